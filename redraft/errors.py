@@ -1,0 +1,123 @@
+"""The errors of Redraft, as a tree.
+
+RedraftError
+├── NotFound        what was asked for does not exist
+├── Conflict        the state does not allow it now
+├── Invalid         the input is wrong; `errors` says where
+├── Forbidden       not signed in, or not allowed
+├── Unavailable     database, broker or worker cannot be reached now
+└── ProviderError   a model call failed; `code` is one of the contract's in-job codes
+
+Each entry point has one table that turns them into its own terms: `api/problems.py`,
+`worker/retries.py`, `redraft/cli/exits.py`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+ProviderErrorCode = Literal[
+    "provider_auth",
+    "provider_rate_limited",
+    "provider_quota",
+    "provider_timeout",
+    "provider_unavailable",
+    "provider_bad_request",
+    "unknown_model",
+    "context_too_long",
+    "refused",
+    "content_filtered",
+    "empty_output",
+    "output_truncated",
+    "schema_mismatch",
+]
+
+RETRYABLE_CODES: frozenset[str] = frozenset(
+    {"provider_rate_limited", "provider_timeout", "provider_unavailable"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """One wrong place in an input: a JSON pointer, words for a person, a code for a program."""
+
+    pointer: str
+    detail: str
+    code: str
+
+
+class RedraftError(Exception):
+    """The root; `code` names the kind for programs, the message is for people."""
+
+    code = "error"
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or self.code
+
+
+class NotFound(RedraftError):  # noqa: N818 - the five kinds read as states, not as errors
+    code = "not_found"
+
+    def __init__(self, noun: str, name: str) -> None:
+        super().__init__(f"There is no {noun} {name!r}.")
+        self.noun = noun
+        self.name = name
+
+
+class Conflict(RedraftError):  # noqa: N818
+    code = "conflict"
+
+
+class Invalid(RedraftError):  # noqa: N818
+    code = "invalid_request"
+
+    def __init__(self, message: str, flaws: tuple[Flaw, ...] = (), *, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.flaws = flaws
+
+    @classmethod
+    def at(cls, pointer: str, detail: str, code: str) -> "Invalid":
+        """An input with one flaw."""
+        return cls(detail, (Flaw(pointer, detail, code),), code=code)
+
+
+class Forbidden(RedraftError):  # noqa: N818
+    code = "forbidden"
+
+
+class Unavailable(RedraftError):  # noqa: N818
+    code = "unavailable"
+
+
+class ProviderError(RedraftError):
+    """A model call failed.
+
+    Attributes:
+        code: one of the contract's in-job codes; it alone decides whether a retry can help.
+        http_status: what the provider answered, None when no answer came.
+        retry_after_s: the wait that the provider asked for, in seconds.
+        response: the provider's body as far as it could be read.
+        headers: the selected response headers (request id, rate limits).
+    """
+
+    def __init__(
+        self,
+        code: ProviderErrorCode,
+        message: str,
+        *,
+        http_status: int | None = None,
+        retry_after_s: float | None = None,
+        response: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message, code=code)
+        self.http_status = http_status
+        self.retry_after_s = retry_after_s
+        self.response = response
+        self.headers = dict(headers or {})
+
+    @property
+    def retryable(self) -> bool:
+        return self.code in RETRYABLE_CODES

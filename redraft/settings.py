@@ -1,0 +1,132 @@
+"""All settings, read once from the environment, `.env` and `redraft.toml`. Nothing else reads them."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import platformdirs
+from pydantic import AliasChoices, Field, SecretStr
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+
+def _either(name: str) -> Any:
+    """A setting that is also read without the prefix, as the provider's SDK does."""
+    return AliasChoices(f"REDRAFT_{name}", name)
+
+
+class Settings(BaseSettings):
+    """Each field is an environment variable with the prefix `REDRAFT_`; `docs/settings.md` lists them."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="REDRAFT_",
+        env_file=".env",
+        env_ignore_empty=True,
+        toml_file="redraft.toml",
+        extra="ignore",
+        frozen=True,
+        populate_by_name=True,
+    )
+
+    data_dir: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("redraft")),
+        description="Folder of the embedded database, broker and model server.",
+    )
+    database_url: str = Field(
+        "", description="sqlite:///… or postgresql://…; empty: SQLite in the data folder."
+    )
+    broker_url: str = Field(
+        "", description="redis://…, rediss://… or unix socket; empty: an embedded Valkey in the data folder."
+    )
+    model: str = Field(
+        "", description="Generator when a job names none; empty: chosen by the keys that are set."
+    )
+    evaluator_model: str = Field(
+        "", description="Evaluator when a job names none; empty: the generator's first."
+    )
+    openai_api_key: SecretStr | None = Field(
+        None, validation_alias=_either("OPENAI_API_KEY"), description="Key for openai:… models."
+    )
+    openai_base_url: str | None = Field(
+        None,
+        validation_alias=_either("OPENAI_BASE_URL"),
+        description="Any server that speaks Chat Completions.",
+    )
+    anthropic_api_key: SecretStr | None = Field(
+        None, validation_alias=_either("ANTHROPIC_API_KEY"), description="Key for anthropic:… models."
+    )
+    anthropic_base_url: str | None = Field(
+        None, validation_alias=_either("ANTHROPIC_BASE_URL"), description="Any server that speaks Messages."
+    )
+    local_model: Path | None = Field(
+        None, description="A GGUF file for local:… models; empty: the bundled SmolLM2-135M."
+    )
+    local_context_tokens: int = Field(8192, ge=512, description="Context of the local model, in tokens.")
+    anthropic_max_output_tokens: int = Field(
+        8192,
+        ge=1,
+        description="Sent to Anthropic when a job sets no max_output_tokens, since it is required there.",
+    )
+    connect_timeout_s: float = Field(10.0, gt=0, description="Longest wait for a provider's connection.")
+    call_timeout_s: float = Field(
+        180.0, gt=0, description="Longest model call; the job's deadline may cut it."
+    )
+    step_attempts_max: int = Field(
+        6, ge=1, description="Model calls per step before a passing failure ends the job."
+    )
+    retry_wait_s: float = Field(1.0, gt=0, description="First wait before a retry; doubles, with jitter.")
+    retry_wait_max_s: float = Field(60.0, gt=0, description="Longest wait before a retry.")
+    worker_concurrency: int = Field(64, ge=1, le=1000, description="Steps in flight per worker process.")
+    lease_s: float = Field(30.0, ge=1, description="How long a claimed step belongs to a silent worker.")
+    heartbeat_s: float = Field(8.0, gt=0, description="How often a worker extends its leases.")
+    sweep_s: float = Field(1.5, gt=0, description="How often a worker looks for due, lost and late jobs.")
+    shutdown_grace_s: float = Field(20.0, ge=0, description="How long a stopping worker finishes its calls.")
+    host: str = Field("127.0.0.1", description="Address the API listens on.")
+    port: int = Field(8000, ge=0, le=65535, description="Port the API listens on; 0: any free one.")
+    require_auth: bool | None = Field(
+        None, description="Whether API keys are needed; empty: off on loopback, on elsewhere."
+    )
+    max_body_bytes: int = Field(8_000_000, ge=1024, description="Largest request body.")
+    log_format: Literal["auto", "console", "json"] = Field(
+        "auto", description="auto: coloured lines on a terminal, JSON elsewhere."
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least level logged.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        toml = TomlConfigSettingsSource(settings_cls)
+        return init_settings, env_settings, dotenv_settings, toml, file_secret_settings
+
+    @property
+    def is_embedded_broker(self) -> bool:
+        return not self.broker_url
+
+    @property
+    def effective_database_url(self) -> str:
+        return self.database_url or f"sqlite:///{self.data_dir.absolute() / 'redraft.db'}"
+
+    @property
+    def broker_socket(self) -> Path:
+        return self.data_dir.absolute() / "valkey.sock"
+
+    @property
+    def effective_broker_url(self) -> str:
+        return self.broker_url or f"redis+socket://{self.broker_socket}"
+
+    @property
+    def is_loopback(self) -> bool:
+        return self.host in {"127.0.0.1", "localhost", "::1"}
+
+    @property
+    def is_auth_required(self) -> bool:
+        return not self.is_loopback if self.require_auth is None else self.require_auth
