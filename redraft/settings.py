@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import platformdirs
-from pydantic import AliasChoices, Field, SecretStr
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -16,6 +16,16 @@ from pydantic_settings import (
 def _either(name: str) -> Any:
     """A setting that is also read without the prefix, as the provider's SDK does."""
     return AliasChoices(f"REDRAFT_{name}", name)
+
+
+class ModelPrice(BaseModel):
+    """USD per million tokens; `cached_input` defaults to `input`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    cached_input: float | None = Field(None, ge=0)
 
 
 class Settings(BaseSettings):
@@ -69,6 +79,13 @@ class Settings(BaseSettings):
         8192,
         ge=1,
         description="Sent to Anthropic when a job sets no max_output_tokens, since it is required there.",
+    )
+    evaluator_max_output_tokens: int = Field(
+        4096, ge=64, description="Output tokens of an evaluator call; the second asking gets twice as many."
+    )
+    prices: dict[str, ModelPrice] = Field(
+        default_factory=dict[str, ModelPrice],
+        description='Own prices, USD per million tokens: {"openai:my-model": {"input": 0.2, "output": 0.8}}.',
     )
     connect_timeout_s: float = Field(10.0, gt=0, description="Longest wait for a provider's connection.")
     call_timeout_s: float = Field(

@@ -5,35 +5,12 @@ Whatever a provider answers becomes a `ChatReply` or a `ProviderError`; no SDK t
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-from redraft.domain.models import ModelRef
+from redraft.domain.chats import Chat, Message, ReplySchema
+from redraft.errors import ProviderError, ProviderErrorCode
 
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    role: Literal["user", "assistant"]
-    content: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReplySchema:
-    """The JSON Schema a reply must have; each provider translates it into its own dialect."""
-
-    name: str
-    schema: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Chat:
-    """What one model call asks, in no provider's dialect. None = not sent."""
-
-    model: ModelRef
-    system: str
-    messages: tuple[Message, ...]
-    reply_schema: ReplySchema | None = None
-    temperature: float | None = None
-    max_output_tokens: int | None = None
+__all__ = ["Chat", "ChatReply", "Message", "Provider", "ReplySchema", "UnusableReply", "Usage", "sendable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +39,22 @@ class ChatReply:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+def sendable(text: str) -> str:
+    """Text as UTF-8 can carry it: a lone surrogate (half a character) becomes `?`."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+class UnusableReply(ProviderError):  # noqa: N818 - a state, like the five kinds
+    """A 200 that is no usable reply (truncated, refused, filtered, empty): it was paid for all the same."""
+
+    def __init__(self, code: ProviderErrorCode, message: str, reply: ChatReply) -> None:
+        super().__init__(
+            code, message, http_status=reply.http_status, response=reply.response, headers=reply.headers
+        )
+        self.usage = reply.usage
+        self.finish_reason = reply.finish_reason
+
+
 class Provider(Protocol):
     """One vendor's API, or one compatible server."""
 
@@ -75,7 +68,8 @@ class Provider(Protocol):
         """Make the call, once, without retries.
 
         Raises:
-            ProviderError: for everything that is not a usable reply, truncated and refused ones included.
+            ProviderError: for everything that is not a usable reply; an `UnusableReply` where tokens were
+                spent all the same (truncated, refused, filtered, empty).
         """
         ...
 

@@ -1,0 +1,83 @@
+"""Read a Messages answer (or several, when a turn was paused): the text, or why there is none."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from redraft.errors import ProviderErrorCode
+from redraft.providers.failures import Answer, Vendor, failure_of_answer, selected_headers
+from redraft.providers.protocol import ChatReply, UnusableReply, Usage
+from redraft.providers.replies import EMPTY, TOOL_CALL_ONLY, count, items, mapping, truncation, words
+
+_TOKENS_IN = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+def is_paused(answer: Answer) -> bool:
+    return answer.body.get("stop_reason") == "pause_turn"
+
+
+def content_of(answers: Sequence[Answer]) -> list[Any]:
+    """All blocks so far, unchanged."""
+    return [block for answer in answers for block in items(answer.body.get("content"))]
+
+
+def read_reply(vendor: Vendor, answers: Sequence[Answer]) -> ChatReply:
+    """The reply. `response` is the body; the bodies, when there were several.
+
+    Raises:
+        ProviderError: an error object came instead of a message.
+        UnusableReply: there is no text to use.
+    """
+    last = answers[-1]
+    if last.body.get("type") == "error" or "error" in last.body:
+        raise failure_of_answer(vendor, last)
+    blocks = [mapping(block) for block in content_of(answers)]
+    text = "".join(words(block.get("text")) for block in blocks if block.get("type") == "text")
+    reply = ChatReply(
+        text,
+        words(last.body.get("stop_reason")) or None,
+        usage_of(answers),
+        last.status,
+        last.body if len(answers) == 1 else [answer.body for answer in answers],
+        selected_headers(last.headers),
+    )
+    if flaw := _flaw(vendor, last, blocks, reply):
+        raise UnusableReply(*flaw, reply)
+    return reply
+
+
+def usage_of(answers: Sequence[Answer]) -> Usage:
+    """The sum over all answers. What Anthropic calls input excludes the cache; the ledger's includes it."""
+    usages = [mapping(answer.body.get("usage")) for answer in answers]
+    return Usage(
+        input_tokens=_sum([count(usage.get(key)) for usage in usages for key in _TOKENS_IN]),
+        cached_input_tokens=_sum([count(usage.get("cache_read_input_tokens")) for usage in usages]),
+        output_tokens=_sum([count(usage.get("output_tokens")) for usage in usages]),
+        reasoning_tokens=_sum(
+            [count(mapping(usage.get("output_tokens_details")).get("thinking_tokens")) for usage in usages]
+        ),
+    )
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [number for number in counts if number is not None]
+    return sum(known) if known else None
+
+
+def _flaw(
+    vendor: Vendor, last: Answer, blocks: Sequence[dict[str, Any]], reply: ChatReply
+) -> tuple[ProviderErrorCode, str] | None:
+    """Why a reply cannot be used, the strongest reason first."""
+    has_text = bool(reply.text.strip())
+    match reply.finish_reason:
+        case "refusal":
+            told = words(mapping(last.body.get("stop_details")).get("explanation")) or reply.text.strip()
+            return "refused", vendor.redact(f"The model refused: {told or 'it gave no reason.'}")
+        case "max_tokens":
+            return "output_truncated", truncation(has_text=has_text)
+        case "model_context_window_exceeded":
+            return "context_too_long", "The reply was cut: prompt and reply fill the model's context."
+        case _ if has_text:
+            return None
+        case _:
+            is_tool = any(block.get("type") in {"tool_use", "server_tool_use"} for block in blocks)
+            return "empty_output", TOOL_CALL_ONLY if is_tool else EMPTY

@@ -1,0 +1,185 @@
+"""All providers of one process: made on first use, shared by its threads."""
+
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from redraft.domain.models import ModelRef, parse_model
+from redraft.errors import Invalid
+from redraft.providers.failures import Vendor
+from redraft.providers.prices import price_nano_usd
+from redraft.providers.protocol import Provider, Usage
+from redraft.settings import Settings
+
+DEFAULT_OPENAI = ModelRef("openai", "gpt-6-luna")
+DEFAULT_ANTHROPIC = ModelRef("anthropic", "claude-haiku-5-5")
+DEFAULT_LOCAL = ModelRef("local", "smollm2-135m")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedModel:
+    """One line of `GET /v1/models`."""
+
+    id: str
+    provider: str
+    configured: bool
+    default: bool
+    note: str
+
+
+class ProviderCatalog:
+    """The providers that the settings describe."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._made: dict[str, Provider] = {}
+        self._makers: dict[str, Callable[[], Provider]] = {
+            "openai": self._make_openai,
+            "anthropic": self._make_anthropic,
+            "local": self._make_local,
+        }
+
+    def get(self, ref: ModelRef) -> Provider:
+        """The provider of a model, made once per process."""
+        made = self._made.get(ref.provider)
+        if made is not None:
+            return made
+        with self._lock:
+            if ref.provider not in self._made:
+                self._made[ref.provider] = self._makers[ref.provider]()
+            return self._made[ref.provider]
+
+    def default_model(self) -> ModelRef:
+        """The settings' model, else by the keys that are set, else the bundled one."""
+        if self._settings.model:
+            return parse_model(self._settings.model, "/model")
+        if self._openai_key:
+            return DEFAULT_OPENAI
+        return DEFAULT_ANTHROPIC if self._anthropic_key else DEFAULT_LOCAL
+
+    def is_configured(self, provider: str) -> bool:
+        """Whether calls can be made: a key, or a server of one's own, which may need none."""
+        if provider == "openai":
+            return bool(self._openai_key or self._is_own_openai)
+        if provider == "anthropic":
+            return bool(self._anthropic_key or self._is_own_anthropic)
+        return self._local_flaw() is None
+
+    def check_configured(self, ref: ModelRef, pointer: str) -> None:
+        """Refuse a model that cannot be called, before a job is made of it.
+
+        Raises:
+            Invalid: no key is set (code `provider_auth`), or the local model is not installed
+                (`unknown_model`).
+        """
+        if ref.provider == "local":
+            if flaw := self._local_flaw():
+                raise Invalid.at(pointer, flaw, "unknown_model")
+        elif not self.is_configured(ref.provider):
+            key = f"{ref.provider.upper()}_API_KEY"
+            raise Invalid.at(pointer, f"{ref} needs a key: set {key}.", "provider_auth")
+
+    def price(self, ref: ModelRef, usage: Usage) -> int | None:
+        """The cost of a call in 1e-9 USD, None when unknown."""
+        is_own = {"openai": self._is_own_openai, "anthropic": self._is_own_anthropic}
+        return price_nano_usd(
+            ref, usage, own_prices=self._settings.prices, is_listed=not is_own.get(ref.provider, False)
+        )
+
+    def models(self) -> list[ListedModel]:
+        """One model per provider, and the default one where it is another."""
+        default = self.default_model()
+        refs = dict.fromkeys((default, DEFAULT_OPENAI, DEFAULT_ANTHROPIC, DEFAULT_LOCAL))
+        return [
+            ListedModel(
+                str(ref),
+                ref.provider,
+                self.is_configured(ref.provider),
+                ref == default,
+                self._note(ref.provider),
+            )
+            for ref in refs
+        ]
+
+    def close(self) -> None:
+        """Close what was made; a later `get` makes it anew."""
+        with self._lock:
+            made, self._made = self._made, {}
+        for provider in made.values():
+            provider.close()
+
+    def _note(self, provider: str) -> str:
+        if provider == "local":
+            return (
+                self._local_flaw() or "Runs on this machine. The bundled model is tiny: for trying out only."
+            )
+        if not self.is_configured(provider):
+            return f"Set {provider.upper()}_API_KEY to use it."
+        is_own = self._is_own_openai if provider == "openai" else self._is_own_anthropic
+        return f"Served at {provider.upper()}_BASE_URL." if is_own else "Any model name of the account works."
+
+    @property
+    def _openai_key(self) -> str:
+        key = self._settings.openai_api_key
+        return key.get_secret_value().strip() if key else ""
+
+    @property
+    def _anthropic_key(self) -> str:
+        key = self._settings.anthropic_api_key
+        return key.get_secret_value().strip() if key else ""
+
+    @property
+    def _is_own_openai(self) -> bool:
+        return is_own_server(self._settings.openai_base_url, "api.openai.com")
+
+    @property
+    def _is_own_anthropic(self) -> bool:
+        return is_own_server(self._settings.anthropic_base_url, "api.anthropic.com")
+
+    def _local_flaw(self) -> str | None:
+        from redraft.providers.local import missing_part
+
+        return missing_part(self._settings.local_model)
+
+    def _make_openai(self) -> Provider:
+        from redraft.providers.openai import OpenAIAccess, OpenAIProvider
+
+        is_own = self._is_own_openai
+        label = "the server at OPENAI_BASE_URL" if is_own else "OpenAI"
+        return OpenAIProvider(
+            OpenAIAccess(
+                Vendor(label, "OPENAI_API_KEY", "OPENAI_BASE_URL", self._openai_key),
+                self._openai_key,
+                self._settings.openai_base_url,
+                is_own,
+                self._settings.connect_timeout_s,
+                self._settings.worker_concurrency,
+            )
+        )
+
+    def _make_anthropic(self) -> Provider:
+        from redraft.providers.anthropic import AnthropicAccess, AnthropicProvider
+
+        label = "the server at ANTHROPIC_BASE_URL" if self._is_own_anthropic else "Anthropic"
+        return AnthropicProvider(
+            AnthropicAccess(
+                Vendor(label, "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", self._anthropic_key),
+                self._anthropic_key,
+                self._settings.anthropic_base_url,
+                self._settings.connect_timeout_s,
+                self._settings.worker_concurrency,
+                self._settings.anthropic_max_output_tokens,
+            )
+        )
+
+    def _make_local(self) -> Provider:
+        from redraft.providers.local import LocalProvider
+
+        return LocalProvider(self._settings)
+
+
+def is_own_server(base_url: str | None, vendor_host: str) -> bool:
+    """Whether an address is another server than the vendor's."""
+    return bool(base_url) and not re.match(rf"https?://{re.escape(vendor_host)}(:443)?(/|$)", base_url or "")

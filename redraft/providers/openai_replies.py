@@ -1,0 +1,96 @@
+"""Read a Chat Completions answer: an answer's text, or the reason why there is none."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from redraft.errors import ProviderErrorCode
+from redraft.providers.failures import Answer, Vendor, failure_of_answer, selected_headers
+from redraft.providers.protocol import ChatReply, UnusableReply, Usage
+from redraft.providers.replies import (
+    EMPTY,
+    REASONING_ONLY,
+    TOOL_CALL_ONLY,
+    count,
+    items,
+    mapping,
+    truncation,
+    words,
+)
+
+_THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?(?:</think(?:ing)?>\s*|\Z)", re.DOTALL)
+_THOUGHT_FIELDS = ("reasoning", "reasoning_content", "thinking")
+
+
+def read_reply(vendor: Vendor, answer: Answer, *, may_think_aloud: bool = False) -> ChatReply:
+    """The reply.
+
+    Args:
+        vendor: for messages.
+        answer: a 2xx with an object as its body.
+        may_think_aloud: whether `<think>` at the text's beginning is a model's thinking and not its answer.
+
+    Raises:
+        ProviderError: an error object came instead of choices.
+        UnusableReply: there is no text to use.
+    """
+    choice = mapping(next(iter(items(answer.body.get("choices"))), None))
+    if error := choice.get("error") or (not choice and answer.body.get("error")):
+        raise failure_of_answer(vendor, Answer(answer.status, {"error": error}, answer.headers))
+    message = mapping(choice.get("message"))
+    text = _text(message, may_think_aloud=may_think_aloud)
+    finish = words(choice.get("finish_reason")) or None
+    reply = ChatReply(
+        text,
+        finish,
+        usage_of(answer.body),
+        answer.status,
+        answer.body,
+        selected_headers(answer.headers),
+    )
+    if flaw := _flaw(vendor, message, text, finish):
+        raise UnusableReply(*flaw, reply)
+    return reply
+
+
+def usage_of(body: Mapping[str, Any]) -> Usage:
+    usage = mapping(body.get("usage"))
+    return Usage(
+        input_tokens=count(usage.get("prompt_tokens")),
+        cached_input_tokens=count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
+        output_tokens=count(usage.get("completion_tokens")),
+        reasoning_tokens=count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens")),
+    )
+
+
+def _text(message: Mapping[str, Any], *, may_think_aloud: bool) -> str:
+    content = message.get("content")
+    text = words(content) or "".join(words(mapping(part).get("text")) for part in items(content))
+    return _THOUGHT.sub("", text, count=1) if may_think_aloud and _THOUGHT.match(text) else text
+
+
+def _flaw(
+    vendor: Vendor, message: Mapping[str, Any], text: str, finish: str | None
+) -> tuple[ProviderErrorCode, str] | None:
+    """Why a reply cannot be used, the strongest reason first."""
+    if refusal := words(message.get("refusal")).strip():
+        return "refused", f"The model refused: {vendor.redact(refusal)}"
+    if finish == "content_filter":
+        return (
+            "content_filtered",
+            f"The content filter of {vendor.label} cut the reply; what came is no answer.",
+        )
+    if finish == "length":
+        return "output_truncated", truncation(has_text=bool(text.strip()))
+    return None if text.strip() else ("empty_output", _emptiness(message))
+
+
+def _emptiness(message: Mapping[str, Any]) -> str:
+    if message.get("tool_calls") or message.get("function_call"):
+        return TOOL_CALL_ONLY
+    if (
+        any(words(message.get(name)).strip() for name in _THOUGHT_FIELDS)
+        or words(message.get("content")).strip()
+    ):
+        return REASONING_ONLY
+    return EMPTY

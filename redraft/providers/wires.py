@@ -1,0 +1,134 @@
+"""The connections below the SDKs: sharded HTTP clients and a limit for a whole call.
+
+httpx's pool scans its connections at every request, so a few hundred in one client cost more than the call
+itself. Several clients of about `CONNECTIONS_PER_CLIENT`, picked by thread, keep the scan short.
+"""
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx2
+
+CONNECTIONS_PER_CLIENT = 20
+_DEADLINE = "redraft_deadline"
+
+
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+Client = TypeVar("Client", bound=_Closable)
+
+
+class ClientShards(Generic[Client]):
+    """Clients made on first use; a thread always gets the same one."""
+
+    def __init__(self, make: Callable[[], Client], threads: int) -> None:
+        self._make = make
+        self._clients: list[Client | None] = [None] * max(1, -(-threads // CONNECTIONS_PER_CLIENT))
+        self._lock = threading.Lock()
+        self._turns = itertools.count()
+        self._of_thread = threading.local()
+
+    def pick(self) -> Client:
+        index = getattr(self._of_thread, "index", None)
+        if index is None:
+            index = self._of_thread.index = next(self._turns) % len(self._clients)
+        return self._clients[index] or self._made(index)
+
+    def _made(self, index: int) -> Client:
+        with self._lock:
+            client = self._clients[index]
+            if client is None:
+                client = self._clients[index] = self._make()
+            return client
+
+    def close(self) -> None:
+        """Close what was made; a later call makes new clients."""
+        with self._lock:
+            clients = [client for client in self._clients if client is not None]
+            self._clients = [None] * len(self._clients)
+        for client in clients:
+            client.close()
+
+
+@lru_cache(maxsize=1)
+def _ssl_context() -> "ssl.SSLContext":
+    # Reading the system's certificates takes tens of milliseconds: once for all clients.
+    import httpx2
+
+    return httpx2.create_ssl_context()
+
+
+def http_client() -> "httpx2.Client":
+    """One shard's client. Proxies come from the environment, as usual."""
+    import httpx2
+
+    limits = httpx2.Limits(
+        max_connections=None, max_keepalive_connections=2 * CONNECTIONS_PER_CLIENT, keepalive_expiry=30
+    )
+    return httpx2.Client(
+        verify=_ssl_context(),
+        limits=limits,
+        follow_redirects=True,
+        event_hooks={"request": [_note_deadline], "response": [_bound_body]},
+    )
+
+
+class TimeLeft:
+    """What is left of one call's time when it takes several requests."""
+
+    def __init__(self, total_s: float) -> None:
+        self._ends_at = time.monotonic() + total_s
+
+    @property
+    def seconds(self) -> float:
+        return max(0.001, self._ends_at - time.monotonic())
+
+
+def call_timeout(total_s: float, connect_s: float) -> "httpx2.Timeout":
+    import httpx2
+
+    return httpx2.Timeout(total_s, connect=min(connect_s, total_s))
+
+
+def _note_deadline(request: "httpx2.Request") -> None:
+    total_s = request.extensions["timeout"]["read"]
+    request.extensions.setdefault(_DEADLINE, time.monotonic() + total_s)
+
+
+def _bound_body(response: "httpx2.Response") -> None:
+    """A read timeout starts anew with each byte: hold the body to what is left of the whole call."""
+    deadline = response.request.extensions[_DEADLINE]
+    left_s = max(0.001, deadline - time.monotonic())
+    response.request.extensions["timeout"]["read"] = left_s
+    response.stream = _bounded_stream()(response.stream, deadline, response.request)
+
+
+@lru_cache(maxsize=1)
+def _bounded_stream() -> "Callable[[Any, float, httpx2.Request], httpx2.SyncByteStream]":
+    import httpx2
+
+    class Bounded(httpx2.SyncByteStream):
+        def __init__(self, inner: httpx2.SyncByteStream, deadline: float, request: httpx2.Request) -> None:
+            self._inner = inner
+            self._deadline = deadline
+            self._request = request
+
+        def __iter__(self) -> Iterator[bytes]:
+            for piece in self._inner:
+                yield piece
+                if time.monotonic() > self._deadline:
+                    raise httpx2.ReadTimeout("the whole call took too long", request=self._request)
+
+        def close(self) -> None:
+            self._inner.close()
+
+    return Bounded

@@ -1,0 +1,82 @@
+"""What a client asked, read from either wire format."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+Dialect = Literal["openai", "anthropic"]
+Role = Literal["generate", "evaluate"]
+PATHS: dict[str, Dialect] = {"/v1/chat/completions": "openai", "/v1/messages": "anthropic"}
+
+_CASE = re.compile(r"\[\[case:([^\]\s]+)\]\]")
+_VERDICT_KEY = re.compile(
+    r"score|criteri|passed|verdict|grounded|comprehensive|confidence|reasoning", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One model request, in no dialect's terms."""
+
+    dialect: Dialect
+    body: Mapping[str, Any]
+    headers: Mapping[str, str]
+
+    @property
+    def model(self) -> str:
+        return str(self.body.get("model", ""))
+
+    @cached_property
+    def schema(self) -> dict[str, Any] | None:
+        """The schema the reply must have; None: free text."""
+        if self.dialect == "openai":
+            wanted = self.body.get("response_format") or {}
+            return (wanted.get("json_schema") or {}).get("schema")
+        return ((self.body.get("output_config") or {}).get("format") or {}).get("schema")
+
+    @cached_property
+    def role(self) -> Role:
+        """Evaluators ask for a verdict's schema; a generator's own answer_schema has none of its keys."""
+        keys = (self.schema or {}).get("properties") or {}
+        return "evaluate" if any(_VERDICT_KEY.search(key) for key in keys) else "generate"
+
+    @cached_property
+    def system(self) -> str:
+        if self.dialect == "anthropic":
+            return plain_text(self.body.get("system"))
+        return "\n".join(plain_text(m.get("content")) for m in self.messages if m.get("role") == "system")
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        return list(self.body.get("messages") or [])
+
+    @cached_property
+    def prompt(self) -> str:
+        """Everything the model was told, as one text: for assertions and markers."""
+        turns = [plain_text(m.get("content")) for m in self.messages]
+        return "\n".join([self.system, *turns] if self.dialect == "anthropic" else turns)
+
+    @cached_property
+    def case(self) -> str:
+        """The marker `[[case:abc]]` of the job this request belongs to, or ''."""
+        found = _CASE.search(self.prompt)
+        return found.group(1) if found else ""
+
+
+def plain_text(content: Any) -> str:
+    """A string, or the text blocks of a list joined."""
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else []
+    return "".join(str(block.get("text", "")) for block in blocks if isinstance(block, dict))
+
+
+def read_body(raw: bytes) -> dict[str, Any] | None:
+    try:
+        body = json.loads(raw)
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None

@@ -1,0 +1,114 @@
+"""What to answer: rules of ready replies, counted apart for each case and role.
+
+A script is JSON-able, so that another process can send it to `PUT /_script`.
+"""
+
+import itertools
+import threading
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+from tests.model_server.requests import Asked, Dialect, Role
+
+Fault = Literal["hang", "reset", "reset_mid_body", "cut_body", "garbage", "trickle"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer. `raw` (with `status`, `headers`) goes out as it is; else the dialect's body is built.
+
+    `verdict` becomes the JSON text of an evaluator's reply; `score` fills whatever schema was asked for.
+    """
+
+    text: str | None = None
+    score: float | None = None
+    verdict: Mapping[str, Any] | None = None
+    status: int = 200
+    raw: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    latency_s: float | None = None
+    fault: Fault | None = None
+    finish: str | None = None
+    usage: Mapping[str, int] | None = None
+
+
+def as_reply(item: Any) -> Reply:
+    """A Reply from its short form: text, a score, a verdict (a mapping), or a Reply's fields as JSON."""
+    if isinstance(item, Reply):
+        return item
+    if isinstance(item, str):
+        return Reply(text=item)
+    if isinstance(item, int | float) and not isinstance(item, bool):
+        return Reply(score=float(item))
+    if isinstance(item, Mapping):
+        own = {f.name for f in fields(Reply)}
+        return Reply(**item) if item.keys() <= own and item.keys() != {"score"} else Reply(verdict=item)
+    raise TypeError(f"no reply can be made of {item!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Replies for the requests that match; after the last one it stays with the last. None = any."""
+
+    replies: Sequence[Any]
+    role: Role | None = None
+    case: str | None = None
+    model: str | None = None
+    dialect: Dialect | None = None
+
+    def matches(self, asked: Asked) -> bool:
+        return (
+            self.role in {None, asked.role}
+            and self.case in {None, asked.case}
+            and self.model in {None, asked.model}
+            and self.dialect in {None, asked.dialect}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """The first matching rule answers; without one, generators say "draft N" and evaluators `scores`."""
+
+    rules: tuple[Rule, ...] = ()
+    scores: tuple[float, ...] = (0.9,)
+    latency_s: float = 0.0
+    keep_log: bool = True
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Script":
+        rules = tuple(Rule(**rule) for rule in value.get("rules", ()))
+        rest = {k: v for k, v in value.items() if k != "rules"}
+        return cls(rules=rules, **{k: tuple(v) if k == "scores" else v for k, v in rest.items()})
+
+    def to_json(self) -> dict[str, Any]:
+        rules = [
+            {**asdict(rule), "replies": [asdict(as_reply(r)) for r in rule.replies]} for rule in self.rules
+        ]
+        return {**asdict(self), "rules": rules}
+
+
+class Player:
+    """A script being played: it knows how far each case has come."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self._lock = threading.Lock()
+        self._counters: dict[tuple[Any, ...], itertools.count[int]] = defaultdict(itertools.count)
+
+    def next_reply(self, asked: Asked) -> Reply:
+        for number, rule in enumerate(self.script.rules):
+            if rule.matches(asked):
+                return as_reply(self._pick(rule.replies, (number, asked.case, asked.role)))
+        key = ("default", asked.case, asked.role)
+        if asked.role == "evaluate":
+            return as_reply(float(self._pick(self.script.scores, key)))
+        return Reply(text=f"draft {self._turn(key) + 1}")
+
+    def _turn(self, key: tuple[Any, ...]) -> int:
+        with self._lock:
+            return next(self._counters[key])
+
+    def _pick(self, replies: Sequence[Any], key: tuple[Any, ...]) -> Any:
+        return replies[min(self._turn(key), len(replies) - 1)]

@@ -1,0 +1,206 @@
+"""The server itself: a thread with an event loop; hundreds of waiting requests cost no threads."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from tests.model_server.bodies import body_of, error_body
+from tests.model_server.http import Connection, Exchange, Request
+from tests.model_server.logbook import Entry, Logbook
+from tests.model_server.requests import PATHS, Asked, read_body
+from tests.model_server.scripts import Player, Reply, Rule, Script
+from tests.model_server.validators import flaw_of
+
+Responder = Callable[[Asked], Reply | None]
+_JSON = {"content-type": "application/json"}
+_TRICKLE_S = 0.05
+
+
+class ModelServer:
+    """A context manager; `url` is the root, `openai_url` and `anthropic_url` are the settings' values."""
+
+    def __init__(self, port: int = 0, script: Script | None = None) -> None:
+        self._player = Player(script or Script())
+        self._responder: Responder | None = None
+        self._loop = asyncio.new_event_loop()
+        self._connections: set[Connection] = set()
+        self._stopping = asyncio.Event()
+        self._socket = socket.create_server(("127.0.0.1", port), backlog=1024)
+        self._thread = threading.Thread(target=self._run, name="model-server", daemon=True)
+        self.log = Logbook()
+
+    @property
+    def port(self) -> int:
+        return self._socket.getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def openai_url(self) -> str:
+        return f"{self.url}/v1"
+
+    @property
+    def anthropic_url(self) -> str:
+        return self.url
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._connections)
+
+    def script(
+        self,
+        *,
+        generate: Sequence[Any] = (),
+        evaluate: Sequence[Any] = (),
+        case: str | None = None,
+        **rest: Any,
+    ) -> None:
+        """Play these replies from now on; with `case`, in front of the script that is there.
+
+        Items are texts, scores, verdict mappings or `Reply`s; the last one stays. `rest`: fields of Script.
+        """
+        pairs = (("generate", generate), ("evaluate", evaluate))
+        rules = tuple(Rule(tuple(items), role=role, case=case) for role, items in pairs if items)
+        older = self._player.script.rules if case else ()
+        self.play(Script(rules=rules + older, **rest))
+
+    def play(self, script: Script) -> None:
+        """Start a script from its beginning."""
+        self._player = Player(script)
+
+    def respond(self, responder: Responder | None) -> None:
+        """Ask a function first; where it returns None, the script answers."""
+        self._responder = responder
+
+    def requests(self, role: str | None = None, case: str | None = None) -> list[Entry]:
+        """The log, oldest first."""
+        entries = self.log.entries()
+        return [e for e in entries if role in {None, e.role} and case in {None, e.case}]
+
+    def start(self) -> Self:
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(timeout=10)
+
+    def wait(self) -> None:
+        """Serve until another thread or a signal ends it."""
+        self._thread.join()
+
+    __enter__ = start
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._serve())
+        finally:
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        def connect() -> Connection:
+            return Connection(self._handle, self._connections)
+
+        server = await self._loop.create_server(connect, sock=self._socket)
+        await self._stopping.wait()
+        server.close()
+        for connection in list(self._connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+        await asyncio.sleep(0)
+
+    async def _handle(self, request: Request, exchange: Exchange) -> None:
+        if request.path.startswith("/_"):
+            self._control(request, exchange)
+            return
+        dialect, body = PATHS.get(request.path), read_body(request.body)
+        if dialect is None or request.method != "POST":
+            exchange.send(404, {"content-type": "text/plain"}, b"404 page not found")
+        elif body is None:
+            exchange.send(400, _JSON, b'{"error": {"message": "We could not parse the JSON body"}}')
+        else:
+            await self._answer(Asked(dialect, body, request.headers), exchange)
+
+    def _control(self, request: Request, exchange: Exchange) -> None:
+        answer: Any = {"ok": True}
+        match request.method, request.path:
+            case "PUT", "/_script":
+                self.play(Script.from_json(json.loads(request.body)))
+            case "GET", "/_log":
+                answer = self.log.to_json()
+            case "DELETE", "/_log":
+                self.log.clear()
+            case _:
+                exchange.send(404, _JSON, b"{}")
+                return
+        exchange.send(200, _JSON, json.dumps(answer).encode())
+
+    async def _answer(self, asked: Asked, exchange: Exchange) -> None:
+        entry = self.log.begin(asked, keep=self._player.script.keep_log)
+        try:
+            reply = self._reply_to(asked)
+            latency = self._player.script.latency_s if reply.latency_s is None else reply.latency_s
+            if latency:
+                await asyncio.sleep(latency)
+            entry.status = reply.status
+            await _deliver(asked, reply, exchange)
+            entry.answered = reply.fault in {None, "trickle"}
+        finally:
+            self.log.end(entry)
+
+    def _reply_to(self, asked: Asked) -> Reply:
+        if not (asked.headers.get("authorization") or asked.headers.get("x-api-key")):
+            return Reply(status=401, raw=error_body(asked, 401, "You didn't provide an API key."))
+        if flaw := flaw_of(asked):
+            return Reply(status=400, raw=error_body(asked, 400, flaw))
+        answer = self._responder(asked) if self._responder else None
+        return answer or self._player.next_reply(asked)
+
+
+async def _deliver(asked: Asked, reply: Reply, exchange: Exchange) -> None:
+    body = body_of(asked, reply) if reply.raw is None else reply.raw
+    raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    headers = {**_JSON, "x-request-id": "req_test", **reply.headers}
+    match reply.fault:
+        case None:
+            exchange.send(reply.status, headers, raw)
+        case "hang":
+            await asyncio.Event().wait()
+        case "reset":
+            _reset(exchange)
+        case "garbage":
+            exchange.write(b"\x00\x15\x03garbage\r\n\r\n")
+            exchange.close()
+        case "trickle":
+            await _trickle(exchange, exchange.head(reply.status, headers, len(raw)), raw)
+        case "cut_body" | "reset_mid_body":
+            exchange.write(exchange.head(reply.status, headers, len(raw)) + raw[: len(raw) // 2])
+            await asyncio.sleep(0.02)
+            exchange.close() if reply.fault == "cut_body" else _reset(exchange)
+
+
+async def _trickle(exchange: Exchange, head: bytes, raw: bytes) -> None:
+    exchange.write(head)
+    for byte in raw:
+        exchange.write(bytes([byte]))
+        await asyncio.sleep(_TRICKLE_S)
+
+
+def _reset(exchange: Exchange) -> None:
+    raw = exchange.transport.get_extra_info("socket")
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    exchange.reset()
