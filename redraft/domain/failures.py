@@ -1,0 +1,47 @@
+"""In-job errors: the problem object of the API without an HTTP status."""
+
+from typing import Any
+
+from redraft.errors import RETRYABLE_CODES
+
+TITLES = {
+    "provider_auth": "The provider refused the key",
+    "provider_rate_limited": "The provider's rate limit was hit",
+    "provider_quota": "The provider's plan or credit is used up",
+    "provider_timeout": "The provider did not answer in time",
+    "provider_unavailable": "The provider could not be reached or broke off",
+    "provider_bad_request": "The provider rejected the request",
+    "unknown_model": "The provider has no such model",
+    "context_too_long": "The prompt is longer than the model's context",
+    "refused": "The model refused to answer",
+    "content_filtered": "A content filter held the reply back",
+    "empty_output": "The model answered without text",
+    "output_truncated": "The reply was cut at the output limit",
+    "schema_mismatch": "The answer does not fit its schema",
+    "evaluator_invalid": "The evaluator's reply could not be used",
+    "deadline_exceeded": "The job's deadline has passed",
+    "budget_exhausted": "The job's budget is used up",
+    "worker_lost": "The workers that ran this job were lost",
+}
+
+
+def job_error(
+    code: str,
+    detail: str,
+    *,
+    model: str | None = None,
+    iteration: int | None = None,
+    attempts: int | None = None,
+) -> dict[str, Any]:
+    """The error object of a job, an evaluation or a call; `docs/errors.md` explains each code."""
+    return {
+        "type": f"urn:redraft:error:{code}",
+        "title": TITLES[code],
+        "code": code,
+        "detail": detail,
+        "retryable": code in RETRYABLE_CODES,
+        "provider": model.partition(":")[0] if model else None,
+        "model": model,
+        "iteration": iteration,
+        "attempts": attempts,
+    }

@@ -1,0 +1,20 @@
+"""Ids: a prefix that names the noun, and a UUIDv7, so that ids sort by age."""
+
+from typing import NewType
+
+import uuid_utils
+
+JobId = NewType("JobId", str)
+
+PREFIXES = {
+    "job": "job_",
+    "iteration": "itr_",
+    "evaluation": "eval_",
+    "call": "call_",
+    "key": "key_",
+    "worker": "wrk_",
+}
+
+
+def new_id(noun: str) -> str:
+    return f"{PREFIXES[noun]}{uuid_utils.uuid7().hex}"

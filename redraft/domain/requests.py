@@ -1,0 +1,143 @@
+"""What a user may ask for: the bodies of the API, strict, with their defaults."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
+
+MAX_TEXT = 200_000
+MAX_ANSWER = 1_000_000
+
+
+def _storable(text: str) -> str:
+    if "\x00" in text:
+        raise PydanticCustomError(
+            "nul_character", "holds a NUL character at position {at}; remove it", {"at": text.index("\x00")}
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise PydanticCustomError(
+            "lone_surrogate",
+            "holds half a surrogate pair at position {at}; it is no text",
+            {"at": error.start},
+        ) from None
+    return text
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("blank", "must hold more than white space")
+    return text
+
+
+Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_storable)]
+FilledText = Annotated[Text, AfterValidator(_not_blank)]
+Answer = Annotated[str, Field(max_length=MAX_ANSWER), AfterValidator(_storable)]
+ModelName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_storable)]
+MetadataKey = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(_storable)]
+MetadataValue = Annotated[str, StringConstraints(max_length=512), AfterValidator(_storable)]
+Metadata = Annotated[dict[MetadataKey, MetadataValue], Field(max_length=16)]
+Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Turn = Annotated[list[Text], Field(min_length=2, max_length=2)]
+
+
+class StrictModel(BaseModel):
+    model_config = ConfigDict(
+        strict=True, extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True
+    )
+
+
+class Revision(StrictModel):
+    """How a low score leads to the next generation."""
+
+    strategy: Literal["revise", "fresh", "encourage"] = "revise"
+    start_from: Literal["best", "last"] = Field("best", alias="from")
+
+
+class Stop(StrictModel):
+    plateau_patience: int = Field(2, ge=0, le=10)
+    plateau_delta: Fraction = 0.02
+
+
+class Limits(StrictModel):
+    """For the whole job, from its submission on."""
+
+    deadline_s: float = Field(600, gt=0, le=86_400, allow_inf_nan=False)
+
+
+class Sampling(StrictModel):
+    """None = not sent to the provider."""
+
+    temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False)
+    max_output_tokens: int | None = Field(None, ge=1, le=1_000_000)
+
+
+class EvaluationFields(StrictModel):
+    """What both kinds of job share: the task, and how an answer to it is judged."""
+
+    instruct: FilledText = Field(description="The question or task.")
+    resp_format: Text = Field("", description="The wanted form of the answer, in words.")
+    eval_crit: FilledText | None = Field(None, description="The criteria, in words.")
+    score_threshold: Fraction = Field(0.8, description="Accept at or above; 0 is a legal value.")
+    evaluator_model: ModelName | None = Field(None, description="provider:name; null: the configured one.")
+    profile: Literal["criteria"] = Field("criteria", description="A named way to evaluate.")
+    conversation: list[Turn] = Field(
+        default=[], max_length=100, description="Earlier [user, assistant] turns."
+    )
+    reference: FilledText | None = Field(None, description="A known good answer; only the evaluator sees it.")
+    limits: Limits = Limits()
+    sampling: Sampling = Sampling()
+    metadata: Metadata = {}
+
+    @model_validator(mode="after")
+    def _has_something_to_evaluate_by(self) -> Self:
+        if self.eval_crit is None:
+            raise PydanticCustomError(
+                "nothing_to_evaluate_by", "profile 'criteria' needs eval_crit: say what makes an answer good"
+            )
+        return self
+
+
+class GenerateAnswer(EvaluationFields):
+    """A job that writes an answer: generate, evaluate, revise until it is accepted."""
+
+    iter_max: int = Field(3, ge=1, le=10, description="Generate + evaluate rounds at most.")
+    model: ModelName | Annotated[list[ModelName], Field(min_length=1, max_length=10)] | None = Field(
+        None, description="provider:name, or a ladder: iteration k uses entry min(k, last)."
+    )
+    system_instructions: Text | None = Field(None, description="Added to the generator's system prompt.")
+    candidates: int = Field(1, ge=1, le=8, description="Parallel attempts per iteration; the best goes on.")
+    revision: Revision = Revision()
+    stop: Stop = Stop()
+
+
+class EvaluateAnswer(EvaluationFields):
+    """A job that judges a given answer once."""
+
+    answer: Answer
+
+
+class ContinueJob(StrictModel):
+    """More iterations for a job that has ended; what is null stays as it was."""
+
+    iter_max: int | None = Field(None, ge=1, le=10, description="Further rounds at most; null: as at first.")
+    score_threshold: Fraction | None = None
+    model: ModelName | Annotated[list[ModelName], Field(min_length=1, max_length=10)] | None = None
+    evaluator_model: ModelName | None = None
+    guidance: FilledText | None = Field(None, description="A person's own feedback for the next prompt.")
+    limits: Limits | None = None
+
+
+AnyRequest = GenerateAnswer | EvaluateAnswer
+
+
+def ladder(request: GenerateAnswer) -> tuple[str, ...]:
+    """The generator's models in order; the request must be normalised (model set)."""
+    models = request.model
+    return tuple(models) if isinstance(models, list) else (models or "",)
+
+
+def dump(request: StrictModel) -> dict[str, Any]:
+    """As stored and shown: plain JSON values under the contract's names."""
+    return request.model_dump(mode="json", by_alias=True)

@@ -1,0 +1,229 @@
+"""What may be done to a text on its way through: cleaned, compared, framed, cut.
+
+Pure functions on strings and JSON values. Nothing here knows what a text is for.
+"""
+
+import math
+import re
+import unicodedata
+from collections.abc import Mapping
+from typing import Any, cast
+
+# JSON nested deeper than this is cut off: neither json nor the database reads it back safely.
+NESTING_MAX = 200
+# Python refuses to write integers of more than 4300 digits, which 14,000 bits stay below.
+INTEGER_BITS_MAX = 14_000
+NONCE_CHARS_MIN = 8
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """Make a text storable: PostgreSQL refuses U+0000, UTF-8 has no lone surrogates.
+
+    U+0000 and the other C0 controls but tab, newline and carriage return are removed, lone surrogates
+    become U+FFFD, split pairs are joined. The six characters backslash-u0000 are text and stay.
+    """
+    text = _CONTROLS.sub("", text)
+    if _SURROGATES.search(text):
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def clean_json(value: Any) -> Any:
+    """The same for a JSON value, keys included; what comes back is strict JSON.
+
+    Numbers that JSON cannot hold (NaN, infinities, integers of thousands of digits) become None, and so
+    does what lies deeper than `NESTING_MAX`. Tuples become lists, any other object its text.
+    """
+    return _clean_value(value, NESTING_MAX)
+
+
+def _clean_value(value: Any, room: int) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, int | float):
+        return value if _is_json_number(value) else None
+    if isinstance(value, Mapping | list | tuple):
+        return _clean_members(cast("Any", value), room - 1) if room else None
+    return clean(str(value))
+
+
+def _clean_members(value: Any, room: int) -> Any:
+    if isinstance(value, Mapping):
+        members = cast("Mapping[Any, Any]", value)
+        return {clean(str(key)): _clean_value(member, room) for key, member in members.items()}
+    return [_clean_value(member, room) for member in value]
+
+
+def _is_json_number(value: float) -> bool:
+    if isinstance(value, int):
+        return value.bit_length() <= INTEGER_BITS_MAX
+    return math.isfinite(value)
+
+
+def fold(text: str) -> str:
+    """The text with every run of Unicode whitespace as one space, none at the ends: for comparing answers."""
+    return " ".join(text.split())
+
+
+# Letters and symbols that print nothing: Hangul fillers, the blank Braille pattern, the replacement character.
+_BLANK = frozenset("\u115f\u1160\u3164\uffa0\u2800\ufffd")
+_ASCII_SYMBOLS = frozenset("$+<=>^`|~")
+_EMPTY_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Sk"})
+
+# The openers that fooled model judges into a pass (arXiv 2507.08794), and their close kin.
+_LEAD_INS = frozenset(
+    {
+        "answer",
+        "final answer",
+        "here is my answer",
+        "here is the answer",
+        "here is the solution",
+        "here's my answer",
+        "here's the answer",
+        "here's the solution",
+        "i will solve this step by step",
+        "i'll solve this step by step",
+        "let me solve this step by step",
+        "let me think",
+        "let me think step by step",
+        "let's begin",
+        "let's solve this problem",
+        "let's solve this problem step by step",
+        "let's solve this step by step",
+        "let's think step by step",
+        "my answer",
+        "my answer is",
+        "solution",
+        "the answer",
+        "the answer is",
+        "the final answer",
+        "the final answer is",
+        "the solution",
+        "the solution is",
+        "thinking process",
+        "thought process",
+        "lösung",
+        "respuesta",
+        "réponse",
+        "かいせつ",
+        "解",
+        "解答",
+    }
+)
+# Words that can be an answer, but not with a colon behind them.
+_LABELS = frozenset(
+    {
+        "analysis",
+        "assistant",
+        "explanation",
+        "output",
+        "reasoning",
+        "response",
+        "result",
+        "step by step",
+        "sure",
+        "thinking",
+        "thought",
+        "thoughts",
+    }
+)
+
+
+def is_trivial(answer: str) -> bool:
+    """Whether an answer says nothing: empty, only punctuation, or a bare lead-in such as "Thought process:"."""
+    said = _said(answer)
+    if not said or said in _LEAD_INS:
+        return True
+    return said in _LABELS and any(colon in answer for colon in ":：")
+
+
+def _said(text: str) -> str:
+    visible = "".join(char for char in text if unicodedata.category(char) != "Cf")
+    words = fold(visible.replace("\u2019", "'")).casefold()
+    first = next((at for at, char in enumerate(words) if _says_something(char)), None)
+    if first is None:
+        return ""
+    last = next(at for at in range(len(words), first, -1) if _says_something(words[at - 1]))
+    return words[first:last]
+
+
+def _says_something(char: str) -> bool:
+    if char in _BLANK or char in _ASCII_SYMBOLS:
+        return False
+    category = unicodedata.category(char)
+    return category[0] not in "ZPM" and category not in _EMPTY_CATEGORIES
+
+
+_INVISIBLE = "\u00ad\u034f\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff"
+_OPENERS = "<\uff1c\u2039\u27e8\u3008\ufe64"
+
+
+def frame(text: str, tag: str, nonce: str) -> str:
+    """Wrap untrusted text in delimiters that it cannot close: `<tag id="nonce">`, `</tag id="nonce">`.
+
+    Inside, whatever looks like such a delimiter (any case, any spacing, invisible characters, other angle
+    brackets) loses its bracket to `&lt;`, and the nonce becomes `[…]`; all else stays verbatim.
+
+    Raises:
+        ValueError: the tag is no plain word, or the nonce is short or not alphanumeric.
+    """
+    if not re.fullmatch(r"[A-Za-z][\w-]*", tag, re.ASCII):
+        raise ValueError(f"{tag!r} is no tag name.")
+    if not re.fullmatch(rf"[A-Za-z0-9]{{{NONCE_CHARS_MIN},}}", nonce):
+        raise ValueError(f"A nonce has at least {NONCE_CHARS_MIN} letters and digits.")
+    letters = rf"[{_INVISIBLE}]*".join(re.escape(letter) for letter in tag)
+    look_alike = re.compile(rf"[{_OPENERS}](?=[\s/\u2044\u2215\uff0f{_INVISIBLE}]*{letters}(?![\w-]))", re.I)
+    body = re.sub(nonce, "[…]", look_alike.sub("&lt;", text), flags=re.IGNORECASE)
+    return f'<{tag} id="{nonce}">\n{body}\n</{tag} id="{nonce}">'
+
+
+def preview(text: str, chars: int) -> str:
+    """The first `chars` characters and `…`, or the whole text where it is no longer than that.
+
+    The cut moves to the left rather than through a character that people see as one.
+    """
+    if len(text) <= chars:
+        return text
+    end = max(chars, 0)
+    while end > 0 and _is_inside_character(text, end):
+        end -= 1
+    return text[:end] + "…"
+
+
+def _is_inside_character(text: str, at: int) -> bool:
+    before, after = text[at - 1], text[at]
+    if before == "\u200d" or (before, after) == ("\r", "\n"):
+        return True
+    if _is_flag_letter(before) and _is_flag_letter(after):
+        return _flag_letters_before(text, at) % 2 == 1
+    return _extends(after) or "\ud800" <= before <= "\udbff"
+
+
+def _extends(char: str) -> bool:
+    if unicodedata.category(char)[0] == "M" or char in "\u200c\u200d":
+        return True
+    return any(
+        low <= char <= high
+        for low, high in (
+            ("\u1160", "\u11ff"),  # Hangul vowels and finals, which join the letter before them
+            ("\udc00", "\udfff"),  # the second half of a surrogate pair
+            ("\U0001f3fb", "\U0001f3ff"),  # skin tones
+            ("\U000e0020", "\U000e007f"),  # the letters of regional flags
+        )
+    )
+
+
+def _is_flag_letter(char: str) -> bool:
+    return "\U0001f1e6" <= char <= "\U0001f1ff"
+
+
+def _flag_letters_before(text: str, at: int) -> int:
+    start = at
+    while start > 0 and _is_flag_letter(text[start - 1]):
+        start -= 1
+    return at - start

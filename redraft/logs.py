@@ -1,0 +1,33 @@
+"""Logging: structured lines to stderr, coloured on a terminal, JSON elsewhere; no texts of users or models."""
+
+import logging
+import sys
+
+import structlog
+
+
+def configure_logs(level: str, log_format: str) -> None:
+    """Set up once per process, for our own and the libraries' loggers."""
+    is_console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    renderer = structlog.dev.ConsoleRenderer() if is_console else structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
+    logging.basicConfig(handlers=[handler], level=level, force=True)
+    for chatty in ("httpx2", "httpcore2", "openai", "anthropic", "alembic"):
+        logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLevelName(level)))

@@ -1,0 +1,168 @@
+"""One model call: its row in the ledger before, the call itself, its row after."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from redraft.domain.chats import Chat, Prompt
+from redraft.domain.failures import job_error
+from redraft.domain.ids import new_id
+from redraft.domain.models import parse_model
+from redraft.domain.states import Step
+from redraft.errors import ProviderError
+from redraft.operations.services import Services
+from redraft.providers.protocol import ChatReply, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where a call belongs: at most one reply is used per slot, whoever stored it."""
+
+    job_id: str
+    step: Step
+    iteration: int
+    candidate: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """A call that is not made yet; `row` opens it in the ledger."""
+
+    slot: Slot
+    chat: Chat
+    body: Mapping[str, Any]
+    row: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a slot holds now: a text, or an error. `call_id` is None when it comes from the memo."""
+
+    slot: Slot
+    text: str | None
+    finish_reason: str | None
+    error: ProviderError | None
+    call_id: str | None = None
+    closing: Mapping[str, Any] | None = None
+    usage: Mapping[str, int] | None = None
+    seconds: float = 0.0
+
+
+def make_chat(
+    prompt: Prompt, model: str, *, temperature: float | None, max_output_tokens: int | None
+) -> Chat:
+    return Chat(
+        model=parse_model(model),
+        system=prompt.system,
+        messages=prompt.messages,
+        reply_schema=prompt.reply_schema,
+        temperature=temperature,
+        max_output_tokens=max_output_tokens,
+    )
+
+
+def plan_call(
+    services: Services, slot: Slot, kind: str, chat: Chat, *, token: int, attempt: int
+) -> PlannedCall:
+    body = services.providers.get(chat.model).wire_body(chat)
+    row = {
+        "id": new_id("call"),
+        "job_id": slot.job_id,
+        "type": kind,
+        "step": slot.step.value,
+        "iteration": slot.iteration,
+        "candidate": slot.candidate,
+        "seq": slot.seq,
+        "attempt": attempt,
+        "lease_token": token,
+        "provider": chat.model.provider,
+        "model": str(chat.model),
+        "status": "started",
+        "request": body,
+    }
+    return PlannedCall(slot, chat, body, row)
+
+
+def make_call(services: Services, planned: PlannedCall, *, timeout_s: float) -> Outcome:
+    """Call the provider, once. Never raises for what a provider does."""
+    started_at = time.monotonic()
+    try:
+        reply = services.providers.get(planned.chat.model).send(planned.body, timeout_s=timeout_s)
+    except ProviderError as error:
+        return _failed(planned, error, time.monotonic() - started_at)
+    return _succeeded(services, planned, reply, time.monotonic() - started_at)
+
+
+def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, seconds: float) -> Outcome:
+    cost = services.providers.price(planned.chat.model, reply.usage)
+    closing = {
+        "status": "ok",
+        "response": reply.response,
+        "reply_text": reply.text,
+        "http_status": reply.http_status,
+        "response_headers": dict(reply.headers),
+        "finish_reason": reply.finish_reason,
+        "input_tokens": reply.usage.input_tokens,
+        "cached_input_tokens": reply.usage.cached_input_tokens,
+        "output_tokens": reply.usage.output_tokens,
+        "reasoning_tokens": reply.usage.reasoning_tokens,
+        "cost_nano_usd": cost,
+        "latency_ms": round(seconds * 1000),
+    }
+    return Outcome(
+        planned.slot,
+        reply.text,
+        reply.finish_reason,
+        None,
+        call_id=planned.row["id"],
+        closing=closing,
+        usage=_usage_sums(reply.usage, cost),
+        seconds=seconds,
+    )
+
+
+def _usage_sums(usage: Usage, cost: int | None) -> dict[str, int]:
+    return {
+        "input_tokens": usage.input_tokens or 0,
+        "cached_input_tokens": usage.cached_input_tokens or 0,
+        "output_tokens": usage.output_tokens or 0,
+        "cost_nano_usd": cost or 0,
+        "unpriced_calls": int(cost is None),
+    }
+
+
+def _failed(planned: PlannedCall, error: ProviderError, seconds: float) -> Outcome:
+    closing = {
+        "status": "error",
+        "response": error.response,
+        "http_status": error.http_status,
+        "response_headers": error.headers,
+        "latency_ms": round(seconds * 1000),
+        "error": job_error(
+            error.code,
+            error.message,
+            model=str(planned.chat.model),
+            iteration=planned.slot.iteration,
+            attempts=planned.row["attempt"],
+        ),
+    }
+    return Outcome(
+        planned.slot,
+        None,
+        None,
+        error,
+        call_id=planned.row["id"],
+        closing=closing,
+        usage={"unpriced_calls": int(error.http_status in {None, 200})},
+        seconds=seconds,
+    )
+
+
+def remembered(slot: Slot, row: Mapping[str, Any]) -> Outcome:
+    """An outcome that is in the ledger already."""
+    if row["status"] == "ok":
+        return Outcome(slot, row["reply_text"], row["finish_reason"], None)
+    error = row["error"]
+    return Outcome(slot, None, None, ProviderError(error["code"], error["detail"]))

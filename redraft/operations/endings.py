@@ -1,0 +1,94 @@
+"""How a job ends: its result, its error, and the event that carries both."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from redraft.domain.loop import best_of
+from redraft.domain.states import StopReason, ending_status
+from redraft.storage.columns import DbNow
+from redraft.storage.history import IterationRecord
+
+Event = tuple[str, Mapping[str, Any]]
+
+_WORDS = {
+    StopReason.ACCEPTED: "The answer of iteration {best} was accepted.",
+    StopReason.ITERATION_LIMIT: "The limit of iterations was reached; this is the best answer.",
+    StopReason.PLATEAU: "The score stopped rising; this is the best answer.",
+    StopReason.UNCHANGED: "The model repeated an earlier answer; this is the best one.",
+    StopReason.BUDGET_EXHAUSTED: "The budget is used up; this is the best answer so far.",
+    StopReason.DEADLINE_EXCEEDED: "The deadline passed; this is what there was by then.",
+    StopReason.EVALUATOR_ERROR: "No evaluation could be used; this is the last answer, unjudged.",
+    StopReason.CANCELED: "The job was canceled.",
+    StopReason.ERROR: "A step failed for good; this is what there was by then.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    values: Mapping[str, Any]
+    event: Event
+
+
+def event(kind: str, message: str, **facts: Any) -> Event:
+    """Every event says in plain words what happened, and when."""
+    at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return kind, {"message": message, "at": at, **facts}
+
+
+def ending(
+    reason: StopReason,
+    records: Sequence[IterationRecord],
+    *,
+    error: Mapping[str, Any] | None = None,
+    seconds: float | None = None,
+) -> Ending:
+    """The last change of a job's row, and its `done` event.
+
+    Args:
+        reason: why the loop stops.
+        records: all iterations, with their evaluations.
+        error: what went wrong, when something did.
+        seconds: since the job was created.
+    """
+    result = _result(reason, records)
+    status = ending_status(reason, has_answer=result is not None)
+    values = {
+        "status": status.value,
+        "stop_reason": reason.value,
+        "finished_at": DbNow(),
+        "result": result,
+        "error": error,
+        "rung_at": None,
+    }
+    message = _WORDS[reason].format(best=result["best_iteration"] if result else None)
+    if result is None and reason is not StopReason.CANCELED:
+        message = f"There is no answer: {error['detail'] if error else reason.value}"
+    done = event(
+        "done",
+        message,
+        status=status.value,
+        stop_reason=reason.value,
+        result=result,
+        error=error,
+        seconds=seconds,
+    )
+    return Ending(values, done)
+
+
+def _result(reason: StopReason, records: Sequence[IterationRecord]) -> dict[str, Any] | None:
+    best = best_of(record.as_attempt() for record in records)
+    if best is None:
+        return None
+    return {
+        "final_answer": best.answer,
+        "parsed": None,
+        "success": reason is StopReason.ACCEPTED,
+        "total_iterations": max(record.number for record in records),
+        "final_score": best.score,
+        "best_iteration": best.iteration,
+        "citations": [],
+        "sources_used": [],
+        "grounding_score": None,
+    }

@@ -1,0 +1,293 @@
+"""The step `evaluate`: judge each answer of the iteration, then decide what comes next."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection
+
+from redraft.domain.failures import job_error
+from redraft.domain.ids import new_id
+from redraft.domain.loop import Finish, best_of, next_move, passes, twin_of
+from redraft.domain.requests import GenerateAnswer
+from redraft.domain.states import Step
+from redraft.domain.texts import is_trivial
+from redraft.domain.verdicts import Unusable, Verdict, parse_verdict
+from redraft.errors import ProviderError
+from redraft.jobs import StepMessage
+from redraft.operations import steps
+from redraft.operations.calling import Outcome, PlannedCall, Slot, make_call, make_chat, plan_call, remembered
+from redraft.operations.endings import Event, ending, event
+from redraft.operations.leases import LeaseHolder
+from redraft.operations.services import Services
+from redraft.operations.steps import StepInHand
+from redraft.prompts.render import evaluation_prompt
+from redraft.storage import history
+from redraft.storage.history import EvaluationRecord, IterationRecord
+
+# What says something of this answer only, not of the provider: the evaluation is an error, the loop goes on.
+_ABOUT_THIS_REPLY = frozenset({"refused", "content_filtered", "empty_output", "output_truncated"})
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The verdict on one candidate, and the calls it took. `blocked` is a provider failure, not a verdict."""
+
+    record: IterationRecord
+    evaluation: EvaluationRecord | None
+    outcomes: tuple[Outcome, ...] = ()
+    blocked: ProviderError | None = None
+
+
+def evaluate(services: Services, holder: LeaseHolder, job_id: str, step_no: int) -> None:
+    """Do the step, if it is due and nobody else has it."""
+    claimed = steps.claim_step(services, holder, StepMessage(Step.EVALUATE, job_id, step_no), _plan)
+    if claimed is None:
+        return
+    step, planned = claimed
+    with holder.holding(job_id, step.job.lease_token):
+        by_slot = {call.slot: call for call in planned}
+        settled = {record.candidate: _without_model(step, record) for record in _current(step)}
+        open_records = [record for record in _current(step) if settled[record.candidate] is None]
+        judged = steps.side_by_side(step, [partial(_judge, step, record, by_slot) for record in open_records])
+        _conclude(step, [found for found in settled.values() if found] + judged)
+
+
+def _current(step: StepInHand) -> list[IterationRecord]:
+    return [record for record in step.records if record.number == step.job.iteration]
+
+
+def _slot(step: StepInHand, record: IterationRecord, seq: int = 0) -> Slot:
+    return Slot(step.job.id, Step.EVALUATE, record.number, record.candidate, seq)
+
+
+def _plan(step: StepInHand) -> Sequence[PlannedCall]:
+    return [
+        _plan_call(step, record, 0)
+        for record in _current(step)
+        if _without_model(step, record) is None and (record.candidate, 0) not in step.memo
+    ]
+
+
+def _plan_call(
+    step: StepInHand, record: IterationRecord, seq: int, complaint: str | None = None
+) -> PlannedCall:
+    budget = step.services.settings.evaluator_max_output_tokens
+    chat = make_chat(
+        evaluation_prompt(step.request, record.answer, complaint),
+        step.job.evaluator_model,
+        temperature=None,
+        max_output_tokens=budget * 2 if seq else budget,
+    )
+    kind = "repair" if seq else "evaluate"
+    slot = _slot(step, record, seq)
+    return plan_call(step.services, slot, kind, chat, token=step.job.lease_token, attempt=step.attempt_no)
+
+
+def _without_model(step: StepInHand, record: IterationRecord) -> Judgement | None:
+    """What needs no call: an answer that was judged before, or one that is none."""
+    if is_trivial(record.answer):
+        return Judgement(
+            record, _evaluation(step, score=0.0, passed=False, reasoning=_TRIVIAL, suggestions=[_WRITE_ONE])
+        )
+    twin = twin_of(record.as_attempt(), step.attempts)
+    known = next(
+        (r for r in step.records if twin and (r.number, r.candidate) == (twin.iteration, twin.candidate)),
+        None,
+    )
+    if known is None or known.evaluation is None or known.evaluation.score is None:
+        return None
+    passed = passes(known.evaluation.score, step.request.score_threshold)
+    copied = replace(
+        known.evaluation, id=new_id("evaluation"), passed=passed, reused_from=known.evaluation.id
+    )
+    return Judgement(record, copied)
+
+
+_TRIVIAL = "The answer is empty or trivial; it was not shown to the evaluator."
+_WRITE_ONE = "Write an answer to the task: the last one held no content."
+
+
+def _judge(step: StepInHand, record: IterationRecord, planned: Mapping[Slot, PlannedCall]) -> Judgement:
+    first = steps.first_outcome(step, _slot(step, record), planned)
+    verdict = _read(first)
+    if isinstance(verdict, ProviderError):
+        return _blocked_or_failed(step, record, (first,), verdict)
+    if isinstance(verdict, Verdict):
+        return Judgement(record, _from_verdict(step, verdict), (first,))
+    second = _ask_once_more(step, record, verdict)
+    if second is None:
+        return Judgement(record, None, (first,))
+    again = _read(second)
+    if isinstance(again, ProviderError):
+        return _blocked_or_failed(step, record, (first, second), again)
+    if isinstance(again, Verdict):
+        return Judgement(record, _from_verdict(step, again), (first, second))
+    error = _failure(
+        step, "evaluator_invalid", f"The evaluator's reply could not be used, twice. {again.message}"
+    )
+    return Judgement(record, _evaluation(step, error=error), (first, second))
+
+
+def _read(outcome: Outcome) -> Verdict | Unusable | ProviderError:
+    if outcome.error is None:
+        return parse_verdict(outcome.text or "", finish_reason=outcome.finish_reason)
+    if outcome.error.code == "output_truncated":
+        return Unusable("truncated", outcome.error.message)
+    return outcome.error
+
+
+def _ask_once_more(step: StepInHand, record: IterationRecord, unusable: Unusable) -> Outcome | None:
+    """The second asking; None when this step is not ours any more."""
+    row = step.memo.get((record.candidate, 1))
+    if row is not None:
+        return remembered(_slot(step, record, 1), row)
+    complaint = None if unusable.kind == "truncated" else unusable.message
+    planned = _plan_call(step, record, 1, complaint)
+    if not steps.reserve_more(step, planned):
+        return None
+    return make_call(step.services, planned, timeout_s=step.call_timeout_s())
+
+
+def _blocked_or_failed(
+    step: StepInHand, record: IterationRecord, outcomes: tuple[Outcome, ...], error: ProviderError
+) -> Judgement:
+    failed = _evaluation(step, error=_failure(step, error.code, error.message))
+    blocked = None if error.code in _ABOUT_THIS_REPLY else error
+    return Judgement(record, failed, outcomes, blocked)
+
+
+def _failure(step: StepInHand, code: str, detail: str) -> dict[str, Any]:
+    return job_error(
+        code, detail, model=step.job.evaluator_model, iteration=step.job.iteration, attempts=step.attempt_no
+    )
+
+
+def _from_verdict(step: StepInHand, verdict: Verdict) -> EvaluationRecord:
+    return _evaluation(
+        step,
+        score=verdict.score,
+        passed=passes(verdict.score, step.request.score_threshold),
+        meets_criteria=verdict.meets_criteria,
+        reasoning=verdict.evaluation_reasoning,
+        suggestions=list(verdict.improvement_suggestions),
+    )
+
+
+def _evaluation(
+    step: StepInHand,
+    *,
+    score: float | None = None,
+    passed: bool = False,
+    meets_criteria: bool | None = None,
+    reasoning: str = "",
+    suggestions: list[str] | None = None,
+    error: dict[str, Any] | None = None,
+) -> EvaluationRecord:
+    return EvaluationRecord(
+        id=new_id("evaluation"),
+        status="error" if error else "ok",
+        score=score,
+        passed=passed,
+        meets_criteria=meets_criteria,
+        reasoning=reasoning,
+        suggestions=suggestions or [],
+        evaluator_model=step.job.evaluator_model,
+        profile=step.request.profile,
+        reused_from=None,
+        error=error,
+    )
+
+
+def _conclude(step: StepInHand, judged: Sequence[Judgement]) -> None:
+    outcomes = [outcome for judgement in judged for outcome in judgement.outcomes]
+    blocked = [judgement.blocked for judgement in judged if judgement.blocked]
+    passing = next((error for error in blocked if error.retryable), None)
+    if passing and steps.try_later(step, outcomes, passing):
+        return
+    records = _with_verdicts(step, judged)
+    if any(judgement.evaluation is None for judgement in judged):
+        return
+    step = replace(step, records=records)
+    if blocked:
+        steps.give_up(
+            step, outcomes, blocked[0], step.job.evaluator_model, write=partial(_write, step, judged)
+        )
+        return
+    _decide(step, judged, outcomes)
+
+
+def _with_verdicts(step: StepInHand, judged: Sequence[Judgement]) -> tuple[IterationRecord, ...]:
+    verdicts = {judgement.record.id: judgement.evaluation for judgement in judged}
+    return tuple(replace(r, evaluation=verdicts[r.id]) if r.id in verdicts else r for r in step.records)
+
+
+def _decide(step: StepInHand, judged: Sequence[Judgement], outcomes: Sequence[Outcome]) -> None:
+    """The loop's decision, stored together with the verdicts it rests on."""
+    move = next_move(steps.rules_of(step.job, step.request), step.attempts)
+    best = best_of(step.attempts)
+    marks = (
+        {"best_score": best.score, "best_iteration": best.iteration}
+        if best and best.score is not None
+        else {}
+    )
+    told = [_told(step, judgement) for judgement in judged]
+    write = partial(_write, step, judged)
+    if isinstance(move, Finish):
+        end = ending(move.reason, step.records, error=_last_error(move, judged))
+        steps.finish(step, outcomes, {**end.values, **marks}, [*told, end.event], write)
+        return
+    told.append(_thinking(step))
+    if steps.finish(step, outcomes, steps.go_on(step, Step.GENERATE, **marks), told, write):
+        steps.ring_next(step, Step.GENERATE)
+
+
+def _last_error(move: Finish, judged: Sequence[Judgement]) -> dict[str, Any] | None:
+    if move.reason != "evaluator_error":
+        return None
+    return next((j.evaluation.error for j in judged if j.evaluation and j.evaluation.error), None)
+
+
+def _write(step: StepInHand, judged: Sequence[Judgement], connection: Connection) -> None:
+    rows = [
+        {
+            **{name: getattr(judgement.evaluation, name) for name in EvaluationRecord.__slots__},
+            "job_id": step.job.id,
+            "iteration_id": judgement.record.id,
+        }
+        for judgement in judged
+        if judgement.evaluation
+    ]
+    history.add_evaluations(connection, rows)
+
+
+def _told(step: StepInHand, judgement: Judgement) -> Event:
+    verdict = judgement.evaluation
+    number = judgement.record.number
+    score = verdict.score if verdict else None
+    words = f"scored {score:.2f}" if score is not None else "could not be evaluated"
+    return event(
+        "iteration.evaluated",
+        f"Iteration {number} {words}.",
+        iteration=number,
+        candidate=judgement.record.candidate,
+        score=score,
+        passed=bool(verdict and verdict.passed),
+        evaluation_reasoning=verdict.reasoning if verdict else "",
+        improvement_suggestions=verdict.suggestions if verdict else [],
+        reused=bool(verdict and verdict.reused_from),
+        error=verdict.error if verdict else None,
+        seconds=round(sum(outcome.seconds for outcome in judgement.outcomes), 3),
+    )
+
+
+def _thinking(step: StepInHand) -> Event:
+    strategy = step.request.revision.strategy if isinstance(step.request, GenerateAnswer) else "revise"
+    kind, data = event(
+        "thinking",
+        f"The score is below {step.request.score_threshold:g}; the feedback goes into iteration {step.job.iteration + 1}.",
+        strategy=strategy,
+        retry_count=step.job.iteration,
+    )
+    return kind, {**data, "ts": data["at"]}

@@ -1,0 +1,70 @@
+"""The leases of one worker process: which steps it has in flight, and whether it may start a call."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from redraft.domain.ids import new_id
+from redraft.settings import Settings
+from redraft.storage import jobs
+from redraft.storage.work import Database
+
+_SAFETY_S = 5.0
+
+
+class LeaseHolder:
+    """One per process. A step enters with its token; the heartbeat extends all leases in one statement."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.owner = new_id("worker")
+        self.lease_s = settings.lease_s
+        self._lock = threading.Lock()
+        self._tokens: dict[str, int] = {}
+        self._extended_at = time.monotonic()
+        self._is_closing = False
+
+    @contextmanager
+    def holding(self, job_id: str, token: int) -> Iterator[None]:
+        with self._lock:
+            self._tokens[job_id] = token
+        try:
+            yield
+        finally:
+            with self._lock:
+                if self._tokens.get(job_id) == token:
+                    del self._tokens[job_id]
+
+    def may_call(self, job_id: str, token: int) -> bool:
+        """Whether the lease of this step is known to be good for a while."""
+        with self._lock:
+            is_fresh = time.monotonic() - self._extended_at < max(self.lease_s - _SAFETY_S, self.lease_s / 2)
+            return is_fresh and self._tokens.get(job_id) == token
+
+    def extend(self, database: Database) -> None:
+        """The heartbeat: extend what is ours, forget what is not any more."""
+        started_at = time.monotonic()
+        with self._lock:
+            before = dict(self._tokens)
+        held: dict[str, int] = {}
+        if before:
+            with database.write() as connection:
+                held = jobs.extend_leases(connection, self.owner, before, self.lease_s)
+        with self._lock:
+            self._extended_at = started_at
+            for job_id, token in before.items():
+                if held.get(job_id) != token and self._tokens.get(job_id) == token:
+                    del self._tokens[job_id]
+
+    def close(self) -> None:
+        """Take no new step from now on."""
+        self._is_closing = True
+
+    @property
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    @property
+    def in_flight(self) -> int:
+        with self._lock:
+            return len(self._tokens)

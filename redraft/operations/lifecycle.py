@@ -1,0 +1,130 @@
+"""What people do to a job: cancel, continue, delete."""
+
+from typing import Any
+
+from sqlalchemy import Connection
+
+from redraft.domain.requests import ContinueJob, GenerateAnswer, dump
+from redraft.domain.states import JobStatus, Step, StopReason, ensure_can_continue, sources_of
+from redraft.errors import Conflict, NotFound
+from redraft.jobs import StepMessage
+from redraft.operations import steps, submit
+from redraft.operations.endings import ending, event
+from redraft.operations.services import Services
+from redraft.storage import events, history, jobs
+from redraft.storage.columns import DbNow
+from redraft.storage.jobs import JobRecord
+
+
+def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
+    """End a job at once. Its lease is fenced out: a reply that arrives later stays in the ledger only.
+
+    Returns:
+        The job, and whether this call ended it (False: it had ended before).
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.write() as connection:
+        job = _get(connection, job_id)
+        end = ending(StopReason.CANCELED, history.of_job(connection, job_id))
+        movable = jobs.is_status(*sources_of(JobStatus.CANCELED))
+        first_seq = jobs.change(connection, job_id, end.values, when=movable, new_events=1)
+        if first_seq is None:
+            return job, False
+        events.add(connection, job_id, first_seq, [end.event])
+        job = _get(connection, job_id)
+    services.queue.wake(job_id)
+    return job, True
+
+
+def continue_job(services: Services, job_id: str, change: ContinueJob) -> JobRecord:
+    """More iterations for a job that has ended; nothing already paid for is paid again.
+
+    Raises:
+        NotFound: there is no such job.
+        Conflict: it has not ended, or it only evaluates.
+        Invalid: a model cannot be called.
+    """
+    with services.database.read() as connection:
+        job = _get(connection, job_id)
+    ensure_can_continue(job.kind, job.status, job_id)
+    request = _changed(services, job, change)
+    values = _continuation(job, request, change)
+    told = event(
+        "job.continued",
+        f"The job goes on for up to {values['iteration_limit'] - job.iteration} more iterations.",
+        **dump(change),
+    )
+    with services.database.write() as connection:
+        unmoved = jobs.is_status(*sources_of(JobStatus.QUEUED)) & jobs.is_version(job.version)
+        first_seq = jobs.change(connection, job_id, values, when=unmoved, new_events=1)
+        if first_seq is None:
+            raise Conflict(f"Job {job_id} was changed by someone else at this moment; look at it again.")
+        events.add(connection, job_id, first_seq, [told])
+        job = _get(connection, job_id)
+    services.queue.wake(job_id)
+    steps.ring(services, StepMessage(Step.GENERATE, job_id, job.step_no))
+    return job
+
+
+def _changed(services: Services, job: JobRecord, change: ContinueJob) -> GenerateAnswer:
+    request = GenerateAnswer.model_validate(job.request)
+    given = {name: getattr(change, name) for name in change.model_fields_set - {"guidance"}}
+    update = {name: value for name, value in given.items() if value is not None}
+    if change.model is not None:
+        update["model"] = submit.resolve_ladder(services.providers, change.model)
+    if change.evaluator_model is not None:
+        update["evaluator_model"] = str(
+            submit.resolve_model(services.providers, change.evaluator_model, "/evaluator_model")
+        )
+    return request.model_copy(update=update)
+
+
+def _continuation(job: JobRecord, request: GenerateAnswer, change: ContinueJob) -> dict[str, Any]:
+    return {
+        "status": JobStatus.QUEUED.value,
+        "stop_reason": None,
+        "finished_at": None,
+        "result": None,
+        "error": None,
+        "request": dump(request),
+        "warnings": submit.warnings_of(request),
+        "model": request.model[0] if isinstance(request.model, list) else request.model,
+        "evaluator_model": request.evaluator_model,
+        "guidance": change.guidance,
+        "deadline_at": DbNow(request.limits.deadline_s),
+        "step": Step.GENERATE.value,
+        "step_no": job.step_no + 1,
+        "step_attempt": 0,
+        "step_claims": 0,
+        "lost_leases": 0,
+        "available_at": DbNow(),
+        "rung_at": DbNow(),
+        "ring_count": 0,
+        "first_iteration": job.iteration + 1,
+        "iteration_limit": job.iteration + request.iter_max,
+        "continuations": job.continuations + 1,
+    }
+
+
+def delete(services: Services, job_id: str) -> None:
+    """Remove a job that has ended, with all that hangs on it.
+
+    Raises:
+        NotFound: there is no such job.
+        Conflict: it has not ended.
+    """
+    with services.database.write() as connection:
+        job = _get(connection, job_id)
+        if not jobs.remove(connection, job_id):
+            raise Conflict(
+                f"Job {job_id} is {job.status}; cancel it before you delete it.", code="job_not_terminal"
+            )
+
+
+def _get(connection: Connection, job_id: str) -> JobRecord:
+    job = jobs.get(connection, job_id)
+    if job is None:
+        raise NotFound("job", job_id)
+    return job

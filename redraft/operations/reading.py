@@ -1,0 +1,153 @@
+"""What people look at: jobs, iterations, calls, events. Short read transactions, one or two queries each."""
+
+import base64
+import binascii
+from dataclasses import replace
+from datetime import datetime
+
+from redraft.domain.states import TERMINAL
+from redraft.errors import Conflict, Invalid, NotFound
+from redraft.operations import resources
+from redraft.operations.resources import Call, Event, Iteration, Job
+from redraft.operations.services import Services
+from redraft.storage import calls, events, history, jobs
+from redraft.storage.jobs import JobFilter
+
+_TERMINAL = frozenset(status.value for status in TERMINAL)
+
+
+def get_job(services: Services, job_id: str, *, with_iterations: bool = False) -> Job:
+    """One job in its one shape.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        record = jobs.get(connection, job_id)
+        if record is None:
+            raise NotFound("job", job_id)
+        iterations = history.of_job(connection, job_id) if with_iterations else None
+    return resources.job_resource(record, iterations)
+
+
+def get_version(services: Services, job_id: str) -> tuple[int, bool]:
+    """A job's version, and whether it has ended: all that a conditional poll needs.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        found = jobs.version_of(connection, job_id)
+    if found is None:
+        raise NotFound("job", job_id)
+    version, status = found
+    return version, status in _TERMINAL
+
+
+def list_jobs(
+    services: Services, criteria: JobFilter, cursor: str | None = None
+) -> tuple[list[Job], str | None]:
+    """One page, and the cursor of the next one if there is one.
+
+    Raises:
+        Invalid: the cursor is not one of ours.
+    """
+    if cursor is not None:
+        criteria = replace(criteria, after=_read_cursor(cursor))
+    with services.database.read() as connection:
+        records = jobs.list_page(connection, criteria)
+    page = records[: criteria.limit]
+    more = len(records) > len(page)
+    next_cursor = _cursor(page[-1].created_at, page[-1].id) if more else None
+    return [resources.job_resource(record) for record in page], next_cursor
+
+
+def _cursor(at: datetime, job_id: str) -> str:
+    return base64.urlsafe_b64encode(f"{at.isoformat()}|{job_id}".encode()).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str) -> tuple[datetime, str]:
+    try:
+        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+        at, _, job_id = text.partition("|")
+        return datetime.fromisoformat(at), job_id
+    except (ValueError, binascii.Error) as error:
+        words = "This is no cursor of ours; take next_cursor from the page before."
+        raise Invalid.at("/after", words, "invalid_cursor") from error
+
+
+def find_job_id(services: Services, text: str) -> str:
+    """A job's id from the whole id, a unique beginning of it (with or without `job_`), or `latest`.
+
+    Raises:
+        NotFound: nothing begins so.
+        Conflict: several do.
+    """
+    with services.database.read() as connection:
+        if text == "latest":
+            found = [newest] if (newest := jobs.latest_id(connection)) else []
+        else:
+            found = jobs.find_ids(connection, text if text.startswith("job_") else f"job_{text}")
+    if not found:
+        raise NotFound("job", text)
+    if len(found) > 1:
+        raise Conflict(
+            f"{text!r} is the beginning of several jobs' ids; write more of it.", code="ambiguous_id"
+        )
+    return found[0]
+
+
+def list_iterations(services: Services, job_id: str, number: int | None = None) -> list[Iteration]:
+    """All iterations of a job, or all candidates of one.
+
+    Raises:
+        NotFound: there is no such job, or no such iteration.
+    """
+    with services.database.read() as connection:
+        if jobs.version_of(connection, job_id) is None:
+            raise NotFound("job", job_id)
+        records = history.of_job(connection, job_id, number)
+    if number is not None and not records:
+        raise NotFound("iteration", f"{job_id}/{number}")
+    return [resources.iteration_resource(record) for record in records]
+
+
+def list_calls(services: Services, job_id: str, *, full: bool = False) -> list[Call]:
+    """The ledger of a job.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        if jobs.version_of(connection, job_id) is None:
+            raise NotFound("job", job_id)
+        rows = calls.of_job(connection, job_id)
+    return [resources.call_resource(row, full=full) for row in rows]
+
+
+def get_call(services: Services, job_id: str, call_id: str, *, full: bool = False) -> Call:
+    """One row of the ledger.
+
+    Raises:
+        NotFound: there is no such call of this job.
+    """
+    with services.database.read() as connection:
+        row = calls.get(connection, job_id, call_id)
+    if row is None:
+        raise NotFound("call", call_id)
+    return resources.call_resource(row, full=full)
+
+
+def list_events(services: Services, job_id: str, after: int, limit: int = 1000) -> tuple[list[Event], bool]:
+    """Events newer than `after`, and whether the job has ended and no more are to come.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        found = jobs.version_of(connection, job_id)
+        if found is None:
+            raise NotFound("job", job_id)
+        records = events.after(connection, job_id, after, limit)
+    is_over = found[1] in _TERMINAL and len(records) < limit
+    return [resources.event_resource(record) for record in records], is_over

@@ -1,0 +1,266 @@
+"""The shapes users see: one shape per noun, whoever renders it (API, command line, pages)."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, PlainSerializer
+
+from redraft.storage.events import EventRecord
+from redraft.storage.history import EvaluationRecord, IterationRecord
+from redraft.storage.jobs import JobRecord
+
+_NANO = Decimal(10) ** 9
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+Moment = Annotated[datetime, PlainSerializer(_rfc3339, return_type=str, when_used="json")]
+
+
+class Resource(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Progress(Resource):
+    iteration: int
+    iter_max: int
+    step: str | None
+    best_score: float | None
+    best_iteration: int | None
+    score_threshold: float
+
+
+class UsageTotals(Resource):
+    calls: int
+    input_tokens: int
+    cached_input_tokens: int
+    output_tokens: int
+    cost_usd: str | None
+
+
+class Warning_(Resource):
+    code: str
+    message: str
+
+
+class Evaluation(Resource):
+    id: str
+    status: Literal["ok", "error"]
+    score: float | None
+    passed: bool
+    meets_criteria: bool | None
+    evaluation_reasoning: str
+    improvement_suggestions: list[str]
+    evaluator_model: str | None
+    profile: str
+    reused_from: str | None
+    error: dict[str, Any] | None
+
+
+class Iteration(Resource):
+    id: str
+    number: int
+    candidate: int
+    generator_model: str | None
+    answer: str
+    feedback_given: str | None
+    status: Literal["generated", "evaluated", "evaluation_failed"]
+    evaluation: Evaluation | None
+    created_at: Moment
+
+
+class Call(Resource):
+    id: str
+    type: str
+    iteration: int
+    candidate: int
+    provider: str
+    model: str
+    attempt: int
+    status: Literal["started", "succeeded", "failed"]
+    cached: bool
+    request: Any
+    response: Any
+    truncated: bool
+    http_status: int | None
+    response_headers: dict[str, str] | None
+    finish_reason: str | None
+    input_tokens: int | None
+    cached_input_tokens: int | None
+    output_tokens: int | None
+    reasoning_tokens: int | None
+    cost_usd: str | None
+    latency_ms: int | None
+    error: dict[str, Any] | None
+    started_at: Moment
+    finished_at: Moment | None
+
+
+class Event(Resource):
+    seq: int
+    type: str
+    data: dict[str, Any]
+
+
+class Job(Resource):
+    id: str
+    object: Literal["job"] = "job"
+    kind: str
+    status: str
+    stop_reason: str | None
+    created_at: Moment
+    started_at: Moment | None
+    finished_at: Moment | None
+    progress: Progress
+    request: dict[str, Any]
+    result: dict[str, Any] | None
+    warnings: list[Warning_]
+    usage: UsageTotals
+    error: dict[str, Any] | None
+    metadata: dict[str, str]
+    version: int
+    continuations: int
+    urls: dict[str, str]
+    iterations: list[Iteration] | None = None
+
+
+def cost_usd(nano: int | None) -> str | None:
+    """A decimal string without exponent or idle zeros; None stays None: unknown is not 0."""
+    return None if nano is None else f"{(Decimal(nano) / _NANO).normalize():f}"
+
+
+def job_resource(record: JobRecord, iterations: list[IterationRecord] | None = None) -> Job:
+    is_live = record.finished_at is None
+    return Job(
+        id=record.id,
+        kind=record.kind,
+        status=record.status,
+        stop_reason=record.stop_reason,
+        created_at=record.created_at,
+        started_at=record.started_at,
+        finished_at=record.finished_at,
+        progress=Progress(
+            iteration=_iteration_now(record),
+            iter_max=record.iteration_limit,
+            step=record.step if is_live else None,
+            best_score=record.best_score,
+            best_iteration=record.best_iteration,
+            score_threshold=record.request["score_threshold"],
+        ),
+        request=record.request,
+        result=record.result,
+        warnings=[Warning_(**warning) for warning in record.warnings],
+        usage=_usage(record),
+        error=record.error,
+        metadata=record.metadata,
+        version=record.version,
+        continuations=record.continuations,
+        urls=_urls(record.id),
+        iterations=None if iterations is None else [iteration_resource(each) for each in iterations],
+    )
+
+
+def _iteration_now(record: JobRecord) -> int:
+    """The iteration that is being worked on, or the last one that was written."""
+    is_generating = record.status == "running" and record.step == "generate"
+    return record.iteration + 1 if is_generating else record.iteration
+
+
+def _usage(record: JobRecord) -> UsageTotals:
+    return UsageTotals(
+        calls=record.calls,
+        input_tokens=record.input_tokens,
+        cached_input_tokens=record.cached_input_tokens,
+        output_tokens=record.output_tokens,
+        cost_usd=None if record.unpriced_calls else cost_usd(record.cost_nano_usd),
+    )
+
+
+def _urls(job_id: str) -> dict[str, str]:
+    base = f"/v1/jobs/{job_id}"
+    parts = ("iterations", "calls", "events", "cancel", "continue")
+    return {"self": base, **{part: f"{base}/{part}" for part in parts}, "web": f"/jobs/{job_id}"}
+
+
+def iteration_resource(record: IterationRecord) -> Iteration:
+    return Iteration(
+        id=record.id,
+        number=record.number,
+        candidate=record.candidate,
+        generator_model=record.generator_model,
+        answer=record.answer,
+        feedback_given=record.feedback_given,
+        status=record.status,  # type: ignore[arg-type]
+        evaluation=record.evaluation and _evaluation(record.evaluation),
+        created_at=record.created_at,
+    )
+
+
+def _evaluation(record: EvaluationRecord) -> Evaluation:
+    return Evaluation(
+        id=record.id,
+        status=record.status,  # type: ignore[arg-type]
+        score=record.score,
+        passed=record.passed,
+        meets_criteria=record.meets_criteria,
+        evaluation_reasoning=record.reasoning,
+        improvement_suggestions=record.suggestions,
+        evaluator_model=record.evaluator_model,
+        profile=record.profile,
+        reused_from=record.reused_from,
+        error=record.error,
+    )
+
+
+_CALL_STATUS = {
+    "started": "started",
+    "ok": "succeeded",
+    "dup": "succeeded",
+    "error": "failed",
+    "unknown": "failed",
+}
+_OMITTED = frozenset({"job_id", "step", "seq", "lease_token", "reply_text", "cost_nano_usd", "status"})
+_TEXT_LIMIT = 256 * 1024
+
+
+def call_resource(row: dict[str, Any], *, full: bool = False) -> Call:
+    """A ledger row; texts over 256 KB are cut unless `full` is asked for."""
+    shown = {name: value for name, value in row.items() if name not in _OMITTED}
+    cut = _Cut(None if full else _TEXT_LIMIT)
+    shown["request"], shown["response"] = cut.of(row["request"]), cut.of(row["response"])
+    return Call(
+        **shown,
+        status=_CALL_STATUS[row["status"]],  # type: ignore[arg-type]
+        cost_usd=cost_usd(row["cost_nano_usd"]),
+        truncated=cut.has_cut,
+    )
+
+
+class _Cut:
+    """Cuts the long texts in a JSON value, and remembers whether it did."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self.has_cut = False
+
+    def of(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, list):
+            return [self.of(each) for each in value]
+        if isinstance(value, dict):
+            return {name: self.of(each) for name, each in value.items()}
+        return value
+
+    def _text(self, text: str) -> str:
+        if self._limit is None or len(text) <= self._limit:
+            return text
+        self.has_cut = True
+        return text[: self._limit]
+
+
+def event_resource(record: EventRecord) -> Event:
+    return Event(seq=record.seq, type=record.type, data=record.data)

@@ -1,0 +1,21 @@
+"""What operations work with; `redraft.runtime` puts it together."""
+
+from dataclasses import dataclass
+
+from redraft.providers.catalog import ProviderCatalog
+from redraft.queue import Queue
+from redraft.settings import Settings
+from redraft.storage.work import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    settings: Settings
+    database: Database
+    queue: Queue
+    providers: ProviderCatalog
+
+    def close(self) -> None:
+        self.providers.close()
+        self.queue.close()
+        self.database.close()

@@ -1,0 +1,168 @@
+"""Submit a job: normalise the request, store it, and only then ring."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import to_json
+from sqlalchemy import Connection
+
+from redraft.domain.ids import new_id
+from redraft.domain.models import ModelRef, parse_model
+from redraft.domain.requests import AnyRequest, EvaluateAnswer, GenerateAnswer, dump, ladder
+from redraft.domain.states import JobKind, JobStatus, Step
+from redraft.errors import Flaw, Invalid
+from redraft.jobs import StepMessage
+from redraft.operations import steps
+from redraft.operations.endings import event
+from redraft.operations.services import Services
+from redraft.providers.catalog import ProviderCatalog
+from redraft.storage import events, history, jobs
+from redraft.storage.jobs import JobRecord
+
+SAME_MODEL = "evaluator_is_generator"
+
+
+@dataclass(frozen=True, slots=True)
+class Idempotency:
+    """The caller's key, unique within a scope (who calls which route)."""
+
+    scope: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    job: JobRecord
+    is_replay: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a request would become: nothing is stored."""
+
+    request: dict[str, Any]
+    warnings: list[dict[str, str]]
+    calls_max: int
+
+
+def normalise(providers: ProviderCatalog, request: AnyRequest) -> AnyRequest:
+    """Fill in the models, and see to it that each can be called.
+
+    Raises:
+        Invalid: a model is unknown or its provider has no key (`unknown_model`, `provider_auth`).
+    """
+    if isinstance(request, EvaluateAnswer):
+        evaluator = resolve_model(
+            providers, request.evaluator_model or _evaluator(providers), "/evaluator_model"
+        )
+        return request.model_copy(update={"evaluator_model": str(evaluator)})
+    models = resolve_ladder(providers, request.model)
+    evaluator = resolve_model(
+        providers,
+        request.evaluator_model or providers.settings.evaluator_model or models[0],
+        "/evaluator_model",
+    )
+    return request.model_copy(update={"model": models, "evaluator_model": str(evaluator)})
+
+
+def _evaluator(providers: ProviderCatalog) -> str:
+    return providers.settings.evaluator_model or str(providers.default_model())
+
+
+def resolve_ladder(providers: ProviderCatalog, model: str | list[str] | None) -> list[str]:
+    if model is None:
+        return [str(resolve_model(providers, str(providers.default_model()), "/model"))]
+    if isinstance(model, str):
+        return [str(resolve_model(providers, model, "/model"))]
+    return [str(resolve_model(providers, name, f"/model/{index}")) for index, name in enumerate(model)]
+
+
+def resolve_model(providers: ProviderCatalog, name: str, pointer: str) -> ModelRef:
+    ref = parse_model(name, pointer)
+    providers.check_configured(ref, pointer)
+    return ref
+
+
+def warnings_of(request: AnyRequest) -> list[dict[str, str]]:
+    if isinstance(request, GenerateAnswer) and request.evaluator_model in ladder(request):
+        text = f"{request.evaluator_model} judges its own answers; another model family judges better."
+        return [{"code": SAME_MODEL, "message": text}]
+    return []
+
+
+def estimate(services: Services, request: AnyRequest) -> Estimate:
+    """What `validate_only` answers: the normalised request and the most calls it can take without retries."""
+    normal = normalise(services.providers, request)
+    calls_max = 2
+    if isinstance(normal, GenerateAnswer):
+        calls_max = normal.iter_max * normal.candidates * 3
+    return Estimate(dump(normal), warnings_of(normal), calls_max)
+
+
+def submit(services: Services, request: AnyRequest, idempotency: Idempotency | None = None) -> Submission:
+    """Store a job and ring for its first step.
+
+    The idempotency key is a column of the job's own row, so twins that arrive at once are one job.
+
+    Raises:
+        Invalid: a model cannot be called, or the key was used with another request.
+    """
+    normal = normalise(services.providers, request)
+    digest = hashlib.sha256(to_json(dump(request))).hexdigest()
+    with services.database.write() as connection:
+        job = jobs.add(connection, _row(normal, digest, idempotency), normal.limits.deadline_s)
+        if job is None and idempotency:
+            return _replay(connection, idempotency, digest)
+        if job is None:
+            raise RuntimeError("A job without an idempotency key met another one.")
+        if isinstance(normal, EvaluateAnswer):
+            history.add_iterations(connection, [_given_answer(job.id, normal)])
+        events.add(connection, job.id, 1, [event("job.queued", "The job is stored and waits for a worker.")])
+    steps.ring(services, StepMessage(Step(job.step), job.id, job.step_no))
+    return Submission(job, is_replay=False)
+
+
+def _row(request: AnyRequest, digest: str, idempotency: Idempotency | None) -> dict[str, Any]:
+    generates = isinstance(request, GenerateAnswer)
+    kind = JobKind.GENERATE_ANSWER if generates else JobKind.EVALUATE_ANSWER
+    return {
+        "id": new_id("job"),
+        "kind": kind.value,
+        "status": JobStatus.QUEUED.value,
+        "request": dump(request),
+        "metadata": request.metadata,
+        "warnings": warnings_of(request),
+        "model": ladder(request)[0] if isinstance(request, GenerateAnswer) else None,
+        "evaluator_model": request.evaluator_model,
+        "idempotency_scope": idempotency.scope if idempotency else None,
+        "idempotency_key": idempotency.key if idempotency else None,
+        "request_hash": digest,
+        "step": (Step.GENERATE if generates else Step.EVALUATE).value,
+        "iteration": 0 if generates else 1,
+        "iteration_limit": request.iter_max if isinstance(request, GenerateAnswer) else 1,
+        "event_seq": 1,
+    }
+
+
+def _given_answer(job_id: str, request: EvaluateAnswer) -> dict[str, Any]:
+    return {
+        "id": new_id("iteration"),
+        "job_id": job_id,
+        "number": 1,
+        "candidate": 1,
+        "status": "generated",
+        "generator_model": None,
+        "answer": request.answer,
+        "feedback_given": None,
+    }
+
+
+def _replay(connection: Connection, idempotency: Idempotency, digest: str) -> Submission:
+    known = jobs.find_by_key(connection, idempotency.scope, idempotency.key)
+    if known is None:
+        raise RuntimeError("The job that holds this idempotency key was deleted at this moment.")
+    if known.request_hash != digest:
+        words = f"This Idempotency-Key was used for job {known.id} with another body; use a new key."
+        raise Invalid(words, (Flaw("", words, "idempotency_key_reused"),), code="idempotency_key_reused")
+    return Submission(known, is_replay=True)

@@ -1,0 +1,108 @@
+"""Prompts from templates. A user's or a model's text is only ever a value in them, never a template."""
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import FileSystemLoader, StrictUndefined
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from redraft.domain.chats import Message, Prompt, ReplySchema
+from redraft.domain.loop import Feedback
+from redraft.domain.requests import AnyRequest, GenerateAnswer
+from redraft.domain.texts import frame
+
+_FOLDER = Path(__file__).parent
+_TEMPLATES = ImmutableSandboxedEnvironment(
+    loader=FileSystemLoader(_FOLDER),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+    autoescape=False,  # noqa: S701 - prompts are plain text, not HTML
+    auto_reload=False,
+)
+
+
+def _render(name: str, **values: Any) -> str:
+    return _TEMPLATES.get_template(name).render(**values).rstrip("\n")
+
+
+def generation_prompt(request: GenerateAnswer, feedback: Feedback | None) -> Prompt:
+    """The next generation: the task and its criteria, and what earlier attempts taught.
+
+    Its length does not grow with the number of iterations: one earlier answer at most.
+    """
+    system = _render("generate/system.j2", system_instructions=request.system_instructions)
+    task = _render(
+        "generate/task.j2",
+        instruct=request.instruct,
+        resp_format=request.resp_format,
+        eval_crit=request.eval_crit,
+    )
+    earlier = tuple(
+        Message(role, text)
+        for user, assistant in request.conversation
+        for role, text in (("user", user), ("assistant", assistant.rstrip()))
+        if text.strip()
+    )
+    return Prompt(system, (*earlier, *_turns(task, feedback)))
+
+
+def _turns(task: str, feedback: Feedback | None) -> tuple[Message, ...]:
+    if feedback is None:
+        return (Message("user", task),)
+    if feedback.strategy == "encourage" and feedback.base and feedback.base.answer.strip():
+        answer = Message("assistant", feedback.base.answer.rstrip())
+        request = _render("generate/encourage.j2", guidance=feedback.guidance)
+        return (Message("user", task), answer, Message("user", request))
+    return (Message("user", f"{task}\n{feedback_text(feedback)}"),)
+
+
+def feedback_text(feedback: Feedback) -> str:
+    """The part of a prompt that tells what to change."""
+    return _render(
+        "generate/feedback.j2",
+        base=feedback.base.answer if feedback.base else None,
+        reasoning=feedback.reasoning,
+        problems=feedback.problems,
+        later_problems=feedback.later_problems,
+        guidance=feedback.guidance,
+    )
+
+
+def evaluation_prompt(request: AnyRequest, answer: str, complaint: str | None = None) -> Prompt:
+    """The judge's view: task, criteria and answer; no iteration, threshold, earlier score or feedback.
+
+    Args:
+        request: the job.
+        answer: what to judge.
+        complaint: why the judge's previous reply could not be used, when it is asked once more.
+    """
+    nonce = _nonce(request.instruct, answer)
+    framed = frame(answer, "answer", nonce)
+    first, last = framed.split("\n", 1)[0], framed.rsplit("\n", 1)[-1]
+    user = _render(
+        "criteria/user.j2",
+        instruct=request.instruct,
+        resp_format=request.resp_format,
+        conversation=request.conversation,
+        eval_crit=request.eval_crit,
+        reference=request.reference,
+        framed_answer=framed,
+        complaint=complaint,
+    )
+    system = _render("criteria/system.j2", frame_start=first, frame_end=last)
+    return Prompt(system, (Message("user", user),), ReplySchema("verdict", _reply_schema("criteria")))
+
+
+def _nonce(*texts: str) -> str:
+    """No text can hold its own hash, so no answer can close its frame; the same call keeps the same prompt."""
+    return hashlib.sha256("\x00".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@cache
+def _reply_schema(profile: str) -> dict[str, Any]:
+    return json.loads((_FOLDER / profile / "reply.json").read_text("utf-8"))

@@ -1,0 +1,107 @@
+"""The doorbell: messages to workers, and wake-ups to whoever waits for a job. The database holds the truth."""
+
+from typing import Any
+
+import redis
+import structlog
+from celery import Celery
+from kombu.exceptions import KombuError
+
+from redraft.errors import Unavailable
+from redraft.jobs import INTERACTIVE_QUEUE, StepMessage
+from redraft.settings import Settings
+
+log = structlog.get_logger()
+
+_BROKER_FAILURES = (KombuError, redis.RedisError, OSError)
+_MESSAGE_LIFE_S = 120
+
+
+def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, Any]:
+    """The Celery settings that were measured to hold; `docs/decisions/0002` says why."""
+    return {
+        "broker_url": settings.effective_broker_url,
+        "task_serializer": "json",
+        "accept_content": ["json"],
+        "task_ignore_result": True,
+        "task_default_queue": INTERACTIVE_QUEUE,
+        "task_acks_late": False,
+        "task_publish_retry": False,
+        "worker_prefetch_multiplier": 1,
+        "worker_disable_prefetch": True,
+        "worker_enable_remote_control": True,
+        "worker_send_task_events": False,
+        "worker_hijack_root_logger": False,
+        "worker_redirect_stdouts": False,
+        "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,
+        "broker_connection_timeout": 1,
+        "broker_pool_acquire_timeout": 1,
+        "broker_transport_options": {
+            "visibility_timeout": 300,
+            "socket_timeout": socket_timeout_s,
+            "socket_connect_timeout": 1,
+            "socket_keepalive": True,
+            "health_check_interval": 25,
+            "retry_on_timeout": False,
+            "max_retries": 0,
+            "max_connections": 100,
+        },
+    }
+
+
+def job_channel(job_id: str) -> str:
+    return f"redraft:job:{job_id}"
+
+
+class Queue:
+    """Sends message contracts by name, best effort and bounded to about a second."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._celery = Celery("redraft-sender", set_as_current=False)
+        self._celery.conf.update(celery_options(settings, socket_timeout_s=1))
+        self._redis = redis.Redis.from_url(
+            redis_url(settings), socket_timeout=1, socket_connect_timeout=1, health_check_interval=25
+        )
+
+    def ring(self, message: StepMessage) -> bool:
+        """Tell the workers that a step is due; False when the broker does not take it (the sweeper rings later)."""
+        try:
+            self._celery.send_task(
+                message.task,
+                kwargs=message.payload,
+                queue=INTERACTIVE_QUEUE,
+                retry=False,
+                expires=_MESSAGE_LIFE_S,
+                ignore_result=True,
+            )
+        except _BROKER_FAILURES as error:
+            log.warning("broker_unavailable", job_id=message.job_id, error=type(error).__name__)
+            return False
+        return True
+
+    def wake(self, job_id: str) -> None:
+        """Wake whoever waits for a change of this job; they look again by themselves if this is lost."""
+        try:
+            self._redis.publish(job_channel(job_id), "")
+        except _BROKER_FAILURES as error:
+            log.debug("wake_up_lost", job_id=job_id, error=type(error).__name__)
+
+    def ping(self) -> None:
+        """Raise Unavailable unless the broker answers."""
+        try:
+            self._redis.ping()
+        except _BROKER_FAILURES as error:
+            raise Unavailable(
+                f"The broker does not answer ({type(error).__name__}).", code="broker_unavailable"
+            ) from error
+
+    def close(self) -> None:
+        self._redis.close()
+        self._celery.close()
+
+
+def redis_url(settings: Settings) -> str:
+    """The broker's URL as redis-py spells it."""
+    url = settings.effective_broker_url
+    return url.replace("redis+socket://", "unix://", 1)

@@ -1,0 +1,18 @@
+"""The composition root: from settings to the services that every entry point uses."""
+
+from redraft.operations.services import Services
+from redraft.providers.catalog import ProviderCatalog
+from redraft.queue import Queue
+from redraft.settings import Settings
+from redraft.storage.work import Database
+
+
+def build_runtime(settings: Settings) -> Services:
+    """Connect nothing yet: database, broker and providers are reached on first use."""
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    return Services(
+        settings=settings,
+        database=Database(settings.effective_database_url),
+        queue=Queue(settings),
+        providers=ProviderCatalog(settings),
+    )

@@ -1,0 +1,79 @@
+"""The ledger: one row per call to a provider, failures and lost ones included. Rows are only added and closed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, and_, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+
+from redraft.storage.columns import DbNow
+from redraft.storage.tables import calls
+
+_MEMO = ("id", "candidate", "seq", "status", "reply_text", "finish_reason", "error")
+
+
+def memo(
+    connection: Connection, job_id: str, iteration: int, step: str
+) -> dict[tuple[int, int], Mapping[str, Any]]:
+    """What earlier holders of this step already got, by (candidate, seq): replies, and final refusals."""
+    query = (
+        select(*(calls.c[name] for name in _MEMO))
+        .where(
+            calls.c.job_id == job_id,
+            calls.c.iteration == iteration,
+            calls.c.step == step,
+            calls.c.status.in_(("ok", "error")),
+        )
+        .order_by(calls.c.status.desc(), calls.c.id)
+    )
+    found: dict[tuple[int, int], Mapping[str, Any]] = {}
+    for row in connection.execute(query).mappings():
+        found.setdefault((row["candidate"], row["seq"]), row)
+    return found
+
+
+def open_calls(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    connection.execute(insert(calls), list(rows))
+
+
+def close_lost(connection: Connection, job_id: str, token: int) -> int:
+    """Calls whose worker is gone: nobody will learn what became of them."""
+    statement = (
+        update(calls)
+        .where(calls.c.job_id == job_id, calls.c.status == "started", calls.c.lease_token < token)
+        .values(
+            status="unknown",
+            finished_at=DbNow(),
+            error={
+                "code": "worker_lost",
+                "detail": "The worker that made this call was lost before it told the outcome.",
+            },
+        )
+    )
+    return connection.execute(statement).rowcount
+
+
+def close(connection: Connection, call_id: str, values: Mapping[str, Any]) -> bool:
+    """Store an outcome. A reply that came second becomes `dup`. False: the call was closed already.
+
+    Rows that were written off as `unknown` may still be closed: a late worker knows better.
+    """
+    is_open = and_(calls.c.id == call_id, calls.c.status.in_(("started", "unknown")))
+    statement = update(calls).where(is_open).values(finished_at=DbNow(), **values)
+    try:
+        with connection.begin_nested():
+            return connection.execute(statement).rowcount == 1
+    except IntegrityError:
+        statement = update(calls).where(is_open).values(finished_at=DbNow(), **{**values, "status": "dup"})
+        return connection.execute(statement).rowcount == 1
+
+
+def of_job(connection: Connection, job_id: str) -> list[dict[str, Any]]:
+    query = select(calls).where(calls.c.job_id == job_id).order_by(calls.c.started_at, calls.c.id)
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def get(connection: Connection, job_id: str, call_id: str) -> dict[str, Any] | None:
+    query = select(calls).where(calls.c.job_id == job_id, calls.c.id == call_id)
+    row = connection.execute(query).mappings().one_or_none()
+    return None if row is None else dict(row)

@@ -1,0 +1,96 @@
+"""Column types and expressions that mean the same on SQLite and PostgreSQL."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic_core import from_json, to_json
+from sqlalchemy import DateTime, Dialect, FunctionElement, String, Text, TypeDecorator
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.ext.compiler import compiles
+
+from redraft.domain.texts import clean, clean_json
+
+_SQLITE_FORMAT = "%Y-%m-%dT%H:%M:%f"
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """timestamptz on PostgreSQL; ISO text with milliseconds on SQLite, where text order is time order."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> Any:
+        is_sqlite = dialect.name == "sqlite"
+        return dialect.type_descriptor(String(32) if is_sqlite else DateTime(timezone=True))
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        if value is None or dialect.name != "sqlite":
+            return value
+        return value.astimezone(UTC).strftime(_SQLITE_FORMAT)[:-3] + "Z"
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        if value is None or isinstance(value, datetime):
+            return value
+        return datetime.fromisoformat(value)
+
+
+class DbNow(FunctionElement[datetime]):
+    """The database's clock plus some seconds: leases must not depend on the clocks of workers."""
+
+    type = UtcTime()
+    inherit_cache = True
+    name = "db_now"
+
+
+@compiles(DbNow, "postgresql")
+def _now_on_postgresql(element: DbNow, compiler: Any, **kw: Any) -> str:
+    if not len(element.clauses):
+        return "clock_timestamp()"
+    return f"(clock_timestamp() + {compiler.process(element.clauses, **kw)} * interval '1 second')"
+
+
+@compiles(DbNow, "sqlite")
+def _now_on_sqlite(element: DbNow, compiler: Any, **kw: Any) -> str:
+    if not len(element.clauses):
+        return "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
+    return f"strftime('%Y-%m-%dT%H:%M:%fZ', 'now', {compiler.process(element.clauses, **kw)} || ' seconds')"
+
+
+class CleanText(TypeDecorator[str]):
+    """Text without what PostgreSQL or UTF-8 refuse: NUL characters and lone surrogates."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else clean(value)
+
+
+class Json(TypeDecorator[Any]):
+    """JSON values, cleaned like `CleanText`, kept as text in the order they came."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else to_json(clean_json(value)).decode()
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        return None if value is None else from_json(value)
+
+
+class SearchableJson(TypeDecorator[Any]):
+    """A small JSON object that lists filter by: JSONB with an index on PostgreSQL."""
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> Any:
+        return dialect.type_descriptor(JSONB() if dialect.name == "postgresql" else Text())
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        cleaned = clean_json(value)
+        return cleaned if dialect.name == "postgresql" else to_json(cleaned).decode()
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        return from_json(value) if isinstance(value, str) else value

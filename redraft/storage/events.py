@@ -1,0 +1,40 @@
+"""What happened to a job, numbered without gaps: the log behind progress and server-sent events."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, insert, select
+
+from redraft.storage.tables import events
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    seq: int
+    type: str
+    data: dict[str, Any]
+    at: datetime
+
+
+def add(
+    connection: Connection, job_id: str, first_seq: int, new: Sequence[tuple[str, Mapping[str, Any]]]
+) -> None:
+    """Write events under numbers that were reserved on the job's row in the same unit of work."""
+    rows = [
+        {"job_id": job_id, "seq": first_seq + offset, "type": kind, "data": dict(payload)}
+        for offset, (kind, payload) in enumerate(new)
+    ]
+    if rows:
+        connection.execute(insert(events), rows)
+
+
+def after(connection: Connection, job_id: str, seq: int, limit: int = 1000) -> list[EventRecord]:
+    query = (
+        select(events.c.seq, events.c.type, events.c.data, events.c.at)
+        .where(events.c.job_id == job_id, events.c.seq > seq)
+        .order_by(events.c.seq)
+        .limit(limit)
+    )
+    return [EventRecord(**row) for row in connection.execute(query).mappings()]

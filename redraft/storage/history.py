@@ -1,0 +1,103 @@
+"""What a job has written so far: its iterations and their evaluations."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, and_, insert, select, update
+
+from redraft.domain.loop import Attempt, Evaluation
+from redraft.storage.tables import evaluations, iterations
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRecord:
+    id: str
+    status: str
+    score: float | None
+    passed: bool
+    meets_criteria: bool | None
+    reasoning: str
+    suggestions: list[str]
+    evaluator_model: str | None
+    profile: str
+    reused_from: str | None
+    error: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class IterationRecord:
+    """One candidate of one iteration, with its verdict if there is one."""
+
+    id: str
+    number: int
+    candidate: int
+    status: str
+    generator_model: str | None
+    answer: str
+    feedback_given: str | None
+    created_at: datetime
+    evaluation: EvaluationRecord | None
+
+    def as_attempt(self) -> Attempt:
+        verdict = self.evaluation
+        return Attempt(
+            self.number,
+            self.candidate,
+            self.answer,
+            verdict
+            and Evaluation(verdict.score, verdict.passed, verdict.reasoning, tuple(verdict.suggestions)),
+        )
+
+
+_EVALUATION = ("id", "status", "score", "passed", "meets_criteria", "reasoning", "suggestions")
+_EVALUATION += ("evaluator_model", "profile", "reused_from", "error")
+_ITERATION = (
+    "id",
+    "number",
+    "candidate",
+    "status",
+    "generator_model",
+    "answer",
+    "feedback_given",
+    "created_at",
+)
+
+
+def of_job(connection: Connection, job_id: str, number: int | None = None) -> list[IterationRecord]:
+    """All iterations of a job, or one, in order, each with its evaluation: one query."""
+    loop_only = and_(evaluations.c.iteration_id == iterations.c.id, evaluations.c.role == "loop")
+    query = (
+        select(
+            *(iterations.c[name] for name in _ITERATION),
+            *(evaluations.c[name].label(f"evaluation_{name}") for name in _EVALUATION),
+        )
+        .outerjoin(evaluations, loop_only)
+        .where(iterations.c.job_id == job_id)
+        .order_by(iterations.c.number, iterations.c.candidate)
+    )
+    if number is not None:
+        query = query.where(iterations.c.number == number)
+    return [_record(row) for row in connection.execute(query).mappings()]
+
+
+def _record(row: Mapping[Any, Any]) -> IterationRecord:
+    verdict = None
+    if row["evaluation_id"] is not None:
+        verdict = EvaluationRecord(**{name: row[f"evaluation_{name}"] for name in _EVALUATION})
+    return IterationRecord(**{name: row[name] for name in _ITERATION}, evaluation=verdict)
+
+
+def add_iterations(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    connection.execute(insert(iterations), list(rows))
+
+
+def add_evaluations(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Store verdicts, and mark each iteration as evaluated or as one whose evaluation failed."""
+    connection.execute(insert(evaluations), list(rows))
+    for row in rows:
+        status = "evaluated" if row["status"] == "ok" else "evaluation_failed"
+        connection.execute(
+            update(iterations).where(iterations.c.id == row["iteration_id"]).values(status=status)
+        )

@@ -1,0 +1,422 @@
+"""Jobs: the row that says what comes next, who does it, and what came out."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from redraft.domain.states import LIVE, JobKind, JobStatus, Step, sources_of
+from redraft.storage.columns import DbNow
+from redraft.storage.tables import jobs
+
+_LIVE = tuple(status.value for status in LIVE)
+_STARTS_JOB = or_(
+    jobs.c.kind == JobKind.EVALUATE_ANSWER.value,
+    and_(jobs.c.step == Step.GENERATE.value, jobs.c.iteration == jobs.c.first_iteration - 1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """One row of `jobs`."""
+
+    id: str
+    kind: str
+    status: str
+    stop_reason: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    deadline_at: datetime
+    request: dict[str, Any]
+    metadata: dict[str, str]
+    warnings: list[dict[str, str]]
+    model: str | None
+    evaluator_model: str
+    idempotency_scope: str | None
+    idempotency_key: str | None
+    request_hash: str
+    step: str
+    step_no: int
+    step_attempt: int
+    step_claims: int
+    available_at: datetime
+    rung_at: datetime | None
+    ring_count: int
+    lease_token: int
+    lease_owner: str | None
+    lease_expires_at: datetime | None
+    lost_leases: int
+    iteration: int
+    iteration_limit: int
+    first_iteration: int
+    continuations: int
+    guidance: str | None
+    best_score: float | None
+    best_iteration: int | None
+    result: dict[str, Any] | None
+    error: dict[str, Any] | None
+    calls: int
+    input_tokens: int
+    cached_input_tokens: int
+    output_tokens: int
+    cost_nano_usd: int
+    unpriced_calls: int
+    event_seq: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claimed step: the row, and how long until the job's deadline by the database's clock.
+
+    `starts_job` and `starts_iteration` tell which events the claim has reserved numbers for.
+    """
+
+    job: JobRecord
+    remaining_s: float
+    starts_job: bool
+    starts_iteration: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """What a list of jobs is narrowed by. `after` is the last row's (created_at, id) of the page before."""
+
+    statuses: tuple[str, ...] = ()
+    stop_reason: str | None = None
+    kind: str | None = None
+    model: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    metadata: Mapping[str, str] | None = None
+    newest_first: bool = True
+    after: tuple[datetime, str] | None = None
+    limit: int = 20
+
+
+def _record(row: Any) -> JobRecord:
+    return JobRecord(**row)
+
+
+def add(connection: Connection, values: Mapping[str, Any], deadline_s: float) -> JobRecord | None:
+    """Insert a job; None when one with its idempotency key exists already."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    statement = (
+        dialect.insert(jobs)
+        .values(**values, deadline_at=DbNow(deadline_s), rung_at=DbNow())
+        .on_conflict_do_nothing(index_elements=[jobs.c.idempotency_scope, jobs.c.idempotency_key])
+        .returning(*jobs.c)
+    )
+    row = connection.execute(statement).mappings().one_or_none()
+    return None if row is None else _record(row)
+
+
+def get(connection: Connection, job_id: str) -> JobRecord | None:
+    row = connection.execute(select(jobs).where(jobs.c.id == job_id)).mappings().one_or_none()
+    return None if row is None else _record(row)
+
+
+def version_of(connection: Connection, job_id: str) -> tuple[int, str] | None:
+    """Version and status only: what a conditional poll needs."""
+    row = connection.execute(select(jobs.c.version, jobs.c.status).where(jobs.c.id == job_id)).one_or_none()
+    return None if row is None else (row.version, row.status)
+
+
+def find_by_key(connection: Connection, scope: str, key: str) -> JobRecord | None:
+    condition = and_(jobs.c.idempotency_scope == scope, jobs.c.idempotency_key == key)
+    row = connection.execute(select(jobs).where(condition)).mappings().one_or_none()
+    return None if row is None else _record(row)
+
+
+def find_ids(connection: Connection, prefix: str, limit: int = 2) -> list[str]:
+    """Ids that begin so, oldest first."""
+    upper = prefix + "\x7f"
+    query = select(jobs.c.id).where(jobs.c.id >= prefix, jobs.c.id < upper).order_by(jobs.c.id).limit(limit)
+    return list(connection.scalars(query))
+
+
+def latest_id(connection: Connection) -> str | None:
+    return connection.scalar(select(jobs.c.id).order_by(jobs.c.created_at.desc(), jobs.c.id.desc()).limit(1))
+
+
+def list_page(connection: Connection, criteria: JobFilter) -> list[JobRecord]:
+    """One page and one row more, so that the caller knows whether there is a next page."""
+    query = select(jobs).where(*_conditions(connection, criteria))
+    order = (jobs.c.created_at, jobs.c.id)
+    query = query.order_by(*(column.desc() if criteria.newest_first else column.asc() for column in order))
+    rows = connection.execute(query.limit(criteria.limit + 1)).mappings()
+    return [_record(row) for row in rows]
+
+
+def _conditions(connection: Connection, criteria: JobFilter) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = []
+    if criteria.statuses:
+        found.append(jobs.c.status.in_(criteria.statuses))
+    for name in ("stop_reason", "kind", "model"):
+        value = getattr(criteria, name)
+        if value is not None:
+            found.append(jobs.c[name] == value)
+    if criteria.created_after:
+        found.append(jobs.c.created_at > criteria.created_after)
+    if criteria.created_before:
+        found.append(jobs.c.created_at < criteria.created_before)
+    found.extend(_metadata_conditions(connection, criteria.metadata or {}))
+    if criteria.after:
+        found.append(_beyond(criteria.after, newest_first=criteria.newest_first))
+    return found
+
+
+def _metadata_conditions(connection: Connection, wanted: Mapping[str, str]) -> list[ColumnElement[bool]]:
+    if not wanted:
+        return []
+    if connection.dialect.name == "postgresql":
+        return [jobs.c.metadata.op("@>")(dict(wanted))]
+    each = func.json_each(jobs.c.metadata).table_valued("key", "value")
+    return [
+        select(1).select_from(each).where(each.c.key == key, each.c.value == value).exists()
+        for key, value in wanted.items()
+    ]
+
+
+def _beyond(after: tuple[datetime, str], *, newest_first: bool) -> ColumnElement[bool]:
+    at, job_id = after
+    if newest_first:
+        return or_(jobs.c.created_at < at, and_(jobs.c.created_at == at, jobs.c.id < job_id))
+    return or_(jobs.c.created_at > at, and_(jobs.c.created_at == at, jobs.c.id > job_id))
+
+
+def claim(
+    connection: Connection, job_id: str, step: str, step_no: int, *, owner: str, lease_s: float
+) -> Claim | None:
+    """Take a step: one conditional UPDATE with a fresh token. None: it is not due, or someone has it.
+
+    The first claim of a step also reserves the event numbers of the events that it starts.
+    """
+    was_lost = jobs.c.lease_expires_at.is_not(None)
+    now = DbNow()
+    is_first_claim = jobs.c.step_claims == 0
+    starts_iteration = 1 if step == Step.GENERATE else 0
+    statement = (
+        update(jobs)
+        .where(
+            jobs.c.id == job_id,
+            jobs.c.step == step,
+            jobs.c.step_no == step_no,
+            jobs.c.status.in_(_LIVE),
+            jobs.c.available_at <= now,
+            or_(jobs.c.lease_expires_at.is_(None), jobs.c.lease_expires_at < now),
+        )
+        .values(
+            status=JobStatus.RUNNING.value,
+            started_at=func.coalesce(jobs.c.started_at, now),
+            version=jobs.c.version + case((jobs.c.status == JobStatus.QUEUED.value, 1), else_=0),
+            lost_leases=jobs.c.lost_leases + case((was_lost, 1), else_=0),
+            step_claims=jobs.c.step_claims + 1,
+            lease_token=jobs.c.lease_token + 1,
+            lease_owner=owner,
+            lease_expires_at=DbNow(lease_s),
+            ring_count=0,
+            event_seq=jobs.c.event_seq
+            + case(
+                (is_first_claim & _STARTS_JOB, starts_iteration + 1),
+                (is_first_claim, starts_iteration),
+                else_=0,
+            ),
+        )
+        .returning(*jobs.c, DbNow().label("now"), _STARTS_JOB.label("starts_job"))
+    )
+    row = connection.execute(statement).mappings().one_or_none()
+    if row is None:
+        return None
+    values = dict(row)
+    now_there: datetime = values.pop("now")
+    starts_job = bool(values.pop("starts_job"))
+    job = _record(values)
+    is_first = job.step_claims == 1
+    return Claim(
+        job=job,
+        remaining_s=(job.deadline_at - now_there).total_seconds(),
+        starts_job=is_first and starts_job,
+        starts_iteration=is_first and step == Step.GENERATE,
+    )
+
+
+def advance(
+    connection: Connection, job_id: str, token: int, values: Mapping[str, Any], *, new_events: int = 0
+) -> int | None:
+    """Move the job on and release its lease, if the token is still the holder's.
+
+    Returns:
+        The first of `new_events` event numbers that are now reserved; None when the lease is not ours.
+    """
+    statement = (
+        update(jobs)
+        .where(jobs.c.id == job_id, jobs.c.lease_token == token, jobs.c.status.in_(_movable(values)))
+        .values(
+            lease_owner=None,
+            lease_expires_at=None,
+            version=jobs.c.version + 1,
+            event_seq=jobs.c.event_seq + new_events,
+            **values,
+        )
+        .returning(jobs.c.event_seq)
+    )
+    last = connection.scalar(statement)
+    return None if last is None else last - new_events + 1
+
+
+def _movable(values: Mapping[str, Any]) -> tuple[str, ...]:
+    target = values.get("status")
+    return _LIVE if target is None else sources_of(JobStatus(target))
+
+
+def change(
+    connection: Connection,
+    job_id: str,
+    values: Mapping[str, Any],
+    *,
+    when: ColumnElement[bool],
+    new_events: int = 0,
+) -> int | None:
+    """Move a job without holding its lease; a new token fences out whoever does. Like `advance` otherwise."""
+    statement = (
+        update(jobs)
+        .where(jobs.c.id == job_id, when)
+        .values(
+            lease_token=jobs.c.lease_token + 1,
+            lease_owner=None,
+            lease_expires_at=None,
+            version=jobs.c.version + 1,
+            event_seq=jobs.c.event_seq + new_events,
+            **values,
+        )
+        .returning(jobs.c.event_seq)
+    )
+    last = connection.scalar(statement)
+    return None if last is None else last - new_events + 1
+
+
+def is_status(*statuses: str) -> ColumnElement[bool]:
+    return jobs.c.status.in_(statuses)
+
+
+def is_live() -> ColumnElement[bool]:
+    return jobs.c.status.in_(_LIVE)
+
+
+def holds(connection: Connection, job_id: str, token: int) -> bool:
+    """Whether the lease is still ours and the job still wants the call that is about to be made."""
+    condition = and_(
+        jobs.c.id == job_id, jobs.c.lease_token == token, jobs.c.status == JobStatus.RUNNING.value
+    )
+    return connection.scalar(select(1).where(condition)) is not None
+
+
+def add_usage(connection: Connection, job_id: str, usage: Mapping[str, int]) -> None:
+    """Count what a call cost, whoever holds the job by now."""
+    values = {name: jobs.c[name] + amount for name, amount in usage.items() if amount}
+    if values:
+        connection.execute(
+            update(jobs).where(jobs.c.id == job_id).values(**values, version=jobs.c.version + 1)
+        )
+
+
+def usage_values(usage: Mapping[str, int]) -> dict[str, ColumnElement[int]]:
+    """The same sums as part of a larger UPDATE."""
+    return {name: jobs.c[name] + amount for name, amount in usage.items() if amount}
+
+
+def reserve_events(connection: Connection, job_id: str, count: int) -> int:
+    """Take event numbers outside of `advance`; returns the first."""
+    statement = (
+        update(jobs)
+        .where(jobs.c.id == job_id)
+        .values(event_seq=jobs.c.event_seq + count)
+        .returning(jobs.c.event_seq)
+    )
+    return connection.execute(statement).scalar_one() - count + 1
+
+
+def mark_unrung(connection: Connection, job_id: str) -> None:
+    """The message could not be sent: let the next sweep ring at once."""
+    connection.execute(update(jobs).where(jobs.c.id == job_id, is_live()).values(rung_at=None))
+
+
+def extend_leases(
+    connection: Connection, owner: str, job_ids: Collection[str], lease_s: float
+) -> dict[str, int]:
+    """Extend the leases of what a worker has in flight; returns token by job id, for what is still its own."""
+    statement = (
+        update(jobs)
+        .where(jobs.c.id.in_(job_ids), is_live(), jobs.c.lease_owner == owner)
+        .values(lease_expires_at=DbNow(lease_s))
+        .returning(jobs.c.id, jobs.c.lease_token)
+    )
+    return {row.id: row.lease_token for row in connection.execute(statement)}
+
+
+def release_leases(connection: Connection, owner: str) -> list[tuple[str, str, int]]:
+    """Give back all leases of a stopping worker; returns (job, step, step_no) to ring for."""
+    statement = (
+        update(jobs)
+        .where(is_live(), jobs.c.lease_owner == owner)
+        .values(lease_owner=None, lease_expires_at=None, lease_token=jobs.c.lease_token + 1, rung_at=DbNow())
+        .returning(jobs.c.id, jobs.c.step, jobs.c.step_no)
+    )
+    return [(row.id, row.step, row.step_no) for row in connection.execute(statement)]
+
+
+def take_due(connection: Connection, *, pause_s: float, limit: int) -> list[tuple[str, str, int]]:
+    """Jobs whose step is due and unheard, marked as rung now; returns (job, step, step_no).
+
+    The pause before a job is rung again doubles with each ring that led to no claim, up to two minutes.
+    """
+    ring_pause = [(jobs.c.ring_count <= n, jobs.c.rung_at < DbNow(-pause_s * 2**n)) for n in range(6)]
+    due = (
+        select(jobs.c.id)
+        .where(
+            is_live(),
+            jobs.c.available_at <= DbNow(),
+            or_(jobs.c.lease_expires_at.is_(None), jobs.c.lease_expires_at < DbNow()),
+            or_(jobs.c.rung_at.is_(None), case(*ring_pause, else_=jobs.c.rung_at < DbNow(-pause_s * 64))),
+        )
+        .order_by(jobs.c.available_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    statement = (
+        update(jobs)
+        .where(jobs.c.id.in_(due.scalar_subquery()))
+        .values(rung_at=DbNow(), ring_count=jobs.c.ring_count + 1)
+        .returning(jobs.c.id, jobs.c.step, jobs.c.step_no)
+    )
+    return [(row.id, row.step, row.step_no) for row in connection.execute(statement)]
+
+
+def overdue(connection: Connection, *, slack_s: float, limit: int) -> list[str]:
+    """Live jobs past their deadline; those in somebody's hands get some slack to end themselves."""
+    free = or_(jobs.c.lease_expires_at.is_(None), jobs.c.lease_expires_at < DbNow())
+    query = (
+        select(jobs.c.id)
+        .where(is_live(), or_(and_(free, jobs.c.deadline_at < DbNow()), jobs.c.deadline_at < DbNow(-slack_s)))
+        .limit(limit)
+    )
+    return list(connection.scalars(query))
+
+
+def remove(connection: Connection, job_id: str) -> bool:
+    statement = delete(jobs).where(jobs.c.id == job_id, jobs.c.status.not_in(_LIVE)).returning(jobs.c.id)
+    return connection.scalar(statement) is not None
+
+
+def status_counts(connection: Connection) -> dict[str, int]:
+    query = select(jobs.c.status, func.count()).group_by(jobs.c.status)
+    return {status: count for status, count in connection.execute(query)}
+
+
+def is_version(version: int) -> ColumnElement[bool]:
+    return jobs.c.version == version

@@ -1,0 +1,120 @@
+"""The database, and the unit of work: the one place that commits.
+
+A unit of work is one request or one half of a step. Nothing slow happens inside it: no model call, no
+message, no wait.
+"""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from redraft.errors import Unavailable
+
+T = TypeVar("T")
+
+_PG_OPTIONS = "-c statement_timeout=30000 -c idle_in_transaction_session_timeout=30000 -c lock_timeout=10000"
+
+
+class Database:
+    """One engine. `read()` and `write()` open a unit of work; `write()` commits at its end."""
+
+    def __init__(self, url: str, *, pool_size: int = 10) -> None:
+        self.url = make_url(url.replace("postgresql://", "postgresql+psycopg://", 1))
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self.engine = self._sqlite_engine(pool_size) if self.is_sqlite else self._postgresql_engine(pool_size)
+        # Threads of one process queue here, fairly; SQLite's own busy wait sleeps and starves.
+        self._write_turn = threading.Lock() if self.is_sqlite else nullcontext()
+
+    def _sqlite_engine(self, pool_size: int) -> Engine:
+        engine = create_engine(
+            self.url,
+            pool_size=pool_size,
+            max_overflow=pool_size,
+            pool_timeout=30,
+            connect_args={"timeout": 30, "isolation_level": None, "check_same_thread": False},
+        )
+        event.listen(engine, "connect", _prepare_sqlite)
+        return engine
+
+    def _postgresql_engine(self, pool_size: int) -> Engine:
+        return create_engine(
+            self.url,
+            pool_size=pool_size,
+            max_overflow=pool_size,
+            pool_timeout=10,
+            pool_pre_ping=True,
+            pool_use_lifo=True,
+            connect_args={"connect_timeout": 3, "options": _PG_OPTIONS, "application_name": "redraft"},
+        )
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A consistent view; nothing is written."""
+        with _translated(), self.engine.connect() as connection:
+            if self.is_sqlite:
+                connection.exec_driver_sql("BEGIN")
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One transaction: committed at the end, rolled back on any error."""
+        with _translated(), self._write_turn, self.engine.connect() as connection:
+            if self.is_sqlite:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+            connection.commit()
+
+    def persist(self, work: Callable[[Connection], T], *, for_s: float) -> T:
+        """Run `work` in a unit of work, again and again while the database is away, `for_s` seconds at most.
+
+        For what must not be thrown away: a reply that is paid for. `work` may run more than once; a commit
+        whose outcome is unknown is repeated, so it must be a no-op the second time (the fences see to that).
+        """
+        give_up_at = time.monotonic() + for_s
+        pause_s = 0.1
+        while True:
+            try:
+                with self.write() as connection:
+                    return work(connection)
+            except Unavailable:
+                if time.monotonic() + pause_s > give_up_at:
+                    raise
+                time.sleep(pause_s)
+                pause_s = min(2.0, pause_s * 2)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
+    for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """A database that is away, full or locked is `Unavailable`; a wrong statement stays a bug."""
+    try:
+        yield
+    except (OperationalError, PoolTimeout) as error:
+        raise Unavailable(
+            f"The database cannot be used now: {_first_line(error)}", code="database_unavailable"
+        ) from error
+    except DBAPIError as error:
+        if not error.connection_invalidated:
+            raise
+        raise Unavailable(
+            f"The database went away: {_first_line(error)}", code="database_unavailable"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    original = getattr(error, "orig", None) or error
+    return str(original).strip().split("\n")[0][:200]
