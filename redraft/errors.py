@@ -32,9 +32,7 @@ ProviderErrorCode = Literal[
     "schema_mismatch",
 ]
 
-RETRYABLE_CODES: frozenset[str] = frozenset(
-    {"provider_rate_limited", "provider_timeout", "provider_unavailable"}
-)
+RETRYABLE_CODES: frozenset[str] = frozenset({"provider_rate_limited", "provider_timeout", "provider_unavailable"})
 
 
 @dataclass(frozen=True, slots=True)

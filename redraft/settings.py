@@ -25,7 +25,7 @@ class ModelPrice(BaseModel):
 
     input: float = Field(ge=0)
     output: float = Field(ge=0)
-    cached_input: float | None = Field(None, ge=0)
+    cached_input: float | None = Field(default=None, ge=0)
 
 
 class Settings(BaseSettings):
@@ -46,71 +46,69 @@ class Settings(BaseSettings):
         description="Folder of the embedded database, broker and model server.",
     )
     database_url: str = Field(
-        "", description="sqlite:///… or postgresql://…; empty: SQLite in the data folder."
+        default="", description="sqlite:///… or postgresql://…; empty: SQLite in the data folder."
     )
     broker_url: str = Field(
-        "", description="redis://…, rediss://… or unix socket; empty: an embedded Valkey in the data folder."
+        default="", description="redis://…, rediss://… or unix socket; empty: an embedded Valkey in the data folder."
     )
     model: str = Field(
-        "", description="Generator when a job names none; empty: chosen by the keys that are set."
+        default="", description="Generator when a job names none; empty: chosen by the keys that are set."
     )
     evaluator_model: str = Field(
-        "", description="Evaluator when a job names none; empty: the generator's first."
+        default="", description="Evaluator when a job names none; empty: the generator's first."
     )
     openai_api_key: SecretStr | None = Field(
-        None, validation_alias=_either("OPENAI_API_KEY"), description="Key for openai:… models."
+        default=None, validation_alias=_either("OPENAI_API_KEY"), description="Key for openai:… models."
     )
     openai_base_url: str | None = Field(
-        None,
+        default=None,
         validation_alias=_either("OPENAI_BASE_URL"),
         description="Any server that speaks Chat Completions.",
     )
     anthropic_api_key: SecretStr | None = Field(
-        None, validation_alias=_either("ANTHROPIC_API_KEY"), description="Key for anthropic:… models."
+        default=None, validation_alias=_either("ANTHROPIC_API_KEY"), description="Key for anthropic:… models."
     )
     anthropic_base_url: str | None = Field(
-        None, validation_alias=_either("ANTHROPIC_BASE_URL"), description="Any server that speaks Messages."
+        default=None, validation_alias=_either("ANTHROPIC_BASE_URL"), description="Any server that speaks Messages."
     )
     local_model: Path | None = Field(
-        None, description="A GGUF file for local:… models; empty: the bundled SmolLM2-135M."
+        default=None, description="A GGUF file for local:… models; empty: the bundled SmolLM2-135M."
     )
-    local_context_tokens: int = Field(8192, ge=512, description="Context of the local model, in tokens.")
+    local_context_tokens: int = Field(default=8192, ge=512, description="Context of the local model, in tokens.")
     anthropic_max_output_tokens: int = Field(
-        8192,
+        default=8192,
         ge=1,
         description="Sent to Anthropic when a job sets no max_output_tokens, since it is required there.",
     )
     evaluator_max_output_tokens: int = Field(
-        4096, ge=64, description="Output tokens of an evaluator call; the second asking gets twice as many."
+        default=4096, ge=64, description="Output tokens of an evaluator call; the second asking gets twice as many."
     )
     prices: dict[str, ModelPrice] = Field(
         default_factory=dict[str, ModelPrice],
         description='Own prices, USD per million tokens: {"openai:my-model": {"input": 0.2, "output": 0.8}}.',
     )
-    connect_timeout_s: float = Field(10.0, gt=0, description="Longest wait for a provider's connection.")
-    call_timeout_s: float = Field(
-        180.0, gt=0, description="Longest model call; the job's deadline may cut it."
-    )
+    connect_timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for a provider's connection.")
+    call_timeout_s: float = Field(default=180.0, gt=0, description="Longest model call; the job's deadline may cut it.")
     step_attempts_max: int = Field(
-        6, ge=1, description="Model calls per step before a passing failure ends the job."
+        default=6, ge=1, description="Model calls per step before a passing failure ends the job."
     )
-    retry_wait_s: float = Field(1.0, gt=0, description="First wait before a retry; doubles, with jitter.")
-    retry_wait_max_s: float = Field(60.0, gt=0, description="Longest wait before a retry.")
-    worker_concurrency: int = Field(64, ge=1, le=1000, description="Steps in flight per worker process.")
-    lease_s: float = Field(30.0, ge=1, description="How long a claimed step belongs to a silent worker.")
-    heartbeat_s: float = Field(8.0, gt=0, description="How often a worker extends its leases.")
-    sweep_s: float = Field(1.5, gt=0, description="How often a worker looks for due, lost and late jobs.")
-    shutdown_grace_s: float = Field(20.0, ge=0, description="How long a stopping worker finishes its calls.")
-    host: str = Field("127.0.0.1", description="Address the API listens on.")
-    port: int = Field(8000, ge=0, le=65535, description="Port the API listens on; 0: any free one.")
+    retry_wait_s: float = Field(default=1.0, gt=0, description="First wait before a retry; doubles, with jitter.")
+    retry_wait_max_s: float = Field(default=60.0, gt=0, description="Longest wait before a retry.")
+    worker_concurrency: int = Field(default=64, ge=1, le=1000, description="Steps in flight per worker process.")
+    lease_s: float = Field(default=30.0, ge=1, description="How long a claimed step belongs to a silent worker.")
+    heartbeat_s: float = Field(default=8.0, gt=0, description="How often a worker extends its leases.")
+    sweep_s: float = Field(default=1.5, gt=0, description="How often a worker looks for due, lost and late jobs.")
+    shutdown_grace_s: float = Field(default=20.0, ge=0, description="How long a stopping worker finishes its calls.")
+    host: str = Field(default="127.0.0.1", description="Address the API listens on.")
+    port: int = Field(default=8000, ge=0, le=65535, description="Port the API listens on; 0: any free one.")
     require_auth: bool | None = Field(
-        None, description="Whether API keys are needed; empty: off on loopback, on elsewhere."
+        default=None, description="Whether API keys are needed; empty: off on loopback, on elsewhere."
     )
-    max_body_bytes: int = Field(8_000_000, ge=1024, description="Largest request body.")
+    max_body_bytes: int = Field(default=8_000_000, ge=1024, description="Largest request body.")
     log_format: Literal["auto", "console", "json"] = Field(
-        "auto", description="auto: coloured lines on a terminal, JSON elsewhere."
+        default="auto", description="auto: coloured lines on a terminal, JSON elsewhere."
     )
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least level logged.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="Least level logged.")
 
     @classmethod
     def settings_customise_sources(

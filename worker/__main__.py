@@ -1,7 +1,7 @@
 """`python -m worker`: one worker process; `redraft worker` starts it."""
 
-from worker.app import celery_app, settings
 from redraft.jobs import INTERACTIVE_QUEUE
+from worker.app import celery_app, settings
 
 if __name__ == "__main__":
     celery_app.worker_main(

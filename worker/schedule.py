@@ -30,12 +30,8 @@ class Schedule:
         self._holder = holder
         self._stopping = threading.Event()
         self._threads = [
-            threading.Thread(
-                target=self._every, args=(services.settings.heartbeat_s, self._beat), name="heartbeat"
-            ),
-            threading.Thread(
-                target=self._every, args=(services.settings.sweep_s, self._sweep), name="sweeper"
-            ),
+            threading.Thread(target=self._every, args=(services.settings.heartbeat_s, self._beat), name="heartbeat"),
+            threading.Thread(target=self._every, args=(services.settings.sweep_s, self._sweep), name="sweeper"),
         ]
         self._spare = ThreadPoolExecutor(max_workers=8, thread_name_prefix="unrung")
 
@@ -77,9 +73,7 @@ class Schedule:
             try:
                 work()
             except Unavailable as error:
-                log.warning(
-                    "timer_found_no_database", timer=threading.current_thread().name, reason=error.message
-                )
+                log.warning("timer_found_no_database", timer=threading.current_thread().name, reason=error.message)
             except Exception:
                 log.exception("timer_crashed", timer=threading.current_thread().name)
             self._stopping.wait(pause_s * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load, guards nothing

@@ -119,8 +119,7 @@ def twin_of(attempt: Attempt, attempts: Sequence[Attempt]) -> Attempt | None:
     twins = [
         other
         for other in attempts
-        if (other.iteration, other.candidate) < (attempt.iteration, attempt.candidate)
-        and fold(other.answer) == folded
+        if (other.iteration, other.candidate) < (attempt.iteration, attempt.candidate) and fold(other.answer) == folded
     ]
     return next((twin for twin in twins if twin.score is not None), twins[0] if twins else None)
 
@@ -137,9 +136,7 @@ def next_move(rules: Rules, attempts: Sequence[Attempt]) -> Move:
     return Finish(reason) if reason else Generate(latest + 1)
 
 
-def _reason_to_stop(
-    rules: Rules, attempts: Sequence[Attempt], current: Sequence[Attempt]
-) -> StopReason | None:
+def _reason_to_stop(rules: Rules, attempts: Sequence[Attempt], current: Sequence[Attempt]) -> StopReason | None:
     if any(attempt.evaluation and attempt.evaluation.passed for attempt in current):
         return StopReason.ACCEPTED
     latest = current[0].iteration

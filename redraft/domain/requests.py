@@ -43,49 +43,45 @@ Turn = Annotated[list[Text], Field(min_length=2, max_length=2)]
 
 
 class StrictModel(BaseModel):
-    model_config = ConfigDict(
-        strict=True, extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True
-    )
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
 
 
 class Revision(StrictModel):
     """How a low score leads to the next generation."""
 
     strategy: Literal["revise", "fresh", "encourage"] = "revise"
-    start_from: Literal["best", "last"] = Field("best", alias="from")
+    start_from: Literal["best", "last"] = Field(default="best", alias="from")
 
 
 class Stop(StrictModel):
-    plateau_patience: int = Field(2, ge=0, le=10)
+    plateau_patience: int = Field(default=2, ge=0, le=10)
     plateau_delta: Fraction = 0.02
 
 
 class Limits(StrictModel):
     """For the whole job, from its submission on."""
 
-    deadline_s: float = Field(600, gt=0, le=86_400, allow_inf_nan=False)
+    deadline_s: float = Field(default=600, gt=0, le=86_400, allow_inf_nan=False)
 
 
 class Sampling(StrictModel):
     """None = not sent to the provider."""
 
-    temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False)
-    max_output_tokens: int | None = Field(None, ge=1, le=1_000_000)
+    temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
+    max_output_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
 
 
 class EvaluationFields(StrictModel):
     """What both kinds of job share: the task, and how an answer to it is judged."""
 
     instruct: FilledText = Field(description="The question or task.")
-    resp_format: Text = Field("", description="The wanted form of the answer, in words.")
-    eval_crit: FilledText | None = Field(None, description="The criteria, in words.")
-    score_threshold: Fraction = Field(0.8, description="Accept at or above; 0 is a legal value.")
-    evaluator_model: ModelName | None = Field(None, description="provider:name; null: the configured one.")
-    profile: Literal["criteria"] = Field("criteria", description="A named way to evaluate.")
-    conversation: list[Turn] = Field(
-        default=[], max_length=100, description="Earlier [user, assistant] turns."
-    )
-    reference: FilledText | None = Field(None, description="A known good answer; only the evaluator sees it.")
+    resp_format: Text = Field(default="", description="The wanted form of the answer, in words.")
+    eval_crit: FilledText | None = Field(default=None, description="The criteria, in words.")
+    score_threshold: Fraction = Field(default=0.8, description="Accept at or above; 0 is a legal value.")
+    evaluator_model: ModelName | None = Field(default=None, description="provider:name; null: the configured one.")
+    profile: Literal["criteria"] = Field(default="criteria", description="A named way to evaluate.")
+    conversation: list[Turn] = Field(default=[], max_length=100, description="Earlier [user, assistant] turns.")
+    reference: FilledText | None = Field(default=None, description="A known good answer; only the evaluator sees it.")
     limits: Limits = Limits()
     sampling: Sampling = Sampling()
     metadata: Metadata = {}
@@ -102,12 +98,12 @@ class EvaluationFields(StrictModel):
 class GenerateAnswer(EvaluationFields):
     """A job that writes an answer: generate, evaluate, revise until it is accepted."""
 
-    iter_max: int = Field(3, ge=1, le=10, description="Generate + evaluate rounds at most.")
+    iter_max: int = Field(default=3, ge=1, le=10, description="Generate + evaluate rounds at most.")
     model: ModelName | Annotated[list[ModelName], Field(min_length=1, max_length=10)] | None = Field(
-        None, description="provider:name, or a ladder: iteration k uses entry min(k, last)."
+        default=None, description="provider:name, or a ladder: iteration k uses entry min(k, last)."
     )
-    system_instructions: Text | None = Field(None, description="Added to the generator's system prompt.")
-    candidates: int = Field(1, ge=1, le=8, description="Parallel attempts per iteration; the best goes on.")
+    system_instructions: Text | None = Field(default=None, description="Added to the generator's system prompt.")
+    candidates: int = Field(default=1, ge=1, le=8, description="Parallel attempts per iteration; the best goes on.")
     revision: Revision = Revision()
     stop: Stop = Stop()
 
@@ -121,11 +117,11 @@ class EvaluateAnswer(EvaluationFields):
 class ContinueJob(StrictModel):
     """More iterations for a job that has ended; what is null stays as it was."""
 
-    iter_max: int | None = Field(None, ge=1, le=10, description="Further rounds at most; null: as at first.")
+    iter_max: int | None = Field(default=None, ge=1, le=10, description="Further rounds at most; null: as at first.")
     score_threshold: Fraction | None = None
     model: ModelName | Annotated[list[ModelName], Field(min_length=1, max_length=10)] | None = None
     evaluator_model: ModelName | None = None
-    guidance: FilledText | None = Field(None, description="A person's own feedback for the next prompt.")
+    guidance: FilledText | None = Field(default=None, description="A person's own feedback for the next prompt.")
     limits: Limits | None = None
 
 

@@ -40,9 +40,7 @@ LIVE = frozenset(JobStatus) - TERMINAL
 
 # Who moves a job: a worker's claim, its finish or the sweeper, a person's cancel, a person's continue.
 MOVES: dict[JobStatus, frozenset[JobStatus]] = {
-    JobStatus.QUEUED: frozenset(
-        {JobStatus.RUNNING, JobStatus.CANCELED, JobStatus.SUCCEEDED, JobStatus.FAILED}
-    ),
+    JobStatus.QUEUED: frozenset({JobStatus.RUNNING, JobStatus.CANCELED, JobStatus.SUCCEEDED, JobStatus.FAILED}),
     JobStatus.RUNNING: frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELED}),
     JobStatus.SUCCEEDED: frozenset({JobStatus.QUEUED}),
     JobStatus.FAILED: frozenset({JobStatus.QUEUED}),
@@ -67,6 +65,4 @@ def ensure_can_continue(kind: str, status: str, job_id: str) -> None:
     if kind == JobKind.EVALUATE_ANSWER:
         raise Conflict(f"Job {job_id} only evaluates a given answer; there is nothing to continue.")
     if JobStatus(status) not in TERMINAL:
-        raise Conflict(
-            f"Job {job_id} is {status}; it can be continued once it has ended.", code="job_not_terminal"
-        )
+        raise Conflict(f"Job {job_id} is {status}; it can be continued once it has ended.", code="job_not_terminal")

@@ -177,7 +177,7 @@ def frame(text: str, tag: str, nonce: str) -> str:
     if not re.fullmatch(rf"[A-Za-z0-9]{{{NONCE_CHARS_MIN},}}", nonce):
         raise ValueError(f"A nonce has at least {NONCE_CHARS_MIN} letters and digits.")
     letters = rf"[{_INVISIBLE}]*".join(re.escape(letter) for letter in tag)
-    look_alike = re.compile(rf"[{_OPENERS}](?=[\s/\u2044\u2215\uff0f{_INVISIBLE}]*{letters}(?![\w-]))", re.I)
+    look_alike = re.compile(rf"[{_OPENERS}](?=[\s/\u2044\u2215\uff0f{_INVISIBLE}]*{letters}(?![\w-]))", re.IGNORECASE)
     body = re.sub(nonce, "[…]", look_alike.sub("&lt;", text), flags=re.IGNORECASE)
     return f'<{tag} id="{nonce}">\n{body}\n</{tag} id="{nonce}">'
 

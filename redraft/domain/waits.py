@@ -21,5 +21,5 @@ def retry_wait_s(
         rng: for tests.
     """
     grown = min(max_s, first_s * 2.0 ** min(attempt - 1, 30))
-    jittered = grown * (rng or random).uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
+    jittered = grown * (rng or random).uniform(0.5, 1.0)
     return max(jittered, asked_s or 0.0)

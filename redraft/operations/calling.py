@@ -50,9 +50,7 @@ class Outcome:
     seconds: float = 0.0
 
 
-def make_chat(
-    prompt: Prompt, model: str, *, temperature: float | None, max_output_tokens: int | None
-) -> Chat:
+def make_chat(prompt: Prompt, model: str, *, temperature: float | None, max_output_tokens: int | None) -> Chat:
     return Chat(
         model=parse_model(model),
         system=prompt.system,
@@ -63,9 +61,7 @@ def make_chat(
     )
 
 
-def plan_call(
-    services: Services, slot: Slot, kind: str, chat: Chat, *, token: int, attempt: int
-) -> PlannedCall:
+def plan_call(services: Services, slot: Slot, kind: str, chat: Chat, *, token: int, attempt: int) -> PlannedCall:
     body = services.providers.get(chat.model).wire_body(chat)
     row = {
         "id": new_id("call"),

@@ -70,9 +70,7 @@ def _plan(step: StepInHand) -> Sequence[PlannedCall]:
     ]
 
 
-def _plan_call(
-    step: StepInHand, record: IterationRecord, seq: int, complaint: str | None = None
-) -> PlannedCall:
+def _plan_call(step: StepInHand, record: IterationRecord, seq: int, complaint: str | None = None) -> PlannedCall:
     budget = step.services.settings.evaluator_max_output_tokens
     chat = make_chat(
         evaluation_prompt(step.request, record.answer, complaint),
@@ -99,9 +97,7 @@ def _without_model(step: StepInHand, record: IterationRecord) -> Judgement | Non
     if known is None or known.evaluation is None or known.evaluation.score is None:
         return None
     passed = passes(known.evaluation.score, step.request.score_threshold)
-    copied = replace(
-        known.evaluation, id=new_id("evaluation"), passed=passed, reused_from=known.evaluation.id
-    )
+    copied = replace(known.evaluation, id=new_id("evaluation"), passed=passed, reused_from=known.evaluation.id)
     return Judgement(record, copied)
 
 
@@ -124,9 +120,7 @@ def _judge(step: StepInHand, record: IterationRecord, planned: Mapping[Slot, Pla
         return _blocked_or_failed(step, record, (first, second), again)
     if isinstance(again, Verdict):
         return Judgement(record, _from_verdict(step, again), (first, second))
-    error = _failure(
-        step, "evaluator_invalid", f"The evaluator's reply could not be used, twice. {again.message}"
-    )
+    error = _failure(step, "evaluator_invalid", f"The evaluator's reply could not be used, twice. {again.message}")
     return Judgement(record, _evaluation(step, error=error), (first, second))
 
 
@@ -211,9 +205,7 @@ def _conclude(step: StepInHand, judged: Sequence[Judgement]) -> None:
         return
     step = replace(step, records=records)
     if blocked:
-        steps.give_up(
-            step, outcomes, blocked[0], step.job.evaluator_model, write=partial(_write, step, judged)
-        )
+        steps.give_up(step, outcomes, blocked[0], step.job.evaluator_model, write=partial(_write, step, judged))
         return
     _decide(step, judged, outcomes)
 
@@ -227,12 +219,8 @@ def _decide(step: StepInHand, judged: Sequence[Judgement], outcomes: Sequence[Ou
     """The loop's decision, stored together with the verdicts it rests on."""
     move = next_move(steps.rules_of(step.job, step.request), step.attempts)
     best = best_of(step.attempts)
-    marks = (
-        {"best_score": best.score, "best_iteration": best.iteration}
-        if best and best.score is not None
-        else {}
-    )
-    told = [_told(step, judgement) for judgement in judged]
+    marks = {"best_score": best.score, "best_iteration": best.iteration} if best and best.score is not None else {}
+    told = [_told(judgement) for judgement in judged]
     write = partial(_write, step, judged)
     if isinstance(move, Finish):
         end = ending(move.reason, step.records, error=_last_error(move, judged))
@@ -262,7 +250,7 @@ def _write(step: StepInHand, judged: Sequence[Judgement], connection: Connection
     history.add_evaluations(connection, rows)
 
 
-def _told(step: StepInHand, judgement: Judgement) -> Event:
+def _told(judgement: Judgement) -> Event:
     verdict = judgement.evaluation
     number = judgement.record.number
     score = verdict.score if verdict else None

@@ -33,17 +33,11 @@ def revoke_key(services: Services, prefix: str) -> str:
         Conflict: several do.
     """
     with services.database.read() as connection:
-        found = [
-            k["id"]
-            for k in api_keys.all_keys(connection)
-            if k["id"].startswith(prefix) and not k["revoked_at"]
-        ]
+        found = [k["id"] for k in api_keys.all_keys(connection) if k["id"].startswith(prefix) and not k["revoked_at"]]
     if not found:
         raise NotFound("API key", prefix)
     if len(found) > 1:
-        raise Conflict(
-            f"{prefix!r} is the beginning of several keys' ids; write more of it.", code="ambiguous_id"
-        )
+        raise Conflict(f"{prefix!r} is the beginning of several keys' ids; write more of it.", code="ambiguous_id")
     with services.database.write() as connection:
         api_keys.revoke(connection, found[0])
     return found[0]

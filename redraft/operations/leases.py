@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from redraft.domain.ids import new_id
@@ -25,7 +25,7 @@ class LeaseHolder:
         self._is_closing = False
 
     @contextmanager
-    def holding(self, job_id: str, token: int) -> Iterator[None]:
+    def holding(self, job_id: str, token: int) -> Generator[None]:
         with self._lock:
             self._tokens[job_id] = token
         try:

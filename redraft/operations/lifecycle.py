@@ -118,9 +118,7 @@ def delete(services: Services, job_id: str) -> None:
     with services.database.write() as connection:
         job = _get(connection, job_id)
         if not jobs.remove(connection, job_id):
-            raise Conflict(
-                f"Job {job_id} is {job.status}; cancel it before you delete it.", code="job_not_terminal"
-            )
+            raise Conflict(f"Job {job_id} is {job.status}; cancel it before you delete it.", code="job_not_terminal")
 
 
 def _get(connection: Connection, job_id: str) -> JobRecord:

@@ -44,9 +44,7 @@ def get_version(services: Services, job_id: str) -> tuple[int, bool]:
     return version, status in _TERMINAL
 
 
-def list_jobs(
-    services: Services, criteria: JobFilter, cursor: str | None = None
-) -> tuple[list[Job], str | None]:
+def list_jobs(services: Services, criteria: JobFilter, cursor: str | None = None) -> tuple[list[Job], str | None]:
     """One page, and the cursor of the next one if there is one.
 
     Raises:
@@ -91,9 +89,7 @@ def find_job_id(services: Services, text: str) -> str:
     if not found:
         raise NotFound("job", text)
     if len(found) > 1:
-        raise Conflict(
-            f"{text!r} is the beginning of several jobs' ids; write more of it.", code="ambiguous_id"
-        )
+        raise Conflict(f"{text!r} is the beginning of several jobs' ids; write more of it.", code="ambiguous_id")
     return found[0]
 
 

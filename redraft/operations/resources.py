@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer
 
@@ -41,7 +41,7 @@ class UsageTotals(Resource):
     cost_usd: str | None
 
 
-class Warning_(Resource):
+class JobWarning(Resource):
     code: str
     message: str
 
@@ -117,7 +117,7 @@ class Job(Resource):
     progress: Progress
     request: dict[str, Any]
     result: dict[str, Any] | None
-    warnings: list[Warning_]
+    warnings: list[JobWarning]
     usage: UsageTotals
     error: dict[str, Any] | None
     metadata: dict[str, str]
@@ -152,7 +152,7 @@ def job_resource(record: JobRecord, iterations: list[IterationRecord] | None = N
         ),
         request=record.request,
         result=record.result,
-        warnings=[Warning_(**warning) for warning in record.warnings],
+        warnings=[JobWarning(**warning) for warning in record.warnings],
         usage=_usage(record),
         error=record.error,
         metadata=record.metadata,
@@ -250,9 +250,9 @@ class _Cut:
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, list):
-            return [self.of(each) for each in value]
+            return [self.of(each) for each in cast("list[Any]", value)]
         if isinstance(value, dict):
-            return {name: self.of(each) for name, each in value.items()}
+            return {name: self.of(each) for name, each in cast("dict[str, Any]", value).items()}
         return value
 
     def _text(self, text: str) -> str:

@@ -194,7 +194,7 @@ def side_by_side(step: StepInHand, work: Sequence[Callable[[], T]]) -> list[T]:
     if len(work) <= 1:
         return [task() for task in work]
     with ThreadPoolExecutor(max_workers=len(work), thread_name_prefix=step.job.id[-8:]) as pool:
-        return list(pool.map(lambda task: task(), work))
+        return [future.result() for future in [pool.submit(task) for task in work]]
 
 
 def first_outcome(step: StepInHand, slot: Slot, planned: Mapping[Slot, PlannedCall]) -> Outcome:

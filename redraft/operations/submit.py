@@ -46,16 +46,14 @@ class Estimate:
     calls_max: int
 
 
-def normalise(providers: ProviderCatalog, request: AnyRequest) -> AnyRequest:
+def normalise(services: Services, request: AnyRequest) -> AnyRequest:
     """Fill in the models, and see to it that each can be called.
 
     Raises:
         Invalid: a model is unknown or its provider has no key (`unknown_model`, `provider_auth`).
     """
     if isinstance(request, EvaluateAnswer):
-        evaluator = resolve_model(
-            providers, request.evaluator_model or _evaluator(providers), "/evaluator_model"
-        )
+        evaluator = resolve_model(providers, request.evaluator_model or _evaluator(providers), "/evaluator_model")
         return request.model_copy(update={"evaluator_model": str(evaluator)})
     models = resolve_ladder(providers, request.model)
     evaluator = resolve_model(
@@ -93,7 +91,7 @@ def warnings_of(request: AnyRequest) -> list[dict[str, str]]:
 
 def estimate(services: Services, request: AnyRequest) -> Estimate:
     """What `validate_only` answers: the normalised request and the most calls it can take without retries."""
-    normal = normalise(services.providers, request)
+    normal = normalise(services, request)
     calls_max = 2
     if isinstance(normal, GenerateAnswer):
         calls_max = normal.iter_max * normal.candidates * 3
@@ -108,7 +106,7 @@ def submit(services: Services, request: AnyRequest, idempotency: Idempotency | N
     Raises:
         Invalid: a model cannot be called, or the key was used with another request.
     """
-    normal = normalise(services.providers, request)
+    normal = normalise(services, request)
     digest = hashlib.sha256(to_json(dump(request))).hexdigest()
     with services.database.write() as connection:
         job = jobs.add(connection, _row(normal, digest, idempotency), normal.limits.deadline_s)

@@ -35,9 +35,7 @@ def sweep(services: Services) -> list[StepMessage]:
         workers.forget_silent(connection, for_s=_FORGET_WORKERS_S)
     for job_id in ended:
         services.queue.wake(job_id)
-    messages = [
-        StepMessage(Step(step), job_id, step_no) for job_id, step, step_no in due if job_id not in ended
-    ]
+    messages = [StepMessage(Step(step), job_id, step_no) for job_id, step, step_no in due if job_id not in ended]
     return _ring_all(services, messages)
 
 
@@ -53,9 +51,7 @@ def _end_overdue(connection: Connection, job_id: str) -> bool:
     job = jobs.get(connection, job_id)
     if job is None:
         return False
-    facts = job_error(
-        "deadline_exceeded", "The job's deadline passed before it was done.", iteration=job.iteration
-    )
+    facts = job_error("deadline_exceeded", "The job's deadline passed before it was done.", iteration=job.iteration)
     end = ending(StopReason.DEADLINE_EXCEEDED, history.of_job(connection, job_id), error=facts)
     first_seq = jobs.change(connection, job_id, end.values, when=is_live(), new_events=1)
     if first_seq is not None:

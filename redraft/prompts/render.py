@@ -21,7 +21,7 @@ _TEMPLATES = ImmutableSandboxedEnvironment(
     trim_blocks=True,
     lstrip_blocks=True,
     keep_trailing_newline=True,
-    autoescape=False,  # noqa: S701 - prompts are plain text, not HTML
+    autoescape=False,
     auto_reload=False,
 )
 
@@ -42,12 +42,12 @@ def generation_prompt(request: GenerateAnswer, feedback: Feedback | None) -> Pro
         resp_format=request.resp_format,
         eval_crit=request.eval_crit,
     )
-    earlier = tuple(
-        Message(role, text)
+    earlier = [
+        message
         for user, assistant in request.conversation
-        for role, text in (("user", user), ("assistant", assistant.rstrip()))
-        if text.strip()
-    )
+        for message in (Message("user", user), Message("assistant", assistant.rstrip()))
+        if message.content.strip()
+    ]
     return Prompt(system, (*earlier, *_turns(task, feedback)))
 
 

@@ -14,6 +14,7 @@ from redraft.settings import Settings
 
 DEFAULT_OPENAI = ModelRef("openai", "gpt-6-luna")
 DEFAULT_ANTHROPIC = ModelRef("anthropic", "claude-haiku-5-5")
+# The name of the bundled weights; any other local:NAME means the same file.
 DEFAULT_LOCAL = ModelRef("local", "smollm2-135m")
 
 
@@ -112,9 +113,7 @@ class ProviderCatalog:
 
     def _note(self, provider: str) -> str:
         if provider == "local":
-            return (
-                self._local_flaw() or "Runs on this machine. The bundled model is tiny: for trying out only."
-            )
+            return self._local_flaw() or "Runs on this machine. The bundled model is tiny: for trying out only."
         if not self.is_configured(provider):
             return f"Set {provider.upper()}_API_KEY to use it."
         is_own = self._is_own_openai if provider == "openai" else self._is_own_anthropic

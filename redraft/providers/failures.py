@@ -77,9 +77,7 @@ def _codes(pattern: str) -> Callable[[int, _Words], bool]:
 
 def _says(pattern: str, *statuses: int) -> Callable[[int, _Words], bool]:
     expression = re.compile(pattern, re.IGNORECASE)
-    return lambda status, words: (
-        (not statuses or status in statuses) and bool(expression.search(words.message))
-    )
+    return lambda status, words: (not statuses or status in statuses) and bool(expression.search(words.message))
 
 
 _QUOTA = "Look at the plan and the billing of the account behind {key}."
@@ -94,9 +92,7 @@ _RULES: tuple[_Rule, ...] = (
         _QUOTA,
         _codes(r"insufficient_quota|billing|insufficient_balance|credits?_exhausted"),
     ),
-    _Rule(
-        "content_filtered", _FILTERED, _codes(r"content_filter|content_policy|ResponsibleAI|invalid_prompt")
-    ),
+    _Rule("content_filtered", _FILTERED, _codes(r"content_filter|content_policy|ResponsibleAI|invalid_prompt")),
     _Rule("context_too_long", _SHORTEN, _codes(r"context_length|exceed_context|request_too_large")),
     _Rule("context_too_long", _SHORTEN, _says(r"request too large for", 413, 429)),
     _Rule("provider_rate_limited", "", _codes(r"rate_limit")),
@@ -183,9 +179,7 @@ def failure_of_connection(vendor: Vendor, error: BaseException, timeout_s: float
     if "ConnectTimeout" in kinds:
         return ProviderError("provider_timeout", f"{vendor.capital} could not be reached in time.")
     if "TimeoutException" in kinds:
-        return ProviderError(
-            "provider_timeout", f"{vendor.capital} gave no whole answer in {timeout_s:.4g} s."
-        )
+        return ProviderError("provider_timeout", f"{vendor.capital} gave no whole answer in {timeout_s:.4g} s.")
     if "UnsupportedProtocol" in kinds or "InvalidURL" in kinds:
         return ProviderError(
             "provider_bad_request",
@@ -197,9 +191,7 @@ def failure_of_connection(vendor: Vendor, error: BaseException, timeout_s: float
             "provider_unavailable",
             f"No connection to {vendor.label}: {reason} (address: {vendor.url_setting}).",
         )
-    return ProviderError(
-        "provider_unavailable", f"The connection to {vendor.label} broke before the answer was whole."
-    )
+    return ProviderError("provider_unavailable", f"The connection to {vendor.label} broke before the answer was whole.")
 
 
 def unreadable(vendor: Vendor, status: int, text: str, headers: Mapping[str, str]) -> ProviderError:

@@ -1,15 +1,86 @@
-"""The bundled model, served on this machine by `redraft.providers.local_server`."""
+"""Local models: one server per machine and data folder, spoken to as any Chat Completions server."""
 
+import threading
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from redraft.errors import ProviderError
+from redraft.providers.failures import Vendor
+from redraft.providers.local_process import LocalServer, Serving
+from redraft.providers.openai import OpenAIAccess, OpenAIProvider, chat_body
 from redraft.providers.protocol import Chat, ChatReply
+from redraft.providers.wires import TimeLeft
 from redraft.settings import Settings
 
 WEIGHTS_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+# A small model that runs in circles would fill its whole context before it ends.
+OUTPUT_TOKENS = 1024
+
+
+class LocalProvider:
+    """Starts the server with the first call, and again when it has died."""
+
+    name = "local"
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._server: LocalServer | None = None
+        self._client: tuple[Serving, OpenAIProvider] | None = None
+
+    def wire_body(self, chat: Chat) -> dict[str, Any]:
+        """The request as it will be sent."""
+        return {"max_tokens": OUTPUT_TOKENS, **chat_body(chat, limit_name="max_tokens")}
+
+    def send(self, body: Mapping[str, Any], *, timeout_s: float) -> ChatReply:
+        """Make the call; its time includes a start of the server."""
+        left, server = TimeLeft(timeout_s), self._joined()
+        serving = server.serving(left)
+        try:
+            return self._client_of(serving).send(body, timeout_s=left.seconds)
+        except ProviderError as error:
+            if error.code != "provider_unavailable" or not server.is_lost(serving):
+                raise
+        return self._client_of(server.serving(left)).send(body, timeout_s=left.seconds)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._client is not None:
+                self._client[1].close()
+            if self._server is not None:
+                self._server.close()
+            self._client = self._server = None
+
+    def _joined(self) -> LocalServer:
+        with self._lock:
+            if self._server is None:
+                own = self._settings.local_model
+                model, flaw = weights_path(own), missing_part(own)
+                if model is None or flaw is not None:
+                    raise ProviderError("unknown_model", flaw or "")
+                folder = self._settings.data_dir.absolute() / "local-model"
+                self._server = LocalServer(folder, model, self._settings.local_context_tokens)
+            return self._server
+
+    def _client_of(self, serving: Serving) -> OpenAIProvider:
+        with self._lock:
+            if self._client is None or self._client[0] != serving:
+                if self._client is not None:
+                    self._client[1].close()
+                self._client = (serving, OpenAIProvider(self._access(serving), self.name))
+            return self._client[1]
+
+    def _access(self, serving: Serving) -> OpenAIAccess:
+        return OpenAIAccess(
+            Vendor("the local model", "REDRAFT_LOCAL_MODEL", "REDRAFT_LOCAL_MODEL", serving.key),
+            serving.key,
+            serving.url,
+            is_own_server=True,
+            connect_timeout_s=self._settings.connect_timeout_s,
+            threads=self._settings.worker_concurrency,
+        )
 
 
 def weights_path(own: Path | None) -> Path | None:
@@ -29,21 +100,4 @@ def missing_part(own: Path | None) -> str | None:
     path = weights_path(own)
     if path is None:
         return "The bundled model is not installed: make setup, or set REDRAFT_LOCAL_MODEL to a GGUF file."
-    if not path.is_file():
-        return f"REDRAFT_LOCAL_MODEL names no file: {path}."
-    return None
-
-
-class LocalProvider:
-    name = "local"
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    def wire_body(self, chat: Chat) -> dict[str, Any]:
-        return {"model": chat.model.name}
-
-    def send(self, body: Mapping[str, Any], *, timeout_s: float) -> ChatReply:
-        raise ProviderError("unknown_model", f"{body['model']} cannot be served yet ({timeout_s:g} s).")
-
-    def close(self) -> None: ...
+    return None if path.is_file() else f"REDRAFT_LOCAL_MODEL names no file: {path}."

@@ -46,19 +46,9 @@ class OpenAIProvider:
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """The request as it will be sent."""
-        turns = [{"role": m.role, "content": sendable(m.content)} for m in chat.messages]
-        system = [{"role": "system", "content": sendable(chat.system)}] if chat.system.strip() else []
-        body: dict[str, Any] = {"model": chat.model.name, "messages": system + turns}
-        if chat.reply_schema is not None:
-            body["response_format"] = _response_format(chat.reply_schema)
-        if chat.temperature is not None:
-            body["temperature"] = chat.temperature
-        if chat.max_output_tokens is not None:
-            # OpenAI's reasoning models refuse the old name; most other servers know no other.
-            body["max_tokens" if self._access.is_own_server else "max_completion_tokens"] = (
-                chat.max_output_tokens
-            )
-        return body
+        # OpenAI's reasoning models refuse the old name; most other servers know no other.
+        own = self._access.is_own_server
+        return chat_body(chat, limit_name="max_tokens" if own else "max_completion_tokens")
 
     def send(self, body: Mapping[str, Any], *, timeout_s: float) -> ChatReply:
         """Make the call, once."""
@@ -92,6 +82,20 @@ class OpenAIProvider:
             max_retries=0,
             http_client=http_client(),
         )
+
+
+def chat_body(chat: Chat, *, limit_name: str) -> dict[str, Any]:
+    """A Chat Completions request; `limit_name` is what the server calls the output limit."""
+    turns = [{"role": m.role, "content": sendable(m.content)} for m in chat.messages]
+    system = [{"role": "system", "content": sendable(chat.system)}] if chat.system.strip() else []
+    body: dict[str, Any] = {"model": chat.model.name, "messages": system + turns}
+    if chat.reply_schema is not None:
+        body["response_format"] = _response_format(chat.reply_schema)
+    if chat.temperature is not None:
+        body["temperature"] = chat.temperature
+    if chat.max_output_tokens is not None:
+        body[limit_name] = chat.max_output_tokens
+    return body
 
 
 def _response_format(wanted: ReplySchema) -> dict[str, Any]:

@@ -88,9 +88,6 @@ def _flaw(
 def _emptiness(message: Mapping[str, Any]) -> str:
     if message.get("tool_calls") or message.get("function_call"):
         return TOOL_CALL_ONLY
-    if (
-        any(words(message.get(name)).strip() for name in _THOUGHT_FIELDS)
-        or words(message.get("content")).strip()
-    ):
+    if any(words(message.get(name)).strip() for name in _THOUGHT_FIELDS) or words(message.get("content")).strip():
         return REASONING_ONLY
     return EMPTY

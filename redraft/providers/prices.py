@@ -39,9 +39,7 @@ def price_nano_usd(
 def _own_price(price: ModelPrice, input_tokens: int, cached_tokens: int, output_tokens: int) -> int:
     cached = price.input if price.cached_input is None else price.cached_input
     cached_tokens = min(cached_tokens, input_tokens)
-    total = (
-        price.input * (input_tokens - cached_tokens) + cached * cached_tokens + price.output * output_tokens
-    )
+    total = price.input * (input_tokens - cached_tokens) + cached * cached_tokens + price.output * output_tokens
     return round(total * _NANO / _PER_MILLION)
 
 

@@ -48,9 +48,7 @@ class UnusableReply(ProviderError):  # noqa: N818 - a state, like the five kinds
     """A 200 that is no usable reply (truncated, refused, filtered, empty): it was paid for all the same."""
 
     def __init__(self, code: ProviderErrorCode, message: str, reply: ChatReply) -> None:
-        super().__init__(
-            code, message, http_status=reply.http_status, response=reply.response, headers=reply.headers
-        )
+        super().__init__(code, message, http_status=reply.http_status, response=reply.response, headers=reply.headers)
         self.usage = reply.usage
         self.finish_reason = reply.finish_reason
 

@@ -76,7 +76,5 @@ def sound_key(key: str, vendor: Vendor) -> str:
     """
     trimmed = key.strip()
     if trimmed and not (trimmed.isascii() and trimmed.isprintable()):
-        raise ProviderError(
-            "provider_auth", f"The key in {vendor.key_setting} holds characters that no key has."
-        )
+        raise ProviderError("provider_auth", f"The key in {vendor.key_setting} holds characters that no key has.")
     return trimmed

@@ -65,9 +65,7 @@ def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
     required: set[str] = set(schema.get("required") or ())
     strict = {name: _child(child) for name, child in properties.items()}
     return {
-        "properties": {
-            name: child if name in required else _nullable(child) for name, child in strict.items()
-        },
+        "properties": {name: child if name in required else _nullable(child) for name, child in strict.items()},
         "required": list(properties),
         "additionalProperties": False,
     }

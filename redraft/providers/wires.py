@@ -92,6 +92,10 @@ class TimeLeft:
     def seconds(self) -> float:
         return max(0.001, self._ends_at - time.monotonic())
 
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self._ends_at
+
 
 def call_timeout(total_s: float, connect_s: float) -> "httpx2.Timeout":
     import httpx2

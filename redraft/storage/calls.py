@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, insert, or_, select, update
+from sqlalchemy import Connection, and_, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from redraft.storage.columns import DbNow
@@ -12,9 +12,7 @@ from redraft.storage.tables import calls
 _MEMO = ("id", "candidate", "seq", "status", "reply_text", "finish_reason", "error")
 
 
-def memo(
-    connection: Connection, job_id: str, iteration: int, step: str
-) -> dict[tuple[int, int], Mapping[str, Any]]:
+def memo(connection: Connection, job_id: str, iteration: int, step: str) -> dict[tuple[int, int], Mapping[str, Any]]:
     """What earlier holders of this step already got, by (candidate, seq): replies, and final refusals."""
     query = (
         select(*(calls.c[name] for name in _MEMO))
@@ -28,7 +26,7 @@ def memo(
     )
     found: dict[tuple[int, int], Mapping[str, Any]] = {}
     for row in connection.execute(query).mappings():
-        found.setdefault((row["candidate"], row["seq"]), row)
+        found.setdefault((row["candidate"], row["seq"]), dict(row))
     return found
 
 

@@ -20,8 +20,9 @@ class UtcTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> Any:
-        is_sqlite = dialect.name == "sqlite"
-        return dialect.type_descriptor(String(32) if is_sqlite else DateTime(timezone=True))
+        if dialect.name == "sqlite":
+            return dialect.type_descriptor(String(32))
+        return dialect.type_descriptor(DateTime(timezone=True))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
         if value is None or dialect.name != "sqlite":
@@ -86,7 +87,9 @@ class SearchableJson(TypeDecorator[Any]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> Any:
-        return dialect.type_descriptor(JSONB() if dialect.name == "postgresql" else Text())
+        if dialect.name == "postgresql":
+            return dialect.type_descriptor(JSONB())
+        return dialect.type_descriptor(Text())
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
         cleaned = clean_json(value)

@@ -18,9 +18,7 @@ class EventRecord:
     at: datetime
 
 
-def add(
-    connection: Connection, job_id: str, first_seq: int, new: Sequence[tuple[str, Mapping[str, Any]]]
-) -> None:
+def add(connection: Connection, job_id: str, first_seq: int, new: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
     """Write events under numbers that were reserved on the job's row in the same unit of work."""
     rows = [
         {"job_id": job_id, "seq": first_seq + offset, "type": kind, "data": dict(payload)}

@@ -46,13 +46,23 @@ class IterationRecord:
             self.number,
             self.candidate,
             self.answer,
-            verdict
-            and Evaluation(verdict.score, verdict.passed, verdict.reasoning, tuple(verdict.suggestions)),
+            verdict and Evaluation(verdict.score, verdict.passed, verdict.reasoning, tuple(verdict.suggestions)),
         )
 
 
-_EVALUATION = ("id", "status", "score", "passed", "meets_criteria", "reasoning", "suggestions")
-_EVALUATION += ("evaluator_model", "profile", "reused_from", "error")
+_EVALUATION = (
+    "id",
+    "status",
+    "score",
+    "passed",
+    "meets_criteria",
+    "reasoning",
+    "suggestions",
+    "evaluator_model",
+    "profile",
+    "reused_from",
+    "error",
+)
 _ITERATION = (
     "id",
     "number",
@@ -98,6 +108,4 @@ def add_evaluations(connection: Connection, rows: Sequence[Mapping[str, Any]]) -
     connection.execute(insert(evaluations), list(rows))
     for row in rows:
         status = "evaluated" if row["status"] == "ok" else "evaluation_failed"
-        connection.execute(
-            update(iterations).where(iterations.c.id == row["iteration_id"]).values(status=status)
-        )
+        connection.execute(update(iterations).where(iterations.c.id == row["iteration_id"]).values(status=status))

@@ -189,9 +189,7 @@ def _beyond(after: tuple[datetime, str], *, newest_first: bool) -> ColumnElement
     return or_(jobs.c.created_at > at, and_(jobs.c.created_at == at, jobs.c.id > job_id))
 
 
-def claim(
-    connection: Connection, job_id: str, step: str, step_no: int, *, owner: str, lease_s: float
-) -> Claim | None:
+def claim(connection: Connection, job_id: str, step: str, step_no: int, *, owner: str, lease_s: float) -> Claim | None:
     """Take a step: one conditional UPDATE with a fresh token. None: it is not due, or someone has it.
 
     The first claim of a step also reserves the event numbers of the events that it starts.
@@ -310,9 +308,7 @@ def is_live() -> ColumnElement[bool]:
 
 def holds(connection: Connection, job_id: str, token: int) -> bool:
     """Whether the lease is still ours and the job still wants the call that is about to be made."""
-    condition = and_(
-        jobs.c.id == job_id, jobs.c.lease_token == token, jobs.c.status == JobStatus.RUNNING.value
-    )
+    condition = and_(jobs.c.id == job_id, jobs.c.lease_token == token, jobs.c.status == JobStatus.RUNNING.value)
     return connection.scalar(select(1).where(condition)) is not None
 
 
@@ -320,9 +316,7 @@ def add_usage(connection: Connection, job_id: str, usage: Mapping[str, int]) -> 
     """Count what a call cost, whoever holds the job by now."""
     values = {name: jobs.c[name] + amount for name, amount in usage.items() if amount}
     if values:
-        connection.execute(
-            update(jobs).where(jobs.c.id == job_id).values(**values, version=jobs.c.version + 1)
-        )
+        connection.execute(update(jobs).where(jobs.c.id == job_id).values(**values, version=jobs.c.version + 1))
 
 
 def usage_values(usage: Mapping[str, int]) -> dict[str, ColumnElement[int]]:
@@ -333,10 +327,7 @@ def usage_values(usage: Mapping[str, int]) -> dict[str, ColumnElement[int]]:
 def reserve_events(connection: Connection, job_id: str, count: int) -> int:
     """Take event numbers outside of `advance`; returns the first."""
     statement = (
-        update(jobs)
-        .where(jobs.c.id == job_id)
-        .values(event_seq=jobs.c.event_seq + count)
-        .returning(jobs.c.event_seq)
+        update(jobs).where(jobs.c.id == job_id).values(event_seq=jobs.c.event_seq + count).returning(jobs.c.event_seq)
     )
     return connection.execute(statement).scalar_one() - count + 1
 
@@ -346,9 +337,7 @@ def mark_unrung(connection: Connection, job_id: str) -> None:
     connection.execute(update(jobs).where(jobs.c.id == job_id, is_live()).values(rung_at=None))
 
 
-def extend_leases(
-    connection: Connection, owner: str, job_ids: Collection[str], lease_s: float
-) -> dict[str, int]:
+def extend_leases(connection: Connection, owner: str, job_ids: Collection[str], lease_s: float) -> dict[str, int]:
     """Extend the leases of what a worker has in flight; returns token by job id, for what is still its own."""
     statement = (
         update(jobs)
@@ -414,8 +403,8 @@ def remove(connection: Connection, job_id: str) -> bool:
 
 
 def status_counts(connection: Connection) -> dict[str, int]:
-    query = select(jobs.c.status, func.count()).group_by(jobs.c.status)
-    return {status: count for status, count in connection.execute(query)}
+    query = select(jobs.c.status, func.count().label("count")).group_by(jobs.c.status)
+    return {row.status: row.count for row in connection.execute(query)}
 
 
 def is_version(version: int) -> ColumnElement[bool]:

@@ -7,7 +7,7 @@ message, no wait.
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
@@ -55,7 +55,7 @@ class Database:
         )
 
     @contextmanager
-    def read(self) -> Iterator[Connection]:
+    def read(self) -> Generator[Connection]:
         """A consistent view; nothing is written."""
         with _translated(), self.engine.connect() as connection:
             if self.is_sqlite:
@@ -63,7 +63,7 @@ class Database:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
+    def write(self) -> Generator[Connection]:
         """One transaction: committed at the end, rolled back on any error."""
         with _translated(), self._write_turn, self.engine.connect() as connection:
             if self.is_sqlite:
@@ -99,7 +99,7 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translated() -> Generator[None]:
     """A database that is away, full or locked is `Unavailable`; a wrong statement stays a bug."""
     try:
         yield
@@ -110,9 +110,7 @@ def _translated() -> Iterator[None]:
     except DBAPIError as error:
         if not error.connection_invalidated:
             raise
-        raise Unavailable(
-            f"The database went away: {_first_line(error)}", code="database_unavailable"
-        ) from error
+        raise Unavailable(f"The database went away: {_first_line(error)}", code="database_unavailable") from error
 
 
 def _first_line(error: Exception) -> str:

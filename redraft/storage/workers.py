@@ -13,9 +13,7 @@ from redraft.storage.tables import worker_heartbeats as workers
 def beat(connection: Connection, values: Mapping[str, Any]) -> None:
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     statement = dialect.insert(workers).values(**values)
-    connection.execute(
-        statement.on_conflict_do_update(index_elements=[workers.c.id], set_={"seen_at": DbNow()})
-    )
+    connection.execute(statement.on_conflict_do_update(index_elements=[workers.c.id], set_={"seen_at": DbNow()}))
 
 
 def leave(connection: Connection, worker_id: str) -> None:
