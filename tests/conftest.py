@@ -1,0 +1,123 @@
+"""Real parts for all tests: SQLite and PostgreSQL, Valkey, worker processes, a scripted model server."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from redraft.operations.services import Services
+from redraft.runtime import build_runtime
+from redraft.settings import Settings
+from redraft.storage import schema
+from redraft.storage.work import Database
+from tests.model_server.server import ModelServer
+from tests.support.postgres import PostgresServer
+from tests.support.processes import WorkerProcess
+from tests.support.valkey import ValkeyServer
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_settings_from_outside() -> None:
+    for name in list(os.environ):
+        if name.startswith(("REDRAFT_", "OPENAI_", "ANTHROPIC_")):
+            del os.environ[name]
+
+
+@pytest.fixture(scope="session")
+def valkey() -> Iterator[ValkeyServer]:
+    server = ValkeyServer().start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    server = PostgresServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def model_server() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """An empty database with the schema, on each kind in turn."""
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path / 'redraft.db'}"
+        database = Database(url)
+        schema.upgrade(database)
+        database.close()
+        yield url
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    name = server.create_database()
+    yield server.url_of(name)
+    server.drop_database(name)
+
+
+@pytest.fixture
+def make_settings(
+    database_url: str, valkey: ValkeyServer, model_server: ModelServer, tmp_path: Path
+) -> Callable[..., Settings]:
+    """Settings on the test's own database, broker and model server; short timers."""
+
+    def make(**changes: Any) -> Settings:
+        values: dict[str, Any] = {
+            "data_dir": tmp_path,
+            "database_url": database_url,
+            "broker_url": valkey.url,
+            "model": "openai:writer",
+            "evaluator_model": "openai:judge",
+            "openai_api_key": SecretStr("sk-test"),
+            "openai_base_url": model_server.openai_url,
+            "anthropic_api_key": SecretStr("sk-ant-test"),
+            "anthropic_base_url": model_server.anthropic_url,
+            "worker_concurrency": 8,
+            "lease_s": 3.0,
+            "heartbeat_s": 0.5,
+            "sweep_s": 0.2,
+            "retry_wait_s": 0.1,
+            "shutdown_grace_s": 5.0,
+        }
+        return Settings(_env_file=None, **{**values, **changes})  # pyright: ignore[reportCallIssue]
+
+    return make
+
+
+@pytest.fixture
+def make_services(make_settings: Callable[..., Settings]) -> Iterator[Callable[..., Services]]:
+    made: list[Services] = []
+
+    def make(**changes: Any) -> Services:
+        made.append(build_runtime(make_settings(**changes)))
+        return made[-1]
+
+    yield make
+    for services in made:
+        services.close()
+
+
+@pytest.fixture
+def services(make_services: Callable[..., Services]) -> Services:
+    return make_services()
+
+
+@pytest.fixture
+def start_worker() -> Iterator[Callable[..., WorkerProcess]]:
+    """Start worker processes; `wait_ready` is the caller's to call when it matters."""
+    started: list[WorkerProcess] = []
+
+    def start(services: Services, **environment: str) -> WorkerProcess:
+        started.append(WorkerProcess(services, **environment))
+        return started[-1]
+
+    yield start
+    for worker in started:
+        worker.remove()

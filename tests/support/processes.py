@@ -1,0 +1,81 @@
+"""Worker processes and their environment."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from redraft.operations.health import alive_workers
+from redraft.operations.services import Services
+from redraft.settings import Settings
+from tests.support.waiting import wait_until
+
+_OWN = ("REDRAFT_", "OPENAI_", "ANTHROPIC_")
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's environment without anything that would set a setting."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_OWN)}
+
+
+def environment_of(settings: Settings) -> dict[str, str]:
+    """The environment under which another process has the same settings."""
+    own = {f"REDRAFT_{name.upper()}": _as_text(getattr(settings, name)) for name in settings.model_fields_set}
+    return {**clean_environment(), **{name: text for name, text in own.items() if text is not None}}
+
+
+def _as_text(value: Any) -> str | None:
+    if value is None:
+        return None
+    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+
+
+class WorkerProcess:
+    """`python -m worker` with these settings; its log goes to a file."""
+
+    def __init__(self, services: Services, **environment: str) -> None:
+        self._services = services
+        self.log_file = Path(tempfile.mkstemp(prefix="worker-", suffix=".log")[1])
+        self._environment = {**environment_of(services.settings), **environment}
+        self.process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with self.log_file.open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "worker"], env=self._environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
+
+    def wait_ready(self, count: int = 1) -> "WorkerProcess":
+        def is_ready() -> bool:
+            if self.process.poll() is not None:
+                raise AssertionError(f"the worker ended: {self.log_text()}")
+            return alive_workers(self._services) >= count
+
+        wait_until(is_ready, within_s=30, what="the worker")
+        return self
+
+    def log_text(self) -> str:
+        return self.log_file.read_text("utf-8", "replace")
+
+    def kill(self) -> None:
+        """SIGKILL: no goodbye."""
+        self.process.kill()
+        self.process.wait(timeout=10)
+
+    def stop(self, within_s: float = 30) -> int:
+        """SIGTERM, and wait for the end."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(timeout=within_s)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        return self.process.returncode
+
+    def remove(self) -> None:
+        self.stop()
+        self.log_file.unlink(missing_ok=True)
