@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,7 +105,7 @@ class LocalServer:
                 time.sleep(_POLL_S)
 
     @contextmanager
-    def _starting(self, left: TimeLeft) -> Iterator[None]:
+    def _starting(self, left: TimeLeft) -> Generator[None]:
         with self._files.start_lock.open("a") as lock:
             _lock_in_time(lock, fcntl.LOCK_EX, left)
             yield

@@ -12,6 +12,7 @@ import secrets
 import sys
 import threading
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -46,9 +47,9 @@ def main(folder: str, model: str, context_tokens: str) -> int:
 
 
 def _start(model: str, context_tokens: int, key: str) -> Any:
-    import xllamacpp
-
-    params: Any = xllamacpp.CommonParams()
+    # The extension has no types.
+    llama: Any = import_module("xllamacpp")
+    params = llama.CommonParams()
     params.model.path = model
     params.hostnames = ["127.0.0.1"]
     params.port = 0
@@ -57,7 +58,10 @@ def _start(model: str, context_tokens: int, key: str) -> Any:
     params.n_ctx = context_tokens * SLOTS
     params.ui = False
     params.endpoint_slots = False
-    return xllamacpp.Server(params)
+    for threads in (params.cpuparams, params.cpuparams_batch):
+        # Waiting threads that spin would halve the speed on a machine that does anything else.
+        threads.poll = 0
+    return llama.Server(params)
 
 
 def _lock_or_none(path: Path) -> IO[str] | None:

@@ -1,0 +1,108 @@
+"""Providers against the scripted server, over real sockets, in both wire formats."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from redraft.domain.models import ModelRef
+from redraft.errors import ProviderError
+from redraft.providers.catalog import ProviderCatalog
+from redraft.providers.protocol import Chat, ChatReply, Message, ReplySchema
+from redraft.settings import Settings
+from tests.model_server import ModelServer, Reply
+
+OPENAI_KEY = "sk-proj-Secret0123456789"
+ANTHROPIC_KEY = "sk-ant-Secret0123456789"
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No key and no file of the developer's machine reaches a test."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(f"REDRAFT_{name}", raising=False)
+    monkeypatch.delenv("REDRAFT_MODEL", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as running:
+        yield running
+
+
+@pytest.fixture
+def settings(server: ModelServer, tmp_path: Path) -> Settings:
+    return Settings(
+        data_dir=tmp_path,
+        openai_api_key=OPENAI_KEY,
+        openai_base_url=server.openai_url,
+        anthropic_api_key=ANTHROPIC_KEY,
+        anthropic_base_url=server.anthropic_url,
+    )
+
+
+@pytest.fixture
+def catalog(settings: Settings) -> Iterator[ProviderCatalog]:
+    made = ProviderCatalog(settings)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def dialect(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def chat_for(provider: str, text: str = "What is the capital of France?", **rest: Any) -> Chat:
+    return Chat(ModelRef(provider, "test-model"), rest.pop("system", "Be brief."), (Message("user", text),), **rest)
+
+
+Ask = Callable[..., ChatReply]
+
+
+@pytest.fixture
+def ask(catalog: ProviderCatalog) -> Ask:
+    """Make one call, from chat to reply."""
+
+    def call(provider: str, text: str = "hello", *, timeout_s: float = 10.0, **rest: Any) -> ChatReply:
+        chat = chat_for(provider, text, **rest)
+        made = catalog.get(chat.model)
+        return made.send(made.wire_body(chat), timeout_s=timeout_s)
+
+    return call
+
+
+Fail = Callable[..., ProviderError]
+
+
+@pytest.fixture
+def fail(server: ModelServer, ask: Ask) -> Fail:
+    """The error that one scripted reply leads to, after exactly one request."""
+
+    def call(provider: str, reply: Reply, *, timeout_s: float = 10.0) -> ProviderError:
+        server.log.clear()
+        server.script(generate=[reply])
+        with pytest.raises(ProviderError) as caught:
+            ask(provider, timeout_s=timeout_s)
+        assert len(server.requests()) == 1
+        return caught.value
+
+    return call
+
+
+VERDICT = ReplySchema(
+    "criteria verdict",
+    {
+        "type": "object",
+        "properties": {
+            "evaluation_reasoning": {"type": "string", "minLength": 1},
+            "improvement_suggestions": {"type": "array", "items": {"type": "string"}, "maxItems": 10},
+            "meets_criteria": {"type": "boolean", "default": False},
+            "score": {"type": "number", "minimum": 0, "maximum": 1},
+        },
+        "required": ["evaluation_reasoning", "score"],
+    },
+)
