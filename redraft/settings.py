@@ -1,7 +1,11 @@
 """All settings, read once from the environment, `.env` and `redraft.toml`. Nothing else reads them."""
 
+import hashlib
+import os
+import tempfile
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 
 import platformdirs
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr
@@ -11,6 +15,10 @@ from pydantic_settings import (
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+
+
+# What a Unix socket's path may have, in bytes: 107 on Linux, 103 on macOS.
+_SOCKET_PATH_BYTES = 100
 
 
 def _either(name: str) -> Any:
@@ -132,11 +140,16 @@ class Settings(BaseSettings):
 
     @property
     def broker_socket(self) -> Path:
-        return self.data_dir.absolute() / "valkey.sock"
+        """In the data folder; where that path is too long for a socket, in a private folder under its hash."""
+        folder = self.data_dir.absolute()
+        if len(os.fsencode(folder / "valkey.sock")) <= _SOCKET_PATH_BYTES:
+            return folder / "valkey.sock"
+        name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"redraft-{os.getuid()}" / f"{name}.sock"
 
     @property
     def effective_broker_url(self) -> str:
-        return self.broker_url or f"redis+socket://{self.broker_socket}"
+        return self.broker_url or f"redis+socket://{quote(str(self.broker_socket))}"
 
     @property
     def is_loopback(self) -> bool:
