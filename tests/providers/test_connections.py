@@ -1,0 +1,117 @@
+"""Sharded clients: few connections each, one client per thread, nothing left open."""
+
+import subprocess
+import sys
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from redraft.domain.models import ModelRef
+from redraft.providers.catalog import ProviderCatalog
+from redraft.providers.wires import CONNECTIONS_PER_CLIENT, ClientShards
+from redraft.settings import Settings
+from tests.model_server import ModelServer
+from tests.providers.conftest import chat_for
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+
+
+class FakeClient:
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def in_threads(count: int, work) -> list:
+    """Run `work` in that many threads that all live at once."""
+    barrier = threading.Barrier(count)
+
+    def meet_and_work(_: int):
+        barrier.wait(timeout=10)
+        return work()
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(meet_and_work, range(count)))
+
+
+@pytest.mark.parametrize(("threads", "clients"), [(1, 1), (20, 1), (21, 2), (64, 4), (500, 25)])
+def test_there_is_a_client_for_each_twenty_threads(threads: int, clients: int):
+    shards = ClientShards(FakeClient, threads)
+    picked = Counter(id(client) for client in in_threads(min(threads, 100), shards.pick))
+    assert len(picked) == min(clients, 100)
+    assert max(picked.values()) <= CONNECTIONS_PER_CLIENT
+
+
+def test_a_thread_keeps_its_client_and_clients_are_made_once():
+    made: list[FakeClient] = []
+
+    def make() -> FakeClient:
+        made.append(FakeClient())
+        return made[-1]
+
+    shards = ClientShards(make, 40)
+    pairs = in_threads(40, lambda: (shards.pick(), shards.pick()))
+    assert all(first is second for first, second in pairs)
+    assert len(made) == 2
+    shards.close()
+    assert all(client.is_closed for client in made)
+
+
+def test_connections_are_reused_and_none_is_left_after_close(server: ModelServer, settings: Settings, dialect: str):
+    catalog = ProviderCatalog(settings.model_copy(update={"worker_concurrency": 40}))
+    made = catalog.get(ModelRef(dialect, "m"))
+    body = made.wire_body(chat_for(dialect))
+    server.script(generate=["ok"], latency_s=0.02)
+
+    def call_often() -> None:
+        for _ in range(5):
+            assert made.send(body, timeout_s=10).text == "ok"
+
+    in_threads(40, call_often)
+    assert len(server.requests()) == 200
+    assert server.open_connections <= 40
+    catalog.close()
+    wait_until(lambda: server.open_connections == 0, what="all connections closed")
+
+
+def test_a_connection_whose_call_failed_does_not_leak(server: ModelServer, settings: Settings, dialect: str):
+    catalog = ProviderCatalog(settings)
+    made = catalog.get(ModelRef(dialect, "m"))
+    body = made.wire_body(chat_for(dialect))
+    server.script(generate=[{"fault": "cut_body", "text": "x"}] * 5 + [{"fault": "hang"}] * 2 + ["ok"])
+    for _ in range(7):
+        with pytest.raises(Exception, match="whole"):
+            made.send(body, timeout_s=0.3)
+    assert made.send(body, timeout_s=5).text == "ok"
+    wait_until(lambda: server.open_connections == 1, what="one connection left")
+    catalog.close()
+
+
+def test_a_closed_catalog_can_be_used_again(settings: Settings, dialect: str):
+    catalog = ProviderCatalog(settings)
+    for _ in range(2):
+        made = catalog.get(ModelRef(dialect, "m"))
+        made.send(made.wire_body(chat_for(dialect)), timeout_s=5)
+        catalog.close()
+
+
+def test_racing_threads_get_one_provider(catalog: ProviderCatalog, dialect: str):
+    assert len(set(map(id, in_threads(16, lambda: catalog.get(ModelRef(dialect, "m")))))) == 1
+
+
+def test_importing_the_providers_loads_no_sdk():
+    code = (
+        "import sys, redraft.providers.catalog, redraft.providers.openai, redraft.providers.anthropic,"
+        " redraft.providers.local;"
+        "print(sorted({'openai', 'anthropic', 'httpx2', 'genai_prices', 'xllamacpp'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"
