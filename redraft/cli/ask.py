@@ -1,0 +1,106 @@
+"""`redraft ask`: one job, watched while it is written, judged and improved."""
+
+from typing import Annotated, Any
+
+import typer
+
+from redraft.cli import asking, options, output, sessions
+
+EPILOG = options.examples(
+    "redraft ask 'Explain recursion to a child.' --format 'three sentences'",
+    "redraft ask 'Write a haiku about rain.' --crit '5-7-5 syllables; names no season' --threshold 0.9",
+    "redraft ask - --json < task.txt > job.json",
+    "redraft ask --file request.json --iter-max 5 --require-accept",
+    "redraft ask 'Summarise this.' --model openai:gpt-6-luna --evaluator-model anthropic:claude-haiku-5-5",
+)
+
+
+def ask(  # noqa: PLR0913 - one parameter per option
+    *,
+    instruct: Annotated[
+        str | None,
+        typer.Argument(metavar="[INSTRUCT]", help="The task. '-' or nothing: read it from stdin."),
+    ] = None,
+    resp_format: options.Format = None,
+    eval_crit: options.Criteria = None,
+    iter_max: options.IterMax = None,
+    threshold: options.Threshold = None,
+    model: options.Model = None,
+    evaluator_model: options.EvaluatorModel = None,
+    candidates: options.Candidates = None,
+    strategy: options.Strategy = None,
+    deadline: options.Deadline = None,
+    temperature: options.Temperature = None,
+    max_output_tokens: options.MaxOutputTokens = None,
+    system: options.System = None,
+    reference: options.Reference = None,
+    meta: options.Meta = None,
+    file: options.RequestFile = None,
+    as_json: options.AsJson = False,
+    detach: options.Detach = False,
+    require_accept: options.RequireAccept = False,
+) -> None:
+    """Write an answer, judge it, and improve it until it is good enough.
+
+    The answer alone goes to stdout, the iterations to stderr. Without a server it starts what it needs on
+    this machine and stops it again. Ctrl-C cancels the job and prints the best answer so far.
+
+    Exit codes: 0 there is an answer; 1 there is none; 2 wrong usage; 3 not accepted (with --require-accept);
+    4 the provider refused the key; 75 something cannot be reached; 124 no answer within the deadline;
+    130 interrupted.
+    """
+    given = {
+        "resp_format": resp_format,
+        "eval_crit": eval_crit,
+        "iter_max": iter_max,
+        "score_threshold": threshold,
+        "model": options.ladder(model),
+        "evaluator_model": evaluator_model,
+        "candidates": candidates,
+        "revision.strategy": strategy,
+        "limits.deadline_s": deadline,
+        "sampling.temperature": temperature,
+        "sampling.max_output_tokens": max_output_tokens,
+        "system_instructions": system,
+        "reference": reference,
+        "metadata": options.pairs(meta) or None,
+    }
+    body = asking.request_body(instruct, file, given)
+    code = _submit(body, as_json=as_json) if detach else _ask(body, as_json=as_json, require_accept=require_accept)
+    raise typer.Exit(code)
+
+
+def _ask(body: dict[str, Any], *, as_json: bool, require_accept: bool) -> int:
+    from redraft.cli.waiting import Wait, wait_for
+    from redraft.domain.requests import GenerateAnswer
+    from redraft.operations import submit
+
+    request = sessions.check(GenerateAnswer, body)
+    with sessions.opened() as services:
+        submit.normalise(services, request)  # what is wrong is said before anything is started
+        wait = Wait(
+            threshold=request.score_threshold,
+            deadline_s=request.limits.deadline_s,
+            as_json=as_json,
+            must_be_accepted=require_accept,
+        )
+
+        def begin() -> tuple[str, int]:
+            job = submit.submit(services, request).job
+            for warning in job.warnings:
+                output.say(f"Note: {warning['message']}", "dim")
+            return job.id, 0
+
+        return wait_for(services, begin, wait)
+
+
+def _submit(body: dict[str, Any], *, as_json: bool) -> int:
+    from redraft.cli.detached import tell_detached
+    from redraft.domain.requests import GenerateAnswer
+    from redraft.operations import submit
+
+    request = sessions.check(GenerateAnswer, body)
+    with sessions.opened() as services:
+        job = submit.submit(services, request).job
+        tell_detached(services, job.id, as_json=as_json)
+    return 0

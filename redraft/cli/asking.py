@@ -1,0 +1,74 @@
+"""From what was typed, piped and read from a file to a request's plain values."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import typer
+
+from redraft.cli import output
+
+DEFAULT_CRITERION = "Answers the task completely and correctly, in the wanted form."
+
+
+def request_body(instruct: str | None, file: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The request: the file's fields, over them what the options say, and the task.
+
+    Args:
+        instruct: the argument; None = from the file or from stdin, `-` = from stdin.
+        file: a path, `-` = stdin.
+        options: by dotted field name; None = not given.
+    """
+    body = _read_request(file) if file else {}
+    for path, value in options.items():
+        if value is not None:
+            _put(body, path.split("."), value)
+    if instruct not in {None, "-"}:
+        body["instruct"] = instruct
+    elif instruct == "-" or "instruct" not in body:
+        body["instruct"] = _piped_task(file)
+    if body.get("eval_crit") is None:
+        body["eval_crit"] = DEFAULT_CRITERION
+        output.say(f"No criteria given (--crit); judging by: {DEFAULT_CRITERION}", "dim")
+    return body
+
+
+def _put(body: dict[str, Any], path: list[str], value: Any) -> None:
+    *parents, last = path
+    for name in parents:
+        body[name] = _as_object(body.get(name))
+        body = body[name]
+    body[last] = {**_as_object(body.get(last)), **value} if last == "metadata" else value
+
+
+def _as_object(value: Any) -> dict[str, Any]:
+    return dict(cast("dict[str, Any]", value)) if isinstance(value, dict) else {}
+
+
+def _read_request(file: str) -> dict[str, Any]:
+    try:
+        text = _stdin() if file == "-" else Path(file).read_text("utf-8-sig")
+        body = json.loads(text)
+    except (OSError, ValueError) as error:
+        words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise typer.BadParameter(f"{file} cannot be read: {words}.", param_hint="--file") from error
+    if not isinstance(body, dict):
+        raise typer.BadParameter(f"{file} holds no JSON object.", param_hint="--file")
+    return cast("dict[str, Any]", body)
+
+
+def _piped_task(file: str | None) -> str:
+    if file == "-" or sys.stdin.isatty():
+        raise typer.BadParameter(
+            "Say what you want: redraft ask 'Explain recursion to a child.'", param_hint="INSTRUCT"
+        )
+    try:
+        return _stdin().rstrip("\n")
+    except ValueError as error:
+        raise typer.BadParameter(f"stdin is no UTF-8 text: {error}", param_hint="INSTRUCT") from error
+
+
+def _stdin() -> str:
+    return sys.stdin.buffer.read().decode("utf-8-sig")

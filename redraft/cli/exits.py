@@ -1,0 +1,174 @@
+"""One table from the kinds of errors to exit codes, and the words a person gets with each."""
+
+import os
+import sys
+import traceback
+from enum import IntEnum
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+
+from redraft.cli import output
+from redraft.errors import Conflict, Flaw, Forbidden, Invalid, NotFound, RedraftError, Unavailable
+
+
+class Exit(IntEnum):
+    """What the shell gets."""
+
+    OK = 0
+    ERROR = 1
+    USAGE = 2
+    NOT_ACCEPTED = 3
+    AUTH = 4
+    NOT_FOUND = 5
+    UNREACHABLE = 75
+    DEADLINE = 124
+    INTERRUPTED = 130
+
+
+_BY_CODE = {
+    "provider_auth": Exit.AUTH,
+    "provider_timeout": Exit.UNREACHABLE,
+    "provider_unavailable": Exit.UNREACHABLE,
+    "deadline_exceeded": Exit.DEADLINE,
+    "ambiguous_id": Exit.USAGE,
+}
+_BY_KIND: tuple[tuple[type[RedraftError], Exit], ...] = (
+    (NotFound, Exit.NOT_FOUND),
+    (Invalid, Exit.USAGE),
+    (Forbidden, Exit.AUTH),
+    (Unavailable, Exit.UNREACHABLE),
+    (Conflict, Exit.ERROR),
+    (RedraftError, Exit.ERROR),
+)
+_ADVICE = {
+    "provider_auth": "Check the provider's key; `redraft models check` tries it, `redraft doctor` shows which is set.",
+    "provider_quota": "Look at the plan and the billing of the provider's account, or choose another --model.",
+    "provider_rate_limited": "Wait a little, then `redraft jobs continue`; or choose another --model.",
+    "provider_timeout": "Try again with `redraft jobs continue`; REDRAFT_CALL_TIMEOUT_S allows longer calls.",
+    "provider_unavailable": "Check the network and the base URL (`redraft doctor`), then `redraft jobs continue`.",
+    "unknown_model": "`redraft models` lists what can be used; `redraft models check MODEL` tries one.",
+    "context_too_long": "Shorten the task, or choose a --model with a larger context.",
+    "refused": "Say the task in other words, or choose another --model.",
+    "content_filtered": "Say the task in other words, or choose another --model.",
+    "output_truncated": "Allow more with --max-output-tokens, or ask for a shorter answer.",
+    "evaluator_invalid": "Choose another --evaluator-model.",
+    "deadline_exceeded": "Allow more time with --deadline; `redraft jobs continue` goes on from here.",
+    "worker_lost": "See the worker's log, then `redraft jobs continue`.",
+    "broker_unavailable": "Check REDRAFT_BROKER_URL and that the broker runs; `redraft doctor` looks at all parts.",
+    "database_unavailable": "Check REDRAFT_DATABASE_URL and that it runs; `redraft doctor` looks at all parts.",
+}
+_OPTIONS = {
+    "/instruct": "INSTRUCT",
+    "/resp_format": "--format",
+    "/eval_crit": "--crit",
+    "/iter_max": "--iter-max",
+    "/score_threshold": "--threshold",
+    "/model": "--model",
+    "/evaluator_model": "--evaluator-model",
+    "/candidates": "--candidates",
+    "/revision/strategy": "--strategy",
+    "/limits/deadline_s": "--deadline",
+    "/sampling/temperature": "--temperature",
+    "/sampling/max_output_tokens": "--max-output-tokens",
+    "/system_instructions": "--system",
+    "/reference": "--reference",
+    "/metadata": "--meta",
+    "/guidance": "--guidance",
+    "/after": "--after",
+}
+
+
+def exit_of(error: RedraftError) -> Exit:
+    """The exit code of an error: by what exactly it is, else by its kind."""
+    return _BY_CODE.get(error.code) or next(code for kind, code in _BY_KIND if isinstance(error, kind))
+
+
+def exit_of_code(code: str) -> Exit:
+    """The exit code of a failed job, by its error's code."""
+    return _BY_CODE.get(code, Exit.ERROR)
+
+
+def advice(code: str) -> str | None:
+    """What to do about an error, where there is something to do."""
+    return _ADVICE.get(code)
+
+
+def complain(error: RedraftError) -> None:
+    """Say on stderr what is wrong, where, and what to do."""
+    flaws = error.flaws if isinstance(error, Invalid) else ()
+    if len(flaws) == 1 and flaws[0].detail == error.message:
+        output.say(f"Error: {_place(flaws[0])}{error.message}", "red")
+    else:
+        output.say(f"Error: {error.message}", "red")
+        for flaw in flaws:
+            output.say(f"  {_place(flaw)}{flaw.detail}")
+    if words := _words_after(error):
+        output.say(words)
+
+
+def _words_after(error: RedraftError) -> str | None:
+    if isinstance(error, NotFound) and error.noun == "job":
+        return "`redraft jobs list` shows the jobs there are; `redraft ask` makes one."
+    return advice(error.code)
+
+
+def _place(flaw: Flaw) -> str:
+    if not flaw.pointer:
+        return ""
+    option = next((name for start, name in _OPTIONS.items() if _is_within(flaw.pointer, start)), None)
+    return f"{option} ({flaw.pointer}): " if option else f"{flaw.pointer}: "
+
+
+def _is_within(pointer: str, start: str) -> bool:
+    return pointer == start or pointer.startswith(start + "/")
+
+
+class GuardedGroup(TyperGroup):
+    """The root of the commands: no expected error leaves it as a traceback."""
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        """Run the command, and end with the table's exit code."""
+        output.is_debug.set(bool(ctx.params.get("debug")))
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except RedraftError as error:
+            _trace()
+            complain(error)
+            raise typer.Exit(exit_of(error)) from error
+        except KeyboardInterrupt as error:
+            output.say("Interrupted.", "yellow")
+            raise typer.Exit(Exit.INTERRUPTED) from error
+        except BrokenPipeError as error:
+            _drop_output()
+            raise typer.Exit(Exit.OK) from error
+        except Exception as error:
+            if isinstance(error, _TYPERS_OWN):
+                raise
+            _trace()
+            _confess(error)
+            raise typer.Exit(Exit.ERROR) from error
+        return result
+
+
+_TYPERS_OWN = (typer.Abort, typer.Exit, TyperException)
+
+
+def _trace() -> None:
+    if output.is_debug.get():
+        traceback.print_exc()
+
+
+def _confess(error: Exception) -> None:
+    output.say(f"Something went wrong that should not: {type(error).__name__}: {error}", "red")
+    if not output.is_debug.get():
+        output.say("This is a bug in Redraft. `redraft --debug …` shows where it is.")
+
+
+def _drop_output() -> None:
+    """The reader has left: let nothing more be written, at the interpreter's exit neither."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())

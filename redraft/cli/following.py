@@ -1,0 +1,50 @@
+"""Follows a job's events until it ends."""
+
+import time
+from collections.abc import Callable, Iterator
+
+from redraft.cli.wakeups import Wakeups
+from redraft.errors import RedraftError
+from redraft.operations import reading
+from redraft.operations.resources import Event
+from redraft.operations.services import Services
+
+_LOOK_EVERY_S = 1.5
+_DEADLINE_SLACK_S = 15.0
+
+
+def follow(
+    services: Services,
+    job_id: str,
+    after: int,
+    keep_alive: Callable[[], None],
+    deadline_s: float | None = None,
+) -> Iterator[Event]:
+    """Yield the events newer than `after` as they come; end with the job.
+
+    Raises:
+        RedraftError: nobody has ended the job though its deadline has passed (code `deadline_exceeded`).
+    """
+    give_up_at = None if deadline_s is None else time.monotonic() + deadline_s + _DEADLINE_SLACK_S
+    with Wakeups(services.settings, job_id) as wakeups:
+        while True:
+            events, is_over = reading.list_events(services, job_id, after)
+            yield from events
+            if is_over:
+                return
+            after = events[-1].seq if events else after
+            if give_up_at is not None and time.monotonic() > give_up_at:
+                words = f"The deadline has passed, but no worker is there to end job {job_id}."
+                raise RedraftError(words, code="deadline_exceeded")
+            keep_alive()
+            wakeups.wait(_LOOK_EVERY_S)
+
+
+def last_event(services: Services, job_id: str) -> int:
+    """The number of the newest event."""
+    after = 0
+    while True:
+        events, _ = reading.list_events(services, job_id, after)
+        if not events:
+            return after
+        after = events[-1].seq

@@ -1,0 +1,152 @@
+"""Jobs, their iterations and their calls, as tables and pages on stdout."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.text import Text
+
+from redraft.cli import output
+from redraft.operations.resources import Call, Evaluation, Iteration, Job
+
+_STATUS = {
+    "queued": ("○", "dim"),
+    "running": ("●", "cyan"),
+    "succeeded": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "canceled": ("■", "yellow"),
+}
+_MISSED = ("≈", "yellow")
+NONE = "-"
+
+
+def show_jobs(jobs: Sequence[Job]) -> None:
+    """One line per job."""
+    ids = output.short_ids([job.id for job in jobs])
+    rows = [
+        (
+            short,
+            status(job),
+            _score(job),
+            f"{job.progress.iteration}/{job.progress.iter_max}",
+            _writer(job),
+            output.age(job.created_at),
+            output.one_line(job.request["instruct"], 200),
+        )
+        for short, job in zip(ids, jobs, strict=True)
+    ]
+    output.show_table(("id", "status", "score", "iterations", "model", "age", "task"), rows)
+
+
+def status(job: Job) -> Text:
+    """The state as a sign and words; why it stopped where that says more."""
+    is_missed = job.status == "succeeded" and job.stop_reason != "accepted"
+    sign, style = _MISSED if is_missed else _STATUS[job.status]
+    why = f" ({(job.stop_reason or '').replace('_', ' ')})" if is_missed else ""
+    return Text(f"{sign} {job.status}{why}", style=style)
+
+
+def _score(job: Job) -> str:
+    best = job.progress.best_score
+    return f"{NONE if best is None else f'{best:.2f}'}/{job.progress.score_threshold:.2f}"
+
+
+def _writer(job: Job) -> str:
+    model = job.request.get("model") or job.request["evaluator_model"]
+    return str(model) if isinstance(model, str) else " → ".join(model)
+
+
+def show_job(job: Job) -> None:
+    """Everything about one job that a person reads."""
+    for name, value in _facts(job):
+        output.show(Text.assemble((f"{name:<11}", "dim"), value if isinstance(value, Text) else output.styled(value)))
+    _section("Task", job.request["instruct"])
+    if job.request["resp_format"]:
+        _section("Form", job.request["resp_format"])
+    _section("Criteria", job.request["eval_crit"] or "")
+    for iteration in job.iterations or ():
+        _show_iteration(iteration)
+    if job.error:
+        _section("Error", f"{job.error['title']}: {job.error['detail']}", "red")
+    if job.result:
+        _section("Answer", job.result["final_answer"], "green")
+
+
+def _facts(job: Job) -> list[tuple[str, Text | str]]:
+    usage = job.usage
+    cost = "unknown cost" if usage.cost_usd is None else f"${usage.cost_usd}"
+    tokens = f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens"
+    facts: list[tuple[str, Text | str]] = [
+        ("job", job.id),
+        ("status", status(job)),
+        ("stopped by", (job.stop_reason or "").replace("_", " ")),
+        ("score", f"{_score(job)} (iteration {job.progress.best_iteration or NONE})"),
+        ("iterations", f"{job.progress.iteration} of at most {job.progress.iter_max}"),
+        ("writer", _writer(job) if job.kind == "generate_answer" else ""),
+        ("judge", job.request["evaluator_model"] or ""),
+        ("created", f"{job.created_at:%Y-%m-%d %H:%M:%S} UTC, {output.age(job.created_at)} ago"),
+        ("took", output.span((job.finished_at - job.created_at).total_seconds()) if job.finished_at else ""),
+        ("usage", f"{usage.calls} calls, {tokens}, {cost}"),
+        ("labels", ", ".join(f"{key}={value}" for key, value in job.metadata.items())),
+    ]
+    facts += [("note", warning.message) for warning in job.warnings]
+    return [(name, value) for name, value in facts if value]
+
+
+def _section(title: str, text: str, style: str = "bold") -> None:
+    output.show("")
+    output.show(title, style)
+    output.show(text)
+
+
+def _show_iteration(iteration: Iteration) -> None:
+    candidate = f", candidate {iteration.candidate}" if iteration.candidate > 1 else ""
+    _section(f"Iteration {iteration.number}{candidate}", iteration.answer)
+    verdict = iteration.evaluation
+    if verdict is not None:
+        _show_verdict(verdict)
+
+
+def _show_verdict(verdict: Evaluation) -> None:
+    if verdict.score is None:
+        output.show(f"→ could not be evaluated: {(verdict.error or {}).get('detail', '')}", "red")
+        return
+    reused = " (as an equal answer before)" if verdict.reused_from else ""
+    output.show(f"→ score {verdict.score:.2f}{reused}", "green" if verdict.passed else "yellow")
+    output.show(f"  {output.one_line(verdict.evaluation_reasoning, 4000)}")
+    for suggestion in verdict.improvement_suggestions:
+        output.show(f"  - {output.one_line(suggestion, 4000)}")
+
+
+def show_calls(calls: Sequence[Call]) -> None:
+    """The ledger, one line per call."""
+    ids = output.short_ids([call.id for call in calls])
+    rows = [
+        (
+            short,
+            call.type,
+            f"{call.iteration}" + (f".{call.candidate}" if call.candidate > 1 else ""),
+            call.model,
+            str(call.attempt),
+            _call_status(call),
+            _tokens(call),
+            NONE if call.cost_usd is None else f"${call.cost_usd}",
+            NONE if call.latency_ms is None else f"{call.latency_ms:,} ms",
+            _trouble(call.error),
+        )
+        for short, call in zip(ids, calls, strict=True)
+    ]
+    headers = ("id", "type", "iteration", "model", "attempt", "status", "tokens in/out", "cost", "latency", "trouble")
+    output.show_table(headers, rows)
+
+
+def _call_status(call: Call) -> Text:
+    sign, style = {"succeeded": ("✓", "green"), "failed": ("✗", "red")}.get(call.status, ("●", "cyan"))
+    return Text(f"{sign} {call.status}", style=style)
+
+
+def _tokens(call: Call) -> str:
+    return "/".join(NONE if n is None else f"{n:,}" for n in (call.input_tokens, call.output_tokens))
+
+
+def _trouble(error: dict[str, Any] | None) -> str:
+    return output.one_line(f"{error['code']}: {error['detail']}", 200) if error else ""

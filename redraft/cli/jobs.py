@@ -1,0 +1,223 @@
+"""`redraft jobs …`: look at jobs, and do something to them."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from redraft.cli import options, output, sessions
+
+if TYPE_CHECKING:
+    from redraft.operations.services import Services
+    from redraft.storage.jobs import JobFilter
+
+app = typer.Typer(
+    help="Look at jobs, cancel, continue or delete them. Without a command: list them.",
+    rich_markup_mode="rich",
+    invoke_without_command=True,
+)
+
+Statuses = Annotated[
+    list[str] | None,
+    typer.Option("--status", help="queued, running, succeeded, failed or canceled; may be given again."),
+]
+Kind = Annotated[str | None, typer.Option(help="generate_answer or evaluate_answer.")]
+
+
+@app.callback()
+def main(ctx: typer.Context) -> None:
+    """List the jobs when no command is named."""
+    if ctx.invoked_subcommand is None:
+        list_jobs()
+
+
+@app.command(
+    "list",
+    epilog=options.examples("redraft jobs list --status failed --limit 50", "redraft jobs list --meta team=docs"),
+)
+def list_jobs(  # noqa: PLR0913 - one parameter per option
+    *,
+    status: Statuses = None,
+    stop_reason: Annotated[str | None, typer.Option(help="accepted, iteration_limit, plateau, error, …")] = None,
+    kind: Kind = None,
+    model: Annotated[str | None, typer.Option(help="Who wrote first, as provider:name.")] = None,
+    meta: options.Meta = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Jobs at most.")] = 20,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the page before ended.")] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List jobs, the newest first."""
+    from redraft.cli.job_pages import show_jobs
+    from redraft.cli.outcomes import job_data
+    from redraft.operations import reading
+    from redraft.storage.jobs import JobFilter
+
+    criteria = JobFilter(
+        statuses=tuple(_known("--status", each, "JobStatus") for each in status or ()),
+        stop_reason=stop_reason and _known("--stop-reason", stop_reason, "StopReason"),
+        kind=kind and _known("--kind", kind, "JobKind"),
+        model=model and _full_name(model),
+        metadata=options.pairs(meta) or None,
+        limit=limit,
+    )
+    with sessions.opened() as services:
+        jobs, cursor = reading.list_jobs(services, criteria, after)
+        if as_json:
+            output.write_json({"data": [job_data(job) for job in jobs], "next_cursor": cursor})
+        elif jobs:
+            show_jobs(jobs)
+        else:
+            _tell_none(criteria, services)
+    if cursor and not as_json:
+        output.say(f"There are more: redraft jobs list --after {cursor}", "dim")
+
+
+def _known(option: str, text: str, enum_name: str) -> str:
+    from redraft.domain import states
+
+    members = [member.value for member in getattr(states, enum_name)]
+    if text not in members:
+        raise typer.BadParameter(f"{text!r} is none of {', '.join(members)}.", param_hint=option)
+    return text
+
+
+def _full_name(model: str) -> str:
+    from redraft.domain.models import parse_model
+
+    return str(parse_model(model))
+
+
+def _tell_none(criteria: "JobFilter", services: "Services") -> None:
+    from redraft.operations import reading
+    from redraft.storage.jobs import JobFilter
+
+    has_any = criteria != JobFilter(limit=criteria.limit) and reading.list_jobs(services, JobFilter(limit=1))[0]
+    if has_any:
+        output.say("No job fits these filters. All of them: redraft jobs list")
+    else:
+        output.say("No jobs yet. Try: redraft ask 'Explain recursion to a child.'")
+
+
+@app.command("show", epilog=options.examples("redraft jobs show latest", "redraft jobs show 0199a3 --json"))
+def show(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
+    """Show a job with its iterations, verdicts and result."""
+    from redraft.cli.job_pages import show_job
+    from redraft.cli.outcomes import job_data
+    from redraft.operations import reading
+
+    with sessions.opened() as services:
+        found = reading.get_job(services, sessions.find_job(services, job), with_iterations=True)
+    output.write_json(job_data(found)) if as_json else show_job(found)
+
+
+@app.command("watch", epilog=options.examples("redraft jobs watch latest", "redraft jobs watch latest > answer.txt"))
+def watch(
+    *, job: options.JobRef = "latest", as_json: options.AsJson = False, require_accept: options.RequireAccept = False
+) -> None:
+    """Watch a job until it ends; the answer goes to stdout. Ctrl-C leaves the job alone."""
+    from redraft.cli.waiting import Wait, show_ended, wait_for
+    from redraft.operations import reading
+
+    with sessions.opened() as services:
+        job_id = sessions.find_job(services, job)
+        found = reading.get_job(services, job_id)
+        wait = Wait(
+            threshold=found.progress.score_threshold,
+            cancels=False,
+            as_json=as_json,
+            must_be_accepted=require_accept,
+        )
+        if found.finished_at is None:
+            raise typer.Exit(wait_for(services, lambda: (job_id, 0), wait))
+        raise typer.Exit(show_ended(services, job_id, wait))
+
+
+@app.command("cancel")
+def cancel(*, job: options.JobRef, as_json: options.AsJson = False) -> None:
+    """End a job now; what it has written so far stays, and it can be continued."""
+    from redraft.cli.outcomes import job_data
+    from redraft.operations import lifecycle, reading
+
+    with sessions.opened() as services:
+        job_id = sessions.find_job(services, job)
+        record, is_new = lifecycle.cancel(services, job_id)
+        if as_json:
+            output.write_json(job_data(reading.get_job(services, job_id)))
+    words = f"Canceled {job_id}." if is_new else f"{job_id} had ended before: {record.status}."
+    output.say(words)
+
+
+@app.command(
+    "continue",
+    epilog=options.examples(
+        "redraft jobs continue latest --iter-max 2 --guidance 'Name the sources.'",
+        "redraft jobs continue latest --model anthropic:claude-haiku-5-5 --threshold 0.9",
+    ),
+)
+def continue_job(  # noqa: PLR0913 - one parameter per option
+    *,
+    job: options.JobRef,
+    iter_max: options.IterMax = None,
+    threshold: options.Threshold = None,
+    model: options.Model = None,
+    evaluator_model: options.EvaluatorModel = None,
+    guidance: options.Guidance = None,
+    deadline: options.Deadline = None,
+    as_json: options.AsJson = False,
+    detach: options.Detach = False,
+    require_accept: options.RequireAccept = False,
+) -> None:
+    """Go on with a job that has ended, from its best answer; nothing is paid for twice."""
+    from redraft.cli import continuing
+    from redraft.cli.continuing import Manner
+
+    body = {
+        "iter_max": iter_max,
+        "score_threshold": threshold,
+        "model": options.ladder(model),
+        "evaluator_model": evaluator_model,
+        "guidance": guidance,
+        "limits": None if deadline is None else {"deadline_s": deadline},
+    }
+    manner = Manner(as_json=as_json, detach=detach, require_accept=require_accept)
+    raise typer.Exit(continuing.go_on(job, body, manner))
+
+
+@app.command("calls", epilog=options.examples("redraft jobs calls latest", "redraft jobs calls latest --full 0199a3"))
+def calls(
+    *,
+    job: options.JobRef = "latest",
+    full: Annotated[
+        str | None, typer.Option(metavar="CALL_ID", help="Print this call whole, request and response, as JSON.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List a job's calls to models, with tokens, cost and latency."""
+    from redraft.cli.job_pages import show_calls
+    from redraft.operations import reading
+
+    with sessions.opened() as services:
+        job_id = sessions.find_job(services, job)
+        ledger = reading.list_calls(services, job_id)
+        if full:
+            call_id = sessions.pick([call.id for call in ledger], full, "call")
+            call = reading.get_call(services, job_id, call_id, full=True)
+            output.write_json(call.model_dump(mode="json"))
+        elif as_json:
+            output.write_json({"data": [call.model_dump(mode="json") for call in ledger]})
+        elif ledger:
+            show_calls(ledger)
+        else:
+            output.say("This job has made no calls yet.")
+
+
+@app.command("delete")
+def delete(*, job: options.JobRef, as_json: options.AsJson = False) -> None:
+    """Delete a job that has ended, with its iterations, calls and events. It does not ask again."""
+    from redraft.operations import lifecycle
+
+    with sessions.opened() as services:
+        job_id = sessions.find_job(services, job)
+        lifecycle.delete(services, job_id)
+    if as_json:
+        output.write_json({"id": job_id, "deleted": True})
+    output.say(f"Deleted {job_id}.")

@@ -1,0 +1,168 @@
+"""Shows a job's events as they come: on a terminal in colour under a spinner, elsewhere as plain lines."""
+
+import time
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from redraft.cli import output
+from redraft.operations.resources import Event
+
+Line = tuple[str, str]
+"""Text and style."""
+
+
+# Events that are told by their message alone: indent and style.
+_MESSAGES = {"iteration.started": ("", "bold"), "step.retrying": ("  ", "yellow"), "thinking": ("  ", "dim")}
+
+
+class View(Protocol):
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def show(self, event: Event) -> None:
+        """Tell what has happened."""
+        ...
+
+    def close(self) -> None:
+        """Leave the terminal as it was; harmless when repeated."""
+        ...
+
+
+def make_view(threshold: float) -> View:
+    """The view that fits what stderr is."""
+    console = output.stderr()
+    if console.is_terminal and not console.is_dumb_terminal:
+        return TerminalView(console, threshold)
+    return PlainView(threshold)
+
+
+class PlainView:
+    """One line after the other."""
+
+    def __init__(self, threshold: float) -> None:
+        self._threshold = threshold
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def show(self, event: Event) -> None:
+        for text, _ in lines_of(event, self._threshold):
+            output.say(text)
+
+    def close(self) -> None: ...
+
+
+class TerminalView:
+    """Lines that stay, and below them what is going on now, for how long."""
+
+    def __init__(self, console: Console, threshold: float) -> None:
+        self._console = console
+        self._threshold = threshold
+        self._activity = _Activity()
+        self._live = Live(self._activity, console=console, refresh_per_second=8, transient=True)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def show(self, event: Event) -> None:
+        for text, style in lines_of(event, self._threshold):
+            self._console.print(output.styled(text, style))
+        if words := activity_after(event):
+            self._activity.change(words)
+
+    def close(self) -> None:
+        self._live.stop()
+
+
+class _Activity:
+    """The last line: spinner, what is being done, seconds of this and of all."""
+
+    def __init__(self) -> None:
+        self._started_at = self._since = time.monotonic()
+        self._words = "starting"
+        self._spinner = Spinner("dots")
+
+    def change(self, words: str) -> None:
+        self._words, self._since = words, time.monotonic()
+
+    def __rich__(self) -> RenderableType:
+        now = time.monotonic()
+        words = f"{self._words} … {output.span(now - self._since)}"
+        self._spinner.update(text=Text(f"{words} (in all {output.span(now - self._started_at)})", style="dim"))
+        return self._spinner
+
+
+def activity_after(event: Event) -> str | None:
+    """What goes on after an event, until the next one."""
+    number = event.data.get("iteration")
+    match event.type:
+        case "job.queued" | "job.continued":
+            return "waiting for a worker"
+        case "iteration.started":
+            return f"iteration {number}: writing"
+        case "iteration.generated":
+            return f"iteration {number}: judging"
+        case "step.retrying":
+            return "waiting before the next attempt"
+        case _:
+            return None
+
+
+def lines_of(event: Event, threshold: float) -> list[Line]:
+    """An event in words."""
+    data = event.data
+    match event.type:
+        case "iteration.generated":
+            return [(_generated(data), "")]
+        case "iteration.evaluated":
+            return _evaluated(data, threshold)
+        case "done":
+            return [(output.one_line(data["message"]), _done_style(data))]
+        case _:
+            indent, style = _MESSAGES.get(event.type, ("", "dim"))
+            return [(indent + output.one_line(data.get("message", event.type)), style)]
+
+
+def _candidate(data: dict[str, Any]) -> str:
+    return f"candidate {data['candidate']}: " if data.get("candidate", 1) > 1 else ""
+
+
+def _generated(data: dict[str, Any]) -> str:
+    size = f"{len(data.get('answer') or ''):,} characters"
+    return f"  {_candidate(data)}{size} by {data.get('model')} in {output.span(data.get('seconds') or 0)}"
+
+
+def _evaluated(data: dict[str, Any], threshold: float) -> list[Line]:
+    if data["score"] is None:
+        trouble: dict[str, str] = data.get("error") or {}
+        words = output.one_line(trouble.get("detail", ""))
+        return [(f"  {_candidate(data)}could not be evaluated: {words}", "red")]
+    seconds = "as before" if data.get("reused") else f"in {output.span(data.get('seconds') or 0)}"
+    verdict = f"  {_candidate(data)}score {data['score']:.2f} (accepted from {threshold:.2f} on) {seconds}"
+    lines = [(verdict, "bold green" if data.get("passed") else "bold yellow")]
+    if reason := output.one_line(data.get("evaluation_reasoning") or ""):
+        lines.append((f"  {reason}", ""))
+    lines.extend((f"  - {output.one_line(each)}", "") for each in data.get("improvement_suggestions") or ())
+    return lines
+
+
+def _done_style(data: dict[str, Any]) -> str:
+    if data.get("stop_reason") == "accepted":
+        return "bold green"
+    return "bold yellow" if data.get("result") else "bold red"

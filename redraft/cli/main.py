@@ -1,0 +1,68 @@
+"""The console script `redraft`: the third thin entry point. It parses, calls operations, and renders."""
+
+import contextlib
+import sys
+from importlib.metadata import version
+from io import TextIOWrapper
+from typing import Annotated
+
+import typer
+
+from redraft.cli import db, jobs, keys, models, options
+from redraft.cli.ask import EPILOG as ASK_EPILOG
+from redraft.cli.ask import ask
+from redraft.cli.doctor import doctor
+from redraft.cli.exits import GuardedGroup
+
+app = typer.Typer(
+    cls=GuardedGroup,
+    name="redraft",
+    help="Write answers iteratively: generate, evaluate, revise until accepted.",
+    epilog=options.examples(
+        "redraft ask 'Explain recursion to a child.'", "redraft jobs show latest", "redraft serve", "redraft doctor"
+    ),
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(is_asked: bool) -> None:  # noqa: FBT001 - Typer calls it by position
+    if is_asked:
+        typer.echo(f"redraft {version('redraft')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version and leave.",
+        ),
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show logs, and where an error comes from.")] = False,
+) -> None:
+    """Write answers iteratively: generate, evaluate, revise until accepted."""
+
+
+app.command("ask", epilog=ASK_EPILOG)(ask)
+app.add_typer(jobs.app, name="jobs")
+app.add_typer(models.app, name="models")
+app.add_typer(keys.app, name="keys")
+app.add_typer(db.app, name="db")
+app.command("doctor")(doctor)
+
+
+def run() -> None:
+    """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            with contextlib.suppress(ValueError):
+                stream.reconfigure(errors="backslashreplace")
+    app()

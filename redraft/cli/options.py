@@ -1,0 +1,67 @@
+"""The options of the commands, each declared once."""
+
+from typing import Annotated
+
+import typer
+
+JobRef = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="The job's id, a unique beginning of it, or 'latest'.", show_default=False),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the data as JSON on stdout.")]
+
+Format = Annotated[
+    str | None, typer.Option("--format", "--resp-format", help="The wanted form of the answer, in words.")
+]
+Criteria = Annotated[str | None, typer.Option("--crit", "--eval-crit", help="What makes an answer good, in words.")]
+IterMax = Annotated[int | None, typer.Option(help="Rounds of writing and judging at most: 1 to 10.")]
+Threshold = Annotated[float | None, typer.Option(help="Accept from this score on: 0 to 1.")]
+Model = Annotated[
+    list[str] | None,
+    typer.Option(help="Who writes, as provider:name. Given again: the next iteration's model, and so on."),
+]
+EvaluatorModel = Annotated[str | None, typer.Option(help="Who judges, as provider:name.")]
+Candidates = Annotated[int | None, typer.Option(help="Attempts side by side in each iteration: 1 to 8.")]
+Strategy = Annotated[
+    str | None,
+    typer.Option(
+        metavar="revise|fresh|encourage",
+        help="After a low score: revise the answer, write a fresh one, or ask for a more complete one.",
+    ),
+]
+Deadline = Annotated[float | None, typer.Option(help="Seconds for the whole job.")]
+Temperature = Annotated[float | None, typer.Option(help="Sent to the models; without it, their own default.")]
+MaxOutputTokens = Annotated[int | None, typer.Option(help="Tokens of one answer at most.")]
+System = Annotated[str | None, typer.Option(help="Added to the writer's system prompt.")]
+Reference = Annotated[str | None, typer.Option(help="A known good answer, which only the judge sees.")]
+Meta = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A label; may be given again.")]
+RequestFile = Annotated[
+    str | None,
+    typer.Option("--file", metavar="JSON", help="A whole request as the API takes it; options win over it."),
+]
+Detach = Annotated[bool, typer.Option("--detach", help="Print the job's id and leave; a worker does the rest.")]
+RequireAccept = Annotated[bool, typer.Option("--require-accept", help="Exit with 3 unless the answer was accepted.")]
+Guidance = Annotated[str | None, typer.Option(help="Your own feedback for the next prompt.")]
+
+
+def pairs(values: list[str] | None) -> dict[str, str]:
+    """KEY=VALUE texts as a dictionary."""
+    found: dict[str, str] = {}
+    for each in values or ():
+        key, equals, value = each.partition("=")
+        if not (key and equals):
+            raise typer.BadParameter(f"{each!r} is not KEY=VALUE.", param_hint="--meta")
+        found[key] = value
+    return found
+
+
+def ladder(models: list[str] | None) -> str | list[str] | None:
+    """One model as itself, several as a ladder."""
+    if not models:
+        return None
+    return models[0] if len(models) == 1 else models
+
+
+def examples(*lines: str) -> str:
+    """The end of a help text."""
+    return "\n\n".join(["Examples:", *(line.replace("[", r"\[") for line in lines)])

@@ -1,0 +1,134 @@
+"""What goes to the terminal, and how: data on stdout, words on stderr, texts of models never as commands.
+
+Model texts may hold escape sequences, markup and bidi overrides: nothing reaches a person's screen but
+through `printable`, and nothing is ever read as rich markup.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+is_debug: ContextVar[bool] = ContextVar("is_debug", default=False)
+
+_ACTING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufff9-\ufffb]")
+_PIPED_WIDTH = 400
+
+
+class QuietConsole(Console):
+    """A console whose reader may leave early: the entry point ends quietly then."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def stdout() -> Console:
+    return _console(stderr=False)
+
+
+def stderr() -> Console:
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    console = QuietConsole(stderr=stderr, markup=False, highlight=False, emoji=False)
+    if not console.is_terminal:
+        console.width = _PIPED_WIDTH
+    return console
+
+
+def printable(text: str) -> str:
+    """Text that cannot act on a terminal: control characters and bidi overrides become visible escapes."""
+    return _ACTING.sub(_escape, text.replace("\r\n", "\n"))
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def one_line(text: str, limit: int = 600) -> str:
+    """White space folded, cut with an ellipsis, printable."""
+    folded = " ".join(text.split())
+    return printable(folded if len(folded) <= limit else folded[: limit - 1] + "…")
+
+
+def styled(text: str, style: str = "") -> Text:
+    return Text(printable(text), style=style)
+
+
+def say(text: str, style: str = "") -> None:
+    """A line for the person at the terminal, on stderr."""
+    console = stderr()
+    console.print(styled(text, style), soft_wrap=not console.is_terminal)
+
+
+def show(text: Text | str, style: str = "") -> None:
+    """A line of a report, on stdout."""
+    console = stdout()
+    line = text if isinstance(text, Text) else styled(text, style)
+    console.print(line, soft_wrap=not console.is_terminal)
+
+
+def write_data(text: str) -> None:
+    """A text as data: exact where a program reads it, printable where a person does."""
+    shown = printable(text) if sys.stdout.isatty() else text
+    sys.stdout.write(shown if shown.endswith("\n") else shown + "\n")
+    sys.stdout.flush()
+
+
+def write_json(value: Any) -> None:
+    """JSON that is safe on a terminal: what could act there is escaped as JSON allows."""
+    text = json.dumps(value, ensure_ascii=False, indent=2, default=_as_json)
+    sys.stdout.write(_ACTING.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
+    sys.stdout.flush()
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return str(value)
+
+
+def show_table(headers: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> None:
+    """A table as wide as the terminal; whole lines elsewhere. The last column gives way first."""
+    console = stdout()
+    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False, header_style="bold")
+    for position, header in enumerate(headers):
+        is_last = position == len(headers) - 1
+        table.add_column(header, no_wrap=True, overflow="ellipsis", ratio=1 if is_last else None)
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else styled(cell) for cell in row))
+    console.print(table)
+
+
+def short_ids(ids: Sequence[str], least: int = 12) -> list[str]:
+    """Ids without their prefix, as short as tells them apart; whole ones where a program may read them."""
+    if not stdout().is_terminal:
+        return list(ids)
+    bare = [each.partition("_")[2] for each in ids]
+    longest = max(map(len, bare), default=0)
+    lengths = range(least, longest + 1)
+    length = next((n for n in lengths if len({each[:n] for each in bare}) == len(bare)), longest)
+    return [each[:length] for each in bare]
+
+
+def span(seconds: float) -> str:
+    """A length of time in the unit that fits."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    if seconds < 3600:
+        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} d"
+
+
+def age(moment: datetime) -> str:
+    return span(max(0.0, (datetime.now(UTC) - moment).total_seconds()))

@@ -1,0 +1,171 @@
+"""Opens what a command works with: the settings, the services, the schema, a worker to do the work."""
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from redraft.cli import output
+from redraft.errors import Conflict, Flaw, Invalid, NotFound, Unavailable
+
+if TYPE_CHECKING:
+    from redraft.operations.services import Services
+    from redraft.settings import Settings
+
+_DATABASES = ("sqlite:///", "postgresql://")
+
+
+def load_settings() -> "Settings":
+    """Read the settings.
+
+    Raises:
+        Invalid: a value is wrong; each flaw names its setting.
+    """
+    from pydantic import ValidationError
+
+    from redraft.settings import Settings
+
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False, include_context=False)
+        flaws = tuple(Flaw(_setting_name(each["loc"]), each["msg"], each["type"]) for each in found)
+        raise Invalid("A setting has a wrong value.", flaws) from error
+    except ValueError as error:
+        raise Invalid(f"The settings cannot be read: {error}") from error
+    if not settings.effective_database_url.startswith(_DATABASES):
+        words = f"starts with none of {', '.join(_DATABASES)}."
+        raise Invalid.at("REDRAFT_DATABASE_URL", words, "database_url")
+    return settings
+
+
+def _setting_name(location: tuple[int | str, ...]) -> str:
+    first = str(location[0]) if location else ""
+    name = first if first.isupper() else f"REDRAFT_{first.upper()}"
+    return ".".join([name, *map(str, location[1:])])
+
+
+@contextmanager
+def opened(*, needs_schema: bool = True) -> Generator["Services"]:
+    """The services of the settings, with the schema in place."""
+    with connected(load_settings()) as services:
+        if needs_schema:
+            ensure_schema(services)
+        yield services
+
+
+@contextmanager
+def connected(settings: "Settings") -> Generator["Services"]:
+    """The services of these settings, whatever state the database is in."""
+    from redraft.logs import configure_logs
+    from redraft.runtime import build_runtime
+
+    configure_logs(settings.log_level if output.is_debug.get() else "CRITICAL", settings.log_format)
+    try:
+        services = build_runtime(settings)
+    except OSError as error:
+        words = f"The data folder {settings.data_dir} cannot be used: {error.strerror}. REDRAFT_DATA_DIR names another."
+        raise Unavailable(words, code="data_dir") from error
+    except ValueError as error:
+        raise Invalid(f"The settings do not fit: {error}") from error
+    try:
+        yield services
+    finally:
+        services.close()
+
+
+def ensure_schema(services: "Services") -> None:
+    """Make or upgrade the database in the data folder; one outside is its owner's to upgrade.
+
+    Raises:
+        Unavailable: the schema of a database outside is not this version's.
+    """
+    from redraft.storage import schema
+
+    current = schema.current(services.database)
+    if current == schema.head():
+        return
+    if services.settings.database_url:
+        state = "has no schema yet" if current is None else f"is at version {current}, not {schema.head()}"
+        raise Unavailable(f"The database {state}: run `redraft db upgrade`.", code="schema_outdated")
+    schema.upgrade(services.database)
+
+
+@contextmanager
+def worker_beside(services: "Services") -> Generator[Callable[[], None]]:
+    """Something that does the work while a command waits for it.
+
+    In embedded mode the broker and a worker, which run until the end of the block; with a broker outside,
+    whoever works there.
+
+    Yields:
+        What to call now and then while waiting.
+
+    Raises:
+        Unavailable: the broker outside does not answer.
+    """
+    if services.settings.is_embedded_broker:
+        from redraft import embedded
+
+        log = None if output.is_debug.get() else services.settings.data_dir.absolute() / "worker.log"
+        with embedded.stack(services.settings, worker_log=log) as stack:
+            yield stack.ensure
+        return
+    services.queue.ping()
+    if not is_worker_alive(services):
+        output.say("No worker is alive, so nothing happens yet: start one with `redraft worker`.", "yellow")
+    yield lambda: None
+
+
+def is_worker_alive(services: "Services") -> bool:
+    from redraft.operations import health
+
+    return health.alive_workers(services) > 0
+
+
+def find_job(services: "Services", text: str) -> str:
+    """A job's id from what was typed.
+
+    Raises:
+        NotFound: no job's id begins so.
+        Conflict: several do.
+    """
+    from redraft.operations import reading
+
+    if not text.isascii() or not text.strip():
+        raise NotFound("job", text)
+    return reading.find_job_id(services, text.strip())
+
+
+def pick(ids: Sequence[str], text: str, noun: str) -> str:
+    """The one id that begins so, with or without its prefix.
+
+    Raises:
+        NotFound: none does.
+        Conflict: several do.
+    """
+    found = [each for each in ids if text and (each.startswith(text) or each.partition("_")[2].startswith(text))]
+    if not found:
+        raise NotFound(noun, text)
+    if len(found) > 1:
+        raise Conflict(f"{text!r} is the beginning of several {noun}s' ids; write more of it.", code="ambiguous_id")
+    return found[0]
+
+
+def check(kind: Any, body: Any) -> Any:
+    """A request of the kind from plain values.
+
+    Raises:
+        Invalid: it is none; each flaw has its JSON pointer.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return kind.model_validate(body)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False, include_context=False)
+        flaws = tuple(Flaw(_pointer(each["loc"]), each["msg"], each["type"]) for each in found)
+        raise Invalid("The request is not valid.", flaws) from error
+
+
+def _pointer(location: tuple[int | str, ...]) -> str:
+    return "".join(f"/{part}" for part in location if not str(part).startswith(("constrained-", "list[")))

@@ -1,0 +1,80 @@
+"""Waits for a job together with the person at the terminal, Ctrl-C included."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from redraft.cli import output, sessions
+from redraft.cli.exits import Exit
+from redraft.cli.following import follow
+from redraft.cli.live import make_view
+from redraft.cli.outcomes import exit_of_job, tell
+from redraft.operations import lifecycle, reading
+from redraft.operations.services import Services
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """How a command waits.
+
+    Attributes:
+        threshold: the score to reach, for the words.
+        deadline_s: when to stop waiting for a worker that never comes; None = never.
+        cancels: whether Ctrl-C ends the job too, or the watching alone.
+        as_json: print the job and not its answer.
+        must_be_accepted: whether a missed threshold is an exit code of its own.
+    """
+
+    threshold: float
+    deadline_s: float | None = None
+    cancels: bool = True
+    as_json: bool = False
+    must_be_accepted: bool = False
+
+
+def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wait) -> Exit:
+    """Set a job going, show it until it ends, and print what came of it.
+
+    Args:
+        services: the services.
+        begin: sets the job going; returns its id and the event after which to show.
+        wait: how.
+    """
+    started_at = time.monotonic()
+    with make_view(wait.threshold) as view, sessions.worker_beside(services) as keep_alive:
+        job_id, after = begin()
+        is_interrupted = False
+        try:
+            for event in follow(services, job_id, after, keep_alive, wait.deadline_s):
+                view.show(event)
+        except KeyboardInterrupt:
+            is_interrupted = True
+        view.close()
+        if is_interrupted and not wait.cancels:
+            return _leave(job_id)
+        if is_interrupted:
+            _cancel(services, job_id)
+        job = reading.get_job(services, job_id, with_iterations=True)
+        tell(job, as_json=wait.as_json, seconds=time.monotonic() - started_at)
+    return Exit.INTERRUPTED if is_interrupted else exit_of_job(job, must_be_accepted=wait.must_be_accepted)
+
+
+def _cancel(services: Services, job_id: str) -> None:
+    lifecycle.cancel(services, job_id)
+    output.say(f"Canceled. It goes on from here with: redraft jobs continue {job_id}", "yellow")
+
+
+def _leave(job_id: str) -> Exit:
+    output.say(f"No longer watching; the job is not canceled. Again: redraft jobs watch {job_id}", "yellow")
+    return Exit.INTERRUPTED
+
+
+def show_ended(services: Services, job_id: str, wait: Wait) -> Exit:
+    """Show a job that has ended as if it had just happened."""
+    job = reading.get_job(services, job_id, with_iterations=True)
+    with make_view(wait.threshold) as view:
+        for event in follow(services, job_id, 0, lambda: None):
+            view.show(event)
+    seconds = ((job.finished_at or job.created_at) - job.created_at).total_seconds()
+    tell(job, as_json=wait.as_json, seconds=seconds)
+    return exit_of_job(job, must_be_accepted=wait.must_be_accepted)
