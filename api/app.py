@@ -1,0 +1,124 @@
+"""The HTTP API: `uvicorn --factory api.app:create_app`.
+
+It parses, asks who is there, calls one operation and renders. It holds no state that matters: any number of
+processes may run side by side, and each may be killed at any time.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator
+from types import FrameType
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+
+from api import description, problems
+from api.bodies import BodyLimit
+from api.dependencies import Context
+from api.envelope import Envelope
+from api.gate import Gate
+from api.routes import catalog, docs, events, health, history, jobs, submitting
+from api.waking import Pace, Wakeups
+from redraft.logs import configure_logs
+from redraft.operations.services import Services
+from redraft.queue import redis_url
+from redraft.runtime import build_runtime
+from redraft.settings import Settings
+
+_ROUTERS = (submitting.router, jobs.router, history.router, events.router, catalog.router, health.router)
+
+
+def create_app(
+    settings: Settings | None = None,
+    *,
+    build: Callable[[Settings], Services] = build_runtime,
+    pace: Pace | None = None,
+) -> FastAPI:
+    """The API as an ASGI app.
+
+    Args:
+        settings: without them they are read from the environment, and logging is set up for the process.
+        build: makes the services when the app starts; they are closed when it stops.
+        pace: how often waiters look and streams ping.
+    """
+    if settings is None:
+        settings = Settings()
+        _set_up_logging(settings)
+    app = FastAPI(
+        title="Redraft",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=_lifespan(settings, build, pace or Pace()),
+        middleware=[
+            Middleware(Envelope),
+            Middleware(BodyLimit, settings.max_body_bytes),
+            Middleware(Gate),
+        ],
+    )
+    for router in (*_ROUTERS, docs.router):
+        app.include_router(router)
+    app.mount("/static", docs.static_files)
+    app.openapi = lambda: description.describe(app)
+    problems.install(app)
+    return app
+
+
+def end_streams(app: FastAPI) -> None:
+    """Let all streams and long polls end, so that the server can stop; their clients come back to the next one."""
+    app.state.context.wakeups.end_waits()
+
+
+def _lifespan(
+    settings: Settings, build: Callable[[Settings], Services], pace: Pace
+) -> Callable[[FastAPI], contextlib.AbstractAsyncContextManager[None]]:
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        services = build(settings)
+        wakeups = Wakeups(redis_url(settings), pace)
+        app.state.context = Context(settings, services, wakeups)
+        listener = asyncio.create_task(wakeups.run())
+        try:
+            with _ending_streams_on_signals(wakeups):
+                yield
+        finally:
+            listener.cancel()
+            await asyncio.gather(listener, return_exceptions=True)
+            services.close()
+
+    return lifespan
+
+
+@contextlib.contextmanager
+def _ending_streams_on_signals(wakeups: Wakeups) -> Generator[None]:
+    """The server waits for open streams before it tells the app that it stops: hear the signal ourselves."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before: dict[signal.Signals, Any] = {}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        wakeups.end_waits()
+        previous = before[signal.Signals(number)]
+        if callable(previous):
+            previous(number, frame)
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        before[each] = signal.signal(each, handle)
+    try:
+        yield
+    finally:
+        for each, previous in before.items():
+            signal.signal(each, previous)
+
+
+def _set_up_logging(settings: Settings) -> None:
+    configure_logs(settings.log_level, settings.log_format)
+    # Our own access lines have a request id and no query strings.
+    access = logging.getLogger("uvicorn.access")
+    access.handlers.clear()
+    access.propagate = False

@@ -1,0 +1,164 @@
+"""Request bodies: strict JSON of a bounded size, or a problem that says where it breaks."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.dependencies.utils import get_flat_params
+from fastapi.params import Query
+from fastapi.routing import APIRoute
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.problems import HttpProblem
+from redraft.errors import Flaw, Invalid
+
+_JSON_TYPE = re.compile(r"application/(json|[\w.+-]+\+json)", re.IGNORECASE)
+_LINGER_S = 2.0
+
+
+class StrictRoute(APIRoute):
+    """A route that takes no unknown query parameter, no body but JSON, and no JSON with two meanings."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+        known = frozenset(
+            field.alias for field in get_flat_params(self.dependant) if isinstance(field.field_info, Query)
+        )
+        takes_body = self.body_field is not None
+
+        async def handle_strictly(request: Request) -> Response:
+            refuse_unknown_parameters(request, known)
+            if takes_body:
+                refuse_other_media(request)
+            return await handle(JsonRequest(request.scope, request.receive))
+
+        return handle_strictly
+
+
+class JsonRequest(Request):
+    """A request whose body is strict JSON."""
+
+    async def json(self) -> Any:
+        return parse_json(await self.body())
+
+
+def refuse_unknown_parameters(request: Request, known: frozenset[str]) -> None:
+    """A misspelt parameter must not be ignored: `?validate_onyl=true` would start a job.
+
+    A known name that ends with `.KEY` stands for all names with its beginning.
+    """
+    beginnings = tuple(name.removesuffix("KEY") for name in known if name.endswith(".KEY"))
+    unknown = [name for name in request.query_params if name not in known and not name.startswith(beginnings)]
+    if unknown:
+        flaws = tuple(Flaw(f"query/{name[:200]}", "Unknown parameter", "unknown_parameter") for name in unknown)
+        raise Invalid(f"Unknown query parameter {unknown[0][:200]!r}.", flaws[:20], code="unknown_parameter")
+
+
+def refuse_other_media(request: Request) -> None:
+    has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip()
+    if has_body and not _JSON_TYPE.fullmatch(media_type):
+        words = f"Send the body as application/json, not as {media_type[:100] or 'nothing in particular'}."
+        raise HttpProblem(415, words, headers={"Accept": "application/json"})
+
+
+def parse_json(body: bytes) -> Any:
+    """The value of a JSON text in UTF-8.
+
+    Raises:
+        HttpProblem: 400, with line and column where the parser knows them.
+    """
+    try:
+        return json.loads(body.decode("utf-8-sig"), object_pairs_hook=_unique_names, parse_constant=_refuse_constant)
+    except UnicodeDecodeError as error:
+        raise _no_json(f"byte {error.start} is no UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise _no_json(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise _no_json("it is nested too deeply") from None
+    except ValueError:
+        raise _no_json("a number has too many digits") from None
+
+
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _no_json(f"the name {name[:100]!r} appears twice in one object", code="duplicate_name")
+        found[name] = value
+    return found
+
+
+def _refuse_constant(name: str) -> Any:
+    raise _no_json(f"{name} is no JSON value")
+
+
+def _no_json(reason: str, code: str = "invalid_json") -> HttpProblem:
+    detail = f"The body is not valid JSON: {reason}."
+    return HttpProblem(400, detail, code=code, flaws=[Flaw("", detail, code)])
+
+
+class BodyLimit:
+    """Cuts off a body that is too large, announced or not, and lets the client read the answer.
+
+    A socket that is closed with unread data resets the connection, and the client would lose the problem
+    document: what still comes in is thrown away for a moment.
+    """
+
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        meter = _Meter(receive, send, Headers(scope=scope), self._max_bytes)
+        await self._app(scope, meter.receive, meter.send)
+
+
+class _Meter:
+    def __init__(self, receive: Receive, send: Send, headers: Headers, max_bytes: int) -> None:
+        self._receive = receive
+        self._send = send
+        announced = headers.get("content-length", "0")
+        self._announced = int(announced) if announced.isdecimal() else 0
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._is_over = False
+
+    async def receive(self) -> Message:
+        if self._announced > self._max_bytes:
+            self._refuse()
+        message = await self._receive()
+        self._bytes += len(message.get("body", b""))
+        if self._bytes > self._max_bytes:
+            self._refuse()
+        return message
+
+    def _refuse(self) -> None:
+        self._is_over = True
+        detail = f"A body may have {self._max_bytes} bytes at most."
+        flaw = Flaw("", detail, "body_too_large")
+        raise HttpProblem(413, detail, flaws=[flaw], headers={"Connection": "close"})
+
+    async def send(self, message: Message) -> None:
+        is_last = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if not (self._is_over and is_last):
+            await self._send(message)
+            return
+        await self._send({**message, "more_body": True})
+        await self._drain()
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def _drain(self) -> None:
+        try:
+            async with asyncio.timeout(_LINGER_S):
+                while (await self._receive()).get("more_body", False):
+                    pass
+        except TimeoutError:
+            pass

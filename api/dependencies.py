@@ -1,0 +1,74 @@
+"""What handlers are given: the process's context, and what the request's headers ask for."""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Header, Request
+
+from api.waking import Wakeups
+from redraft.operations.services import Services
+from redraft.operations.submit import Idempotency
+from redraft.settings import Settings
+
+WAIT_MAX_S = 60
+_WAIT = re.compile(r"""\bwait\s*=\s*"?(\d{1,6})"?""", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What one API process works with."""
+
+    settings: Settings
+    services: Services
+    wakeups: Wakeups
+
+
+async def get_context(request: Request) -> Context:
+    return request.app.state.context
+
+
+async def get_services(request: Request) -> Services:
+    return request.app.state.context.services
+
+
+async def get_wait_s(
+    prefer: Annotated[
+        str | None,
+        Header(
+            alias="Prefer",
+            description="`wait=N`: answer when the job has ended (or, with If-None-Match, has changed), "
+            "after N seconds at the latest; at most 60.",
+        ),
+    ] = None,
+) -> int:
+    """Seconds from `Prefer: wait=N`; preferences that make no sense are ignored, as RFC 7240 wants it."""
+    found = _WAIT.search(prefer or "")
+    return min(int(found.group(1)), WAIT_MAX_S) if found else 0
+
+
+async def get_idempotency(
+    request: Request,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            alias="Idempotency-Key",
+            min_length=1,
+            max_length=255,
+            pattern=r"^[\x20-\x7e]+$",
+            description="The same key and body again: the same job, not another one.",
+        ),
+    ] = None,
+) -> Idempotency | None:
+    """The caller's key, unique per API key and route."""
+    if idempotency_key is None:
+        return None
+    caller = request.scope["state"].get("key_id") or "-"
+    route = request.url.path.rpartition("/")[2]
+    return Idempotency(f"{caller}:{route}", idempotency_key)
+
+
+ContextOf = Annotated[Context, Depends(get_context)]
+ServicesOf = Annotated[Services, Depends(get_services)]
+WaitOf = Annotated[int, Depends(get_wait_s)]
+IdempotencyOf = Annotated[Idempotency | None, Depends(get_idempotency)]

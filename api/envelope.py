@@ -1,0 +1,89 @@
+"""Around every request: its id, its line in the log, and the answer when something breaks unforeseen."""
+
+import re
+import time
+import uuid
+
+import structlog
+from fastapi import Request
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api import problems
+from api.problems import HttpProblem
+
+log = structlog.get_logger()
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+_QUIET_PATHS = frozenset({"/livez", "/readyz"})
+
+
+def choose_request_id(offered: str | None) -> str:
+    """The caller's id if it is fit for a log line and a header, else a new one."""
+    return offered if offered and _REQUEST_ID.fullmatch(offered) else f"req_{uuid.uuid4().hex}"
+
+
+class Envelope:
+    """The outermost layer of our own; nothing it logs holds a query, a header or a body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = choose_request_id(Headers(scope=scope).get("x-request-id"))
+        scope.setdefault("state", {})["request_id"] = request_id
+        reply = _Reply(send, request_id)
+        with structlog.contextvars.bound_contextvars(request_id=request_id):
+            started_at = time.perf_counter()
+            try:
+                await self._answer(scope, receive, reply)
+            finally:
+                _log_access(scope, reply.status, time.perf_counter() - started_at)
+
+    async def _answer(self, scope: Scope, receive: Receive, reply: "_Reply") -> None:
+        request = Request(scope, receive)
+        if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
+            refusal = HttpProblem(400, "The address holds a NUL character.", code="nul_character")
+            await problems.render(request, refusal)(scope, receive, reply.send)
+            return
+        try:
+            await self._app(scope, receive, reply.send)
+        except Exception as error:
+            if reply.status is not None:
+                raise  # too late for another answer: the server cuts the connection and logs why
+            log.exception("request_failed", method=scope["method"], path=scope["path"])
+            await problems.render(request, error)(scope, receive, reply.send)
+
+
+class _Reply:
+    """Sends, and remembers the status."""
+
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send = send
+        self._request_id = request_id
+        self.status: int | None = None
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-Id"] = self._request_id
+            headers["X-Content-Type-Options"] = "nosniff"
+        await self._send(message)
+
+
+def _log_access(scope: Scope, status: int | None, seconds: float) -> None:
+    write = log.debug if scope["path"] in _QUIET_PATHS else log.info
+    route = scope.get("route")
+    write(
+        "request",
+        method=scope["method"],
+        path=scope["path"],
+        route=getattr(route, "path", None),
+        status=status,
+        key_id=scope["state"].get("key_id"),
+        ms=round(seconds * 1000, 1),
+    )

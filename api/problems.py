@@ -1,0 +1,211 @@
+"""Errors as RFC 9457 problem documents: the one table from kinds of error to HTTP.
+
+A problem says what is wrong and where, and never shows what was sent, a traceback or a driver's words.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import iter_route_contexts
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from api.locations import flaws_of
+from redraft.errors import (
+    Conflict,
+    Flaw,
+    Forbidden,
+    Invalid,
+    NotFound,
+    ProviderError,
+    RedraftError,
+    Unavailable,
+)
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER_S = 2
+FLAWS_MAX = 100
+
+TITLES: dict[int, tuple[str, str]] = {
+    400: ("bad_request", "The request cannot be read"),
+    401: ("unauthenticated", "A valid API key is needed"),
+    403: ("forbidden", "This is not allowed"),
+    404: ("not_found", "There is no such thing"),
+    405: ("method_not_allowed", "This method is not possible here"),
+    409: ("conflict", "The state does not allow this now"),
+    413: ("body_too_large", "The request body is too large"),
+    415: ("unsupported_media_type", "The body must be JSON"),
+    422: ("invalid_request", "The request is not valid"),
+    429: ("too_many_requests", "Too many requests"),
+    500: ("internal_error", "Something went wrong here"),
+    502: ("provider_error", "A model provider failed"),
+    503: ("unavailable", "The service cannot do this now"),
+}
+_STATUS: dict[type[RedraftError], int] = {
+    Invalid: 422,
+    NotFound: 404,
+    Conflict: 409,
+    Forbidden: 403,
+    Unavailable: 503,
+    ProviderError: 502,
+}
+_UNAUTHENTICATED = frozenset({"unauthenticated", "invalid_key"})
+
+
+class ProblemFlaw(BaseModel):
+    """One wrong place."""
+
+    pointer: str = Field(
+        description="JSON Pointer into the body; `query/NAME`, `header/NAME` or `path/NAME` for the rest."
+    )
+    detail: str
+    code: str
+
+
+class Problem(BaseModel):
+    """RFC 9457: what every answer of 400 and above holds."""
+
+    type: str = Field(examples=["urn:redraft:error:invalid_request"])
+    title: str
+    status: int
+    code: str = Field(description="For programs; stable.")
+    detail: str = Field(description="For people.")
+    instance: str = Field(description="The path that was asked for.")
+    request_id: str = Field(description="The same as in X-Request-Id and in the log.")
+    retryable: bool = Field(description="Whether the same request may succeed later.")
+    errors: list[ProblemFlaw]
+
+
+class HttpProblem(HTTPException):
+    """A refusal that only HTTP knows: a body that cannot be read, a Host that is not ours."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        code: str | None = None,
+        flaws: Sequence[Flaw] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(status, detail, headers=headers)
+        self.code = code or TITLES[status][0]
+        self.flaws = tuple(flaws)
+
+
+def render(request: Request, error: Exception, **extensions: Any) -> Response:
+    """The problem document of any error, with the headers that belong to it."""
+    if isinstance(error, RedraftError):
+        return _render_redraft_error(request, error, extensions)
+    if isinstance(error, RequestValidationError):
+        flaws = flaws_of(error, FLAWS_MAX)
+        return _respond(request, 422, _summary(flaws), flaws=flaws)
+    if isinstance(error, HTTPException):
+        return _render_http_error(request, error)
+    request_id = request_id_of(request)
+    return _respond(request, 500, f"Look for {request_id} in the server's log.")
+
+
+def _render_redraft_error(request: Request, error: RedraftError, extensions: Mapping[str, Any]) -> Response:
+    status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
+    headers: dict[str, str] = {}
+    if error.code in _UNAUTHENTICATED:
+        status, headers["WWW-Authenticate"] = 401, 'Bearer realm="redraft"'
+    if status == 503:
+        headers["Retry-After"] = str(RETRY_AFTER_S)
+    flaws = [_located(request, flaw) for flaw in error.flaws] if isinstance(error, Invalid) else []
+    return _respond(
+        request, status, error.message, code=error.code, flaws=flaws, headers=headers, extensions=extensions
+    )
+
+
+def _located(request: Request, flaw: Flaw) -> Flaw:
+    """Operations point into what they were given; without a body that came from the query."""
+    if request.method == "GET" and flaw.pointer.startswith("/"):
+        return Flaw(f"query{flaw.pointer}", flaw.detail, flaw.code)
+    return flaw
+
+
+def _render_http_error(request: Request, error: HTTPException) -> Response:
+    is_ours = isinstance(error, HttpProblem)
+    return _respond(
+        request,
+        error.status_code,
+        error.detail if is_ours else _plain_detail(request, error),
+        code=error.code if is_ours else None,
+        flaws=error.flaws if is_ours else (),
+        headers={"Allow": _allowed_methods(request)} if error.status_code == 405 else error.headers,
+    )
+
+
+def _allowed_methods(request: Request) -> str:
+    """All methods of a path; the router names those of the first of its routes only."""
+    found: set[str] = set()
+    for route in iter_route_contexts(request.app.routes):
+        if route.methods and re.fullmatch(route.path_regex, request.url.path):
+            found |= route.methods
+    return ", ".join(sorted(found))
+
+
+def _plain_detail(request: Request, error: HTTPException) -> str:
+    if error.status_code == 404:
+        return f"Nothing is at {request.url.path}."
+    if error.status_code == 405:
+        return f"{request.method} is not possible at {request.url.path}."
+    return f"{error.detail}."
+
+
+def _summary(flaws: Sequence[Flaw]) -> str:
+    first = f"{flaws[0].pointer or 'body'}: {flaws[0].detail}" if flaws else "The request is not valid."
+    more = f" ({len(flaws) - 1} more)" if len(flaws) > 1 else ""
+    return f"{first}{more}"
+
+
+def _respond(
+    request: Request,
+    status: int,
+    detail: str,
+    *,
+    code: str | None = None,
+    flaws: Sequence[Flaw] = (),
+    headers: Mapping[str, str] | None = None,
+    extensions: Mapping[str, Any] | None = None,
+) -> Response:
+    usual_code, title = TITLES.get(status, ("error", "The request failed"))
+    problem = {
+        "type": f"urn:redraft:error:{code or usual_code}",
+        "title": title,
+        "status": status,
+        "code": code or usual_code,
+        "detail": detail,
+        "instance": request.url.path,
+        "request_id": request_id_of(request),
+        "retryable": status in {429, 502, 503},
+        "errors": [{"pointer": f.pointer, "detail": f.detail, "code": f.code} for f in flaws],
+        **(extensions or {}),
+    }
+    # What was sent may hold half a surrogate pair, and its names are in the pointers.
+    content = json.dumps(problem, ensure_ascii=False).encode("utf-8", "replace")
+    return Response(content, status, {"Cache-Control": "no-store", **(headers or {})}, MEDIA_TYPE)
+
+
+def request_id_of(request: Request) -> str:
+    return request.scope["state"]["request_id"]
+
+
+def _handle(request: Request, error: Exception) -> Response:
+    return render(request, error)
+
+
+async def handle_error(request: Request, error: Exception) -> Response:
+    """Async, so that rendering does not wait for a thread."""
+    return _handle(request, error)
+
+
+def install(app: FastAPI) -> None:
+    for kind in (RedraftError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, handle_error)

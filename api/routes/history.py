@@ -1,0 +1,53 @@
+"""What a job has done: its iterations and its model calls."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import BaseModel
+
+from api.bodies import StrictRoute
+from api.dependencies import ServicesOf
+from api.description import answers
+from api.rendering import render
+from redraft.operations import reading
+from redraft.operations.resources import Call, Iteration
+
+router = APIRouter(prefix="/v1/jobs/{job_id}", tags=["history"], route_class=StrictRoute)
+
+Full = Annotated[bool, Query(description="Whole texts; without it those over 256 KB are cut.")]
+
+
+class IterationList(BaseModel):
+    """Iterations in order; one that had several candidates has an entry for each."""
+
+    data: list[Iteration]
+
+
+class CallList(BaseModel):
+    """The ledger, oldest first; retries and failures are calls too."""
+
+    data: list[Call]
+
+
+@router.get("/iterations", response_model=IterationList, responses=answers(404))
+def list_iterations(services: ServicesOf, job_id: str) -> Response:
+    """All iterations with their evaluations."""
+    return render(IterationList(data=reading.list_iterations(services, job_id)))
+
+
+@router.get("/iterations/{number}", response_model=IterationList, responses=answers(404, 422))
+def get_iteration(services: ServicesOf, job_id: str, number: Annotated[int, Path(ge=1, le=1_000_000)]) -> Response:
+    """One iteration: a list of its candidates, of one entry unless the job asked for several."""
+    return render(IterationList(data=reading.list_iterations(services, job_id, number)))
+
+
+@router.get("/calls", response_model=CallList, responses=answers(404, 422))
+def list_calls(services: ServicesOf, job_id: str, full: Full = False) -> Response:  # noqa: FBT002
+    """Every request to a model provider, with all it cost."""
+    return render(CallList(data=reading.list_calls(services, job_id, full=full)))
+
+
+@router.get("/calls/{call_id}", response_model=Call, responses=answers(404, 422))
+def get_call(services: ServicesOf, job_id: str, call_id: str, full: Full = False) -> Response:  # noqa: FBT002
+    """One request to a model provider."""
+    return render(reading.get_call(services, job_id, call_id, full=full))

@@ -1,0 +1,192 @@
+"""Waiting for jobs without holding a thread or a connection: one Redis subscriber per process.
+
+Wake-ups are hints: whoever waits looks into the database before and after. While the broker is away everyone
+looks again every `Pace.blind_look_s` seconds.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+from starlette.concurrency import run_in_threadpool
+
+from redraft.queue import job_channel
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+_OWN_CHANNEL = "redraft:api"
+_CONFIRMATION_S = 0.5
+_RECONNECT_MAX_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds between looks with and without a broker, between pings, and of a stream's life."""
+
+    look_s: float = 5.0
+    blind_look_s: float = 2.0
+    ping_s: float = 10.0
+    stream_s: float = 300.0
+
+
+class Watch:
+    """One waiter's ear. Call `rearm`, then look, then `wait`: what changes in between is not missed."""
+
+    def __init__(self, wakeups: "Wakeups", event: asyncio.Event) -> None:
+        self._wakeups = wakeups
+        self._event = event
+
+    def rearm(self) -> None:
+        self._event.clear()
+
+    async def wait(self, timeout_s: float) -> None:
+        """Until the job may have changed, `timeout_s` at most."""
+        if self._wakeups.is_closing:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(timeout_s, self._wakeups.look_s)):
+                await self._event.wait()
+
+
+class Wakeups:
+    """Hears the channels of those jobs that somebody waits for."""
+
+    def __init__(self, url: str, pace: Pace) -> None:
+        self.pace = pace
+        self.is_closing = False
+        self._url = url
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_listening = False
+        self._waiters: dict[str, set[asyncio.Event]] = {}
+        self._confirmed: set[str] = set()
+        self._wanted_changed = asyncio.Event()
+
+    @property
+    def look_s(self) -> float:
+        return self.pace.look_s if self._is_listening else self.pace.blind_look_s
+
+    @property
+    def channels(self) -> frozenset[str]:
+        """What is waited for now."""
+        return frozenset(self._waiters)
+
+    @contextlib.asynccontextmanager
+    async def watch(self, job_id: str) -> AsyncGenerator[Watch]:
+        """Hear of a job from here on: inside, no change after a look is missed."""
+        channel = job_channel(job_id)
+        event = asyncio.Event()
+        self._waiters.setdefault(channel, set()).add(event)
+        self._wanted_changed.set()
+        try:
+            if self._is_listening and channel not in self._confirmed:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_CONFIRMATION_S):
+                        await event.wait()
+            yield Watch(self, event)
+        finally:
+            self._leave(channel, event)
+
+    def _leave(self, channel: str, event: asyncio.Event) -> None:
+        # Nothing is awaited here: a waiter that was cancelled could not.
+        self._waiters[channel].discard(event)
+        if not self._waiters[channel]:
+            del self._waiters[channel]
+            self._wanted_changed.set()
+
+    def end_waits(self) -> None:
+        """Let every stream and long poll answer now: the server stops. Any thread or signal handler may call."""
+        self.is_closing = True
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake_all)
+
+    async def run(self) -> None:
+        """Listen for as long as the process lives, and come back after every failure."""
+        self._loop = asyncio.get_running_loop()
+        pause_s = 0.1
+        while True:
+            try:
+                await self._listen()
+            except* (RedisError, OSError) as failures:
+                was_listening = self._is_listening
+                pause_s = 0.1 if was_listening else min(_RECONNECT_MAX_S, pause_s * 2)
+                if was_listening:
+                    log.warning("wake_ups_lost", error=type(failures.exceptions[0]).__name__)
+            self._is_listening = False
+            self._wake_all()
+            await asyncio.sleep(pause_s)
+
+    async def _listen(self) -> None:
+        client: Redis = Redis.from_url(self._url, socket_connect_timeout=1, socket_timeout=5, socket_keepalive=True)
+        async with client, client.pubsub() as pubsub:
+            await pubsub.subscribe(_OWN_CHANNEL)
+            self._confirmed.clear()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._keep_subscribed(pubsub))
+                group.create_task(self._hear(pubsub))
+
+    async def _keep_subscribed(self, pubsub: Any) -> None:
+        """The only writer: subscribes to what is waited for, and leaves what is not."""
+        subscribed: set[str] = set()
+        while True:
+            self._wanted_changed.clear()
+            wanted = set(self._waiters)
+            if left := subscribed - wanted:
+                self._confirmed -= left
+                await pubsub.unsubscribe(*left)
+            if new := wanted - subscribed:
+                await pubsub.subscribe(*new)
+            subscribed = wanted
+            await self._wanted_changed.wait()
+
+    async def _hear(self, pubsub: Any) -> None:
+        async for message in pubsub.listen():
+            channel = message["channel"].decode()
+            if message["type"] == "subscribe":
+                self._is_listening = True
+                if channel in self._waiters:
+                    self._confirmed.add(channel)
+            for event in self._waiters.get(channel, ()):
+                event.set()
+
+    def _wake_all(self) -> None:
+        for events in self._waiters.values():
+            for event in events:
+                event.set()
+
+
+async def wait_for(
+    wakeups: Wakeups,
+    job_id: str,
+    look: Callable[[], T | None],
+    *,
+    timeout_s: float,
+    is_gone: Callable[[], Any],
+) -> T | None:
+    """Call `look` in a thread whenever the job may have changed, until it returns something.
+
+    Args:
+        wakeups: who tells of changes.
+        job_id: the job.
+        look: a short read.
+        timeout_s: the longest wait.
+        is_gone: awaited before each wait; true when nobody waits for the answer any more.
+
+    Returns:
+        What `look` found; None after the time, or when the server stops.
+    """
+    clock = asyncio.get_running_loop().time
+    end = clock() + timeout_s
+    async with wakeups.watch(job_id) as watch:
+        while True:
+            watch.rearm()
+            found = await run_in_threadpool(look)
+            if found is not None or wakeups.is_closing or clock() >= end or await is_gone():
+                return found
+            await watch.wait(end - clock())
