@@ -1,9 +1,9 @@
 """What people look at: jobs, iterations, calls, events. Short read transactions, one or two queries each."""
 
 import base64
-import binascii
+import re
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from redraft.domain.states import TERMINAL
 from redraft.errors import Conflict, Invalid, NotFound
@@ -13,6 +13,7 @@ from redraft.operations.services import Services
 from redraft.storage import calls, events, history, jobs
 from redraft.storage.jobs import JobFilter
 
+_JOB_ID = re.compile(r"job_[0-9a-f]{32}")
 _TERMINAL = frozenset(status.value for status in TERMINAL)
 
 
@@ -68,10 +69,16 @@ def _read_cursor(cursor: str) -> tuple[datetime, str]:
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
         at, _, job_id = text.partition("|")
-        return datetime.fromisoformat(at), job_id
-    except (ValueError, binascii.Error) as error:
-        words = "This is no cursor of ours; take next_cursor from the page before."
-        raise Invalid.at("/after", words, "invalid_cursor") from error
+        moment = datetime.fromisoformat(at).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise _no_cursor() from error
+    if not _JOB_ID.fullmatch(job_id):
+        raise _no_cursor()
+    return moment, job_id
+
+
+def _no_cursor() -> Invalid:
+    return Invalid.at("/after", "This is no cursor of ours; take next_cursor from the page before.", "invalid_cursor")
 
 
 def find_job_id(services: Services, text: str) -> str:
