@@ -3,7 +3,9 @@
 Nothing is clamped and no scale is guessed: a bare 8 may mean 8/10, 8 % or a mistake.
 """
 
+import json
 import re
+from decimal import Decimal
 
 from redraft.domain.texts import clean, preview
 
@@ -50,28 +52,29 @@ def _read_text(text: str) -> float:
     match = _SCORE.fullmatch(text.strip())
     if match is None:
         raise ScoreError(f"The score is {describe(text)}, which is not a number.")
-    number = float(match["number"])
-    if match["percent"]:
-        return number / 100
-    if match["whole"] is None:
-        return number
-    whole = float(match["whole"])
-    if whole == 0:
-        raise ScoreError(f"The score {describe(text)} divides by zero.")
-    # A negative whole would turn a negative score into a positive one.
-    return number / whole if whole > 0 else -1.0
+    try:
+        return _divide(match["number"], "100" if match["percent"] else match["whole"])
+    except ArithmeticError:
+        raise ScoreError(f"The score {describe(text)} cannot be worked out.") from None
+
+
+def _divide(number: str, whole: str | None) -> float:
+    # In decimals, for 4.2 / 10 is 0.42 to a person.
+    if whole is None:
+        return float(number)
+    parts = Decimal(number), Decimal(whole)
+    # Two negatives would make a score.
+    return float(parts[0] / parts[1]) if min(parts) >= 0 else -1.0
 
 
 def describe(value: object) -> str:
     """A short name of a JSON value, for messages."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
     if isinstance(value, str):
         return f'"{preview(clean(value), 40)}"'
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, int):
-        return str(value) if value.bit_length() <= 64 else "a huge number"
-    return {dict: "an object", list: "a list"}.get(type(value), f"a {type(value).__name__}")
+    if isinstance(value, int) and value.bit_length() > 64:
+        return "a huge number"
+    if value is None or isinstance(value, int | float):
+        return json.dumps(value)
+    if isinstance(value, dict):
+        return "an object"
+    return "a list" if isinstance(value, list) else f"a {type(value).__name__}"

@@ -139,7 +139,7 @@ def is_trivial(answer: str) -> bool:
     said = _said(answer)
     if not said or said in _LEAD_INS:
         return True
-    return said in _LABELS and any(colon in answer for colon in ":：")
+    return said in _LABELS and any(colon in answer for colon in ":\uff1a")
 
 
 def _said(text: str) -> str:
@@ -159,7 +159,10 @@ def _says_something(char: str) -> bool:
     return category[0] not in "ZPM" and category not in _EMPTY_CATEGORIES
 
 
-_INVISIBLE = "\u00ad\u034f\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff"
+_INVISIBLE = (
+    "\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff"
+)
 _OPENERS = "<\uff1c\u2039\u27e8\u3008\ufe64"
 
 
@@ -178,7 +181,7 @@ def frame(text: str, tag: str, nonce: str) -> str:
         raise ValueError(f"A nonce has at least {NONCE_CHARS_MIN} letters and digits.")
     letters = rf"[{_INVISIBLE}]*".join(re.escape(letter) for letter in tag)
     look_alike = re.compile(rf"[{_OPENERS}](?=[\s/\u2044\u2215\uff0f{_INVISIBLE}]*{letters}(?![\w-]))", re.IGNORECASE)
-    body = re.sub(nonce, "[…]", look_alike.sub("&lt;", text), flags=re.IGNORECASE)
+    body = look_alike.sub("&lt;", re.sub(nonce, "[…]", text, flags=re.IGNORECASE))
     return f'<{tag} id="{nonce}">\n{body}\n</{tag} id="{nonce}">'
 
 

@@ -7,7 +7,7 @@ for people and the record: it never goes back to a generator.
 
 import json
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -19,6 +19,7 @@ UnusableKind = Literal["no_verdict", "invalid_json", "missing_score", "invalid_s
 
 LENGTH_STOPS = frozenset({"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"})
 
+OBJECTS_MAX = 1_000
 # json-repair takes quadratic time on hostile text: beyond this much per reply it is not asked.
 REPAIR_CHARS_MAX = 30_000
 REPAIR_MARKS_MAX = 1_000
@@ -110,6 +111,8 @@ def find_object(
     if whole is not None and not isinstance(whole, list):
         return Unusable("no_verdict", f"The reply is JSON but no object: {_excerpt(text)}")
     spans, in_thought = _scan(text)
+    if len(spans) > OBJECTS_MAX:
+        return Unusable("ambiguous", f"The reply holds more than {OBJECTS_MAX} objects: {_excerpt(text)}")
     is_cut = (finish_reason or "").lower() in LENGTH_STOPS
     readings = [_read(span) for span in spans] if is_cut else _read_or_repair(spans)
     verdicts = [reading for reading in readings if reading.holds(is_verdict)]
@@ -135,18 +138,13 @@ def _explain_absence(text: str, readings: list[_Reading], *, in_thought: bool) -
         return Unusable("invalid_json", f"The JSON in the reply cannot be read: {_excerpt(text)}")
     if readings:
         return Unusable("missing_score", f"No JSON object in the reply has a score: {_excerpt(text)}")
-    if in_thought:
-        return Unusable("no_verdict", f"The reply ends within its thinking text: {_excerpt(text)}")
-    if not text.strip():
-        return Unusable("no_verdict", "The reply is empty.")
-    return Unusable("no_verdict", f"The reply holds no JSON object: {_excerpt(text)}")
+    what = "ends within its thinking text" if in_thought else "holds no JSON object"
+    return Unusable("no_verdict", f"The reply {what}: {_excerpt(text) or 'it is empty'}")
 
 
 def _excerpt(text: str) -> str:
-    return preview(fold(clean(text[:400])), 100)
+    return preview(fold(clean(text.strip()[:400])), 100)
 
-
-# --- where objects may be -----------------------------------------------------------------------------
 
 _THOUGHTS = "think|thinking|thoughts?|reasoning|reflection|analysis|scratchpad|inner_monologue|antthinking"
 _CLOSER = re.compile(
@@ -159,10 +157,10 @@ _MARK = re.compile(
     rf"(?P<fence>`{{3,}}|~{{3,}})|(?P<closer>{re.sub(r'[?]P<[a-z]+>', '?:', _CLOSER.pattern)})"
     rf"|(?P<opener><\|?(?:\w{{1,20}}:)?(?P<tag>{_THOUGHTS})\b[^<>]{{0,99}}>|<\|begin_of_(?P<block>thought)\|>"
     r"|[\[◁](?P<mark>think)[\]▷]|<\|channel\|>(?:analysis|commentary))"
-    r"""|(?P<object>\{(?=\s*(?:["'“}/#]|[a-z_][\w ]{0,60}\s*:)))""",
+    r"""|(?P<object>\{(?=\s*+(?:["'“}/#]|[a-z_]\w{0,40}\s{0,9}:)))""",
     re.IGNORECASE,
 )
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.?)*+"?|[{}]', re.DOTALL)
+_TOKEN = re.compile(rf'"(?:[^"\\]++|\\.?)*+"?|[{{}}]|{_CLOSER.pattern}', re.DOTALL | re.IGNORECASE)
 
 
 def _scan(text: str) -> tuple[list[_Span], bool]:
@@ -172,7 +170,7 @@ def _scan(text: str) -> tuple[list[_Span], bool]:
     """
     spans: list[_Span] = []
     is_fenced, at = False, 0
-    while mark := _MARK.search(text, at):
+    while (mark := _MARK.search(text, at)) and len(spans) <= OBJECTS_MAX:
         at = mark.end()
         if mark["fence"]:
             is_fenced = not is_fenced
@@ -184,48 +182,41 @@ def _scan(text: str) -> tuple[list[_Span], bool]:
             if at < 0:
                 return spans, True
         else:
-            spans, at = _take_object(text, mark.start(), spans, is_fenced=is_fenced)
+            at = _take_object(text, mark.start(), spans, is_fenced=is_fenced)
     return spans, False
 
 
 def _thought_end(text: str, opener: re.Match[str]) -> int:
     name = opener["tag"] or opener["block"] or opener["mark"]
     if name is None:
-        ends = _CHANNEL_END.finditer(text, opener.end())
-        return next((end.start() for end in ends), -1)
+        end = _CHANNEL_END.search(text, opener.end())
+        return end.end() if end else -1
     closers = _CLOSER.finditer(text, opener.end())
-    same = (closer.end() for closer in closers if name.lower() in _closer_name(closer))
+    same = (closer.end() for closer in closers if closer[closer.lastindex or 0].lower() == name.lower())
     return next(same, -1)
 
 
-def _closer_name(closer: re.Match[str]) -> tuple[str, ...]:
-    return tuple(name.lower() for name in closer.groups() if name)
-
-
-def _take_object(text: str, start: int, spans: list[_Span], *, is_fenced: bool) -> tuple[list[_Span], int]:
+def _take_object(text: str, start: int, spans: list[_Span], *, is_fenced: bool) -> int:
     end = _object_end(text, start)
-    if end is not None:
-        return [*spans, _Span(text[start:end], is_fenced, is_closed=True)], end
-    # A brace that stays open may be one in thinking text whose opener stood in the prompt.
-    closers = [closer.end() for closer in _CLOSER.finditer(text, start)]
-    if closers:
-        return [], closers[-1]
-    return [*spans, _Span(text[start:], is_fenced, is_closed=False)], len(text)
+    if end is None:
+        spans.append(_Span(text[start:], is_fenced, is_closed=False))
+        return len(text)
+    if end[0] == "}":
+        spans.append(_Span(text[start : end.end()], is_fenced, is_closed=True))
+    else:
+        # The brace was open in thinking text whose opener stood in the prompt.
+        spans.clear()
+    return end.end()
 
 
-def _object_end(text: str, start: int) -> int | None:
+def _object_end(text: str, start: int) -> re.Match[str] | None:
     depth = 0
     for token in _TOKEN.finditer(text, start):
-        if token[0] == "{":
-            depth += 1
-        elif token[0] == "}":
-            depth -= 1
-            if depth == 0:
-                return token.end()
-    return None
-
-
-# --- reading an object --------------------------------------------------------------------------------
+        depth += (token[0] == "{") - (token[0] == "}")
+        if depth == 0 or token[0][0] not in '{}"':
+            return token
+    closers = deque(_CLOSER.finditer(text, start), maxlen=1)
+    return closers.pop() if closers else None
 
 
 def _load(source: str, *, strict: bool = True) -> Any:
@@ -275,8 +266,7 @@ def _read_or_repair(spans: list[_Span]) -> list[_Reading]:
 
 def _repair(source: str) -> _Object | None:
     escaped = _ESCAPE.sub(lambda match: match[0] if match["known"] else r"\\", source)
-    value = _load(escaped, strict=False)
-    if isinstance(value, _Object):
+    if isinstance(value := _load(escaped, strict=False), _Object):
         return value
     from json_repair import repair_json
 
@@ -288,8 +278,8 @@ def _repair(source: str) -> _Object | None:
 
 
 _NAMED = re.compile(
-    r"""(?:["'“”]|[{,]\s*)(?P<key>[\w -]{1,60}?)["'“”]?\s*:"""
-    r"""(?:\s*(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?=[ \t]*(?:[,}\]\r\n#]|/[/*]|$)))?"""
+    r"""(?:["'“”]|[{,]\s*+)(?P<key>\w[\w -]{0,59}?)["'“”]?\s{0,9}:"""
+    r"""(?:\s{0,9}(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?=[ \t]{0,9}(?:[,}\]\r\n#]|/[/*]|$)))?"""
 )
 
 
@@ -299,8 +289,7 @@ def _trusted(value: dict[str, Any], source: str) -> _Object | None:
     written = {(member["key"].strip(), float(member["number"])) for member in members if member["number"]}
     if not written.issuperset(_numbers(value)):
         return None
-    times = Counter(member["key"].strip() for member in members)
-    trusted = _Object(value)
+    trusted, times = _Object(value), Counter(member["key"].strip() for member in members)
     trusted.repeated = frozenset(key for key in value if times[key.strip()] > 1)
     return trusted
 
@@ -316,37 +305,13 @@ def _numbers(value: Any, key: str = "") -> Iterator[tuple[str, float]]:
         yield key, value
 
 
-# --- the profile `criteria` ---------------------------------------------------------------------------
-
-_SCORE_KEYS = frozenset({"score", "overallscore", "finalscore", "totalscore", "evaluationscore"})
-_FLAG_KEYS = ("meetscriteria", "meetsallcriteria", "meetscriterion", "criteriamet", "passed", "pass")
-_REASONING_KEYS = (
-    "evaluationreasoning",
-    "reasoning",
-    "reason",
-    "reasons",
-    "explanation",
-    "rationale",
-    "justification",
-    "evaluation",
-    "analysis",
-    "comment",
-    "comments",
-    "feedback",
-)
-_SUGGESTION_KEYS = (
-    "improvementsuggestions",
-    "suggestions",
-    "suggestion",
-    "improvements",
-    "improvement",
-    "suggestedimprovements",
-    "recommendations",
-    "improvementhint",
-)
+_SCORE = re.compile(r"(?:overall|final|total|evaluation)?score")
+_FLAG = re.compile(r"meets(?:all)?criteri(?:a|on)|criteriamet|pass(?:ed)?")
+_REASONING = re.compile(r"reason(?:s|ing)?|explanation|rationale|justification|analysis|comments?|feedback")
+_SUGGESTIONS = re.compile(r"suggest(?:ions?|edimprovements?)|improvements?(?:hints?)?|recommendations?")
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _NO_SUGGESTION = frozenset({"", "none", "n/a", "null", "nothing", "no suggestions", "false", "-"})
-_BULLET = re.compile(r"\s*(?:[-*•–]|\d{1,2}[.)])\s+")
+_BULLET = re.compile(r"\s*(?:[-*\u2022\u2013]|\d{1,2}[.)])\s+")
 _TEXT_DEPTH_MAX = 20
 
 
@@ -359,11 +324,12 @@ def parse_verdict(text: str, *, finish_reason: str | None = None) -> Verdict | U
     if isinstance(score, Unusable):
         return score
     members = {_plain(key): member for key, member in found.value.items()}
+    suggestions = _member(members, "improvementsuggestions", _SUGGESTIONS)
     return Verdict(
         score=score,
-        meets_criteria=_FLAGS.get(_text(_first(members, _FLAG_KEYS)).strip().lower()),
-        evaluation_reasoning=_text(_first(members, _REASONING_KEYS)),
-        improvement_suggestions=_suggestions(_first(members, _SUGGESTION_KEYS)),
+        meets_criteria=_FLAGS.get(_text(_member(members, "meetscriteria", _FLAG)).strip().lower()),
+        evaluation_reasoning=_text(_member(members, "evaluationreasoning", _REASONING)),
+        improvement_suggestions=_suggestions(suggestions),
         repaired=found.repaired,
     )
 
@@ -373,11 +339,11 @@ def _plain(key: str) -> str:
 
 
 def _has_score(value: Mapping[str, Any]) -> bool:
-    return any(_plain(key) in _SCORE_KEYS for key in value)
+    return any(_SCORE.fullmatch(_plain(key)) for key in value)
 
 
 def _score_of(found: Found) -> float | Unusable:
-    keys = [key for key in found.value if _plain(key) in _SCORE_KEYS]
+    keys = [key for key in found.value if _SCORE.fullmatch(_plain(key))]
     if found.repeated.intersection(keys):
         return Unusable("ambiguous", "The verdict names its score more than once.")
     try:
@@ -389,8 +355,12 @@ def _score_of(found: Found) -> float | Unusable:
     return scores.pop()
 
 
-def _first(members: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    return next((members[key] for key in keys if members.get(key) not in (None, "")), None)
+def _member(members: Mapping[str, Any], name: str, aliases: re.Pattern[str]) -> Any:
+    """The member of that name, else the first with an alias that says something."""
+    if members.get(name) is not None:
+        return members[name]
+    others = (member for key, member in members.items() if aliases.fullmatch(key))
+    return next((member for member in others if member not in (None, "")), None)
 
 
 def _suggestions(value: Any) -> tuple[str, ...]:
