@@ -6,6 +6,9 @@ import sys
 import structlog
 
 
+_CHATTY = ("httpx2", "httpcore2", "openai", "anthropic", "alembic", "celery.app.trace", "celery.worker.strategy")
+
+
 def configure_logs(level: str, log_format: str) -> None:
     """Set up once per process, for our own and the libraries' loggers."""
     is_console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
@@ -29,5 +32,5 @@ def configure_logs(level: str, log_format: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
     logging.basicConfig(handlers=[handler], level=level, force=True)
-    for chatty in ("httpx2", "httpcore2", "openai", "anthropic", "alembic"):
+    for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLevelName(level)))

@@ -52,20 +52,13 @@ def normalise(services: Services, request: AnyRequest) -> AnyRequest:
     Raises:
         Invalid: a model is unknown or its provider has no key (`unknown_model`, `provider_auth`).
     """
-    if isinstance(request, EvaluateAnswer):
-        evaluator = resolve_model(providers, request.evaluator_model or _evaluator(providers), "/evaluator_model")
-        return request.model_copy(update={"evaluator_model": str(evaluator)})
-    models = resolve_ladder(providers, request.model)
-    evaluator = resolve_model(
-        providers,
-        request.evaluator_model or providers.settings.evaluator_model or models[0],
-        "/evaluator_model",
-    )
-    return request.model_copy(update={"model": models, "evaluator_model": str(evaluator)})
-
-
-def _evaluator(providers: ProviderCatalog) -> str:
-    return providers.settings.evaluator_model or str(providers.default_model())
+    providers = services.providers
+    update: dict[str, Any] = {}
+    if isinstance(request, GenerateAnswer):
+        update["model"] = resolve_ladder(providers, request.model)
+    fallback = services.settings.evaluator_model or (update["model"][0] if update else str(providers.default_model()))
+    evaluator = resolve_model(providers, request.evaluator_model or fallback, "/evaluator_model")
+    return request.model_copy(update={**update, "evaluator_model": str(evaluator)})
 
 
 def resolve_ladder(providers: ProviderCatalog, model: str | list[str] | None) -> list[str]:

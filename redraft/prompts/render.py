@@ -27,7 +27,7 @@ _TEMPLATES = ImmutableSandboxedEnvironment(
 
 
 def _render(name: str, **values: Any) -> str:
-    return _TEMPLATES.get_template(name).render(**values).rstrip("\n")
+    return _TEMPLATES.get_template(name).render(**values).strip("\n")
 
 
 def generation_prompt(request: GenerateAnswer, feedback: Feedback | None) -> Prompt:
@@ -58,14 +58,18 @@ def _turns(task: str, feedback: Feedback | None) -> tuple[Message, ...]:
         answer = Message("assistant", feedback.base.answer.rstrip())
         request = _render("generate/encourage.j2", guidance=feedback.guidance)
         return (Message("user", task), answer, Message("user", request))
-    return (Message("user", f"{task}\n{feedback_text(feedback)}"),)
+    revise = _render(
+        "generate/revise.j2",
+        base=feedback.base.answer if feedback.base else None,
+        feedback=feedback_text(feedback),
+    )
+    return (Message("user", f"{task}\n\n{revise}"),)
 
 
 def feedback_text(feedback: Feedback) -> str:
-    """The part of a prompt that tells what to change."""
+    """What is said about the earlier answers, without the answer itself."""
     return _render(
         "generate/feedback.j2",
-        base=feedback.base.answer if feedback.base else None,
         reasoning=feedback.reasoning,
         problems=feedback.problems,
         later_problems=feedback.later_problems,
@@ -95,7 +99,7 @@ def evaluation_prompt(request: AnyRequest, answer: str, complaint: str | None = 
         complaint=complaint,
     )
     system = _render("criteria/system.j2", frame_start=first, frame_end=last)
-    return Prompt(system, (Message("user", user),), ReplySchema("verdict", _reply_schema("criteria")))
+    return Prompt(system, (Message("user", user),), ReplySchema("verdict", reply_schema("criteria")))
 
 
 def _nonce(*texts: str) -> str:
@@ -104,5 +108,5 @@ def _nonce(*texts: str) -> str:
 
 
 @cache
-def _reply_schema(profile: str) -> dict[str, Any]:
+def reply_schema(profile: str) -> dict[str, Any]:
     return json.loads((_FOLDER / profile / "reply.json").read_text("utf-8"))
