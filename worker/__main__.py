@@ -23,14 +23,14 @@ def _is_wanted() -> bool:
 
 
 if __name__ == "__main__" and _is_wanted():
-    celery_app.worker_main(
+    celery_app.start(
         [
+            "--quiet",
             "worker",
             "--pool=threads",
             f"--concurrency={settings.worker_concurrency}",
             f"--queues={INTERACTIVE_QUEUE}",
             f"--loglevel={settings.log_level}",
-            "--quiet",
             "--without-gossip",
             "--without-mingle",
         ]
