@@ -13,6 +13,7 @@ from redraft.cli.ask import EPILOG as ASK_EPILOG
 from redraft.cli.ask import ask
 from redraft.cli.doctor import doctor
 from redraft.cli.exits import GuardedGroup
+from redraft.cli.serving import serve, worker
 
 app = typer.Typer(
     cls=GuardedGroup,
@@ -52,6 +53,8 @@ def main(
 
 
 app.command("ask", epilog=ASK_EPILOG)(ask)
+app.command("serve")(serve)
+app.command("worker")(worker)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")

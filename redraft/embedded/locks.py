@@ -3,7 +3,7 @@
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -47,8 +47,11 @@ class FolderLock:
 
 
 @contextmanager
-def only_server(data_dir: Path, url: str) -> Iterator[None]:
+def only_server(data_dir: Path) -> Generator[Callable[[str], None]]:
     """Be the one `serve` of a data folder.
+
+    Yields:
+        What to call with the URL, for others to read.
 
     Raises:
         Conflict: another one is; the message says where it listens and its pid.
@@ -57,11 +60,14 @@ def only_server(data_dir: Path, url: str) -> Iterator[None]:
     lock = FolderLock(path)
     if not lock.try_take():
         raise Conflict(f"Redraft already serves {data_dir}{_who(path)}.", code="already_serving")
-    try:
+
+    def tell(url: str) -> None:
         lock.write(json.dumps({"url": url, "pid": os.getpid()}))
-        yield
-        lock.write("")
+
+    try:
+        yield tell
     finally:
+        lock.write("")
         lock.release()
 
 

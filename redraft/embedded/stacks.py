@@ -6,7 +6,7 @@ When the owner goes, one of those that joined takes over: the next worker finds 
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,7 +51,7 @@ class Stack:
         return self._folder_lock.is_held
 
     def open(self) -> None:
-        """Start or join; returns when the broker answers and the schema is there. The worker is on its way."""
+        """Start or join; returns when the broker answers. The worker is on its way."""
         prepare_folders(self._settings)
         self._start_if_free()
         self._upgrade()
@@ -98,6 +98,8 @@ class Stack:
         self._parts["worker"] = Part("worker", worker, environment, self._worker_log)
 
     def _upgrade(self) -> None:
+        if self._settings.database_url:
+            return
         database = Database(self._settings.effective_database_url)
         try:
             schema.upgrade(database)
@@ -128,7 +130,7 @@ class Stack:
 
 
 @contextmanager
-def stack(settings: Settings, *, worker_log: Path | None = None) -> Iterator[Stack]:
+def stack(settings: Settings, *, worker_log: Path | None = None) -> Generator[Stack]:
     """What is needed to run jobs on this machine, while the block lasts; nothing with a broker of one's own.
 
     Args:
