@@ -41,7 +41,8 @@ class LocalProvider:
         try:
             return self._client_of(serving).send(body, timeout_s=left.seconds)
         except ProviderError as error:
-            if error.code != "provider_unavailable" or not server.is_lost(serving):
+            # An answer with a status, even a bad one, comes from a server that lives.
+            if error.http_status is not None or not server.is_lost(serving):
                 raise
         return self._client_of(server.serving(left)).send(body, timeout_s=left.seconds)
 

@@ -20,6 +20,7 @@ from redraft.providers.local_files import LocalFiles
 from redraft.providers.wires import TimeLeft
 
 _POLL_S = 0.05
+_DYING_S = 1.0
 _LOG_LINES_SHOWN = 8
 
 
@@ -42,6 +43,7 @@ class LocalServer:
         self._lock = threading.Lock()
         self._users: IO[str] | None = None
         self._serving: Serving | None = None
+        self._process: subprocess.Popen[bytes] | None = None
 
     def serving(self, left: TimeLeft) -> Serving:
         """Where the server listens; started, or waited for, where that is needed.
@@ -65,9 +67,18 @@ class LocalServer:
     def is_lost(self, serving: Serving) -> bool:
         """Whether that server has ended; if so, the next `serving` looks for another."""
         with self._lock:
-            if self._serving == serving and (not self._is_alive() or self._read_state() != serving):
+            if self._serving == serving and self._has_ended():
                 self._serving = None
             return self._serving != serving
+
+    def _has_ended(self) -> bool:
+        # A dying process closes its sockets an instant before its locks.
+        wait = TimeLeft(_DYING_S)
+        while self._is_alive():
+            if wait.is_over:
+                return False
+            time.sleep(_POLL_S)
+        return True
 
     def close(self) -> None:
         """Stop using it. When no process uses it any more, it ends."""
@@ -91,18 +102,34 @@ class LocalServer:
 
     def _found_or_started(self, left: TimeLeft) -> Serving:
         with self._starting(left):
-            process = None if self._is_alive() else self._spawn()
             while True:
                 serving = self._read_state()
-                if serving is not None and self._is_alive():
-                    return self._checked(serving)
-                if process is not None and process.poll() is not None:
-                    raise self._did_not_start(process.returncode)
-                if process is None and not self._is_alive():
-                    process = self._spawn()
+                if self._is_alive():
+                    if serving is not None:
+                        self._process = None
+                        return self._checked(serving)
+                elif not self._is_starting():
+                    self._spawn()
                 if left.is_over:
                     raise _too_slow()
                 time.sleep(_POLL_S)
+
+    def _is_starting(self) -> bool:
+        """Whether a process of ours is on its way.
+
+        Raises:
+            ProviderError: it has given up.
+        """
+        if self._process is None:
+            return False
+        returncode = self._process.poll()
+        if returncode is None:
+            return True
+        self._process = None
+        # 0: it ended in peace, for want of users or because another one was faster.
+        if returncode != 0:
+            raise self._did_not_start(returncode)
+        return False
 
     @contextmanager
     def _starting(self, left: TimeLeft) -> Generator[None]:
@@ -110,7 +137,7 @@ class LocalServer:
             _lock_in_time(lock, fcntl.LOCK_EX, left)
             yield
 
-    def _spawn(self) -> "subprocess.Popen[bytes]":
+    def _spawn(self) -> None:
         self._files.state.unlink(missing_ok=True)
         command = [sys.executable, "-m", "redraft.providers.local_server"]
         arguments = [str(self._files.folder), self._model, str(self._context_tokens)]
@@ -125,7 +152,7 @@ class LocalServer:
             )
         # Somebody must take its exit code, or it stays in the process table as long as we live.
         threading.Thread(target=process.wait, name="local-model-reaper", daemon=True).start()
-        return process
+        self._process = process
 
     def _is_alive(self) -> bool:
         """Whether a server holds its lock."""
