@@ -100,17 +100,15 @@ def passes(score: float | None, threshold: float) -> bool:
 
 
 def best_of(attempts: Iterable[Attempt]) -> Attempt | None:
-    """Highest valid score, passed ones first, the earliest on ties; the last answer if none is scored."""
+    """Highest valid score, the earliest on ties; the last answer if none is scored.
+
+    Whether one passed once does not count: a continuation may have moved the threshold.
+    """
     ordered = sorted(attempts, key=lambda attempt: (attempt.iteration, attempt.candidate))
     scored = [attempt for attempt in ordered if attempt.score is not None]
     if not scored:
         return ordered[-1] if ordered else None
-    return max(scored, key=_rank)
-
-
-def _rank(attempt: Attempt) -> tuple[bool, float]:
-    evaluation = attempt.evaluation
-    return (bool(evaluation and evaluation.passed), attempt.score or 0.0)
+    return max(scored, key=lambda attempt: attempt.score or 0.0)
 
 
 def twin_of(attempt: Attempt, attempts: Sequence[Attempt]) -> Attempt | None:
