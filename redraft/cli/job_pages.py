@@ -34,7 +34,9 @@ def show_jobs(jobs: Sequence[Job]) -> None:
         )
         for short, job in zip(ids, jobs, strict=True)
     ]
-    output.show_table(("id", "status", "score", "iterations", "model", "age", "task"), rows)
+    output.show_table(
+        ("id", "status", "score", "iterations", "model", "age", "task"), rows, ("model", "iterations", "age")
+    )
 
 
 def status(job: Job) -> Text:
@@ -136,7 +138,7 @@ def show_calls(calls: Sequence[Call]) -> None:
         for short, call in zip(ids, calls, strict=True)
     ]
     headers = ("id", "type", "iteration", "model", "attempt", "status", "tokens in/out", "cost", "latency", "trouble")
-    output.show_table(headers, rows)
+    output.show_table(headers, rows, ("trouble", "attempt", "cost", "iteration", "latency", "model"))
 
 
 def _call_status(call: Call) -> Text:

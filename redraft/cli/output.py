@@ -21,6 +21,9 @@ is_debug: ContextVar[bool] = ContextVar("is_debug", default=False)
 
 _ACTING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufff9-\ufffb]")
 _PIPED_WIDTH = 400
+# What a column of a table needs beside its text, and what the last one shows of a long text at least.
+_PADDING = 3
+_LAST_COLUMN_WIDTH = 24
 
 
 class QuietConsole(Console):
@@ -98,15 +101,27 @@ def _as_json(value: Any) -> Any:
     return str(value)
 
 
-def show_table(headers: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> None:
-    """A table as wide as the terminal; whole lines elsewhere. The last column gives way first."""
+def show_table(headers: Sequence[str], rows: Iterable[Sequence[Text | str]], droppable: Sequence[str] = ()) -> None:
+    """A table as wide as the terminal; whole lines elsewhere.
+
+    Where it does not fit, the `droppable` columns go, the first named first; then the last column is cut.
+    """
     console = stdout()
+    cells = [[cell if isinstance(cell, Text) else styled(cell) for cell in row] for row in rows]
+    titles = [Text(header) for header in headers]
+    widths = [max(cell.cell_len for cell in column) for column in zip(titles, *cells, strict=True)]
+    widths[-1] = min(widths[-1], _LAST_COLUMN_WIDTH)
+    shown = list(range(len(headers)))
+    for name in droppable:
+        if sum(widths[i] + _PADDING for i in shown) <= console.width:
+            break
+        shown.remove(headers.index(name))
     table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False, header_style="bold")
-    for position, header in enumerate(headers):
-        is_last = position == len(headers) - 1
-        table.add_column(header, no_wrap=True, overflow="ellipsis", ratio=1 if is_last else None)
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else styled(cell) for cell in row))
+    for i in shown:
+        is_last = i == len(headers) - 1
+        table.add_column(headers[i], no_wrap=True, overflow="ellipsis", min_width=None if is_last else widths[i])
+    for row in cells:
+        table.add_row(*(row[i] for i in shown))
     console.print(table)
 
 
@@ -131,4 +146,7 @@ def span(seconds: float) -> str:
 
 
 def age(moment: datetime) -> str:
-    return span(max(0.0, (datetime.now(UTC) - moment).total_seconds()))
+    """How long ago, in one unit."""
+    seconds = max(0.0, (datetime.now(UTC) - moment).total_seconds())
+    sizes = ((2 * 86400, 86400, "d"), (2 * 3600, 3600, "h"), (120, 60, "min"), (0, 1, "s"))
+    return next(f"{seconds // size:.0f} {unit}" for least, size, unit in sizes if seconds >= least)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from redraft.operations.services import Services
     from redraft.settings import Settings
 
+_GRACE_S = 1.0
 _DATABASES = ("sqlite:///", "postgresql://")
 
 
@@ -106,8 +107,11 @@ def worker_beside(services: "Services") -> Generator[Callable[[], None]]:
     if services.settings.is_embedded_broker:
         from redraft import embedded
 
-        log = None if output.is_debug.get() else services.settings.data_dir.absolute() / "worker.log"
-        with embedded.stack(services.settings, worker_log=log) as stack:
+        settings = services.settings
+        log = None if output.is_debug.get() else settings.data_dir.absolute() / "worker.log"
+        # Who has the answer, or has pressed Ctrl-C, does not wait for calls that nobody wants any more.
+        brief = settings.model_copy(update={"shutdown_grace_s": min(_GRACE_S, settings.shutdown_grace_s)})
+        with embedded.stack(brief, worker_log=log) as stack:
             yield stack.ensure
         return
     services.queue.ping()
