@@ -34,9 +34,7 @@ def error_body(asked: Asked, status: int, message: str) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": None, "code": None}}
 
 
-def filled(
-    schema: Mapping[str, Any], score: float, name: str = "", root: Mapping[str, Any] | None = None
-) -> Any:
+def filled(schema: Mapping[str, Any], score: float, name: str = "", root: Mapping[str, Any] | None = None) -> Any:
     """An instance of a schema: numbers become the score, booleans say whether it is at least 0.8."""
     root = root or schema
     if "$ref" in schema:

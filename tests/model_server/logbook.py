@@ -55,9 +55,7 @@ class Logbook:
         with self._lock:
             self._total += 1
             self._in_flight[asked.model] += 1
-            self._max_in_flight[asked.model] = max(
-                self._max_in_flight[asked.model], self._in_flight[asked.model]
-            )
+            self._max_in_flight[asked.model] = max(self._max_in_flight[asked.model], self._in_flight[asked.model])
             if keep:
                 self._entries.append(entry)
         return entry

@@ -12,9 +12,7 @@ Role = Literal["generate", "evaluate"]
 PATHS: dict[str, Dialect] = {"/v1/chat/completions": "openai", "/v1/messages": "anthropic"}
 
 _CASE = re.compile(r"\[\[case:([^\]\s]+)\]\]")
-_VERDICT_KEY = re.compile(
-    r"score|criteri|passed|verdict|grounded|comprehensive|confidence|reasoning", re.IGNORECASE
-)
+_VERDICT_KEY = re.compile(r"score|criteri|passed|verdict|grounded|comprehensive|confidence|reasoning", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

@@ -83,9 +83,7 @@ class Script:
         return cls(rules=rules, **{k: tuple(v) if k == "scores" else v for k, v in rest.items()})
 
     def to_json(self) -> dict[str, Any]:
-        rules = [
-            {**asdict(rule), "replies": [asdict(as_reply(r)) for r in rule.replies]} for rule in self.rules
-        ]
+        rules = [{**asdict(rule), "replies": [asdict(as_reply(r)) for r in rule.replies]} for rule in self.rules]
         return {**asdict(self), "rules": rules}
 
 
