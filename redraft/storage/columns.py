@@ -10,7 +10,7 @@ from sqlalchemy.ext.compiler import compiles
 
 from redraft.domain.texts import clean, clean_json
 
-_SQLITE_FORMAT = "%Y-%m-%dT%H:%M:%f"
+_SQLITE_FORMAT = "%Y-%m-%dT%H:%M:%S.%f"
 
 
 class UtcTime(TypeDecorator[datetime]):
