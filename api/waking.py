@@ -63,14 +63,14 @@ class Wakeups:
         self.is_closing = False
         self._url = url
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_listening = False
+        self.is_listening = False
         self._waiters: dict[str, set[asyncio.Event]] = {}
         self._confirmed: set[str] = set()
         self._wanted_changed = asyncio.Event()
 
     @property
     def look_s(self) -> float:
-        return self.pace.look_s if self._is_listening else self.pace.blind_look_s
+        return self.pace.look_s if self.is_listening else self.pace.blind_look_s
 
     @property
     def channels(self) -> frozenset[str]:
@@ -85,7 +85,7 @@ class Wakeups:
         self._waiters.setdefault(channel, set()).add(event)
         self._wanted_changed.set()
         try:
-            if self._is_listening and channel not in self._confirmed:
+            if self.is_listening and channel not in self._confirmed:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_CONFIRMATION_S):
                         await event.wait()
@@ -114,11 +114,13 @@ class Wakeups:
             try:
                 await self._listen()
             except* (RedisError, OSError) as failures:
-                was_listening = self._is_listening
+                was_listening = self.is_listening
                 pause_s = 0.1 if was_listening else min(_RECONNECT_MAX_S, pause_s * 2)
                 if was_listening:
                     log.warning("wake_ups_lost", error=type(failures.exceptions[0]).__name__)
-            self._is_listening = False
+            except* Exception:
+                log.exception("wake_ups_failed")
+            self.is_listening = False
             self._wake_all()
             await asyncio.sleep(pause_s)
 
@@ -149,7 +151,7 @@ class Wakeups:
         async for message in pubsub.listen():
             channel = message["channel"].decode()
             if message["type"] == "subscribe":
-                self._is_listening = True
+                self.is_listening = True
                 if channel in self._waiters:
                     self._confirmed.add(channel)
             for event in self._waiters.get(channel, ()):

@@ -1,6 +1,7 @@
 """Jobs: list, look, wait, cancel, continue, delete."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
@@ -22,6 +23,10 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=StrictRoute)
 
 _METADATA = "metadata."
 _AS_BEFORE = ContinueJob()
+# Beyond these, no clock of a database can follow.
+_YEARS = (datetime(1970, 1, 1, tzinfo=UTC), datetime(9998, 1, 1, tzinfo=UTC))
+
+Moment = Annotated[AwareDatetime, Field(ge=_YEARS[0], le=_YEARS[1])]
 
 
 class JobPage(BaseModel):
@@ -38,8 +43,8 @@ class JobQuery(BaseModel):
     stop_reason: StopReason | None = None
     kind: JobKind | None = None
     model: str | None = Field(None, max_length=220)
-    created_after: AwareDatetime | None = None
-    created_before: AwareDatetime | None = None
+    created_after: Moment | None = None
+    created_before: Moment | None = None
     order: Literal["asc", "desc"] = Field("desc", description="By creation; newest first is usual.")
     limit: int = Field(20, ge=1, le=100)
     after: str | None = Field(None, max_length=500, description="`next_cursor` of the page before.")

@@ -1,0 +1,75 @@
+"""The real app on a real socket, on each database in turn."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from api.app import create_app
+from api.waking import Pace
+from redraft.domain.requests import GenerateAnswer
+from redraft.logs import configure_logs
+from redraft.operations import submit
+from redraft.operations.services import Services
+from redraft.settings import Settings
+from tests.support.api_server import ApiServer
+
+REQUEST = {"instruct": "Why is the sky blue?", "eval_crit": "Names scattering."}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _plain_logs() -> None:
+    configure_logs("INFO", "json")
+
+
+@pytest.fixture
+def start_api(make_settings: Callable[..., Settings]) -> Iterator[Callable[..., ApiServer]]:
+    """Start a server; keywords are settings, `pace` and `build` go to the app."""
+    started: list[ApiServer] = []
+
+    def start(*, pace: Pace | None = None, build: Any = None, **changes: Any) -> ApiServer:
+        options = {"build": build} if build else {}
+        app = create_app(make_settings(**changes), pace=pace, **options)
+        started.append(ApiServer(app).start())
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture
+def api(start_api: Callable[..., ApiServer]) -> ApiServer:
+    return start_api()
+
+
+@pytest.fixture
+def client(api: ApiServer) -> httpx2.Client:
+    return api.client()
+
+
+@pytest.fixture
+def submit_job(services: Services) -> Callable[..., str]:
+    """Store a job without HTTP; returns its id."""
+
+    def store(**fields: Any) -> str:
+        return submit.submit(services, GenerateAnswer.model_validate({**REQUEST, **fields})).job.id
+
+    return store
+
+
+def assert_problem(response: httpx2.Response, status: int, code: str | None = None) -> dict[str, Any]:
+    """The response is a whole problem document; returns it."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    problem = response.json()
+    assert list(problem)[:9] == [
+        "type", "title", "status", "code", "detail", "instance", "request_id", "retryable", "errors",
+    ]  # fmt: skip
+    assert problem["status"] == status
+    assert problem["request_id"] == response.headers["x-request-id"]
+    assert problem["type"] == f"urn:redraft:error:{problem['code']}"
+    if code is not None:
+        assert problem["code"] == code, problem
+    return problem

@@ -1,0 +1,68 @@
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+
+import httpx2
+from sqlalchemy import text
+
+from api.waking import Pace
+from redraft.operations import lifecycle
+from redraft.operations.services import Services
+from redraft.runtime import build_runtime
+from redraft.settings import Settings
+from redraft.storage.work import Database
+from tests.support.api_server import ApiServer
+from tests.support.event_stream import follow
+from tests.support.waiting import wait_until
+
+
+def build_with_a_tiny_pool(settings: Settings) -> Services:
+    services = build_runtime(settings)
+    services.database.close()
+    return replace(services, database=Database(settings.effective_database_url, pool_size=1))
+
+
+def test_twenty_streams_and_a_pool_of_two_leave_room_for_others(
+    start_api: Callable[..., ApiServer], services: Services, submit_job: Callable[..., str]
+):
+    api = start_api(build=build_with_a_tiny_pool, pace=Pace(look_s=0.3, blind_look_s=0.3))
+    client, job_ids = api.client(), [submit_job(), submit_job()]
+    with ExitStack() as stack:
+        for number in range(20):
+            stream = stack.enter_context(follow(client, job_ids[number % 2]))
+            assert next(stream.events()).seq == 1
+        for _ in range(10):
+            started_at = time.monotonic()
+            assert client.get("/v1/jobs").status_code == 200
+            assert time.monotonic() - started_at < 1
+        assert idle_in_transaction(services) == 0
+
+
+def idle_in_transaction(services: Services) -> int:
+    if services.database.is_sqlite:
+        return 0
+    query = (
+        "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' "
+        "AND datname = current_database() AND state_change < clock_timestamp() - interval '1 second'"
+    )
+    with services.database.read() as connection:
+        return connection.execute(text(query)).scalar_one()
+
+
+def test_fifty_streams_that_were_dropped_leave_nothing_behind(
+    api: ApiServer, services: Services, submit_job: Callable[..., str], client: httpx2.Client, caplog
+):
+    job_id = submit_job()
+    with ExitStack() as stack:
+        crowd = api.client()
+        for _ in range(50):
+            stream = stack.enter_context(follow(crowd, job_id))
+            assert next(stream.events()).seq == 1
+        assert api.open_requests == 50
+    crowd.close()
+    wait_until(lambda: api.open_requests == 0, within_s=10)
+    assert api.app.state.context.wakeups.channels == frozenset()
+    assert [record for record in caplog.records if record.levelname in {"WARNING", "ERROR"}] == []
+    lifecycle.cancel(services, job_id)
+    assert client.get(f"/v1/jobs/{job_id}").json()["status"] == "canceled"

@@ -1,0 +1,58 @@
+import socket
+from collections.abc import Callable, Iterator
+
+import httpx2
+import pytest
+
+from tests.api.conftest import REQUEST, assert_problem
+from tests.support.api_server import ApiServer
+
+MEGABYTE = b" " * 1_000_000
+
+
+def test_an_announced_body_that_is_too_large_is_a_problem(client: httpx2.Client):
+    problem = assert_problem(
+        client.post("/v1/generate-answer", content=MEGABYTE * 50, headers={"Content-Type": "application/json"}),
+        413,
+        "body_too_large",
+    )
+    assert "8000000 bytes" in problem["detail"]
+    assert client.get("/v1/jobs").json()["data"] == []
+
+
+def test_a_body_of_unknown_length_is_cut_off(client: httpx2.Client):
+    def chunks() -> Iterator[bytes]:
+        for _ in range(50):
+            yield MEGABYTE
+
+    headers = {"Content-Type": "application/json"}
+    assert_problem(client.post("/v1/generate-answer", content=chunks(), headers=headers), 413)
+
+
+def test_the_answer_comes_before_the_body_is_over(start_api: Callable[..., ApiServer]):
+    api = start_api(max_body_bytes=2048)
+    with socket.create_connection(("127.0.0.1", api.port), timeout=5) as connection:
+        connection.sendall(
+            b"POST /v1/generate-answer HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n1000\r\n" + b" " * 4096 + b"\r\n"
+        )
+        received = b""
+        while piece := connection.recv(65536):
+            received += piece
+    assert received.startswith(b"HTTP/1.1 413 ")
+    assert b"application/problem+json" in received
+
+
+@pytest.mark.parametrize("spare", [0, -1])
+def test_the_limit_is_exact(start_api: Callable[..., ApiServer], spare: int):
+    client = start_api(max_body_bytes=2000).client()
+    body = b'{"instruct": "i", "eval_crit": "c"}'.ljust(2000 - spare)
+    response = client.post("/v1/generate-answer", content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code == (202 if spare == 0 else 413)
+
+
+def test_a_large_request_within_the_limit_is_taken(client: httpx2.Client):
+    body = {**REQUEST, "instruct": "ü" * 200_000, "reference": "r" * 200_000}
+    response = client.post("/v1/generate-answer", json=body)
+    assert response.status_code == 202
+    assert client.get(response.headers["location"]).json()["request"]["instruct"] == "ü" * 200_000

@@ -1,0 +1,65 @@
+"""The real API on a real socket: uvicorn in a thread of this process."""
+
+import threading
+from types import TracebackType
+from typing import Any, Self
+
+import httpx2
+import uvicorn
+from fastapi import FastAPI
+
+from api.app import end_streams
+from tests.support.waiting import wait_until
+
+
+class ApiServer:
+    """A context manager; `client` is connected to it."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self.app = app
+        config = uvicorn.Config(
+            app, port=0, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=5
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, name="api-server", daemon=True)
+        self._clients: list[httpx2.Client] = []
+
+    @property
+    def port(self) -> int:
+        return self._server.servers[0].sockets[0].getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def open_requests(self) -> int:
+        return len(self._server.server_state.tasks)
+
+    def client(self, **options: Any) -> httpx2.Client:
+        """A client of its own connections; it is closed with the server."""
+        limits = httpx2.Limits(max_connections=200)
+        client = httpx2.Client(**{"base_url": self.url, "timeout": 30, "limits": limits, **options})
+        self._clients.append(client)
+        return client
+
+    def start(self) -> Self:
+        self._thread.start()
+        wait_until(lambda: self._server.started or not self._thread.is_alive(), every_s=0.005, what="the API")
+        assert self._server.started, "the API did not start"
+        return self
+
+    def stop(self) -> None:
+        end_streams(self.app)
+        self._server.should_exit = True
+        self._thread.join(timeout=15)
+        for client in self._clients:
+            client.close()
+        assert not self._thread.is_alive(), "the API did not stop"
+
+    __enter__ = start
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
