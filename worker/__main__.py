@@ -3,6 +3,8 @@
 With `--embedded` it is a child of `redraft.embedded`: it begins when its parent says so, and ends with it.
 """
 
+import os
+import socket
 import sys
 
 from redraft.embedded.lifelines import EMBEDDED, await_begin, end_with_parent
@@ -22,16 +24,21 @@ def _is_wanted() -> bool:
     return True
 
 
-if __name__ == "__main__" and _is_wanted():
-    celery_app.start(
-        [
-            "--quiet",
-            "worker",
-            "--pool=threads",
-            f"--concurrency={settings.worker_concurrency}",
-            f"--queues={INTERACTIVE_QUEUE}",
-            f"--loglevel={settings.log_level}",
-            "--without-gossip",
-            "--without-mingle",
-        ]
+def main() -> int:
+    worker = celery_app.Worker(
+        hostname=f"redraft-{os.getpid()}@{socket.gethostname()}",
+        pool_cls="threads",
+        concurrency=settings.worker_concurrency,
+        queues=[INTERACTIVE_QUEUE],
+        loglevel=settings.log_level,
+        quiet=True,
+        without_gossip=True,
+        without_mingle=True,
     )
+    worker.start()
+    return int(worker.exitcode or 0)
+
+
+if __name__ == "__main__" and _is_wanted():
+    # Through the class, not the command line, which imports a whole shell for each worker.
+    sys.exit(main())
