@@ -1,0 +1,75 @@
+"""Workers die; jobs do not."""
+
+from collections import Counter
+from collections.abc import Callable
+
+from redraft.operations.services import Services
+from tests.journeys.conftest import Desk
+from tests.model_server.scripts import Reply
+from tests.model_server.server import ModelServer
+from tests.support.processes import WorkerProcess
+from tests.support.waiting import wait_until
+
+StartWorker = Callable[..., WorkerProcess]
+
+
+def test_a_new_worker_finishes_the_job_of_a_killed_one_and_pays_no_step_twice(
+    desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
+) -> None:
+    hanging = Reply(text="never seen", latency_s=60)
+    model_server.script(generate=["one", hanging, "two"], evaluate=[0.4, 0.9])
+    first = start_worker(services).wait_ready()
+    job = desk.submit()
+    wait_until(lambda: len(model_server.requests("generate")) == 2, within_s=20)
+    first.kill()
+
+    start_worker(services)
+    job = desk.finished(job["id"])
+    assert (job["stop_reason"], job["result"]["final_answer"]) == ("accepted", "two")
+    made = Counter((call["type"], call["iteration"], call["status"]) for call in desk.calls(job["id"]))
+    assert made == {
+        ("generate", 1, "succeeded"): 1,
+        ("evaluate", 1, "succeeded"): 1,
+        ("generate", 2, "failed"): 1,
+        ("generate", 2, "succeeded"): 1,
+        ("evaluate", 2, "succeeded"): 1,
+    }
+    lost = next(call for call in desk.calls(job["id"]) if call["status"] == "failed")
+    assert lost["error"]["code"] == "worker_lost"
+    assert len(model_server.requests()) == 5
+
+
+def test_a_stopping_worker_finishes_its_call_and_hands_the_job_on(
+    desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
+) -> None:
+    model_server.script(generate=[Reply(text="one", latency_s=1.0)], evaluate=[0.9])
+    first = start_worker(services).wait_ready()
+    job = desk.submit()
+    wait_until(lambda: model_server.requests("generate"), within_s=20)
+    assert first.stop(within_s=10) == 0
+    start_worker(services)
+    job = desk.finished(job["id"])
+    assert (job["stop_reason"], job["usage"]["calls"]) == ("accepted", 2)
+
+
+def test_calls_longer_than_the_grace_go_to_another_worker_at_once(
+    desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
+) -> None:
+    model_server.script(generate=[Reply(text="never seen", latency_s=60), "one"], evaluate=[0.9])
+    first = start_worker(services, REDRAFT_SHUTDOWN_GRACE_S="0.5", REDRAFT_LEASE_S="120").wait_ready()
+    job = desk.submit()
+    wait_until(lambda: model_server.requests("generate"), within_s=20)
+    assert first.stop(within_s=10) == 0
+    start_worker(services)
+    assert desk.finished(job["id"])["stop_reason"] == "accepted"
+
+
+def test_jobs_wait_in_the_database_while_there_is_no_worker(
+    desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
+) -> None:
+    model_server.script(generate=["one"], evaluate=[0.9])
+    waiting = [desk.submit()["id"] for _ in range(5)]
+    with services.queue._redis as broker:
+        broker.flushall()
+    start_worker(services)
+    assert {desk.finished(job_id)["stop_reason"] for job_id in waiting} == {"accepted"}
