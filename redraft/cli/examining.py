@@ -1,5 +1,6 @@
 """Looks at each part of an installation. Whatever breaks here is a finding, not an end."""
 
+import contextlib
 import platform
 import shutil
 from collections.abc import Callable
@@ -65,11 +66,14 @@ def _examine_services(services: Services) -> list[Finding]:
         findings.append(_guard("workers", lambda: _workers(services)))
     findings.append(_guard("broker", lambda: _broker(services)))
     findings.append(_guard("model", lambda: _default_model(services)))
-    for model in services.providers.models():
-        if not model.default:
-            state: State = "ok" if model.configured else "note"
-            findings.append(Finding(model.provider, state, model.id, model.note))
+    with contextlib.suppress(RedraftError):  # the default model's name is wrong: told above
+        findings.extend(_other_models(services))
     return findings
+
+
+def _other_models(services: Services) -> list[Finding]:
+    others = [model for model in services.providers.models() if not model.default]
+    return [Finding(model.provider, "ok" if model.configured else "note", model.id, model.note) for model in others]
 
 
 def _guard(name: str, look: Callable[[], Finding]) -> Finding:

@@ -1,5 +1,6 @@
 """One table from the kinds of errors to exit codes, and the words a person gets with each."""
 
+import contextlib
 import os
 import sys
 import traceback
@@ -170,5 +171,5 @@ def _confess(error: Exception) -> None:
 
 def _drop_output() -> None:
     """The reader has left: let nothing more be written, at the interpreter's exit neither."""
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())
+    with contextlib.suppress(ValueError):  # a stream without a file has nobody to lose
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

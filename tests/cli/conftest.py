@@ -93,6 +93,7 @@ def staffed(tmp_path_factory: pytest.TempPathFactory, valkey: ValkeyServer) -> I
         services = open_services(settings_for(tmp_path_factory.mktemp("staffed"), valkey, server))
         worker = WorkerProcess(services).wait_ready()
         yield services, server
+        server.stop()  # ends the calls that tests have left hanging
         worker.remove()
         services.close()
 

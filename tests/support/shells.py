@@ -6,9 +6,10 @@ import os
 import pty
 import subprocess
 import sys
+import threading
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from typer.testing import CliRunner
 
@@ -69,28 +70,56 @@ class Shell:
         )
 
     def on_terminal(self, *arguments: str, width: int = 80, **environment: str) -> tuple[int, str]:
-        """On a terminal of that width; what the terminal got."""
-        main, side = pty.openpty()
-        environment = {"COLUMNS": str(width), "TERM": "xterm-256color", **environment}
-        process = subprocess.Popen(
-            [*_COMMAND, *arguments],
-            env=self.process_environment(**environment),
-            stdin=side,
-            stdout=side,
-            stderr=side,
-            start_new_session=True,
-        )
-        os.close(side)
-        screen = b"".join(_chunks(main))
-        os.close(main)
-        return process.wait(timeout=30), screen.decode("utf-8", "replace")
+        """In this process, but on a terminal of that width; what the terminal got."""
+        given = {**self.environment, "COLUMNS": str(width), "TERM": "xterm-256color", **environment}
+        with _Terminal() as terminal, _environment(given):
+            try:
+                app(list(arguments))
+                code = 0
+            except SystemExit as end:
+                code = int(end.code or 0)
+        return code, terminal.screen
 
 
-def _chunks(file: int) -> Generator[bytes]:
-    # Linux answers a read of a closed terminal with EIO.
-    with contextlib.suppress(OSError):
-        while chunk := os.read(file, 65536):
-            yield chunk
+class _Terminal(contextlib.AbstractContextManager["_Terminal"]):
+    """Stands in for stdout and stderr."""
+
+    def __enter__(self) -> Self:
+        self._main, side = pty.openpty()
+        self._chunks: list[bytes] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        self._side = os.fdopen(side, "w", encoding="utf-8")
+        self._streams = sys.stdout, sys.stderr
+        sys.stdout = sys.stderr = self._side
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.stdout, sys.stderr = self._streams
+        self._side.close()
+        self._reader.join()
+        os.close(self._main)
+
+    def _read(self) -> None:
+        # Linux answers a read of a closed terminal with EIO.
+        with contextlib.suppress(OSError):
+            while chunk := os.read(self._main, 65536):
+                self._chunks.append(chunk)
+
+    @property
+    def screen(self) -> str:
+        return b"".join(self._chunks).decode("utf-8", "replace")
+
+
+@contextlib.contextmanager
+def _environment(given: Mapping[str, str]) -> Generator[None]:
+    before = dict(os.environ)
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def drain(services: Services) -> None:

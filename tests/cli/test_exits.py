@@ -1,0 +1,181 @@
+"""Exit codes, errors in words, interruptions, pipes, help."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from redraft.cli import exits
+from redraft.cli.exits import Exit, GuardedGroup
+from redraft.cli.main import app
+from redraft.errors import Conflict, Flaw, Forbidden, Invalid, NotFound, ProviderError, RedraftError, Unavailable
+from tests.model_server.scripts import Reply
+from tests.model_server.server import ModelServer
+from tests.support.shells import Shell
+
+CASES = [
+    (RedraftError("It broke."), 1),
+    (Conflict("Not now."), 1),
+    (Invalid("Wrong."), 2),
+    (Conflict("Which?", code="ambiguous_id"), 2),
+    (Forbidden("No."), 4),
+    (Invalid.at("/model", "no key", "provider_auth"), 4),
+    (ProviderError("provider_auth", "no key"), 4),
+    (ProviderError("provider_quota", "empty"), 1),
+    (NotFound("job", "x"), 5),
+    (Unavailable("Away."), 75),
+    (ProviderError("provider_unavailable", "away"), 75),
+    (RedraftError("Late.", code="deadline_exceeded"), 124),
+    (KeyboardInterrupt(), 130),
+    (BrokenPipeError(), 0),
+    (ZeroDivisionError("oops"), 1),
+]
+
+
+def failing(error: BaseException) -> typer.Typer:
+    """A command line like ours with one command, which fails."""
+    line = typer.Typer(cls=GuardedGroup, pretty_exceptions_enable=False)
+
+    @line.callback()
+    def main(*, debug: bool = False) -> None: ...
+
+    @line.command()
+    def fail() -> None:
+        raise error
+
+    return line
+
+
+@pytest.mark.parametrize(("error", "code"), CASES, ids=lambda value: repr(value)[:40])
+def test_each_kind_of_error_has_its_exit_code(error: BaseException, code: int) -> None:
+    result = CliRunner().invoke(failing(error), ["fail"])
+    assert result.exit_code == code
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+
+
+def test_flaws_are_told_one_by_one() -> None:
+    flaws = (Flaw("/iter_max", "too large", "x"), Flaw("/odd", "not known", "x"), Flaw("", "neither", "x"))
+    told = CliRunner().invoke(failing(Invalid("The request is not valid.", flaws)), ["fail"]).stderr
+    assert told.splitlines() == [
+        "Error: The request is not valid.",
+        "  --iter-max (/iter_max): too large",
+        "  /odd: not known",
+        "  neither",
+    ]
+
+
+def test_a_bug_is_confessed_and_debug_shows_where_it_is() -> None:
+    line = failing(ZeroDivisionError("oops"))
+    told = CliRunner().invoke(line, ["fail"]).stderr
+    assert "ZeroDivisionError: oops" in told
+    assert "redraft --debug" in told
+    assert "Traceback" in CliRunner().invoke(line, ["--debug", "fail"]).stderr
+
+
+def test_every_advice_and_code_is_one_that_exists() -> None:
+    from redraft.domain.failures import TITLES
+
+    known = {*TITLES, "broker_unavailable", "database_unavailable"}
+    assert {code for code in known if exits.advice(code)} >= known - {
+        "provider_bad_request",
+        "empty_output",
+        "schema_mismatch",
+        "budget_exhausted",
+    }
+    assert exits.exit_of_code("provider_auth") is Exit.AUTH
+    assert exits.exit_of_code("refused") is Exit.ERROR
+
+
+def start_asking(office: Shell, provider: ModelServer, *arguments: str) -> "subprocess.Popen[str]":
+    """A command that waits for the second iteration of a job, which will not come."""
+    provider.script(generate=["first draft", Reply(text="never", latency_s=60)], evaluate=[0.5])
+    process = office.start(*arguments)
+    assert process.stderr
+    for line in process.stderr:
+        if "Iteration 2" in line:
+            return process
+    raise AssertionError(f"it ended with {process.wait()}")
+
+
+def interrupt(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    return process.returncode, out, err
+
+
+def test_ctrl_c_cancels_and_prints_the_best_so_far(office: Shell, provider: ModelServer) -> None:
+    process = start_asking(office, provider, "ask", "Write.", "--crit", "Good.")
+    code, out, err = interrupt(process)
+    assert (code, out) == (130, "first draft\n")
+    assert "redraft jobs continue job_" in err
+    assert "Traceback" not in err
+    job = office.run("jobs", "show", err.partition("jobs continue ")[2].split()[0], "--json").data
+    assert (job["status"], job["stop_reason"]) == ("canceled", "canceled")
+
+
+def test_ctrl_c_while_watching_leaves_the_job_alone(office: Shell, provider: ModelServer) -> None:
+    provider.script(generate=[Reply(text="never", latency_s=60)])
+    job_id = office.run("ask", "Write.", "--crit", "Good.", "--detach").out.strip()
+    process = office.start("jobs", "watch", job_id)
+    assert process.stderr
+    assert any("Iteration 1" in line for line in process.stderr)
+    code, out, err = interrupt(process)
+    assert (code, out) == (130, "")
+    assert f"redraft jobs watch {job_id}" in err
+    assert office.run("jobs", "show", job_id, "--json").data["status"] == "running"
+    office.run("jobs", "cancel", job_id)
+
+
+@pytest.mark.parametrize("command", [["jobs", "show"], ["jobs", "list", "--json"]])
+def test_a_reader_that_leaves_early_is_no_trouble(
+    shell: Shell, add_job: Callable[..., str], command: list[str]
+) -> None:
+    add_job("Long. " * 30_000)
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = shell.start(*command, stdout=writer)
+    os.close(writer)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, "")
+
+
+def test_help_and_version_need_none_of_the_heavy_parts() -> None:
+    heavy = "{'celery', 'sqlalchemy', 'uvicorn', 'openai', 'anthropic', 'fastapi', 'redis', 'alembic', 'pydantic'}"
+    probe = f"import sys, redraft.cli.main; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def commands(group: object = None, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every command's words."""
+    found = [path]
+    for name, inner in getattr(group or typer.main.get_command(app), "commands", {}).items():
+        found += commands(inner, (*path, name))
+    return found
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_every_command_and_option_is_explained(words: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert result.exit_code == 0
+    command = typer.main.get_command(app)
+    for word in words:
+        command = command.commands[word]  # type: ignore[attr-defined]
+    assert command.help
+    for parameter in command.params:
+        assert getattr(parameter, "help", None), f"{' '.join(words)}: {parameter.name}"
+
+
+def test_the_version_is_printed(shell: Shell) -> None:
+    assert shell.run("--version").out.startswith("redraft 0.")
+
+
+@pytest.mark.parametrize("words", [["nope"], ["jobs", "nope"], ["jobs", "cancel"], ["ask", "Hi", "--nope"]])
+def test_wrong_usage_is_2(shell: Shell, words: list[str]) -> None:
+    assert shell.run(*words).code == 2
