@@ -1,0 +1,157 @@
+"""Drives jobs step by step without a worker process, and looks at all that a step must have kept in order."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import update
+
+from redraft.domain.requests import EvaluateAnswer, GenerateAnswer
+from redraft.domain.states import Step
+from redraft.errors import ProviderError
+from redraft.operations import reading
+from redraft.operations.evaluate import evaluate
+from redraft.operations.generate import generate
+from redraft.operations.leases import LeaseHolder
+from redraft.operations.resources import Call, Event, Iteration, Job
+from redraft.operations.services import Services
+from redraft.operations.submit import submit
+from redraft.storage import calls, jobs
+from redraft.storage.columns import DbNow
+from redraft.storage.jobs import JobRecord
+from redraft.storage.tables import jobs as jobs_table
+from tests.support.waiting import wait_until
+
+LEAST = {"instruct": "TASK", "eval_crit": "CRITERIA"}
+
+
+class Driver:
+    """A user and a worker in one: what it submits, it works off, one step at a time."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+
+    def submit(self, **values: Any) -> str:
+        return submit(self.services, GenerateAnswer.model_validate({**LEAST, **values})).job.id
+
+    def submit_evaluation(self, answer: str, **values: Any) -> str:
+        return submit(self.services, EvaluateAnswer.model_validate({**LEAST, "answer": answer, **values})).job.id
+
+    def step(self, job_id: str, holder: LeaseHolder | None = None) -> None:
+        """Do the step that is due, as a worker that heard the bell; nothing when none is due."""
+        row = self.row(job_id)
+        operation = generate if row.step == Step.GENERATE else evaluate
+        operation(self.services, holder or LeaseHolder(self.services.settings), job_id, row.step_no)
+
+    def run(self, job_id: str) -> Job:
+        """Work until the job has ended."""
+
+        def has_ended() -> bool:
+            if self.row(job_id).finished_at is None:
+                self.step(job_id)
+            return self.row(job_id).finished_at is not None
+
+        wait_until(has_ended, within_s=20, what=f"the end of {job_id}")
+        self.check_order(job_id)
+        return self.job(job_id)
+
+    def run_new(self, **values: Any) -> Job:
+        return self.run(self.submit(**values))
+
+    def row(self, job_id: str) -> JobRecord:
+        with self.services.database.read() as connection:
+            record = jobs.get(connection, job_id)
+        assert record is not None
+        return record
+
+    def job(self, job_id: str) -> Job:
+        return reading.get_job(self.services, job_id)
+
+    def iterations(self, job_id: str) -> list[Iteration]:
+        return reading.list_iterations(self.services, job_id)
+
+    def calls(self, job_id: str) -> list[Call]:
+        return reading.list_calls(self.services, job_id)
+
+    def ledger(self, job_id: str) -> list[dict[str, Any]]:
+        with self.services.database.read() as connection:
+            return calls.of_job(connection, job_id)
+
+    def call_statuses(self, job_id: str) -> list[str]:
+        return [row["status"] for row in self.ledger(job_id)]
+
+    def events(self, job_id: str) -> list[Event]:
+        return reading.list_events(self.services, job_id, 0)[0]
+
+    def event_types(self, job_id: str) -> list[str]:
+        return [event.type for event in self.events(job_id)]
+
+    def scores(self, job_id: str) -> list[float | None]:
+        return [each.evaluation.score if each.evaluation else None for each in self.iterations(job_id)]
+
+    def set_back(self, job_id: str, **columns: float) -> None:
+        """Move times of a job by so many seconds from now, as if time had passed."""
+        with self.services.database.write() as connection:
+            values = {name: DbNow(seconds) for name, seconds in columns.items()}
+            connection.execute(update(jobs_table).where(jobs_table.c.id == job_id).values(**values))
+
+    def expire_lease(self, job_id: str) -> None:
+        self.set_back(job_id, lease_expires_at=-1.0)
+
+    def check_order(self, job_id: str) -> None:
+        """What holds for every job that has ended, whatever happened to it."""
+        row, ledger, events = self.row(job_id), self.ledger(job_id), self.events(job_id)
+        assert [event.seq for event in events] == list(range(1, row.event_seq + 1))
+        assert events[-1].type == "done"
+        assert Counter(e.type for e in events)["done"] == row.continuations + 1
+        assert all(event.data["message"] and event.data["at"].endswith("Z") for event in events)
+        assert row.calls == len(ledger)
+        for name in ("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd"):
+            assert getattr(row, name) == sum(each[name] or 0 for each in ledger), name
+        slots = Counter(
+            (each["iteration"], each["candidate"], each["step"], each["seq"])
+            for each in ledger
+            if each["status"] == "ok"
+        )
+        assert all(count == 1 for count in slots.values())
+        assert (row.lease_owner, row.lease_expires_at) == (None, None)
+
+
+class Killed(BaseException):
+    """The worker is gone in the middle of a step: nothing after this point happens."""
+
+
+class InterruptedCatalog:
+    """The real providers, with something that happens between a reply's arrival and its storage."""
+
+    def __init__(self, real: Any, happening: Callable[[], None]) -> None:
+        self._real = real
+        self._happening = happening
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def get(self, ref: Any) -> "InterruptedProvider":
+        return InterruptedProvider(self._real.get(ref), self._happening)
+
+
+class InterruptedProvider:
+    def __init__(self, real: Any, happening: Callable[[], None]) -> None:
+        self._real = real
+        self._happening = happening
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def send(self, body: Any, *, timeout_s: float) -> Any:
+        try:
+            reply = self._real.send(body, timeout_s=timeout_s)
+        except ProviderError:
+            self._happening()
+            raise
+        self._happening()
+        return reply
+
+
+def kill() -> None:
+    raise Killed
