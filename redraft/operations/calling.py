@@ -12,7 +12,7 @@ from redraft.domain.models import parse_model
 from redraft.domain.states import Step
 from redraft.errors import ProviderError
 from redraft.operations.services import Services
-from redraft.providers.protocol import ChatReply, Usage
+from redraft.providers.protocol import ChatReply, UnusableReply, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +87,12 @@ def make_call(services: Services, planned: PlannedCall, *, timeout_s: float) -> 
     try:
         reply = services.providers.get(planned.chat.model).send(planned.body, timeout_s=timeout_s)
     except ProviderError as error:
-        return _failed(planned, error, time.monotonic() - started_at)
+        return _failed(services, planned, error, time.monotonic() - started_at)
     return _succeeded(services, planned, reply, time.monotonic() - started_at)
 
 
 def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, seconds: float) -> Outcome:
-    cost = services.providers.price(planned.chat.model, reply.usage)
+    spent = _Spent(services, planned, reply.usage)
     closing = {
         "status": "ok",
         "response": reply.response,
@@ -100,12 +100,8 @@ def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, secon
         "http_status": reply.http_status,
         "response_headers": dict(reply.headers),
         "finish_reason": reply.finish_reason,
-        "input_tokens": reply.usage.input_tokens,
-        "cached_input_tokens": reply.usage.cached_input_tokens,
-        "output_tokens": reply.usage.output_tokens,
-        "reasoning_tokens": reply.usage.reasoning_tokens,
-        "cost_nano_usd": cost,
         "latency_ms": round(seconds * 1000),
+        **spent.columns,
     }
     return Outcome(
         planned.slot,
@@ -114,27 +110,20 @@ def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, secon
         None,
         call_id=planned.row["id"],
         closing=closing,
-        usage=_usage_sums(reply.usage, cost),
+        usage=spent.sums,
         seconds=seconds,
     )
 
 
-def _usage_sums(usage: Usage, cost: int | None) -> dict[str, int]:
-    return {
-        "input_tokens": usage.input_tokens or 0,
-        "cached_input_tokens": usage.cached_input_tokens or 0,
-        "output_tokens": usage.output_tokens or 0,
-        "cost_nano_usd": cost or 0,
-        "unpriced_calls": int(cost is None),
-    }
-
-
-def _failed(planned: PlannedCall, error: ProviderError, seconds: float) -> Outcome:
+def _failed(services: Services, planned: PlannedCall, error: ProviderError, seconds: float) -> Outcome:
+    unusable = error if isinstance(error, UnusableReply) else None
+    spent = _Spent(services, planned, unusable.usage) if unusable else None
     closing = {
         "status": "error",
         "response": error.response,
         "http_status": error.http_status,
         "response_headers": error.headers,
+        "finish_reason": unusable.finish_reason if unusable else None,
         "latency_ms": round(seconds * 1000),
         "error": job_error(
             error.code,
@@ -143,7 +132,10 @@ def _failed(planned: PlannedCall, error: ProviderError, seconds: float) -> Outco
             iteration=planned.slot.iteration,
             attempts=planned.row["attempt"],
         ),
+        **(spent.columns if spent else {}),
     }
+    # No answer came: nobody knows what the provider charges for it.
+    sums = spent.sums if spent else {"unpriced_calls": int(error.http_status is None)}
     return Outcome(
         planned.slot,
         None,
@@ -151,9 +143,30 @@ def _failed(planned: PlannedCall, error: ProviderError, seconds: float) -> Outco
         error,
         call_id=planned.row["id"],
         closing=closing,
-        usage={"unpriced_calls": int(error.http_status in {None, 200})},
+        usage=sums,
         seconds=seconds,
     )
+
+
+class _Spent:
+    """What a reply cost, as columns of its row and as sums for its job."""
+
+    def __init__(self, services: Services, planned: PlannedCall, usage: Usage) -> None:
+        cost = services.providers.price(planned.chat.model, usage)
+        self.columns = {
+            "input_tokens": usage.input_tokens,
+            "cached_input_tokens": usage.cached_input_tokens,
+            "output_tokens": usage.output_tokens,
+            "reasoning_tokens": usage.reasoning_tokens,
+            "cost_nano_usd": cost,
+        }
+        self.sums = {
+            "input_tokens": usage.input_tokens or 0,
+            "cached_input_tokens": usage.cached_input_tokens or 0,
+            "output_tokens": usage.output_tokens or 0,
+            "cost_nano_usd": cost or 0,
+            "unpriced_calls": int(cost is None),
+        }
 
 
 def remembered(slot: Slot, row: Mapping[str, Any]) -> Outcome:

@@ -24,6 +24,11 @@ class ValkeyServer:
     def url(self) -> str:
         return f"redis+socket://{self.socket}"
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "Valkey is not running"
+        return self._process.pid
+
     def client(self) -> redis.Redis:
         return redis.Redis(unix_socket_path=str(self.socket))
 

@@ -1,0 +1,39 @@
+"""The ceiling: the official SDK in plain threads, nothing stored, nothing survives."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx2
+from openai import OpenAI
+
+from benchmarks.loads import Load, Outcome, evaluate_body, generate_body
+from benchmarks.parts import CpuMeter
+
+_CONNECTIONS_PER_CLIENT = 20
+
+
+def run_bare(url: str, load: Load, *, sharded: bool) -> Outcome:
+    """Every job in a thread of its own; one client for all, or clients of some 20 connections."""
+    count = max(1, load.in_flight // _CONNECTIONS_PER_CLIENT) if sharded else 1
+    clients = [_client(url, load.in_flight // count + 1) for _ in range(count)]
+
+    def job(number: int) -> None:
+        client = clients[number % count]
+        for _ in range(2):
+            draft = client.chat.completions.create(**generate_body())  # pyright: ignore
+            client.chat.completions.create(**evaluate_body(draft.choices[0].message.content or ""))  # pyright: ignore
+
+    meter, started_at = CpuMeter(), time.monotonic()
+    with ThreadPoolExecutor(max_workers=load.in_flight) as pool:
+        list(pool.map(job, range(load.jobs)))
+    seconds = time.monotonic() - started_at
+    outcome = Outcome(seconds, meter.seconds(), load.calls)
+    for client in clients:
+        client.close()
+    return outcome
+
+
+def _client(url: str, connections: int) -> OpenAI:
+    limits = httpx2.Limits(max_connections=connections, max_keepalive_connections=connections)
+    http_client = httpx2.Client(limits=limits, timeout=60)
+    return OpenAI(api_key="none", base_url=url, max_retries=0, http_client=http_client)

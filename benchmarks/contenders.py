@@ -1,0 +1,138 @@
+"""Plain Celery and Redraft under the same load: PostgreSQL, Valkey, N worker processes of threads."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pydantic import SecretStr
+from sqlalchemy import text
+
+from benchmarks.loads import CRITERIA, TASK, Load, Outcome
+from benchmarks.parts import CpuMeter, postmaster_pid
+from redraft.domain.requests import GenerateAnswer
+from redraft.operations import submit
+from redraft.operations.health import alive_workers
+from redraft.runtime import build_runtime
+from redraft.settings import Settings
+from redraft.storage import jobs
+from redraft.storage.work import Database
+from tests.support.postgres import PostgresServer
+from tests.support.processes import clean_environment, environment_of
+from tests.support.valkey import ValkeyServer
+from tests.support.waiting import wait_until
+
+_PLAIN_TABLES = (
+    "CREATE TABLE plain_calls (id bigserial PRIMARY KEY, job int, iteration int, kind text, request text, reply text)",
+    "CREATE TABLE plain_done (job int PRIMARY KEY)",
+)
+
+
+@contextmanager
+def _processes(commands: list[list[str]], environment: dict[str, str]) -> Iterator[list[int]]:
+    started = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for command in commands
+    ]
+    try:
+        yield [process.pid for process in started]
+    finally:
+        for process in started:
+            process.terminate()
+        for process in started:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=20)
+            process.kill()
+
+
+def _measure(start: Callable[[], None], is_done: Callable[[], bool], pids: list[int], load: Load) -> Outcome:
+    meter, started_at = CpuMeter(*pids), time.monotonic()
+    start()
+    wait_until(is_done, within_s=600, every_s=0.05, what="the load")
+    return Outcome(time.monotonic() - started_at, meter.seconds(), load.calls)
+
+
+def run_plain_celery(url: str, load: Load, processes: int, postgres: PostgresServer, valkey: ValkeyServer) -> Outcome:
+    name = postgres.create_database()
+    address = postgres.url_of(name).replace("postgresql://", "postgresql+psycopg://")
+    database = Database(postgres.url_of(name))
+    with database.write() as connection:
+        for statement in _PLAIN_TABLES:
+            connection.execute(text(statement))
+    threads = load.in_flight // processes
+    environment = {
+        **clean_environment(),
+        "PLAIN_BROKER": valkey.url,
+        "PLAIN_DATABASE": address,
+        "PLAIN_MODEL": url,
+        "PLAIN_CONNECTIONS": str(threads),
+    }
+    os.environ.update({k: v for k, v in environment.items() if k.startswith("PLAIN_")})
+    from benchmarks.plain_celery import app, generate
+
+    app.conf.broker_url = valkey.url
+    command = [sys.executable, "-m", "celery", "-A", "benchmarks.plain_celery", "worker", "-P", "threads"]
+    command += ["-c", str(threads), "-l", "WARNING", "-Q", "plain", "--without-gossip", "--without-mingle"]
+
+    def start() -> None:
+        for number in range(load.jobs):
+            generate.delay(number, 1)
+
+    def count_done() -> int:
+        with database.read() as connection:
+            return connection.execute(text("SELECT count(*) FROM plain_done")).scalar_one()
+
+    named = [[*command, "-n", f"plain{number}@%h"] for number in range(processes)]
+    with _processes(named, environment) as pids:
+        wait_until(
+            lambda: len(app.control.inspect(timeout=0.5).ping() or {}) == processes, within_s=60, what="plain workers"
+        )
+        outcome = _measure(start, lambda: count_done() == load.jobs, [*pids, *_service_pids(postgres, valkey)], load)
+    app.pool.force_close_all()
+    database.close()
+    postgres.drop_database(name)
+    return outcome
+
+
+def run_redraft(url: str, load: Load, processes: int, postgres: PostgresServer, valkey: ValkeyServer) -> Outcome:
+    name = postgres.create_database()
+    with TemporaryDirectory() as folder:
+        settings = Settings(
+            _env_file=None,  # pyright: ignore[reportCallIssue]
+            data_dir=Path(folder),
+            database_url=postgres.url_of(name),
+            broker_url=valkey.url,
+            model="openai:writer",
+            evaluator_model="openai:judge",
+            openai_api_key=SecretStr("none"),
+            openai_base_url=url,
+            worker_concurrency=load.in_flight // processes,
+            log_level="WARNING",
+        )
+        services = build_runtime(settings)
+        request = GenerateAnswer(instruct=TASK, eval_crit=CRITERIA)
+
+        def start() -> None:
+            for _ in range(load.jobs):
+                submit.submit(services, request)
+
+        def is_done() -> bool:
+            with services.database.read() as connection:
+                counts = jobs.status_counts(connection)
+            return counts.get("succeeded", 0) == load.jobs
+
+        commands = [[sys.executable, "-m", "worker"] for _ in range(processes)]
+        with _processes(commands, environment_of(settings)) as pids:
+            wait_until(lambda: alive_workers(services) == processes, within_s=60, what="workers")
+            outcome = _measure(start, is_done, [*pids, *_service_pids(postgres, valkey)], load)
+        services.close()
+    postgres.drop_database(name)
+    return outcome
+
+
+def _service_pids(postgres: PostgresServer, valkey: ValkeyServer) -> list[int]:
+    return [postmaster_pid(postgres), valkey.pid]

@@ -1,0 +1,76 @@
+"""What every contender does: J jobs of two iterations, each one generate and one evaluate call."""
+
+from dataclasses import dataclass
+
+CALLS_PER_JOB = 4
+SCORES = (0.4, 0.9)
+TASK = "Explain in two sentences why the sky is blue."
+CRITERIA = "Names scattering, and says why blue light is scattered most."
+DRAFT = "Sunlight is scattered by the air, and blue light most of all since its waves are short."
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much, how many at once, and how long a call takes."""
+
+    jobs: int
+    in_flight: int
+    latency_s: float
+
+    @property
+    def calls(self) -> int:
+        return self.jobs * CALLS_PER_JOB
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a contender took for a load: wall seconds, and CPU seconds of all its processes."""
+
+    seconds: float
+    cpu_s: float
+    calls: int
+
+    @property
+    def calls_per_s(self) -> float:
+        return self.calls / self.seconds
+
+    @property
+    def cpu_ms_per_call(self) -> float:
+        return self.cpu_s * 1000 / self.calls
+
+
+def generate_body() -> dict[str, object]:
+    return {
+        "model": "writer",
+        "messages": [
+            {"role": "system", "content": "You write the answer to a task."},
+            {"role": "user", "content": f"# Task\n\n{TASK}\n\n# Criteria\n\n{CRITERIA}"},
+        ],
+    }
+
+
+def evaluate_body(answer: str) -> dict[str, object]:
+    return {
+        "model": "judge",
+        "messages": [
+            {"role": "system", "content": "You judge an answer to a task by given criteria."},
+            {"role": "user", "content": f"# Task\n\n{TASK}\n\n# Criteria\n\n{CRITERIA}\n\n# Answer\n\n{answer}"},
+        ],
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "verdict", "strict": True, "schema": VERDICT},
+        },
+    }
+
+
+VERDICT = {
+    "type": "object",
+    "properties": {
+        "evaluation_reasoning": {"type": "string"},
+        "improvement_suggestions": {"type": "array", "items": {"type": "string"}},
+        "meets_criteria": {"type": "boolean"},
+        "score": {"type": "number"},
+    },
+    "required": ["evaluation_reasoning", "improvement_suggestions", "meets_criteria", "score"],
+    "additionalProperties": False,
+}
