@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.dependencies.utils import get_flat_params
-from fastapi.params import Query
+from fastapi.params import Cookie, Header, Path
 from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -26,7 +26,9 @@ class StrictRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
         known = frozenset(
-            field.alias for field in get_flat_params(self.dependant) if isinstance(field.field_info, Query)
+            field.alias
+            for field in get_flat_params(self.dependant)
+            if not isinstance(field.field_info, Path | Header | Cookie)
         )
         takes_body = self.body_field is not None
 

@@ -119,13 +119,16 @@ class Wakeups:
                 if was_listening:
                     log.warning("wake_ups_lost", error=type(failures.exceptions[0]).__name__)
             except* Exception:
+                pause_s = _RECONNECT_MAX_S
                 log.exception("wake_ups_failed")
             self.is_listening = False
             self._wake_all()
             await asyncio.sleep(pause_s)
 
     async def _listen(self) -> None:
-        client: Redis = Redis.from_url(self._url, socket_connect_timeout=1, socket_timeout=5, socket_keepalive=True)
+        # A Unix socket's connection takes no such option.
+        options = {} if self._url.startswith("unix:") else {"socket_keepalive": True}
+        client: Redis = Redis.from_url(self._url, socket_connect_timeout=1, socket_timeout=5, **options)
         async with client, client.pubsub() as pubsub:
             await pubsub.subscribe(_OWN_CHANNEL)
             self._confirmed.clear()

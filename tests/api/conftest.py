@@ -36,7 +36,7 @@ def start_api(make_settings: Callable[..., Settings]) -> Iterator[Callable[..., 
 
     yield start
     for server in started:
-        server.stop()
+        server.close()
 
 
 @pytest.fixture

@@ -53,10 +53,10 @@ def test_a_valid_key_lets_in_until_it_is_revoked(guarded: ApiServer, services: S
     assert ask(f"Bearer {token}").status_code == 200
     assert ask(f"bearer  {token}").status_code == 200
     assert client.get("/v1/jobs", headers={"Host": "any.example", "Authorization": f"Bearer {token}"}).is_success
-    for wrong in (token, f"Basic {token}", "Bearer", "Bearer ", "", f"Token {token}"):
+    for wrong in (token, f"Basic {token}", "Bearer", "", f"Token {token}"):
         assert_problem(ask(wrong), 401, "unauthenticated")
-    for wrong in (f"Bearer {token}x", "Bearer rd_", "Bearer ü\x7f", "Bearer " + "x" * 10_000):
-        assert_problem(ask(wrong), 401) if "\x7f" not in wrong else ask("Bearer ü")
+    for wrong in (f"Bearer {token}x", "Bearer rd_", "Bearer ü", "Bearer " + "x" * 10_000):
+        assert_problem(ask(wrong), 401, "invalid_key")
     keys.revoke_key(services, key["id"])
     assert_problem(ask(f"Bearer {token}"), 401, "invalid_key")
 
@@ -70,7 +70,7 @@ def test_what_is_refused_is_refused_before_its_body_is_read(guarded: ApiServer, 
     ("settings", "is_needed"),
     [({}, False), ({"host": "0.0.0.0"}, True), ({"host": "::1"}, False), ({"require_auth": True}, True)],
 )
-def test_keys_are_needed_beyond_loopback(start_api, settings: dict[str, Any], is_needed: bool):
+def test_keys_are_needed_beyond_loopback(start_api, settings: dict[str, Any], is_needed):
     response = start_api(**settings).client().get("/v1/jobs")
     assert response.status_code == (401 if is_needed else 200)
 

@@ -29,9 +29,9 @@ def test_twenty_streams_and_a_pool_of_two_leave_room_for_others(
     api = start_api(build=build_with_a_tiny_pool, pace=Pace(look_s=0.3, blind_look_s=0.3))
     client, job_ids = api.client(), [submit_job(), submit_job()]
     with ExitStack() as stack:
-        for number in range(20):
-            stream = stack.enter_context(follow(client, job_ids[number % 2]))
-            assert next(stream.events()).seq == 1
+        streams = [stack.enter_context(follow(client, job_ids[number % 2])) for number in range(20)]
+        assert {next(stream.events()).seq for stream in streams} == {1}
+        assert api.open_requests == 20
         for _ in range(10):
             started_at = time.monotonic()
             assert client.get("/v1/jobs").status_code == 200
@@ -56,9 +56,8 @@ def test_fifty_streams_that_were_dropped_leave_nothing_behind(
     job_id = submit_job()
     with ExitStack() as stack:
         crowd = api.client()
-        for _ in range(50):
-            stream = stack.enter_context(follow(crowd, job_id))
-            assert next(stream.events()).seq == 1
+        streams = [stack.enter_context(follow(crowd, job_id)) for _ in range(50)]
+        assert {next(stream.events()).seq for stream in streams} == {1}
         assert api.open_requests == 50
     crowd.close()
     wait_until(lambda: api.open_requests == 0, within_s=10)

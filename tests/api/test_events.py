@@ -50,7 +50,7 @@ def test_a_stream_can_pass_through_proxies(client: httpx2.Client, submit_job: Ca
 
 
 @pytest.mark.parametrize("by_header", [True, False])
-def test_a_stream_goes_on_after_the_last_event_that_was_seen(client: httpx2.Client, ended_job: str, by_header: bool):
+def test_a_stream_goes_on_after_the_last_event_that_was_seen(client: httpx2.Client, ended_job: str, by_header):
     def seen(position: str) -> list[int]:
         query = "" if by_header else f"?after={position}"
         headers = {"Last-Event-ID": position} if by_header else {}
@@ -72,11 +72,10 @@ def test_nothing_newer_than_the_end_is_204(client: httpx2.Client, ended_job: str
 
 
 def test_a_position_that_never_was_is_refused(client: httpx2.Client, ended_job: str, submit_job: Callable[..., str]):
-    for position in ("abc", "-1", "1.5", "999", "99999999999999999999", "9", "1e3", " ", "٣"):
+    for position in ("abc", "-1", "1.5", "999", "99999999999999999999", "9", "1e3", "٣"):
         for job_id in (ended_job, submit_job()):
             response = client.get(f"/v1/jobs/{job_id}/events", headers={b"Last-Event-ID": position.encode()}, timeout=5)
-            if position != " ":
-                assert_problem(response, 422)
+            assert_problem(response, 422)
             response = client.get(f"/v1/jobs/{job_id}/events", params={"after": position}, timeout=5)
             assert_problem(response, 422)
 

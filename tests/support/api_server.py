@@ -53,13 +53,17 @@ class ApiServer:
         end_streams(self.app)
         self._server.should_exit = True
         self._thread.join(timeout=15)
+        assert not self._thread.is_alive(), "the API did not stop"
+
+    def close(self) -> None:
+        """Stop, and close its clients."""
+        self.stop()
         for client in self._clients:
             client.close()
-        assert not self._thread.is_alive(), "the API did not stop"
 
     __enter__ = start
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        self.close()

@@ -25,7 +25,7 @@ class Frame:
 
 
 class EventStream:
-    """Frames as they come."""
+    """Frames as they come. Keep it for as long as the stream shall stay open: its end closes the connection."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self.response = response

@@ -1,0 +1,45 @@
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from redraft.operations.services import Services
+from tests.support.event_stream import follow
+from tests.support.processes import environment_of
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture
+def server_process(services: Services, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """The API as it is started by hand."""
+    log_file = tmp_path / "api.log"
+    command = [sys.executable, "-m", "uvicorn", "--factory", "api.app:create_app", "--port", "0"]
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(command, env=environment_of(services.settings), stdout=log, stderr=log)
+    yield process, log_file
+    process.kill()
+    process.wait(timeout=10)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_in_spite_of_open_streams(
+    server_process: tuple[subprocess.Popen[bytes], Path], submit_job: Callable[..., str], number: signal.Signals
+):
+    process, log_file = server_process
+    found = wait_until(lambda: re.search(r"running on (http://\S+:\d+)", log_file.read_text()), within_s=30)
+    with httpx2.Client(base_url=found.group(1), timeout=10) as client, follow(client, submit_job()) as stream:
+        events = stream.events()
+        assert next(events).seq == 1
+        stopped_at = time.monotonic()
+        process.send_signal(number)
+        assert list(events) == []
+    process.wait(timeout=10)
+    assert time.monotonic() - stopped_at < 5
+    assert "Traceback" not in log_file.read_text()
+    assert '"event": "request"' in log_file.read_text()
