@@ -13,7 +13,10 @@ _MEMO = ("id", "candidate", "seq", "status", "reply_text", "finish_reason", "err
 
 
 def memo(connection: Connection, job_id: str, iteration: int, step: str) -> dict[tuple[int, int], Mapping[str, Any]]:
-    """What earlier holders of this step already got, by (candidate, seq): replies, and final refusals."""
+    """What earlier holders of this step already got, by (candidate, seq): replies, and final refusals.
+
+    A failure that may pass is none: its call is made again.
+    """
     query = (
         select(*(calls.c[name] for name in _MEMO))
         .where(
@@ -26,7 +29,8 @@ def memo(connection: Connection, job_id: str, iteration: int, step: str) -> dict
     )
     found: dict[tuple[int, int], Mapping[str, Any]] = {}
     for row in connection.execute(query).mappings():
-        found.setdefault((row["candidate"], row["seq"]), dict(row))
+        if row["status"] == "ok" or not row["error"]["retryable"]:
+            found.setdefault((row["candidate"], row["seq"]), dict(row))
     return found
 
 
