@@ -272,9 +272,12 @@ def _told(judgement: Judgement) -> Event:
 
 def _thinking(step: StepInHand) -> Event:
     strategy = step.request.revision.strategy if isinstance(step.request, GenerateAnswer) else "revise"
+    is_scored = any(record.evaluation and record.evaluation.score is not None for record in _current(step))
+    why = f"The score is below {step.request.score_threshold:g}" if is_scored else "There is no score"
+    what = "the" if is_scored else "the last good"
     kind, data = event(
         "thinking",
-        f"The score is below {step.request.score_threshold:g}; the feedback goes into iteration {step.job.iteration + 1}.",
+        f"{why}; {what} feedback goes into iteration {step.job.iteration + 1}.",
         strategy=strategy,
         retry_count=step.job.iteration,
     )
