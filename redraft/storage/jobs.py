@@ -248,6 +248,8 @@ def advance(
 ) -> int | None:
     """Move the job on and release its lease, if the token is still the holder's.
 
+    The token is used up: the same move again, after a commit whose outcome was unknown, finds nothing to do.
+
     Returns:
         The first of `new_events` event numbers that are now reserved; None when the lease is not ours.
     """
@@ -255,6 +257,7 @@ def advance(
         update(jobs)
         .where(jobs.c.id == job_id, jobs.c.lease_token == token, jobs.c.status.in_(_movable(values)))
         .values(
+            lease_token=jobs.c.lease_token + 1,
             lease_owner=None,
             lease_expires_at=None,
             version=jobs.c.version + 1,
