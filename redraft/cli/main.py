@@ -11,6 +11,7 @@ import typer
 from redraft.cli import db, jobs, keys, models, options
 from redraft.cli.ask import EPILOG as ASK_EPILOG
 from redraft.cli.ask import ask
+from redraft.cli.demo import demo
 from redraft.cli.doctor import doctor
 from redraft.cli.exits import GuardedGroup
 from redraft.cli.serving import serve, worker
@@ -55,6 +56,7 @@ def main(
 app.command("ask", epilog=ASK_EPILOG)(ask)
 app.command("serve")(serve)
 app.command("worker")(worker)
+app.command("demo")(demo)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")

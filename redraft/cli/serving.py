@@ -31,7 +31,7 @@ def serve(
     changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     settings = load_settings().model_copy(update=changes)
     _refuse_open_door(settings)
-    with _ending_on_signals():
+    with ending_on_signals():
         _serve(settings)
 
 
@@ -97,7 +97,7 @@ def _services(settings: "Settings") -> Generator["Services"]:
 
 
 @contextlib.contextmanager
-def _ending_on_signals() -> Generator[None]:
+def ending_on_signals() -> Generator[None]:
     """SIGTERM ends like Ctrl-C, in order; a second signal while ending does not wait for anybody."""
     before = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -17,6 +17,7 @@ from redraft.settings import Settings
 WEIGHTS_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 # A small model that runs in circles would fill its whole context before it ends.
 OUTPUT_TOKENS = 1024
+_REPEAT_PENALTY = 1.15
 
 
 class LocalProvider:
@@ -32,7 +33,8 @@ class LocalProvider:
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """The request as it will be sent."""
-        return {"max_tokens": OUTPUT_TOKENS, **chat_body(chat, limit_name="max_tokens")}
+        body = chat_body(chat, limit_name="max_tokens")
+        return {"max_tokens": OUTPUT_TOKENS, "repeat_penalty": _REPEAT_PENALTY, **body}
 
     def send(self, body: Mapping[str, Any], *, timeout_s: float) -> ChatReply:
         """Make the call; its time includes a start of the server."""

@@ -1,0 +1,202 @@
+"""`demo`: two jobs through HTTP on this machine, with nothing set up before."""
+
+import contextlib
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Generator, Iterator
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from redraft.cli import live, output
+from redraft.cli.exits import Exit
+from redraft.cli.serving import ending_on_signals
+from redraft.cli.sessions import load_settings
+from redraft.errors import RedraftError, Unavailable
+from redraft.operations.resources import Event
+from redraft.providers.catalog import ProviderCatalog
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from redraft.settings import Settings
+
+# Short, since a tiny model soon loses its way. Its verdicts are arbitrary, mostly low: the first job is likely
+# accepted at once, the second is likely revised.
+_JOBS: tuple[dict[str, Any], ...] = (
+    {
+        "instruct": "Write a short poem about the moon.",
+        "eval_crit": "The poem is about the moon.",
+        "iter_max": 2,
+        "score_threshold": 0.1,
+        "sampling": {"temperature": 0, "max_output_tokens": 300},
+    },
+    {
+        "instruct": "Tell me what a bicycle is.",
+        "resp_format": "One or two sentences.",
+        "eval_crit": "It says that a bicycle has two wheels.",
+        "iter_max": 2,
+        "score_threshold": 0.95,
+        "sampling": {"temperature": 0, "max_output_tokens": 300},
+    },
+)
+# A tiny judge would go on for pages.
+_LOCAL_VERDICT_TOKENS = 300
+# A tiny writer may not find its end; that is no fault of the service.
+_MODELS_OWN_FAULT = "output_truncated"
+_API_READY_WITHIN_S = 30.0
+_STREAM_READ_S = 60.0
+_STREAMS_PER_JOB = 3
+
+
+def demo(
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Keep the database and the logs in this folder.", show_default="a temporary folder"),
+    ] = None,
+) -> None:
+    """Watch two jobs being written, judged and improved: API, worker, broker and database on this machine."""
+    started_at = time.monotonic()
+    with ending_on_signals(), _folder(data_dir) as folder:
+        failed = _run(_settings(folder))
+    output.show(f"The demo took {output.span(time.monotonic() - started_at)}.")
+    if failed:
+        output.say(f"{failed} of {len(_JOBS)} jobs failed.", "bold red")
+        raise typer.Exit(Exit.ERROR)
+    output.show("Next: `redraft ask 'Your question'`, or `redraft serve` for the API.")
+
+
+@contextlib.contextmanager
+def _folder(given: Path | None) -> Generator[Path]:
+    """The data folder: the given one, or one that is removed afterwards."""
+    if given is not None:
+        yield given
+        return
+    with tempfile.TemporaryDirectory(prefix="redraft-demo-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def _settings(folder: Path) -> "Settings":
+    """The user's models; everything else on this machine, whatever is set."""
+    settings = load_settings()
+    here = {
+        "data_dir": folder,
+        "broker_url": "",
+        "database_url": "",
+        "host": "127.0.0.1",
+        "require_auth": False,
+    }
+    if ProviderCatalog(settings).default_model().provider == "local":
+        here["evaluator_max_output_tokens"] = _LOCAL_VERDICT_TOKENS
+    return settings.model_copy(update=here)
+
+
+def _run(settings: "Settings") -> int:
+    """Do the jobs one after the other; how many failed."""
+    import httpx2
+
+    from redraft import embedded
+    from redraft.logs import configure_logs
+
+    configure_logs(settings.log_level if output.is_debug.get() else "CRITICAL", settings.log_format)
+    _introduce(settings)
+    log = settings.data_dir.absolute() / "worker.log"
+    with (
+        embedded.stack(settings, worker_log=log),
+        _api(settings) as url,
+        httpx2.Client(base_url=url, timeout=_STREAM_READ_S) as client,
+    ):
+        output.show(f"The API answers at {url}; a Celery worker, Valkey and SQLite run behind it.")
+        return sum(not _do_job(client, number, body) for number, body in enumerate(_JOBS, 1))
+
+
+def _introduce(settings: "Settings") -> None:
+    catalog = ProviderCatalog(settings)
+    model = catalog.default_model()
+    catalog.check_configured(model, "/model")
+    output.show(f"Redraft's demo, with {model}.", "bold")
+    if model.provider == "local":
+        output.show(
+            "This is the bundled model. It is tiny (135 million parameters): its answers are clumsy, and the scores"
+            " that it gives are worth little. What you see is how the loop works.",
+            "yellow",
+        )
+        output.show(
+            "For real answers set OPENAI_API_KEY or ANTHROPIC_API_KEY, and REDRAFT_MODEL to choose the model,"
+            " such as openai:NAME or anthropic:NAME."
+        )
+
+
+@contextlib.contextmanager
+def _api(settings: "Settings") -> Generator[str]:
+    """The API in a thread, on a free port."""
+    from redraft.embedded.apis import Api, listen, url_of
+
+    ready = threading.Event()
+    with listen(settings.host, 0) as listener:
+        server = Api(settings, listener, ready.set)
+        thread = threading.Thread(target=server.serve_until_stopped, name="api", daemon=True)
+        thread.start()
+        try:
+            if not ready.wait(_API_READY_WITHIN_S):
+                raise Unavailable("The API does not start; `redraft --debug demo` shows why.", code="no_api")
+            yield url_of(listener, settings.host)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def _do_job(client: "httpx2.Client", number: int, body: dict[str, Any]) -> bool:
+    """Submit, follow, tell; whether there is an answer."""
+    started_at = time.monotonic()
+    output.show(f"\nJob {number} of {len(_JOBS)}: {body['instruct']}", "bold")
+    output.show(f"Criteria: {body['eval_crit']}")
+    answer = client.post("/v1/generate-answer", json=body)
+    if answer.status_code != 202:
+        raise RedraftError(f"POST /v1/generate-answer answered {answer.status_code}: {answer.text}")
+    urls = answer.json()["urls"]
+    _follow(client, urls["events"], body["score_threshold"])
+    return _tell(client.get(urls["self"]).json(), time.monotonic() - started_at)
+
+
+def _follow(client: "httpx2.Client", url: str, threshold: float) -> None:
+    console = output.stdout()
+    view = live.TerminalView(console, threshold) if console.is_terminal else None
+    with view or contextlib.nullcontext():
+        for event in _events(client, url):
+            if view:
+                view.show(event)
+            else:
+                for text, _ in live.lines_of(event, threshold):
+                    output.show(text)
+
+
+def _events(client: "httpx2.Client", url: str) -> Iterator[Event]:
+    """All events up to the last one. A stream that ends before it is taken up where it ended."""
+    after = 0
+    for _ in range(_STREAMS_PER_JOB):
+        with client.sse(url, params={"after": after}) as stream:
+            for each in filter(attrgetter("id"), stream):
+                event = Event(seq=int(each.id), type=each.event, data=json.loads(each.data))
+                after = event.seq
+                yield event
+                if event.type == "done":
+                    return
+    raise Unavailable("The job did not end in time.", code="demo_too_slow")
+
+
+def _tell(job: dict[str, Any], seconds: float) -> bool:
+    """The end of a job in words; whether it is well."""
+    usage, result, error = job["usage"], job["result"], job["error"]
+    if result:
+        output.show("Final answer:", "bold")
+        output.show(result["final_answer"])
+    calls = f"{usage['calls']} model calls, {usage['input_tokens'] + usage['output_tokens']:,} tokens"
+    output.show(f"Stop reason: {job['stop_reason']}; {calls}, {output.span(seconds)}.")
+    if error:
+        output.say(f"{error['title']}: {output.one_line(error['detail'])}", "red")
+    return result is not None and (error is None or error["code"] == _MODELS_OWN_FAULT)
