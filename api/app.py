@@ -10,6 +10,7 @@ import logging
 import signal
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -64,12 +65,16 @@ def create_app(
         app.include_router(router)
     app.mount("/static", docs.static_files)
     app.openapi = lambda: description.describe(app)
+    app.state.end_streams = partial(end_streams, app)
     problems.install(app)
     return app
 
 
 def end_streams(app: FastAPI) -> None:
-    """Let all streams and long polls end, so that the server can stop; their clients come back to the next one."""
+    """Let all streams and long polls end, so that the server can stop; their clients come back to the next one.
+
+    Signals do this by themselves; whoever stops the server otherwise calls it first, from any thread.
+    """
     app.state.context.wakeups.end_waits()
 
 

@@ -199,3 +199,4 @@ def test_a_real_job_is_followed_to_its_end_over_drops(
     assert client.get(f"/v1/jobs/{job_id}/calls/{calls[0]['id']}").json() == calls[0]
     assert "sk-test" not in json.dumps(calls)
     wait_until(lambda: api.open_requests == 0)
+    assert client.get("/readyz").json()["status"] == "ready"
