@@ -2,7 +2,7 @@
 
 import time
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -10,7 +10,9 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from redraft.cli import output
-from redraft.operations.resources import Event
+
+if TYPE_CHECKING:
+    from redraft.operations.resources import Event
 
 Line = tuple[str, str]
 """Text and style."""
@@ -25,7 +27,7 @@ class View(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
-    def show(self, event: Event) -> None:
+    def show(self, event: "Event") -> None:
         """Tell what has happened."""
         ...
 
@@ -55,7 +57,7 @@ class PlainView:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def show(self, event: Event) -> None:
+    def show(self, event: "Event") -> None:
         for text, _ in lines_of(event, self._threshold):
             output.say(text)
 
@@ -80,7 +82,7 @@ class TerminalView:
     ) -> None:
         self.close()
 
-    def show(self, event: Event) -> None:
+    def show(self, event: "Event") -> None:
         for text, style in lines_of(event, self._threshold):
             self._console.print(output.styled(text, style))
         if words := activity_after(event):
@@ -108,7 +110,7 @@ class _Activity:
         return self._spinner
 
 
-def activity_after(event: Event) -> str | None:
+def activity_after(event: "Event") -> str | None:
     """What goes on after an event, until the next one."""
     number = event.data.get("iteration")
     match event.type:
@@ -124,7 +126,7 @@ def activity_after(event: Event) -> str | None:
             return None
 
 
-def lines_of(event: Event, threshold: float) -> list[Line]:
+def lines_of(event: "Event", threshold: float) -> list[Line]:
     """An event in words."""
     data = event.data
     match event.type:

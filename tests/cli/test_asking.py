@@ -1,11 +1,13 @@
 """`redraft ask`: from the task to the answer, beside a worker that runs elsewhere."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from redraft.cli.following import follow
+from redraft.cli.wakeups import Wakeups
 from redraft.errors import RedraftError
 from redraft.operations import reading
 from redraft.operations.services import Services
@@ -202,3 +204,17 @@ def test_waiting_ends_when_nobody_ends_the_job(home: Services, add_job) -> None:
         list(follow(home, job_id, 0, lambda: None, deadline_s=-100))
     assert caught.value.code == "deadline_exceeded"
     assert reading.get_job(home, job_id).status == "queued"
+
+
+def test_a_model_that_judges_itself_is_told(office: Shell, provider: ModelServer) -> None:
+    done = office.run("ask", "Try.", *CRIT, "--evaluator-model", "openai:writer")
+    assert (done.code, done.out) == (0, "draft 1\n")
+    assert "judges its own answers" in done.err
+
+
+def test_without_wake_ups_it_looks_after_a_while(home: Services) -> None:
+    away = home.settings.model_copy(update={"broker_url": "redis://127.0.0.1:1/0"})
+    started_at = time.monotonic()
+    with Wakeups(away, "job_x") as wakeups:
+        wakeups.wait(0.1)
+    assert 0.1 <= time.monotonic() - started_at < 5
