@@ -202,6 +202,7 @@ def _conclude(step: StepInHand, judged: Sequence[Judgement]) -> None:
         return
     records = _with_verdicts(step, judged)
     if any(judgement.evaluation is None for judgement in judged):
+        steps.keep_replies(step, outcomes)
         return
     step = replace(step, records=records)
     if blocked:

@@ -115,8 +115,9 @@ def claim_step(
         if claim is None:
             return None
         job = claim.job
-        if job.step_claims > 1:
-            calls.close_lost(connection, job.id, job.lease_token)
+        if job.step_claims > 1 or job.continuations > 0:
+            lost = calls.close_lost(connection, job.id, job.lease_token)
+            jobs.add_usage(connection, job.id, {"unpriced_calls": lost})
         _announce_start(connection, claim)
         step = _load(services, holder, connection, claim, started_at)
         if claim.remaining_s > 0:
@@ -226,30 +227,68 @@ def finish(
     Returns:
         False when somebody else holds the job by now: nothing but the ledger has changed.
     """
-    usage = _sum_usage(outcomes)
+    usage = jobs.usage_values(_sum_usage(outcomes))
 
     def work(connection: Connection) -> bool:
-        first_seq = jobs.advance(
-            connection,
-            step.job.id,
-            step.job.lease_token,
-            {**values, **jobs.usage_values(usage)},
-            new_events=len(new_events),
-        )
-        closed = [calls.close(connection, o.call_id, o.closing) for o in outcomes if o.call_id and o.closing]
+        place = (connection, step.job.id, step.job.lease_token)
+        first_seq = jobs.advance(*place, {**values, **usage}, new_events=len(new_events))
         if first_seq is None:
-            if any(closed):
-                jobs.add_usage(connection, step.job.id, usage)
+            _keep(connection, step, outcomes)
             return False
+        if "dup" in {closed.status for closed in _close_calls(connection, outcomes)}:
+            raise _CameSecond
         events.add(connection, step.job.id, first_seq, new_events)
         write(connection)
         return True
 
-    is_ours = step.services.database.persist(work, for_s=step.holder.lease_s)
+    try:
+        is_ours = step.services.database.persist(work, for_s=step.holder.lease_s)
+    except _CameSecond:
+        _start_over(step, outcomes)
+        return False
     step.services.queue.wake(step.job.id)
     if not is_ours:
         log.info("late_result_kept_in_ledger", job_id=step.job.id, step=step.job.step)
     return is_ours
+
+
+class _CameSecond(Exception):  # noqa: N818 - a state, and never seen outside of this module
+    """Another holder's reply is in the ledger already: it is the one to go on with."""
+
+
+def _start_over(step: StepInHand, outcomes: Sequence[Outcome]) -> None:
+    """Give the step back as it was; whoever takes it finds the replies that came first."""
+    again = {"available_at": DbNow(), "rung_at": DbNow()}
+
+    def work(connection: Connection) -> None:
+        jobs.advance(connection, step.job.id, step.job.lease_token, again)
+        _keep(connection, step, outcomes)
+
+    step.services.database.persist(work, for_s=step.holder.lease_s)
+    ring(step.services, StepMessage(Step(step.job.step), step.job.id, step.job.step_no))
+
+
+def keep_replies(step: StepInHand, outcomes: Sequence[Outcome]) -> None:
+    """The step is not ours any more: what it paid for is kept in the ledger, and nothing else changes."""
+
+    def work(connection: Connection) -> None:
+        _keep(connection, step, outcomes)
+
+    step.services.database.persist(work, for_s=step.holder.lease_s)
+
+
+def _keep(connection: Connection, step: StepInHand, outcomes: Sequence[Outcome]) -> None:
+    closed = _close_calls(connection, outcomes)
+    if closed:
+        usage = _sum_usage(outcomes)
+        found_again = sum(each.was_lost for each in closed)
+        usage["unpriced_calls"] = usage.get("unpriced_calls", 0) - found_again
+        jobs.add_usage(connection, step.job.id, usage)
+
+
+def _close_calls(connection: Connection, outcomes: Sequence[Outcome]) -> list[calls.Closed]:
+    found = [calls.close(connection, o.call_id, o.closing) for o in outcomes if o.call_id and o.closing]
+    return [closed for closed in found if closed]
 
 
 def _sum_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:

@@ -1,6 +1,8 @@
 """The ledger: one row per call to a provider, failures and lost ones included. Rows are only added and closed."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, and_, insert, select, update
@@ -8,6 +10,15 @@ from sqlalchemy.exc import IntegrityError
 
 from redraft.storage.columns import DbNow
 from redraft.storage.tables import calls
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """How a call was closed, and whether it had been written off before."""
+
+    status: str
+    was_lost: bool
+
 
 _MEMO = ("id", "candidate", "seq", "status", "reply_text", "finish_reason", "error")
 
@@ -55,19 +66,20 @@ def close_lost(connection: Connection, job_id: str, token: int) -> int:
     return connection.execute(statement).rowcount
 
 
-def close(connection: Connection, call_id: str, values: Mapping[str, Any]) -> bool:
-    """Store an outcome. A reply that came second becomes `dup`. False: the call was closed already.
+def close(connection: Connection, call_id: str, values: Mapping[str, Any]) -> Closed | None:
+    """Store an outcome. A reply that came second becomes `dup`. None: the call was closed already.
 
     Rows that were written off as `unknown` may still be closed: a late worker knows better.
     """
-    is_open = and_(calls.c.id == call_id, calls.c.status.in_(("started", "unknown")))
-    statement = update(calls).where(is_open).values(finished_at=DbNow(), **values)
-    try:
-        with connection.begin_nested():
-            return connection.execute(statement).rowcount == 1
-    except IntegrityError:
-        statement = update(calls).where(is_open).values(finished_at=DbNow(), **{**values, "status": "dup"})
-        return connection.execute(statement).rowcount == 1
+    for was_lost in (False, True):
+        is_open = and_(calls.c.id == call_id, calls.c.status == ("unknown" if was_lost else "started"))
+        for status in (values["status"], "dup"):
+            statement = update(calls).where(is_open).values({"finished_at": DbNow(), "error": None, **values})
+            with suppress(IntegrityError), connection.begin_nested():
+                if connection.execute(statement.values(status=status)).rowcount == 1:
+                    return Closed(status, was_lost)
+                break
+    return None
 
 
 def of_job(connection: Connection, job_id: str) -> list[dict[str, Any]]:
