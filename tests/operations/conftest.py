@@ -1,14 +1,12 @@
 """A driver on each database in turn; short waits."""
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from redraft.operations.services import Services
-from redraft.providers.catalog import ProviderCatalog
-from tests.operations.driving import Driver, InterruptedCatalog
+from tests.operations.driving import Driver
 
 
 @pytest.fixture
@@ -26,10 +24,4 @@ def driver(make_driver: Callable[..., Driver]) -> Driver:
 
 @pytest.fixture
 def interrupted(driver: Driver) -> Callable[[Callable[[], None]], Driver]:
-    """A second worker on the same database, to which something happens during each of its calls."""
-
-    def make(happening: Callable[[], None]) -> Driver:
-        catalog = cast("ProviderCatalog", InterruptedCatalog(driver.services.providers, happening))
-        return Driver(replace(driver.services, providers=catalog))
-
-    return make
+    return driver.interrupted

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 from sqlalchemy import update
 
@@ -16,6 +17,7 @@ from redraft.operations.leases import LeaseHolder
 from redraft.operations.resources import Call, Event, Iteration, Job
 from redraft.operations.services import Services
 from redraft.operations.submit import submit
+from redraft.providers.catalog import ProviderCatalog
 from redraft.storage import calls, jobs
 from redraft.storage.columns import DbNow
 from redraft.storage.jobs import JobRecord
@@ -36,6 +38,11 @@ class Driver:
 
     def submit_evaluation(self, answer: str, **values: Any) -> str:
         return submit(self.services, EvaluateAnswer.model_validate({**LEAST, "answer": answer, **values})).job.id
+
+    def interrupted(self, happening: Callable[[], None]) -> "Driver":
+        """A second worker on the same database, to which something happens during each of its calls."""
+        catalog = cast("ProviderCatalog", InterruptedCatalog(self.services.providers, happening))
+        return Driver(replace(self.services, providers=catalog))
 
     def step(self, job_id: str, holder: LeaseHolder | None = None) -> None:
         """Do the step that is due, as a worker that heard the bell; nothing when none is due."""
