@@ -17,12 +17,12 @@ from redraft.cli.exits import Exit
 from redraft.cli.serving import ending_on_signals
 from redraft.cli.sessions import load_settings
 from redraft.errors import RedraftError, Unavailable
-from redraft.operations.resources import Event
-from redraft.providers.catalog import ProviderCatalog
 
 if TYPE_CHECKING:
     import httpx2
 
+    from redraft.operations.resources import Event
+    from redraft.providers.catalog import ProviderCatalog
     from redraft.settings import Settings
 
 # Short, since a tiny model soon loses its way. Its verdicts are arbitrary, mostly low: the first job is likely
@@ -83,16 +83,22 @@ def _folder(given: Path | None) -> Generator[Path]:
 def _settings(folder: Path) -> "Settings":
     """The user's models; everything else on this machine, whatever is set."""
     settings = load_settings()
-    here = {
+    here: dict[str, Any] = {
         "data_dir": folder,
         "broker_url": "",
         "database_url": "",
         "host": "127.0.0.1",
         "require_auth": False,
     }
-    if ProviderCatalog(settings).default_model().provider == "local":
+    if _catalog(settings).default_model().provider == "local":
         here["evaluator_max_output_tokens"] = _LOCAL_VERDICT_TOKENS
     return settings.model_copy(update=here)
+
+
+def _catalog(settings: "Settings") -> "ProviderCatalog":
+    from redraft.providers.catalog import ProviderCatalog
+
+    return ProviderCatalog(settings)
 
 
 def _run(settings: "Settings") -> int:
@@ -115,7 +121,7 @@ def _run(settings: "Settings") -> int:
 
 
 def _introduce(settings: "Settings") -> None:
-    catalog = ProviderCatalog(settings)
+    catalog = _catalog(settings)
     model = catalog.default_model()
     catalog.check_configured(model, "/model")
     output.show(f"Redraft's demo, with {model}.", "bold")
@@ -175,8 +181,10 @@ def _follow(client: "httpx2.Client", url: str, threshold: float) -> None:
                     output.show(text)
 
 
-def _events(client: "httpx2.Client", url: str) -> Iterator[Event]:
+def _events(client: "httpx2.Client", url: str) -> Iterator["Event"]:
     """All events up to the last one. A stream that ends before it is taken up where it ended."""
+    from redraft.operations.resources import Event
+
     after = 0
     for _ in range(_STREAMS_PER_JOB):
         with client.sse(url, params={"after": after}) as stream:
