@@ -25,7 +25,8 @@ async def livez() -> dict[str, str]:
 async def readyz(request: Request, services: ServicesOf) -> Response:
     """Whether jobs can be taken and worked on: each part, and why not. Details need a key where keys are needed."""
     checks = await run_in_threadpool(check_readiness, services)
-    shown = [_show(check, in_full=await is_trusted(request)) for check in checks]
+    in_full = await is_trusted(request)
+    shown = [_show(check, in_full=in_full) for check in checks]
     if all(check.is_ready for check in checks):
         return JSONResponse({"status": "ready", "checks": shown})
     names = ", ".join(check.name for check in checks if not check.is_ready)

@@ -1,5 +1,6 @@
 """The real app on a real socket, on each database in turn."""
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,8 +20,11 @@ REQUEST = {"instruct": "Why is the sky blue?", "eval_crit": "Names scattering."}
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _plain_logs() -> None:
+def _plain_logs() -> Iterator[None]:
     configure_logs("INFO", "json")
+    yield
+    # Its stream is pytest's, and some libraries still log when the process ends.
+    logging.getLogger().handlers.clear()
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def test_a_signal_ends_the_server_in_spite_of_open_streams(
     server_process: tuple[subprocess.Popen[bytes], Path], submit_job: Callable[..., str]
 ):
     process, log_file = server_process
-    found = wait_until(lambda: re.search(r"running on (http://\S+:\d+)", log_file.read_text()), within_s=30)
+    found = wait_until(lambda: re.search(r"running on (http://\S+:\d+)", log_file.read_text()), within_s=60)
     with httpx2.Client(base_url=found.group(1), timeout=10) as client, follow(client, submit_job()) as stream:
         events = stream.events()
         assert next(events).seq == 1
