@@ -5,7 +5,6 @@ import sys
 
 import structlog
 
-
 _CHATTY = ("httpx2", "httpcore2", "openai", "anthropic", "alembic", "celery.app.trace", "celery.worker.strategy")
 
 
@@ -33,4 +32,4 @@ def configure_logs(level: str, log_format: str) -> None:
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
     logging.basicConfig(handlers=[handler], level=level, force=True)
     for chatty in _CHATTY:
-        logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+        logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level]))

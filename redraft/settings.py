@@ -16,7 +16,6 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-
 # What a Unix socket's path may have, in bytes: 107 on Linux, 103 on macOS.
 _SOCKET_PATH_BYTES = 100
 

@@ -149,6 +149,14 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_calls_job_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_calls")),
     )
+    op.create_index(
+        "ix_calls_started",
+        "calls",
+        ["started_at"],
+        unique=False,
+        postgresql_where=sa.text("status = 'started'"),
+        sqlite_where=sa.text("status = 'started'"),
+    )
     op.create_index("ix_calls_job", "calls", ["job_id", "started_at", "id"], unique=False)
     op.create_index(
         "uq_calls_ok",

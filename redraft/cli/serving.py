@@ -58,7 +58,10 @@ def _serve(settings: "Settings") -> None:
             if hint:
                 output.say(hint, "yellow")
 
-        Api(settings, listener, announce).serve_until_stopped()
+        try:
+            Api(settings, listener, announce).serve_until_stopped()
+        finally:
+            output.say(f"Ending; calls in flight have {settings.shutdown_grace_s:g} s (Ctrl-C again: none).", "dim")
 
 
 def _refuse_open_door(settings: "Settings") -> None:

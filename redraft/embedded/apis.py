@@ -78,6 +78,7 @@ class Api(uvicorn.Server):
         )
         self._listener = listener
         self._on_ready = on_ready
+        self._end_streams: Callable[[], None] = app.state.end_streams
 
     def serve_until_stopped(self) -> None:
         self.run(sockets=[self._listener])
@@ -85,3 +86,7 @@ class Api(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._end_streams()
+        await super().shutdown(sockets)

@@ -135,7 +135,7 @@ def _failed(services: Services, planned: PlannedCall, error: ProviderError, seco
         **(spent.columns if spent else {}),
     }
     # No answer came: nobody knows what the provider charges for it.
-    sums = spent.sums if spent else {"unpriced_calls": int(error.http_status is None)}
+    sums = spent.sums if spent else {"calls": 1, "unpriced_calls": int(error.http_status is None)}
     return Outcome(
         planned.slot,
         None,
@@ -161,6 +161,7 @@ class _Spent:
             "cost_nano_usd": cost,
         }
         self.sums = {
+            "calls": 1,
             "input_tokens": usage.input_tokens or 0,
             "cached_input_tokens": usage.cached_input_tokens or 0,
             "output_tokens": usage.output_tokens or 0,

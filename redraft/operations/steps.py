@@ -19,7 +19,7 @@ from redraft.domain.loop import Attempt, Rules
 from redraft.domain.requests import AnyRequest, EvaluateAnswer, GenerateAnswer
 from redraft.domain.states import JobKind, Step, StopReason
 from redraft.domain.waits import retry_wait_s
-from redraft.errors import ProviderError
+from redraft.errors import ProviderError, Unavailable
 from redraft.jobs import StepMessage
 from redraft.operations.calling import Outcome, PlannedCall, Slot, make_call, remembered
 from redraft.operations.endings import Event, ending, event
@@ -117,7 +117,7 @@ def claim_step(
         job = claim.job
         if job.step_claims > 1 or job.continuations > 0:
             lost = calls.close_lost(connection, job.id, job.lease_token)
-            jobs.add_usage(connection, job.id, {"unpriced_calls": lost})
+            jobs.add_usage(connection, job.id, calls.lost_usage(lost))
         _announce_start(connection, claim)
         step = _load(services, holder, connection, claim, started_at)
         if claim.remaining_s > 0:
@@ -126,7 +126,7 @@ def claim_step(
             except ProviderError as error:
                 _end(connection, step, StopReason.ERROR, _planning_error(step, error))
             else:
-                _reserve(connection, step, planned)
+                calls.open_calls(connection, [call.row for call in planned])
                 return step, planned
         else:
             _end(connection, step, StopReason.DEADLINE_EXCEEDED, _deadline_error(step))
@@ -173,12 +173,6 @@ def _announce_start(connection: Connection, claim: jobs.Claim) -> None:
     events.add(connection, job.id, job.event_seq - len(new) + 1, new)
 
 
-def _reserve(connection: Connection, step: StepInHand, planned: Sequence[PlannedCall]) -> None:
-    if planned:
-        calls.open_calls(connection, [call.row for call in planned])
-        jobs.add_usage(connection, step.job.id, {"calls": len(planned)})
-
-
 def reserve_more(step: StepInHand, planned: PlannedCall) -> bool:
     """Move 3 for a call that became necessary within the step; False when it must not be made any more."""
     if not step.holder.may_call(step.job.id, step.job.lease_token):
@@ -186,7 +180,7 @@ def reserve_more(step: StepInHand, planned: PlannedCall) -> bool:
     with step.services.database.write() as connection:
         if not jobs.holds(connection, step.job.id, step.job.lease_token):
             return False
-        _reserve(connection, step, [planned])
+        calls.open_calls(connection, [planned.row])
     return True
 
 
@@ -281,9 +275,8 @@ def _keep(connection: Connection, step: StepInHand, outcomes: Sequence[Outcome])
     closed = _close_calls(connection, outcomes)
     if closed:
         usage = _sum_usage(outcomes)
-        found_again = sum(each.was_lost for each in closed)
-        usage["unpriced_calls"] = usage.get("unpriced_calls", 0) - found_again
         jobs.add_usage(connection, step.job.id, usage)
+        jobs.add_usage(connection, step.job.id, calls.lost_usage(-sum(each.was_lost for each in closed)))
 
 
 def _close_calls(connection: Connection, outcomes: Sequence[Outcome]) -> list[calls.Closed]:
@@ -306,9 +299,13 @@ def go_on(step: StepInHand, next_step: Step, **values: Any) -> dict[str, Any]:
 
 def ring(services: Services, message: StepMessage) -> None:
     """Move 6: after the commit, best effort. What was not heard is rung again by the sweeper."""
-    if not services.queue.ring(message):
+    if services.queue.ring(message):
+        return
+    try:
         with services.database.write() as connection:
             jobs.mark_unrung(connection, message.job_id)
+    except Unavailable as error:
+        log.warning("unrung_step_waits_for_its_pause", job_id=message.job_id, reason=error.message)
 
 
 def ring_next(step: StepInHand, next_step: Step) -> None:
@@ -328,7 +325,7 @@ def try_later(step: StepInHand, outcomes: Sequence[Outcome], error: ProviderErro
         return False
     told = event(
         "step.retrying",
-        f"{error.message} Trying again in {wait_s:.1f} s (attempt {step.attempt_no} of {settings.step_attempts_max} failed).",
+        f"{error.message} Attempt {step.attempt_no} of {settings.step_attempts_max}; trying again in {wait_s:.1f} s.",
         step=step.job.step,
         iteration=step_iteration(step.job),
         code=error.code,

@@ -11,7 +11,7 @@ from redraft.domain.ids import new_id
 from redraft.domain.models import ModelRef, parse_model
 from redraft.domain.requests import AnyRequest, EvaluateAnswer, GenerateAnswer, dump, ladder
 from redraft.domain.states import JobKind, JobStatus, Step
-from redraft.errors import Flaw, Invalid
+from redraft.errors import Conflict, Flaw, Invalid
 from redraft.jobs import StepMessage
 from redraft.operations import steps
 from redraft.operations.endings import event
@@ -152,7 +152,7 @@ def _given_answer(job_id: str, request: EvaluateAnswer) -> dict[str, Any]:
 def _replay(connection: Connection, idempotency: Idempotency, digest: str) -> Submission:
     known = jobs.find_by_key(connection, idempotency.scope, idempotency.key)
     if known is None:
-        raise RuntimeError("The job that holds this idempotency key was deleted at this moment.")
+        raise Conflict("The job of this Idempotency-Key was deleted at this moment; send the request again.")
     if known.request_hash != digest:
         words = f"This Idempotency-Key was used for job {known.id} with another body; use a new key."
         raise Invalid(words, (Flaw("", words, "idempotency_key_reused"),), code="idempotency_key_reused")

@@ -10,7 +10,7 @@ from redraft.domain.states import Step, StopReason
 from redraft.jobs import StepMessage
 from redraft.operations.endings import ending
 from redraft.operations.services import Services
-from redraft.storage import events, history, jobs, workers
+from redraft.storage import calls, events, history, jobs, workers
 from redraft.storage.jobs import is_live
 
 _BATCH = 100
@@ -32,6 +32,9 @@ def sweep(services: Services) -> list[StepMessage]:
             for job_id in jobs.overdue(connection, slack_s=_DEADLINE_SLACK_S, limit=_BATCH)
             if _end_overdue(connection, job_id)
         ]
+        abandoned = calls.close_abandoned(connection, after_s=settings.call_timeout_s + settings.lease_s, limit=_BATCH)
+        for job_id, lost in abandoned.items():
+            jobs.add_usage(connection, job_id, calls.lost_usage(lost))
         workers.forget_silent(connection, for_s=_FORGET_WORKERS_S)
     for job_id in ended:
         services.queue.wake(job_id)

@@ -1,5 +1,6 @@
 """The ledger: one row per call to a provider, failures and lost ones included. Rows are only added and closed."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -8,8 +9,9 @@ from typing import Any
 from sqlalchemy import Connection, and_, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from redraft.domain.failures import job_error
 from redraft.storage.columns import DbNow
-from redraft.storage.tables import calls
+from redraft.storage.tables import calls, jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,11 @@ class Closed:
     was_lost: bool
 
 
+_LOST: dict[str, Any] = {
+    "status": "unknown",
+    "finished_at": DbNow(),
+    "error": job_error("worker_lost", "The worker that made this call was lost before it told the outcome."),
+}
 _MEMO = ("id", "candidate", "seq", "status", "reply_text", "finish_reason", "error")
 
 
@@ -46,24 +53,31 @@ def memo(connection: Connection, job_id: str, iteration: int, step: str) -> dict
 
 
 def open_calls(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    connection.execute(insert(calls), list(rows))
+    if rows:
+        connection.execute(insert(calls), list(rows))
+
+
+def lost_usage(count: int) -> dict[str, int]:
+    """What calls without a known outcome add to their job's sums: nobody knows what they cost."""
+    return {"calls": count, "unpriced_calls": count}
 
 
 def close_lost(connection: Connection, job_id: str, token: int) -> int:
     """Calls whose worker is gone: nobody will learn what became of them."""
-    statement = (
-        update(calls)
-        .where(calls.c.job_id == job_id, calls.c.status == "started", calls.c.lease_token < token)
-        .values(
-            status="unknown",
-            finished_at=DbNow(),
-            error={
-                "code": "worker_lost",
-                "detail": "The worker that made this call was lost before it told the outcome.",
-            },
-        )
+    is_lost = and_(calls.c.job_id == job_id, calls.c.status == "started", calls.c.lease_token < token)
+    return connection.execute(update(calls).where(is_lost).values(_LOST)).rowcount
+
+
+def close_abandoned(connection: Connection, *, after_s: float, limit: int) -> dict[str, int]:
+    """Calls of jobs that ended meanwhile, whose worker never came back; how many by job."""
+    old = (
+        select(calls.c.id)
+        .join(jobs, jobs.c.id == calls.c.job_id)
+        .where(calls.c.status == "started", calls.c.started_at < DbNow(-after_s), jobs.c.finished_at.is_not(None))
+        .limit(limit)
     )
-    return connection.execute(statement).rowcount
+    statement = update(calls).where(calls.c.id.in_(old), calls.c.status == "started").values(_LOST)
+    return Counter(connection.scalars(statement.returning(calls.c.job_id)))
 
 
 def close(connection: Connection, call_id: str, values: Mapping[str, Any]) -> Closed | None:

@@ -9,7 +9,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
-from redraft.storage.work import Database
+from redraft.storage.work import Database, translated
 
 _LOCK = 0x7265647261667400 >> 1  # any constant that is ours alone
 
@@ -26,7 +26,7 @@ def _config() -> Config:
 def upgrade(database: Database, revision: str = "head") -> None:
     """Bring the schema to `revision`. Two at once do not meet: the second waits, then finds nothing to do."""
     config = _config()
-    with database.engine.connect() as connection:
+    with translated(), database.engine.connect() as connection:
         if database.is_sqlite:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         else:

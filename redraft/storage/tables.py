@@ -178,6 +178,12 @@ calls = Table(
     CheckConstraint("status IN ('started', 'ok', 'error', 'unknown', 'dup')", name="status"),
     Index("ix_calls_job", "job_id", "started_at", "id"),
     Index(
+        "ix_calls_started",
+        "started_at",
+        postgresql_where=text("status = 'started'"),
+        sqlite_where=text("status = 'started'"),
+    ),
+    Index(
         "uq_calls_ok",
         "job_id",
         "iteration",

@@ -11,14 +11,16 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.pool import ConnectionPoolEntry
 
-from redraft.errors import Unavailable
+from redraft.errors import Invalid, Unavailable
 
 T = TypeVar("T")
 
+_RESTED_S = 5.0
 _PG_OPTIONS = "-c statement_timeout=30000 -c idle_in_transaction_session_timeout=30000 -c lock_timeout=10000"
 
 
@@ -26,7 +28,7 @@ class Database:
     """One engine. `read()` and `write()` open a unit of work; `write()` commits at its end."""
 
     def __init__(self, url: str, *, pool_size: int = 10) -> None:
-        self.url = make_url(url.replace("postgresql://", "postgresql+psycopg://", 1))
+        self.url = _read_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = self._sqlite_engine(pool_size) if self.is_sqlite else self._postgresql_engine(pool_size)
         # Threads of one process queue here, fairly; SQLite's own busy wait sleeps and starves.
@@ -44,20 +46,22 @@ class Database:
         return engine
 
     def _postgresql_engine(self, pool_size: int) -> Engine:
-        return create_engine(
+        engine = create_engine(
             self.url,
             pool_size=pool_size,
             max_overflow=pool_size,
             pool_timeout=10,
-            pool_pre_ping=True,
             pool_use_lifo=True,
             connect_args={"connect_timeout": 3, "options": _PG_OPTIONS, "application_name": "redraft"},
         )
+        event.listen(engine, "checkin", _note_use)
+        event.listen(engine, "checkout", _ping_if_idle)
+        return engine
 
     @contextmanager
     def read(self) -> Generator[Connection]:
         """A consistent view; nothing is written."""
-        with _translated(), self.engine.connect() as connection:
+        with translated(), self.engine.connect() as connection:
             if self.is_sqlite:
                 connection.exec_driver_sql("BEGIN")
             yield connection
@@ -65,7 +69,7 @@ class Database:
     @contextmanager
     def write(self) -> Generator[Connection]:
         """One transaction: committed at the end, rolled back on any error."""
-        with _translated(), self._write_turn, self.engine.connect() as connection:
+        with translated(), self._write_turn, self.engine.connect() as connection:
             if self.is_sqlite:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield connection
@@ -93,13 +97,42 @@ class Database:
         self.engine.dispose()
 
 
+def _read_url(url: str) -> URL:
+    """Raises Invalid unless it is one of the two kinds of database; the URL itself may hold a password."""
+    try:
+        read = make_url(url.replace("postgresql://", "postgresql+psycopg://", 1))
+    except ArgumentError:
+        read = None
+    if read is None or read.get_backend_name() not in {"sqlite", "postgresql"}:
+        words = "DATABASE_URL must look like sqlite:////path/to/file or postgresql://user:password@host/name."
+        raise Invalid.at("/database_url", words, "invalid_database_url")
+    return read
+
+
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
     for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
 
 
+def _note_use(_connection: Any, record: ConnectionPoolEntry) -> None:
+    record.info["used_at"] = time.monotonic()
+
+
+def _ping_if_idle(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
+    """A connection in steady use needs no round trip to prove that it lives; one that rested does."""
+    import psycopg
+
+    if time.monotonic() - record.info.get("used_at", 0.0) < _RESTED_S:
+        return
+    try:
+        connection.execute("")
+        connection.rollback()
+    except psycopg.Error as error:
+        raise DisconnectionError from error
+
+
 @contextmanager
-def _translated() -> Generator[None]:
+def translated() -> Generator[None]:
     """A database that is away, full or locked is `Unavailable`; a wrong statement stays a bug."""
     try:
         yield
