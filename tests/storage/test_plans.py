@@ -1,0 +1,127 @@
+"""No query of the lists, the sweeper or a step reads a whole table: EXPLAIN says so on both databases."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, event, insert, text
+
+from redraft.storage import calls, events, history, jobs
+from redraft.storage.jobs import JobFilter
+from redraft.storage.tables import jobs as table
+from redraft.storage.work import Database
+from tests.storage.conftest import job_values
+
+NOW = datetime.now(UTC)
+MANY = 3000
+
+
+@pytest.fixture
+def full(database: Database) -> Database:
+    """Thousands of jobs that have ended, a few that have not."""
+    rows = [
+        job_values(
+            created_at=NOW - timedelta(seconds=n),
+            deadline_at=NOW,
+            available_at=NOW,
+            metadata={"n": str(n)},
+            status="succeeded" if n % 600 else "queued",
+            stop_reason="accepted" if n % 600 else None,
+            finished_at=NOW if n % 600 else None,
+            model=f"openai:{n % 50}",
+        )
+        for n in range(MANY)
+    ]
+    with database.write() as connection:
+        connection.execute(insert(table), rows)
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql("ANALYZE")
+        connection.commit()
+    return database
+
+
+@contextmanager
+def explained(connection: Connection) -> Iterator[list[str]]:
+    """The plans of all statements that are executed meanwhile."""
+    plans: list[str] = []
+    prefix = "EXPLAIN QUERY PLAN " if connection.dialect.name == "sqlite" else "EXPLAIN "
+
+    def explain(_conn: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if statement.startswith("EXPLAIN"):
+            return
+        cursor.execute(prefix + statement, parameters)
+        plans.append("\n".join(str(row[-1]) for row in cursor.fetchall()))
+
+    event.listen(connection, "before_cursor_execute", explain)
+    try:
+        yield plans
+    finally:
+        event.remove(connection, "before_cursor_execute", explain)
+
+
+def whole_table_reads(plan: str) -> list[str]:
+    """Lines that read a table of ours from end to end without an index."""
+    lines = [line.strip(" ->") for line in plan.splitlines()]
+    return [
+        line
+        for line in lines
+        if line.startswith("Seq Scan") or (line.startswith("SCAN") and "INDEX" not in line and "json_each" not in line)
+    ]
+
+
+STATEMENTS: dict[str, Callable[[Connection], Any]] = {
+    "the newest jobs": lambda c: jobs.list_page(c, JobFilter()),
+    "the oldest jobs": lambda c: jobs.list_page(c, JobFilter(newest_first=False)),
+    "the next page": lambda c: jobs.list_page(c, JobFilter(after=(NOW, "job_1"))),
+    "jobs of a status": lambda c: jobs.list_page(c, JobFilter(statuses=("queued",))),
+    "jobs of two statuses": lambda c: jobs.list_page(c, JobFilter(statuses=("queued", "running"))),
+    "jobs of a stop reason": lambda c: jobs.list_page(c, JobFilter(stop_reason="plateau")),
+    "jobs of a model": lambda c: jobs.list_page(c, JobFilter(model="openai:7")),
+    "jobs of a kind": lambda c: jobs.list_page(c, JobFilter(kind="generate_answer")),
+    "jobs of a time": lambda c: jobs.list_page(c, JobFilter(created_after=NOW - timedelta(seconds=9))),
+    "jobs with metadata": lambda c: jobs.list_page(c, JobFilter(metadata={"n": "77"})),
+    "a job by the beginning of its id": lambda c: jobs.find_ids(c, "job_0190"),
+    "a job by its key": lambda c: jobs.find_by_key(c, "me", "key"),
+    "the latest job": jobs.latest_id,
+    "what is due": lambda c: jobs.take_due(c, pause_s=3, limit=100),
+    "what is overdue": lambda c: jobs.overdue(c, slack_s=5, limit=100),
+    "a claim": lambda c: jobs.claim(c, "job_1", "generate", 1, owner="wrk_1", lease_s=30),
+    "a move": lambda c: jobs.advance(c, "job_1", 1, {"step": "evaluate"}),
+    "a heartbeat": lambda c: jobs.extend_leases(c, "wrk_1", ["job_1", "job_2"], 30),
+    "a shutdown": lambda c: jobs.release_leases(c, "wrk_1"),
+    "a job's history": lambda c: history.of_job(c, "job_1"),
+    "a job's calls": lambda c: calls.of_job(c, "job_1"),
+    "a step's memo": lambda c: calls.memo(c, "job_1", 1, "generate"),
+    "lost calls": lambda c: calls.close_lost(c, "job_1", 2),
+    "a job's events": lambda c: events.after(c, "job_1", 5),
+    "a deletion": lambda c: jobs.remove(c, "job_1"),
+}
+
+
+def test_no_statement_reads_a_whole_table(full: Database):
+    found: dict[str, list[str]] = {}
+    with full.write() as connection:
+        if not full.is_sqlite:
+            # The tables beside `jobs` are empty here; PostgreSQL would read those from end to end.
+            connection.execute(text("SET LOCAL enable_seqscan = off"))
+        for name, run in STATEMENTS.items():
+            with explained(connection) as plans:
+                run(connection)
+            assert plans, name
+            found[name] = [line for plan in plans for line in whole_table_reads(plan)]
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize("name", ["what is due", "what is overdue", "a shutdown"])
+def test_the_sweeper_looks_at_live_jobs_only(full: Database, name: str):
+    with full.write() as connection, explained(connection) as plans:
+        STATEMENTS[name](connection)
+    assert "ix_jobs_live" in plans[0], plans[0]
+
+
+def test_the_plan_check_itself_sees_a_whole_table_read(full: Database):
+    with full.read() as connection, explained(connection) as plans:
+        connection.execute(text("SELECT * FROM jobs WHERE request_hash = 'x'"))
+    assert whole_table_reads(plans[0])
