@@ -104,6 +104,18 @@ def test_with_a_broker_outside_it_starts_the_api_alone(folder: Folder, command: 
 
 def test_a_signal_while_it_starts_ends_it(folder: Folder, command: Start):
     server = command(folder, "serve")
-    wait_until(lambda: (folder.path / "embedded.lock").exists(), within_s=30, what="the start")
+    wait_until((folder.path / "embedded.lock").exists, within_s=30, what="the start")
     assert server.end(signal.SIGTERM) == 0
+    folder.wait_empty()
+
+
+def test_a_second_signal_does_not_wait_for_calls_in_flight(folder: Folder, command: Start, model_server: ModelServer):
+    model_server.script(generate=[Reply(fault="hang")])
+    server = command(folder, "serve", shutdown_grace_s=60)
+    with server.client() as client:
+        submit(client)
+        wait_until(model_server.requests, within_s=30, what="the hanging call")
+    server.process.send_signal(signal.SIGTERM)
+    server.wait_says("Ctrl-C again")
+    assert server.end(signal.SIGINT) == 130
     folder.wait_empty()

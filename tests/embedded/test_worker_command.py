@@ -1,0 +1,41 @@
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.embedded.commands import Command, Folder, submit, wait_ended
+from tests.model_server import ModelServer
+from tests.support.valkey import ValkeyServer
+
+Start = Callable[..., Command]
+
+
+def test_it_works_for_a_broker_outside(folder: Folder, command: Start, model_server: ModelServer, valkey: ValkeyServer):
+    model_server.script(generate=["Hello."], evaluate=[0.9])
+    server = command(folder, "serve", broker_url=valkey.url)
+    with server.client() as client:
+        worker = command(folder, "worker", "--concurrency", "2", broker_url=valkey.url)
+        assert wait_ended(client, submit(client))["status"] == "succeeded"
+        assert client.get("/readyz").status_code == 200
+        assert worker.end(signal.SIGTERM) == 0
+    assert server.end(signal.SIGTERM) == 0
+
+
+def test_it_does_not_start_on_an_outdated_schema(folder: Folder, command: Start, valkey: ValkeyServer, tmp_path: Path):
+    worker = command(folder, "worker", broker_url=valkey.url, database_url=f"sqlite:///{tmp_path / 'empty.db'}")
+    assert worker.wait() == 75
+    assert "redraft db upgrade" in worker.stderr
+
+
+def test_without_a_broker_it_names_serve(folder: Folder, command: Start):
+    worker = command(folder, "worker")
+    assert worker.wait() == 75
+    assert "`redraft serve`" in worker.stderr
+    assert "REDRAFT_BROKER_URL" in worker.stderr
+
+
+def test_a_broker_that_is_away_is_waited_for(folder: Folder, command: Start, tmp_path: Path):
+    worker = command(folder, "worker", broker_url=f"redis+socket://{tmp_path / 'none.sock'}")
+    worker.wait_says("goes on trying")
+    worker.wait_says("Cannot connect")
+    worker.end(signal.SIGTERM)
+    folder.wait_empty()
