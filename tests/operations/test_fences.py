@@ -4,11 +4,15 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from sqlalchemy import update
 
 from redraft.operations.generate import generate
 from redraft.operations.leases import LeaseHolder
 from redraft.operations.lifecycle import cancel
+from redraft.operations.sweep import sweep
 from redraft.settings import ModelPrice
+from redraft.storage.columns import DbNow
+from redraft.storage.tables import calls
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver, Killed, kill
 from tests.support.waiting import wait_until
@@ -204,6 +208,24 @@ def test_a_verdict_that_cannot_be_used_is_kept_in_the_ledger_of_a_job_that_was_c
 
     assert driver.call_statuses(job_id) == ["ok", "ok"]
     assert len(model_server.requests("evaluate")) == 1
+    driver.check_order(job_id)
+
+
+def test_the_sweeper_writes_off_the_calls_of_a_job_that_ended_while_its_worker_was_dead(
+    driver: Driver, interrupted: Interrupted
+):
+    job_id = driver.submit()
+    with pytest.raises(Killed):
+        interrupted(kill).step(job_id)
+    cancel(driver.services, job_id)
+    sweep(driver.services)
+    assert driver.call_statuses(job_id) == ["started"]
+
+    with driver.services.database.write() as connection:
+        connection.execute(update(calls).values(started_at=DbNow(-3600)))
+    sweep(driver.services)
+    assert driver.call_statuses(job_id) == ["unknown"]
+    assert driver.job(job_id).usage.cost_usd is None
     driver.check_order(job_id)
 
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, event, insert, text
 
+from redraft.domain.ids import new_id
 from redraft.storage import calls, events, history, jobs
 from redraft.storage.jobs import JobFilter
+from redraft.storage.tables import calls as calls_table
 from redraft.storage.tables import jobs as table
 from redraft.storage.work import Database
 from tests.storage.conftest import job_values
@@ -20,7 +22,7 @@ MANY = 3000
 
 @pytest.fixture
 def full(database: Database) -> Database:
-    """Thousands of jobs that have ended, a few that have not."""
+    """Thousands of jobs and calls that have ended, a few that have not."""
     rows = [
         job_values(
             created_at=NOW - timedelta(seconds=n),
@@ -34,8 +36,28 @@ def full(database: Database) -> Database:
         )
         for n in range(MANY)
     ]
+    ledger = [
+        {
+            "id": new_id("call"),
+            "job_id": rows[n]["id"],
+            "type": "generate",
+            "step": "generate",
+            "iteration": 1,
+            "candidate": 1,
+            "seq": 0,
+            "attempt": 1,
+            "lease_token": 1,
+            "provider": "openai",
+            "model": "openai:writer",
+            "request": {},
+            "status": "ok" if n % 600 else "started",
+            "started_at": NOW - timedelta(seconds=n),
+        }
+        for n in range(MANY)
+    ]
     with database.write() as connection:
         connection.execute(insert(table), rows)
+        connection.execute(insert(calls_table), ledger)
     with database.engine.connect() as connection:
         connection.exec_driver_sql("ANALYZE")
         connection.commit()
@@ -95,6 +117,7 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "a job's calls": lambda c: calls.of_job(c, "job_1"),
     "a step's memo": lambda c: calls.memo(c, "job_1", 1, "generate"),
     "lost calls": lambda c: calls.close_lost(c, "job_1", 2),
+    "abandoned calls": lambda c: calls.close_abandoned(c, after_s=200, limit=100),
     "a job's events": lambda c: events.after(c, "job_1", 5),
     "a deletion": lambda c: jobs.remove(c, "job_1"),
 }
@@ -119,6 +142,12 @@ def test_the_sweeper_looks_at_live_jobs_only(full: Database, name: str):
     with full.write() as connection, explained(connection) as plans:
         STATEMENTS[name](connection)
     assert "ix_jobs_live" in plans[0], plans[0]
+
+
+def test_the_sweeper_looks_at_open_calls_only(full: Database):
+    with full.write() as connection, explained(connection) as plans:
+        STATEMENTS["abandoned calls"](connection)
+    assert "ix_calls_started" in plans[-1], plans[-1]
 
 
 def test_the_plan_check_itself_sees_a_whole_table_read(full: Database):

@@ -1,0 +1,41 @@
+"""The project's own sources, parsed once."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("redraft", "api", "worker")
+
+
+@cache
+def modules(*folders: str) -> dict[str, ast.Module]:
+    """Syntax trees by path from the project's root."""
+    found = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+    return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text("utf-8")) for path in found}
+
+
+def nodes(*folders: str) -> Iterator[tuple[str, ast.AST]]:
+    for path, tree in modules(*folders).items():
+        for node in ast.walk(tree):
+            yield path, node
+
+
+def dotted(node: ast.AST) -> str:
+    """`a.b.c` for a name or a chain of attributes, '' for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        owner = dotted(node.value)
+        return f"{owner}.{node.attr}" if owner else node.attr
+    return ""
+
+
+def imported(node: ast.AST) -> list[str]:
+    """The modules and names that an import statement brings in."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module:
+        return [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return []

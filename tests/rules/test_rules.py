@@ -1,0 +1,174 @@
+"""Conventions that no linter knows, held by small searches through the sources."""
+
+import ast
+from typing import get_args
+
+import pytest
+from pydantic import AliasChoices
+
+from redraft.domain.failures import TITLES
+from redraft.errors import RETRYABLE_CODES, ProviderErrorCode
+from redraft.settings import Settings
+from tests.rules.sources import PACKAGES, ROOT, dotted, imported, modules, nodes
+
+COMMITTERS = {"redraft/storage/work.py", "redraft/storage/schema.py"}
+ENVIRONMENT_READERS = {
+    "redraft/settings.py": "the one place",
+    "redraft/embedded/environments.py": "hands its own environment on to the processes it starts",
+    "redraft/cli/serving.py": "hands its options on to the settings of this process, reads nothing",
+}
+HANDLER_STATEMENTS_MAX = 8
+ROUTE_VERBS = {"get", "post", "put", "patch", "delete", "api_route"}
+
+
+def calls_of(path_and_node: tuple[str, ast.AST]) -> str:
+    _, node = path_and_node
+    return dotted(node.func) if isinstance(node, ast.Call) else ""
+
+
+def test_only_the_unit_of_work_commits():
+    found = {
+        path
+        for path, node in nodes(*PACKAGES)
+        if isinstance(node, ast.Call) and dotted(node.func).endswith((".commit", "engine.begin", "connection.begin"))
+    }
+    assert found <= COMMITTERS
+    assert "redraft/storage/work.py" in found
+
+
+def test_only_the_settings_read_the_environment():
+    names = {"os.environ", "os.getenv", "environ", "getenv", "os.environb"}
+    found = {
+        path
+        for path, node in nodes(*PACKAGES)
+        if (isinstance(node, ast.Attribute) and dotted(node) in names)
+        or {"os.environ", "os.getenv"} & set(imported(node))
+    }
+    assert found <= set(ENVIRONMENT_READERS), found
+
+
+@pytest.mark.parametrize("module", ["pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle"])
+def test_nothing_is_pickled(module: str):
+    users = [path for path, node in nodes(*PACKAGES) if module in {name.split(".")[0] for name in imported(node)}]
+    assert users == []
+    words = [path for path, node in nodes(*PACKAGES) if isinstance(node, ast.Constant) and node.value == module]
+    assert words == []
+
+
+def test_no_message_waits_in_the_broker():
+    found = [
+        (path, keyword.arg)
+        for path, node in nodes(*PACKAGES)
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg in {"eta", "countdown", "default_retry_delay"}
+    ]
+    assert found == []
+
+
+def test_no_task_retries_itself():
+    found = [path for path, node in nodes("worker") if dotted(getattr(node, "func", node)).endswith("self.retry")]
+    assert found == []
+
+
+def statements(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """All statements of a handler, nested ones included, its docstring not."""
+    count = sum(isinstance(node, ast.stmt) for node in ast.walk(function)) - 1
+    return count - (ast.get_docstring(function) is not None)
+
+
+def handlers() -> list[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    def is_route(decorator: ast.expr) -> bool:
+        return isinstance(decorator, ast.Call) and dotted(decorator.func).rsplit(".", 1)[-1] in ROUTE_VERBS
+
+    return [
+        (f"{path}:{node.name}", node)
+        for path, node in nodes("api/routes")
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(map(is_route, node.decorator_list))
+    ]
+
+
+def test_handlers_are_thin():
+    assert len(handlers()) >= 15
+    thick = {name: statements(node) for name, node in handlers() if statements(node) > HANDLER_STATEMENTS_MAX}
+    assert thick == {}
+
+
+def environment_names() -> list[str]:
+    names: list[str] = []
+    for name, field in Settings.model_fields.items():
+        alias = field.validation_alias
+        names += [str(c) for c in alias.choices] if isinstance(alias, AliasChoices) else [f"REDRAFT_{name.upper()}"]
+    return names
+
+
+@pytest.mark.parametrize("page", ["docs/settings.md", ".env.example"])
+def test_every_setting_is_documented(page: str):
+    text = (ROOT / page).read_text("utf-8")
+    assert [name for name in environment_names() if name not in text] == []
+
+
+def test_every_setting_says_what_it_is_for():
+    assert [name for name, field in Settings.model_fields.items() if not field.description] == []
+
+
+def test_every_code_of_a_provider_error_has_a_title():
+    assert set(get_args(ProviderErrorCode)) <= set(TITLES)
+    assert set(TITLES) >= RETRYABLE_CODES
+
+
+def test_every_code_that_the_operations_use_has_a_title():
+    used = {
+        node.args[0].value
+        for _, node in nodes(*PACKAGES)
+        if isinstance(node, ast.Call)
+        and dotted(node.func) in {"job_error", "ProviderError", "UnusableReply", "_failure"}
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+    }
+    assert used <= set(TITLES), used - set(TITLES)
+
+
+def test_no_test_patches_our_modules():
+    found = []
+    for path, tree in modules("tests").items():
+        brought_in = {name for node in ast.walk(tree) for name in imported(node)}
+        ours = {name.rsplit(".", 1)[-1] for name in brought_in if name.split(".")[0] in PACKAGES} | set(PACKAGES)
+        if any(name.startswith(("unittest.mock", "mock", "pytest_mock")) for name in brought_in):
+            found.append((path, "a mock library"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and dotted(node.func) in {"monkeypatch.setattr", "monkeypatch.delattr"}:
+                target = node.args[0]
+                root = str(target.value) if isinstance(target, ast.Constant) else dotted(target)
+                if root.split(".")[0] in ours:
+                    found.append((path, root))
+    assert found == []
+
+
+def test_no_test_sleeps():
+    allowed = {
+        "tests/support/waiting.py": "the one place that waits",
+        "tests/model_server/server.py": "scripted latency",
+    }
+    found = {
+        path for path, node in nodes("tests") if calls_of((path, node)) in {"time.sleep", "sleep", "asyncio.sleep"}
+    }
+    assert found <= set(allowed), found
+
+
+def test_files_are_short_enough_to_read():
+    long = {
+        path: count
+        for path in modules(*PACKAGES)
+        if (count := len((ROOT / path).read_text("utf-8").splitlines())) > 420
+    }
+    assert long == {}
+
+
+def test_the_domain_and_the_entry_points_do_not_know_sql():
+    found = [
+        path
+        for path, node in nodes("redraft/domain", "api", "worker", "redraft/cli")
+        if any(name.split(".")[0] == "sqlalchemy" for name in imported(node))
+    ]
+    assert found == []
