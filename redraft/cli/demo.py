@@ -33,7 +33,7 @@ _JOBS: tuple[dict[str, Any], ...] = (
         "eval_crit": "The poem is about the moon.",
         "iter_max": 2,
         "score_threshold": 0.1,
-        "sampling": {"temperature": 0, "max_output_tokens": 300},
+        "sampling": {"temperature": 0, "max_output_tokens": 200},
     },
     {
         "instruct": "Tell me what a bicycle is.",
@@ -41,11 +41,11 @@ _JOBS: tuple[dict[str, Any], ...] = (
         "eval_crit": "It says that a bicycle has two wheels.",
         "iter_max": 2,
         "score_threshold": 0.95,
-        "sampling": {"temperature": 0, "max_output_tokens": 300},
+        "sampling": {"temperature": 0, "max_output_tokens": 200},
     },
 )
 # A tiny judge would go on for pages.
-_LOCAL_VERDICT_TOKENS = 300
+_LOCAL_VERDICT_TOKENS = 200
 # A tiny writer may not find its end; that is no fault of the service.
 _MODELS_OWN_FAULT = "output_truncated"
 _API_READY_WITHIN_S = 30.0

@@ -5,6 +5,27 @@ Valkey and one worker. With a broker of its own, an installation runs its parts 
 nothing. A database named by `REDRAFT_DATABASE_URL` is its owner's to upgrade.
 """
 
-from redraft.embedded.stacks import Stack, stack
+from typing import TYPE_CHECKING
 
-__all__ = ["Stack", "stack"]
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from redraft.embedded.stacks import Stack
+    from redraft.settings import Settings
+
+
+def stack(settings: "Settings", *, worker_log: "Path | None" = None) -> "AbstractContextManager[Stack]":
+    """What is needed to run jobs on this machine, while the block lasts; nothing with a broker of one's own.
+
+    Args:
+        settings: the data folder, and all that the worker is to know.
+        worker_log: the file for the worker's output; None: our standard error.
+
+    Raises:
+        Unavailable: the broker does not start, or the database cannot be used.
+    """
+    # The guard is a module of this package, and must start at once.
+    from redraft.embedded.stacks import open_stack
+
+    return open_stack(settings, worker_log)

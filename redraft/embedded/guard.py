@@ -1,4 +1,4 @@
-"""A process between us and Valkey: `python -I guard.py LOCK VALKEY ARGUMENTS…`.
+"""A process between us and Valkey: `python -m redraft.embedded.guard LOCK VALKEY ARGUMENTS…`.
 
 Valkey cannot notice that the process that wanted it has gone; this one can: its standard input ends.
 Only the standard library, so that it starts in a few milliseconds.
@@ -66,8 +66,7 @@ def _death_wish() -> Callable[[], object] | None:
 
 
 def _follow_parent(valkey: "subprocess.Popen[bytes]") -> None:
-    while os.read(0, 64):
-        pass
+    os.read(0, 1)
     _end(valkey)
 
 

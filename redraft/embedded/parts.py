@@ -18,7 +18,6 @@ _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 10.0
 _STEADY_AFTER_S = 30.0
 _LOG_BYTES_MAX = 5_000_000
-_LOG_LINES_SHOWN = 8
 
 
 class Part:
@@ -46,10 +45,6 @@ class Part:
         self._keeper = threading.Thread(target=self._keep, name=f"keep-{name}", daemon=True)
         self._keeper.start()
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def begin(self) -> None:
         """Let the child go to work, and its successors at once."""
         with self._lock:
@@ -70,13 +65,6 @@ class Part:
             process.wait()
             self._keeper.join()
             _close_lifeline(process)
-
-    def log_end(self) -> str:
-        """The last lines of its output, for an error message."""
-        if self._log_path is None or not self._log_path.exists():
-            return ""
-        lines = self._log_path.read_text("utf-8", "replace").splitlines()[-_LOG_LINES_SHOWN:]
-        return " | ".join(line.strip() for line in lines if line.strip())
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
         with contextlib.ExitStack() as files:

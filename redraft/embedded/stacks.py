@@ -29,16 +29,18 @@ _BROKER_FAILURES_MAX = 3
 _BROKER_GRACE_S = 7.0
 _TAKEOVER_CHECK_S = 0.3
 _POLL_S = 0.01
+_LOG_LINES_SHOWN = 8
 # A worker that has its own grace must not be cut while it hands back its leases.
 _WORKER_SLACK_S = 5.0
 
 
 class Stack:
-    """Use `stack(settings)`."""
+    """Use `redraft.embedded.stack(settings)`."""
 
     def __init__(self, settings: Settings, worker_log: Path | None) -> None:
         self._settings = settings
         self._worker_log = worker_log
+        self._broker_log = settings.data_dir.absolute() / "valkey.log"
         self._lock = threading.Lock()
         self._folder_lock = FolderLock(settings.data_dir.absolute() / "embedded.lock")
         self._parts: dict[str, Part] = {}
@@ -90,11 +92,10 @@ class Stack:
 
     def _start(self) -> None:
         environment = environment_for_child(self._settings)
-        folder = self._settings.data_dir.absolute()
         broker = valkey_command(self._settings)
         # No current folder on the path: a `worker.py` there would be started instead.
         worker = [sys.executable, "-P", "-m", "worker", EMBEDDED]
-        self._parts["valkey"] = Part("valkey", broker, environment, folder / "valkey.log")
+        self._parts["valkey"] = Part("valkey", broker, environment, self._broker_log)
         self._parts["worker"] = Part("worker", worker, environment, self._worker_log)
 
     def _upgrade(self) -> None:
@@ -117,7 +118,7 @@ class Stack:
             self.ensure()
             broker = self._parts.get("valkey")
             if time.monotonic() > give_up_at or (broker and broker.failures >= _BROKER_FAILURES_MAX):
-                told = broker.log_end() if broker else "it belongs to another process"
+                told = _log_end(self._broker_log) if broker else "it belongs to another process"
                 raise Unavailable(f"The embedded broker does not start: {told}", code="broker_unavailable")
             time.sleep(_POLL_S)
 
@@ -130,16 +131,8 @@ class Stack:
 
 
 @contextmanager
-def stack(settings: Settings, *, worker_log: Path | None = None) -> Generator[Stack]:
-    """What is needed to run jobs on this machine, while the block lasts; nothing with a broker of one's own.
-
-    Args:
-        settings: the data folder, and all that the worker is to know.
-        worker_log: the file for the worker's output; None: our standard error.
-
-    Raises:
-        Unavailable: the broker does not start, or the database cannot be used.
-    """
+def open_stack(settings: Settings, worker_log: Path | None) -> Generator[Stack]:
+    """See `redraft.embedded.stack`."""
     built = Stack(settings, worker_log)
     if not settings.is_embedded_broker:
         yield built
@@ -149,3 +142,8 @@ def stack(settings: Settings, *, worker_log: Path | None = None) -> Generator[St
         yield built
     finally:
         built.close()
+
+
+def _log_end(path: Path) -> str:
+    lines = path.read_text("utf-8", "replace").splitlines()[-_LOG_LINES_SHOWN:]
+    return " | ".join(line.strip() for line in lines if line.strip())

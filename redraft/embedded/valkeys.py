@@ -7,7 +7,6 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from redraft.embedded import guard
 from redraft.errors import Unavailable
 from redraft.settings import Settings
 
@@ -32,7 +31,7 @@ def valkey_command(settings: Settings) -> list[str]:
     }
     arguments = [text for name, value in options.items() for text in (f"--{name}", value)]
     lock = settings.data_dir.absolute() / "valkey.lock"
-    return [sys.executable, "-I", guard.__file__, str(lock), str(_binary()), *arguments]
+    return [sys.executable, "-I", "-m", "redraft.embedded.guard", str(lock), str(_binary()), *arguments]
 
 
 def _binary() -> Path:

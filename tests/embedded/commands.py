@@ -15,7 +15,7 @@ import psutil
 
 from tests.support.waiting import wait_until
 
-_RUN = "from redraft.cli.main import run; run()"
+RUN = "from redraft.cli.main import run; run()"
 TERMINAL = {"succeeded", "failed", "canceled"}
 
 
@@ -61,7 +61,7 @@ class Command:
         self._folder = Path(tempfile.mkdtemp(prefix="out-"))
         with (self._folder / "out").open("wb") as out, (self._folder / "err").open("wb") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _RUN, *arguments],
+                [sys.executable, "-P", "-c", RUN, *arguments],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=out,

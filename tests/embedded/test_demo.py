@@ -1,10 +1,17 @@
+import contextlib
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
 
 from redraft.providers.local import missing_part
-from tests.embedded.commands import Command, Folder
+from redraft.settings import Settings
+from tests.embedded.commands import RUN, Command, Folder
 from tests.model_server import ModelServer, Reply
+from tests.support.processes import environment_of
 
 Start = Callable[..., Command]
 
@@ -19,6 +26,26 @@ def test_it_shows_two_jobs_and_leaves_nothing(folder: Folder, command: Start, mo
     assert demo.stdout.count("score 0.97") == 2
     assert demo.stdout.count("Final answer:\nSecond.") == 2
     assert demo.stdout.count("Stop reason: accepted; 4 model calls") == 2
+    folder.wait_empty()
+
+
+def test_on_a_terminal_it_shows_what_goes_on(
+    folder: Folder, make_embedded: Callable[..., Settings], model_server: ModelServer
+):
+    model_server.script(generate=["First."], evaluate=[0.97])
+    ours, theirs = pty.openpty()
+    environment = {**environment_of(make_embedded(folder)), "TERM": "xterm-256color", "COLUMNS": "120"}
+    shown: list[bytes] = []
+    with subprocess.Popen([sys.executable, "-P", "-c", RUN, "demo"], env=environment, stdout=theirs) as demo:
+        os.close(theirs)
+        with contextlib.suppress(OSError):
+            while piece := os.read(ours, 4096):
+                shown.append(piece)
+        os.close(ours)
+        assert demo.wait(60) == 0
+    text = b"".join(shown).decode()
+    assert "iteration 1: writing" in text or "waiting for a worker" in text
+    assert "Final answer:" in text
     folder.wait_empty()
 
 

@@ -84,7 +84,7 @@ def test_a_killed_worker_is_replaced_and_the_job_ends(folder: Folder, make_embed
     assert not folder.processes()
 
 
-@pytest.mark.parametrize("part", ["valkey-server unixsocket", "guard.py"])
+@pytest.mark.parametrize("part", ["valkey-server unixsocket", "embedded.guard"])
 def test_a_killed_broker_is_replaced_and_jobs_go_on(
     folder: Folder, make_embedded: Make, model_server: ModelServer, part: str
 ):
@@ -168,6 +168,7 @@ def test_a_broker_that_cannot_start_shows_its_log(folder: Folder, make_embedded:
 
 def test_a_child_has_the_settings_of_its_parent(folder: Folder, make_embedded: Make, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(folder.path)
+    monkeypatch.setenv("REDRAFT_LOCAL_MODEL", "other.gguf")
     (folder.path / ".env").write_text("REDRAFT_BROKER_URL=redis://elsewhere\nREDRAFT_LEASE_S=7\n")
     prices = {"openai:writer": ModelPrice(input=1, output=2, cached_input=None)}
     ours = make_embedded(folder, broker_url="", prices=prices, require_auth=True, local_model=None)
