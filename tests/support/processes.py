@@ -46,7 +46,11 @@ class WorkerProcess:
     def _start(self) -> subprocess.Popen[bytes]:
         with self.log_file.open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "worker"], env=self._environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+                [sys.executable, "-m", "worker"],
+                env=self._environment,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
             )
 
     def wait_ready(self, count: int = 1) -> "WorkerProcess":
