@@ -1,7 +1,6 @@
 """The project's own sources, parsed once."""
 
 import ast
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -16,10 +15,10 @@ def modules(*folders: str) -> dict[str, ast.Module]:
     return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text("utf-8")) for path in found}
 
 
-def nodes(*folders: str) -> Iterator[tuple[str, ast.AST]]:
-    for path, tree in modules(*folders).items():
-        for node in ast.walk(tree):
-            yield path, node
+@cache
+def nodes(*folders: str) -> list[tuple[str, ast.AST]]:
+    """Every node of every module, with its module's path."""
+    return [(path, node) for path, tree in modules(*folders).items() for node in ast.walk(tree)]
 
 
 def dotted(node: ast.AST) -> str:

@@ -17,7 +17,7 @@ from redraft.storage.work import Database
 from tests.storage.conftest import job_values
 
 NOW = datetime.now(UTC)
-MANY = 3000
+MANY = 1800
 
 
 @pytest.fixture
