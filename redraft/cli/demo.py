@@ -32,20 +32,19 @@ _JOBS: tuple[dict[str, Any], ...] = (
         "instruct": "Write a short poem about the moon.",
         "eval_crit": "The poem is about the moon.",
         "iter_max": 2,
-        "score_threshold": 0.1,
-        "sampling": {"temperature": 0, "max_output_tokens": 200},
+        "score_threshold": 0.2,
+        "sampling": {"temperature": 0, "max_output_tokens": 400},
     },
     {
-        "instruct": "Tell me what a bicycle is.",
-        "resp_format": "One or two sentences.",
-        "eval_crit": "It says that a bicycle has two wheels.",
+        "instruct": "Write a short letter of thanks to a friend.",
+        "eval_crit": "It is a letter, and it says thank you.",
         "iter_max": 2,
         "score_threshold": 0.95,
-        "sampling": {"temperature": 0, "max_output_tokens": 200},
+        "sampling": {"temperature": 0, "max_output_tokens": 400},
     },
 )
 # A tiny judge would go on for pages.
-_LOCAL_VERDICT_TOKENS = 200
+_LOCAL_VERDICT_TOKENS = 250
 # A tiny writer may not find its end; that is no fault of the service.
 _MODELS_OWN_FAULT = "output_truncated"
 _API_READY_WITHIN_S = 30.0
@@ -140,7 +139,8 @@ def _introduce(settings: "Settings") -> None:
 @contextlib.contextmanager
 def _api(settings: "Settings") -> Generator[str]:
     """The API in a thread, on a free port."""
-    from redraft.embedded.apis import Api, listen, url_of
+    from redraft.embedded.apis import Api
+    from redraft.embedded.listeners import listen, url_of
 
     ready = threading.Event()
     with listen(settings.host, 0) as listener:

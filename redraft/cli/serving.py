@@ -37,7 +37,7 @@ def serve(
 
 def _serve(settings: "Settings") -> None:
     from redraft import embedded
-    from redraft.embedded.apis import Api, listen, url_of
+    from redraft.embedded.listeners import listen, url_of
     from redraft.embedded.locks import only_server
     from redraft.embedded.valkeys import prepare_folders
     from redraft.logs import configure_logs
@@ -57,6 +57,9 @@ def _serve(settings: "Settings") -> None:
             output.write_data(f"Redraft is ready at {url} (Ctrl-C ends it).")
             if hint:
                 output.say(hint, "yellow")
+
+        # Heavy to import: the worker does the same meanwhile.
+        from redraft.embedded.apis import Api
 
         try:
             Api(settings, listener, announce).serve_until_stopped()

@@ -19,8 +19,6 @@ from redraft.embedded.parts import Part
 from redraft.embedded.valkeys import answers, prepare_folders, valkey_command
 from redraft.errors import RedraftError, Unavailable
 from redraft.settings import Settings
-from redraft.storage import schema
-from redraft.storage.work import Database
 
 log = structlog.get_logger()
 
@@ -101,6 +99,10 @@ class Stack:
     def _upgrade(self) -> None:
         if self._settings.database_url:
             return
+        # The children are on their way by now, and import their own meanwhile.
+        from redraft.storage import schema
+        from redraft.storage.work import Database
+
         database = Database(self._settings.effective_database_url)
         try:
             schema.upgrade(database)

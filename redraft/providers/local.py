@@ -17,7 +17,8 @@ from redraft.settings import Settings
 WEIGHTS_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 # A small model that runs in circles would fill its whole context before it ends.
 OUTPUT_TOKENS = 1024
-_REPEAT_PENALTY = 1.15
+# It would repeat its words, or lose its thread, by the server's own.
+_SAMPLING = {"repeat_penalty": 1.15, "temperature": 0.2}
 
 
 class LocalProvider:
@@ -34,7 +35,7 @@ class LocalProvider:
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """The request as it will be sent."""
         body = chat_body(chat, limit_name="max_tokens")
-        return {"max_tokens": OUTPUT_TOKENS, "repeat_penalty": _REPEAT_PENALTY, **body}
+        return {"max_tokens": OUTPUT_TOKENS, **_SAMPLING, **body}
 
     def send(self, body: Mapping[str, Any], *, timeout_s: float) -> ChatReply:
         """Make the call; its time includes a start of the server."""

@@ -2,7 +2,7 @@ import socket
 
 import pytest
 
-from redraft.embedded.apis import listen, url_of
+from redraft.embedded.listeners import listen, url_of
 from redraft.errors import Conflict, Invalid
 
 

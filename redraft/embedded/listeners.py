@@ -1,0 +1,49 @@
+"""The API's socket, taken before anything is started, and its URL."""
+
+import errno
+import socket
+
+from redraft.errors import Conflict, Invalid
+
+_PORTS_TRIED = 50
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes any free one.
+
+    Raises:
+        Conflict: the port is in use; the message names a free one.
+        Invalid: the host is no address of this machine, or the port is not ours to take.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise Invalid(f"REDRAFT_HOST {host!r} is no address: {error.strerror}.", code="bad_host") from error
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise Conflict(f"Port {port} of {host} is in use.{_advice(host, port)}", code="port_in_use") from error
+        raise Invalid(f"Cannot listen on port {port} of {host}: {error.strerror}.", code="bad_address") from error
+    return listener
+
+
+def _advice(host: str, port: int) -> str:
+    for other in range(port + 1, min(port + 1 + _PORTS_TRIED, 65536)):
+        try:
+            listen_once = socket.create_server((host, other))
+        except OSError:
+            continue
+        listen_once.close()
+        return f" Port {other} is free: redraft serve --port {other}"
+    return " Choose another with --port."
+
+
+def url_of(listener: socket.socket, host: str) -> str:
+    """Where a person or a client on this machine reaches it."""
+    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
+    return f"http://{f'[{shown}]' if ':' in shown else shown}:{listener.getsockname()[1]}"
