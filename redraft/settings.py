@@ -105,6 +105,9 @@ class Settings(BaseSettings):
     lease_s: float = Field(default=30.0, ge=1, description="How long a claimed step belongs to a silent worker.")
     heartbeat_s: float = Field(default=8.0, gt=0, description="How often a worker extends its leases.")
     sweep_s: float = Field(default=1.5, gt=0, description="How often a worker looks for due, lost and late jobs.")
+    ring_again_s: float = Field(
+        default=10.0, gt=0, description="First pause before a step that nobody took is rung for again; doubles."
+    )
     shutdown_grace_s: float = Field(default=20.0, ge=0, description="How long a stopping worker finishes its calls.")
     host: str = Field(default="127.0.0.1", description="Address the API listens on.")
     port: int = Field(default=8000, ge=0, le=65535, description="Port the API listens on; 0: any free one.")

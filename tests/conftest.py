@@ -83,6 +83,7 @@ def make_settings(
             "lease_s": 3.0,
             "heartbeat_s": 0.5,
             "sweep_s": 0.2,
+            "ring_again_s": 0.4,
             "retry_wait_s": 0.1,
             "shutdown_grace_s": 5.0,
         }

@@ -182,14 +182,10 @@ def upgrade() -> None:
         sa.Column("job_id", sa.String(length=40), nullable=False),
         sa.Column("number", sa.Integer(), nullable=False),
         sa.Column("candidate", sa.Integer(), nullable=False),
-        sa.Column("status", sa.String(length=20), nullable=False),
         sa.Column("generator_model", sa.String(length=220), nullable=True),
         sa.Column("answer", CleanText(), nullable=False),
         sa.Column("feedback_given", CleanText(), nullable=True),
         sa.Column("created_at", UtcTime(), nullable=False),
-        sa.CheckConstraint(
-            "status IN ('generated', 'evaluated', 'evaluation_failed')", name=op.f("ck_iterations_status")
-        ),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_iterations_job_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_iterations")),
         sa.UniqueConstraint("job_id", "number", "candidate", name=op.f("uq_iterations_job_id_number_candidate")),

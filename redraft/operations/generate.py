@@ -92,7 +92,6 @@ def _record(step: StepInHand, outcomes: list[Outcome], answered: list[Outcome]) 
             "job_id": step.job.id,
             "number": number,
             "candidate": outcome.slot.candidate,
-            "status": "generated",
             "generator_model": _model(step),
             "answer": outcome.text,
             "feedback_given": feedback_text(feedback) if feedback else None,

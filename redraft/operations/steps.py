@@ -103,6 +103,7 @@ def claim_step(
     if holder.is_closing:
         return None
     started_at = time.monotonic()
+    ready: tuple[StepInHand, Sequence[PlannedCall]] | None = None
     with services.database.write() as connection:
         claim = jobs.claim(
             connection,
@@ -127,11 +128,12 @@ def claim_step(
                 _end(connection, step, StopReason.ERROR, _planning_error(step, error))
             else:
                 calls.open_calls(connection, [call.row for call in planned])
-                return step, planned
+                ready = step, planned
         else:
             _end(connection, step, StopReason.DEADLINE_EXCEEDED, _deadline_error(step))
-    services.queue.wake(job.id)
-    return None
+    if ready is None or claim.starts_job or claim.starts_iteration:
+        services.queue.wake(job.id)
+    return ready
 
 
 def _load(
@@ -221,11 +223,11 @@ def finish(
     Returns:
         False when somebody else holds the job by now: nothing but the ledger has changed.
     """
-    usage = jobs.usage_values(_sum_usage(outcomes))
+    usage = _sum_usage(outcomes)
 
     def work(connection: Connection) -> bool:
         place = (connection, step.job.id, step.job.lease_token)
-        first_seq = jobs.advance(*place, {**values, **usage}, new_events=len(new_events))
+        first_seq = jobs.advance(*place, values, usage=usage, new_events=len(new_events))
         if first_seq is None:
             _keep(connection, step, outcomes)
             return False

@@ -142,7 +142,6 @@ def _given_answer(job_id: str, request: EvaluateAnswer) -> dict[str, Any]:
         "job_id": job_id,
         "number": 1,
         "candidate": 1,
-        "status": "generated",
         "generator_model": None,
         "answer": request.answer,
         "feedback_given": None,

@@ -26,7 +26,7 @@ def sweep(services: Services) -> list[StepMessage]:
     """
     settings = services.settings
     with services.database.write() as connection:
-        due = jobs.take_due(connection, pause_s=2 * settings.sweep_s, limit=_BATCH)
+        due = jobs.take_due(connection, pause_s=settings.ring_again_s, limit=_BATCH)
         ended = [
             job_id
             for job_id in jobs.overdue(connection, slack_s=_DEADLINE_SLACK_S, limit=_BATCH)

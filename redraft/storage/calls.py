@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Connection, Executable, String, and_, bindparam, case, insert, select, update
 
 from redraft.domain.failures import job_error
 from redraft.storage.columns import DbNow
@@ -27,6 +26,22 @@ _LOST: dict[str, Any] = {
     "finished_at": DbNow(),
     "error": job_error("worker_lost", "The worker that made this call was lost before it told the outcome."),
 }
+_OPEN = insert(calls)
+_SLOT = ("job_id", "iteration", "candidate", "step", "seq")
+_CLOSING = (
+    "response",
+    "reply_text",
+    "http_status",
+    "response_headers",
+    "finish_reason",
+    "input_tokens",
+    "cached_input_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "cost_nano_usd",
+    "latency_ms",
+    "error",
+)
 _MEMO = ("id", "candidate", "seq", "status", "reply_text", "finish_reason", "error")
 
 
@@ -54,7 +69,7 @@ def memo(connection: Connection, job_id: str, iteration: int, step: str) -> dict
 
 def open_calls(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     if rows:
-        connection.execute(insert(calls), list(rows))
+        connection.execute(_OPEN, list(rows))
 
 
 def lost_usage(count: int) -> dict[str, int]:
@@ -87,15 +102,31 @@ def close(connection: Connection, call_id: str, values: Mapping[str, Any]) -> Cl
 
     Rows that were written off as `unknown` may still be closed: a late worker knows better.
     """
+    given = {f"p_{name}": values.get(name) for name in _CLOSING}
     for was_lost in (False, True):
-        is_open = and_(calls.c.id == call_id, calls.c.status == ("unknown" if was_lost else "started"))
-        for status in (values["status"], "dup"):
-            statement = update(calls).where(is_open).values({"finished_at": DbNow(), "error": None, **values})
-            with suppress(IntegrityError), connection.begin_nested():
-                if connection.execute(statement.values(status=status)).rowcount == 1:
-                    return Closed(status, was_lost)
-                break
+        now_open = {"p_id": call_id, "p_open": "unknown" if was_lost else "started", "p_status": values["status"]}
+        status = connection.scalar(_close_statement(), {**given, **now_open})
+        if status is not None:
+            return Closed(status, was_lost)
     return None
+
+
+@cache
+def _close_statement() -> Executable:
+    """Built once. Two that close a slot at the same moment meet in the index `uq_calls_ok`; `persist` repeats."""
+    other = calls.alias()
+    same_slot = and_(*(other.c[name] == calls.c[name] for name in _SLOT), other.c.status == "ok")
+    is_second = and_(bindparam("p_status", type_=String) == "ok", select(1).where(same_slot).exists())
+    return (
+        update(calls)
+        .where(calls.c.id == bindparam("p_id"), calls.c.status == bindparam("p_open"))
+        .values(
+            status=case((is_second, "dup"), else_=bindparam("p_status", type_=String)),
+            finished_at=DbNow(),
+            **{name: bindparam(f"p_{name}", type_=calls.c[name].type) for name in _CLOSING},
+        )
+        .returning(calls.c.status)
+    )
 
 
 def of_job(connection: Connection, job_id: str) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic_core import from_json, to_json
-from sqlalchemy import DateTime, Dialect, FunctionElement, String, Text, TypeDecorator
+from sqlalchemy import BindParameter, DateTime, Dialect, FunctionElement, String, Text, TypeDecorator
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.compiler import compiles
 
@@ -41,6 +41,11 @@ class DbNow(FunctionElement[datetime]):
     type = UtcTime()
     inherit_cache = True
     name = "db_now"
+
+    @property
+    def seconds(self) -> float:
+        """The plain number that it was made with."""
+        return next((float(clause.value or 0) for clause in self.clauses if isinstance(clause, BindParameter)), 0.0)
 
 
 @compiles(DbNow, "postgresql")

@@ -9,6 +9,8 @@ from sqlalchemy import Connection, insert, select
 
 from redraft.storage.tables import events
 
+_ADD = insert(events)
+
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
@@ -25,7 +27,7 @@ def add(connection: Connection, job_id: str, first_seq: int, new: Sequence[tuple
         for offset, (kind, payload) in enumerate(new)
     ]
     if rows:
-        connection.execute(insert(events), rows)
+        connection.execute(_ADD, rows)
 
 
 def after(connection: Connection, job_id: str, seq: int, limit: int = 1000) -> list[EventRecord]:

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, and_, insert, select, update
+from sqlalchemy import Connection, Executable, and_, bindparam, insert, select
 
 from redraft.domain.loop import Attempt, Evaluation
 from redraft.storage.tables import evaluations, iterations
@@ -33,12 +34,17 @@ class IterationRecord:
     id: str
     number: int
     candidate: int
-    status: str
     generator_model: str | None
     answer: str
     feedback_given: str | None
     created_at: datetime
     evaluation: EvaluationRecord | None
+
+    @property
+    def status(self) -> str:
+        if self.evaluation is None:
+            return "generated"
+        return "evaluated" if self.evaluation.status == "ok" else "evaluation_failed"
 
     def as_attempt(self) -> Attempt:
         verdict = self.evaluation
@@ -63,11 +69,12 @@ _EVALUATION = (
     "reused_from",
     "error",
 )
+_ADD_ITERATIONS = insert(iterations)
+_ADD_EVALUATIONS = insert(evaluations)
 _ITERATION = (
     "id",
     "number",
     "candidate",
-    "status",
     "generator_model",
     "answer",
     "feedback_given",
@@ -77,6 +84,14 @@ _ITERATION = (
 
 def of_job(connection: Connection, job_id: str, number: int | None = None) -> list[IterationRecord]:
     """All iterations of a job, or one, in order, each with its evaluation: one query."""
+    statement = _select_history(is_one=number is not None)
+    given = {"p_job": job_id} if number is None else {"p_job": job_id, "p_number": number}
+    return [_record(row) for row in connection.execute(statement, given).mappings()]
+
+
+@cache
+def _select_history(*, is_one: bool) -> Executable:
+    """Built once: every step of a job past its first reads it."""
     loop_only = and_(evaluations.c.iteration_id == iterations.c.id, evaluations.c.role == "loop")
     query = (
         select(
@@ -84,12 +99,10 @@ def of_job(connection: Connection, job_id: str, number: int | None = None) -> li
             *(evaluations.c[name].label(f"evaluation_{name}") for name in _EVALUATION),
         )
         .outerjoin(evaluations, loop_only)
-        .where(iterations.c.job_id == job_id)
+        .where(iterations.c.job_id == bindparam("p_job"))
         .order_by(iterations.c.number, iterations.c.candidate)
     )
-    if number is not None:
-        query = query.where(iterations.c.number == number)
-    return [_record(row) for row in connection.execute(query).mappings()]
+    return query.where(iterations.c.number == bindparam("p_number")) if is_one else query
 
 
 def _record(row: Mapping[Any, Any]) -> IterationRecord:
@@ -100,12 +113,8 @@ def _record(row: Mapping[Any, Any]) -> IterationRecord:
 
 
 def add_iterations(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    connection.execute(insert(iterations), list(rows))
+    connection.execute(_ADD_ITERATIONS, list(rows))
 
 
 def add_evaluations(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Store verdicts, and mark each iteration as evaluated or as one whose evaluation failed."""
-    connection.execute(insert(evaluations), list(rows))
-    for row in rows:
-        status = "evaluated" if row["status"] == "ok" else "evaluation_failed"
-        connection.execute(update(iterations).where(iterations.c.id == row["iteration_id"]).values(status=status))
+    connection.execute(_ADD_EVALUATIONS, list(rows))

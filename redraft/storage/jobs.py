@@ -1,11 +1,27 @@
 """Jobs: the row that says what comes next, who does it, and what came out."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, case, delete, func, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Executable,
+    Float,
+    Integer,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from redraft.domain.states import LIVE, JobKind, JobStatus, Step, sources_of
@@ -96,6 +112,9 @@ class JobFilter:
     newest_first: bool = True
     after: tuple[datetime, str] | None = None
     limit: int = 20
+
+
+_USAGE = ("calls", "input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls")
 
 
 def _record(row: Any) -> JobRecord:
@@ -194,40 +213,8 @@ def claim(connection: Connection, job_id: str, step: str, step_no: int, *, owner
 
     The first claim of a step also reserves the event numbers of the events that it starts.
     """
-    was_lost = jobs.c.lease_expires_at.is_not(None)
-    now = DbNow()
-    is_first_claim = jobs.c.step_claims == 0
-    starts_iteration = 1 if step == Step.GENERATE else 0
-    statement = (
-        update(jobs)
-        .where(
-            jobs.c.id == job_id,
-            jobs.c.step == step,
-            jobs.c.step_no == step_no,
-            jobs.c.status.in_(_LIVE),
-            jobs.c.available_at <= now,
-            or_(jobs.c.lease_expires_at.is_(None), jobs.c.lease_expires_at < now),
-        )
-        .values(
-            status=JobStatus.RUNNING.value,
-            started_at=func.coalesce(jobs.c.started_at, now),
-            version=jobs.c.version + case((jobs.c.status == JobStatus.QUEUED.value, 1), else_=0),
-            lost_leases=jobs.c.lost_leases + case((was_lost, 1), else_=0),
-            step_claims=jobs.c.step_claims + 1,
-            lease_token=jobs.c.lease_token + 1,
-            lease_owner=owner,
-            lease_expires_at=DbNow(lease_s),
-            ring_count=0,
-            event_seq=jobs.c.event_seq
-            + case(
-                (is_first_claim & _STARTS_JOB, starts_iteration + 1),
-                (is_first_claim, starts_iteration),
-                else_=0,
-            ),
-        )
-        .returning(*jobs.c, DbNow().label("now"), _STARTS_JOB.label("starts_job"))
-    )
-    row = connection.execute(statement).mappings().one_or_none()
+    given = {"p_id": job_id, "p_step": step, "p_step_no": step_no, "p_owner": owner, "p_lease_s": lease_s}
+    row = connection.execute(_claim_statement(step), given).mappings().one_or_none()
     if row is None:
         return None
     values = dict(row)
@@ -243,36 +230,98 @@ def claim(connection: Connection, job_id: str, step: str, step_no: int, *, owner
     )
 
 
+@cache
+def _claim_statement(step: str) -> Executable:
+    """Built once: what an ORM or Core spends on building a statement would be paid at each step."""
+    now = DbNow()
+    is_first_claim = jobs.c.step_claims == 0
+    starts_iteration = 1 if step == Step.GENERATE else 0
+    return (
+        update(jobs)
+        .where(
+            jobs.c.id == bindparam("p_id"),
+            jobs.c.step == bindparam("p_step"),
+            jobs.c.step_no == bindparam("p_step_no"),
+            is_live(),
+            jobs.c.available_at <= now,
+            or_(jobs.c.lease_expires_at.is_(None), jobs.c.lease_expires_at < now),
+        )
+        .values(
+            status=JobStatus.RUNNING.value,
+            started_at=func.coalesce(jobs.c.started_at, now),
+            version=jobs.c.version + case((jobs.c.status == JobStatus.QUEUED.value, 1), else_=0),
+            lost_leases=jobs.c.lost_leases + case((jobs.c.lease_expires_at.is_not(None), 1), else_=0),
+            step_claims=jobs.c.step_claims + 1,
+            lease_token=jobs.c.lease_token + 1,
+            lease_owner=bindparam("p_owner"),
+            lease_expires_at=DbNow(bindparam("p_lease_s", type_=Float)),
+            ring_count=0,
+            event_seq=jobs.c.event_seq
+            + case(
+                (is_first_claim & _STARTS_JOB, starts_iteration + 1),
+                (is_first_claim, starts_iteration),
+                else_=0,
+            ),
+        )
+        .returning(*jobs.c, DbNow().label("now"), _STARTS_JOB.label("starts_job"))
+    )
+
+
 def advance(
-    connection: Connection, job_id: str, token: int, values: Mapping[str, Any], *, new_events: int = 0
+    connection: Connection,
+    job_id: str,
+    token: int,
+    values: Mapping[str, Any],
+    *,
+    usage: Mapping[str, int] | None = None,
+    new_events: int = 0,
 ) -> int | None:
     """Move the job on and release its lease, if the token is still the holder's.
 
     The token is used up: the same move again, after a commit whose outcome was unknown, finds nothing to do.
 
+    Args:
+        connection: the unit of work.
+        job_id: which job.
+        token: the holder's.
+        values: the job's next columns; a `DbNow` is a time by the database's clock.
+        usage: what to add to the job's sums.
+        new_events: how many event numbers to reserve.
+
     Returns:
         The first of `new_events` event numbers that are now reserved; None when the lease is not ours.
     """
-    statement = (
+    kinds = tuple((name, isinstance(value, DbNow)) for name, value in values.items())
+    given = {f"p_{name}": value.seconds if isinstance(value, DbNow) else value for name, value in values.items()}
+    sums = {f"p_add_{name}": (usage or {}).get(name, 0) for name in _USAGE}
+    statement = _advance_statement(kinds, values.get("status"))
+    given = {**given, **sums, "p_job": job_id, "p_token": token, "p_events": new_events}
+    last = connection.scalar(statement, given)
+    return None if last is None else last - new_events + 1
+
+
+@cache
+def _advance_statement(kinds: tuple[tuple[str, bool], ...], target: str | None) -> Executable:
+    """Built once for each set of columns that the operations move together."""
+    columns = {
+        name: DbNow(bindparam(f"p_{name}", type_=Float)) if is_time else bindparam(f"p_{name}", type_=jobs.c[name].type)
+        for name, is_time in kinds
+    }
+    may_move = is_live() if target is None else _is_one_of(sources_of(JobStatus(target)))
+    return (
         update(jobs)
-        .where(jobs.c.id == job_id, jobs.c.lease_token == token, jobs.c.status.in_(_movable(values)))
+        .where(jobs.c.id == bindparam("p_job"), jobs.c.lease_token == bindparam("p_token"), may_move)
         .values(
             lease_token=jobs.c.lease_token + 1,
             lease_owner=None,
             lease_expires_at=None,
             version=jobs.c.version + 1,
-            event_seq=jobs.c.event_seq + new_events,
-            **values,
+            event_seq=jobs.c.event_seq + bindparam("p_events", type_=Integer),
+            **{name: jobs.c[name] + bindparam(f"p_add_{name}", type_=Integer) for name in _USAGE},
+            **columns,
         )
         .returning(jobs.c.event_seq)
     )
-    last = connection.scalar(statement)
-    return None if last is None else last - new_events + 1
-
-
-def _movable(values: Mapping[str, Any]) -> tuple[str, ...]:
-    target = values.get("status")
-    return _LIVE if target is None else sources_of(JobStatus(target))
 
 
 def change(
@@ -307,7 +356,11 @@ def is_status(*statuses: str) -> ColumnElement[bool]:
 
 def is_live() -> ColumnElement[bool]:
     """Spelled out as in the index on live jobs: SQLite takes it for no other wording, and for no parameters."""
-    return jobs.c.status.in_(bindparam("live", _LIVE, expanding=True, literal_execute=True))
+    return _is_one_of(_LIVE)
+
+
+def _is_one_of(statuses: Iterable[str]) -> ColumnElement[bool]:
+    return jobs.c.status.in_([literal_column(f"'{status}'") for status in statuses])
 
 
 def holds(connection: Connection, job_id: str, token: int) -> bool:
@@ -321,11 +374,6 @@ def add_usage(connection: Connection, job_id: str, usage: Mapping[str, int]) -> 
     values = {name: jobs.c[name] + amount for name, amount in usage.items() if amount}
     if values:
         connection.execute(update(jobs).where(jobs.c.id == job_id).values(**values, version=jobs.c.version + 1))
-
-
-def usage_values(usage: Mapping[str, int]) -> dict[str, ColumnElement[int]]:
-    """The same sums as part of a larger UPDATE."""
-    return {name: jobs.c[name] + amount for name, amount in usage.items() if amount}
 
 
 def reserve_events(connection: Connection, job_id: str, count: int) -> int:

@@ -106,13 +106,11 @@ iterations = Table(
     Column("job_id", String(40), ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
     Column("number", Integer, nullable=False),
     Column("candidate", Integer, nullable=False),
-    Column("status", String(20), nullable=False),
     Column("generator_model", String(220)),
     Column("answer", CleanText, nullable=False),
     Column("feedback_given", CleanText),
     Column("created_at", UtcTime, nullable=False, default=DbNow()),
     UniqueConstraint("job_id", "number", "candidate"),
-    CheckConstraint("status IN ('generated', 'evaluated', 'evaluation_failed')", name="status"),
 )
 
 evaluations = Table(

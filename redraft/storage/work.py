@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, IntegrityError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -83,10 +83,16 @@ class Database:
         """
         give_up_at = time.monotonic() + for_s
         pause_s = 0.1
+        has_collided = False
         while True:
             try:
                 with self.write() as connection:
                     return work(connection)
+            except IntegrityError:
+                # Two at the same moment: the second time it sees what the first one wrote.
+                if has_collided:
+                    raise
+                has_collided = True
             except Unavailable:
                 if time.monotonic() + pause_s > give_up_at:
                     raise

@@ -98,7 +98,6 @@ def test_an_evaluation_has_a_score_exactly_when_it_is_ok(database: Database, add
         "job_id": job.id,
         "number": 1,
         "candidate": 1,
-        "status": "generated",
         "answer": "a",
     }
     evaluation = {
@@ -119,7 +118,7 @@ def test_an_evaluation_has_a_score_exactly_when_it_is_ok(database: Database, add
 
 def test_an_iteration_has_each_candidate_once(database: Database, add_job: AddJob):
     job = add_job()
-    row = {"job_id": job.id, "number": 1, "candidate": 1, "status": "generated", "answer": "a"}
+    row = {"job_id": job.id, "number": 1, "candidate": 1, "answer": "a"}
     insert = metadata.tables["iterations"].insert()
     with database.write() as connection:
         connection.execute(insert, {**row, "id": new_id("iteration")})
@@ -128,7 +127,7 @@ def test_an_iteration_has_each_candidate_once(database: Database, add_job: AddJo
 
 
 def test_rows_that_hang_on_no_job_are_refused(database: Database):
-    row = {"job_id": "job_none", "number": 1, "candidate": 1, "status": "generated", "answer": "a", "id": "itr_1"}
+    row = {"job_id": "job_none", "number": 1, "candidate": 1, "answer": "a", "id": "itr_1"}
     with pytest.raises(IntegrityError), database.write() as connection:
         connection.execute(metadata.tables["iterations"].insert(), row)
 
