@@ -92,7 +92,6 @@ def run_plain_celery(url: str, load: Load, processes: int, postgres: PostgresSer
             lambda: len(app.control.inspect(timeout=0.5).ping() or {}) == processes, within_s=60, what="plain workers"
         )
         outcome = _measure(start, lambda: count_done() == load.jobs, [*pids, *_service_pids(postgres, valkey)], load)
-    app.pool.force_close_all()
     database.close()
     postgres.drop_database(name)
     return outcome

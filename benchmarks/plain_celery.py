@@ -5,13 +5,12 @@ It is what one would write first: early ack, threads pool, no leases, no memo. A
 
 import json
 import os
-from functools import cache
 from typing import Any
 
 import httpx2
 from celery import Celery
 from openai import OpenAI
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import create_engine, text
 
 from benchmarks.loads import SCORES, evaluate_body, generate_body
 
@@ -24,21 +23,17 @@ app.conf.update(
 )
 
 
-@cache
-def engine() -> Engine:
-    return create_engine(DATABASE, pool_size=10, max_overflow=10)
-
-
-@cache
-def client() -> OpenAI:
-    limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
-    return OpenAI(api_key="none", base_url=MODEL, max_retries=0, http_client=httpx2.Client(limits=limits, timeout=60))
+ENGINE = create_engine(DATABASE, pool_size=10, max_overflow=10) if DATABASE else None
+LIMITS = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
+CLIENT = OpenAI(
+    api_key="none", base_url=MODEL or None, max_retries=0, http_client=httpx2.Client(limits=LIMITS, timeout=60)
+)
 
 
 def _call(job: int, iteration: int, kind: str, body: dict[str, Any]) -> str:
-    reply = client().chat.completions.create(**body)
+    reply = CLIENT.chat.completions.create(**body)
     answer = reply.choices[0].message.content or ""
-    with engine().begin() as connection:
+    with ENGINE.begin() as connection:
         connection.execute(
             text("INSERT INTO plain_calls (job, iteration, kind, request, reply) VALUES (:j, :i, :k, :q, :r)"),
             {"j": job, "i": iteration, "k": kind, "q": json.dumps(body), "r": answer},
@@ -58,5 +53,5 @@ def evaluate(job: int, iteration: int, answer: str) -> None:
     if iteration < len(SCORES):
         generate.delay(job, iteration + 1)
         return
-    with engine().begin() as connection:
+    with ENGINE.begin() as connection:
         connection.execute(text("INSERT INTO plain_done (job) VALUES (:j)"), {"j": job})

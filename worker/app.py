@@ -1,12 +1,9 @@
 """The Celery app: its settings, its services, and what a worker process does beside its tasks."""
 
-from functools import cache
-
 from celery import Celery, signals
 
 from redraft.logs import configure_logs
 from redraft.operations.leases import LeaseHolder
-from redraft.operations.services import Services
 from redraft.queue import celery_options
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
@@ -17,19 +14,10 @@ celery_app = Celery("redraft", include=["worker.tasks"])
 celery_app.conf.update(celery_options(settings, socket_timeout_s=5))
 
 
-@cache
-def services() -> Services:
-    return build_runtime(settings)
-
-
-@cache
-def lease_holder() -> LeaseHolder:
-    return LeaseHolder(settings)
-
-
-@cache
-def schedule() -> Schedule:
-    return Schedule(services(), lease_holder())
+# One of each per process, made before any thread asks for them; nothing is connected yet.
+services = build_runtime(settings)
+lease_holder = LeaseHolder(settings)
+schedule = Schedule(services, lease_holder)
 
 
 @signals.setup_logging.connect
@@ -39,15 +27,16 @@ def _set_up_logging(**_: object) -> None:
 
 @signals.worker_ready.connect
 def _start(**_: object) -> None:
-    schedule().start()
+    services.providers.warm_up()
+    schedule.start()
 
 
 @signals.worker_shutting_down.connect
 def _stop_claiming(**_: object) -> None:
-    schedule().begin_shutdown()
+    schedule.begin_shutdown()
 
 
 @signals.worker_shutdown.connect
 def _stop(**_: object) -> None:
-    schedule().stop()
-    services().close()
+    schedule.stop()
+    services.close()

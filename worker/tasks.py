@@ -26,5 +26,5 @@ def evaluate_step(job_id: str, step_no: int) -> None:
 
 def run_step(message: StepMessage) -> None:
     operation: Operation = generate if message.step is Step.GENERATE else evaluate
-    with watch_over(services(), message):
-        operation(services(), lease_holder(), message.job_id, message.step_no)
+    with watch_over(services, message):
+        operation(services, lease_holder, message.job_id, message.step_no)

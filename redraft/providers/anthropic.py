@@ -79,6 +79,9 @@ class AnthropicProvider:
             answers.append(self._post(longer, timeout_s, left))
         return read_reply(self._access.vendor, answers)
 
+    def warm_up(self) -> None:
+        self._shards.pick()
+
     def close(self) -> None:
         self._shards.close()
 

@@ -52,6 +52,12 @@ class ProviderCatalog:
                 self._made[ref.provider] = self._makers[ref.provider]()
             return self._made[ref.provider]
 
+    def warm_up(self) -> None:
+        """Make ready what jobs that name no model will call."""
+        named = [str(self.default_model()), self._settings.evaluator_model]
+        for ref in {parse_model(name, "/model") for name in named if name}:
+            self.get(ref).warm_up()
+
     def default_model(self) -> ModelRef:
         """The settings' model, else by the keys that are set, else the bundled one."""
         if self._settings.model:

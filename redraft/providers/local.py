@@ -49,6 +49,9 @@ class LocalProvider:
                 raise
         return self._client_of(server.serving(left)).send(body, timeout_s=left.seconds)
 
+    def warm_up(self) -> None:
+        """Nothing: the model is loaded on first use."""
+
     def close(self) -> None:
         with self._lock:
             if self._client is not None:

@@ -55,6 +55,9 @@ class OpenAIProvider:
         answer = self._post(body, timeout_s)
         return read_reply(self._access.vendor, answer, may_think_aloud=self._access.is_own_server)
 
+    def warm_up(self) -> None:
+        self._shards.pick()
+
     def close(self) -> None:
         self._shards.close()
 

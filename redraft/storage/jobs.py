@@ -123,15 +123,20 @@ def _record(row: Any) -> JobRecord:
 
 def add(connection: Connection, values: Mapping[str, Any], deadline_s: float) -> JobRecord | None:
     """Insert a job; None when one with its idempotency key exists already."""
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = (
+    statement = _add_statement(connection.dialect.name)
+    row = connection.execute(statement, {**values, "p_deadline_s": deadline_s}).mappings().one_or_none()
+    return None if row is None else _record(row)
+
+
+@cache
+def _add_statement(dialect_name: str) -> Executable:
+    dialect = postgresql if dialect_name == "postgresql" else sqlite
+    return (
         dialect.insert(jobs)
-        .values(**values, deadline_at=DbNow(deadline_s), rung_at=DbNow())
+        .values(deadline_at=DbNow(bindparam("p_deadline_s", type_=Float)), rung_at=DbNow())
         .on_conflict_do_nothing(index_elements=[jobs.c.idempotency_scope, jobs.c.idempotency_key])
         .returning(*jobs.c)
     )
-    row = connection.execute(statement).mappings().one_or_none()
-    return None if row is None else _record(row)
 
 
 def get(connection: Connection, job_id: str) -> JobRecord | None:

@@ -154,8 +154,7 @@ def open_call(database: Database, job: JobRecord, *, seq: int = 0, token: int = 
 
 
 def close_call(database: Database, call_id: str, status: str = "ok", **values: Any) -> calls.Closed | None:
-    with database.write() as connection:
-        return calls.close(connection, call_id, {"status": status, **values})
+    return database.persist(lambda c: calls.close(c, call_id, {"status": status, **values}), for_s=5)
 
 
 def statuses(database: Database, job: JobRecord) -> list[str]:
@@ -309,7 +308,7 @@ def test_lists_are_narrowed_by_each_filter_and_by_all_of_them(database: Database
     yesterday = datetime.now(UTC) - timedelta(days=1)
     first = add_job(created_at=old, model="openai:a", metadata={"team": "x", "n": "1"})
     second = add_job(kind="evaluate_answer", model=None, metadata={"team": "x", "n": "2"})
-    third = add_job(status="failed", stop_reason="error", finished_at=DbNow(), metadata={"team": "y"})
+    third = add_job(status="failed", stop_reason="error", finished_at=datetime.now(UTC), metadata={"team": "y"})
 
     def ids(**criteria: Any) -> set[str]:
         return {row.id for row in page(database, **criteria)}
