@@ -2,7 +2,6 @@
 
 import os
 import random
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -10,14 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
-from redraft import __version__
 from redraft.errors import Unavailable
 from redraft.jobs import StepMessage
 from redraft.operations import steps
 from redraft.operations.leases import LeaseHolder
 from redraft.operations.services import Services
 from redraft.operations.sweep import sweep
-from redraft.storage import jobs, workers
 
 log = structlog.get_logger()
 
@@ -59,14 +56,12 @@ class Schedule:
         self._stopping.set()
         self._spare.shutdown(wait=False, cancel_futures=True)
         try:
-            with self._services.database.write() as connection:
-                released = jobs.release_leases(connection, self._holder.owner)
-                workers.leave(connection, self._holder.owner)
+            released = self._holder.leave(self._services.database)
         except Unavailable as error:
             log.warning("leases_left_to_run_out", reason=error.message)
             return
-        for job_id, step, step_no in released:
-            steps.ring(self._services, StepMessage(steps.Step(step), job_id, step_no))
+        for message in released:
+            steps.ring(self._services, message)
 
     def _every(self, pause_s: float, work: Callable[[], None]) -> None:
         while not self._stopping.is_set():
@@ -79,18 +74,7 @@ class Schedule:
             self._stopping.wait(pause_s * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load, guards nothing
 
     def _beat(self) -> None:
-        self._holder.extend(self._services.database)
-        with self._services.database.write() as connection:
-            workers.beat(
-                connection,
-                {
-                    "id": self._holder.owner,
-                    "host": socket.gethostname(),
-                    "pid": os.getpid(),
-                    "concurrency": self._services.settings.worker_concurrency,
-                    "version": __version__,
-                },
-            )
+        self._holder.beat(self._services.database)
 
     def _sweep(self) -> None:
         if self._holder.is_closing:

@@ -1,13 +1,18 @@
 """The leases of one worker process: which steps it has in flight, and whether it may start a call."""
 
+import os
+import socket
 import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from redraft import __version__
 from redraft.domain.ids import new_id
+from redraft.domain.states import Step
+from redraft.jobs import StepMessage
 from redraft.settings import Settings
-from redraft.storage import jobs
+from redraft.storage import moves, workers
 from redraft.storage.work import Database
 
 _SAFETY_S = 5.0
@@ -23,6 +28,12 @@ class LeaseHolder:
         self._tokens: dict[str, int] = {}
         self._extended_at = time.monotonic()
         self._is_closing = False
+        self._facts = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "concurrency": settings.worker_concurrency,
+            "version": __version__,
+        }
 
     @contextmanager
     def holding(self, job_id: str, token: int) -> Generator[None]:
@@ -41,15 +52,27 @@ class LeaseHolder:
             is_fresh = time.monotonic() - self._extended_at < max(self.lease_s - _SAFETY_S, self.lease_s / 2)
             return is_fresh and self._tokens.get(job_id) == token
 
-    def extend(self, database: Database) -> None:
-        """The heartbeat: extend what is ours, forget what is not any more."""
+    def beat(self, database: Database) -> None:
+        """The heartbeat: extend what is ours, forget what is not any more, and say that we are alive."""
+        self._extend(database)
+        with database.write() as connection:
+            workers.beat(connection, {"id": self.owner, **self._facts})
+
+    def leave(self, database: Database) -> list[StepMessage]:
+        """Give back all leases; the steps to ring for."""
+        with database.write() as connection:
+            released = moves.release_leases(connection, self.owner)
+            workers.leave(connection, self.owner)
+        return [StepMessage(Step(step), job_id, step_no) for job_id, step, step_no in released]
+
+    def _extend(self, database: Database) -> None:
         started_at = time.monotonic()
         with self._lock:
             before = dict(self._tokens)
         held: dict[str, int] = {}
         if before:
             with database.write() as connection:
-                held = jobs.extend_leases(connection, self.owner, before, self.lease_s)
+                held = moves.extend_leases(connection, self.owner, before, self.lease_s)
         with self._lock:
             self._extended_at = started_at
             for job_id, token in before.items():

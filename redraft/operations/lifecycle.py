@@ -11,7 +11,7 @@ from redraft.jobs import StepMessage
 from redraft.operations import steps, submit
 from redraft.operations.endings import ending, event
 from redraft.operations.services import Services
-from redraft.storage import events, history, jobs
+from redraft.storage import events, history, jobs, moves
 from redraft.storage.columns import DbNow
 from redraft.storage.jobs import JobRecord
 
@@ -28,8 +28,8 @@ def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
     with services.database.write() as connection:
         job = _get(connection, job_id)
         end = ending(StopReason.CANCELED, history.of_job(connection, job_id))
-        movable = jobs.is_status(*sources_of(JobStatus.CANCELED))
-        first_seq = jobs.change(connection, job_id, end.values, when=movable, new_events=1)
+        movable = moves.is_status(*sources_of(JobStatus.CANCELED))
+        first_seq = moves.change(connection, job_id, end.values, when=movable, new_events=1)
         if first_seq is None:
             return job, False
         events.add(connection, job_id, first_seq, [end.event])
@@ -57,8 +57,8 @@ def continue_job(services: Services, job_id: str, change: ContinueJob) -> JobRec
         **dump(change),
     )
     with services.database.write() as connection:
-        unmoved = jobs.is_status(*sources_of(JobStatus.QUEUED)) & jobs.is_version(job.version)
-        first_seq = jobs.change(connection, job_id, values, when=unmoved, new_events=1)
+        unmoved = moves.is_status(*sources_of(JobStatus.QUEUED)) & moves.is_version(job.version)
+        first_seq = moves.change(connection, job_id, values, when=unmoved, new_events=1)
         if first_seq is None:
             raise Conflict(f"Job {job_id} was changed by someone else at this moment; look at it again.")
         events.add(connection, job_id, first_seq, [told])

@@ -25,7 +25,7 @@ from redraft.operations.calling import Outcome, PlannedCall, Slot, make_call, re
 from redraft.operations.endings import Event, ending, event
 from redraft.operations.leases import LeaseHolder
 from redraft.operations.services import Services
-from redraft.storage import calls, events, history, jobs
+from redraft.storage import calls, events, history, jobs, moves
 from redraft.storage.columns import DbNow
 from redraft.storage.history import IterationRecord
 from redraft.storage.jobs import JobRecord
@@ -105,7 +105,7 @@ def claim_step(
     started_at = time.monotonic()
     ready: tuple[StepInHand, Sequence[PlannedCall]] | None = None
     with services.database.write() as connection:
-        claim = jobs.claim(
+        claim = moves.claim(
             connection,
             message.job_id,
             message.step,
@@ -118,7 +118,7 @@ def claim_step(
         job = claim.job
         if job.step_claims > 1 or job.continuations > 0:
             lost = calls.close_lost(connection, job.id, job.lease_token)
-            jobs.add_usage(connection, job.id, calls.lost_usage(lost))
+            moves.add_usage(connection, job.id, calls.lost_usage(lost))
         _announce_start(connection, claim)
         step = _load(services, holder, connection, claim, started_at)
         if claim.remaining_s > 0:
@@ -137,7 +137,7 @@ def claim_step(
 
 
 def _load(
-    services: Services, holder: LeaseHolder, connection: Connection, claim: jobs.Claim, started_at: float
+    services: Services, holder: LeaseHolder, connection: Connection, claim: moves.Claim, started_at: float
 ) -> StepInHand:
     job = claim.job
     has_history = job.iteration > 0
@@ -158,7 +158,7 @@ def step_iteration(job: JobRecord) -> int:
     return job.iteration + 1 if job.step == Step.GENERATE else job.iteration
 
 
-def _announce_start(connection: Connection, claim: jobs.Claim) -> None:
+def _announce_start(connection: Connection, claim: moves.Claim) -> None:
     job = claim.job
     new: list[Event] = []
     if claim.starts_job:
@@ -180,7 +180,7 @@ def reserve_more(step: StepInHand, planned: PlannedCall) -> bool:
     if not step.holder.may_call(step.job.id, step.job.lease_token):
         return False
     with step.services.database.write() as connection:
-        if not jobs.holds(connection, step.job.id, step.job.lease_token):
+        if not moves.holds(connection, step.job.id, step.job.lease_token):
             return False
         calls.open_calls(connection, [planned.row])
     return True
@@ -227,7 +227,7 @@ def finish(
 
     def work(connection: Connection) -> bool:
         place = (connection, step.job.id, step.job.lease_token)
-        first_seq = jobs.advance(*place, values, usage=usage, new_events=len(new_events))
+        first_seq = moves.advance(*place, values, usage=usage, new_events=len(new_events))
         if first_seq is None:
             _keep(connection, step, outcomes)
             return False
@@ -257,7 +257,7 @@ def _start_over(step: StepInHand, outcomes: Sequence[Outcome]) -> None:
     again = {"available_at": DbNow(), "rung_at": DbNow()}
 
     def work(connection: Connection) -> None:
-        jobs.advance(connection, step.job.id, step.job.lease_token, again)
+        moves.advance(connection, step.job.id, step.job.lease_token, again)
         _keep(connection, step, outcomes)
 
     step.services.database.persist(work, for_s=step.holder.lease_s)
@@ -277,8 +277,8 @@ def _keep(connection: Connection, step: StepInHand, outcomes: Sequence[Outcome])
     closed = _close_calls(connection, outcomes)
     if closed:
         usage = _sum_usage(outcomes)
-        jobs.add_usage(connection, step.job.id, usage)
-        jobs.add_usage(connection, step.job.id, calls.lost_usage(-sum(each.was_lost for each in closed)))
+        moves.add_usage(connection, step.job.id, usage)
+        moves.add_usage(connection, step.job.id, calls.lost_usage(-sum(each.was_lost for each in closed)))
 
 
 def _close_calls(connection: Connection, outcomes: Sequence[Outcome]) -> list[calls.Closed]:
@@ -305,7 +305,7 @@ def ring(services: Services, message: StepMessage) -> None:
         return
     try:
         with services.database.write() as connection:
-            jobs.mark_unrung(connection, message.job_id)
+            moves.mark_unrung(connection, message.job_id)
     except Unavailable as error:
         log.warning("unrung_step_waits_for_its_pause", job_id=message.job_id, reason=error.message)
 
@@ -378,7 +378,7 @@ def put_off_crashed(services: Services, message: StepMessage, detail: str) -> No
             facts = job_error("worker_lost", words, iteration=step_iteration(job), attempts=attempt)
             end = ending(StopReason.ERROR, history.of_job(connection, job.id), error=facts)
             values, new = dict(end.values), [end.event]
-        first_seq = jobs.change(connection, job.id, values, when=jobs.is_live(), new_events=len(new))
+        first_seq = moves.change(connection, job.id, values, when=moves.is_live(), new_events=len(new))
         if first_seq is not None:
             events.add(connection, job.id, first_seq, new)
     services.queue.wake(message.job_id)
@@ -386,7 +386,7 @@ def put_off_crashed(services: Services, message: StepMessage, detail: str) -> No
 
 def _end(connection: Connection, step: StepInHand, reason: StopReason, error: Mapping[str, Any]) -> None:
     end = ending(reason, step.records, error=error)
-    first_seq = jobs.advance(connection, step.job.id, step.job.lease_token, end.values, new_events=1)
+    first_seq = moves.advance(connection, step.job.id, step.job.lease_token, end.values, new_events=1)
     if first_seq is not None:
         events.add(connection, step.job.id, first_seq, [end.event])
 

@@ -10,8 +10,8 @@ from redraft.domain.states import Step, StopReason
 from redraft.jobs import StepMessage
 from redraft.operations.endings import ending
 from redraft.operations.services import Services
-from redraft.storage import calls, events, history, jobs, workers
-from redraft.storage.jobs import is_live
+from redraft.storage import calls, events, history, jobs, moves, workers
+from redraft.storage.moves import is_live
 
 _BATCH = 100
 _DEADLINE_SLACK_S = 5.0
@@ -26,15 +26,15 @@ def sweep(services: Services) -> list[StepMessage]:
     """
     settings = services.settings
     with services.database.write() as connection:
-        due = jobs.take_due(connection, pause_s=settings.ring_again_s, limit=_BATCH)
+        due = moves.take_due(connection, pause_s=settings.ring_again_s, limit=_BATCH)
         ended = [
             job_id
-            for job_id in jobs.overdue(connection, slack_s=_DEADLINE_SLACK_S, limit=_BATCH)
+            for job_id in moves.overdue(connection, slack_s=_DEADLINE_SLACK_S, limit=_BATCH)
             if _end_overdue(connection, job_id)
         ]
         abandoned = calls.close_abandoned(connection, after_s=settings.call_timeout_s + settings.lease_s, limit=_BATCH)
         for job_id, lost in abandoned.items():
-            jobs.add_usage(connection, job_id, calls.lost_usage(lost))
+            moves.add_usage(connection, job_id, calls.lost_usage(lost))
         workers.forget_silent(connection, for_s=_FORGET_WORKERS_S)
     for job_id in ended:
         services.queue.wake(job_id)
@@ -56,7 +56,7 @@ def _end_overdue(connection: Connection, job_id: str) -> bool:
         return False
     facts = job_error("deadline_exceeded", "The job's deadline passed before it was done.", iteration=job.iteration)
     end = ending(StopReason.DEADLINE_EXCEEDED, history.of_job(connection, job_id), error=facts)
-    first_seq = jobs.change(connection, job_id, end.values, when=is_live(), new_events=1)
+    first_seq = moves.change(connection, job_id, end.values, when=is_live(), new_events=1)
     if first_seq is not None:
         events.add(connection, job_id, first_seq, [end.event])
     return first_seq is not None

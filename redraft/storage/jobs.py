@@ -1,6 +1,6 @@
-"""Jobs: the row that says what comes next, who does it, and what came out."""
+"""Jobs: the row that says what comes next, who does it, and what came out; `moves` changes it."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -11,28 +11,17 @@ from sqlalchemy import (
     Connection,
     Executable,
     Float,
-    Integer,
     and_,
     bindparam,
-    case,
     delete,
     func,
-    literal_column,
     or_,
     select,
-    update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from redraft.domain.states import LIVE, JobKind, JobStatus, Step, sources_of
 from redraft.storage.columns import DbNow
 from redraft.storage.tables import jobs
-
-_LIVE = tuple(status.value for status in JobStatus if status in LIVE)
-_STARTS_JOB = or_(
-    jobs.c.kind == JobKind.EVALUATE_ANSWER.value,
-    and_(jobs.c.step == Step.GENERATE.value, jobs.c.iteration == jobs.c.first_iteration - 1),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +75,6 @@ class JobRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """A claimed step: the row, and how long until the job's deadline by the database's clock.
-
-    `starts_job` and `starts_iteration` tell which events the claim has reserved numbers for.
-    """
-
-    job: JobRecord
-    remaining_s: float
-    starts_job: bool
-    starts_iteration: bool
-
-
-@dataclass(frozen=True, slots=True)
 class JobFilter:
     """What a list of jobs is narrowed by. `after` is the last row's (created_at, id) of the page before."""
 
@@ -114,10 +90,7 @@ class JobFilter:
     limit: int = 20
 
 
-_USAGE = ("calls", "input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls")
-
-
-def _record(row: Any) -> JobRecord:
+def as_record(row: Any) -> JobRecord:
     return JobRecord(**row)
 
 
@@ -125,7 +98,7 @@ def add(connection: Connection, values: Mapping[str, Any], deadline_s: float) ->
     """Insert a job; None when one with its idempotency key exists already."""
     statement = _add_statement(connection.dialect.name)
     row = connection.execute(statement, {**values, "p_deadline_s": deadline_s}).mappings().one_or_none()
-    return None if row is None else _record(row)
+    return None if row is None else as_record(row)
 
 
 @cache
@@ -141,7 +114,7 @@ def _add_statement(dialect_name: str) -> Executable:
 
 def get(connection: Connection, job_id: str) -> JobRecord | None:
     row = connection.execute(select(jobs).where(jobs.c.id == job_id)).mappings().one_or_none()
-    return None if row is None else _record(row)
+    return None if row is None else as_record(row)
 
 
 def version_of(connection: Connection, job_id: str) -> tuple[int, str] | None:
@@ -153,7 +126,7 @@ def version_of(connection: Connection, job_id: str) -> tuple[int, str] | None:
 def find_by_key(connection: Connection, scope: str, key: str) -> JobRecord | None:
     condition = and_(jobs.c.idempotency_scope == scope, jobs.c.idempotency_key == key)
     row = connection.execute(select(jobs).where(condition)).mappings().one_or_none()
-    return None if row is None else _record(row)
+    return None if row is None else as_record(row)
 
 
 def find_ids(connection: Connection, prefix: str, limit: int = 2) -> list[str]:
@@ -173,7 +146,7 @@ def list_page(connection: Connection, criteria: JobFilter) -> list[JobRecord]:
     order = (jobs.c.created_at, jobs.c.id)
     query = query.order_by(*(column.desc() if criteria.newest_first else column.asc() for column in order))
     rows = connection.execute(query.limit(criteria.limit + 1)).mappings()
-    return [_record(row) for row in rows]
+    return [as_record(row) for row in rows]
 
 
 def _conditions(connection: Connection, criteria: JobFilter) -> list[ColumnElement[bool]]:
@@ -213,256 +186,11 @@ def _beyond(after: tuple[datetime, str], *, newest_first: bool) -> ColumnElement
     return or_(jobs.c.created_at > at, and_(jobs.c.created_at == at, jobs.c.id > job_id))
 
 
-def claim(connection: Connection, job_id: str, step: str, step_no: int, *, owner: str, lease_s: float) -> Claim | None:
-    """Take a step: one conditional UPDATE with a fresh token. None: it is not due, or someone has it.
-
-    The first claim of a step also reserves the event numbers of the events that it starts.
-    """
-    given = {"p_id": job_id, "p_step": step, "p_step_no": step_no, "p_owner": owner, "p_lease_s": lease_s}
-    row = connection.execute(_claim_statement(step), given).mappings().one_or_none()
-    if row is None:
-        return None
-    values = dict(row)
-    now_there: datetime = values.pop("now")
-    starts_job = bool(values.pop("starts_job"))
-    job = _record(values)
-    is_first = job.step_claims == 1
-    return Claim(
-        job=job,
-        remaining_s=(job.deadline_at - now_there).total_seconds(),
-        starts_job=is_first and starts_job,
-        starts_iteration=is_first and step == Step.GENERATE,
-    )
-
-
-@cache
-def _claim_statement(step: str) -> Executable:
-    """Built once: what an ORM or Core spends on building a statement would be paid at each step."""
-    now = DbNow()
-    is_first_claim = jobs.c.step_claims == 0
-    starts_iteration = 1 if step == Step.GENERATE else 0
-    return (
-        update(jobs)
-        .where(
-            jobs.c.id == bindparam("p_id"),
-            jobs.c.step == bindparam("p_step"),
-            jobs.c.step_no == bindparam("p_step_no"),
-            is_live(),
-            jobs.c.available_at <= now,
-            or_(jobs.c.lease_expires_at.is_(None), jobs.c.lease_expires_at < now),
-        )
-        .values(
-            status=JobStatus.RUNNING.value,
-            started_at=func.coalesce(jobs.c.started_at, now),
-            version=jobs.c.version + case((jobs.c.status == JobStatus.QUEUED.value, 1), else_=0),
-            lost_leases=jobs.c.lost_leases + case((jobs.c.lease_expires_at.is_not(None), 1), else_=0),
-            step_claims=jobs.c.step_claims + 1,
-            lease_token=jobs.c.lease_token + 1,
-            lease_owner=bindparam("p_owner"),
-            lease_expires_at=DbNow(bindparam("p_lease_s", type_=Float)),
-            ring_count=0,
-            event_seq=jobs.c.event_seq
-            + case(
-                (is_first_claim & _STARTS_JOB, starts_iteration + 1),
-                (is_first_claim, starts_iteration),
-                else_=0,
-            ),
-        )
-        .returning(*jobs.c, DbNow().label("now"), _STARTS_JOB.label("starts_job"))
-    )
-
-
-def advance(
-    connection: Connection,
-    job_id: str,
-    token: int,
-    values: Mapping[str, Any],
-    *,
-    usage: Mapping[str, int] | None = None,
-    new_events: int = 0,
-) -> int | None:
-    """Move the job on and release its lease, if the token is still the holder's.
-
-    The token is used up: the same move again, after a commit whose outcome was unknown, finds nothing to do.
-
-    Args:
-        connection: the unit of work.
-        job_id: which job.
-        token: the holder's.
-        values: the job's next columns; a `DbNow` is a time by the database's clock.
-        usage: what to add to the job's sums.
-        new_events: how many event numbers to reserve.
-
-    Returns:
-        The first of `new_events` event numbers that are now reserved; None when the lease is not ours.
-    """
-    kinds = tuple((name, isinstance(value, DbNow)) for name, value in values.items())
-    given = {f"p_{name}": value.seconds if isinstance(value, DbNow) else value for name, value in values.items()}
-    sums = {f"p_add_{name}": (usage or {}).get(name, 0) for name in _USAGE}
-    statement = _advance_statement(kinds, values.get("status"))
-    given = {**given, **sums, "p_job": job_id, "p_token": token, "p_events": new_events}
-    last = connection.scalar(statement, given)
-    return None if last is None else last - new_events + 1
-
-
-@cache
-def _advance_statement(kinds: tuple[tuple[str, bool], ...], target: str | None) -> Executable:
-    """Built once for each set of columns that the operations move together."""
-    columns = {
-        name: DbNow(bindparam(f"p_{name}", type_=Float)) if is_time else bindparam(f"p_{name}", type_=jobs.c[name].type)
-        for name, is_time in kinds
-    }
-    may_move = is_live() if target is None else _is_one_of(sources_of(JobStatus(target)))
-    return (
-        update(jobs)
-        .where(jobs.c.id == bindparam("p_job"), jobs.c.lease_token == bindparam("p_token"), may_move)
-        .values(
-            lease_token=jobs.c.lease_token + 1,
-            lease_owner=None,
-            lease_expires_at=None,
-            version=jobs.c.version + 1,
-            event_seq=jobs.c.event_seq + bindparam("p_events", type_=Integer),
-            **{name: jobs.c[name] + bindparam(f"p_add_{name}", type_=Integer) for name in _USAGE},
-            **columns,
-        )
-        .returning(jobs.c.event_seq)
-    )
-
-
-def change(
-    connection: Connection,
-    job_id: str,
-    values: Mapping[str, Any],
-    *,
-    when: ColumnElement[bool],
-    new_events: int = 0,
-) -> int | None:
-    """Move a job without holding its lease; a new token fences out whoever does. Like `advance` otherwise."""
-    statement = (
-        update(jobs)
-        .where(jobs.c.id == job_id, when)
-        .values(
-            lease_token=jobs.c.lease_token + 1,
-            lease_owner=None,
-            lease_expires_at=None,
-            version=jobs.c.version + 1,
-            event_seq=jobs.c.event_seq + new_events,
-            **values,
-        )
-        .returning(jobs.c.event_seq)
-    )
-    last = connection.scalar(statement)
-    return None if last is None else last - new_events + 1
-
-
-def is_status(*statuses: str) -> ColumnElement[bool]:
-    return jobs.c.status.in_(statuses)
-
-
-def is_live() -> ColumnElement[bool]:
-    """Spelled out as in the index on live jobs: SQLite takes it for no other wording, and for no parameters."""
-    return _is_one_of(_LIVE)
-
-
-def _is_one_of(statuses: Iterable[str]) -> ColumnElement[bool]:
-    return jobs.c.status.in_([literal_column(f"'{status}'") for status in statuses])
-
-
-def holds(connection: Connection, job_id: str, token: int) -> bool:
-    """Whether the lease is still ours and the job still wants the call that is about to be made."""
-    condition = and_(jobs.c.id == job_id, jobs.c.lease_token == token, jobs.c.status == JobStatus.RUNNING.value)
-    return connection.scalar(select(1).where(condition)) is not None
-
-
-def add_usage(connection: Connection, job_id: str, usage: Mapping[str, int]) -> None:
-    """Count what a call cost, whoever holds the job by now."""
-    values = {name: jobs.c[name] + amount for name, amount in usage.items() if amount}
-    if values:
-        connection.execute(update(jobs).where(jobs.c.id == job_id).values(**values, version=jobs.c.version + 1))
-
-
-def reserve_events(connection: Connection, job_id: str, count: int) -> int:
-    """Take event numbers outside of `advance`; returns the first."""
-    statement = (
-        update(jobs).where(jobs.c.id == job_id).values(event_seq=jobs.c.event_seq + count).returning(jobs.c.event_seq)
-    )
-    return connection.execute(statement).scalar_one() - count + 1
-
-
-def mark_unrung(connection: Connection, job_id: str) -> None:
-    """The message could not be sent: let the next sweep ring at once."""
-    connection.execute(update(jobs).where(jobs.c.id == job_id, is_live()).values(rung_at=None))
-
-
-def extend_leases(connection: Connection, owner: str, job_ids: Collection[str], lease_s: float) -> dict[str, int]:
-    """Extend the leases of what a worker has in flight; returns token by job id, for what is still its own."""
-    statement = (
-        update(jobs)
-        .where(jobs.c.id.in_(job_ids), is_live(), jobs.c.lease_owner == owner)
-        .values(lease_expires_at=DbNow(lease_s))
-        .returning(jobs.c.id, jobs.c.lease_token)
-    )
-    return {row.id: row.lease_token for row in connection.execute(statement)}
-
-
-def release_leases(connection: Connection, owner: str) -> list[tuple[str, str, int]]:
-    """Give back all leases of a stopping worker; returns (job, step, step_no) to ring for."""
-    statement = (
-        update(jobs)
-        .where(is_live(), jobs.c.lease_owner == owner)
-        .values(lease_owner=None, lease_expires_at=None, lease_token=jobs.c.lease_token + 1, rung_at=DbNow())
-        .returning(jobs.c.id, jobs.c.step, jobs.c.step_no)
-    )
-    return [(row.id, row.step, row.step_no) for row in connection.execute(statement)]
-
-
-def take_due(connection: Connection, *, pause_s: float, limit: int) -> list[tuple[str, str, int]]:
-    """Jobs whose step is due and unheard, marked as rung now; returns (job, step, step_no).
-
-    The pause before a job is rung again doubles with each ring that led to no claim, up to two minutes.
-    """
-    ring_pause = [(jobs.c.ring_count <= n, jobs.c.rung_at < DbNow(-pause_s * 2**n)) for n in range(6)]
-    due = (
-        select(jobs.c.id)
-        .where(
-            is_live(),
-            jobs.c.available_at <= DbNow(),
-            or_(jobs.c.lease_expires_at.is_(None), jobs.c.lease_expires_at < DbNow()),
-            or_(jobs.c.rung_at.is_(None), case(*ring_pause, else_=jobs.c.rung_at < DbNow(-pause_s * 64))),
-        )
-        .order_by(jobs.c.available_at)
-        .limit(limit)
-        .with_for_update(skip_locked=True)
-    )
-    statement = (
-        update(jobs)
-        .where(jobs.c.id.in_(due.scalar_subquery()))
-        .values(rung_at=DbNow(), ring_count=jobs.c.ring_count + 1)
-        .returning(jobs.c.id, jobs.c.step, jobs.c.step_no)
-    )
-    return [(row.id, row.step, row.step_no) for row in connection.execute(statement)]
-
-
-def overdue(connection: Connection, *, slack_s: float, limit: int) -> list[str]:
-    """Live jobs past their deadline; those in somebody's hands get some slack to end themselves."""
-    free = or_(jobs.c.lease_expires_at.is_(None), jobs.c.lease_expires_at < DbNow())
-    query = (
-        select(jobs.c.id)
-        .where(is_live(), or_(and_(free, jobs.c.deadline_at < DbNow()), jobs.c.deadline_at < DbNow(-slack_s)))
-        .limit(limit)
-    )
-    return list(connection.scalars(query))
-
-
 def remove(connection: Connection, job_id: str) -> bool:
-    statement = delete(jobs).where(jobs.c.id == job_id, jobs.c.status.not_in(_LIVE)).returning(jobs.c.id)
+    statement = delete(jobs).where(jobs.c.id == job_id, jobs.c.finished_at.is_not(None)).returning(jobs.c.id)
     return connection.scalar(statement) is not None
 
 
 def status_counts(connection: Connection) -> dict[str, int]:
     query = select(jobs.c.status, func.count().label("total")).group_by(jobs.c.status)
     return {row.status: row.total for row in connection.execute(query)}
-
-
-def is_version(version: int) -> ColumnElement[bool]:
-    return jobs.c.version == version

@@ -433,13 +433,17 @@ HOSTILE = [
 ]
 
 
+# Quadratic work on these would take minutes; a slow machine under coverage stays far below.
+_BOUND_S = 20
+
+
 @pytest.mark.parametrize("unit", HOSTILE)
 @pytest.mark.parametrize("start", ["", '{"score": 0.5, "a": '])
-def test_a_megabyte_of_hostile_text_takes_less_than_a_second(unit: str, start: str):
+def test_a_megabyte_of_hostile_text_is_read_in_bounded_time(unit: str, start: str):
     text = start + unit * (1_000_000 // len(unit))
     before = time.process_time()
     parse_verdict(text)
-    assert time.process_time() - before < 1
+    assert time.process_time() - before < _BOUND_S
 
 
 @pytest.mark.parametrize("unit", ['{"', "['", '{"a" ', '{"a":["', "a" * 50 + '"', '{"' + "x" * 60, "a:" + " " * 50])
@@ -448,4 +452,4 @@ def test_what_the_repairer_is_given_stays_small(unit: str, start: str):
     text = start + unit * (min(REPAIR_MARKS_MAX // 2 // max(1, unit.count('"')), REPAIR_CHARS_MAX // len(unit)) - 9)
     before = time.process_time()
     parse_verdict(text)
-    assert time.process_time() - before < 1
+    assert time.process_time() - before < _BOUND_S

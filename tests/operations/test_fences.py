@@ -269,13 +269,13 @@ def test_a_heartbeat_extends_what_is_held_and_forgets_what_was_lost(driver: Driv
     def meanwhile() -> None:
         token = driver.row(job_id).lease_token
         driver.set_back(job_id, lease_expires_at=1.0)
-        holder.extend(driver.services.database)
+        holder.beat(driver.services.database)
         lease_ends_at = driver.row(job_id).lease_expires_at
         assert lease_ends_at is not None
         seen.append((lease_ends_at - driver.row(job_id).available_at).total_seconds() > settings.lease_s / 2)
         assert holder.may_call(job_id, token)
         cancel(driver.services, job_id)
-        holder.extend(driver.services.database)
+        holder.beat(driver.services.database)
         assert not holder.may_call(job_id, token)
         assert holder.in_flight == 0
 

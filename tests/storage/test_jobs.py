@@ -12,9 +12,10 @@ import pytest
 from sqlalchemy import insert, update
 
 from redraft.domain.ids import new_id
-from redraft.storage import calls, events, jobs
+from redraft.storage import calls, events, jobs, moves
 from redraft.storage.columns import DbNow
-from redraft.storage.jobs import Claim, JobFilter, JobRecord
+from redraft.storage.jobs import JobFilter, JobRecord
+from redraft.storage.moves import Claim
 from redraft.storage.tables import jobs as table
 from redraft.storage.work import Database
 from tests.storage.conftest import job_values
@@ -25,7 +26,7 @@ ENDED = {"status": "failed", "stop_reason": "error", "finished_at": DbNow()}
 
 def claim(database: Database, job: JobRecord, *, lease_s: float = 30, owner: str = "wrk_1") -> Claim | None:
     with database.write() as connection:
-        return jobs.claim(connection, job.id, job.step, job.step_no, owner=owner, lease_s=lease_s)
+        return moves.claim(connection, job.id, job.step, job.step_no, owner=owner, lease_s=lease_s)
 
 
 def must_claim(database: Database, job: JobRecord, **options: Any) -> Claim:
@@ -36,7 +37,7 @@ def must_claim(database: Database, job: JobRecord, **options: Any) -> Claim:
 
 def advance(database: Database, job_id: str, token: int, **values: Any) -> int | None:
     with database.write() as connection:
-        return jobs.advance(connection, job_id, token, values, new_events=1)
+        return moves.advance(connection, job_id, token, values, new_events=1)
 
 
 def read(database: Database, job_id: str) -> JobRecord:
@@ -209,7 +210,7 @@ def test_events_have_no_gaps_under_concurrent_writers(database: Database, add_jo
     def write(number: int) -> None:
         for step in range(5):
             with database.write() as connection:
-                first = jobs.reserve_events(connection, job.id, 2)
+                first = moves.reserve_events(connection, job.id, 2)
                 new = [("t", {"by": number, "step": step}), ("t", {"by": number, "step": step, "second": True})]
                 events.add(connection, job.id, first, new)
 
@@ -224,10 +225,10 @@ def test_events_have_no_gaps_under_concurrent_writers(database: Database, add_jo
 def test_an_event_number_is_not_lost_by_a_unit_of_work_that_fails(database: Database, add_job: AddJob):
     job = add_job()
     with suppress(ZeroDivisionError), database.write() as connection:
-        jobs.reserve_events(connection, job.id, 3)
+        moves.reserve_events(connection, job.id, 3)
         raise ZeroDivisionError
     with database.write() as connection:
-        assert jobs.reserve_events(connection, job.id, 1) == 1
+        assert moves.reserve_events(connection, job.id, 1) == 1
 
 
 # Idempotency
@@ -347,7 +348,7 @@ def test_ids_are_found_by_their_beginning(database: Database, add_job: AddJob):
 
 def due(database: Database, pause_s: float = 3) -> list[str]:
     with database.write() as connection:
-        return [job_id for job_id, _, _ in jobs.take_due(connection, pause_s=pause_s, limit=100)]
+        return [job_id for job_id, _, _ in moves.take_due(connection, pause_s=pause_s, limit=100)]
 
 
 def test_a_job_is_rung_again_after_a_pause_that_grows(database: Database, add_job: AddJob):
@@ -359,7 +360,7 @@ def test_a_job_is_rung_again_after_a_pause_that_grows(database: Database, add_jo
             middle = (low + high) // 2
             with database.write() as connection:
                 connection.execute(update(table).values(rung_at=DbNow(-middle - 0.5)))
-                is_due = bool(jobs.take_due(connection, pause_s=1, limit=1))
+                is_due = bool(moves.take_due(connection, pause_s=1, limit=1))
                 connection.rollback()
             low, high = (low, middle) if is_due else (middle, high)
         pauses.append(high)
@@ -372,7 +373,7 @@ def test_jobs_that_nobody_could_ring_for_are_due_at_once(database: Database, add
     job = add_job()
     assert due(database) == []
     with database.write() as connection:
-        jobs.mark_unrung(connection, job.id)
+        moves.mark_unrung(connection, job.id)
     assert due(database) == [job.id]
     assert due(database) == []
 
@@ -390,7 +391,7 @@ def test_a_stopping_worker_gives_back_its_own_leases_only(database: Database, ad
     must_claim(database, mine, owner="wrk_1")
     must_claim(database, other, owner="wrk_2")
     with database.write() as connection:
-        assert jobs.release_leases(connection, "wrk_1") == [(mine.id, "generate", 1)]
+        assert moves.release_leases(connection, "wrk_1") == [(mine.id, "generate", 1)]
     assert claim(database, mine) is not None
     assert claim(database, other) is None
     assert advance(database, mine.id, 1, step="evaluate") is None
@@ -403,5 +404,5 @@ def test_a_heartbeat_extends_only_what_is_still_its_own(database: Database, add_
     must_claim(database, lost, owner="wrk_1", lease_s=-1)
     must_claim(database, lost, owner="wrk_2")
     with database.write() as connection:
-        held = jobs.extend_leases(connection, "wrk_1", [mine.id, other.id, lost.id], 99)
+        held = moves.extend_leases(connection, "wrk_1", [mine.id, other.id, lost.id], 99)
     assert held == {mine.id: 1}

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection, event, insert, text
 
 from redraft.domain.ids import new_id
-from redraft.storage import calls, events, history, jobs
+from redraft.storage import calls, events, history, jobs, moves
 from redraft.storage.jobs import JobFilter
 from redraft.storage.tables import calls as calls_table
 from redraft.storage.tables import jobs as table
@@ -107,12 +107,12 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "a job by the beginning of its id": lambda c: jobs.find_ids(c, "job_0190"),
     "a job by its key": lambda c: jobs.find_by_key(c, "me", "key"),
     "the latest job": jobs.latest_id,
-    "what is due": lambda c: jobs.take_due(c, pause_s=3, limit=100),
-    "what is overdue": lambda c: jobs.overdue(c, slack_s=5, limit=100),
-    "a claim": lambda c: jobs.claim(c, "job_1", "generate", 1, owner="wrk_1", lease_s=30),
-    "a move": lambda c: jobs.advance(c, "job_1", 1, {"step": "evaluate"}),
-    "a heartbeat": lambda c: jobs.extend_leases(c, "wrk_1", ["job_1", "job_2"], 30),
-    "a shutdown": lambda c: jobs.release_leases(c, "wrk_1"),
+    "what is due": lambda c: moves.take_due(c, pause_s=3, limit=100),
+    "what is overdue": lambda c: moves.overdue(c, slack_s=5, limit=100),
+    "a claim": lambda c: moves.claim(c, "job_1", "generate", 1, owner="wrk_1", lease_s=30),
+    "a move": lambda c: moves.advance(c, "job_1", 1, {"step": "evaluate"}),
+    "a heartbeat": lambda c: moves.extend_leases(c, "wrk_1", ["job_1", "job_2"], 30),
+    "a shutdown": lambda c: moves.release_leases(c, "wrk_1"),
     "a job's history": lambda c: history.of_job(c, "job_1"),
     "a job's calls": lambda c: calls.of_job(c, "job_1"),
     "a step's memo": lambda c: calls.memo(c, "job_1", 1, "generate"),

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from redraft.errors import Unavailable
-from redraft.storage import events, jobs, schema
+from redraft.storage import events, jobs, moves, schema
 from redraft.storage.work import Database
 from tests.storage.conftest import job_values
 
@@ -51,12 +51,12 @@ def _one_job(database: Database, owner: str) -> None:
         assert job is not None
         events.add(connection, job.id, 1, [("job.queued", {})])
     with database.write() as connection:
-        claim = jobs.claim(connection, job.id, job.step, job.step_no, owner=owner, lease_s=30)
+        claim = moves.claim(connection, job.id, job.step, job.step_no, owner=owner, lease_s=30)
         assert claim is not None
     with database.read() as connection:
         assert jobs.get(connection, job.id) is not None
     with database.write() as connection:
-        first = jobs.advance(connection, job.id, claim.job.lease_token, {"step": "evaluate"}, new_events=1)
+        first = moves.advance(connection, job.id, claim.job.lease_token, {"step": "evaluate"}, new_events=1)
         assert first is not None
         events.add(connection, job.id, first, [("iteration.generated", {})])
 
