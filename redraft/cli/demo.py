@@ -162,7 +162,7 @@ def _do_job(client: "httpx2.Client", number: int, body: dict[str, Any]) -> bool:
     output.show(f"\nJob {number} of {len(_JOBS)}: {body['instruct']}", "bold")
     output.show(f"Criteria: {body['eval_crit']}")
     answer = client.post("/v1/generate-answer", json=body)
-    if answer.status_code != 202:
+    if not answer.is_success:
         raise RedraftError(f"POST /v1/generate-answer answered {answer.status_code}: {answer.text}")
     urls = answer.json()["urls"]
     _follow(client, urls["events"], body["score_threshold"])

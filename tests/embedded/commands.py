@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import psutil
 
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 RUN = "from redraft.cli.main import run; run()"
 TERMINAL = {"succeeded", "failed", "canceled"}
@@ -83,7 +83,7 @@ class Command:
 
     def wait(self, within_s: float = 30) -> int:
         try:
-            return self.process.wait(within_s)
+            return self.process.wait(within_s * PATIENCE)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running: {self.stdout}\n{self.stderr}") from None
 

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from redraft.operations.health import alive_workers
 from redraft.operations.services import Services
 from redraft.settings import Settings
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 _OWN = ("REDRAFT_", "OPENAI_", "ANTHROPIC_")
 
@@ -75,7 +75,7 @@ class WorkerProcess:
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(timeout=within_s)
+                self.process.wait(timeout=within_s * PATIENCE)
             except subprocess.TimeoutExpired:
                 self.kill()
         return self.process.returncode
