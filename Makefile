@@ -37,7 +37,7 @@ demo: $(READY) ## watch two jobs being written, judged and improved; needs no ke
 	@$(BIN)/redraft demo
 
 serve: $(READY) ## run the API, a worker, the broker and the database on this machine
-	@$(BIN)/redraft serve
+	@$(BIN)/redraft serve || test $$? -eq 130
 
 test: $(READY) $(DEV) ## run the tests, which start PostgreSQL and Valkey themselves
 	$(PYTEST) $(PYTEST_ARGS)

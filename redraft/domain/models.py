@@ -36,6 +36,6 @@ def parse_model(text: str, pointer: str = "/model") -> ModelRef:
     raise Invalid.at(
         pointer,
         f"{text!r} names no known model. Write provider:name with one of {', '.join(PROVIDERS)},"
-        " for example openai:gpt-5-mini; bare names work for gpt-*, o* and claude-*.",
+        " for example openai:gpt-6-luna; bare names work for gpt-*, o* and claude-*.",
         "unknown_model",
     )

@@ -82,7 +82,7 @@ class ProviderCatalog:
                 (`unknown_model`).
         """
         if ref.provider == "local":
-            if flaw := self._local_flaw():
+            if flaw := self._local_flaw() or self._misnamed(ref):
                 raise Invalid.at(pointer, flaw, "unknown_model")
         elif not self.is_configured(ref.provider):
             key = f"{ref.provider.upper()}_API_KEY"
@@ -147,6 +147,12 @@ class ProviderCatalog:
         from redraft.providers.local import missing_part
 
         return missing_part(self._settings.local_model)
+
+    def _misnamed(self, ref: ModelRef) -> str | None:
+        """A file of the user's own may go by any name; the bundled one has its own."""
+        if self._settings.local_model or ref == DEFAULT_LOCAL:
+            return None
+        return f"{ref} is not here: the bundled model is {DEFAULT_LOCAL}; REDRAFT_LOCAL_MODEL names a file of your own."
 
     def _make_openai(self) -> Provider:
         from redraft.providers.openai import OpenAIAccess, OpenAIProvider

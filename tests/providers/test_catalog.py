@@ -108,3 +108,11 @@ def test_a_server_of_ones_own_has_only_the_prices_that_are_set(tmp_path: Path):
 def test_prices_come_from_the_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("REDRAFT_PRICES", '{"openai:mine": {"input": 0.25, "output": 2}}')
     assert Settings().prices["openai:mine"] == ModelPrice(input=0.25, output=2)
+
+
+def test_the_bundled_model_has_one_name():
+    bundled = ProviderCatalog(Settings(_env_file=None))  # pyright: ignore[reportCallIssue]
+    with pytest.raises(Invalid) as refused:
+        bundled.check_configured(ModelRef("local", "nope"), "/model")
+    assert refused.value.code == "unknown_model"
+    assert "smollm2-135m" in refused.value.message
