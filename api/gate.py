@@ -101,12 +101,19 @@ def host_name(host: str) -> str:
         return ""
 
 
+def _authority(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
+
+
 def refuse_foreign_page(request: Request) -> None:
     if request.method in _SAFE_METHODS:
         return
     site = request.headers.get("sec-fetch-site", "none").lower()
     origin = request.headers.get("origin")
-    is_own_origin = origin is None or urlsplit(origin).netloc == request.headers.get("host")
+    is_own_origin = origin is None or _authority(origin) == request.headers.get("host")
     if site not in _OWN_SITES or not is_own_origin:
         words = "Requests from other web sites' pages are refused."
         raise HttpProblem(403, words, code="cross_site_request")

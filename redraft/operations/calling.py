@@ -10,6 +10,7 @@ from redraft.domain.failures import job_error
 from redraft.domain.ids import new_id
 from redraft.domain.models import parse_model
 from redraft.domain.states import Step
+from redraft.domain.texts import clean
 from redraft.errors import ProviderError
 from redraft.operations.services import Services
 from redraft.providers.protocol import ChatReply, UnusableReply, Usage
@@ -99,7 +100,7 @@ def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, secon
         "reply_text": reply.text,
         "http_status": reply.http_status,
         "response_headers": dict(reply.headers),
-        "finish_reason": reply.finish_reason,
+        "finish_reason": _storable(reply.finish_reason),
         "latency_ms": round(seconds * 1000),
         **spent.columns,
     }
@@ -123,7 +124,7 @@ def _failed(services: Services, planned: PlannedCall, error: ProviderError, seco
         "response": error.response,
         "http_status": error.http_status,
         "response_headers": error.headers,
-        "finish_reason": unusable.finish_reason if unusable else None,
+        "finish_reason": _storable(unusable.finish_reason) if unusable else None,
         "latency_ms": round(seconds * 1000),
         "error": job_error(
             error.code,
@@ -168,6 +169,11 @@ class _Spent:
             "cost_nano_usd": cost or 0,
             "unpriced_calls": int(cost is None),
         }
+
+
+def _storable(finish_reason: str | None) -> str | None:
+    """A server may say anything; the column holds a word."""
+    return clean(finish_reason)[:40] if finish_reason else None
 
 
 def remembered(slot: Slot, row: Mapping[str, Any]) -> Outcome:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import httpx2
 
 
+_TOKENS_MAX = 10**9
 EMPTY = "The reply has no text."
 TOOL_CALL_ONLY = "The reply has no text: a tool call only."
 REASONING_ONLY = "The reply has no text: reasoning only."
@@ -50,8 +51,8 @@ def items(value: Any) -> list[Any]:
 
 
 def count(value: Any) -> int | None:
-    """A number of tokens, or None where there is none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    """A number of tokens, or None where there is none that can be true."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _TOKENS_MAX else None
 
 
 def words(value: Any) -> str:

@@ -161,7 +161,7 @@ def _advance_statement(kinds: tuple[tuple[str, bool], ...], target: str | None) 
             lease_expires_at=None,
             version=jobs.c.version + 1,
             event_seq=jobs.c.event_seq + bindparam("p_events", type_=Integer),
-            **{name: jobs.c[name] + bindparam(f"p_add_{name}", type_=Integer) for name in _USAGE},
+            **{name: jobs.c[name] + bindparam(f"p_add_{name}", type_=jobs.c[name].type) for name in _USAGE},
             **columns,
         )
         .returning(jobs.c.event_seq)
