@@ -20,8 +20,8 @@ def run_bare(url: str, load: Load, *, sharded: bool) -> Outcome:
     def job(number: int) -> None:
         client = clients[number % count]
         for _ in range(2):
-            draft = client.chat.completions.create(**generate_body())  # pyright: ignore[reportCallIssue, reportArgumentType]
-            client.chat.completions.create(**evaluate_body(draft.choices[0].message.content or ""))  # pyright: ignore[reportCallIssue, reportArgumentType]
+            draft = client.chat.completions.create(**generate_body(number))  # pyright: ignore[reportCallIssue, reportArgumentType]
+            client.chat.completions.create(**evaluate_body(number, draft.choices[0].message.content or ""))  # pyright: ignore[reportCallIssue, reportArgumentType]
 
     meter, started_at = CpuMeter(), time.monotonic()
     with ThreadPoolExecutor(max_workers=load.in_flight) as pool:

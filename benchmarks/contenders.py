@@ -12,14 +12,13 @@ from tempfile import TemporaryDirectory
 from pydantic import SecretStr
 from sqlalchemy import text
 
-from benchmarks.loads import CRITERIA, TASK, Load, Outcome
+from benchmarks.loads import CRITERIA, Load, Outcome, task_of
 from benchmarks.parts import CpuMeter, postmaster_pid
 from redraft.domain.requests import GenerateAnswer
 from redraft.operations import submit
 from redraft.operations.health import alive_workers
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
-from redraft.storage import jobs
 from redraft.storage.work import Database
 from tests.support.postgres import PostgresServer
 from tests.support.processes import clean_environment, environment_of
@@ -113,21 +112,24 @@ def run_redraft(url: str, load: Load, processes: int, postgres: PostgresServer, 
             log_level="WARNING",
         )
         services = build_runtime(settings)
-        request = GenerateAnswer(instruct=TASK, eval_crit=CRITERIA)
 
         def start() -> None:
-            for _ in range(load.jobs):
-                submit.submit(services, request)
+            for number in range(load.jobs):
+                submit.submit(services, GenerateAnswer(instruct=task_of(number), eval_crit=CRITERIA))
+
+        def count(what: str) -> int:
+            with services.database.read() as connection:
+                return connection.execute(text(f"SELECT count(*) FROM {what}")).scalar_one()
 
         def is_done() -> bool:
-            with services.database.read() as connection:
-                counts = jobs.status_counts(connection)
-            return counts.get("succeeded", 0) == load.jobs
+            return count("jobs WHERE status = 'succeeded'") == load.jobs
 
         commands = [[sys.executable, "-m", "worker"] for _ in range(processes)]
         with _processes(commands, environment_of(settings)) as pids:
             wait_until(lambda: alive_workers(services) == processes, within_s=60, what="workers")
             outcome = _measure(start, is_done, [*pids, *_service_pids(postgres, valkey)], load)
+        if (made := count("calls")) != load.calls:
+            raise RuntimeError(f"Redraft made {made} calls where the others make {load.calls}: nothing to compare.")
         services.close()
     postgres.drop_database(name)
     return outcome

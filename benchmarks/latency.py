@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from pydantic import SecretStr
 
-from benchmarks.loads import CRITERIA, TASK
+from benchmarks.loads import CRITERIA, task_of
 from redraft.domain.requests import GenerateAnswer
 from redraft.operations import reading, submit
 from redraft.operations.health import alive_workers
@@ -49,7 +49,6 @@ def measure_added_ms(
         services = build_runtime(settings)
         if not database_url:
             schema.upgrade(services.database)
-        request = GenerateAnswer(instruct=TASK, eval_crit=CRITERIA)
         worker = subprocess.Popen(
             [sys.executable, "-m", "worker"],
             env=environment_of(settings),
@@ -58,7 +57,7 @@ def measure_added_ms(
         )
         try:
             wait_until(lambda: alive_workers(services) == 1, within_s=60, what="the worker")
-            taken = [_one_job(services, request) for _ in range(jobs + 5)][5:]
+            taken = [_one_job(services, number) for number in range(jobs + 5)][5:]
         finally:
             worker.terminate()
             worker.wait(timeout=20)
@@ -66,9 +65,12 @@ def measure_added_ms(
     return sorted(seconds * 1000 / _ITERATIONS - bare_ms for seconds in taken)
 
 
-def _one_job(services: submit.Services, request: GenerateAnswer) -> float:
+def _one_job(services: submit.Services, number: int) -> float:
     started_at = time.monotonic()
-    job_id = submit.submit(services, request).job.id
+    job_id = submit.submit(services, GenerateAnswer(instruct=task_of(number), eval_crit=CRITERIA)).job.id
     while not reading.get_version(services, job_id)[1]:
         time.sleep(0.001)
-    return time.monotonic() - started_at
+    seconds = time.monotonic() - started_at
+    if (iterations := reading.get_job(services, job_id).iteration) != _ITERATIONS:
+        raise RuntimeError(f"The job took {iterations} iterations, not {_ITERATIONS}.")
+    return seconds

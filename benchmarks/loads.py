@@ -9,6 +9,11 @@ CRITERIA = "Names scattering, and says why blue light is scattered most."
 DRAFT = "Sunlight is scattered by the air, and blue light most of all since its waves are short."
 
 
+def task_of(job: int) -> str:
+    """The task, marked: the scripted server counts the scores of each job apart."""
+    return f"{TASK} [[case:{job}]]"
+
+
 @dataclass(frozen=True, slots=True)
 class Load:
     """How much, how many at once, and how long a call takes."""
@@ -39,22 +44,29 @@ class Outcome:
         return self.cpu_s * 1000 / self.calls
 
 
-def generate_body() -> dict[str, object]:
+def _about(job: int) -> str:
+    return f"# Task\n\n{task_of(job)}\n\n# Criteria\n\n{CRITERIA}"
+
+
+def generate_body(job: int) -> dict[str, object]:
     return {
         "model": "writer",
         "messages": [
             {"role": "system", "content": "You write the answer to a task."},
-            {"role": "user", "content": f"# Task\n\n{TASK}\n\n# Criteria\n\n{CRITERIA}"},
+            {"role": "user", "content": _about(job)},
         ],
     }
 
 
-def evaluate_body(answer: str) -> dict[str, object]:
+def evaluate_body(job: int, answer: str) -> dict[str, object]:
     return {
         "model": "judge",
         "messages": [
             {"role": "system", "content": "You judge an answer to a task by given criteria."},
-            {"role": "user", "content": f"# Task\n\n{TASK}\n\n# Criteria\n\n{CRITERIA}\n\n# Answer\n\n{answer}"},
+            {
+                "role": "user",
+                "content": f"{_about(job)}\n\n# Answer\n\n{answer}",
+            },
         ],
         "response_format": {
             "type": "json_schema",

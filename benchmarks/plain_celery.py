@@ -43,13 +43,13 @@ def _call(job: int, iteration: int, kind: str, body: dict[str, Any]) -> str:
 
 @app.task(name="plain.generate")
 def generate(job: int, iteration: int) -> None:
-    answer = _call(job, iteration, "generate", generate_body())
+    answer = _call(job, iteration, "generate", generate_body(job))
     evaluate.delay(job, iteration, answer)
 
 
 @app.task(name="plain.evaluate")
 def evaluate(job: int, iteration: int, answer: str) -> None:
-    _call(job, iteration, "evaluate", evaluate_body(answer))
+    _call(job, iteration, "evaluate", evaluate_body(job, answer))
     if iteration < len(SCORES):
         generate.delay(job, iteration + 1)
         return

@@ -1,5 +1,6 @@
 """The doorbell: messages to workers, and wake-ups to whoever waits for a job. The database holds the truth."""
 
+import time
 from typing import Any
 
 import redis
@@ -15,6 +16,7 @@ log = structlog.get_logger()
 
 _BROKER_FAILURES = (KombuError, redis.RedisError, OSError)
 _MESSAGE_LIFE_S = 120
+_REST_S = 2.0
 
 
 def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, Any]:
@@ -55,9 +57,13 @@ def job_channel(job_id: str) -> str:
 
 
 class Queue:
-    """Sends message contracts by name, best effort and bounded to about a second."""
+    """Sends message contracts by name, best effort and bounded to about a second.
+
+    A broker that failed is left alone for `_REST_S`: hundreds of callers must not wait a second each.
+    """
 
     def __init__(self, settings: Settings) -> None:
+        self._rests_until = 0.0
         self._celery = Celery("redraft-sender", set_as_current=False)
         self._celery.conf.update(celery_options(settings, socket_timeout_s=1))
         self._redis = redis.Redis.from_url(
@@ -66,6 +72,8 @@ class Queue:
 
     def ring(self, message: StepMessage) -> bool:
         """Tell the workers that a step is due; False when the broker does not take it (the sweeper rings later)."""
+        if self._rests():
+            return False
         try:
             self._celery.send_task(
                 message.task,
@@ -77,15 +85,22 @@ class Queue:
             )
         except _BROKER_FAILURES as error:
             log.warning("broker_unavailable", job_id=message.job_id, error=type(error).__name__)
+            self._rests_until = time.monotonic() + _REST_S
             return False
         return True
 
     def wake(self, job_id: str) -> None:
         """Wake whoever waits for a change of this job; they look again by themselves if this is lost."""
+        if self._rests():
+            return
         try:
             self._redis.publish(job_channel(job_id), "")
         except _BROKER_FAILURES as error:
             log.debug("wake_up_lost", job_id=job_id, error=type(error).__name__)
+            self._rests_until = time.monotonic() + _REST_S
+
+    def _rests(self) -> bool:
+        return time.monotonic() < self._rests_until
 
     def ping(self) -> None:
         """Raise Unavailable unless the broker answers."""

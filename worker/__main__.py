@@ -10,6 +10,7 @@ import sys
 from redraft.embedded.lifelines import EMBEDDED, await_begin, end_with_parent
 from redraft.jobs import INTERACTIVE_QUEUE
 from worker.app import celery_app, settings
+from worker.doorbell import ThreadPool
 
 # Nobody waits for a worker whose parent was killed; its leases go back to the next one.
 _ORPHAN_GRACE_S = 4.0
@@ -27,7 +28,7 @@ def _is_wanted() -> bool:
 def main() -> int:
     worker = celery_app.Worker(
         hostname=f"redraft-{os.getpid()}@{socket.gethostname()}",
-        pool_cls="threads",
+        pool_cls=ThreadPool,
         concurrency=settings.worker_concurrency,
         queues=[INTERACTIVE_QUEUE],
         loglevel=settings.log_level,

@@ -7,11 +7,12 @@ from redraft.operations.leases import LeaseHolder
 from redraft.queue import celery_options
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
+from worker.doorbell import QUEUES, StepTask
 from worker.schedule import Schedule
 
 settings = Settings()
-celery_app = Celery("redraft", include=["worker.tasks"])
-celery_app.conf.update(celery_options(settings, socket_timeout_s=5))
+celery_app = Celery("redraft", include=["worker.tasks"], task_cls=StepTask)
+celery_app.conf.update(celery_options(settings, socket_timeout_s=5), task_queues=QUEUES)
 
 
 # One of each per process, made before any thread asks for them; nothing is connected yet.

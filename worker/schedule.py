@@ -67,7 +67,9 @@ class Schedule:
         while not self._stopping.is_set():
             try:
                 work()
+                self._holder.regain_contact()
             except Unavailable as error:
+                self._holder.lose_contact()
                 log.warning("timer_found_no_database", timer=threading.current_thread().name, reason=error.message)
             except Exception:
                 log.exception("timer_crashed", timer=threading.current_thread().name)
@@ -79,7 +81,7 @@ class Schedule:
     def _sweep(self) -> None:
         if self._holder.is_closing:
             return
-        for message in sweep(self._services):
+        for message in sweep(self._services, with_expired=self._holder.is_in_steady_contact):
             self._spare.submit(_run, message)
 
 

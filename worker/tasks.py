@@ -1,17 +1,10 @@
 """The tasks: decode a message, call one operation, let a table decide about failures."""
 
-from collections.abc import Callable
-
 from redraft.domain.states import Step
 from redraft.jobs import StepMessage
-from redraft.operations.evaluate import evaluate
-from redraft.operations.generate import generate
-from redraft.operations.leases import LeaseHolder
-from redraft.operations.services import Services
+from redraft.operations.running import run
 from worker.app import celery_app, lease_holder, services
 from worker.retries import watch_over
-
-Operation = Callable[[Services, LeaseHolder, str, int], None]
 
 
 @celery_app.task(name="redraft.generate")
@@ -25,6 +18,5 @@ def evaluate_step(job_id: str, step_no: int) -> None:
 
 
 def run_step(message: StepMessage) -> None:
-    operation: Operation = generate if message.step is Step.GENERATE else evaluate
-    with watch_over(services, message):
-        operation(services, lease_holder, message.job_id, message.step_no)
+    with watch_over(services, message.job_id):
+        run(services, lease_holder, message, goes_on=lambda: not lease_holder.is_closing)

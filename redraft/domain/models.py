@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from redraft.errors import Invalid
 
 PROVIDERS = ("openai", "anthropic", "local")
+LONGEST_MODEL = 200
 _BARE = (
     (re.compile(r"(gpt-|chatgpt-|o\d)", re.IGNORECASE), "openai"),
     (re.compile(r"claude-", re.IGNORECASE), "anthropic"),
@@ -25,17 +26,27 @@ def parse_model(text: str, pointer: str = "/model") -> ModelRef:
     """Read a model name.
 
     Raises:
-        Invalid: the provider is not one of `PROVIDERS`, or a bare name tells none (code `unknown_model`).
+        Invalid: the provider is not one of `PROVIDERS`, or a bare name tells none (code `unknown_model`); or the
+            whole name is longer than `LONGEST_MODEL` (`string_too_long`).
     """
-    provider, colon, name = text.strip().partition(":")
-    if colon and provider in PROVIDERS and name:
-        return ModelRef(provider, name)
-    for pattern, known in _BARE:
-        if pattern.match(text.strip()):
-            return ModelRef(known, text.strip())
+    ref = _read(text.strip())
+    if ref is not None and len(str(ref)) > LONGEST_MODEL:
+        words = (
+            f"A model's name has at most {LONGEST_MODEL} characters, its provider included; this has {len(str(ref))}."
+        )
+        raise Invalid.at(pointer, words, "string_too_long")
+    if ref is not None:
+        return ref
     raise Invalid.at(
         pointer,
         f"{text!r} names no known model. Write provider:name with one of {', '.join(PROVIDERS)},"
         " for example openai:gpt-6-luna; bare names work for gpt-*, o* and claude-*.",
         "unknown_model",
     )
+
+
+def _read(text: str) -> ModelRef | None:
+    provider, colon, name = text.partition(":")
+    if colon and provider in PROVIDERS and name:
+        return ModelRef(provider, name)
+    return next((ModelRef(known, text) for pattern, known in _BARE if pattern.match(text)), None)

@@ -52,19 +52,29 @@ def prepare_folders(settings: Settings) -> None:
     """Make the data folder, and where it is used, the private folder of the socket.
 
     Raises:
-        Unavailable: somebody else could reach that folder.
+        Unavailable: a folder cannot be made, or somebody else could reach the private one.
     """
-    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make_folder(settings.data_dir, parents=True)
     folder = settings.broker_socket.parent
     if folder == settings.data_dir.absolute():
         return
-    folder.mkdir(mode=0o700, exist_ok=True)
+    _make_folder(folder)
     state = folder.lstat()
     if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
         raise Unavailable(
             f"{folder} must be a folder of yours with mode 700; remove it, or use a shorter REDRAFT_DATA_DIR.",
             code="unsafe_socket_folder",
         )
+
+
+def _make_folder(folder: Path, *, parents: bool = False) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=parents, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(
+            f"The folder {folder} cannot be made: {error.strerror}. Name another one with REDRAFT_DATA_DIR.",
+            code="data_folder_unusable",
+        ) from error
 
 
 def answers(path: Path) -> bool:

@@ -26,6 +26,11 @@ class Slot:
     candidate: int
     seq: int
 
+    @property
+    def key(self) -> tuple[int, int]:
+        """Its place within its step."""
+        return self.candidate, self.seq
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:

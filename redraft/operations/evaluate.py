@@ -15,13 +15,10 @@ from redraft.domain.states import Step
 from redraft.domain.texts import is_trivial
 from redraft.domain.verdicts import Unusable, Verdict, parse_verdict
 from redraft.errors import ProviderError
-from redraft.jobs import StepMessage
 from redraft.operations import steps
 from redraft.operations.calling import Outcome, PlannedCall, Slot, make_call, make_chat, plan_call, remembered
 from redraft.operations.endings import Event, ending, event
-from redraft.operations.leases import LeaseHolder
-from redraft.operations.services import Services
-from redraft.operations.steps import StepInHand
+from redraft.operations.steps import Move, StepInHand
 from redraft.prompts.render import evaluation_prompt
 from redraft.storage import history
 from redraft.storage.history import EvaluationRecord, IterationRecord
@@ -40,20 +37,6 @@ class Judgement:
     blocked: ProviderError | None = None
 
 
-def evaluate(services: Services, holder: LeaseHolder, job_id: str, step_no: int) -> None:
-    """Do the step, if it is due and nobody else has it."""
-    claimed = steps.claim_step(services, holder, StepMessage(Step.EVALUATE, job_id, step_no), _plan)
-    if claimed is None:
-        return
-    step, planned = claimed
-    with holder.holding(job_id, step.job.lease_token):
-        by_slot = {call.slot: call for call in planned}
-        settled = {record.candidate: _without_model(step, record) for record in _current(step)}
-        open_records = [record for record in _current(step) if settled[record.candidate] is None]
-        judged = steps.side_by_side(step, [partial(_judge, step, record, by_slot) for record in open_records])
-        _conclude(step, [found for found in settled.values() if found] + judged)
-
-
 def _current(step: StepInHand) -> list[IterationRecord]:
     return [record for record in step.records if record.number == step.job.iteration]
 
@@ -62,12 +45,18 @@ def _slot(step: StepInHand, record: IterationRecord, seq: int = 0) -> Slot:
     return Slot(step.job.id, Step.EVALUATE, record.number, record.candidate, seq)
 
 
-def _plan(step: StepInHand) -> Sequence[PlannedCall]:
-    return [
-        _plan_call(step, record, 0)
-        for record in _current(step)
-        if _without_model(step, record) is None and (record.candidate, 0) not in step.memo
-    ]
+def plan(step: StepInHand) -> list[PlannedCall]:
+    """One call per answer that needs one."""
+    return [_plan_call(step, record, 0) for record in _current(step) if _without_model(step, record) is None]
+
+
+def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
+    """Judge the answers of the iteration, and decide."""
+    by_slot = {call.slot: call for call in planned}
+    settled = {record.candidate: _without_model(step, record) for record in _current(step)}
+    open_records = [record for record in _current(step) if settled[record.candidate] is None]
+    judged = steps.side_by_side(step, [partial(_judge, step, record, by_slot) for record in open_records])
+    return _conclude(step, [found for found in settled.values() if found] + judged)
 
 
 def _plan_call(step: StepInHand, record: IterationRecord, seq: int, complaint: str | None = None) -> PlannedCall:
@@ -194,21 +183,20 @@ def _evaluation(
     )
 
 
-def _conclude(step: StepInHand, judged: Sequence[Judgement]) -> None:
+def _conclude(step: StepInHand, judged: Sequence[Judgement]) -> Move:
     outcomes = [outcome for judgement in judged for outcome in judgement.outcomes]
     blocked = [judgement.blocked for judgement in judged if judgement.blocked]
     passing = next((error for error in blocked if error.retryable), None)
-    if passing and steps.try_later(step, outcomes, passing):
-        return
-    records = _with_verdicts(step, judged)
+    later = steps.try_later(step, outcomes, passing) if passing else None
+    if later:
+        return later
     if any(judgement.evaluation is None for judgement in judged):
-        steps.keep_replies(step, outcomes)
-        return
-    step = replace(step, records=records)
+        return Move(outcomes, values=None)
+    step = replace(step, records=_with_verdicts(step, judged))
     if blocked:
-        steps.give_up(step, outcomes, blocked[0], step.job.evaluator_model, write=partial(_write, step, judged))
-        return
-    _decide(step, judged, outcomes)
+        write = partial(_write, step, judged)
+        return steps.give_up(step, outcomes, blocked[0], step.job.evaluator_model, write=write)
+    return _decide(step, judged, outcomes)
 
 
 def _with_verdicts(step: StepInHand, judged: Sequence[Judgement]) -> tuple[IterationRecord, ...]:
@@ -216,7 +204,7 @@ def _with_verdicts(step: StepInHand, judged: Sequence[Judgement]) -> tuple[Itera
     return tuple(replace(r, evaluation=verdicts[r.id]) if r.id in verdicts else r for r in step.records)
 
 
-def _decide(step: StepInHand, judged: Sequence[Judgement], outcomes: Sequence[Outcome]) -> None:
+def _decide(step: StepInHand, judged: Sequence[Judgement], outcomes: Sequence[Outcome]) -> Move:
     """The loop's decision, stored together with the verdicts it rests on."""
     move = next_move(steps.rules_of(step.job, step.request), step.attempts)
     best = best_of(step.attempts)
@@ -225,11 +213,9 @@ def _decide(step: StepInHand, judged: Sequence[Judgement], outcomes: Sequence[Ou
     write = partial(_write, step, judged)
     if isinstance(move, Finish):
         end = ending(move.reason, step.records, error=_last_error(move, judged))
-        steps.finish(step, outcomes, {**end.values, **marks}, [*told, end.event], write)
-        return
+        return Move(outcomes, {**end.values, **marks}, [*told, end.event], write)
     told.append(_thinking(step))
-    if steps.finish(step, outcomes, steps.go_on(step, Step.GENERATE, **marks), told, write):
-        steps.ring_next(step, Step.GENERATE)
+    return steps.go_on(step, outcomes, Step.GENERATE, records=step.records, events=told, write=write, **marks)
 
 
 def _last_error(move: Finish, judged: Sequence[Judgement]) -> dict[str, Any] | None:

@@ -1,35 +1,20 @@
 """The step `generate`: write one answer per candidate, and hand them on to be evaluated."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import partial
 
-from sqlalchemy import Connection
-
 from redraft.domain.ids import new_id
-from redraft.domain.loop import feedback_for
+from redraft.domain.loop import Feedback, feedback_for
 from redraft.domain.requests import GenerateAnswer, ladder
 from redraft.domain.states import Step
-from redraft.jobs import StepMessage
 from redraft.operations import steps
 from redraft.operations.calling import Outcome, PlannedCall, Slot, make_chat, plan_call
 from redraft.operations.endings import Event, event
-from redraft.operations.leases import LeaseHolder
-from redraft.operations.services import Services
-from redraft.operations.steps import StepInHand
+from redraft.operations.steps import Move, StepInHand
 from redraft.prompts.render import feedback_text, generation_prompt
 from redraft.storage import history
-
-
-def generate(services: Services, holder: LeaseHolder, job_id: str, step_no: int) -> None:
-    """Do the step, if it is due and nobody else has it."""
-    claimed = steps.claim_step(services, holder, StepMessage(Step.GENERATE, job_id, step_no), _plan)
-    if claimed is None:
-        return
-    step, planned = claimed
-    with holder.holding(job_id, step.job.lease_token):
-        by_slot = {call.slot: call for call in planned}
-        work = [partial(steps.first_outcome, step, slot, by_slot) for slot in _slots(step)]
-        _conclude(step, steps.side_by_side(step, work))
+from redraft.storage.history import IterationRecord
 
 
 def _request(step: StepInHand) -> GenerateAnswer:
@@ -49,61 +34,65 @@ def _model(step: StepInHand) -> str:
     return models[min(step.job.iteration, len(models) - 1)]
 
 
-def _plan(step: StepInHand) -> Sequence[PlannedCall]:
+def plan(step: StepInHand) -> list[PlannedCall]:
+    """One call per candidate, all with the same prompt."""
     request = _request(step)
-    missing = [slot for slot in _slots(step) if (slot.candidate, slot.seq) not in _replies(step)]
-    feedback = feedback_for(steps.rules_of(step.job, request), step.attempts, step.job.guidance)
     chat = make_chat(
-        generation_prompt(request, feedback),
+        generation_prompt(request, _feedback(step)),
         _model(step),
         temperature=request.sampling.temperature,
         max_output_tokens=request.sampling.max_output_tokens,
     )
     return [
         plan_call(step.services, slot, "generate", chat, token=step.job.lease_token, attempt=step.attempt_no)
-        for slot in missing
+        for slot in _slots(step)
     ]
 
 
-def _replies(step: StepInHand) -> set[tuple[int, int]]:
-    """Only replies count: a failure that was final once may be mended by the time a job is continued."""
-    return {key for key, row in step.memo.items() if row["status"] == "ok"}
-
-
-def _conclude(step: StepInHand, outcomes: list[Outcome]) -> None:
+def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
+    """Make the reserved calls, and hand on what was written."""
+    by_slot = {call.slot: call for call in planned}
+    outcomes = steps.side_by_side(step, [partial(steps.first_outcome, step, slot, by_slot) for slot in _slots(step)])
     errors = [outcome.error for outcome in outcomes if outcome.error]
     passing = next((error for error in errors if error.retryable), None)
-    if passing and steps.try_later(step, outcomes, passing):
-        return
+    later = steps.try_later(step, outcomes, passing) if passing else None
+    if later:
+        return later
     answered = [outcome for outcome in outcomes if outcome.text is not None]
     if not answered:
-        steps.give_up(step, outcomes, errors[0], _model(step))
-        return
-    if _record(step, outcomes, answered):
-        steps.ring_next(step, Step.EVALUATE)
+        return steps.give_up(step, outcomes, errors[0], _model(step))
+    return _record(step, outcomes, answered)
 
 
-def _record(step: StepInHand, outcomes: list[Outcome], answered: list[Outcome]) -> bool:
+def _feedback(step: StepInHand) -> Feedback | None:
+    return feedback_for(steps.rules_of(step.job, step.request), step.attempts, step.job.guidance)
+
+
+def _record(step: StepInHand, outcomes: Sequence[Outcome], answered: Sequence[Outcome]) -> Move:
     number = step.job.iteration + 1
-    feedback = feedback_for(steps.rules_of(step.job, step.request), step.attempts, step.job.guidance)
-    rows = [
-        {
-            "id": new_id("iteration"),
-            "job_id": step.job.id,
-            "number": number,
-            "candidate": outcome.slot.candidate,
-            "generator_model": _model(step),
-            "answer": outcome.text,
-            "feedback_given": feedback_text(feedback) if feedback else None,
-        }
+    feedback = _feedback(step)
+    written = tuple(
+        IterationRecord(
+            id=new_id("iteration"),
+            number=number,
+            candidate=outcome.slot.candidate,
+            generator_model=_model(step),
+            answer=outcome.text or "",
+            feedback_given=feedback_text(feedback) if feedback else None,
+            created_at=datetime.now(UTC),
+            evaluation=None,
+        )
         for outcome in answered
-    ]
-
-    def write(connection: Connection) -> None:
-        history.add_iterations(connection, rows)
-
-    values = steps.go_on(step, Step.EVALUATE, iteration=number)
-    return steps.finish(step, outcomes, values, [_told(step, outcome) for outcome in answered], write)
+    )
+    return steps.go_on(
+        step,
+        outcomes,
+        Step.EVALUATE,
+        iteration=number,
+        records=step.records + written,
+        events=[_told(step, outcome) for outcome in answered],
+        write=lambda connection: history.add_iterations(connection, step.job.id, written),
+    )
 
 
 def _told(step: StepInHand, outcome: Outcome) -> Event:

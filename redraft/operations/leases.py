@@ -1,10 +1,11 @@
 """The leases of one worker process: which steps it has in flight, and whether it may start a call."""
 
+import math
 import os
 import socket
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from redraft import __version__
@@ -28,6 +29,7 @@ class LeaseHolder:
         self._tokens: dict[str, int] = {}
         self._extended_at = time.monotonic()
         self._is_closing = False
+        self._in_contact_since = -math.inf
         self._facts = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
@@ -36,14 +38,22 @@ class LeaseHolder:
         }
 
     @contextmanager
-    def holding(self, job_id: str, token: int) -> Generator[None]:
-        with self._lock:
-            self._tokens[job_id] = token
+    def holding(self, job_id: str, token: int) -> Generator[Callable[[int], None]]:
+        """Hold a job under a token; what is yielded takes the token of its next step."""
+        held = 0
+
+        def renew(token: int) -> None:
+            nonlocal held
+            held = token
+            with self._lock:
+                self._tokens[job_id] = token
+
+        renew(token)
         try:
-            yield
+            yield renew
         finally:
             with self._lock:
-                if self._tokens.get(job_id) == token:
+                if self._tokens.get(job_id) == held:
                     del self._tokens[job_id]
 
     def may_call(self, job_id: str, token: int) -> bool:
@@ -51,6 +61,18 @@ class LeaseHolder:
         with self._lock:
             is_fresh = time.monotonic() - self._extended_at < max(self.lease_s - _SAFETY_S, self.lease_s / 2)
             return is_fresh and self._tokens.get(job_id) == token
+
+    def lose_contact(self) -> None:
+        """The database did not answer: the leases of others may have run out for that alone."""
+        self._in_contact_since = math.inf
+
+    def regain_contact(self) -> None:
+        self._in_contact_since = min(self._in_contact_since, time.monotonic())
+
+    @property
+    def is_in_steady_contact(self) -> bool:
+        """Whether a lease that has run out means a holder that is gone."""
+        return time.monotonic() - self._in_contact_since >= self.lease_s
 
     def beat(self, database: Database) -> None:
         """The heartbeat: extend what is ours, forget what is not any more, and say that we are alive."""

@@ -1,14 +1,9 @@
-"""What both steps of a job share: claim, look into the memo, reserve, call, finish, ring.
-
-A step is two units of work with a call between them. The claim takes a lease with a fresh token; the finish
-moves the job only while that token is still the holder's. Whoever comes late changes no state, but the reply
-it paid for is kept in the ledger.
-"""
+"""What both steps of a job share: the step in hand, the calls it may make, and the moves it can end with."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import structlog
@@ -25,7 +20,7 @@ from redraft.operations.calling import Outcome, PlannedCall, Slot, make_call, re
 from redraft.operations.endings import Event, ending, event
 from redraft.operations.leases import LeaseHolder
 from redraft.operations.services import Services
-from redraft.storage import calls, events, history, jobs, moves
+from redraft.storage import calls, moves
 from redraft.storage.columns import DbNow
 from redraft.storage.history import IterationRecord
 from redraft.storage.jobs import JobRecord
@@ -37,14 +32,15 @@ T = TypeVar("T")
 _NEXT_STEP: dict[str, Any] = {
     "step_attempt": 0,
     "step_claims": 0,
-    "available_at": DbNow(),
     "rung_at": DbNow(),
 }
+CLAIMED: dict[str, Any] = {"step_claims": 1}
+"""What differs if the hands that did the last step have claimed this one already."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepInHand:
-    """A claimed step: the job, what it has written so far, and what this step already got."""
+    """A claimed step: the job, what it has written so far, and what earlier holders of this step already got."""
 
     services: Services
     holder: LeaseHolder
@@ -70,6 +66,26 @@ class StepInHand:
         return max(0.001, min(self.services.settings.call_timeout_s, self.remaining_s()))
 
 
+def _write_nothing(_connection: Connection) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What a step came to: the job's next columns, and what is stored and told with them.
+
+    Without `values` the step is not ours any more, and only the ledger learns what came.
+    """
+
+    outcomes: Sequence[Outcome]
+    values: Mapping[str, Any] | None
+    events: Sequence[Event] = ()
+    write: Callable[[Connection], None] = _write_nothing
+    next_step: Step | None = None
+    records: tuple[IterationRecord, ...] = ()
+    """With `next_step`: all iterations as that step finds them."""
+
+
 def parse_request(job: JobRecord) -> AnyRequest:
     """The normalised request as it was stored."""
     kind = GenerateAnswer if job.kind == JobKind.GENERATE_ANSWER else EvaluateAnswer
@@ -89,90 +105,9 @@ def rules_of(job: JobRecord, request: AnyRequest) -> Rules:
     )
 
 
-def claim_step(
-    services: Services,
-    holder: LeaseHolder,
-    message: StepMessage,
-    plan: Callable[[StepInHand], Sequence[PlannedCall]],
-) -> tuple[StepInHand, Sequence[PlannedCall]] | None:
-    """Moves 1 to 3 in one unit of work: claim, memo, reserve the calls that `plan` asks for.
-
-    Returns:
-        The step and its calls; None when it is not ours to do: a stale or duplicate message, or a deadline.
-    """
-    if holder.is_closing:
-        return None
-    started_at = time.monotonic()
-    ready: tuple[StepInHand, Sequence[PlannedCall]] | None = None
-    with services.database.write() as connection:
-        claim = moves.claim(
-            connection,
-            message.job_id,
-            message.step,
-            message.step_no,
-            owner=holder.owner,
-            lease_s=holder.lease_s,
-        )
-        if claim is None:
-            return None
-        job = claim.job
-        if job.step_claims > 1 or job.continuations > 0:
-            lost = calls.close_lost(connection, job.id, job.lease_token)
-            moves.add_usage(connection, job.id, calls.lost_usage(lost))
-        _announce_start(connection, claim)
-        step = _load(services, holder, connection, claim, started_at)
-        if claim.remaining_s > 0:
-            try:
-                planned = list(plan(step))
-            except ProviderError as error:
-                _end(connection, step, StopReason.ERROR, _planning_error(step, error))
-            else:
-                calls.open_calls(connection, [call.row for call in planned])
-                ready = step, planned
-        else:
-            _end(connection, step, StopReason.DEADLINE_EXCEEDED, _deadline_error(step))
-    if ready is None or claim.starts_job or claim.starts_iteration:
-        services.queue.wake(job.id)
-    return ready
-
-
-def _load(
-    services: Services, holder: LeaseHolder, connection: Connection, claim: moves.Claim, started_at: float
-) -> StepInHand:
-    job = claim.job
-    has_history = job.iteration > 0
-    may_have_memo = job.step_claims > 1 or job.continuations > 0
-    return StepInHand(
-        services=services,
-        holder=holder,
-        job=job,
-        request=parse_request(job),
-        records=tuple(history.of_job(connection, job.id)) if has_history else (),
-        memo=calls.memo(connection, job.id, step_iteration(job), job.step) if may_have_memo else {},
-        deadline=started_at + claim.remaining_s,
-    )
-
-
 def step_iteration(job: JobRecord) -> int:
     """The iteration that the job's current step works on."""
     return job.iteration + 1 if job.step == Step.GENERATE else job.iteration
-
-
-def _announce_start(connection: Connection, claim: moves.Claim) -> None:
-    job = claim.job
-    new: list[Event] = []
-    if claim.starts_job:
-        new.append(event("job.started", "A worker has taken up the job."))
-    if claim.starts_iteration:
-        number = job.iteration + 1
-        new.append(
-            event(
-                "iteration.started",
-                f"Iteration {number} of at most {job.iteration_limit} begins.",
-                iteration=number,
-            )
-        )
-    events.add(connection, job.id, job.event_seq - len(new) + 1, new)
 
 
 def reserve_more(step: StepInHand, planned: PlannedCall) -> bool:
@@ -196,7 +131,7 @@ def side_by_side(step: StepInHand, work: Sequence[Callable[[], T]]) -> list[T]:
 
 def first_outcome(step: StepInHand, slot: Slot, planned: Mapping[Slot, PlannedCall]) -> Outcome:
     """Moves 2 and 4: what the memo holds for a slot, or the reserved call's outcome."""
-    row = step.memo.get((slot.candidate, slot.seq))
+    row = step.memo.get(slot.key)
     if slot in planned:
         return make_call(step.services, planned[slot], timeout_s=step.call_timeout_s())
     if row is None:
@@ -204,99 +139,33 @@ def first_outcome(step: StepInHand, slot: Slot, planned: Mapping[Slot, PlannedCa
     return remembered(slot, row)
 
 
-def finish(
+def go_on(
     step: StepInHand,
     outcomes: Sequence[Outcome],
-    values: Mapping[str, Any],
-    new_events: Sequence[Event],
-    write: Callable[[Connection], None] = lambda _connection: None,
-) -> bool:
-    """Move 5 in one unit of work: store the replies, and move the job on if the lease is still ours.
-
-    Args:
-        step: the step in hand.
-        outcomes: what the calls of this step brought.
-        values: the job's next columns.
-        new_events: what to tell.
-        write: further rows that belong to the move.
-
-    Returns:
-        False when somebody else holds the job by now: nothing but the ledger has changed.
-    """
-    usage = _sum_usage(outcomes)
-
-    def work(connection: Connection) -> bool:
-        place = (connection, step.job.id, step.job.lease_token)
-        first_seq = moves.advance(*place, values, usage=usage, new_events=len(new_events))
-        if first_seq is None:
-            _keep(connection, step, outcomes)
-            return False
-        if "dup" in {closed.status for closed in _close_calls(connection, outcomes)}:
-            raise _CameSecond
-        events.add(connection, step.job.id, first_seq, new_events)
-        write(connection)
-        return True
-
-    try:
-        is_ours = step.services.database.persist(work, for_s=step.holder.lease_s)
-    except _CameSecond:
-        _start_over(step, outcomes)
-        return False
-    step.services.queue.wake(step.job.id)
-    if not is_ours:
-        log.info("late_result_kept_in_ledger", job_id=step.job.id, step=step.job.step)
-    return is_ours
+    next_step: Step,
+    *,
+    records: tuple[IterationRecord, ...],
+    events: Sequence[Event],
+    write: Callable[[Connection], None],
+    **values: Any,
+) -> Move:
+    """The job's next step is due now."""
+    columns = {**_NEXT_STEP, "step": next_step.value, "step_no": step.job.step_no + 1, **values}
+    return Move(outcomes, columns, events, write, next_step, records)
 
 
-class _CameSecond(Exception):  # noqa: N818 - a state, and never seen outside of this module
-    """Another holder's reply is in the ledger already: it is the one to go on with."""
+def message_after(step: StepInHand, move: Move) -> StepMessage | None:
+    """The message that rings for the step after this one."""
+    if move.next_step is None:
+        return None
+    return StepMessage(move.next_step, step.job.id, step.job.step_no + 1)
 
 
-def _start_over(step: StepInHand, outcomes: Sequence[Outcome]) -> None:
-    """Give the step back as it was; whoever takes it finds the replies that came first."""
-    again = {"available_at": DbNow(), "rung_at": DbNow()}
-
-    def work(connection: Connection) -> None:
-        moves.advance(connection, step.job.id, step.job.lease_token, again)
-        _keep(connection, step, outcomes)
-
-    step.services.database.persist(work, for_s=step.holder.lease_s)
-    ring(step.services, StepMessage(Step(step.job.step), step.job.id, step.job.step_no))
-
-
-def keep_replies(step: StepInHand, outcomes: Sequence[Outcome]) -> None:
-    """The step is not ours any more: what it paid for is kept in the ledger, and nothing else changes."""
-
-    def work(connection: Connection) -> None:
-        _keep(connection, step, outcomes)
-
-    step.services.database.persist(work, for_s=step.holder.lease_s)
-
-
-def _keep(connection: Connection, step: StepInHand, outcomes: Sequence[Outcome]) -> None:
-    closed = _close_calls(connection, outcomes)
-    if closed:
-        usage = _sum_usage(outcomes)
-        moves.add_usage(connection, step.job.id, usage)
-        moves.add_usage(connection, step.job.id, calls.lost_usage(-sum(each.was_lost for each in closed)))
-
-
-def _close_calls(connection: Connection, outcomes: Sequence[Outcome]) -> list[calls.Closed]:
-    found = [calls.close(connection, o.call_id, o.closing) for o in outcomes if o.call_id and o.closing]
-    return [closed for closed in found if closed]
-
-
-def _sum_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for outcome in outcomes:
-        for name, amount in (outcome.usage or {}).items():
-            total[name] = total.get(name, 0) + amount
-    return total
-
-
-def go_on(step: StepInHand, next_step: Step, **values: Any) -> dict[str, Any]:
-    """The job's columns when its next step is due now."""
-    return {**_NEXT_STEP, "step": next_step.value, "step_no": step.job.step_no + 1, **values}
+def follow(step: StepInHand, move: Move) -> StepInHand:
+    """The next step, in the hands that did this one: what a claim of it would find."""
+    plain = {name: value for name, value in (move.values or {}).items() if not isinstance(value, DbNow)}
+    job = replace(step.job, **{**plain, **CLAIMED}, lease_token=step.job.lease_token + 1)
+    return replace(step, job=job, records=move.records, memo={})
 
 
 def ring(services: Services, message: StepMessage) -> None:
@@ -310,11 +179,7 @@ def ring(services: Services, message: StepMessage) -> None:
         log.warning("unrung_step_waits_for_its_pause", job_id=message.job_id, reason=error.message)
 
 
-def ring_next(step: StepInHand, next_step: Step) -> None:
-    ring(step.services, StepMessage(next_step, step.job.id, step.job.step_no + 1))
-
-
-def try_later(step: StepInHand, outcomes: Sequence[Outcome], error: ProviderError) -> bool:
+def try_later(step: StepInHand, outcomes: Sequence[Outcome], error: ProviderError) -> Move | None:
     """Put the step off after a passing failure, if attempts and time are left; no thread waits meanwhile."""
     settings = step.services.settings
     wait_s = retry_wait_s(
@@ -324,7 +189,7 @@ def try_later(step: StepInHand, outcomes: Sequence[Outcome], error: ProviderErro
         asked_s=error.retry_after_s,
     )
     if step.attempt_no >= settings.step_attempts_max or wait_s >= step.remaining_s():
-        return False
+        return None
     told = event(
         "step.retrying",
         f"{error.message} Attempt {step.attempt_no} of {settings.step_attempts_max}; trying again in {wait_s:.1f} s.",
@@ -336,8 +201,7 @@ def try_later(step: StepInHand, outcomes: Sequence[Outcome], error: ProviderErro
         seconds=_longest(outcomes),
     )
     values = {"step_attempt": step.attempt_no, "available_at": DbNow(round(wait_s, 3)), "rung_at": None}
-    finish(step, outcomes, values, [told])
-    return True
+    return Move(outcomes, values, [told])
 
 
 def give_up(
@@ -345,8 +209,8 @@ def give_up(
     outcomes: Sequence[Outcome],
     error: ProviderError,
     model: str,
-    write: Callable[[Connection], None] = lambda _connection: None,
-) -> None:
+    write: Callable[[Connection], None] = _write_nothing,
+) -> Move:
     """End the job with what it has: a step failed for good."""
     late = error.retryable and step.remaining_s() <= 0
     reason = StopReason.DEADLINE_EXCEEDED if late else StopReason.ERROR
@@ -358,51 +222,7 @@ def give_up(
         attempts=step.attempt_no,
     )
     end = ending(reason, step.records, error=facts)
-    finish(step, outcomes, end.values, [end.event], write)
-
-
-def put_off_crashed(services: Services, message: StepMessage, detail: str) -> None:
-    """A step crashed for a reason nobody foresaw: try it again later, then end the job rather than loop for ever."""
-    settings = services.settings
-    with services.database.write() as connection:
-        job = jobs.get(connection, message.job_id)
-        if job is None or (job.step, job.step_no) != (message.step, message.step_no):
-            return
-        attempt = job.step_attempt + 1
-        new: list[Event] = []
-        if attempt < settings.step_attempts_max:
-            wait_s = retry_wait_s(attempt, first_s=settings.retry_wait_s, max_s=settings.retry_wait_max_s)
-            values = {"step_attempt": attempt, "available_at": DbNow(round(wait_s, 3)), "rung_at": None}
-        else:
-            words = f"The step {job.step} crashed {attempt} times, last with: {detail}"
-            facts = job_error("worker_lost", words, iteration=step_iteration(job), attempts=attempt)
-            end = ending(StopReason.ERROR, history.of_job(connection, job.id), error=facts)
-            values, new = dict(end.values), [end.event]
-        first_seq = moves.change(connection, job.id, values, when=moves.is_live(), new_events=len(new))
-        if first_seq is not None:
-            events.add(connection, job.id, first_seq, new)
-    services.queue.wake(message.job_id)
-
-
-def _end(connection: Connection, step: StepInHand, reason: StopReason, error: Mapping[str, Any]) -> None:
-    end = ending(reason, step.records, error=error)
-    first_seq = moves.advance(connection, step.job.id, step.job.lease_token, end.values, new_events=1)
-    if first_seq is not None:
-        events.add(connection, step.job.id, first_seq, [end.event])
-
-
-def _planning_error(step: StepInHand, error: ProviderError) -> dict[str, Any]:
-    model = step.job.model if step.job.step == Step.GENERATE else step.job.evaluator_model
-    return job_error(error.code, error.message, model=model, iteration=step_iteration(step.job), attempts=0)
-
-
-def _deadline_error(step: StepInHand) -> dict[str, Any]:
-    limit = step.request.limits.deadline_s
-    return job_error(
-        "deadline_exceeded",
-        f"The job's deadline of {limit:g} s passed before its next step began.",
-        iteration=step_iteration(step.job),
-    )
+    return Move(outcomes, end.values, [end.event], write)
 
 
 def _longest(outcomes: Sequence[Outcome]) -> float:

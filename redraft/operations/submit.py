@@ -18,6 +18,7 @@ from redraft.operations.endings import event
 from redraft.operations.services import Services
 from redraft.providers.catalog import ProviderCatalog
 from redraft.storage import events, history, jobs
+from redraft.storage.history import IterationRecord
 from redraft.storage.jobs import JobRecord
 
 SAME_MODEL = "evaluator_is_generator"
@@ -108,7 +109,7 @@ def submit(services: Services, request: AnyRequest, idempotency: Idempotency | N
         if job is None:
             raise RuntimeError("A job without an idempotency key met another one.")
         if isinstance(normal, EvaluateAnswer):
-            history.add_iterations(connection, [_given_answer(job.id, normal)])
+            history.add_iterations(connection, job.id, [_given_answer(job, normal)])
         events.add(connection, job.id, 1, [event("job.queued", "The job is stored and waits for a worker.")])
     steps.ring(services, StepMessage(Step(job.step), job.id, job.step_no))
     return Submission(job, is_replay=False)
@@ -136,16 +137,17 @@ def _row(request: AnyRequest, digest: str, idempotency: Idempotency | None) -> d
     }
 
 
-def _given_answer(job_id: str, request: EvaluateAnswer) -> dict[str, Any]:
-    return {
-        "id": new_id("iteration"),
-        "job_id": job_id,
-        "number": 1,
-        "candidate": 1,
-        "generator_model": None,
-        "answer": request.answer,
-        "feedback_given": None,
-    }
+def _given_answer(job: JobRecord, request: EvaluateAnswer) -> IterationRecord:
+    return IterationRecord(
+        id=new_id("iteration"),
+        number=1,
+        candidate=1,
+        generator_model=None,
+        answer=request.answer,
+        feedback_given=None,
+        created_at=job.created_at,
+        evaluation=None,
+    )
 
 
 def _replay(connection: Connection, idempotency: Idempotency, digest: str) -> Submission:

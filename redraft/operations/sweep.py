@@ -18,15 +18,20 @@ _DEADLINE_SLACK_S = 5.0
 _FORGET_WORKERS_S = 24 * 3600.0
 
 
-def sweep(services: Services) -> list[StepMessage]:
+def sweep(services: Services, *, with_expired: bool = True) -> list[StepMessage]:
     """One round.
+
+    Args:
+        services: the parts.
+        with_expired: whether a lease that has run out means a lost worker. After the database was away it does not:
+            nobody could extend one.
 
     Returns:
         The steps for which the broker did not take the message: the caller runs them itself.
     """
     settings = services.settings
     with services.database.write() as connection:
-        due = moves.take_due(connection, pause_s=settings.ring_again_s, limit=_BATCH)
+        due = moves.take_due(connection, pause_s=settings.ring_again_s, limit=_BATCH, with_expired=with_expired)
         ended = [
             job_id
             for job_id in moves.overdue(connection, slack_s=_DEADLINE_SLACK_S, limit=_BATCH)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Executable, String, and_, bindparam, case, insert, select, update
+from sqlalchemy import Connection, Executable, String, and_, bindparam, case, select, update
 
 from redraft.domain.failures import job_error
 from redraft.storage.columns import DbNow
+from redraft.storage.statements import add_rows, run
 from redraft.storage.tables import calls, jobs
 
 
@@ -26,7 +27,6 @@ _LOST: dict[str, Any] = {
     "finished_at": DbNow(),
     "error": job_error("worker_lost", "The worker that made this call was lost before it told the outcome."),
 }
-_OPEN = insert(calls)
 _SLOT = ("job_id", "iteration", "candidate", "step", "seq")
 _CLOSING = (
     "response",
@@ -42,13 +42,16 @@ _CLOSING = (
     "latency_ms",
     "error",
 )
-_MEMO = ("id", "candidate", "seq", "status", "reply_text", "finish_reason", "error")
+_MEMO = ("id", "candidate", "seq", "status", "request", "reply_text", "finish_reason", "error")
 
 
-def memo(connection: Connection, job_id: str, iteration: int, step: str) -> dict[tuple[int, int], Mapping[str, Any]]:
-    """What earlier holders of this step already got, by (candidate, seq): replies, and final refusals.
+def memo(
+    connection: Connection, job_id: str, iteration: int, step: str, *, with_failures: bool
+) -> dict[tuple[int, int], Mapping[str, Any]]:
+    """What earlier holders of this step already got, by (candidate, seq): replies, and failures that are final.
 
-    A failure that may pass is none: its call is made again.
+    A failure that may pass is none: its call is made again. What was final once may be mended by the time that a
+    job is continued: then only replies count.
     """
     query = (
         select(*(calls.c[name] for name in _MEMO))
@@ -56,7 +59,7 @@ def memo(connection: Connection, job_id: str, iteration: int, step: str) -> dict
             calls.c.job_id == job_id,
             calls.c.iteration == iteration,
             calls.c.step == step,
-            calls.c.status.in_(("ok", "error")),
+            calls.c.status.in_(("ok", "error") if with_failures else ("ok",)),
         )
         .order_by(calls.c.status.desc(), calls.c.id)
     )
@@ -68,8 +71,7 @@ def memo(connection: Connection, job_id: str, iteration: int, step: str) -> dict
 
 
 def open_calls(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    if rows:
-        connection.execute(_OPEN, list(rows))
+    add_rows(connection, calls, rows)
 
 
 def lost_usage(count: int) -> dict[str, int]:
@@ -105,7 +107,7 @@ def close(connection: Connection, call_id: str, values: Mapping[str, Any]) -> Cl
     given = {f"p_{name}": values.get(name) for name in _CLOSING}
     for was_lost in (False, True):
         now_open = {"p_id": call_id, "p_open": "unknown" if was_lost else "started", "p_status": values["status"]}
-        status = connection.scalar(_close_statement(), {**given, **now_open})
+        status = run(connection, _close_statement(), {**given, **now_open}).scalar()
         if status is not None:
             return Closed(status, was_lost)
     return None
@@ -127,6 +129,11 @@ def _close_statement() -> Executable:
         )
         .returning(calls.c.status)
     )
+
+
+def set_aside(connection: Connection, call_id: str) -> None:
+    """A reply that is not used: its slot is free for another one."""
+    connection.execute(update(calls).where(calls.c.id == call_id).values(status="dup"))
 
 
 def of_job(connection: Connection, job_id: str) -> list[dict[str, Any]]:

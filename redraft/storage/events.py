@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, select
 
+from redraft.storage.statements import add_rows
 from redraft.storage.tables import events
-
-_ADD = insert(events)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +25,7 @@ def add(connection: Connection, job_id: str, first_seq: int, new: Sequence[tuple
         {"job_id": job_id, "seq": first_seq + offset, "type": kind, "data": dict(payload)}
         for offset, (kind, payload) in enumerate(new)
     ]
-    if rows:
-        connection.execute(_ADD, rows)
+    add_rows(connection, events, rows)
 
 
 def after(connection: Connection, job_id: str, seq: int, limit: int = 1000) -> list[EventRecord]:

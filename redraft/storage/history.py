@@ -6,9 +6,10 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Executable, and_, bindparam, insert, select
+from sqlalchemy import Connection, Executable, and_, bindparam, select
 
 from redraft.domain.loop import Attempt, Evaluation
+from redraft.storage.statements import add_rows
 from redraft.storage.tables import evaluations, iterations
 
 
@@ -69,8 +70,6 @@ _EVALUATION = (
     "reused_from",
     "error",
 )
-_ADD_ITERATIONS = insert(iterations)
-_ADD_EVALUATIONS = insert(evaluations)
 _ITERATION = (
     "id",
     "number",
@@ -112,9 +111,14 @@ def _record(row: Mapping[Any, Any]) -> IterationRecord:
     return IterationRecord(**{name: row[name] for name in _ITERATION}, evaluation=verdict)
 
 
-def add_iterations(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    connection.execute(_ADD_ITERATIONS, list(rows))
+def add_iterations(connection: Connection, job_id: str, records: Sequence[IterationRecord]) -> None:
+    """Store new iterations; the time is the database's."""
+    rows = [
+        {**{name: getattr(record, name) for name in _ITERATION if name != "created_at"}, "job_id": job_id}
+        for record in records
+    ]
+    add_rows(connection, iterations, rows)
 
 
 def add_evaluations(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    connection.execute(_ADD_EVALUATIONS, list(rows))
+    add_rows(connection, evaluations, rows)

@@ -25,6 +25,7 @@ from sqlalchemy import (
 from redraft.domain.states import LIVE, JobKind, JobStatus, Step, sources_of
 from redraft.storage.columns import DbNow
 from redraft.storage.jobs import JobRecord, as_record
+from redraft.storage.statements import run
 from redraft.storage.tables import jobs
 
 _LIVE = tuple(status.value for status in JobStatus if status in LIVE)
@@ -119,8 +120,9 @@ def advance(
     *,
     usage: Mapping[str, int] | None = None,
     new_events: int = 0,
+    keep_lease_s: float | None = None,
 ) -> int | None:
-    """Move the job on and release its lease, if the token is still the holder's.
+    """Move the job on, if the token is still the holder's; its lease is released, or renewed for the next step.
 
     The token is used up: the same move again, after a commit whose outcome was unknown, finds nothing to do.
 
@@ -131,6 +133,7 @@ def advance(
         values: the job's next columns; a `DbNow` is a time by the database's clock.
         usage: what to add to the job's sums.
         new_events: how many event numbers to reserve.
+        keep_lease_s: the holder goes on with the next step, under the next token, and has it for so long.
 
     Returns:
         The first of `new_events` event numbers that are now reserved; None when the lease is not ours.
@@ -138,27 +141,31 @@ def advance(
     kinds = tuple((name, isinstance(value, DbNow)) for name, value in values.items())
     given = {f"p_{name}": value.seconds if isinstance(value, DbNow) else value for name, value in values.items()}
     sums = {f"p_add_{name}": (usage or {}).get(name, 0) for name in _USAGE}
-    statement = _advance_statement(kinds, values.get("status"))
+    statement = _advance_statement(kinds, values.get("status"), keeps_lease=keep_lease_s is not None)
     given = {**given, **sums, "p_job": job_id, "p_token": token, "p_events": new_events}
-    last = connection.scalar(statement, given)
+    if keep_lease_s is not None:
+        given["p_lease_s"] = keep_lease_s
+    last: int | None = run(connection, statement, given).scalar()
     return None if last is None else last - new_events + 1
 
 
 @cache
-def _advance_statement(kinds: tuple[tuple[str, bool], ...], target: str | None) -> Executable:
+def _advance_statement(kinds: tuple[tuple[str, bool], ...], target: str | None, *, keeps_lease: bool) -> Executable:
     """Built once for each set of columns that the operations move together."""
-    columns = {
+    columns: dict[str, Any] = {
         name: DbNow(bindparam(f"p_{name}", type_=Float)) if is_time else bindparam(f"p_{name}", type_=jobs.c[name].type)
         for name, is_time in kinds
     }
+    if keeps_lease:
+        columns["lease_expires_at"] = DbNow(bindparam("p_lease_s", type_=Float))
+    else:
+        columns |= {"lease_owner": None, "lease_expires_at": None}
     may_move = is_live() if target is None else _is_one_of(sources_of(JobStatus(target)))
     return (
         update(jobs)
         .where(jobs.c.id == bindparam("p_job"), jobs.c.lease_token == bindparam("p_token"), may_move)
         .values(
             lease_token=jobs.c.lease_token + 1,
-            lease_owner=None,
-            lease_expires_at=None,
             version=jobs.c.version + 1,
             event_seq=jobs.c.event_seq + bindparam("p_events", type_=Integer),
             **{name: jobs.c[name] + bindparam(f"p_add_{name}", type_=jobs.c[name].type) for name in _USAGE},
@@ -220,14 +227,6 @@ def add_usage(connection: Connection, job_id: str, usage: Mapping[str, int]) -> 
         connection.execute(update(jobs).where(jobs.c.id == job_id).values(**values, version=jobs.c.version + 1))
 
 
-def reserve_events(connection: Connection, job_id: str, count: int) -> int:
-    """Take event numbers outside of `advance`; returns the first."""
-    statement = (
-        update(jobs).where(jobs.c.id == job_id).values(event_seq=jobs.c.event_seq + count).returning(jobs.c.event_seq)
-    )
-    return connection.execute(statement).scalar_one() - count + 1
-
-
 def mark_unrung(connection: Connection, job_id: str) -> None:
     """The message could not be sent: let the next sweep ring at once."""
     connection.execute(update(jobs).where(jobs.c.id == job_id, is_live()).values(rung_at=None))
@@ -255,18 +254,21 @@ def release_leases(connection: Connection, owner: str) -> list[tuple[str, str, i
     return [(row.id, row.step, row.step_no) for row in connection.execute(statement)]
 
 
-def take_due(connection: Connection, *, pause_s: float, limit: int) -> list[tuple[str, str, int]]:
+def take_due(
+    connection: Connection, *, pause_s: float, limit: int, with_expired: bool = True
+) -> list[tuple[str, str, int]]:
     """Jobs whose step is due and unheard, marked as rung now; returns (job, step, step_no).
 
     The pause before a job is rung again doubles with each ring that led to no claim, up to two minutes.
     """
     ring_pause = [(jobs.c.ring_count <= n, jobs.c.rung_at < DbNow(-pause_s * 2**n)) for n in range(6)]
+    is_free = jobs.c.lease_expires_at.is_(None)
     due = (
         select(jobs.c.id)
         .where(
             is_live(),
             jobs.c.available_at <= DbNow(),
-            or_(jobs.c.lease_expires_at.is_(None), jobs.c.lease_expires_at < DbNow()),
+            or_(is_free, jobs.c.lease_expires_at < DbNow()) if with_expired else is_free,
             or_(jobs.c.rung_at.is_(None), case(*ring_pause, else_=jobs.c.rung_at < DbNow(-pause_s * 64))),
         )
         .order_by(jobs.c.available_at)
@@ -291,6 +293,10 @@ def overdue(connection: Connection, *, slack_s: float, limit: int) -> list[str]:
         .limit(limit)
     )
     return list(connection.scalars(query))
+
+
+def is_token(token: int) -> ColumnElement[bool]:
+    return jobs.c.lease_token == token
 
 
 def is_version(version: int) -> ColumnElement[bool]:

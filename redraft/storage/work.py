@@ -12,7 +12,14 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, IntegrityError, OperationalError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DatabaseError,
+    DBAPIError,
+    DisconnectionError,
+    IntegrityError,
+    OperationalError,
+)
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -37,8 +44,11 @@ class Database:
     def _sqlite_engine(self, pool_size: int) -> Engine:
         engine = create_engine(
             self.url,
+            hide_parameters=True,
+            # By name also here: `statements` binds by name on both databases
+            paramstyle="named",
             pool_size=pool_size,
-            max_overflow=pool_size,
+            max_overflow=0,
             pool_timeout=30,
             connect_args={"timeout": 30, "isolation_level": None, "check_same_thread": False},
         )
@@ -49,8 +59,9 @@ class Database:
         engine = create_engine(
             self.url,
             pool_size=pool_size,
-            max_overflow=pool_size,
+            max_overflow=0,
             pool_timeout=10,
+            hide_parameters=True,
             pool_use_lifo=True,
             connect_args={"connect_timeout": 3, "options": _PG_OPTIONS, "application_name": "redraft"},
         )
@@ -147,6 +158,12 @@ def translated() -> Generator[None]:
             f"The database cannot be used now: {_first_line(error)}", code="database_unavailable"
         ) from error
     except DBAPIError as error:
+        if type(error) is DatabaseError:
+            # SQLite's words for a file that is damaged, or none of its own
+            raise Unavailable(
+                f"The database cannot be read: {_first_line(error)}. Does REDRAFT_DATABASE_URL name the right file?",
+                code="database_unavailable",
+            ) from error
         if not error.connection_invalidated:
             raise
         raise Unavailable(f"The database went away: {_first_line(error)}", code="database_unavailable") from error

@@ -10,11 +10,11 @@ from sqlalchemy import update
 from redraft.domain.requests import EvaluateAnswer, GenerateAnswer
 from redraft.domain.states import Step
 from redraft.errors import ProviderError
+from redraft.jobs import StepMessage
 from redraft.operations import reading
-from redraft.operations.evaluate import evaluate
-from redraft.operations.generate import generate
 from redraft.operations.leases import LeaseHolder
 from redraft.operations.resources import Call, Event, Iteration, Job
+from redraft.operations.running import run
 from redraft.operations.services import Services
 from redraft.operations.submit import submit
 from redraft.providers.catalog import ProviderCatalog
@@ -46,9 +46,13 @@ class Driver:
 
     def step(self, job_id: str, holder: LeaseHolder | None = None) -> None:
         """Do the step that is due, as a worker that heard the bell; nothing when none is due."""
+        self.go_on(job_id, lambda: False, holder)
+
+    def go_on(self, job_id: str, goes_on: Callable[[], bool] = lambda: True, holder: LeaseHolder | None = None) -> None:
+        """The same, and the next steps as long as `goes_on` says so."""
         row = self.row(job_id)
-        operation = generate if row.step == Step.GENERATE else evaluate
-        operation(self.services, holder or LeaseHolder(self.services.settings), job_id, row.step_no)
+        message = StepMessage(Step(row.step), job_id, row.step_no)
+        run(self.services, holder or LeaseHolder(self.services.settings), message, goes_on=goes_on)
 
     def run(self, job_id: str) -> Job:
         """Work until the job has ended."""

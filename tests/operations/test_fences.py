@@ -6,9 +6,11 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import update
 
-from redraft.operations.generate import generate
+from redraft.domain.states import Step
+from redraft.jobs import StepMessage
 from redraft.operations.leases import LeaseHolder
 from redraft.operations.lifecycle import cancel
+from redraft.operations.running import run
 from redraft.operations.sweep import sweep
 from redraft.settings import ModelPrice
 from redraft.storage.columns import DbNow
@@ -26,7 +28,8 @@ def test_a_duplicate_message_does_nothing(driver: Driver, model_server: ModelSer
     driver.step(job_id)
     before = driver.row(job_id)
     for step_no in (held.step_no, before.step_no + 1):
-        generate(driver.services, LeaseHolder(driver.services.settings), job_id, step_no)
+        message = StepMessage(Step.GENERATE, job_id, step_no)
+        run(driver.services, LeaseHolder(driver.services.settings), message, goes_on=lambda: False)
     assert driver.row(job_id) == before
     assert len(model_server.requests()) == 1
 

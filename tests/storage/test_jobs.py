@@ -171,7 +171,7 @@ def test_a_slot_has_one_reply_and_a_second_becomes_a_duplicate(database: Databas
     assert close_call(database, other) == calls.Closed("ok", was_lost=False)
     assert close_call(database, first, reply_text="again") is None
     with database.read() as connection:
-        memo = calls.memo(connection, job.id, 1, "generate")
+        memo = calls.memo(connection, job.id, 1, "generate", with_failures=True)
     assert memo[1, 0]["reply_text"] == "first"
 
 
@@ -201,7 +201,7 @@ def test_only_final_failures_are_remembered(
     job = add_job()
     close_call(database, open_call(database, job), "error", error={"code": "c", "retryable": retryable})
     with database.read() as connection:
-        assert ((1, 0) in calls.memo(connection, job.id, 1, "generate")) is is_remembered
+        assert ((1, 0) in calls.memo(connection, job.id, 1, "generate", with_failures=True)) is is_remembered
 
 
 def test_events_have_no_gaps_under_concurrent_writers(database: Database, add_job: AddJob):
@@ -210,7 +210,7 @@ def test_events_have_no_gaps_under_concurrent_writers(database: Database, add_jo
     def write(number: int) -> None:
         for step in range(5):
             with database.write() as connection:
-                first = moves.reserve_events(connection, job.id, 2)
+                first = moves.change(connection, job.id, {}, when=moves.is_live(), new_events=2)
                 new = [("t", {"by": number, "step": step}), ("t", {"by": number, "step": step, "second": True})]
                 events.add(connection, job.id, first, new)
 
@@ -225,10 +225,10 @@ def test_events_have_no_gaps_under_concurrent_writers(database: Database, add_jo
 def test_an_event_number_is_not_lost_by_a_unit_of_work_that_fails(database: Database, add_job: AddJob):
     job = add_job()
     with suppress(ZeroDivisionError), database.write() as connection:
-        moves.reserve_events(connection, job.id, 3)
+        moves.change(connection, job.id, {}, when=moves.is_live(), new_events=3)
         raise ZeroDivisionError
     with database.write() as connection:
-        assert moves.reserve_events(connection, job.id, 1) == 1
+        assert moves.change(connection, job.id, {}, when=moves.is_live(), new_events=1) == 1
 
 
 # Idempotency

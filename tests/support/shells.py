@@ -14,9 +14,10 @@ from typing import Any, Self
 from typer.testing import CliRunner
 
 from redraft.cli.main import app
-from redraft.operations.evaluate import evaluate
-from redraft.operations.generate import generate
+from redraft.domain.states import Step
+from redraft.jobs import StepMessage
 from redraft.operations.leases import LeaseHolder
+from redraft.operations.running import run
 from redraft.operations.services import Services
 from redraft.storage import jobs
 from redraft.storage.jobs import JobFilter
@@ -131,5 +132,4 @@ def drain(services: Services) -> None:
         if not live:
             return
         for job in live:
-            step = generate if job.step == "generate" else evaluate
-            step(services, holder, job.id, job.step_no)
+            run(services, holder, StepMessage(Step(job.step), job.id, job.step_no), goes_on=lambda: True)

@@ -1,0 +1,356 @@
+"""The six moves of a step: claim, memo, reserve, call, finish, ring. A worker goes on with its job while it can.
+
+A step is claimed with a lease and a fresh token, and its calls are reserved, in one unit of work; the calls are
+made; what they brought is stored in a second one, which moves the job only while that token is still the
+holder's. The second unit of work also claims the next step. Whoever comes late changes no state, but the reply
+it paid for is kept in the ledger.
+"""
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
+
+import structlog
+from sqlalchemy import Connection
+
+from redraft.domain.failures import job_error
+from redraft.domain.states import Step, StopReason
+from redraft.domain.waits import retry_wait_s
+from redraft.errors import ProviderError, Unavailable
+from redraft.jobs import StepMessage
+from redraft.operations import evaluate, generate
+from redraft.operations.calling import Outcome, PlannedCall
+from redraft.operations.endings import Event, ending, event
+from redraft.operations.leases import LeaseHolder
+from redraft.operations.services import Services
+from redraft.operations.steps import (
+    CLAIMED,
+    Move,
+    StepInHand,
+    follow,
+    message_after,
+    parse_request,
+    ring,
+    step_iteration,
+)
+from redraft.storage import calls, events, history, jobs, moves
+from redraft.storage.columns import DbNow
+from redraft.storage.jobs import JobRecord
+
+log = structlog.get_logger()
+
+_PLANS = MappingProxyType({Step.GENERATE: generate.plan, Step.EVALUATE: evaluate.plan})
+_WORK = MappingProxyType({Step.GENERATE: generate.work, Step.EVALUATE: evaluate.work})
+
+
+class StepCrashed(Exception):  # noqa: N818 - what happened, not what is wrong
+    """A step raised what nobody foresaw; the cause is chained.
+
+    Attributes:
+        message: which step.
+        token: the lease it was done under; None if it was not claimed yet.
+        is_paid: its calls were made, and what they brought could not be stored.
+    """
+
+    def __init__(self, message: StepMessage, token: int | None, *, is_paid: bool) -> None:
+        super().__init__(f"Step {message.step_no} ({message.step}) of job {message.job_id} crashed.")
+        self.message = message
+        self.token = token
+        self.is_paid = is_paid
+
+
+@dataclass(frozen=True, slots=True)
+class _InHand:
+    """A step in hand with its reserved calls."""
+
+    step: StepInHand
+    planned: Sequence[PlannedCall]
+
+    @property
+    def message(self) -> StepMessage:
+        job = self.step.job
+        return StepMessage(Step(job.step), job.id, job.step_no)
+
+
+def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_on: Callable[[], bool]) -> None:
+    """Do a step, if it is due and nobody else has it, and the job's next ones as long as `goes_on` says so.
+
+    Raises:
+        StepCrashed: for whatever is not a database that is away.
+    """
+    with _crashing_as(message, None):
+        hand = _claim(services, holder, message)
+    if hand is None:
+        return
+    with holder.holding(message.job_id, hand.step.job.lease_token) as renew:
+        while hand is not None:
+            hand = _do(hand, goes_on)
+            if hand is not None:
+                renew(hand.step.job.lease_token)
+
+
+def _do(hand: _InHand, goes_on: Callable[[], bool]) -> _InHand | None:
+    step = hand.step
+    with _crashing_as(hand.message, step.job.lease_token):
+        move = _WORK[Step(step.job.step)](step, hand.planned)
+        following = _reserve_next(step, move) if goes_on() else None
+    with _crashing_as(hand.message, step.job.lease_token, is_paid=True):
+        is_ours = _finish(step, move, following)
+    message = message_after(step, move)
+    if is_ours and message and not following:
+        ring(step.services, message)
+    return following if is_ours else None
+
+
+@contextmanager
+def _crashing_as(message: StepMessage, token: int | None, *, is_paid: bool = False) -> Generator[None]:
+    try:
+        yield
+    except Unavailable:
+        raise
+    except Exception as error:
+        raise StepCrashed(message, token, is_paid=is_paid) from error
+
+
+def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> _InHand | None:
+    """Moves 1 to 3 in one unit of work: claim, memo, reserve the calls that the step asks for.
+
+    Returns:
+        None when there is nothing to do: a stale or duplicate message, a closing worker, or a passed deadline.
+    """
+    if holder.is_closing:
+        return None
+    started_at = time.monotonic()
+    ready: _InHand | None = None
+    with services.database.write() as connection:
+        claim = moves.claim(
+            connection,
+            message.job_id,
+            message.step,
+            message.step_no,
+            owner=holder.owner,
+            lease_s=holder.lease_s,
+        )
+        if claim is None:
+            return None
+        job = claim.job
+        is_again = job.step_claims > 1 or job.continuations > 0
+        if is_again:
+            lost = calls.close_lost(connection, job.id, job.lease_token)
+            moves.add_usage(connection, job.id, calls.lost_usage(lost))
+        new = _started(job, starts_job=claim.starts_job, starts_iteration=claim.starts_iteration)
+        events.add(connection, job.id, job.event_seq - len(new) + 1, new)
+        step = _load(services, holder, connection, claim, started_at, is_again=is_again)
+        if claim.remaining_s <= 0:
+            _end(connection, step, StopReason.DEADLINE_EXCEEDED, _deadline_error(step))
+        else:
+            try:
+                step, planned = _drop_remembered(connection, step, _PLANS[message.step](step))
+            except ProviderError as error:
+                _end(connection, step, StopReason.ERROR, _planning_error(step, error))
+            else:
+                calls.open_calls(connection, [call.row for call in planned])
+                ready = _InHand(step, planned)
+    if ready is None or new:
+        services.queue.wake(job.id)
+    return ready
+
+
+def _load(
+    services: Services,
+    holder: LeaseHolder,
+    connection: Connection,
+    claim: moves.Claim,
+    started_at: float,
+    *,
+    is_again: bool,
+) -> StepInHand:
+    job = claim.job
+    return StepInHand(
+        services=services,
+        holder=holder,
+        job=job,
+        request=parse_request(job),
+        records=tuple(history.of_job(connection, job.id)) if job.iteration > 0 else (),
+        memo=calls.memo(connection, job.id, step_iteration(job), job.step, with_failures=job.continuations == 0)
+        if is_again
+        else {},
+        deadline=started_at + claim.remaining_s,
+    )
+
+
+def _drop_remembered(
+    connection: Connection, step: StepInHand, planned: Sequence[PlannedCall]
+) -> tuple[StepInHand, list[PlannedCall]]:
+    """Only what is not in the ledger yet is called for.
+
+    A reply that came after a job was canceled serves its continuation only if that asks the same thing.
+    """
+    memo = dict(step.memo)
+    missing: list[PlannedCall] = []
+    for call in planned:
+        row = memo.get(call.slot.key)
+        if row is not None and step.job.continuations > 0 and row["request"] != call.row["request"]:
+            calls.set_aside(connection, row["id"])
+            del memo[call.slot.key]
+        if call.slot.key not in memo:
+            missing.append(call)
+    return replace(step, memo=memo), missing
+
+
+def _started(job: JobRecord, *, starts_job: bool, starts_iteration: bool) -> list[Event]:
+    new: list[Event] = []
+    if starts_job:
+        new.append(event("job.started", "A worker has taken up the job."))
+    if starts_iteration:
+        number = job.iteration + 1
+        words = f"Iteration {number} of at most {job.iteration_limit} begins."
+        new.append(event("iteration.started", words, iteration=number))
+    return new
+
+
+def _reserve_next(step: StepInHand, move: Move) -> _InHand | None:
+    """The step after this one with its calls, if these hands may do it; else it is rung for, and claimed.
+
+    After a continuation a claim has to look for replies that came before it.
+    """
+    if move.next_step is None or step.job.continuations > 0 or step.remaining_s() <= 0:
+        return None
+    following = follow(step, move)
+    try:
+        return _InHand(following, _PLANS[move.next_step](following))
+    except ProviderError:
+        return None
+
+
+def _finish(step: StepInHand, move: Move, following: _InHand | None) -> bool:
+    """Move 5 in one unit of work: store the replies, move the job on if the lease is still ours, claim what follows.
+
+    Returns:
+        False when somebody else holds the job by now: nothing but the ledger has changed.
+    """
+    try:
+        is_ours = step.services.database.persist(partial(_store, step, move, following), for_s=step.holder.lease_s)
+    except _CameSecond:
+        _start_over(step, move.outcomes)
+        return False
+    step.services.queue.wake(step.job.id)
+    if not is_ours:
+        log.info("late_result_kept_in_ledger", job_id=step.job.id, step=step.job.step)
+    return is_ours
+
+
+def _store(step: StepInHand, move: Move, following: _InHand | None, connection: Connection) -> bool:
+    new = list(move.events)
+    if following:
+        new += _started(following.step.job, starts_job=False, starts_iteration=move.next_step is Step.GENERATE)
+    first_seq = None
+    if move.values is not None:
+        first_seq = moves.advance(
+            connection,
+            step.job.id,
+            step.job.lease_token,
+            {**move.values, **CLAIMED} if following else move.values,
+            usage=_sum_usage(move.outcomes),
+            new_events=len(new),
+            keep_lease_s=step.holder.lease_s if following else None,
+        )
+    if first_seq is None:
+        _keep(connection, step, move.outcomes)
+        return False
+    if "dup" in {closed.status for closed in _close_calls(connection, move.outcomes)}:
+        raise _CameSecond
+    events.add(connection, step.job.id, first_seq, new)
+    move.write(connection)
+    if following:
+        calls.open_calls(connection, [call.row for call in following.planned])
+    return True
+
+
+class _CameSecond(Exception):  # noqa: N818 - a state, and never seen outside of this module
+    """Another holder's reply is in the ledger already: it is the one to go on with."""
+
+
+def _start_over(step: StepInHand, outcomes: Sequence[Outcome]) -> None:
+    """Give the step back as it was; whoever takes it finds the replies that came first."""
+    again = {"available_at": DbNow(), "rung_at": DbNow()}
+
+    def work(connection: Connection) -> None:
+        moves.advance(connection, step.job.id, step.job.lease_token, again)
+        _keep(connection, step, outcomes)
+
+    step.services.database.persist(work, for_s=step.holder.lease_s)
+    ring(step.services, StepMessage(Step(step.job.step), step.job.id, step.job.step_no))
+
+
+def _keep(connection: Connection, step: StepInHand, outcomes: Sequence[Outcome]) -> None:
+    closed = _close_calls(connection, outcomes)
+    if closed:
+        usage = _sum_usage(outcomes)
+        moves.add_usage(connection, step.job.id, usage)
+        moves.add_usage(connection, step.job.id, calls.lost_usage(-sum(each.was_lost for each in closed)))
+
+
+def _close_calls(connection: Connection, outcomes: Sequence[Outcome]) -> list[calls.Closed]:
+    found = [calls.close(connection, o.call_id, o.closing) for o in outcomes if o.call_id and o.closing]
+    return [closed for closed in found if closed]
+
+
+def _sum_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for outcome in outcomes:
+        for name, amount in (outcome.usage or {}).items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
+    """A step crashed for a reason nobody foresaw: try it again later, then end the job rather than loop for ever.
+
+    What cannot be stored would not be stored the next time either, and be paid for each time: that ends the job.
+    """
+    settings, message = services.settings, crash.message
+    with services.database.write() as connection:
+        job = jobs.get(connection, message.job_id)
+        if job is None or (job.step, job.step_no) != (message.step, message.step_no):
+            return
+        attempt = job.step_attempt + 1
+        new: list[Event] = []
+        if attempt < settings.step_attempts_max and not crash.is_paid:
+            wait_s = retry_wait_s(attempt, first_s=settings.retry_wait_s, max_s=settings.retry_wait_max_s)
+            values = {"step_attempt": attempt, "available_at": DbNow(round(wait_s, 3)), "rung_at": None}
+        else:
+            what = "could not store what it got" if crash.is_paid else "crashed"
+            words = f"The step {job.step} {what} (attempt {attempt}): {detail}; the worker's log says more."
+            facts = job_error("worker_lost", words, iteration=step_iteration(job), attempts=attempt)
+            end = ending(StopReason.ERROR, history.of_job(connection, job.id), error=facts)
+            values, new = dict(end.values), [end.event]
+        is_ours = moves.is_live() & moves.is_token(job.lease_token if crash.token is None else crash.token)
+        first_seq = moves.change(connection, job.id, values, when=is_ours, new_events=len(new))
+        if first_seq is not None:
+            events.add(connection, job.id, first_seq, new)
+    services.queue.wake(message.job_id)
+
+
+def _end(connection: Connection, step: StepInHand, reason: StopReason, error: dict[str, object]) -> None:
+    end = ending(reason, step.records, error=error)
+    first_seq = moves.advance(connection, step.job.id, step.job.lease_token, end.values, new_events=1)
+    if first_seq is not None:
+        events.add(connection, step.job.id, first_seq, [end.event])
+
+
+def _planning_error(step: StepInHand, error: ProviderError) -> dict[str, object]:
+    model = step.job.model if step.job.step == Step.GENERATE else step.job.evaluator_model
+    return job_error(error.code, error.message, model=model, iteration=step_iteration(step.job), attempts=0)
+
+
+def _deadline_error(step: StepInHand) -> dict[str, object]:
+    limit = step.request.limits.deadline_s
+    return job_error(
+        "deadline_exceeded",
+        f"The job's deadline of {limit:g} s passed before its next step began.",
+        iteration=step_iteration(step.job),
+    )

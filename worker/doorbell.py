@@ -1,0 +1,60 @@
+"""How messages are taken: as many as there are free threads, and each is gone from the broker once received.
+
+Celery's early acknowledgement comes a moment later and costs Redis two transactions a message, an eighth of a
+worker's CPU. What is lost with a worker in that moment is rung again by the sweeper, as after it.
+"""
+
+from concurrent.futures import Future
+from datetime import UTC, tzinfo
+from typing import Any
+
+from celery import Task
+from celery.concurrency.thread import TaskPool
+from celery.worker.request import Request
+from kombu import Queue
+from kombu.asynchronous import get_event_loop
+
+from redraft.jobs import INTERACTIVE_QUEUE
+
+QUEUES = [Queue(INTERACTIVE_QUEUE, no_ack=True)]
+
+
+class ReceivedOnce(Request):
+    """A message that the broker has forgotten already: there is nothing to acknowledge."""
+
+    @property
+    def tzlocal(self) -> tzinfo:
+        """Celery looks it up in its settings for each message that expires, a fourteenth of a worker's CPU."""
+        return UTC
+
+    def acknowledge(self) -> None:
+        self.acknowledged = True
+
+
+class StepTask(Task[Any, Any]):
+    """The base of all tasks here."""
+
+    abstract = True
+    Request = f"{ReceivedOnce.__module__}:{ReceivedOnce.__name__}"
+
+
+class ThreadPool(TaskPool):
+    """Celery's threads. With all of them busy the worker takes no message (`worker_disable_prefetch`) and sleeps.
+
+    Nothing but a timer would wake it when a thread gets free, up to a second later, so each thread does.
+    """
+
+    def on_apply(self, *args: Any, **kwargs: Any) -> Any:
+        result = super().on_apply(*args, **kwargs)
+        result.f.add_done_callback(_wake_the_loop)
+        return result
+
+
+def _wake_the_loop(_done: Future[Any]) -> None:
+    loop = get_event_loop()
+    if loop is not None:
+        loop.call_soon(_nothing)
+
+
+def _nothing() -> None:
+    pass
