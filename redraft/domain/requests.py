@@ -106,6 +106,7 @@ class GenerateAnswer(EvaluationFields):
     candidates: int = Field(default=1, ge=1, le=8, description="Parallel attempts per iteration; the best goes on.")
     revision: Revision = Revision()
     stop: Stop = Stop()
+    stream: bool = Field(default=False, description="Publish the answer's text while it is written.")
 
 
 class EvaluateAnswer(EvaluationFields):
