@@ -98,6 +98,8 @@ class ProviderError(RedraftError):
         retry_after_s: the wait that the provider asked for, in seconds.
         response: the provider's body as far as it could be read.
         headers: the selected response headers (request id, rate limits).
+        is_adapted: the provider refused a part of the request and will be asked without it: plan the call
+            anew and make it once more.
     """
 
     def __init__(
@@ -109,12 +111,14 @@ class ProviderError(RedraftError):
         retry_after_s: float | None = None,
         response: Any = None,
         headers: Mapping[str, str] | None = None,
+        is_adapted: bool = False,
     ) -> None:
         super().__init__(message, code=code)
         self.http_status = http_status
         self.retry_after_s = retry_after_s
         self.response = response
         self.headers = dict(headers or {})
+        self.is_adapted = is_adapted
 
     @property
     def retryable(self) -> bool:

@@ -95,6 +95,11 @@ class Settings(BaseSettings):
         description='Own prices, USD per million tokens: {"openai:my-model": {"input": 0.2, "output": 0.8}}.',
     )
     connect_timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for a provider's connection.")
+    first_byte_timeout_s: float = Field(
+        default=120.0,
+        gt=0,
+        description="Longest wait for an answer's first byte, or a stream's first event; unstreamed thinking counts.",
+    )
     call_timeout_s: float = Field(default=180.0, gt=0, description="Longest model call; the job's deadline may cut it.")
     step_attempts_max: int = Field(
         default=6, ge=1, description="Model calls per step before a passing failure ends the job."

@@ -32,7 +32,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A prompt for a model. None = not sent."""
+    """A prompt for a model. None = not sent; `stream`: the reply is wanted piece by piece."""
 
     model: ModelRef
     system: str
@@ -40,3 +40,4 @@ class Chat:
     reply_schema: ReplySchema | None = None
     temperature: float | None = None
     max_output_tokens: int | None = None
+    stream: bool = False

@@ -3,19 +3,24 @@
 Paused turns are continued here, inside one call, since only this wire format knows them.
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from redraft.errors import ProviderError
+from redraft.providers.adaptations import AdaptationMemory, adapted_chat
 from redraft.providers.anthropic_replies import content_of, is_paused, read_reply
+from redraft.providers.anthropic_streams import AnthropicEvents
 from redraft.providers.failures import Answer, Vendor, failure_of_connection
 from redraft.providers.protocol import Chat, ChatReply, Message, sendable
 from redraft.providers.replies import read_answer, sound_key
 from redraft.providers.schemas import strict_schema
-from redraft.providers.wires import ClientShards, TimeLeft, call_timeout, http_client
+from redraft.providers.streams import OnDelta, Teller, read_stream
+from redraft.providers.wires import ClientShards, Patience, TimeLeft, Watchdog, call_timeout, http_client
 
 if TYPE_CHECKING:
+    import httpx2
     from anthropic import Anthropic
 
 ANTHROPIC_URL = "https://api.anthropic.com"
@@ -30,7 +35,7 @@ class AnthropicAccess:
     vendor: Vendor
     api_key: str
     base_url: str | None
-    connect_timeout_s: float
+    patience: Patience
     threads: int
     max_output_tokens: int
 
@@ -42,10 +47,12 @@ class AnthropicProvider:
 
     def __init__(self, access: AnthropicAccess) -> None:
         self._access = access
+        self._memory = AdaptationMemory()
         self._shards: ClientShards[Anthropic] = ClientShards(self._make_client, access.threads)
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """The request as it will be sent."""
+        chat = adapted_chat(chat, self._memory.of(chat.model.name))
         body: dict[str, Any] = {
             "model": chat.model.name,
             "max_tokens": chat.max_output_tokens or self._access.max_output_tokens,
@@ -58,14 +65,16 @@ class AnthropicProvider:
             body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
         if chat.temperature is not None:
             body["temperature"] = chat.temperature
+        if chat.stream:
+            body["stream"] = True
         return body
 
-    def send(self, body: Mapping[str, Any], *, timeout_s: float) -> ChatReply:
+    def send(self, body: Mapping[str, Any], *, timeout_s: float, on_delta: OnDelta | None = None) -> ChatReply:
         """Make the call, once; a paused turn is sent back as it is until it ends."""
         # The first client brings the import of the SDK, which is none of the call's time.
         self._shards.pick()
-        left = TimeLeft(timeout_s)
-        answers = [self._post(body, timeout_s, left)]
+        left, teller = TimeLeft(timeout_s), Teller(on_delta)
+        answers = [self._first_answer(body, left, teller)]
         while is_paused(answers[-1]):
             if len(answers) > CONTINUATIONS_MAX:
                 raise ProviderError(
@@ -76,8 +85,10 @@ class AnthropicProvider:
                 )
             paused = {"role": "assistant", "content": content_of(answers)}
             longer = {**body, "messages": [*body["messages"], paused]}
-            answers.append(self._post(longer, timeout_s, left))
-        return read_reply(self._access.vendor, answers)
+            answers.append(self._answer(longer, left, teller))
+        reply = read_reply(self._access.vendor, answers)
+        teller.finish(reply.text)
+        return reply
 
     def warm_up(self) -> None:
         self._shards.pick()
@@ -85,20 +96,45 @@ class AnthropicProvider:
     def close(self) -> None:
         self._shards.close()
 
-    def _post(self, body: Mapping[str, Any], timeout_s: float, left: TimeLeft) -> Answer:
+    def _first_answer(self, body: Mapping[str, Any], left: TimeLeft, teller: Teller) -> Answer:
+        try:
+            return self._answer(body, left, teller)
+        except ProviderError as error:
+            self._memory.adapt(error, body)
+            raise
+
+    def _answer(self, body: Mapping[str, Any], left: TimeLeft, teller: Teller) -> Answer:
         import anthropic
         import httpx2
 
-        timeout = call_timeout(left.seconds, self._access.connect_timeout_s)
+        vendor, patience = self._access.vendor, self._access.patience
         try:
-            response = self._shards.pick().post(
-                "/v1/messages", cast_to=httpx2.Response, body=dict(body), options={"timeout": timeout}
-            )
+            first_byte = TimeLeft(patience.first_byte_s)
+            response = self._post(body, left)
+            if body.get("stream") is not True:
+                return read_answer(vendor, response)
+            with contextlib.closing(response):
+                watchdog = Watchdog(response, first_byte, left)
+                return read_stream(vendor, response, AnthropicEvents(), teller, watchdog)
         except anthropic.APIStatusError as error:
-            response = error.response
+            return read_answer(vendor, error.response)
         except (anthropic.AnthropicError, httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise failure_of_connection(self._access.vendor, error, timeout_s) from error
-        return read_answer(self._access.vendor, response)
+            raise failure_of_connection(vendor, error, left, patience) from error
+
+    def _post(self, body: Mapping[str, Any], left: TimeLeft) -> "httpx2.Response":
+        import httpx2
+        from anthropic import Stream
+
+        answer = self._shards.pick().post(
+            "/v1/messages",
+            cast_to=httpx2.Response,
+            body=dict(body),
+            options={"timeout": call_timeout(left, self._access.patience)},
+            stream=body.get("stream") is True,
+            stream_cls=Stream[Any],
+        )
+        # For this type the SDK hands back the response as it is, streamed or not.
+        return cast("httpx2.Response", answer)
 
     def _make_client(self) -> "Anthropic":
         from anthropic import Anthropic

@@ -10,6 +10,7 @@ from redraft.errors import Invalid
 from redraft.providers.failures import Vendor
 from redraft.providers.prices import price_nano_usd
 from redraft.providers.protocol import Provider, Usage
+from redraft.providers.wires import patience_of
 from redraft.settings import Settings
 
 DEFAULT_OPENAI = ModelRef("openai", "gpt-6-luna")
@@ -165,7 +166,7 @@ class ProviderCatalog:
                 self._openai_key,
                 self._settings.openai_base_url,
                 is_own,
-                self._settings.connect_timeout_s,
+                patience_of(self._settings),
                 self._settings.worker_concurrency,
             )
         )
@@ -179,7 +180,7 @@ class ProviderCatalog:
                 Vendor(label, "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", self._anthropic_key),
                 self._anthropic_key,
                 self._settings.anthropic_base_url,
-                self._settings.connect_timeout_s,
+                patience_of(self._settings),
                 self._settings.worker_concurrency,
                 self._settings.anthropic_max_output_tokens,
             )

@@ -14,8 +14,11 @@ from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
 from redraft.errors import ProviderError, ProviderErrorCode
+from redraft.providers.wires import Patience, TimeLeft
 
 _MESSAGE_CHARS = 600
+# Less than this left of a call's time is none.
+_NO_TIME_S = 0.01
 _KEY_LIKE = re.compile(r"\b(?:sk|pk|key)-[\w*.…\-]{4,}|(?<=Bearer )[\w.\-]{8,}")
 _HEADER_KEPT = re.compile(
     r"(x-request-id|request-id|x-ratelimit-.+|anthropic-ratelimit-.+|retry-after.*)", re.IGNORECASE
@@ -52,30 +55,31 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
-    """What an error body says: its codes and types, and its message."""
+class Words:
+    """What an error body says: its codes and types, its message, and the parameter it names."""
 
     codes: str
     message: str
+    param: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
     code: ProviderErrorCode
     advice: str
-    is_met: Callable[[int, _Words], bool]
+    is_met: Callable[[int, Words], bool]
 
 
-def _status(*statuses: int) -> Callable[[int, _Words], bool]:
+def _status(*statuses: int) -> Callable[[int, Words], bool]:
     return lambda status, _words: status in statuses
 
 
-def _codes(pattern: str) -> Callable[[int, _Words], bool]:
+def _codes(pattern: str) -> Callable[[int, Words], bool]:
     expression = re.compile(pattern, re.IGNORECASE)
     return lambda _status, words: bool(expression.search(words.codes))
 
 
-def _says(pattern: str, *statuses: int) -> Callable[[int, _Words], bool]:
+def _says(pattern: str, *statuses: int) -> Callable[[int, Words], bool]:
     expression = re.compile(pattern, re.IGNORECASE)
     return lambda status, words: (not statuses or status in statuses) and bool(expression.search(words.message))
 
@@ -145,12 +149,21 @@ _RULES: tuple[_Rule, ...] = (
     _Rule("provider_unavailable", "", lambda status, _words: status in {408, 409, 425} or status >= 500),
     _Rule("provider_bad_request", "Check {url}: nothing answers at that path.", _status(404, 405)),
 )
+# An error inside a 200 has no status of its own, but mostly the type that goes with one.
+_STATUS_OF_TYPE = {
+    "invalid_request_error": 400,
+    "BadRequestError": 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "rate_limit_error": 429,
+}
 _ANY_OTHER = _Rule("provider_bad_request", "", lambda _status, _words: True)
 
 
 def failure_of_answer(vendor: Vendor, answer: Answer) -> ProviderError:
     """The error that an HTTP error status, or an error object inside a 200, stands for."""
-    words = _words_of(answer.body)
+    words = words_of(answer.body)
     status = _meant_status(answer)
     rule = next((rule for rule in _RULES if rule.is_met(status, words)), _ANY_OTHER)
     advice = rule.advice.format(key=vendor.key_setting, url=vendor.url_setting)
@@ -173,13 +186,12 @@ def _sentence(said: str, advice: str) -> str:
     return f"{said} {advice}" if said.endswith((".", "!", "?")) else f"{said}. {advice}"
 
 
-def failure_of_connection(vendor: Vendor, error: BaseException, timeout_s: float) -> ProviderError:
+def failure_of_connection(vendor: Vendor, error: BaseException, left: TimeLeft, patience: Patience) -> ProviderError:
     """The error for a call that brought no whole answer. `error` is the SDK's; its causes tell more."""
     kinds = {kind.__name__: cause for cause in _causes(error) for kind in type(cause).__mro__}
-    if "ConnectTimeout" in kinds:
-        return ProviderError("provider_timeout", f"{vendor.capital} could not be reached in time.")
     if "TimeoutException" in kinds:
-        return ProviderError("provider_timeout", f"{vendor.capital} gave no whole answer in {timeout_s:.4g} s.")
+        is_connecting = "ConnectTimeout" in kinds
+        return ProviderError("provider_timeout", _lateness(vendor, left, patience, is_connecting=is_connecting))
     if "UnsupportedProtocol" in kinds or "InvalidURL" in kinds:
         return ProviderError(
             "provider_bad_request",
@@ -192,6 +204,24 @@ def failure_of_connection(vendor: Vendor, error: BaseException, timeout_s: float
             f"No connection to {vendor.label}: {reason} (address: {vendor.url_setting}).",
         )
     return ProviderError("provider_unavailable", f"The connection to {vendor.label} broke before the answer was whole.")
+
+
+def _lateness(vendor: Vendor, left: TimeLeft, patience: Patience, *, is_connecting: bool) -> str:
+    """Which of a call's times ran out, and where it is set."""
+    if left.seconds <= _NO_TIME_S:
+        return (
+            f"{vendor.capital} gave no whole answer in {left.total_s:.4g} s, all that the call had:"
+            " raise REDRAFT_CALL_TIMEOUT_S, or the job's deadline."
+        )
+    if is_connecting:
+        return (
+            f"{vendor.capital} could not be reached in {patience.connect_s:.4g} s:"
+            f" check {vendor.url_setting}, or raise REDRAFT_CONNECT_TIMEOUT_S."
+        )
+    return (
+        f"{vendor.capital} sent nothing of an answer in {patience.first_byte_s:.4g} s:"
+        " raise REDRAFT_FIRST_BYTE_TIMEOUT_S if the model needs longer before its first word."
+    )
 
 
 def unreadable(vendor: Vendor, status: int, text: str, headers: Mapping[str, str]) -> ProviderError:
@@ -262,28 +292,42 @@ def redacted(vendor: Vendor, value: Any) -> Any:
 
 
 def _meant_status(answer: Answer) -> int:
-    """The status; for an error inside a 200 the one it carries, else 502 (an upstream failed)."""
+    """The status; for an error inside a 200 the one it carries or names, else 502 (an upstream failed)."""
     if answer.status >= 400:
         return answer.status
-    code = _object(_object(answer.body).get("error")).get("code")
-    return code if isinstance(code, int) and 400 <= code <= 599 else 502
+    body = _object(answer.body)
+    error = _object(body.get("error", body))
+    code = error.get("code")
+    if isinstance(code, int) and 400 <= code <= 599:
+        return code
+    return _STATUS_OF_TYPE.get(str(error.get("type")), 502)
 
 
-def _words_of(body: Any) -> _Words:
+def words_of(body: Any) -> Words:
     """Read any of the known error shapes: {error: {…}}, {error: "…"}, {message}, {detail}, text, HTML."""
     if isinstance(body, str):
-        return _Words("", _plain(body))
+        return Words("", _plain(body))
     outer = _object(body)
     inner = outer.get("error", outer)
     if isinstance(inner, str):
-        return _Words(str(outer.get("error_type", "")), inner)
+        return Words(str(outer.get("error_type", "")), inner)
     error = _object(inner)
     codes = (error.get("code"), error.get("type"), _object(error.get("innererror")).get("code"))
-    message = error.get("message") or error.get("detail") or ""
-    return _Words(
+    message = error.get("message") or _detail(error.get("detail"))
+    return Words(
         " ".join(str(code) for code in codes if code),
         message if isinstance(message, str) else json.dumps(message),
+        str(error.get("param") or ""),
     )
+
+
+def _detail(detail: Any) -> Any:
+    """FastAPI's list of flaws as a line of places and words, without the input that it repeats."""
+    flaws = cast("list[Any]", detail) if isinstance(detail, list) else []
+    if not flaws or not all(isinstance(flaw, dict) and "msg" in flaw for flaw in flaws):
+        return cast("Any", detail or "")
+    places = (".".join(str(part) for part in _object(flaw).get("loc") or ()) for flaw in flaws)
+    return "; ".join(f"{place}: {_object(flaw)['msg']}" for place, flaw in zip(places, flaws, strict=True))
 
 
 def _object(value: Any) -> dict[str, Any]:

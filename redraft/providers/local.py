@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from redraft.errors import ProviderError
+from redraft.providers.adaptations import AdaptationMemory
 from redraft.providers.failures import Vendor
 from redraft.providers.local_process import LocalServer, Serving
 from redraft.providers.openai import OpenAIAccess, OpenAIProvider, chat_body
 from redraft.providers.protocol import Chat, ChatReply
-from redraft.providers.wires import TimeLeft
+from redraft.providers.streams import OnDelta, Teller
+from redraft.providers.wires import TimeLeft, patience_of
 from redraft.settings import Settings
 
 WEIGHTS_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -31,23 +33,25 @@ class LocalProvider:
         self._lock = threading.Lock()
         self._server: LocalServer | None = None
         self._client: tuple[Serving, OpenAIProvider] | None = None
+        self._memory = AdaptationMemory()
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """The request as it will be sent."""
-        body = chat_body(chat, limit_name="max_tokens")
+        body = chat_body(chat, limit_name="max_tokens", adaptations=self._memory.of(chat.model.name))
         return {"max_tokens": OUTPUT_TOKENS, **_SAMPLING, **body}
 
-    def send(self, body: Mapping[str, Any], *, timeout_s: float) -> ChatReply:
+    def send(self, body: Mapping[str, Any], *, timeout_s: float, on_delta: OnDelta | None = None) -> ChatReply:
         """Make the call; its time includes a start of the server."""
         left, server = TimeLeft(timeout_s), self._joined()
-        serving = server.serving(left)
+        serving, teller = server.serving(left), Teller(on_delta)
         try:
-            return self._client_of(serving).send(body, timeout_s=left.seconds)
+            return self._client_of(serving).send(body, timeout_s=left.seconds, on_delta=teller.tell)
         except ProviderError as error:
-            # An answer with a status, even a bad one, comes from a server that lives.
-            if error.http_status is not None or not server.is_lost(serving):
+            # An answer with a status, even a bad one, comes from a server that lives; and what was told of
+            # an answer must not be told again.
+            if error.http_status is not None or teller.has_told or not server.is_lost(serving):
                 raise
-        return self._client_of(server.serving(left)).send(body, timeout_s=left.seconds)
+        return self._client_of(server.serving(left)).send(body, timeout_s=left.seconds, on_delta=teller.tell)
 
     def warm_up(self) -> None:
         """Nothing: the model is loaded on first use."""
@@ -76,7 +80,7 @@ class LocalProvider:
             if self._client is None or self._client[0] != serving:
                 if self._client is not None:
                     self._client[1].close()
-                self._client = (serving, OpenAIProvider(self._access(serving), self.name))
+                self._client = (serving, OpenAIProvider(self._access(serving), self.name, self._memory))
             return self._client[1]
 
     def _access(self, serving: Serving) -> OpenAIAccess:
@@ -85,7 +89,7 @@ class LocalProvider:
             serving.key,
             serving.url,
             is_own_server=True,
-            connect_timeout_s=self._settings.connect_timeout_s,
+            patience=patience_of(self._settings),
             threads=self._settings.worker_concurrency,
         )
 

@@ -4,19 +4,25 @@ The SDK is imported with the first call, since it takes a second. It makes the r
 connections, error classes) and hands back the raw answer: the ledger wants headers and the body as they came.
 """
 
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from redraft.errors import ProviderError
+from redraft.providers.adaptations import LIMIT_NAMES, Adaptation, AdaptationMemory, adapted_chat
 from redraft.providers.failures import Answer, Vendor, failure_of_connection
 from redraft.providers.openai_replies import read_reply
+from redraft.providers.openai_streams import OpenAIChunks
 from redraft.providers.protocol import Chat, ChatReply, ReplySchema, sendable
 from redraft.providers.replies import read_answer, sound_key
 from redraft.providers.schemas import strict_schema
-from redraft.providers.wires import ClientShards, call_timeout, http_client
+from redraft.providers.streams import OnDelta, Teller, read_stream
+from redraft.providers.wires import ClientShards, Patience, TimeLeft, Watchdog, call_timeout, http_client
 
 if TYPE_CHECKING:
+    import httpx2
     from openai import OpenAI
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -32,28 +38,40 @@ class OpenAIAccess:
     api_key: str
     base_url: str | None
     is_own_server: bool
-    connect_timeout_s: float
+    patience: Patience
     threads: int
 
 
 class OpenAIProvider:
     """One account, or one compatible server."""
 
-    def __init__(self, access: OpenAIAccess, name: str = "openai") -> None:
+    def __init__(self, access: OpenAIAccess, name: str = "openai", memory: AdaptationMemory | None = None) -> None:
         self.name = name
         self._access = access
+        self._memory = memory or AdaptationMemory()
+        # OpenAI's reasoning models refuse the old name; most other servers know no other.
+        self._limit_name = "max_tokens" if access.is_own_server else "max_completion_tokens"
         self._shards: ClientShards[OpenAI] = ClientShards(self._make_client, access.threads)
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """The request as it will be sent."""
-        # OpenAI's reasoning models refuse the old name; most other servers know no other.
-        own = self._access.is_own_server
-        return chat_body(chat, limit_name="max_tokens" if own else "max_completion_tokens")
+        adaptations = self._memory.of(chat.model.name)
+        return chat_body(chat, limit_name=self._limit_name, adaptations=adaptations)
 
-    def send(self, body: Mapping[str, Any], *, timeout_s: float) -> ChatReply:
+    def send(self, body: Mapping[str, Any], *, timeout_s: float, on_delta: OnDelta | None = None) -> ChatReply:
         """Make the call, once."""
-        answer = self._post(body, timeout_s)
-        return read_reply(self._access.vendor, answer, may_think_aloud=self._access.is_own_server)
+        # The first client brings the import of the SDK, which is none of the call's time.
+        self._shards.pick()
+        may_think_aloud = self._access.is_own_server
+        teller = Teller(on_delta, may_think_aloud=may_think_aloud)
+        try:
+            answer = self._answer(body, TimeLeft(timeout_s), teller)
+        except ProviderError as error:
+            self._memory.adapt(error, body, limit_name=self._limit_name)
+            raise
+        reply = read_reply(self._access.vendor, answer, may_think_aloud=may_think_aloud)
+        teller.finish(reply.text)
+        return reply
 
     def warm_up(self) -> None:
         self._shards.pick()
@@ -61,20 +79,38 @@ class OpenAIProvider:
     def close(self) -> None:
         self._shards.close()
 
-    def _post(self, body: Mapping[str, Any], timeout_s: float) -> Answer:
+    def _answer(self, body: Mapping[str, Any], left: TimeLeft, teller: Teller) -> Answer:
         import httpx2
         import openai
 
-        timeout = call_timeout(timeout_s, self._access.connect_timeout_s)
+        vendor, patience = self._access.vendor, self._access.patience
         try:
-            response = self._shards.pick().post(
-                "/chat/completions", cast_to=httpx2.Response, body=dict(body), options={"timeout": timeout}
-            )
+            first_byte = TimeLeft(patience.first_byte_s)
+            response = self._post(body, left)
+            if body.get("stream") is not True:
+                return read_answer(vendor, response)
+            with contextlib.closing(response):
+                watchdog = Watchdog(response, first_byte, left)
+                return read_stream(vendor, response, OpenAIChunks(), teller, watchdog)
         except openai.APIStatusError as error:
-            response = error.response
+            return read_answer(vendor, error.response)
         except (openai.APIError, httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise failure_of_connection(self._access.vendor, error, timeout_s) from error
-        return read_answer(self._access.vendor, response)
+            raise failure_of_connection(vendor, error, left, patience) from error
+
+    def _post(self, body: Mapping[str, Any], left: TimeLeft) -> "httpx2.Response":
+        import httpx2
+        from openai import Stream
+
+        answer = self._shards.pick().post(
+            "/chat/completions",
+            cast_to=httpx2.Response,
+            body=dict(body),
+            options={"timeout": call_timeout(left, self._access.patience)},
+            stream=body.get("stream") is True,
+            stream_cls=Stream[Any],
+        )
+        # For this type the SDK hands back the response as it is, streamed or not.
+        return cast("httpx2.Response", answer)
 
     def _make_client(self) -> "OpenAI":
         from openai import OpenAI
@@ -87,18 +123,30 @@ class OpenAIProvider:
         )
 
 
-def chat_body(chat: Chat, *, limit_name: str) -> dict[str, Any]:
-    """A Chat Completions request; `limit_name` is what the server calls the output limit."""
+def chat_body(chat: Chat, *, limit_name: str, adaptations: Collection[Adaptation] = frozenset()) -> dict[str, Any]:
+    """A Chat Completions request; `limit_name` is what the server calls the output limit at first."""
+    chat = adapted_chat(chat, adaptations)
     turns = [{"role": m.role, "content": sendable(m.content)} for m in chat.messages]
     system = [{"role": "system", "content": sendable(chat.system)}] if chat.system.strip() else []
     body: dict[str, Any] = {"model": chat.model.name, "messages": system + turns}
     if chat.reply_schema is not None:
-        body["response_format"] = _response_format(chat.reply_schema)
+        is_loose = "json_object" in adaptations
+        body["response_format"] = {"type": "json_object"} if is_loose else _response_format(chat.reply_schema)
     if chat.temperature is not None:
         body["temperature"] = chat.temperature
     if chat.max_output_tokens is not None:
-        body[limit_name] = chat.max_output_tokens
+        body[_limit_name(limit_name, adaptations)] = chat.max_output_tokens
+    if chat.stream:
+        body["stream"] = True
+        if "no_stream_options" not in adaptations:
+            body["stream_options"] = {"include_usage": True}
     return body
+
+
+def _limit_name(first: str, adaptations: Collection[Adaptation]) -> str:
+    if "other_limit_name" not in adaptations:
+        return first
+    return next(name for name in LIMIT_NAMES if name != first)
 
 
 def _response_format(wanted: ReplySchema) -> dict[str, Any]:

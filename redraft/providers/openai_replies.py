@@ -11,6 +11,7 @@ from redraft.providers.replies import (
     EMPTY,
     REASONING_ONLY,
     TOOL_CALL_ONLY,
+    content_text,
     count,
     items,
     mapping,
@@ -64,8 +65,7 @@ def usage_of(body: Mapping[str, Any]) -> Usage:
 
 
 def _text(message: Mapping[str, Any], *, may_think_aloud: bool) -> str:
-    content = message.get("content")
-    text = words(content) or "".join(words(mapping(part).get("text")) for part in items(content))
+    text = content_text(message.get("content"))
     return _THOUGHT.sub("", text, count=1) if may_think_aloud and _THOUGHT.match(text) else text
 
 

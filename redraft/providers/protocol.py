@@ -3,7 +3,7 @@
 Whatever a provider answers becomes a `ChatReply` or a `ProviderError`; no SDK type leaves this package.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -59,15 +59,28 @@ class Provider(Protocol):
     name: str
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
-        """The request body as it will be sent: what the ledger stores before the call. Pure."""
+        """The request body as it will be sent: what the ledger stores before the call.
+
+        It depends on the chat and on what the model was found not to take, on nothing else.
+        """
         ...
 
-    def send(self, body: Mapping[str, Any], *, timeout_s: float) -> ChatReply:
+    def send(
+        self, body: Mapping[str, Any], *, timeout_s: float, on_delta: Callable[[str], None] | None = None
+    ) -> ChatReply:
         """Make the call, once, without retries.
+
+        Args:
+            body: from `wire_body`; with `stream` true the reply is read as it comes.
+            timeout_s: for all of it, in seconds.
+            on_delta: told the answer's text piece by piece, in this thread; the pieces of a reply add up to
+                its `text`. What it raises ends the call and comes through. After a `ProviderError` the
+                pieces told so far are void.
 
         Raises:
             ProviderError: for everything that is not a usable reply; an `UnusableReply` where tokens were
-                spent all the same (truncated, refused, filtered, empty).
+                spent all the same (truncated, refused, filtered, empty). With `is_adapted` the provider has
+                learned what its model does not take: plan the call anew.
         """
         ...
 

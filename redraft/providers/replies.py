@@ -60,6 +60,11 @@ def words(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def content_text(content: Any) -> str:
+    """A message's content, text or a list of parts, as text."""
+    return words(content) or "".join(words(mapping(part).get("text")) for part in items(content))
+
+
 def truncation(*, has_text: bool) -> str:
     if has_text:
         return "The reply was cut off at the output limit. Raise sampling.max_output_tokens."

@@ -4,12 +4,17 @@ httpx's pool scans its connections at every request, so a few hundred in one cli
 itself. Several clients of about `CONNECTIONS_PER_CLIENT`, picked by thread, keep the scan short.
 """
 
+import contextlib
 import itertools
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+
+from redraft.settings import Settings
 
 if TYPE_CHECKING:
     import ssl
@@ -82,10 +87,23 @@ def http_client() -> "httpx2.Client":
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long the parts of a call may take, in seconds: the settings' values."""
+
+    connect_s: float
+    first_byte_s: float
+
+
+def patience_of(settings: Settings) -> Patience:
+    return Patience(settings.connect_timeout_s, settings.first_byte_timeout_s)
+
+
 class TimeLeft:
     """What is left of one call's time when it takes several requests."""
 
     def __init__(self, total_s: float) -> None:
+        self.total_s = total_s
         self._ends_at = time.monotonic() + total_s
 
     @property
@@ -97,14 +115,16 @@ class TimeLeft:
         return time.monotonic() >= self._ends_at
 
 
-def call_timeout(total_s: float, connect_s: float) -> "httpx2.Timeout":
+def call_timeout(left: TimeLeft, patience: Patience) -> "httpx2.Timeout":
+    """The SDK's timeout for one request; the whole call's time travels as the write timeout."""
     import httpx2
 
-    return httpx2.Timeout(total_s, connect=min(connect_s, total_s))
+    total_s = left.seconds
+    return httpx2.Timeout(total_s, connect=min(patience.connect_s, total_s), read=min(patience.first_byte_s, total_s))
 
 
 def _note_deadline(request: "httpx2.Request") -> None:
-    total_s = request.extensions["timeout"]["read"]
+    total_s = request.extensions["timeout"]["write"]
     request.extensions.setdefault(_DEADLINE, time.monotonic() + total_s)
 
 
@@ -136,3 +156,75 @@ def _bounded_stream() -> "Callable[[Any, float, httpx2.Request], httpx2.SyncByte
             self._inner.close()
 
     return Bounded
+
+
+class Watchdog:
+    """Ends a streamed body that is late, from another thread.
+
+    A read timeout is fixed when the reading of a body begins, and starts anew with each byte: it can hold a
+    stream neither to its first byte nor to the end of the call.
+    """
+
+    def __init__(self, response: "httpx2.Response", first_byte: TimeLeft, call: TimeLeft) -> None:
+        self._response = response
+        self._first_byte = first_byte
+        self._call = call
+        self._lock = threading.Lock()
+        self._has_begun = self._is_over = self._has_bitten = False
+        self._timer = threading.Timer(min(first_byte.seconds, call.seconds), self._bite)
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._is_over = True
+            self._timer.cancel()
+
+    def events(self) -> "Iterator[httpx2.ServerSentEvent]":
+        """The events as they come.
+
+        Raises:
+            httpx2.HTTPError: the stream broke; `ReadTimeout`: it was late.
+        """
+        import httpx2
+
+        try:
+            for event in httpx2.EventSource(self._response):
+                self._has_begun = True
+                yield event
+        except httpx2.HTTPError as error:
+            if not self._has_bitten:
+                raise
+            raise self._lateness() from error
+        if self._has_bitten:
+            raise self._lateness()
+
+    def _lateness(self) -> "httpx2.ReadTimeout":
+        import httpx2
+
+        return httpx2.ReadTimeout("the stream was late", request=self._response.request)
+
+    def _start(self) -> None:
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _bite(self) -> None:
+        with self._lock:
+            if self._is_over:
+                return
+            if self._has_begun and not self._call.is_over:
+                self._timer = threading.Timer(self._call.seconds, self._bite)
+                self._start()
+                return
+            self._has_bitten = True
+        _shut(self._response)
+
+
+def _shut(response: "httpx2.Response") -> None:
+    """Wake whoever reads: closing alone would not."""
+    raw = response.extensions["network_stream"].get_extra_info("socket")
+    with contextlib.suppress(OSError):
+        # Not SSLSocket's own, which would change its state below a reader.
+        socket.socket.shutdown(raw, socket.SHUT_RDWR)
