@@ -6,17 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.model_server.requests import Asked
-from tests.model_server.scripts import Reply
+from tests.model_server.scripts import Reply, Script
 
 _numbers = itertools.count(1)
 
 
-def body_of(asked: Asked, reply: Reply) -> Any:
+def body_of(asked: Asked, reply: Reply, script: Script | None = None) -> Any:
     """The whole JSON body of a reply that is not raw."""
+    script = script or Script()
     text = text_of(asked, reply)
     usage = dict(reply.usage or _count(asked, text))
+    usage["input"] = min(usage["input"], script.context_tokens or usage["input"])
     build = _openai if asked.dialect == "openai" else _anthropic
-    return build(asked, text, reply.finish, usage)
+    body = build(asked, text, reply.finish, usage)
+    return {k: v for k, v in body.items() if k != "usage"} if "no_usage" in script.quirks else body
 
 
 def text_of(asked: Asked, reply: Reply) -> str:

@@ -33,6 +33,15 @@ class Exchange:
     def send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         self.transport.write(self.head(status, headers, len(body)) + body)
 
+    def begin_stream(self, status: int, headers: Mapping[str, str]) -> None:
+        lines = [f"HTTP/1.1 {status} {REASONS.get(status, 'Status')}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        self.transport.write(("\r\n".join([*lines, "transfer-encoding: chunked"]) + "\r\n\r\n").encode())
+
+    def send_chunk(self, piece: bytes) -> None:
+        """A piece of a streamed body; the empty one ends it."""
+        self.transport.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+
     def write(self, piece: bytes) -> None:
         self.transport.write(piece)
 

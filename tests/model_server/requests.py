@@ -32,8 +32,16 @@ class Asked:
         """The schema the reply must have; None: free text."""
         if self.dialect == "openai":
             wanted = self.body.get("response_format") or {}
-            return (wanted.get("json_schema") or {}).get("schema")
-        return ((self.body.get("output_config") or {}).get("format") or {}).get("schema")
+            named = (wanted.get("json_schema") or {}).get("schema")
+        else:
+            named = ((self.body.get("output_config") or {}).get("format") or {}).get("schema")
+        return named or self._schema_in_words
+
+    @property
+    def _schema_in_words(self) -> dict[str, Any] | None:
+        """What a server without structured output is told in the prompt."""
+        _, marker, rest = self.prompt.partition("Its JSON Schema:\n")
+        return json.JSONDecoder().raw_decode(rest)[0] if marker else None
 
     @cached_property
     def role(self) -> Role:
@@ -46,6 +54,10 @@ class Asked:
         if self.dialect == "anthropic":
             return plain_text(self.body.get("system"))
         return "\n".join(plain_text(m.get("content")) for m in self.messages if m.get("role") == "system")
+
+    @property
+    def is_streamed(self) -> bool:
+        return self.body.get("stream") is True
 
     @property
     def messages(self) -> list[dict[str, Any]]:

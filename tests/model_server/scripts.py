@@ -10,9 +10,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
+from tests.model_server.quirks import Flavour, Quirk
 from tests.model_server.requests import Asked, Dialect, Role
 
-Fault = Literal["hang", "reset", "reset_mid_body", "cut_body", "garbage", "trickle"]
+Fault = Literal[
+    "hang",
+    "reset",
+    "reset_mid_body",
+    "cut_body",
+    "garbage",
+    "trickle",
+    # Of a streamed answer, when `after` pieces of its text are told.
+    "stream_cut",
+    "stream_end",
+    "stream_error",
+    "stream_hang",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +33,11 @@ class Reply:
     """One answer. `raw` (with `status`, `headers`) goes out as it is; else the dialect's body is built.
 
     `verdict` becomes the JSON text of an evaluator's reply; `score` fills whatever schema was asked for.
+
+    When a stream is asked for, the same body goes out as events: its text in `pieces` (else by words), with
+    `pause_s` before each. `stream_cut` breaks the connection after `after` pieces, `stream_end` ends the
+    stream without its terminator, `stream_error` sends `error` as an event (else "Overloaded"), and
+    `stream_hang` falls silent. `events` goes out as it is: blocks of "data: …" lines.
     """
 
     text: str | None = None
@@ -32,6 +50,11 @@ class Reply:
     fault: Fault | None = None
     finish: str | None = None
     usage: Mapping[str, int] | None = None
+    pieces: Sequence[str] | None = None
+    events: Sequence[str] | None = None
+    pause_s: float | None = None
+    after: int = 1
+    error: Any = None
 
 
 def as_reply(item: Any) -> Reply:
@@ -69,18 +92,26 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """The first matching rule answers; without one, generators say "draft N" and evaluators `scores`."""
+    """The first matching rule answers; without one, generators say "draft N" and evaluators `scores`.
+
+    `quirks` are what the server does not take (see `quirks.py`), told in the error bodies of `flavour`;
+    a prompt beyond `context_tokens` is cut without a word, as Ollama does.
+    """
 
     rules: tuple[Rule, ...] = ()
     scores: tuple[float, ...] = (0.9,)
     latency_s: float = 0.0
     keep_log: bool = True
+    pause_s: float = 0.0
+    quirks: tuple[Quirk, ...] = ()
+    flavour: Flavour = "openai"
+    context_tokens: int | None = None
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Script":
         rules = tuple(Rule(**rule) for rule in value.get("rules", ()))
         rest = {k: v for k, v in value.items() if k != "rules"}
-        return cls(rules=rules, **{k: tuple(v) if k == "scores" else v for k, v in rest.items()})
+        return cls(rules=rules, **{k: tuple(v) if k in {"scores", "quirks"} else v for k, v in rest.items()})
 
     def to_json(self) -> dict[str, Any]:
         rules = [{**asdict(rule), "replies": [asdict(as_reply(r)) for r in rule.replies]} for rule in self.rules]

@@ -11,8 +11,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.model_server.bodies import body_of, error_body
+from tests.model_server.events import Event, error_event, events_of
 from tests.model_server.http import Connection, Exchange, Request
 from tests.model_server.logbook import Entry, Logbook
+from tests.model_server.quirks import refusal_of
 from tests.model_server.requests import PATHS, Asked, read_body
 from tests.model_server.scripts import Player, Reply, Rule, Script
 from tests.model_server.validators import flaw_of
@@ -20,6 +22,7 @@ from tests.model_server.validators import flaw_of
 Responder = Callable[[Asked], Reply | None]
 _JSON = {"content-type": "application/json"}
 _TRICKLE_S = 0.05
+_OF_STREAMS = frozenset({None, "stream_cut", "stream_end", "stream_error", "stream_hang"})
 
 
 class ModelServer:
@@ -157,7 +160,7 @@ class ModelServer:
             if latency:
                 await asyncio.sleep(latency)
             entry.status = reply.status
-            await _deliver(asked, reply, exchange)
+            await _deliver(asked, reply, exchange, self._player.script)
             entry.answered = reply.fault in {None, "trickle"}
         finally:
             self.log.end(entry)
@@ -167,17 +170,39 @@ class ModelServer:
             return Reply(status=401, raw=error_body(asked, 401, "You didn't provide an API key."))
         if flaw := flaw_of(asked):
             return Reply(status=400, raw=error_body(asked, 400, flaw))
+        script = self._player.script
+        if (refused := refusal_of(asked, script.quirks, script.flavour)) is not None:
+            return Reply(status=400, raw=refused)
         answer = self._responder(asked) if self._responder else None
         return answer or self._player.next_reply(asked)
 
 
-async def _deliver(asked: Asked, reply: Reply, exchange: Exchange) -> None:
-    body = body_of(asked, reply) if reply.raw is None else reply.raw
+async def _deliver(asked: Asked, reply: Reply, exchange: Exchange, script: Script) -> None:
+    body = body_of(asked, reply, script) if reply.raw is None else reply.raw
     raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
     headers = {**_JSON, "x-request-id": "req_test", **reply.headers}
+    if not _is_stream(asked, reply, body, script):
+        await _send(reply, exchange, headers, raw)
+        return
+    headers["content-type"] = "text/event-stream; charset=utf-8"
+    events = events_of(asked, reply, body)
+    if reply.fault in _OF_STREAMS:
+        await _stream(asked, reply, exchange, headers, events, script)
+    else:
+        await _send(reply, exchange, headers, "".join(event.wire for event in events).encode())
+
+
+def _is_stream(asked: Asked, reply: Reply, body: Any, script: Script) -> bool:
+    is_wanted = asked.is_streamed and "ignores_stream" not in script.quirks
+    return is_wanted and reply.status == 200 and (isinstance(body, dict) or reply.events is not None)
+
+
+async def _send(reply: Reply, exchange: Exchange, headers: dict[str, str], raw: bytes) -> None:
     match reply.fault:
         case None:
             exchange.send(reply.status, headers, raw)
+        case "stream_cut" | "stream_end" | "stream_error" | "stream_hang":
+            raise ValueError(f"{reply.fault} needs a stream")
         case "hang":
             await asyncio.Event().wait()
         case "reset":
@@ -191,6 +216,29 @@ async def _deliver(asked: Asked, reply: Reply, exchange: Exchange) -> None:
             exchange.write(exchange.head(reply.status, headers, len(raw)) + raw[: len(raw) // 2])
             await asyncio.sleep(0.02)
             exchange.close() if reply.fault == "cut_body" else _reset(exchange)
+
+
+async def _stream(
+    asked: Asked, reply: Reply, exchange: Exchange, headers: dict[str, str], events: list[Event], script: Script
+) -> None:
+    pause_s = script.pause_s if reply.pause_s is None else reply.pause_s
+    exchange.begin_stream(reply.status, headers)
+    for event in events:
+        if pause_s and event.is_text:
+            await asyncio.sleep(pause_s)
+        exchange.send_chunk(event.wire.encode())
+    match reply.fault:
+        case "stream_cut":
+            await asyncio.sleep(0.02)
+            exchange.close()
+            return
+        case "stream_hang":
+            await asyncio.Event().wait()
+        case "stream_error":
+            exchange.send_chunk(error_event(asked, reply).encode())
+        case _:
+            pass
+    exchange.send_chunk(b"")
 
 
 async def _trickle(exchange: Exchange, head: bytes, raw: bytes) -> None:

@@ -94,8 +94,9 @@ def _blocks_anthropic(asked: Asked) -> Iterator[str]:
 
 
 def _format_anthropic(asked: Asked) -> Iterator[str]:
-    if asked.schema is not None:
-        yield from schema_flaws(asked.schema)
+    wanted = (asked.body.get("output_config") or {}).get("format") or {}
+    if wanted:
+        yield from schema_flaws(wanted.get("schema"))
 
 
 def _texts(content: Any) -> list[str]:
