@@ -119,8 +119,11 @@ def read_stream(
     try:
         with watchdog:
             for event in watchdog.events():
-                if not collector.is_ended:
-                    _take(vendor, response, event, collector, teller)
+                if collector.is_ended:
+                    continue
+                _take(vendor, response, event, collector, teller)
+                if collector.is_ended:
+                    watchdog.hurry()
     except httpx2.HTTPError:
         if not collector.is_ended:
             raise

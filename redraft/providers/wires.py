@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 CONNECTIONS_PER_CLIENT = 20
 _DEADLINE = "redraft_deadline"
+_AFTER_THE_END_S = 0.5
 
 
 class _Closable(Protocol):
@@ -201,6 +202,14 @@ class Watchdog:
         if self._has_bitten:
             raise self._lateness()
 
+    def hurry(self) -> None:
+        """The answer is whole: what may still come has a moment, so that the connection can be used again."""
+        with self._lock:
+            self._timer.cancel()
+            self._call = TimeLeft(min(_AFTER_THE_END_S, self._call.seconds))
+            self._timer = threading.Timer(self._call.seconds, self._bite)
+            self._start()
+
     def _lateness(self) -> "httpx2.ReadTimeout":
         import httpx2
 
@@ -219,7 +228,7 @@ class Watchdog:
                 self._start()
                 return
             self._has_bitten = True
-        _shut(self._response)
+            _shut(self._response)
 
 
 def _shut(response: "httpx2.Response") -> None:

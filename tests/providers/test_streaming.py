@@ -363,6 +363,20 @@ def test_connections_of_whole_streams_are_used_again(server: ModelServer, stream
     assert server.open_connections == 1
 
 
+def test_a_stream_that_stays_open_behind_its_end_is_not_waited_for(
+    server: ModelServer, catalog: ProviderCatalog, dialect: str
+):
+    stop = data({"type": "message_stop"}) if dialect == "anthropic" else "data: [DONE]\n\n"
+    begin = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi."}}
+    piece = data(begin) if dialect == "anthropic" else chunk("Hi.")
+    server.script(generate=[Reply(events=[piece, stop], fault="stream_hang")])
+    made = catalog.get(ModelRef(dialect, "m"))
+    made.warm_up()
+    started = time.monotonic()
+    assert made.send(made.wire_body(chat_for(dialect, stream=True)), timeout_s=20).text == "Hi."
+    assert time.monotonic() - started < 5
+
+
 EVENTS = st.recursive(
     st.none() | st.booleans() | st.integers(-1, 3) | st.sampled_from(["text", "text_delta", "x", ""]),
     lambda inner: (
