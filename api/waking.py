@@ -6,7 +6,8 @@ looks again every `Pace.blind_look_s` seconds.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Collection
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -15,7 +16,8 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from starlette.concurrency import run_in_threadpool
 
-from redraft.queue import job_channel
+from redraft.jobs import Delta
+from redraft.queue import delta_channel, job_channel
 
 log = structlog.get_logger()
 
@@ -24,6 +26,9 @@ T = TypeVar("T")
 _OWN_CHANNEL = "redraft:api"
 _CONFIRMATION_S = 0.5
 _RECONNECT_MAX_S = 2.0
+_DELTAS_MAX_CHARS = 256_000
+# What a delta needs beside its text.
+_DELTA_CHARS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +44,54 @@ class Pace:
 class Watch:
     """One waiter's ear. Call `rearm`, then look, then `wait`: what changes in between is not missed."""
 
-    def __init__(self, wakeups: "Wakeups", event: asyncio.Event) -> None:
+    def __init__(self, wakeups: "Wakeups") -> None:
         self._wakeups = wakeups
-        self._event = event
+        self._is_changed = False
+        self._heard = asyncio.Event()
+        self._deltas: deque[Delta] = deque()
+        self._delta_chars = 0
+
+    @property
+    def must_look(self) -> bool:
+        """The job may have changed since `rearm`, or the server stops."""
+        return self._is_changed or self._wakeups.is_closing
 
     def rearm(self) -> None:
-        self._event.clear()
+        self._is_changed = False
+        self._heard.clear()
+
+    def wake(self) -> None:
+        self._is_changed = True
+        self._heard.set()
+
+    def tell(self, delta: Delta) -> None:
+        """Keep a delta until it is taken. A waiter that is too slow loses the oldest: offsets show the gap."""
+        self._deltas.append(delta)
+        self._delta_chars += _size(delta)
+        while self._delta_chars > _DELTAS_MAX_CHARS:
+            self._delta_chars -= _size(self._deltas.popleft())
+        self._heard.set()
+
+    def take_deltas(self, belongs: Callable[[Delta], bool] = lambda _: True) -> list[Delta]:
+        """The deltas that `belongs` picks, in order; the others stay."""
+        taken = [each for each in self._deltas if belongs(each)]
+        self._deltas = deque(each for each in self._deltas if not belongs(each))
+        self._delta_chars -= sum(map(_size, taken))
+        if not self._deltas and not self._is_changed:
+            self._heard.clear()
+        return taken
 
     async def wait(self, timeout_s: float) -> None:
-        """Until the job may have changed, `timeout_s` at most."""
+        """Until something was heard since `rearm`, `timeout_s` at most."""
         if self._wakeups.is_closing:
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(timeout_s, self._wakeups.look_s)):
-                await self._event.wait()
+                await self._heard.wait()
+
+
+def _size(delta: Delta) -> int:
+    return len(delta.text) + _DELTA_CHARS
 
 
 class Wakeups:
@@ -64,7 +103,7 @@ class Wakeups:
         self._url = url
         self._loop: asyncio.AbstractEventLoop | None = None
         self.is_listening = False
-        self._waiters: dict[str, set[asyncio.Event]] = {}
+        self._waiters: dict[str, set[Watch]] = {}
         self._confirmed: set[str] = set()
         self._wanted_changed = asyncio.Event()
 
@@ -78,27 +117,33 @@ class Wakeups:
         return frozenset(self._waiters)
 
     @contextlib.asynccontextmanager
-    async def watch(self, job_id: str) -> AsyncGenerator[Watch]:
+    async def watch(self, job_id: str, *, with_deltas: bool = False) -> AsyncGenerator[Watch]:
         """Hear of a job from here on: inside, no change after a look is missed."""
-        channel = job_channel(job_id)
-        event = asyncio.Event()
-        self._waiters.setdefault(channel, set()).add(event)
+        channels = {job_channel(job_id), delta_channel(job_id)} if with_deltas else {job_channel(job_id)}
+        watch = Watch(self)
+        for channel in channels:
+            self._waiters.setdefault(channel, set()).add(watch)
         self._wanted_changed.set()
         try:
-            if self.is_listening and channel not in self._confirmed:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_CONFIRMATION_S):
-                        await event.wait()
-            yield Watch(self, event)
+            await self._confirm(watch, channels)
+            yield watch
         finally:
-            self._leave(channel, event)
+            self._leave(watch, channels)
 
-    def _leave(self, channel: str, event: asyncio.Event) -> None:
+    async def _confirm(self, watch: Watch, channels: Collection[str]) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CONFIRMATION_S):
+                while self.is_listening and not self.is_closing and not self._confirmed.issuperset(channels):
+                    watch.rearm()
+                    await watch.wait(_CONFIRMATION_S)
+
+    def _leave(self, watch: Watch, channels: Collection[str]) -> None:
         # Nothing is awaited here: a waiter that was cancelled could not.
-        self._waiters[channel].discard(event)
-        if not self._waiters[channel]:
-            del self._waiters[channel]
-            self._wanted_changed.set()
+        for channel in channels:
+            self._waiters[channel].discard(watch)
+            if not self._waiters[channel]:
+                del self._waiters[channel]
+                self._wanted_changed.set()
 
     def end_waits(self) -> None:
         """Let every stream and long poll answer now: the server stops. Any thread or signal handler may call."""
@@ -157,13 +202,21 @@ class Wakeups:
                 self.is_listening = True
                 if channel in self._waiters:
                     self._confirmed.add(channel)
-            for event in self._waiters.get(channel, ()):
-                event.set()
+            self._spread(channel, message["data"] if message["type"] == "message" else b"")
+
+    def _spread(self, channel: str, payload: bytes) -> None:
+        """Wake-ups are empty; anything else is a delta."""
+        delta = Delta.decode(payload) if payload else None
+        for watch in self._waiters.get(channel, ()):
+            if delta:
+                watch.tell(delta)
+            elif not payload:
+                watch.wake()
 
     def _wake_all(self) -> None:
-        for events in self._waiters.values():
-            for event in events:
-                event.set()
+        for watches in self._waiters.values():
+            for watch in watches:
+                watch.wake()
 
 
 async def wait_for(

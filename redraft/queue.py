@@ -9,7 +9,7 @@ from celery import Celery
 from kombu.exceptions import KombuError
 
 from redraft.errors import Unavailable
-from redraft.jobs import INTERACTIVE_QUEUE, StepMessage
+from redraft.jobs import INTERACTIVE_QUEUE, Delta, StepMessage
 from redraft.settings import Settings
 
 log = structlog.get_logger()
@@ -56,6 +56,10 @@ def job_channel(job_id: str) -> str:
     return f"redraft:job:{job_id}"
 
 
+def delta_channel(job_id: str) -> str:
+    return f"redraft:delta:{job_id}"
+
+
 class Queue:
     """Sends message contracts by name, best effort and bounded to about a second.
 
@@ -91,12 +95,22 @@ class Queue:
 
     def wake(self, job_id: str) -> None:
         """Wake whoever waits for a change of this job; they look again by themselves if this is lost."""
+        self._publish(job_channel(job_id), "")
+
+    def publish_delta(self, job_id: str, delta: Delta) -> None:
+        """Tell whoever watches this job what is being written; whatever is lost comes with the whole answer.
+
+        Wake the watchers of what was stored before it first: they are told in that order.
+        """
+        self._publish(delta_channel(job_id), delta.encode())
+
+    def _publish(self, channel: str, payload: str) -> None:
         if self._rests():
             return
         try:
-            self._redis.publish(job_channel(job_id), "")
+            self._redis.publish(channel, payload)
         except _BROKER_FAILURES as error:
-            log.debug("wake_up_lost", job_id=job_id, error=type(error).__name__)
+            log.debug("publication_lost", channel=channel, error=type(error).__name__)
             self._rests_until = time.monotonic() + _REST_S
 
     def _rests(self) -> bool:

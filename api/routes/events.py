@@ -21,6 +21,16 @@ router = APIRouter(prefix="/v1/jobs/{job_id}", tags=["history"], route_class=Str
 _EVENT_ID = re.compile(r"[0-9]{1,9}")
 _QUALITY = re.compile(r"q=(\d?(?:\.\d{0,3})?)$")
 
+_STREAM = """`text/event-stream`, or a page of JSON when Accept prefers that. A stream ends after the job's end or
+five minutes; come back with Last-Event-ID.
+
+Of a job with `stream: true` the stream also tells the answer's text while it is written, as `answer.delta`:
+`{message, at, iteration, candidate, attempt, offset, text}`, where `offset` counts the characters before this piece.
+These events have no id and are not stored. A stream that joins late gets them from then on, and a client that reads
+too slowly misses some: a gap between offsets shows it. None comes after its iteration's `iteration.generated`, which
+holds the whole answer. The text of an iteration's candidate counts until a `step.retrying` with `withdrawn: true`, a
+higher `attempt` or an `offset` of 0, which begins it anew."""
+
 
 class EventPage(BaseModel):
     """Events in order; ask again with `?after=next_after` for what came since."""
@@ -35,8 +45,7 @@ class EventPage(BaseModel):
     response_model=None,
     responses={
         200: {
-            "description": "`text/event-stream`, or a page of JSON when Accept prefers that. A stream ends "
-            "after the job's end or five minutes; come back with Last-Event-ID.",
+            "description": _STREAM,
             "content": {
                 "text/event-stream": {"schema": {"type": "string"}},
                 "application/json": {"schema": EventPage.model_json_schema()},

@@ -35,6 +35,7 @@ def ask(  # noqa: PLR0913 - one parameter per option
     system: options.System = None,
     reference: options.Reference = None,
     meta: options.Meta = None,
+    stream: options.Stream = False,
     file: options.RequestFile = None,
     as_json: options.AsJson = False,
     detach: options.Detach = False,
@@ -63,6 +64,7 @@ def ask(  # noqa: PLR0913 - one parameter per option
         "sampling.max_output_tokens": max_output_tokens,
         "system_instructions": system,
         "reference": reference,
+        "stream": stream or None,
         "metadata": options.pairs(meta) or None,
     }
     body = asking.request_body(instruct, file, given)

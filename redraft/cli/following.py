@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 from redraft.cli.wakeups import Wakeups
 from redraft.errors import RedraftError
+from redraft.jobs import Delta
 from redraft.operations import reading
 from redraft.operations.resources import Event
 from redraft.operations.services import Services
@@ -19,14 +20,17 @@ def follow(
     after: int,
     keep_alive: Callable[[], None],
     deadline_s: float | None = None,
+    on_delta: Callable[[Delta], None] | None = None,
 ) -> Iterator[Event]:
     """Yield the events newer than `after` as they come; end with the job.
+
+    In between, `on_delta` is called with what is being written.
 
     Raises:
         RedraftError: nobody has ended the job though its deadline has passed (code `deadline_exceeded`).
     """
     give_up_at = None if deadline_s is None else time.monotonic() + deadline_s + _DEADLINE_SLACK_S
-    with Wakeups(services.settings, job_id) as wakeups:
+    with Wakeups(services.settings, job_id, on_delta) as wakeups:
         while True:
             events, is_over = reading.list_events(services, job_id, after)
             yield from events

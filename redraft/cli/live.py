@@ -1,17 +1,20 @@
 """Shows a job's events as they come: on a terminal in colour under a spinner, elsewhere as plain lines."""
 
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
 from redraft.cli import output
+from redraft.cli.writing import Writing
 
 if TYPE_CHECKING:
+    from redraft.jobs import Delta
     from redraft.operations.resources import Event
 
 Line = tuple[str, str]
@@ -23,6 +26,11 @@ _MESSAGES = {"iteration.started": ("", "bold"), "step.retrying": ("  ", "yellow"
 
 
 class View(Protocol):
+    @property
+    def on_delta(self) -> "Callable[[Delta], None] | None":
+        """Shows a piece of what is being written; None where only whole lines are shown."""
+        ...
+
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -47,6 +55,8 @@ def make_view(threshold: float) -> View:
 class PlainView:
     """One line after the other."""
 
+    on_delta = None
+
     def __init__(self, threshold: float) -> None:
         self._threshold = threshold
 
@@ -65,13 +75,15 @@ class PlainView:
 
 
 class TerminalView:
-    """Lines that stay, and below them what is going on now, for how long."""
+    """Lines that stay, and below them what is being written and what is going on now, for how long."""
 
     def __init__(self, console: Console, threshold: float) -> None:
         self._console = console
         self._threshold = threshold
         self._activity = _Activity()
-        self._live = Live(self._activity, console=console, refresh_per_second=8, transient=True)
+        self._writing = Writing()
+        region = Group(self._writing, self._activity)
+        self._live = Live(region, console=console, refresh_per_second=8, transient=True)
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -82,7 +94,11 @@ class TerminalView:
     ) -> None:
         self.close()
 
+    def on_delta(self, delta: "Delta") -> None:
+        self._writing.add(delta)
+
     def show(self, event: "Event") -> None:
+        self._writing.heed(event)
         for text, style in lines_of(event, self._threshold):
             self._console.print(output.styled(text, style))
         if words := activity_after(event):

@@ -35,6 +35,7 @@ MaxOutputTokens = Annotated[int | None, typer.Option(help="Tokens of one answer 
 System = Annotated[str | None, typer.Option(help="Added to the writer's system prompt.")]
 Reference = Annotated[str | None, typer.Option(help="A known good answer, which only the judge sees.")]
 Meta = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A label; may be given again.")]
+Stream = Annotated[bool, typer.Option("--stream", help="Show the answer on the terminal while it is written.")]
 RequestFile = Annotated[
     str | None,
     typer.Option("--file", metavar="JSON", help="A whole request as the API takes it; options win over it."),

@@ -45,7 +45,7 @@ def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wai
         job_id, after = begin()
         is_interrupted = False
         try:
-            for event in follow(services, job_id, after, keep_alive, wait.deadline_s):
+            for event in follow(services, job_id, after, keep_alive, wait.deadline_s, view.on_delta):
                 view.show(event)
         except KeyboardInterrupt:
             is_interrupted = True

@@ -1,20 +1,26 @@
 """Waits for changes of a job: a wake-up over the broker, or a look after a while when none comes."""
 
 import time
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import redis
 
-from redraft.queue import job_channel, redis_url
+from redraft.jobs import Delta
+from redraft.queue import delta_channel, job_channel, redis_url
 from redraft.settings import Settings
 
 
 class Wakeups:
-    """Subscribed to one job; what is published between two waits is not lost."""
+    """Subscribed to one job; what is published between two waits is not lost.
 
-    def __init__(self, settings: Settings, job_id: str) -> None:
-        self._channel = job_channel(job_id)
+    With `on_delta` the text that is being written is heard too, while it waits.
+    """
+
+    def __init__(self, settings: Settings, job_id: str, on_delta: Callable[[Delta], None] | None = None) -> None:
+        self._channels = [job_channel(job_id), *([delta_channel(job_id)] if on_delta else [])]
+        self._on_delta = on_delta
         self._client = redis.Redis.from_url(redis_url(settings), socket_connect_timeout=1)
         self._pubsub = self._client.pubsub(ignore_subscribe_messages=True)
         self._is_subscribed = False
@@ -34,8 +40,18 @@ class Wakeups:
         give_up_at = time.monotonic() + seconds
         try:
             if not self._is_subscribed:
-                self._pubsub.subscribe(self._channel)
+                self._pubsub.subscribe(*self._channels)
                 self._is_subscribed = True
-            self._pubsub.get_message(timeout=seconds)
+            while self._is_delta(self._pubsub.get_message(timeout=max(0.0, give_up_at - time.monotonic()))):
+                if time.monotonic() >= give_up_at:
+                    return
         except (redis.RedisError, OSError):
             time.sleep(max(0.0, give_up_at - time.monotonic()))
+
+    def _is_delta(self, message: Any) -> bool:
+        """Whether it is no wake-up; a delta is passed on."""
+        if not (message and message["data"]):
+            return False
+        if self._on_delta and (delta := Delta.decode(message["data"])):
+            self._on_delta(delta)
+        return True
