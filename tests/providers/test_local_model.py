@@ -129,6 +129,19 @@ def test_it_answers_and_costs_nothing(shared: tuple[ProviderCatalog, Path]):
     assert (folder / "local-model" / "server.json").stat().st_mode & 0o077 == 0
 
 
+def test_it_streams_what_it_answers(shared: tuple[ProviderCatalog, Path]):
+    catalog, _ = shared
+    heard: list[str] = []
+    made = catalog.get(DEFAULT_LOCAL)
+    turns = (Message("user", "What is the capital of France?"),)
+    chat = Chat(DEFAULT_LOCAL, "Be brief.", turns, temperature=0.0, max_output_tokens=200, stream=True)
+    reply = made.send(made.wire_body(chat), timeout_s=CALL_S, on_delta=heard.append)
+    assert "".join(heard) == reply.text
+    assert len(heard) > 1
+    assert (reply.usage.output_tokens or 0) > 1
+    assert reply.finish_reason == "stop"
+
+
 def test_it_keeps_to_a_reply_schema(shared: tuple[ProviderCatalog, Path]):
     catalog, _ = shared
     schema = {
@@ -201,6 +214,24 @@ def test_a_server_killed_under_a_call_is_started_again(open_catalog: OpenCatalog
             error = call.exception(timeout=CALL_S)
             assert error is None or getattr(error, "code", None) == "output_truncated"
     assert len(servers_of(tmp_path)) == 1
+
+
+def test_a_stream_whose_server_is_killed_is_not_told_twice(open_catalog: OpenCatalog, tmp_path: Path):
+    catalog = open_catalog()
+    say(catalog)
+    heard: list[str] = []
+
+    def hear_and_kill(piece: str) -> None:
+        if not heard:
+            os.kill(server_pid(tmp_path), signal.SIGKILL)
+        heard.append(piece)
+
+    made = catalog.get(DEFAULT_LOCAL)
+    chat = Chat(DEFAULT_LOCAL, "", (Message("user", "Tell a long story."),), max_output_tokens=400, stream=True)
+    with pytest.raises(ProviderError) as caught:
+        made.send(made.wire_body(chat), timeout_s=CALL_S, on_delta=hear_and_kill)
+    assert caught.value.code == "provider_unavailable"
+    assert heard
 
 
 def test_a_file_that_is_no_model_fails_once_with_the_log(open_catalog: OpenCatalog, tmp_path: Path):
