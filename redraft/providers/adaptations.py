@@ -38,11 +38,14 @@ _SCHEMA = re.compile(
     r"|structured output|guided|grammar|xgrammar|outlines|invalid schema|schema is too|schema (contains|exceeds)",
     re.IGNORECASE,
 )
+# Some servers answer 500 where a chat template or a grammar refuses.
+_CRASH = re.compile(r"jinja|raise_exception|chat template|grammar", re.IGNORECASE)
 _SYSTEM = re.compile(
     r"system\W{0,3}(role|message|prompt|instruction)s?\W.{0,60}(support|allowed|enabled|permitted|accepted)"
     r"|(support|allow|accept|enable)\w*\W.{0,30}\bsystem\W{0,3}(role|message|prompt|instruction)"
     r"|does not support '(system|developer)'|developer instruction is not enabled"
-    r"|only user(,| and) .{0,30}roles? (are|is) supported|unexpected role .?system|\bsystem: extra inputs"
+    r"|only user(,| and) (?!.{0,30}\bsystem).{0,30}roles? (are|is) supported|unexpected role .?system"
+    r"|\bsystem: extra inputs"
     r"|roles must alternate user/assistant|first (message|role|content).{0,30}\buser\b",
     re.IGNORECASE,
 )
@@ -65,10 +68,10 @@ def adaptation_for(
         sent: the request's body.
         limit_name: what the output limit is called at first; None: it has one name only.
     """
-    if error.code != "provider_bad_request" or error.http_status not in {400, 422}:
-        return None
     said = words_of(error.response)
     said = replace(said, message=said.message[:_WORDS_CHARS])
+    if not _is_refusal(error, said):
+        return None
     if _names(said, limit_name or "") and limit_name in sent and _is_unsupported(said):
         return "other_limit_name"
     return next((rule.adaptation for rule in _RULES if rule.is_sent(sent) and rule.is_refused(said)), None)
@@ -127,6 +130,12 @@ def _with_system(system: str, messages: tuple[Message, ...]) -> tuple[Message, .
     if messages and messages[0].role == "user":
         return (Message("user", f"{system}\n\n{messages[0].content}"), *messages[1:])
     return (Message("user", system), *messages)
+
+
+def _is_refusal(error: ProviderError, said: Words) -> bool:
+    if error.code == "provider_bad_request":
+        return error.http_status in {400, 422}
+    return error.http_status == 500 and bool(_CRASH.search(said.message))
 
 
 def _names(said: Words, name: str) -> bool:

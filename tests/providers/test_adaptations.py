@@ -145,6 +145,9 @@ REFUSALS: list[tuple[dict[str, Any], int, Any, str | None]] = [
     (OWN_SENT, 400, openai("Developer instruction is not enabled for models/gemma-3-27b-it"), "system_in_turn"),
     (OWN_SENT, 400, llama_cpp("Only user and assistant roles are supported!"), "system_in_turn"),
     (ANTHROPIC_SENT, 400, anthropic("system: Extra inputs are not permitted"), "system_in_turn"),
+    (OWN_SENT, 500, llama_cpp("Error: Jinja Exception: System role not supported"), "system_in_turn"),
+    (OWN_SENT, 500, {"error": {"message": "Grammar error: Unimplemented keys", "code": 500}}, "json_object"),
+    (OWN_SENT, 500, llama_cpp("Jinja Exception: Only user, system and assistant roles are supported!"), None),
     # what streams ask for
     (OWN_SENT, 400, openai("Unknown parameter: 'stream_options'.", "stream_options"), "no_stream_options"),
     (OWN_SENT, 422, forbidden("body", "stream_options"), "no_stream_options"),

@@ -269,6 +269,27 @@ def test_an_error_inside_a_stream_means_what_it_says(
     assert error["message"] in told.error.message
 
 
+@pytest.mark.parametrize("status", [400, 401, 404, 408, 422, 429, 500, 502, 529])
+def test_a_stream_that_is_refused_fails_as_a_call_does(
+    server: ModelServer, ask: Ask, stream: Stream, dialect: str, status: int
+):
+    body = {"error": {"message": "no, and here is why", "type": "some_error"}}
+    server.script(generate=[Reply(status=status, raw=body, headers={"retry-after": "2"})])
+    with pytest.raises(ProviderError) as caught:
+        ask(dialect)
+    error = stream(dialect).error
+    assert error is not None
+    assert (error.code, error.message, error.http_status) == (caught.value.code, caught.value.message, status)
+    assert (error.retry_after_s, error.response, error.headers) == (2.0, body, caught.value.headers)
+
+
+def test_azures_content_filter_refuses_a_stream(server: ModelServer, stream: Stream):
+    body = {"error": {"message": "The response was filtered.", "param": "prompt", "code": "content_filter"}}
+    told = told_of(server, stream, "openai", Reply(status=400, raw=body))
+    assert told.error is not None
+    assert (told.error.code, told.error.is_adapted) == ("content_filtered", False)
+
+
 CHUNK = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
 
 
