@@ -1,5 +1,6 @@
 """The composition root: from settings to the services that every entry point uses."""
 
+from redraft.gate import Gate
 from redraft.operations.services import Services
 from redraft.providers.catalog import ProviderCatalog
 from redraft.queue import Queue
@@ -10,9 +11,11 @@ from redraft.storage.work import Database
 def build_runtime(settings: Settings) -> Services:
     """Connect nothing yet: database, broker and providers are reached on first use."""
     settings.data_dir.mkdir(parents=True, exist_ok=True)
+    queue = Queue(settings)
     return Services(
         settings=settings,
         database=Database(settings.effective_database_url),
-        queue=Queue(settings),
+        queue=queue,
+        gate=Gate(settings, queue.ring),
         providers=ProviderCatalog(settings),
     )

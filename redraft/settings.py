@@ -35,6 +35,15 @@ class ModelPrice(BaseModel):
     cached_input: float | None = Field(default=None, ge=0)
 
 
+class ModelLimit(BaseModel):
+    """What a model is asked at most, by all workers together."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    calls_at_once: int | None = Field(default=None, ge=1)
+
+
 class Settings(BaseSettings):
     """Each field is an environment variable with the prefix `REDRAFT_`; `docs/settings.md` lists them."""
 
@@ -93,6 +102,17 @@ class Settings(BaseSettings):
     prices: dict[str, ModelPrice] = Field(
         default_factory=dict[str, ModelPrice],
         description='Own prices, USD per million tokens: {"openai:my-model": {"input": 0.2, "output": 0.8}}.',
+    )
+    model_limits: dict[str, ModelLimit] = Field(
+        default_factory=dict[str, ModelLimit],
+        description="Limits that all workers share; openai:* counts all models that it fits together: "
+        '{"openai:my-model": {"requests_per_minute": 60, "calls_at_once": 5}}.',
+    )
+    circuit_failures: int = Field(
+        default=5, ge=1, description="Passing failures of a model in a row before a worker slows its calls to it."
+    )
+    circuit_wait_s: float = Field(
+        default=2.0, gt=0, description="First wait before such a model is tried again; doubles, up to 60 s."
     )
     connect_timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for a provider's connection.")
     first_byte_timeout_s: float = Field(

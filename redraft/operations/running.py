@@ -4,12 +4,15 @@ A step is claimed with a lease and a fresh token, and its calls are reserved, in
 made; what they brought is stored in a second one, which moves the job only while that token is still the
 holder's. The second unit of work also claims the next step. Whoever comes late changes no state, but the reply
 it paid for is kept in the ledger.
+
+Calls to a model that is limited, or that fails, are asked for at the gate before they are reserved, outside of any
+unit of work; a step that is turned away goes back to its row as it was, to be taken up again later.
 """
 
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
@@ -20,8 +23,10 @@ from redraft.domain.failures import job_error
 from redraft.domain.states import Step, StopReason
 from redraft.domain.waits import retry_wait_s
 from redraft.errors import ProviderError, Unavailable
+from redraft.gate import Visit
 from redraft.jobs import StepMessage
-from redraft.operations import evaluate, generate
+from redraft.operations import admission, evaluate, generate
+from redraft.operations.admission import InHand, TurnedAway
 from redraft.operations.calling import Outcome, PlannedCall
 from redraft.operations.endings import Event, ending, event
 from redraft.operations.leases import LeaseHolder
@@ -62,19 +67,6 @@ class StepCrashed(Exception):  # noqa: N818 - what happened, not what is wrong
         self.is_paid = is_paid
 
 
-@dataclass(frozen=True, slots=True)
-class _InHand:
-    """A step in hand with its reserved calls."""
-
-    step: StepInHand
-    planned: Sequence[PlannedCall]
-
-    @property
-    def message(self) -> StepMessage:
-        job = self.step.job
-        return StepMessage(Step(job.step), job.id, job.step_no)
-
-
 def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_on: Callable[[], bool]) -> None:
     """Do a step, if it is due and nobody else has it, and the job's next ones as long as `goes_on` says so.
 
@@ -85,24 +77,42 @@ def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_o
         hand = _claim(services, holder, message)
     if hand is None:
         return
-    with holder.holding(message.job_id, hand.step.job.lease_token) as renew:
+    with holder.holding(message.job_id, hand.step.job.lease_token) as renew, services.gate.visit() as visit:
+        if hand.must_ask:
+            with _crashing_as(message, hand.step.job.lease_token):
+                hand = admission.ask(hand, visit)
         while hand is not None:
-            hand = _do(hand, goes_on)
+            hand = _do(hand, visit, goes_on)
             if hand is not None:
                 renew(hand.step.job.lease_token)
 
 
-def _do(hand: _InHand, goes_on: Callable[[], bool]) -> _InHand | None:
+def _do(hand: InHand, visit: Visit, goes_on: Callable[[], bool]) -> InHand | None:
     step = hand.step
     with _crashing_as(hand.message, step.job.lease_token):
         move = _WORK[Step(step.job.step)](step, hand.planned)
-        following = _reserve_next(step, move) if goes_on() else None
+        admission.tell(hand, visit, move.outcomes)
+        following = _reserve_next(step, move, visit) if goes_on() else None
+    if isinstance(following, TurnedAway):
+        move = replace(move, values={**(move.values or {}), **following.values})
+    reserved = following if isinstance(following, InHand) else None
+    if not reserved:
+        visit.leave()
     with _crashing_as(hand.message, step.job.lease_token, is_paid=True):
-        is_ours = _finish(step, move, following)
+        is_ours = _finish(step, move, reserved)
+    if is_ours:
+        _tell_of_next(step, move, following)
+    return reserved if is_ours else None
+
+
+def _tell_of_next(step: StepInHand, move: Move, following: InHand | TurnedAway | None) -> None:
     message = message_after(step, move)
-    if is_ours and message and not following:
+    if message is None or isinstance(following, InHand):
+        return
+    if following is None:
         ring(step.services, message)
-    return following if is_ours else None
+    else:
+        admission.wait(step.services, message, following)
 
 
 @contextmanager
@@ -115,7 +125,7 @@ def _crashing_as(message: StepMessage, token: int | None, *, is_paid: bool = Fal
         raise StepCrashed(message, token, is_paid=is_paid) from error
 
 
-def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> _InHand | None:
+def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> InHand | None:
     """Moves 1 to 3 in one unit of work: claim, memo, reserve the calls that the step asks for.
 
     Returns:
@@ -124,7 +134,6 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> _In
     if holder.is_closing:
         return None
     started_at = time.monotonic()
-    ready: _InHand | None = None
     with services.database.write() as connection:
         claim = moves.claim(
             connection,
@@ -144,19 +153,27 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> _In
         new = _started(job, starts_job=claim.starts_job, starts_iteration=claim.starts_iteration)
         events.add(connection, job.id, job.event_seq - len(new) + 1, new)
         step = _load(services, holder, connection, claim, started_at, is_again=is_again)
-        if claim.remaining_s <= 0:
-            _end(connection, step, StopReason.DEADLINE_EXCEEDED, _deadline_error(step))
-        else:
-            try:
-                step, planned = _drop_remembered(connection, step, _PLANS[message.step](step))
-            except ProviderError as error:
-                _end(connection, step, StopReason.ERROR, _planning_error(step, error))
-            else:
-                calls.open_calls(connection, [call.row for call in planned])
-                ready = _InHand(step, planned)
+        ready = _reserve(connection, step) if claim.remaining_s > 0 else _end_late(connection, step)
     if ready is None or new:
         services.queue.wake(job.id)
     return ready
+
+
+def _reserve(connection: Connection, step: StepInHand) -> InHand | None:
+    """The step with its calls, reserved unless the gate has to be asked; None when it can make none: the job ends."""
+    try:
+        step, planned = _drop_remembered(connection, step, _PLANS[Step(step.job.step)](step))
+    except ProviderError as error:
+        _end(connection, step, StopReason.ERROR, _planning_error(step, error))
+        return None
+    hand = admission.at_gate(step, planned)
+    if not hand.must_ask:
+        calls.open_calls(connection, [call.row for call in planned])
+    return hand
+
+
+def _end_late(connection: Connection, step: StepInHand) -> None:
+    _end(connection, step, StopReason.DEADLINE_EXCEEDED, _deadline_error(step))
 
 
 def _load(
@@ -212,21 +229,25 @@ def _started(job: JobRecord, *, starts_job: bool, starts_iteration: bool) -> lis
     return new
 
 
-def _reserve_next(step: StepInHand, move: Move) -> _InHand | None:
+def _reserve_next(step: StepInHand, move: Move, visit: Visit) -> InHand | TurnedAway | None:
     """The step after this one with its calls, if these hands may do it; else it is rung for, and claimed.
 
     After a continuation a claim has to look for replies that came before it.
     """
     if move.next_step is None or step.job.continuations > 0 or step.remaining_s() <= 0:
         return None
-    following = follow(step, move)
+    following = replace(follow(step, move), width=None)
     try:
-        return _InHand(following, _PLANS[move.next_step](following))
+        hand = admission.at_gate(following, _PLANS[move.next_step](following))
     except ProviderError:
         return None
+    if hand.must_ask:
+        return admission.enter(hand, visit)
+    visit.leave()
+    return hand
 
 
-def _finish(step: StepInHand, move: Move, following: _InHand | None) -> bool:
+def _finish(step: StepInHand, move: Move, following: InHand | None) -> bool:
     """Move 5 in one unit of work: store the replies, move the job on if the lease is still ours, claim what follows.
 
     Returns:
@@ -243,7 +264,7 @@ def _finish(step: StepInHand, move: Move, following: _InHand | None) -> bool:
     return is_ours
 
 
-def _store(step: StepInHand, move: Move, following: _InHand | None, connection: Connection) -> bool:
+def _store(step: StepInHand, move: Move, following: InHand | None, connection: Connection) -> bool:
     new = list(move.events)
     if following:
         new += _started(following.step.job, starts_job=False, starts_iteration=move.next_step is Step.GENERATE)

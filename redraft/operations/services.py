@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from redraft.gate import Gate
 from redraft.providers.catalog import ProviderCatalog
 from redraft.queue import Queue
 from redraft.settings import Settings
@@ -13,9 +14,11 @@ class Services:
     settings: Settings
     database: Database
     queue: Queue
+    gate: Gate
     providers: ProviderCatalog
 
     def close(self) -> None:
         self.providers.close()
+        self.gate.close()
         self.queue.close()
         self.database.close()

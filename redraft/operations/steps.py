@@ -50,6 +50,8 @@ class StepInHand:
     memo: Mapping[tuple[int, int], Mapping[str, Any]]
     deadline: float
     """On the monotonic clock of this process."""
+    width: int | None = None
+    """How many calls it may make at once, if a limit of its model says so."""
 
     @property
     def attempts(self) -> list[Attempt]:
@@ -125,7 +127,8 @@ def side_by_side(step: StepInHand, work: Sequence[Callable[[], T]]) -> list[T]:
     """Work on several candidates at once; one candidate needs no further thread."""
     if len(work) <= 1:
         return [task() for task in work]
-    with ThreadPoolExecutor(max_workers=len(work), thread_name_prefix=step.job.id[-8:]) as pool:
+    width = min(len(work), step.width or len(work))
+    with ThreadPoolExecutor(max_workers=width, thread_name_prefix=step.job.id[-8:]) as pool:
         return [future.result() for future in [pool.submit(task) for task in work]]
 
 

@@ -1,0 +1,370 @@
+"""Who may call a model now: limits that all workers share through Valkey, and a circuit in each process.
+
+A limit is one Lua script away; a model without one costs nothing. Nobody waits here: a step that is turned away
+goes back to its row. One that waits for a slot is called as soon as another leaves; the slot is kept for it until
+it comes, so that a crowd before the gate costs no rounds of knocking.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import redis
+import structlog
+
+from redraft.domain.states import Step
+from redraft.errors import ProviderError
+from redraft.jobs import StepMessage
+from redraft.queue import redis_url
+from redraft.settings import ModelLimit, Settings
+
+log = structlog.get_logger()
+
+_AWAY_S = 3.0
+_REST_S = 2.0
+_CIRCUIT_WAIT_MAX_S = 60.0
+# A waiting step that nobody calls looks again by itself: later, the more are before it.
+_LOOK_AGAIN_S_EACH = 0.1
+_LOOK_AGAIN_MAX_S = 60.0
+
+# All times are the server's: the clocks of the workers need not agree.
+_PRELUDE = """
+local ask = cjson.decode(ARGV[1])
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local slots, starts, later, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+for _, call in ipairs(ask.left) do redis.call('ZREM', slots, call) end
+redis.call('ZREMRANGEBYSCORE', slots, '-inf', now)
+for _, call in ipairs(ask.made) do redis.call('ZADD', starts, now, call) end
+"""
+
+# Returns {how many calls at once, ms to wait, how many wait for a slot}.
+_ENTER = f"""{_PRELUDE}
+local wanted = #ask.calls
+redis.call('ZREM', slots, ask.step)
+
+if ask.per_minute > 0 then
+    redis.call('ZREMRANGEBYSCORE', starts, '-inf', now - 60000)
+    local begun = redis.call('ZCARD', starts)
+    local over = begun + math.min(wanted, ask.per_minute) - ask.per_minute
+    if over > 0 then
+        redis.call('ZREM', later, ask.step)
+        redis.call('ZREMRANGEBYSCORE', later, '-inf', now)
+        local turn = over - 1 + redis.call('ZCARD', later)
+        local oldest = redis.call('ZRANGE', starts, turn % begun, turn % begun, 'WITHSCORES')
+        local due = oldest[2] + 60000 * (1 + math.floor(turn / begun))
+        redis.call('ZADD', later, due, ask.step)
+        redis.call('PEXPIRE', later, ask.forget_ms)
+        return {{0, due - now, 0}}
+    end
+end
+
+local width = wanted
+if ask.at_once > 0 then
+    width = math.min(wanted, ask.at_once - redis.call('ZCARD', slots))
+    if width <= 0 then return {{0, 0, redis.call('ZCARD', waiting)}} end
+    local until_ms = now + ask.hold_ms * math.ceil(wanted / width) + ask.slack_ms
+    for i = 1, width do redis.call('ZADD', slots, until_ms, ask.calls[i]) end
+    redis.call('PEXPIREAT', slots, until_ms + ask.forget_ms)
+end
+if ask.per_minute > 0 then
+    for _, call in ipairs(ask.calls) do redis.call('ZADD', starts, now, call) end
+    redis.call('PEXPIRE', starts, ask.forget_ms)
+end
+redis.call('ZREM', waiting, ask.step)
+redis.call('ZREM', later, ask.step)
+return {{width, 0, 0}}
+"""
+
+# Returns the waiting steps whose turn it is: the oldest jobs first, since ids grow with time.
+_MAKE_ROOM = f"""{_PRELUDE}
+if ask.step ~= '' then
+    redis.call('ZADD', waiting, 0, ask.step)
+    redis.call('PEXPIRE', waiting, ask.forget_ms)
+end
+if #ask.made > 0 then redis.call('PEXPIRE', starts, ask.forget_ms) end
+local free = ask.at_once - redis.call('ZCARD', slots)
+local called = {{}}
+if free <= 0 then return called end
+local popped = redis.call('ZPOPMIN', waiting, free)
+for i = 1, #popped, 2 do
+    redis.call('ZADD', slots, now + ask.promise_ms, popped[i])
+    table.insert(called, popped[i])
+end
+return called
+"""
+_TIMES = MappingProxyType({"slack_ms": 10_000, "promise_ms": 3_000, "forget_ms": 3_600_000})
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Whether a step may make its calls.
+
+    Attributes:
+        width: how many of them at once; 0 when it must wait.
+        wait_s: how long it waits, or for how long it may rely on being called.
+        is_called: it waits for a slot, and is rung for when one is free.
+    """
+
+    width: int
+    wait_s: float = 0.0
+    is_called: bool = False
+
+
+class Circuit:
+    """One model, in one process: failures in a row that may pass slow the calls that would only add to them."""
+
+    def __init__(self, failures: int, first_wait_s: float) -> None:
+        self._left = failures
+        self._first_wait_s = first_wait_s
+        self._wait_s = 0.0
+        self._until = 0.0
+        self._is_probed = False
+
+    @property
+    def is_open(self) -> bool:
+        return self._wait_s > 0
+
+    def enter(self, now: float) -> float:
+        """How long to wait; 0 lets one probe in, until it fails or is over."""
+        if not self.is_open:
+            return 0.0
+        if now < self._until:
+            return self._until - now
+        if self._is_probed:
+            return self._wait_s
+        self._is_probed = True
+        return 0.0
+
+    def end_probe(self) -> None:
+        self._is_probed = False
+
+    def fail(self, now: float, *, count: int = 1, asked_s: float = 0.0, is_probe: bool = False) -> None:
+        """Failures of one step. Calls that began before the circuit opened tell nothing new when they fail."""
+        self._left -= count
+        if self._left > 0:
+            return
+        wait_s = asked_s
+        if not self.is_open or is_probe:
+            self._wait_s = min(_CIRCUIT_WAIT_MAX_S, self._wait_s * 2 or self._first_wait_s)
+            wait_s = max(wait_s, self._wait_s)
+        self._until = max(self._until, now + wait_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Over:
+    """What is over, told along with the next question: calls whose slots are free, calls that nobody foresaw."""
+
+    left: Sequence[str] = ()
+    made: Sequence[str] = ()
+
+
+class _Limits:
+    """The scripts, bound to the settings' limits."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._limits = settings.model_limits
+        self._call_timeout_s = settings.call_timeout_s
+        self._rests_until = 0.0
+        self._redis = redis.Redis.from_url(
+            redis_url(settings),
+            socket_timeout=1,
+            socket_connect_timeout=1,
+            health_check_interval=25,
+            decode_responses=True,
+        )
+        self._enter = self._redis.register_script(_ENTER)
+        self._make_room = self._redis.register_script(_MAKE_ROOM)
+
+    def of(self, model: str) -> "NamedLimit | None":
+        return limit_of(model, self._limits)
+
+    def enter(self, limit: "NamedLimit", message: StepMessage, calls: Sequence[str], over: _Over) -> Admission:
+        # Twice: the second asking, after a reply that cannot be used, takes place in the slot of the first
+        ask = {"step": _spell(message), "calls": calls, "hold_ms": round(2000 * self._call_timeout_s)}
+        answer = self._run(self._enter, limit, ask, over)
+        if answer is None:
+            return Admission(0, _AWAY_S)
+        width, wait_ms, ahead = answer
+        if width or wait_ms:
+            return Admission(width, wait_ms / 1000)
+        return Admission(0, min(_LOOK_AGAIN_MAX_S, _LOOK_AGAIN_S_EACH * ahead), is_called=True)
+
+    def make_room(self, limit: "NamedLimit", over: _Over, newcomer: StepMessage | None = None) -> list[StepMessage]:
+        """The waiting steps that are called now; the newcomer waits too, from now on."""
+        if limit.calls_at_once is None and not over.made:
+            return []
+        ask = {"step": _spell(newcomer) if newcomer else ""}
+        return [_read(step) for step in self._run(self._make_room, limit, ask, over) or ()]
+
+    def _run(
+        self, script: Callable[..., Any], limit: "NamedLimit", ask: Mapping[str, Any], over: _Over
+    ) -> list[Any] | None:
+        """None when Valkey is away; it is then left alone for a moment, since a crowd must not wait a second each."""
+        if time.monotonic() < self._rests_until:
+            return None
+        limits = {"at_once": limit.calls_at_once or 0, "per_minute": limit.requests_per_minute or 0}
+        keys = [f"redraft:gate:{limit.name}:{part}" for part in ("slots", "starts", "later", "waiting")]
+        try:
+            return script(keys=keys, args=[json.dumps({**ask, **limits, **asdict(over), **_TIMES})])
+        except (redis.RedisError, OSError) as error:
+            log.warning("limits_unavailable", limit=limit.name, error=type(error).__name__)
+            self._rests_until = time.monotonic() + _REST_S
+            return None
+
+    def close(self) -> None:
+        self._redis.close()
+
+
+class _Circuits:
+    """Those of this process. A model that answers has none."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._circuits: dict[str, Circuit] = {}
+
+    def is_open(self, model: str) -> bool:
+        circuit = self._circuits.get(model)
+        return circuit is not None and circuit.is_open
+
+    def enter(self, model: str) -> tuple[float, bool]:
+        """The wait, and whether who need not wait is a probe."""
+        with self._lock:
+            circuit = self._circuits.get(model)
+            if circuit is None:
+                return 0.0, False
+            wait_s = circuit.enter(time.monotonic())
+            return wait_s, circuit.is_open and not wait_s
+
+    def tell(self, model: str, errors: Sequence[ProviderError | None], *, is_probe: bool) -> None:
+        """What the calls of a step came to. Failures for good say nothing of the next call."""
+        passing = [error for error in errors if error and error.retryable]
+        with self._lock:
+            if None in errors:
+                self._circuits.pop(model, None)
+            elif passing:
+                new = Circuit(self._settings.circuit_failures, self._settings.circuit_wait_s)
+                asked_s = max(error.retry_after_s or 0.0 for error in passing)
+                circuit = self._circuits.setdefault(model, new)
+                circuit.fail(time.monotonic(), count=len(passing), asked_s=asked_s, is_probe=is_probe)
+
+    def end_probe(self, model: str) -> None:
+        with self._lock:
+            circuit = self._circuits.get(model)
+            if circuit:
+                circuit.end_probe()
+
+
+class Visit:
+    """One worker thread on its way through a job: what it holds, and gives back whatever happens."""
+
+    def __init__(self, limits: _Limits, circuits: _Circuits, ring: Callable[[StepMessage], object]) -> None:
+        self._limits = limits
+        self._circuits = circuits
+        self._ring = ring
+        self._limit: NamedLimit | None = None
+        self._over = _Over()
+        self._probed = ""
+
+    def enter(self, message: StepMessage, model: str, calls: Sequence[str]) -> Admission:
+        """Ask for the calls of a step. A slot of the same limit is handed on from the step before, not queued for."""
+        limit = self._limits.of(model)
+        if limit != self._limit:
+            self.leave()
+        self._end_probe()
+        wait_s, is_probe = self._circuits.enter(model)
+        self._probed = model if is_probe else ""
+        admission = Admission(0, wait_s) if wait_s else self._enter(limit, message, calls)
+        if not admission.width:
+            self.leave()
+        return admission
+
+    def _enter(self, limit: "NamedLimit | None", message: StepMessage, calls: Sequence[str]) -> Admission:
+        if limit is None:
+            return Admission(len(calls))
+        admission = self._limits.enter(limit, message, calls, self._over)
+        self._limit, self._over = limit, _Over(calls if admission.width else ())
+        return admission
+
+    def tell(self, model: str, errors: Mapping[str, ProviderError | None]) -> None:
+        """What the calls came to, by their ids."""
+        self._circuits.tell(model, list(errors.values()), is_probe=self._probed == model)
+        if self._limit and self._limit.requests_per_minute:
+            unforeseen = [call for call in errors if call not in self._over.left]
+            self._over = replace(self._over, made=unforeseen)
+
+    def leave(self) -> None:
+        """The calls are over: whoever waits for their slots is called."""
+        self._end_probe()
+        limit, over = self._limit, self._over
+        self._limit, self._over = None, _Over()
+        if limit:
+            for called in self._limits.make_room(limit, over):
+                self._ring(called)
+
+    def _end_probe(self) -> None:
+        if self._probed:
+            self._circuits.end_probe(self._probed)
+        self._probed = ""
+
+
+class Gate:
+    """One per process."""
+
+    def __init__(self, settings: Settings, ring: Callable[[StepMessage], object]) -> None:
+        self._ring = ring
+        self._limits = _Limits(settings)
+        self._circuits = _Circuits(settings)
+
+    def guards(self, model: str) -> bool:
+        """Whether a call to this model has to ask first; asks nobody itself."""
+        return self._limits.of(model) is not None or self._circuits.is_open(model)
+
+    @contextmanager
+    def visit(self) -> Generator[Visit]:
+        visit = Visit(self._limits, self._circuits, self._ring)
+        try:
+            yield visit
+        finally:
+            visit.leave()
+
+    def wait_for_call(self, message: StepMessage, model: str) -> None:
+        """A step whose row says that it waits for a slot is rung for when one is free, which may be now."""
+        limit = self._limits.of(model)
+        if limit:
+            for called in self._limits.make_room(limit, _Over(), message):
+                self._ring(called)
+
+    def close(self) -> None:
+        self._limits.close()
+
+
+@dataclass(frozen=True, slots=True)
+class NamedLimit:
+    """A limit, and the name under which all that count against it meet."""
+
+    name: str
+    requests_per_minute: int | None
+    calls_at_once: int | None
+
+
+def limit_of(model: str, limits: Mapping[str, ModelLimit]) -> NamedLimit | None:
+    """The limit of exactly this model, else that of the longest pattern that fits."""
+    fitting = [name for name in limits if name.endswith("*") and model.startswith(name[:-1])]
+    name = model if model in limits else max(fitting, key=len, default=None)
+    return NamedLimit(name, limits[name].requests_per_minute, limits[name].calls_at_once) if name else None
+
+
+def _spell(message: StepMessage) -> str:
+    return f"{message.job_id}|{message.step.value}|{message.step_no}"
+
+
+def _read(text: str) -> StepMessage:
+    job_id, step, step_no = text.split("|")
+    return StepMessage(Step(step), job_id, int(step_no))

@@ -1,0 +1,112 @@
+"""A step before the gate: its calls are let in and reserved, or its row waits."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from redraft.domain.requests import EvaluateAnswer, ladder
+from redraft.domain.states import Step
+from redraft.errors import ProviderError
+from redraft.gate import Admission, Visit
+from redraft.jobs import StepMessage
+from redraft.operations.calling import Outcome, PlannedCall
+from redraft.operations.services import Services
+from redraft.operations.steps import StepInHand
+from redraft.storage import calls, moves
+from redraft.storage.columns import DbNow
+
+
+@dataclass(frozen=True, slots=True)
+class InHand:
+    """A step in hand with its calls, which are reserved, or still have to be asked for at the gate."""
+
+    step: StepInHand
+    planned: Sequence[PlannedCall]
+    must_ask: bool = False
+
+    @property
+    def message(self) -> StepMessage:
+        job = self.step.job
+        return StepMessage(Step(job.step), job.id, job.step_no)
+
+    @property
+    def model(self) -> str:
+        """The model that all calls of this step go to; empty when it makes none."""
+        if self.planned:
+            return str(self.planned[0].chat.model)
+        # A second asking may follow a first one that is in the ledger already
+        return _asked_model(self.step) if self.step.memo else ""
+
+
+def _asked_model(step: StepInHand) -> str:
+    if isinstance(step.request, EvaluateAnswer) or step.job.step == Step.EVALUATE:
+        return step.job.evaluator_model
+    models = ladder(step.request)
+    return models[min(step.job.iteration, len(models) - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnedAway:
+    """The gate let a step's calls not in: how its row waits, and for which model."""
+
+    model: str
+    admission: Admission
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Jittered, so that those who were turned away together do not come back together.
+
+        Who waits for a slot is due at once, for the ring that comes when one is free; the sweeper's ring, for one
+        that got lost, comes the later the more wait.
+        """
+        wait_s = round(self.admission.wait_s * random.uniform(1.0, 1.5), 3)  # noqa: S311 - spreads load, guards nothing
+        if self.admission.is_called:
+            return {"available_at": DbNow(), "rung_at": DbNow(wait_s)}
+        return {"available_at": DbNow(wait_s), "rung_at": None}
+
+
+def at_gate(step: StepInHand, planned: Sequence[PlannedCall]) -> InHand:
+    """A planned step; whether it has to ask is known without asking."""
+    hand = InHand(step, planned)
+    return replace(hand, must_ask=bool(hand.model) and step.services.gate.guards(hand.model))
+
+
+def enter(hand: InHand, visit: Visit) -> InHand | TurnedAway:
+    """Ask for the calls of a step, outside of any unit of work."""
+    wanted = [call.row["id"] for call in hand.planned] or [f"{hand.step.job.id}|{hand.step.job.lease_token}"]
+    admission = visit.enter(hand.message, hand.model, wanted)
+    if not admission.width:
+        return TurnedAway(hand.model, admission)
+    return InHand(replace(hand.step, width=admission.width), hand.planned)
+
+
+def ask(hand: InHand, visit: Visit) -> InHand | None:
+    """Ask for a claimed step's calls, and reserve them; None when it was turned away, or is not ours any more."""
+    admitted = enter(hand, visit)
+    job, database = hand.step.job, hand.step.services.database
+    if isinstance(admitted, TurnedAway):
+        with database.write() as connection:
+            is_ours = moves.advance(connection, job.id, job.lease_token, admitted.values) is not None
+        if is_ours:
+            wait(hand.step.services, hand.message, admitted)
+        return None
+    with database.write() as connection:
+        if not moves.holds(connection, job.id, job.lease_token):
+            return None
+        calls.open_calls(connection, [call.row for call in admitted.planned])
+    return admitted
+
+
+def wait(services: Services, message: StepMessage, turned_away: TurnedAway) -> None:
+    """After the commit: who is called before the row is free would not be heard."""
+    if turned_away.admission.is_called:
+        services.gate.wait_for_call(message, turned_away.model)
+
+
+def tell(hand: InHand, visit: Visit, outcomes: Sequence[Outcome]) -> None:
+    """What the provider has answered; replies out of the ledger or the cache say nothing of it."""
+    made: dict[str, ProviderError | None] = {
+        o.call_id: o.error for o in outcomes if o.call_id and not (o.closing or {}).get("cached")
+    }
+    visit.tell(hand.model, made)
