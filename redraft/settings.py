@@ -116,7 +116,7 @@ class Settings(BaseSettings):
     )
     connect_timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for a provider's connection.")
     first_byte_timeout_s: float = Field(
-        default=120.0,
+        default=180.0,
         gt=0,
         description="Longest wait for an answer's first byte, or a stream's first event; unstreamed thinking counts.",
     )

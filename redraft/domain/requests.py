@@ -62,6 +62,8 @@ class Limits(StrictModel):
     """For the whole job, from its submission on."""
 
     deadline_s: float = Field(default=600, gt=0, le=86_400, allow_inf_nan=False)
+    max_cost_usd: float | None = Field(default=None, gt=0, le=1_000_000, allow_inf_nan=False)
+    max_tokens: int | None = Field(default=None, ge=1, le=10**12, description="Input and output together.")
 
 
 class Sampling(StrictModel):
@@ -84,6 +86,7 @@ class EvaluationFields(StrictModel):
     reference: FilledText | None = Field(default=None, description="A known good answer; only the evaluator sees it.")
     limits: Limits = Limits()
     sampling: Sampling = Sampling()
+    cache: Literal["off", "use"] = Field(default="off", description="use: take the reply of an identical earlier call.")
     metadata: Metadata = {}
 
     @model_validator(mode="after")
@@ -106,6 +109,9 @@ class GenerateAnswer(EvaluationFields):
     candidates: int = Field(default=1, ge=1, le=8, description="Parallel attempts per iteration; the best goes on.")
     revision: Revision = Revision()
     stop: Stop = Stop()
+    answer_schema: dict[str, Any] | None = Field(
+        default=None, description="A JSON Schema of an object; the answer must be JSON that fits it."
+    )
     stream: bool = Field(default=False, description="Publish the answer's text while it is written.")
 
 

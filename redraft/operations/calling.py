@@ -1,9 +1,12 @@
 """One model call: its row in the ledger before, the call itself, its row after."""
 
+import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from pydantic_core import to_json
 
 from redraft.domain.chats import Chat, Prompt
 from redraft.domain.failures import job_error
@@ -14,6 +17,7 @@ from redraft.domain.texts import clean
 from redraft.errors import ProviderError
 from redraft.operations.services import Services
 from redraft.providers.protocol import ChatReply, UnusableReply, Usage
+from redraft.storage import calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class PlannedCall:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a slot holds now: a text, or an error. `call_id` is None when it comes from the memo."""
+    """What a slot holds now: a text, or an error. `call_id` is None when the ledger has it already."""
 
     slot: Slot
     text: str | None
@@ -56,18 +60,32 @@ class Outcome:
     seconds: float = 0.0
 
 
-def make_chat(prompt: Prompt, model: str, *, temperature: float | None, max_output_tokens: int | None) -> Chat:
-    return Chat(
-        model=parse_model(model),
-        system=prompt.system,
-        messages=prompt.messages,
-        reply_schema=prompt.reply_schema,
-        temperature=temperature,
-        max_output_tokens=max_output_tokens,
-    )
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What is asked of which model, before it is known how much room the answer gets."""
+
+    prompt: Prompt
+    model: str
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+    stream: bool = False
+
+    def as_chat(self, max_output_tokens: int | None) -> Chat:
+        return Chat(
+            model=parse_model(self.model),
+            system=self.prompt.system,
+            messages=self.prompt.messages,
+            reply_schema=self.prompt.reply_schema,
+            temperature=self.temperature,
+            max_output_tokens=max_output_tokens,
+            stream=self.stream,
+        )
 
 
-def plan_call(services: Services, slot: Slot, kind: str, chat: Chat, *, token: int, attempt: int) -> PlannedCall:
+def plan_call(
+    services: Services, slot: Slot, kind: str, chat: Chat, *, token: int, attempt: int, is_cached: bool = False
+) -> PlannedCall:
+    """A call with its row for the ledger; `is_cached` lets it take, and leave, the reply of an identical one."""
     body = services.providers.get(chat.model).wire_body(chat)
     row = {
         "id": new_id("call"),
@@ -83,18 +101,63 @@ def plan_call(services: Services, slot: Slot, kind: str, chat: Chat, *, token: i
         "model": str(chat.model),
         "status": "started",
         "request": body,
+        "cache_key": _cache_key(chat, body, slot) if is_cached else None,
     }
     return PlannedCall(slot, chat, body, row)
 
 
-def make_call(services: Services, planned: PlannedCall, *, timeout_s: float) -> Outcome:
-    """Call the provider, once. Never raises for what a provider does."""
+def _cache_key(chat: Chat, body: Mapping[str, Any], slot: Slot) -> str:
+    """Candidates differ on purpose, and a second asking is meant to bring another reply."""
+    return hashlib.sha256(to_json([str(chat.model), body, slot.candidate, slot.seq])).hexdigest()
+
+
+def make_call(
+    services: Services, planned: PlannedCall, *, timeout_s: float, on_delta: Callable[[str], None] | None = None
+) -> Outcome:
+    """Call the provider, once, unless the cache has the reply. Never raises for what a provider does."""
     started_at = time.monotonic()
+    found = _reusable(services, planned)
+    if found is not None:
+        if on_delta:
+            on_delta(found["reply_text"])
+        return _reused(planned, found, time.monotonic() - started_at)
     try:
-        reply = services.providers.get(planned.chat.model).send(planned.body, timeout_s=timeout_s)
+        provider = services.providers.get(planned.chat.model)
+        reply = provider.send(planned.body, timeout_s=timeout_s, on_delta=on_delta)
     except ProviderError as error:
         return _failed(services, planned, error, time.monotonic() - started_at)
     return _succeeded(services, planned, reply, time.monotonic() - started_at)
+
+
+def _reusable(services: Services, planned: PlannedCall) -> dict[str, Any] | None:
+    key: str | None = planned.row["cache_key"]
+    if key is None:
+        return None
+    with services.database.read() as connection:
+        return calls.find_reusable(connection, key)
+
+
+def _reused(planned: PlannedCall, found: Mapping[str, Any], seconds: float) -> Outcome:
+    text, finish_reason = found["reply_text"], found["finish_reason"]
+    closing = {
+        "status": "ok",
+        "cached": True,
+        "response": found["response"],
+        "reply_text": text,
+        "finish_reason": finish_reason,
+        "latency_ms": round(seconds * 1000),
+        "cost_nano_usd": 0,
+    }
+    return Outcome(
+        planned.slot,
+        text,
+        finish_reason,
+        None,
+        call_id=planned.row["id"],
+        closing=closing,
+        usage={"calls": 1},
+        seconds=seconds,
+    )
 
 
 def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, seconds: float) -> Outcome:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from redraft.domain.answers import Parsed, read_answer
 from redraft.domain.loop import best_of
 from redraft.domain.states import StopReason, ending_status
 from redraft.storage.columns import DbNow
@@ -42,6 +43,7 @@ def ending(
     records: Sequence[IterationRecord],
     *,
     error: Mapping[str, Any] | None = None,
+    schema: Mapping[str, Any] | None = None,
     seconds: float | None = None,
 ) -> Ending:
     """The last change of a job's row, and its `done` event.
@@ -50,9 +52,10 @@ def ending(
         reason: why the loop stops.
         records: all iterations, with their evaluations.
         error: what went wrong, when something did.
+        schema: what the answer must fit, if anything.
         seconds: since the job was created.
     """
-    result = _result(reason, records)
+    result = _result(reason, records, schema)
     status = ending_status(reason, has_answer=result is not None)
     values = {
         "status": status.value,
@@ -77,13 +80,15 @@ def ending(
     return Ending(values, done)
 
 
-def _result(reason: StopReason, records: Sequence[IterationRecord]) -> dict[str, Any] | None:
+def _result(
+    reason: StopReason, records: Sequence[IterationRecord], schema: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
     best = best_of(record.as_attempt() for record in records)
     if best is None:
         return None
     return {
         "final_answer": best.answer,
-        "parsed": None,
+        "parsed": _parsed(best.answer, schema),
         "success": reason is StopReason.ACCEPTED,
         "total_iterations": max(record.number for record in records),
         "final_score": best.score,
@@ -92,3 +97,8 @@ def _result(reason: StopReason, records: Sequence[IterationRecord]) -> dict[str,
         "sources_used": [],
         "grounding_score": None,
     }
+
+
+def _parsed(answer: str, schema: Mapping[str, Any] | None) -> Any:
+    read = read_answer(answer, schema) if schema is not None else None
+    return read.value if isinstance(read, Parsed) else None

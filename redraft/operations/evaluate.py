@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from redraft.domain.answers import Misfit, read_answer
 from redraft.domain.failures import job_error
 from redraft.domain.ids import new_id
 from redraft.domain.loop import Finish, best_of, next_move, passes, twin_of
@@ -16,7 +17,8 @@ from redraft.domain.texts import is_trivial
 from redraft.domain.verdicts import Unusable, Verdict, parse_verdict
 from redraft.errors import ProviderError
 from redraft.operations import steps
-from redraft.operations.calling import Outcome, PlannedCall, Slot, make_call, make_chat, plan_call, remembered
+from redraft.operations.budgets import BudgetExhausted
+from redraft.operations.calling import Ask, Outcome, PlannedCall, Slot, remembered
 from redraft.operations.endings import Event, ending, event
 from redraft.operations.steps import Move, StepInHand
 from redraft.prompts.render import evaluation_prompt
@@ -61,15 +63,10 @@ def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
 
 def _plan_call(step: StepInHand, record: IterationRecord, seq: int, complaint: str | None = None) -> PlannedCall:
     budget = step.services.settings.evaluator_max_output_tokens
-    chat = make_chat(
-        evaluation_prompt(step.request, record.answer, complaint),
-        step.job.evaluator_model,
-        temperature=None,
-        max_output_tokens=budget * 2 if seq else budget,
-    )
-    kind = "repair" if seq else "evaluate"
-    slot = _slot(step, record, seq)
-    return plan_call(step.services, slot, kind, chat, token=step.job.lease_token, attempt=step.attempt_no)
+    prompt = evaluation_prompt(step.request, record.answer, complaint)
+    ask = Ask(prompt, step.job.evaluator_model, max_output_tokens=budget * 2 if seq else budget)
+    at_once = 1 if seq else len(_current(step))
+    return steps.plan(step, _slot(step, record, seq), "repair" if seq else "evaluate", ask, calls_at_once=at_once)
 
 
 def _without_model(step: StepInHand, record: IterationRecord) -> Judgement | None:
@@ -78,6 +75,9 @@ def _without_model(step: StepInHand, record: IterationRecord) -> Judgement | Non
         return Judgement(
             record, _evaluation(step, score=0.0, passed=False, reasoning=_TRIVIAL, suggestions=[_WRITE_ONE])
         )
+    misfit = _misfit(step, record)
+    if misfit is not None:
+        return Judgement(record, _evaluation(step, score=0.0, passed=False, reasoning=misfit, suggestions=[misfit]))
     twin = twin_of(record.as_attempt(), step.attempts)
     known = next(
         (r for r in step.records if twin and (r.number, r.candidate) == (twin.iteration, twin.candidate)),
@@ -90,27 +90,62 @@ def _without_model(step: StepInHand, record: IterationRecord) -> Judgement | Non
     return Judgement(record, copied)
 
 
+def _misfit(step: StepInHand, record: IterationRecord) -> str | None:
+    """Why the answer is not the JSON that was asked for; decided in code, and told to the next generation."""
+    schema = steps.schema_of(step.request)
+    read = read_answer(record.answer, schema) if schema is not None else None
+    return read.message if isinstance(read, Misfit) else None
+
+
 _TRIVIAL = "The answer is empty or trivial; it was not shown to the evaluator."
 _WRITE_ONE = "Write an answer to the task: the last one held no content."
 
 
 def _judge(step: StepInHand, record: IterationRecord, planned: Mapping[Slot, PlannedCall]) -> Judgement:
-    first = steps.first_outcome(step, _slot(step, record), planned)
-    verdict = _read(first)
+    made = steps.outcomes_of(step, _slot(step, record), planned)
+    verdict = _read(made[-1])
+    if isinstance(verdict, Unusable):
+        return _judge_again(step, record, made, verdict)
+    return _judgement(step, record, made, verdict)
+
+
+def _judge_again(step: StepInHand, record: IterationRecord, made: tuple[Outcome, ...], unusable: Unusable) -> Judgement:
+    """The second asking; without a verdict the judgement says that this step is not ours any more."""
+    slot = _slot(step, record, 1)
+    row = step.memo.get(slot.key)
+    if row is not None:
+        return _second_judgement(step, record, (*made, remembered(slot, row)))
+    complaint = None if unusable.kind == "truncated" else unusable.message
+    try:
+        planned = _plan_call(step, record, 1, complaint)
+    except BudgetExhausted as error:
+        return _failed(step, record, "evaluator_invalid", f"{unusable.message} {error}", made)
+    stored = steps.reserve_more(step, made[-1], planned)
+    if stored is None:
+        return Judgement(record, None, made)
+    return _second_judgement(step, record, (*made[:-1], stored, *steps.call(step, planned)))
+
+
+def _second_judgement(step: StepInHand, record: IterationRecord, made: tuple[Outcome, ...]) -> Judgement:
+    verdict = _read(made[-1])
+    if isinstance(verdict, Unusable):
+        words = f"The evaluator gave no usable verdict, twice. {verdict.message}"
+        return _failed(step, record, "evaluator_invalid", words, made)
+    return _judgement(step, record, made, verdict)
+
+
+def _judgement(
+    step: StepInHand, record: IterationRecord, outcomes: tuple[Outcome, ...], verdict: Verdict | ProviderError
+) -> Judgement:
     if isinstance(verdict, ProviderError):
-        return _blocked_or_failed(step, record, (first,), verdict)
-    if isinstance(verdict, Verdict):
-        return Judgement(record, _from_verdict(step, verdict), (first,))
-    second = _ask_once_more(step, record, verdict)
-    if second is None:
-        return Judgement(record, None, (first,))
-    again = _read(second)
-    if isinstance(again, ProviderError):
-        return _blocked_or_failed(step, record, (first, second), again)
-    if isinstance(again, Verdict):
-        return Judgement(record, _from_verdict(step, again), (first, second))
-    error = _failure(step, "evaluator_invalid", f"The evaluator's reply could not be used, twice. {again.message}")
-    return Judgement(record, _evaluation(step, error=error), (first, second))
+        return _blocked_or_failed(step, record, outcomes, verdict)
+    return Judgement(record, _from_verdict(step, verdict), outcomes)
+
+
+def _failed(
+    step: StepInHand, record: IterationRecord, code: str, words: str, outcomes: tuple[Outcome, ...]
+) -> Judgement:
+    return Judgement(record, _evaluation(step, error=_failure(step, code, words)), outcomes)
 
 
 def _read(outcome: Outcome) -> Verdict | Unusable | ProviderError:
@@ -119,18 +154,6 @@ def _read(outcome: Outcome) -> Verdict | Unusable | ProviderError:
     if outcome.error.code == "output_truncated":
         return Unusable("truncated", outcome.error.message)
     return outcome.error
-
-
-def _ask_once_more(step: StepInHand, record: IterationRecord, unusable: Unusable) -> Outcome | None:
-    """The second asking; None when this step is not ours any more."""
-    row = step.memo.get((record.candidate, 1))
-    if row is not None:
-        return remembered(_slot(step, record, 1), row)
-    complaint = None if unusable.kind == "truncated" else unusable.message
-    planned = _plan_call(step, record, 1, complaint)
-    if not steps.reserve_more(step, planned):
-        return None
-    return make_call(step.services, planned, timeout_s=step.call_timeout_s())
 
 
 def _blocked_or_failed(
@@ -212,7 +235,7 @@ def _decide(step: StepInHand, judged: Sequence[Judgement], outcomes: Sequence[Ou
     told = [_told(judgement) for judgement in judged]
     write = partial(_write, step, judged)
     if isinstance(move, Finish):
-        end = ending(move.reason, step.records, error=_last_error(move, judged))
+        end = ending(move.reason, step.records, error=_last_error(move, judged), schema=steps.schema_of(step.request))
         return Move(outcomes, {**end.values, **marks}, [*told, end.event], write)
     told.append(_thinking(step))
     return steps.go_on(step, outcomes, Step.GENERATE, records=step.records, events=told, write=write, **marks)

@@ -1,18 +1,25 @@
 """The step `generate`: write one answer per candidate, and hand them on to be evaluated."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
+from redraft.domain.answers import Misfit, Parsed, read_answer
+from redraft.domain.chats import Prompt
 from redraft.domain.ids import new_id
 from redraft.domain.loop import Feedback, feedback_for
 from redraft.domain.requests import GenerateAnswer, ladder
 from redraft.domain.states import Step
+from redraft.errors import ProviderError
 from redraft.operations import steps
-from redraft.operations.calling import Outcome, PlannedCall, Slot, make_chat, plan_call
+from redraft.operations.budgets import BudgetExhausted
+from redraft.operations.calling import Ask, Outcome, PlannedCall, Slot, remembered
+from redraft.operations.deltas import DeltaTeller
 from redraft.operations.endings import Event, event
 from redraft.operations.steps import Move, StepInHand
-from redraft.prompts.render import feedback_text, generation_prompt
+from redraft.prompts.render import feedback_text, generation_prompt, repair_prompt
 from redraft.storage import history
 from redraft.storage.history import IterationRecord
 
@@ -36,32 +43,74 @@ def _model(step: StepInHand) -> str:
 
 def plan(step: StepInHand) -> list[PlannedCall]:
     """One call per candidate, all with the same prompt."""
+    prompt = generation_prompt(_request(step), _feedback(step))
+    return [_plan_call(step, slot, "generate", prompt) for slot in _slots(step)]
+
+
+def _plan_call(step: StepInHand, slot: Slot, kind: str, prompt: Prompt) -> PlannedCall:
     request = _request(step)
-    chat = make_chat(
-        generation_prompt(request, _feedback(step)),
-        _model(step),
-        temperature=request.sampling.temperature,
-        max_output_tokens=request.sampling.max_output_tokens,
-    )
-    return [
-        plan_call(step.services, slot, "generate", chat, token=step.job.lease_token, attempt=step.attempt_no)
-        for slot in _slots(step)
-    ]
+    sampling = request.sampling
+    ask = Ask(prompt, _model(step), sampling.temperature, sampling.max_output_tokens, request.stream)
+    return steps.plan(step, slot, kind, ask, calls_at_once=request.candidates)
 
 
 def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
     """Make the reserved calls, and hand on what was written."""
     by_slot = {call.slot: call for call in planned}
-    outcomes = steps.side_by_side(step, [partial(steps.first_outcome, step, slot, by_slot) for slot in _slots(step)])
-    errors = [outcome.error for outcome in outcomes if outcome.error]
+    written = steps.side_by_side(step, [partial(_write, step, slot, by_slot) for slot in _slots(step)])
+    outcomes = [outcome for candidate in written for outcome in candidate]
+    # A second asking that failed leaves the first answer
+    last = [next((o for o in reversed(candidate) if o.text is not None), candidate[-1]) for candidate in written]
+    errors = [outcome.error for outcome in last if outcome.error]
     passing = next((error for error in errors if error.retryable), None)
     later = steps.try_later(step, outcomes, passing) if passing else None
     if later:
         return later
-    answered = [outcome for outcome in outcomes if outcome.text is not None]
+    answered = [outcome for outcome in last if outcome.text is not None]
     if not answered:
         return steps.give_up(step, outcomes, errors[0], _model(step))
     return _record(step, outcomes, answered)
+
+
+def _write(step: StepInHand, slot: Slot, planned: Mapping[Slot, PlannedCall]) -> tuple[Outcome, ...]:
+    """One candidate: its call, and a second one if what came does not fit the answer's schema. The last text counts."""
+    with _telling(step, slot) as on_delta:
+        made = steps.outcomes_of(step, slot, planned, on_delta)
+    schema = _request(step).answer_schema
+    if schema is None or made[-1].text is None:
+        return made
+    read = read_answer(made[-1].text, schema)
+    return made if isinstance(read, Parsed) else _repair(step, slot, made, read)
+
+
+def _repair(step: StepInHand, slot: Slot, made: tuple[Outcome, ...], misfit: Misfit) -> tuple[Outcome, ...]:
+    *before, first = made
+    slot = replace(slot, seq=1)
+    row = step.memo.get(slot.key)
+    if row is not None:
+        return (*made, remembered(slot, row))
+    prompt = repair_prompt(generation_prompt(_request(step), _feedback(step)), first.text or "", misfit.message)
+    try:
+        planned = _plan_call(step, slot, "repair", prompt)
+    except (BudgetExhausted, ProviderError):
+        return made
+    stored = steps.reserve_more(step, first, planned)
+    if stored is None:
+        return made
+    with _telling(step, slot) as on_delta:
+        return (*before, stored, *steps.call(step, planned, on_delta))
+
+
+@contextmanager
+def _telling(step: StepInHand, slot: Slot) -> Generator[Callable[[str], None] | None]:
+    """Where the text of a streamed call goes; a second asking counts as a further attempt."""
+    if not _request(step).stream:
+        yield None
+        return
+    is_ours = partial(step.holder.may_call, step.job.id, step.job.lease_token)
+    teller = DeltaTeller(step.services.queue, slot, step.attempt_no + slot.seq, is_ours)
+    yield teller
+    teller.flush()
 
 
 def _feedback(step: StepInHand) -> Feedback | None:

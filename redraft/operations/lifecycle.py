@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from redraft.domain.requests import ContinueJob, GenerateAnswer, dump
+from redraft.domain.requests import ContinueJob, GenerateAnswer, dump, ladder
 from redraft.domain.states import JobStatus, Step, StopReason, ensure_can_continue, sources_of
 from redraft.errors import Conflict, NotFound
 from redraft.jobs import StepMessage
@@ -27,7 +27,11 @@ def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
     """
     with services.database.write() as connection:
         job = _get(connection, job_id)
-        end = ending(StopReason.CANCELED, history.of_job(connection, job_id))
+        end = ending(
+            StopReason.CANCELED,
+            history.of_job(connection, job_id),
+            schema=steps.schema_of(steps.parse_request(job)),
+        )
         movable = moves.is_status(*sources_of(JobStatus.CANCELED))
         first_seq = moves.change(connection, job_id, end.values, when=movable, new_events=1)
         if first_seq is None:
@@ -78,7 +82,9 @@ def _changed(services: Services, job: JobRecord, change: ContinueJob) -> Generat
         update["evaluator_model"] = str(
             submit.resolve_model(services.providers, change.evaluator_model, "/evaluator_model")
         )
-    return request.model_copy(update=update)
+    changed = request.model_copy(update=update)
+    submit.check_priced(services, changed.limits, [*ladder(changed), changed.evaluator_model or ""])
+    return changed
 
 
 def _continuation(job: JobRecord, request: GenerateAnswer, change: ContinueJob) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from redraft.gate import Visit
 from redraft.jobs import StepMessage
 from redraft.operations import admission, evaluate, generate
 from redraft.operations.admission import InHand, TurnedAway
+from redraft.operations.budgets import BudgetExhausted
 from redraft.operations.calling import Outcome, PlannedCall
 from redraft.operations.endings import Event, ending, event
 from redraft.operations.leases import LeaseHolder
@@ -39,7 +40,9 @@ from redraft.operations.steps import (
     message_after,
     parse_request,
     ring,
+    schema_of,
     step_iteration,
+    sum_usage,
 )
 from redraft.storage import calls, events, history, jobs, moves
 from redraft.storage.columns import DbNow
@@ -166,6 +169,9 @@ def _reserve(connection: Connection, step: StepInHand) -> InHand | None:
     except ProviderError as error:
         _end(connection, step, StopReason.ERROR, _planning_error(step, error))
         return None
+    except BudgetExhausted as error:
+        _end(connection, step, StopReason.BUDGET_EXHAUSTED, _budget_error(step, error))
+        return None
     hand = admission.at_gate(step, planned)
     if not hand.must_ask:
         calls.open_calls(connection, [call.row for call in planned])
@@ -239,7 +245,7 @@ def _reserve_next(step: StepInHand, move: Move, visit: Visit) -> InHand | Turned
     following = replace(follow(step, move), width=None)
     try:
         hand = admission.at_gate(following, _PLANS[move.next_step](following))
-    except ProviderError:
+    except (ProviderError, BudgetExhausted):
         return None
     if hand.must_ask:
         return admission.enter(hand, visit)
@@ -275,7 +281,7 @@ def _store(step: StepInHand, move: Move, following: InHand | None, connection: C
             step.job.id,
             step.job.lease_token,
             {**move.values, **CLAIMED} if following else move.values,
-            usage=_sum_usage(move.outcomes),
+            usage=_unstored_usage(move.outcomes),
             new_events=len(new),
             keep_lease_s=step.holder.lease_s if following else None,
         )
@@ -310,7 +316,7 @@ def _start_over(step: StepInHand, outcomes: Sequence[Outcome]) -> None:
 def _keep(connection: Connection, step: StepInHand, outcomes: Sequence[Outcome]) -> None:
     closed = _close_calls(connection, outcomes)
     if closed:
-        usage = _sum_usage(outcomes)
+        usage = _unstored_usage(outcomes)
         moves.add_usage(connection, step.job.id, usage)
         moves.add_usage(connection, step.job.id, calls.lost_usage(-sum(each.was_lost for each in closed)))
 
@@ -320,12 +326,8 @@ def _close_calls(connection: Connection, outcomes: Sequence[Outcome]) -> list[ca
     return [closed for closed in found if closed]
 
 
-def _sum_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for outcome in outcomes:
-        for name, amount in (outcome.usage or {}).items():
-            total[name] = total.get(name, 0) + amount
-    return total
+def _unstored_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    return sum_usage([outcome for outcome in outcomes if outcome.call_id])
 
 
 def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
@@ -347,7 +349,8 @@ def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
             what = "could not store what it got" if crash.is_paid else "crashed"
             words = f"The step {job.step} {what} (attempt {attempt}): {detail}; the worker's log says more."
             facts = job_error("worker_lost", words, iteration=step_iteration(job), attempts=attempt)
-            end = ending(StopReason.ERROR, history.of_job(connection, job.id), error=facts)
+            schema = schema_of(parse_request(job))
+            end = ending(StopReason.ERROR, history.of_job(connection, job.id), error=facts, schema=schema)
             values, new = dict(end.values), [end.event]
         is_ours = moves.is_live() & moves.is_token(job.lease_token if crash.token is None else crash.token)
         first_seq = moves.change(connection, job.id, values, when=is_ours, new_events=len(new))
@@ -357,7 +360,7 @@ def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
 
 
 def _end(connection: Connection, step: StepInHand, reason: StopReason, error: dict[str, object]) -> None:
-    end = ending(reason, step.records, error=error)
+    end = ending(reason, step.records, error=error, schema=schema_of(step.request))
     first_seq = moves.advance(connection, step.job.id, step.job.lease_token, end.values, new_events=1)
     if first_seq is not None:
         events.add(connection, step.job.id, first_seq, [end.event])
@@ -366,6 +369,10 @@ def _end(connection: Connection, step: StepInHand, reason: StopReason, error: di
 def _planning_error(step: StepInHand, error: ProviderError) -> dict[str, object]:
     model = step.job.model if step.job.step == Step.GENERATE else step.job.evaluator_model
     return job_error(error.code, error.message, model=model, iteration=step_iteration(step.job), attempts=0)
+
+
+def _budget_error(step: StepInHand, error: BudgetExhausted) -> dict[str, object]:
+    return job_error("budget_exhausted", str(error), iteration=step_iteration(step.job))
 
 
 def _deadline_error(step: StepInHand) -> dict[str, object]:

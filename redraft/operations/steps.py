@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import structlog
 from sqlalchemy import Connection
 
+from redraft.domain.chats import Chat
 from redraft.domain.failures import job_error
 from redraft.domain.loop import Attempt, Rules
 from redraft.domain.requests import AnyRequest, EvaluateAnswer, GenerateAnswer
@@ -16,7 +17,8 @@ from redraft.domain.states import JobKind, Step, StopReason
 from redraft.domain.waits import retry_wait_s
 from redraft.errors import ProviderError, Unavailable
 from redraft.jobs import StepMessage
-from redraft.operations.calling import Outcome, PlannedCall, Slot, make_call, remembered
+from redraft.operations.budgets import plan_within
+from redraft.operations.calling import Ask, Outcome, PlannedCall, Slot, make_call, plan_call, remembered
 from redraft.operations.endings import Event, ending, event
 from redraft.operations.leases import LeaseHolder
 from redraft.operations.services import Services
@@ -34,6 +36,8 @@ _NEXT_STEP: dict[str, Any] = {
     "step_claims": 0,
     "rung_at": DbNow(),
 }
+_ADAPTATIONS_MAX = 4
+
 CLAIMED: dict[str, Any] = {"step_claims": 1}
 """What differs if the hands that did the last step have claimed this one already."""
 
@@ -94,6 +98,11 @@ def parse_request(job: JobRecord) -> AnyRequest:
     return kind.model_validate(job.request)
 
 
+def schema_of(request: AnyRequest) -> Mapping[str, Any] | None:
+    """What an answer must fit, if anything."""
+    return request.answer_schema if isinstance(request, GenerateAnswer) else None
+
+
 def rules_of(job: JobRecord, request: AnyRequest) -> Rules:
     if isinstance(request, EvaluateAnswer):
         return Rules(iteration_limit=1)
@@ -112,15 +121,29 @@ def step_iteration(job: JobRecord) -> int:
     return job.iteration + 1 if job.step == Step.GENERATE else job.iteration
 
 
-def reserve_more(step: StepInHand, planned: PlannedCall) -> bool:
-    """Move 3 for a call that became necessary within the step; False when it must not be made any more."""
+def reserve_more(step: StepInHand, after: Outcome, planned: PlannedCall) -> Outcome | None:
+    """Move 3 for a call that became necessary within the step; what came before it is stored at once.
+
+    Returns:
+        `after` as the ledger holds it now; None when no further call must be made.
+    """
     if not step.holder.may_call(step.job.id, step.job.lease_token):
-        return False
-    with step.services.database.write() as connection:
+        return None
+
+    def work(connection: Connection) -> bool:
         if not moves.holds(connection, step.job.id, step.job.lease_token):
             return False
+        if after.call_id and after.closing:
+            closed = calls.close(connection, after.call_id, after.closing)
+            if closed is None or closed.status == "dup":
+                return False
+            moves.add_usage(connection, step.job.id, after.usage or {})
         calls.open_calls(connection, [planned.row])
-    return True
+        return True
+
+    if not step.services.database.persist(work, for_s=step.holder.lease_s):
+        return None
+    return replace(after, call_id=None, closing=None)
 
 
 def side_by_side(step: StepInHand, work: Sequence[Callable[[], T]]) -> list[T]:
@@ -132,14 +155,65 @@ def side_by_side(step: StepInHand, work: Sequence[Callable[[], T]]) -> list[T]:
         return [future.result() for future in [pool.submit(task) for task in work]]
 
 
-def first_outcome(step: StepInHand, slot: Slot, planned: Mapping[Slot, PlannedCall]) -> Outcome:
-    """Moves 2 and 4: what the memo holds for a slot, or the reserved call's outcome."""
+def plan(step: StepInHand, slot: Slot, kind: str, ask: Ask, *, calls_at_once: int = 1) -> PlannedCall:
+    """A call of this step, within the job's budget.
+
+    Raises:
+        BudgetExhausted: it could cost more than is left.
+    """
+
+    def with_limit(tokens: int | None) -> PlannedCall:
+        return _planned(step, slot, kind, ask.as_chat(tokens))
+
+    limits = step.request.limits
+    asked = ask.max_output_tokens
+    return plan_within(step.services, step.job, limits, with_limit, asked=asked, calls=calls_at_once)
+
+
+def _planned(step: StepInHand, slot: Slot, kind: str, chat: Chat) -> PlannedCall:
+    return plan_call(
+        step.services,
+        slot,
+        kind,
+        chat,
+        token=step.job.lease_token,
+        attempt=step.attempt_no,
+        is_cached=step.request.cache == "use",
+    )
+
+
+def outcomes_of(
+    step: StepInHand,
+    slot: Slot,
+    planned: Mapping[Slot, PlannedCall],
+    on_delta: Callable[[str], None] | None = None,
+) -> tuple[Outcome, ...]:
+    """Moves 2 and 4: what the memo holds for a slot, or what the reserved call brought; the last one counts."""
     row = step.memo.get(slot.key)
     if slot in planned:
-        return make_call(step.services, planned[slot], timeout_s=step.call_timeout_s())
+        return call(step, planned[slot], on_delta)
     if row is None:
         raise LookupError(f"Slot {slot} was neither remembered nor reserved.")
-    return remembered(slot, row)
+    return (remembered(slot, row),)
+
+
+def call(step: StepInHand, planned: PlannedCall, on_delta: Callable[[str], None] | None = None) -> tuple[Outcome, ...]:
+    """Make a reserved call, and again for each parameter that the provider refuses and knows now to leave out.
+
+    Returns:
+        All calls that it took; the last one counts.
+    """
+    made: list[Outcome] = []
+    while True:
+        made.append(make_call(step.services, planned, timeout_s=step.call_timeout_s(), on_delta=on_delta))
+        error = made[-1].error
+        if error is None or not error.is_adapted or len(made) > _ADAPTATIONS_MAX:
+            return tuple(made)
+        planned = _planned(step, planned.slot, planned.row["type"], planned.chat)
+        stored = reserve_more(step, made[-1], planned)
+        if stored is None:
+            return tuple(made)
+        made[-1] = stored
 
 
 def go_on(
@@ -164,10 +238,20 @@ def message_after(step: StepInHand, move: Move) -> StepMessage | None:
     return StepMessage(move.next_step, step.job.id, step.job.step_no + 1)
 
 
+def sum_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    """What calls cost together, as columns of their job."""
+    total: dict[str, int] = {}
+    for outcome in outcomes:
+        for name, amount in (outcome.usage or {}).items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
 def follow(step: StepInHand, move: Move) -> StepInHand:
     """The next step, in the hands that did this one: what a claim of it would find."""
     plain = {name: value for name, value in (move.values or {}).items() if not isinstance(value, DbNow)}
-    job = replace(step.job, **{**plain, **CLAIMED}, lease_token=step.job.lease_token + 1)
+    sums = {name: getattr(step.job, name) + amount for name, amount in sum_usage(move.outcomes).items()}
+    job = replace(step.job, **{**plain, **sums, **CLAIMED}, lease_token=step.job.lease_token + 1)
     return replace(step, job=job, records=move.records, memo={})
 
 
@@ -202,6 +286,7 @@ def try_later(step: StepInHand, outcomes: Sequence[Outcome], error: ProviderErro
         attempt=step.attempt_no,
         wait_s=round(wait_s, 3),
         seconds=_longest(outcomes),
+        withdrawn=isinstance(step.request, GenerateAnswer) and step.request.stream and step.job.step == Step.GENERATE,
     )
     values = {"step_attempt": step.attempt_no, "available_at": DbNow(round(wait_s, 3)), "rung_at": None}
     return Move(outcomes, values, [told])
@@ -224,7 +309,7 @@ def give_up(
         iteration=step_iteration(step.job),
         attempts=step.attempt_no,
     )
-    end = ending(reason, step.records, error=facts)
+    end = ending(reason, step.records, error=facts, schema=schema_of(step.request))
     return Move(outcomes, end.values, [end.event], write)
 
 

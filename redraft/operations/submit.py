@@ -1,15 +1,17 @@
 """Submit a job: normalise the request, store it, and only then ring."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import to_json
 from sqlalchemy import Connection
 
+from redraft.domain.answers import check_schema
 from redraft.domain.ids import new_id
 from redraft.domain.models import ModelRef, parse_model
-from redraft.domain.requests import AnyRequest, EvaluateAnswer, GenerateAnswer, dump, ladder
+from redraft.domain.requests import AnyRequest, EvaluateAnswer, GenerateAnswer, Limits, dump, ladder
 from redraft.domain.states import JobKind, JobStatus, Step
 from redraft.errors import Conflict, Flaw, Invalid
 from redraft.jobs import StepMessage
@@ -17,6 +19,7 @@ from redraft.operations import steps
 from redraft.operations.endings import event
 from redraft.operations.services import Services
 from redraft.providers.catalog import ProviderCatalog
+from redraft.providers.protocol import Usage
 from redraft.storage import events, history, jobs
 from redraft.storage.history import IterationRecord
 from redraft.storage.jobs import JobRecord
@@ -51,7 +54,8 @@ def normalise(services: Services, request: AnyRequest) -> AnyRequest:
     """Fill in the models, and see to it that each can be called.
 
     Raises:
-        Invalid: a model is unknown or its provider has no key (`unknown_model`, `provider_auth`).
+        Invalid: a model is unknown or its provider has no key (`unknown_model`, `provider_auth`); the answer's
+            schema is none (`invalid_schema`); a budget in money meets an unknown price (`unpriced_model`).
     """
     providers = services.providers
     update: dict[str, Any] = {}
@@ -59,7 +63,24 @@ def normalise(services: Services, request: AnyRequest) -> AnyRequest:
         update["model"] = resolve_ladder(providers, request.model)
     fallback = services.settings.evaluator_model or (update["model"][0] if update else str(providers.default_model()))
     evaluator = resolve_model(providers, request.evaluator_model or fallback, "/evaluator_model")
+    if isinstance(request, GenerateAnswer) and request.answer_schema is not None:
+        check_schema(request.answer_schema, "/answer_schema")
+    check_priced(services, request.limits, [*update.get("model", []), str(evaluator)])
     return request.model_copy(update={**update, "evaluator_model": str(evaluator)})
+
+
+def check_priced(services: Services, limits: Limits, models: Sequence[str]) -> None:
+    """Refuse a budget in money that could not be kept.
+
+    Raises:
+        Invalid: a model's price is not known (code `unpriced_model`).
+    """
+    if limits.max_cost_usd is None:
+        return
+    for name in models:
+        if services.providers.price(parse_model(name), Usage(input_tokens=1, output_tokens=1)) is None:
+            words = f"The price of {name} is not known, so no budget in USD can be kept: set REDRAFT_PRICES for it."
+            raise Invalid.at("/limits/max_cost_usd", words, "unpriced_model")
 
 
 def resolve_ladder(providers: ProviderCatalog, model: str | list[str] | None) -> list[str]:
@@ -88,7 +109,7 @@ def estimate(services: Services, request: AnyRequest) -> Estimate:
     normal = normalise(services, request)
     calls_max = 2
     if isinstance(normal, GenerateAnswer):
-        calls_max = normal.iter_max * normal.candidates * 3
+        calls_max = normal.iter_max * normal.candidates * (4 if normal.answer_schema else 3)
     return Estimate(dump(normal), warnings_of(normal), calls_max)
 
 

@@ -10,6 +10,7 @@ from redraft.domain.states import Step, StopReason
 from redraft.jobs import StepMessage
 from redraft.operations.endings import ending
 from redraft.operations.services import Services
+from redraft.operations.steps import parse_request, schema_of
 from redraft.storage import calls, events, history, jobs, moves, workers
 from redraft.storage.moves import is_live
 
@@ -60,7 +61,8 @@ def _end_overdue(connection: Connection, job_id: str) -> bool:
     if job is None:
         return False
     facts = job_error("deadline_exceeded", "The job's deadline passed before it was done.", iteration=job.iteration)
-    end = ending(StopReason.DEADLINE_EXCEEDED, history.of_job(connection, job_id), error=facts)
+    schema = schema_of(parse_request(job))
+    end = ending(StopReason.DEADLINE_EXCEEDED, history.of_job(connection, job_id), error=facts, schema=schema)
     first_seq = moves.change(connection, job_id, end.values, when=is_live(), new_events=1)
     if first_seq is not None:
         events.add(connection, job_id, first_seq, [end.event])

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ def generation_prompt(request: GenerateAnswer, feedback: Feedback | None) -> Pro
         instruct=request.instruct,
         resp_format=request.resp_format,
         eval_crit=request.eval_crit,
+        schema=json.dumps(request.answer_schema, ensure_ascii=False) if request.answer_schema else None,
     )
     earlier = [
         message
@@ -48,7 +50,15 @@ def generation_prompt(request: GenerateAnswer, feedback: Feedback | None) -> Pro
         for message in (Message("user", user), Message("assistant", assistant.rstrip()))
         if message.content.strip()
     ]
-    return Prompt(system, (*earlier, *_turns(task, feedback)))
+    schema = ReplySchema("answer", request.answer_schema) if request.answer_schema else None
+    return Prompt(system, (*earlier, *_turns(task, feedback)), schema)
+
+
+def repair_prompt(prompt: Prompt, answer: str, complaint: str) -> Prompt:
+    """The same once more, with the answer that does not fit and what is wrong with it."""
+    request = Message("user", _render("generate/repair.j2", complaint=complaint))
+    given = (Message("assistant", answer.rstrip()),) if answer.strip() else ()
+    return replace(prompt, messages=(*prompt.messages, *given, request))
 
 
 def _turns(task: str, feedback: Feedback | None) -> tuple[Message, ...]:

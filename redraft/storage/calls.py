@@ -29,6 +29,7 @@ _LOST: dict[str, Any] = {
 }
 _SLOT = ("job_id", "iteration", "candidate", "step", "seq")
 _CLOSING = (
+    "cached",
     "response",
     "reply_text",
     "http_status",
@@ -104,7 +105,7 @@ def close(connection: Connection, call_id: str, values: Mapping[str, Any]) -> Cl
 
     Rows that were written off as `unknown` may still be closed: a late worker knows better.
     """
-    given = {f"p_{name}": values.get(name) for name in _CLOSING}
+    given = {f"p_{name}": values.get(name) for name in _CLOSING} | {"p_cached": values.get("cached", False)}
     for was_lost in (False, True):
         now_open = {"p_id": call_id, "p_open": "unknown" if was_lost else "started", "p_status": values["status"]}
         status = run(connection, _close_statement(), {**given, **now_open}).scalar()
@@ -129,6 +130,20 @@ def _close_statement() -> Executable:
         )
         .returning(calls.c.status)
     )
+
+
+def find_reusable(connection: Connection, cache_key: str) -> dict[str, Any] | None:
+    """The oldest reply to an identical call: its text, its body and why it ended."""
+    # Spelled out as in the index: SQLite takes it for no parameters
+    is_ok = calls.c.status == bindparam("ok", "ok", literal_execute=True)
+    query = (
+        select(calls.c.reply_text, calls.c.response, calls.c.finish_reason)
+        .where(calls.c.cache_key == cache_key, calls.c.cache_key.is_not(None), is_ok)
+        .order_by(calls.c.finished_at)
+        .limit(1)
+    )
+    row = connection.execute(query).mappings().one_or_none()
+    return None if row is None else dict(row)
 
 
 def set_aside(connection: Connection, call_id: str) -> None:

@@ -158,6 +158,8 @@ calls = Table(
     Column("model", String(220), nullable=False),
     Column("status", String(10), nullable=False),
     Column("cached", Boolean, nullable=False, default=False),
+    # Set in jobs with `cache: use`: what an identical call is found by
+    Column("cache_key", String(64)),
     Column("request", Json, nullable=False),
     Column("response", Json),
     Column("reply_text", CleanText),
@@ -175,6 +177,12 @@ calls = Table(
     Column("finished_at", UtcTime),
     CheckConstraint("status IN ('started', 'ok', 'error', 'unknown', 'dup')", name="status"),
     Index("ix_calls_job", "job_id", "started_at", "id"),
+    Index(
+        "ix_calls_cache_key",
+        "cache_key",
+        postgresql_where=text("cache_key IS NOT NULL AND status = 'ok'"),
+        sqlite_where=text("cache_key IS NOT NULL AND status = 'ok'"),
+    ),
     Index(
         "ix_calls_started",
         "started_at",

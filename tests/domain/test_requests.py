@@ -21,8 +21,9 @@ SHARED = {
     "profile": "criteria",
     "conversation": [],
     "reference": None,
-    "limits": {"deadline_s": 600},
+    "limits": {"deadline_s": 600, "max_cost_usd": None, "max_tokens": None},
     "sampling": {"temperature": None, "max_output_tokens": None},
+    "cache": "off",
     "metadata": {},
 }
 OWN = {
@@ -32,6 +33,8 @@ OWN = {
     "candidates": 1,
     "revision": {"strategy": "revise", "from": "best"},
     "stop": {"plateau_patience": 2, "plateau_delta": 0.02},
+    "answer_schema": None,
+    "stream": False,
 }
 
 

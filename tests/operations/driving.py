@@ -154,9 +154,9 @@ class InterruptedProvider:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
-    def send(self, body: Any, *, timeout_s: float) -> Any:
+    def send(self, body: Any, **options: Any) -> Any:
         try:
-            reply = self._real.send(body, timeout_s=timeout_s)
+            reply = self._real.send(body, **options)
         except ProviderError:
             self._happening()
             raise
