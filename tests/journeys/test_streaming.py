@@ -1,0 +1,83 @@
+"""Answers that are told while they are written: through a worker process, Valkey and the API to whoever watches."""
+
+from typing import Any
+
+from tests.journeys.conftest import Desk
+from tests.model_server import ModelServer, Reply
+from tests.support.event_stream import EventStream, follow
+from tests.support.processes import WorkerProcess
+
+PIECES = [f"piece {number}, " for number in range(12)]
+ANSWER = "".join(PIECES).strip()
+
+
+class Watcher:
+    """A client that shows the text as the contract says: a higher attempt or `step.retrying` withdraws what it has."""
+
+    def __init__(self) -> None:
+        self.texts: dict[int, str] = {}
+        self.attempts: list[int] = []
+        self.withdrawn: list[str] = []
+        self.types: list[str] = []
+
+    def watch(self, stream: EventStream) -> None:
+        for event in stream.events():
+            self.types.append(event.type or "")
+            if event.type == "answer.delta":
+                assert event.id is None
+                self._take(event.data)
+            elif event.type == "step.retrying" and event.data["withdrawn"]:
+                self.withdrawn.append(self.texts.pop(event.data["iteration"], ""))
+
+    def _take(self, delta: dict[str, Any]) -> None:
+        number = delta["iteration"]
+        if delta["offset"] == 0:
+            self.texts[number] = ""
+        assert delta["offset"] == len(self.texts[number])
+        self.texts[number] += delta["text"]
+        self.attempts.append(delta["attempt"])
+
+
+def watched(desk: Desk, **fields: Any) -> tuple[Watcher, dict[str, Any]]:
+    """Submit a job and watch it to its end; the stream is open before a worker can be done."""
+    job_id = desk.submit(stream=True, **fields)["id"]
+    watcher = Watcher()
+    with follow(desk.client, job_id) as stream:
+        watcher.watch(stream)
+    return watcher, desk.finished(job_id)
+
+
+def test_the_deltas_add_up_to_the_stored_answer(desk: Desk, model_server: ModelServer, worker: WorkerProcess) -> None:
+    model_server.script(generate=[Reply(pieces=PIECES, pause_s=0.1)], evaluate=[0.9])
+    watcher, job = watched(desk)
+    assert job["stop_reason"] == "accepted"
+    assert watcher.texts[1].strip() == job["result"]["final_answer"].strip() == ANSWER
+    assert watcher.types.count("answer.delta") > 3
+    told = watcher.types.index("iteration.generated")
+    assert "answer.delta" not in watcher.types[told:]
+    assert [event["type"] for event in desk.events(job["id"])] == [t for t in watcher.types if t != "answer.delta"]
+
+
+def test_a_provider_that_dies_in_mid_stream_is_asked_again_and_its_text_withdrawn(
+    desk: Desk, model_server: ModelServer, worker: WorkerProcess
+) -> None:
+    broken = Reply(pieces=["no good ", "at all ", "and cut "], pause_s=0.3, fault="stream_cut", after=2)
+    model_server.script(generate=[broken, Reply(pieces=PIECES, pause_s=0.1)], evaluate=[0.9])
+    watcher, job = watched(desk)
+    assert watcher.texts[1].strip() == job["result"]["final_answer"].strip() == ANSWER
+    assert "no good" in watcher.withdrawn[0]
+    assert sorted(set(watcher.attempts)) == [1, 2]
+    assert [(call["type"], call["status"]) for call in desk.calls(job["id"])] == [
+        ("generate", "failed"),
+        ("generate", "succeeded"),
+        ("evaluate", "succeeded"),
+    ]
+
+
+def test_without_a_listener_nothing_is_lost(desk: Desk, model_server: ModelServer, worker: WorkerProcess) -> None:
+    model_server.script(generate=[Reply(pieces=PIECES)], evaluate=[0.9])
+    job = desk.run(stream=True)
+    assert job["result"]["final_answer"].strip() == ANSWER
+    call = desk.calls(job["id"])[0]
+    assert call["request"]["stream"] is True
+    assert call["output_tokens"]
