@@ -1,6 +1,9 @@
 """The options of the commands, each declared once."""
 
-from typing import Annotated
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -32,6 +35,15 @@ Strategy = Annotated[
 Deadline = Annotated[float | None, typer.Option(help="Seconds for the whole job.")]
 Temperature = Annotated[float | None, typer.Option(help="Sent to the models; without it, their own default.")]
 MaxOutputTokens = Annotated[int | None, typer.Option(help="Tokens of one answer at most.")]
+MaxTokens = Annotated[
+    int | None, typer.Option(help="Budget: tokens for the whole job; it stops before the call that could pass it.")
+]
+MaxCost = Annotated[float | None, typer.Option(help="Budget: USD for the whole job, if its models' prices are known.")]
+Schema = Annotated[
+    str | None,
+    typer.Option("--schema", metavar="FILE", help="A JSON Schema; the answer is JSON that fits it. '-': from stdin."),
+]
+UseCache = Annotated[bool, typer.Option("--cache", help="Take the replies of identical earlier calls made with it.")]
 System = Annotated[str | None, typer.Option(help="Added to the writer's system prompt.")]
 Reference = Annotated[str | None, typer.Option(help="A known good answer, which only the judge sees.")]
 Meta = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A label; may be given again.")]
@@ -54,6 +66,17 @@ def pairs(values: list[str] | None) -> dict[str, str]:
             raise typer.BadParameter(f"{each!r} is not KEY=VALUE.", param_hint="--meta")
         found[key] = value
     return found
+
+
+def json_file(path: str | None) -> Any:
+    """What a file holds as JSON values."""
+    if path is None:
+        return None
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8")
+        return json.loads(text)
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise typer.BadParameter(f"{path} cannot be read as JSON: {error}", param_hint="--schema") from error
 
 
 def ladder(models: list[str] | None) -> str | list[str] | None:

@@ -41,15 +41,33 @@ def test_each_option_becomes_its_field(office: Shell, provider: ModelServer) -> 
     options = ["--format", "short", "--crit", "good", "--iter-max", "1", "--threshold", "0", "--model", "openai:a"]
     options += ["--model", "openai:b", "--evaluator-model", "openai:c", "--candidates", "2", "--strategy", "fresh"]
     options += ["--deadline", "50", "--temperature", "1", "--max-output-tokens", "99", "--system", "Be kind."]
-    options += ["--reference", "Paris", "--json"]
+    options += ["--reference", "Paris", "--max-tokens", "99000", "--cache", "--json"]
     request = office.run("ask", "Go.", *options).data["request"]
     assert request["model"] == ["openai:a", "openai:b"]
     assert (request["resp_format"], request["eval_crit"], request["candidates"]) == ("short", "good", 2)
     assert (request["iter_max"], request["score_threshold"], request["evaluator_model"]) == (1, 0, "openai:c")
     assert request["revision"] == {"strategy": "fresh", "from": "best"}
-    assert request["limits"] == {"deadline_s": 50}
+    assert request["limits"] == {"deadline_s": 50, "max_cost_usd": None, "max_tokens": 99000}
+    assert request["cache"] == "use"
     assert request["sampling"] == {"temperature": 1, "max_output_tokens": 99}
     assert (request["system_instructions"], request["reference"]) == ("Be kind.", "Paris")
+
+
+def test_a_schema_is_read_from_a_file(office: Shell, provider: ModelServer, tmp_path: Path) -> None:
+    file = tmp_path / "city.json"
+    file.write_text(json.dumps({"type": "object", "properties": {"name": {"type": "string"}}}))
+    provider.script(generate=['{"name": "Bern"}'], evaluate=[0.9])
+    job = office.run("ask", "Describe Bern.", *CRIT, "--schema", str(file), "--json").data
+    assert job["result"]["parsed"] == {"name": "Bern"}
+
+
+@pytest.mark.parametrize(("text", "told"), [("{", "cannot be read as JSON"), ('{"type": "array"}', '"type": "object"')])
+def test_a_schema_of_no_use_is_refused(office: Shell, tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "city.json"
+    file.write_text(text)
+    done = office.run("ask", "Describe Bern.", *CRIT, "--schema", str(file))
+    assert done.code == 2
+    assert told in done.err
 
 
 def test_a_request_file_is_taken_and_options_win_over_it(office: Shell, provider: ModelServer, tmp_path: Path) -> None:
