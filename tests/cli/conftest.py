@@ -87,8 +87,12 @@ def add_job(home: Services) -> Callable[..., str]:
 
 
 @pytest.fixture(scope="session")
-def staffed(tmp_path_factory: pytest.TempPathFactory, valkey: ValkeyServer) -> Iterator[tuple[Services, ModelServer]]:
-    """A data folder with a worker process and a provider, shared by the tests of one pytest process."""
+def staffed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Services, ModelServer]]:
+    """A data folder with a worker process and a provider, shared by the tests of one pytest process.
+
+    The broker is its own: this worker outlives tests, and would take the messages of theirs.
+    """
+    valkey = ValkeyServer().start()
     with ModelServer() as server:
         services = open_services(settings_for(tmp_path_factory.mktemp("staffed"), valkey, server))
         worker = WorkerProcess(services).wait_ready()
@@ -96,6 +100,7 @@ def staffed(tmp_path_factory: pytest.TempPathFactory, valkey: ValkeyServer) -> I
         server.stop()  # ends the calls that tests have left hanging
         worker.remove()
         services.close()
+    valkey.remove()
 
 
 @pytest.fixture
