@@ -1,6 +1,7 @@
 """Looks at each part of an installation. Whatever breaks here is a finding, not an end."""
 
 import contextlib
+import os
 import platform
 import shutil
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from redraft.cli import exits, sessions
 from redraft.errors import Invalid, RedraftError
 from redraft.operations import health
 from redraft.operations.services import Services
-from redraft.settings import Settings
+from redraft.settings import Settings, unknown_names
 
 State = Literal["ok", "note", "broken"]
 
@@ -51,13 +52,20 @@ class Setting:
 def examine(settings: Settings) -> list[Finding]:
     """All findings, each bounded to a few seconds."""
     machine = f"Redraft {__version__}, Python {platform.python_version()} on {platform.platform()}"
-    findings = [Finding("machine", "ok", machine), _guard("disk", lambda: _disk(settings))]
+    findings = [Finding("machine", "ok", machine), *_unknown_names(), _guard("disk", lambda: _disk(settings))]
     try:
         with sessions.connected(settings) as services:
             findings.extend(_examine_services(services))
     except RedraftError as error:
         findings.append(Finding("services", "broken", error.message, exits.advice(error.code) or ""))
     return findings
+
+
+def _unknown_names() -> list[Finding]:
+    return [
+        Finding("settings", "note", f"{name} is no setting", f"Did you mean {meant}?" if meant else "Remove it.")
+        for name, meant in unknown_names(os.environ).items()
+    ]
 
 
 def _examine_services(services: Services) -> list[Finding]:

@@ -31,6 +31,7 @@ def serve(
     changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     settings = load_settings().model_copy(update=changes)
     _refuse_open_door(settings)
+    _tell_unknown_names()
     with ending_on_signals():
         _serve(settings)
 
@@ -65,6 +66,13 @@ def _serve(settings: "Settings") -> None:
             Api(settings, listener, announce).serve_until_stopped()
         finally:
             output.say(f"Ending; calls in flight have {settings.shutdown_grace_s:g} s (Ctrl-C again: none).", "dim")
+
+
+def _tell_unknown_names() -> None:
+    from redraft.settings import unknown_names
+
+    for name, meant in unknown_names(os.environ).items():
+        output.say(f"Note: {name} is no setting" + (f"; did you mean {meant}?" if meant else "."), "yellow")
 
 
 def _refuse_open_door(settings: "Settings") -> None:
@@ -124,6 +132,7 @@ def worker(
     ] = None,
 ) -> None:
     """Run one worker process for the broker of REDRAFT_BROKER_URL."""
+    _tell_unknown_names()
     _check_parts(load_settings())
     if concurrency is not None:
         os.environ["REDRAFT_WORKER_CONCURRENCY"] = str(concurrency)

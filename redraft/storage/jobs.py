@@ -189,8 +189,3 @@ def _beyond(after: tuple[datetime, str], *, newest_first: bool) -> ColumnElement
 def remove(connection: Connection, job_id: str) -> bool:
     statement = delete(jobs).where(jobs.c.id == job_id, jobs.c.finished_at.is_not(None)).returning(jobs.c.id)
     return connection.scalar(statement) is not None
-
-
-def status_counts(connection: Connection) -> dict[str, int]:
-    query = select(jobs.c.status, func.count().label("total")).group_by(jobs.c.status)
-    return {row.status: row.total for row in connection.execute(query)}

@@ -178,3 +178,11 @@ def test_doctor_finds_what_is_broken(
     (finding,) = [each for each in done.data["checks"] if each["name"] == part]
     assert finding["state"] == "broken"
     assert words in finding["detail"] + finding["advice"]
+
+
+def test_doctor_tells_of_settings_that_are_none(shell: Shell) -> None:
+    done = shell.run("doctor", REDRAFT_MODLE="openai:writer", REDRAFT_QQQQ="1")
+    assert "REDRAFT_MODLE is no setting" in done.out
+    assert "Did you mean REDRAFT_MODEL?" in done.out
+    assert "REDRAFT_QQQQ is no setting" in done.out
+    assert "REDRAFT_MODEL is no setting" not in done.out

@@ -7,6 +7,7 @@ import pytest
 
 from redraft.domain.states import Step
 from redraft.operations.sweep import sweep
+from redraft.settings import ModelPrice
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver
 from tests.operations.test_the_loop import verdict
@@ -296,3 +297,32 @@ def test_the_sweeper_leaves_a_held_job_some_time_to_end_itself(driver: Driver, i
     assert driver.iterations(job_id) == []
     assert driver.call_statuses(job_id) == ["ok"]
     driver.check_order(job_id)
+
+
+def test_sums_hold_more_than_two_thousand_million(make_driver: Callable[..., Driver], model_server: ModelServer):
+    """A cost is counted in 1e-9 USD: a step of 2.2 USD is no rare thing."""
+    price = ModelPrice(input=1000.0, output=1000.0)
+    driver = make_driver(prices={"openai:writer": price, "openai:judge": price})
+    model_server.script(generate=[Reply("dear", usage={"input": 5_000_000, "output": 5_000_000})], evaluate=[0.9])
+    job = driver.run_new()
+    assert job.usage.cost_usd is not None
+    assert float(job.usage.cost_usd) > 10_000
+    assert job.usage.input_tokens >= 5_000_000
+
+
+@pytest.mark.parametrize("tokens", [10**19, -1, 2.5])
+def test_counts_that_cannot_be_are_unknown(driver: Driver, model_server: ModelServer, tokens: Any):
+    model_server.script(generate=[Reply("fine", usage={"input": tokens, "output": 3})], evaluate=[0.9])
+    job = driver.run_new()
+    assert job.stop_reason == "accepted"
+    assert driver.ledger(job.id)[0]["input_tokens"] is None
+    assert job.usage.cost_usd is None
+
+
+def test_a_stop_reason_of_any_length_is_stored(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=[Reply("fine", finish="because\x00" * 40)], evaluate=[0.9])
+    job_id = driver.submit(iter_max=1)
+    driver.run(job_id)
+    stored = driver.ledger(job_id)[0]["finish_reason"]
+    assert stored.startswith("because")
+    assert len(stored) <= 40
