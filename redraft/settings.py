@@ -3,7 +3,6 @@
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
@@ -189,8 +188,8 @@ class Settings(BaseSettings):
         return not self.is_loopback if self.require_auth is None else self.require_auth
 
 
-def unknown_names(environment: Mapping[str, str]) -> dict[str, str | None]:
-    """Variables that look like settings and are none, each with the setting that it may be meant to be."""
+def unknown_names() -> dict[str, str | None]:
+    """Variables that look like settings and are none, each with the setting that may be meant."""
     known = {f"REDRAFT_{name.upper()}" for name in Settings.model_fields}
-    strange = [name for name in environment if name.upper().startswith("REDRAFT_") and name.upper() not in known]
+    strange = [name for name in os.environ if name.upper().startswith("REDRAFT_") and name.upper() not in known]
     return {name: next(iter(get_close_matches(name.upper(), known, n=1)), None) for name in sorted(strange)}

@@ -1,7 +1,6 @@
 """Looks at each part of an installation. Whatever breaks here is a finding, not an end."""
 
 import contextlib
-import os
 import platform
 import shutil
 from collections.abc import Callable
@@ -64,7 +63,7 @@ def examine(settings: Settings) -> list[Finding]:
 def _unknown_names() -> list[Finding]:
     return [
         Finding("settings", "note", f"{name} is no setting", f"Did you mean {meant}?" if meant else "Remove it.")
-        for name, meant in unknown_names(os.environ).items()
+        for name, meant in unknown_names().items()
     ]
 
 

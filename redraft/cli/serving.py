@@ -71,7 +71,7 @@ def _serve(settings: "Settings") -> None:
 def _tell_unknown_names() -> None:
     from redraft.settings import unknown_names
 
-    for name, meant in unknown_names(os.environ).items():
+    for name, meant in unknown_names().items():
         output.say(f"Note: {name} is no setting" + (f"; did you mean {meant}?" if meant else "."), "yellow")
 
 

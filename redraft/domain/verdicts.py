@@ -125,12 +125,20 @@ def _only(verdicts: list[_Reading]) -> Found | Unusable:
     fenced = [reading for reading in verdicts if reading.span.is_fenced]
     if not all(reading.repaired for reading in fenced):
         verdicts = fenced
-    distinct = {"".join(reading.span.source.split()): reading for reading in verdicts}
+    distinct = {_told(reading): reading for reading in verdicts}
     if len(distinct) > 1:
         return Unusable("ambiguous", f"The reply holds {len(distinct)} different verdicts.")
     reading = verdicts[0]
     value = cast("_Object", reading.value)
     return Found(value, repaired=reading.repaired, repeated=value.repeated)
+
+
+def _told(reading: _Reading) -> str:
+    """What an object says, however its members are ordered and its numbers are spelled."""
+    try:
+        return json.dumps(reading.value, sort_keys=True)
+    except RecursionError:
+        return "".join(reading.span.source.split())
 
 
 def _explain_absence(text: str, readings: list[_Reading], *, in_thought: bool) -> Unusable:

@@ -26,7 +26,9 @@ from redraft.storage import history
 from redraft.storage.history import EvaluationRecord, IterationRecord
 
 # What says something of this answer only, not of the provider: the evaluation is an error, the loop goes on.
-_ABOUT_THIS_REPLY = frozenset({"refused", "content_filtered", "empty_output", "output_truncated"})
+_ABOUT_THIS_REPLY = frozenset({"refused", "content_filtered"})
+# What a second asking may run into for being longer than the first, which went through.
+_ABOUT_THE_SECOND = frozenset({"provider_bad_request", "context_too_long"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ def _misfit(step: StepInHand, record: IterationRecord) -> str | None:
     return read.message if isinstance(read, Misfit) else None
 
 
+_CUT = "The evaluator's reply was cut off at its output limit (REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS)."
 _TRIVIAL = "The answer is empty or trivial; it was not shown to the evaluator."
 _WRITE_ONE = "Write an answer to the task: the last one held no content."
 
@@ -105,7 +108,7 @@ def _judge(step: StepInHand, record: IterationRecord, planned: Mapping[Slot, Pla
     made = steps.outcomes_of(step, _slot(step, record), planned)
     verdict = _read(made[-1])
     if isinstance(verdict, Unusable):
-        return _judge_again(step, record, made, verdict)
+        return _judge_again(step, record, _not_to_reuse(made), verdict)
     return _judgement(step, record, made, verdict)
 
 
@@ -130,8 +133,16 @@ def _second_judgement(step: StepInHand, record: IterationRecord, made: tuple[Out
     verdict = _read(made[-1])
     if isinstance(verdict, Unusable):
         words = f"The evaluator gave no usable verdict, twice. {verdict.message}"
-        return _failed(step, record, "evaluator_invalid", words, made)
+        return _failed(step, record, "evaluator_invalid", words, _not_to_reuse(made))
+    if isinstance(verdict, ProviderError) and verdict.code in _ABOUT_THE_SECOND:
+        return _failed(step, record, verdict.code, verdict.message, made)
     return _judgement(step, record, made, verdict)
+
+
+def _not_to_reuse(made: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+    """The last reply is no verdict: an identical call shall bring another one."""
+    *before, last = made
+    return (*before, replace(last, closing={**last.closing, "is_reusable": False}) if last.closing else last)
 
 
 def _judgement(
@@ -152,7 +163,9 @@ def _read(outcome: Outcome) -> Verdict | Unusable | ProviderError:
     if outcome.error is None:
         return parse_verdict(outcome.text or "", finish_reason=outcome.finish_reason)
     if outcome.error.code == "output_truncated":
-        return Unusable("truncated", outcome.error.message)
+        return Unusable("truncated", _CUT)
+    if outcome.error.code == "empty_output":
+        return Unusable("no_verdict", outcome.error.message)
     return outcome.error
 
 

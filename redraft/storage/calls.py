@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Executable, String, and_, bindparam, case, select, update
+from sqlalchemy import Boolean, Connection, Executable, String, and_, bindparam, case, select, update
 
 from redraft.domain.failures import job_error
 from redraft.storage.columns import DbNow
@@ -105,7 +105,10 @@ def close(connection: Connection, call_id: str, values: Mapping[str, Any]) -> Cl
 
     Rows that were written off as `unknown` may still be closed: a late worker knows better.
     """
-    given = {f"p_{name}": values.get(name) for name in _CLOSING} | {"p_cached": values.get("cached", False)}
+    given = {f"p_{name}": values.get(name) for name in _CLOSING} | {
+        "p_cached": values.get("cached", False),
+        "p_reusable": values.get("is_reusable", True),
+    }
     for was_lost in (False, True):
         now_open = {"p_id": call_id, "p_open": "unknown" if was_lost else "started", "p_status": values["status"]}
         status = run(connection, _close_statement(), {**given, **now_open}).scalar()
@@ -126,6 +129,7 @@ def _close_statement() -> Executable:
         .values(
             status=case((is_second, "dup"), else_=bindparam("p_status", type_=String)),
             finished_at=DbNow(),
+            cache_key=case((bindparam("p_reusable", type_=Boolean), calls.c.cache_key)),
             **{name: bindparam(f"p_{name}", type_=calls.c[name].type) for name in _CLOSING},
         )
         .returning(calls.c.status)

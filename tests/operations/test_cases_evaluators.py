@@ -143,3 +143,42 @@ def test_a_model_that_repeats_itself_is_not_asked_without_end(
     assert job.status == "succeeded"
     assert len(model_server.requests("generate")) <= 4
     assert len(model_server.requests("evaluate")) <= 8
+
+
+@pytest.mark.parametrize("empty", ["", "   ", "\n"])
+def test_an_evaluator_that_says_nothing_is_asked_once_more(driver: Driver, model_server: ModelServer, empty: str):
+    model_server.script(evaluate=[empty, 0.9])
+    job = driver.run_new(iter_max=1)
+    assert driver.scores(job.id) == [0.9]
+    assert [call.type for call in driver.calls(job.id)] == ["generate", "evaluate", "repair"]
+
+
+def test_a_second_asking_that_is_refused_for_its_length_is_an_evaluation_error_and_no_end(
+    driver: Driver, model_server: ModelServer
+):
+    too_long = {"error": {"message": "max_tokens is too large: 8192", "param": "max_tokens"}}
+    model_server.script(
+        generate=["one", "two"],
+        evaluate=[Reply("{", finish="length"), Reply(status=400, raw=too_long), 0.9],
+    )
+    job = driver.run_new(iter_max=2)
+    assert driver.scores(job.id) == [None, 0.9]
+    assert job.stop_reason == "accepted"
+
+
+def test_a_reply_without_a_verdict_is_not_kept_for_the_next_job(driver: Driver, model_server: ModelServer):
+    model_server.script(evaluate=["garbage", "garbage", 0.9])
+    assert driver.run_new(iter_max=1, cache="use").stop_reason == "evaluator_error"
+    assert driver.run_new(iter_max=1, cache="use").stop_reason == "accepted"
+    assert len(model_server.requests("generate")) == 1
+
+
+@pytest.mark.parametrize(
+    "second",
+    ['{"reasoning": "a", "score": 0.7}', '{"score": 0.70, "reasoning": "a"}', '{"score":0.7,"reasoning":"a"}'],
+)
+def test_a_verdict_said_twice_in_other_order_is_one(driver: Driver, model_server: ModelServer, second: str):
+    model_server.script(evaluate=[f'First: {{"score": 0.7, "reasoning": "a"}} Again: {second}'])
+    job = driver.run_new(iter_max=1)
+    assert driver.scores(job.id) == [0.7]
+    assert len(model_server.requests("evaluate")) == 1
