@@ -10,7 +10,6 @@ from dataclasses import asdict
 from functools import partial
 
 from fastapi.sse import format_sse_event
-from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
@@ -37,7 +36,7 @@ def stream(context: Context, job_id: str, after: int) -> StreamingResponse:
 
 def frame(events: Sequence[Event]) -> bytes:
     return b"".join(
-        format_sse_event(id=str(each.seq), event=each.type, data_str=to_json(each.data).decode()) for each in events
+        format_sse_event(id=str(each.seq), event=each.type, data_str=json.dumps(each.data)) for each in events
     )
 
 

@@ -39,7 +39,9 @@ def go_on(job: str, body: Mapping[str, Any], manner: Manner) -> int:
             lifecycle.continue_job(services, job_id, change)
             return job_id, after
 
-        deadline_s = change.limits.deadline_s if change.limits else before.request["limits"]["deadline_s"]
+        deadline_s = before.request["limits"]["deadline_s"]
+        if change.limits and "deadline_s" in change.limits.model_fields_set:
+            deadline_s = change.limits.deadline_s
         threshold = change.score_threshold
         wait = Wait(
             threshold=before.progress.score_threshold if threshold is None else threshold,

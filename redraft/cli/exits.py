@@ -56,6 +56,7 @@ _ADVICE = {
     "content_filtered": "Say the task in other words, or choose another --model.",
     "output_truncated": "Allow more with --max-output-tokens, or ask for a shorter answer.",
     "evaluator_invalid": "Choose another --evaluator-model.",
+    "budget_exhausted": "Allow more with --max-tokens or --max-cost; `redraft jobs continue` goes on from here.",
     "deadline_exceeded": "Allow more time with --deadline; `redraft jobs continue` goes on from here.",
     "worker_lost": "See the worker's log, then `redraft jobs continue`.",
     "broker_unavailable": "Check REDRAFT_BROKER_URL and that the broker runs; `redraft doctor` looks at all parts.",

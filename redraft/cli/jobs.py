@@ -162,6 +162,8 @@ def continue_job(  # noqa: PLR0913 - one parameter per option
     evaluator_model: options.EvaluatorModel = None,
     guidance: options.Guidance = None,
     deadline: options.Deadline = None,
+    max_tokens: options.MaxTokens = None,
+    max_cost: options.MaxCost = None,
     as_json: options.AsJson = False,
     detach: options.Detach = False,
     require_accept: options.RequireAccept = False,
@@ -170,13 +172,14 @@ def continue_job(  # noqa: PLR0913 - one parameter per option
     from redraft.cli import continuing
     from redraft.cli.continuing import Manner
 
+    limits = {"deadline_s": deadline, "max_tokens": max_tokens, "max_cost_usd": max_cost}
     body = {
         "iter_max": iter_max,
         "score_threshold": threshold,
         "model": options.ladder(model),
         "evaluator_model": evaluator_model,
         "guidance": guidance,
-        "limits": None if deadline is None else {"deadline_s": deadline},
+        "limits": {name: value for name, value in limits.items() if value is not None} or None,
     }
     manner = Manner(as_json=as_json, detach=detach, require_accept=require_accept)
     raise typer.Exit(continuing.go_on(job, body, manner))

@@ -1,8 +1,9 @@
 """Structured answers: does an answer hold the JSON that its job asked for? Decided in code, whoever promised it."""
 
 import json
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
@@ -13,7 +14,7 @@ from redraft.errors import Invalid
 
 SCHEMA_CHARS_MAX = 100_000
 _MISFITS_TOLD = 5
-_FENCED = re.compile(r"\A```(?:json)?[ \t]*\n(.*?)\n?```\Z", re.DOTALL | re.IGNORECASE)
+_FENCED = re.compile(r"\A```(?:json)?[ \t]*\r?\n(.*?)\r?\n?```\Z", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +54,18 @@ def read_answer(answer: str, schema: Mapping[str, Any]) -> Parsed | Misfit:
     text = answer.strip().removeprefix("\ufeff").strip()
     fenced = _FENCED.match(text)
     try:
-        value = json.loads(fenced[1] if fenced else text, parse_constant=_no_constant)
+        value = json.loads(fenced[1] if fenced else text, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         where = f" at line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         return Misfit(f"The answer is not JSON{where}: write one JSON object and nothing else.")
+    try:
+        return _fitted(value, schema)
+    except (ValueError, RecursionError):
+        return Misfit("The answer holds what cannot be checked: half characters, or nesting without end.")
+
+
+def _fitted(value: Any, schema: Mapping[str, Any]) -> Parsed | Misfit:
+    json.dumps(value, ensure_ascii=False).encode()  # half characters fit nowhere, whatever the schema says
     validator = _validator(schema)
     fitting = next((each for each in (value, _without_empty(value, schema, schema)) if validator.is_valid(each)), None)
     if fitting is not None:
@@ -67,29 +76,44 @@ def read_answer(answer: str, schema: Mapping[str, Any]) -> Parsed | Misfit:
 
 def _without_empty(value: Any, schema: Any, root: Mapping[str, Any]) -> Any:
     """Without the nulls of optional properties: strict dialects know no optional ones, only nullable ones."""
-    schema = _resolved(schema, root)
+    branches = list(_branches(schema, root))
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
-        known: Mapping[str, Any] = schema.get("properties") or {}
-        required: Sequence[str] = schema.get("required") or ()
+        known: dict[str, Any] = {}
+        for branch in branches:
+            known |= _mapping(branch.get("properties"))
+        required = {name for branch in branches[:1] for name in branch.get("required") or ()}
         return {
             name: _without_empty(member, known.get(name), root)
             for name, member in members.items()
             if member is not None or name in required or name not in known
         }
     if isinstance(value, list):
-        return [_without_empty(member, schema.get("items"), root) for member in cast("list[Any]", value)]
+        inner = next((branch["items"] for branch in branches if "items" in branch), None)
+        return [_without_empty(member, inner, root) for member in cast("list[Any]", value)]
     return value
 
 
-def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema itself, or the definition of the same document that it refers to."""
-    if not isinstance(schema, Mapping):
-        return {}
-    known = cast("Mapping[str, Any]", schema)
-    _, _, name = str(known.get("$ref", "")).rpartition("/")
-    definitions: Mapping[str, Any] = root.get("$defs") or root.get("definitions") or {}
-    return definitions.get(name, known) if name else known
+def _branches(schema: Any, root: Mapping[str, Any], depth: int = 8) -> Iterator[Mapping[str, Any]]:
+    """A schema and what it is put together from, references within the document followed."""
+    known = _mapping(schema)
+    yield known
+    if depth and "$ref" in known:
+        yield from _branches(_referred(str(known["$ref"]), root), root, depth - 1)
+    for name in ("allOf", "anyOf", "oneOf"):
+        for part in cast("list[Any]", known.get(name) or []) if depth else []:
+            yield from _branches(part, root, depth - 1)
+
+
+def _referred(pointer: str, root: Mapping[str, Any]) -> Any:
+    place: Any = root
+    for part in pointer.removeprefix("#").split("/")[1:]:
+        place = _mapping(place).get(part.replace("~1", "/").replace("~0", "~"))
+    return place
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:
@@ -101,6 +125,13 @@ def _validator(schema: Mapping[str, Any]) -> Any:
 def _told(error: jsonschema_rs.ValidationError) -> str:
     place = "/" + "/".join(str(part) for part in error.instance_path)
     return f"{error.message[:200]} (at {place})"
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"{digits} is larger than any number")
+    return value
 
 
 def _no_constant(name: str) -> None:

@@ -1,15 +1,18 @@
 """Budgets of a job: before each call its worst case must fit into what is left."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pydantic_core import to_json
+from sqlalchemy import Connection
 
+from redraft.domain.models import parse_model
 from redraft.domain.requests import Limits
 from redraft.operations.calling import PlannedCall
 from redraft.operations.services import Services
 from redraft.providers.protocol import Usage
-from redraft.storage.jobs import JobRecord
+from redraft.storage import calls
 
 OUTPUT_BOUND = 8192
 """Output tokens of a call that names no limit of its own, in a job with a budget."""
@@ -18,6 +21,7 @@ _SHORTEST_OUTPUT = 256
 _NANO = 1_000_000_000
 # No tokenizer needs more tokens than one for two bytes of any natural language.
 _BYTES_PER_TOKEN = 2
+_LIMIT_NAMES = ("max_completion_tokens", "max_tokens")
 
 Planner = Callable[[int | None], PlannedCall]
 
@@ -27,24 +31,48 @@ class BudgetExhausted(Exception):  # noqa: N818 - a state of a job, not a fault
 
 
 @dataclass(frozen=True, slots=True)
-class _Left:
-    tokens: int | None
-    nano_usd: int | None
+class Spent:
+    """What a job has spent, calls that are open or of unknown outcome at their worst case."""
 
-    def holds(self, tokens: int, nano_usd: int | None) -> bool:
-        if self.tokens is not None and tokens > self.tokens:
-            return False
-        return self.nano_usd is None or (nano_usd is not None and nano_usd <= self.nano_usd)
+    tokens: int
+    nano_usd: int
+
+
+def spent(connection: Connection, services: Services, job_id: str) -> Spent:
+    """From the ledger, as it is now."""
+    tokens = nano_usd = 0
+    for row in calls.usage_of_job(connection, job_id):
+        ref = parse_model(row["model"])
+        usage = Usage(input_tokens=row["input_tokens"], output_tokens=row["output_tokens"])
+        if is_unknown := not row["cached"] and row["input_tokens"] is None and _may_have_cost(row):
+            usage = _worst_usage(row["request"])
+        tokens += (usage.input_tokens or 0) + (usage.output_tokens or 0)
+        nano_usd += (services.providers.price(ref, usage) if is_unknown else row["cost_nano_usd"]) or 0
+    return Spent(tokens, nano_usd)
+
+
+def _may_have_cost(row: Mapping[str, Any]) -> bool:
+    """A refusal costs nothing; whoever gave no answer, or half of one, may charge for it."""
+    return row["status"] != "error" or row["http_status"] is None or row["http_status"] < 400
+
+
+def _worst_usage(body: Mapping[str, Any]) -> Usage:
+    limit = next((body[name] for name in _LIMIT_NAMES if isinstance(body.get(name), int)), OUTPUT_BOUND)
+    return Usage(input_tokens=len(to_json(body)) // _BYTES_PER_TOKEN + 1, output_tokens=limit)
+
+
+def has_budget(limits: Limits) -> bool:
+    return limits.max_tokens is not None or limits.max_cost_usd is not None
 
 
 def plan_within(
-    services: Services, job: JobRecord, limits: Limits, plan: Planner, *, asked: int | None, calls: int = 1
+    services: Services, before: Spent, limits: Limits, plan: Planner, *, asked: int | None, calls: int = 1
 ) -> PlannedCall:
     """Plan a call whose worst case fits; without an output limit of its own it gets one, shortened if need be.
 
     Args:
         services: the parts.
-        job: what it has spent so far; calls of unknown cost count as much as this one may.
+        before: what the job has spent so far.
         limits: its budgets.
         plan: plans the call with an output limit.
         asked: the limit that the user or the settings name, in tokens.
@@ -53,39 +81,31 @@ def plan_within(
     Raises:
         BudgetExhausted: even the shortest call could cost more than is left.
     """
-    if limits.max_tokens is None and limits.max_cost_usd is None:
-        return plan(asked)
     output = asked or OUTPUT_BOUND
     while True:
         planned = plan(output)
-        tokens, nano_usd = _worst_case(services, planned, output)
-        if _left(job, limits, tokens, nano_usd).holds(tokens * calls, None if nano_usd is None else nano_usd * calls):
+        if _fits(services, before, limits, planned, output, calls):
             return planned
         if output <= _SHORTEST_OUTPUT:
-            raise BudgetExhausted(_words(job, limits))
+            raise BudgetExhausted(_words(before, limits))
         output = max(_SHORTEST_OUTPUT, output // 2)
 
 
-def _worst_case(services: Services, planned: PlannedCall, output: int) -> tuple[int, int | None]:
-    tokens = len(to_json(planned.body)) // _BYTES_PER_TOKEN + 1
-    usage = Usage(input_tokens=tokens, output_tokens=output)
-    return tokens + output, services.providers.price(planned.chat.model, usage)
+def _fits(services: Services, before: Spent, limits: Limits, planned: PlannedCall, output: int, calls: int) -> bool:
+    usage = replace(_worst_usage(planned.body), output_tokens=output)
+    tokens = (usage.input_tokens or 0) + output
+    if limits.max_tokens is not None and before.tokens + tokens * calls > limits.max_tokens:
+        return False
+    if limits.max_cost_usd is None:
+        return True
+    nano_usd = services.providers.price(planned.chat.model, usage)
+    return nano_usd is not None and before.nano_usd + nano_usd * calls <= round(limits.max_cost_usd * _NANO)
 
 
-def _left(job: JobRecord, limits: Limits, tokens: int, nano_usd: int | None) -> _Left:
-    unknown_tokens = job.lost_leases * tokens
-    unknown_nano = job.unpriced_calls * (nano_usd or 0)
-    spent_tokens = job.input_tokens + job.output_tokens + unknown_tokens
-    return _Left(
-        None if limits.max_tokens is None else limits.max_tokens - spent_tokens,
-        None if limits.max_cost_usd is None else round(limits.max_cost_usd * _NANO) - job.cost_nano_usd - unknown_nano,
-    )
-
-
-def _words(job: JobRecord, limits: Limits) -> str:
+def _words(before: Spent, limits: Limits) -> str:
     parts: list[str] = []
     if limits.max_tokens is not None:
-        parts.append(f"{job.input_tokens + job.output_tokens} of {limits.max_tokens} tokens")
+        parts.append(f"{before.tokens} of {limits.max_tokens} tokens")
     if limits.max_cost_usd is not None:
-        parts.append(f"{job.cost_nano_usd / _NANO:.6f} of {limits.max_cost_usd:g} USD")
-    return f"The next call could cost more than the budget leaves: {' and '.join(parts)} are spent."
+        parts.append(f"{before.nano_usd / _NANO:.6f} of {limits.max_cost_usd:g} USD")
+    return f"The next call could cost more than the budget leaves: {' and '.join(parts)} may be spent."

@@ -33,11 +33,16 @@ class DeltaTeller:
 
     def flush(self) -> None:
         """Publish what is pending."""
-        text = clean("".join(self._pending))
-        self._pending.clear()
-        if not text or not self._is_ours():
+        raw = "".join(self._pending)
+        # Half a surrogate pair waits for its other half
+        is_half = raw[-1:] >= "\ud800" and raw[-1:] <= "\udbff"
+        self._pending = [raw[-1]] if is_half else []
+        text = clean(raw[:-1] if is_half else raw)
+        if not text:
             return
         slot = self._slot
-        self._queue.publish_delta(slot.job_id, Delta(slot.iteration, slot.candidate, self._attempt, self._offset, text))
+        if self._is_ours():
+            delta = Delta(slot.iteration, slot.candidate, self._attempt, self._offset, text)
+            self._queue.publish_delta(slot.job_id, delta)
         self._offset += len(text)
         self._told_at = time.monotonic()

@@ -120,12 +120,12 @@ def _judge_again(step: StepInHand, record: IterationRecord, made: tuple[Outcome,
         return _second_judgement(step, record, (*made, remembered(slot, row)))
     complaint = None if unusable.kind == "truncated" else unusable.message
     try:
-        planned = _plan_call(step, record, 1, complaint)
+        asked = steps.ask_again(step, made[-1], lambda now: _plan_call(now, record, 1, complaint))
     except BudgetExhausted as error:
         return _failed(step, record, "evaluator_invalid", f"{unusable.message} {error}", made)
-    stored = steps.reserve_more(step, made[-1], planned)
-    if stored is None:
+    if asked is None:
         return Judgement(record, None, made)
+    stored, planned = asked
     return _second_judgement(step, record, (*made[:-1], stored, *steps.call(step, planned)))
 
 
@@ -140,9 +140,7 @@ def _second_judgement(step: StepInHand, record: IterationRecord, made: tuple[Out
 
 
 def _not_to_reuse(made: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
-    """The last reply is no verdict: an identical call shall bring another one."""
-    *before, last = made
-    return (*before, replace(last, closing={**last.closing, "is_reusable": False}) if last.closing else last)
+    return (*made[:-1], steps.not_to_reuse(made[-1]))
 
 
 def _judgement(

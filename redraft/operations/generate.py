@@ -51,7 +51,7 @@ def _plan_call(step: StepInHand, slot: Slot, kind: str, prompt: Prompt) -> Plann
     request = _request(step)
     sampling = request.sampling
     ask = Ask(prompt, _model(step), sampling.temperature, sampling.max_output_tokens, request.stream)
-    return steps.plan(step, slot, kind, ask, calls_at_once=request.candidates)
+    return steps.plan(step, slot, kind, ask, calls_at_once=1 if slot.seq else request.candidates)
 
 
 def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
@@ -80,7 +80,9 @@ def _write(step: StepInHand, slot: Slot, planned: Mapping[Slot, PlannedCall]) ->
     if schema is None or made[-1].text is None:
         return made
     read = read_answer(made[-1].text, schema)
-    return made if isinstance(read, Parsed) else _repair(step, slot, made, read)
+    if isinstance(read, Parsed):
+        return made
+    return _repair(step, slot, (*made[:-1], steps.not_to_reuse(made[-1])), read)
 
 
 def _repair(step: StepInHand, slot: Slot, made: tuple[Outcome, ...], misfit: Misfit) -> tuple[Outcome, ...]:
@@ -91,14 +93,18 @@ def _repair(step: StepInHand, slot: Slot, made: tuple[Outcome, ...], misfit: Mis
         return (*made, remembered(slot, row))
     prompt = repair_prompt(generation_prompt(_request(step), _feedback(step)), first.text or "", misfit.message)
     try:
-        planned = _plan_call(step, slot, "repair", prompt)
+        asked = steps.ask_again(step, first, lambda now: _plan_call(now, slot, "repair", prompt))
     except (BudgetExhausted, ProviderError):
         return made
-    stored = steps.reserve_more(step, first, planned)
-    if stored is None:
+    if asked is None:
         return made
+    stored, planned = asked
     with _telling(step, slot) as on_delta:
-        return (*before, stored, *steps.call(step, planned, on_delta))
+        again = steps.call(step, planned, on_delta)
+    text, schema = again[-1].text, _request(step).answer_schema
+    if text is not None and schema is not None and isinstance(read_answer(text, schema), Misfit):
+        again = (*again[:-1], steps.not_to_reuse(again[-1]))
+    return (*before, stored, *again)
 
 
 @contextmanager

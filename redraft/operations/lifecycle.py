@@ -76,6 +76,10 @@ def _changed(services: Services, job: JobRecord, change: ContinueJob) -> Generat
     request = GenerateAnswer.model_validate(job.request)
     given = {name: getattr(change, name) for name in change.model_fields_set - {"guidance"}}
     update = {name: value for name, value in given.items() if value is not None}
+    if change.limits is not None:
+        # What is not named stays as it was: a budget does not end with a longer deadline
+        named = {name: getattr(change.limits, name) for name in change.limits.model_fields_set}
+        update["limits"] = request.limits.model_copy(update=named)
     if change.model is not None:
         update["model"] = submit.resolve_ladder(services.providers, change.model)
     if change.evaluator_model is not None:

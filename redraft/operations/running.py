@@ -27,7 +27,7 @@ from redraft.gate import Visit
 from redraft.jobs import StepMessage
 from redraft.operations import admission, evaluate, generate
 from redraft.operations.admission import InHand, TurnedAway
-from redraft.operations.budgets import BudgetExhausted
+from redraft.operations.budgets import BudgetExhausted, has_budget, spent
 from redraft.operations.calling import Outcome, PlannedCall
 from redraft.operations.endings import Event, ending, event
 from redraft.operations.leases import LeaseHolder
@@ -202,6 +202,7 @@ def _load(
         if is_again
         else {},
         deadline=started_at + claim.remaining_s,
+        spent=spent(connection, services, job.id) if has_budget(parse_request(job).limits) else None,
     )
 
 
@@ -238,9 +239,10 @@ def _started(job: JobRecord, *, starts_job: bool, starts_iteration: bool) -> lis
 def _reserve_next(step: StepInHand, move: Move, visit: Visit) -> InHand | TurnedAway | None:
     """The step after this one with its calls, if these hands may do it; else it is rung for, and claimed.
 
-    After a continuation a claim has to look for replies that came before it.
+    After a continuation a claim has to look for replies that came before it, and with a budget, at the ledger.
     """
-    if move.next_step is None or step.job.continuations > 0 or step.remaining_s() <= 0:
+    needs_claim = step.job.continuations > 0 or step.spent is not None
+    if move.next_step is None or needs_claim or step.remaining_s() <= 0:
         return None
     following = replace(follow(step, move), width=None)
     try:

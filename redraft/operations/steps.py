@@ -3,7 +3,8 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any, TypeVar
 
 import structlog
@@ -17,7 +18,7 @@ from redraft.domain.states import JobKind, Step, StopReason
 from redraft.domain.waits import retry_wait_s
 from redraft.errors import ProviderError, Unavailable
 from redraft.jobs import StepMessage
-from redraft.operations.budgets import plan_within
+from redraft.operations.budgets import Spent, plan_within, spent
 from redraft.operations.calling import Ask, Outcome, PlannedCall, Slot, make_call, plan_call, remembered
 from redraft.operations.endings import Event, ending, event
 from redraft.operations.leases import LeaseHolder
@@ -54,8 +55,12 @@ class StepInHand:
     memo: Mapping[tuple[int, int], Mapping[str, Any]]
     deadline: float
     """On the monotonic clock of this process."""
+    spent: Spent | None = None
+    """What the job has spent; None without a budget."""
     width: int | None = None
     """How many calls it may make at once, if a limit of its model says so."""
+    turn: Lock = field(default_factory=Lock, compare=False)
+    """Candidates that ask once more do so one after the other: each sees what the others have reserved."""
 
     @property
     def attempts(self) -> list[Attempt]:
@@ -121,6 +126,29 @@ def step_iteration(job: JobRecord) -> int:
     return job.iteration + 1 if job.step == Step.GENERATE else job.iteration
 
 
+def ask_again(
+    step: StepInHand, after: Outcome, planner: Callable[[StepInHand], PlannedCall]
+) -> tuple[Outcome, PlannedCall] | None:
+    """Plan and reserve a second asking with what the job has spent by now; None when it must not be made.
+
+    Raises:
+        BudgetExhausted: it could cost more than is left.
+        ProviderError: it cannot be planned.
+    """
+    with step.turn:
+        if step.spent is not None:
+            with step.services.database.read() as connection:
+                step = replace(step, spent=spent(connection, step.services, step.job.id))
+        planned = planner(step)
+        stored = reserve_more(step, after, planned)
+    return None if stored is None else (stored, planned)
+
+
+def not_to_reuse(outcome: Outcome) -> Outcome:
+    """A reply of no use: an identical call shall bring another one."""
+    return replace(outcome, closing={**outcome.closing, "is_reusable": False}) if outcome.closing else outcome
+
+
 def reserve_more(step: StepInHand, after: Outcome, planned: PlannedCall) -> Outcome | None:
     """Move 3 for a call that became necessary within the step; what came before it is stored at once.
 
@@ -165,9 +193,10 @@ def plan(step: StepInHand, slot: Slot, kind: str, ask: Ask, *, calls_at_once: in
     def with_limit(tokens: int | None) -> PlannedCall:
         return _planned(step, slot, kind, ask.as_chat(tokens))
 
-    limits = step.request.limits
     asked = ask.max_output_tokens
-    return plan_within(step.services, step.job, limits, with_limit, asked=asked, calls=calls_at_once)
+    if step.spent is None:
+        return with_limit(asked)
+    return plan_within(step.services, step.spent, step.request.limits, with_limit, asked=asked, calls=calls_at_once)
 
 
 def _planned(step: StepInHand, slot: Slot, kind: str, chat: Chat) -> PlannedCall:
@@ -212,7 +241,8 @@ def call(step: StepInHand, planned: PlannedCall, on_delta: Callable[[str], None]
         planned = _planned(step, planned.slot, planned.row["type"], planned.chat)
         stored = reserve_more(step, made[-1], planned)
         if stored is None:
-            return tuple(made)
+            # Not an end: who takes the step up next asks without the parameter
+            raise Unavailable("The lease could not be kept; the step is taken up again.", code="lease_lost")
         made[-1] = stored
 
 

@@ -1,7 +1,7 @@
 """Submit a job: normalise the request, store it, and only then ring."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from redraft.operations.endings import event
 from redraft.operations.services import Services
 from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.protocol import Usage
+from redraft.providers.schemas import strict_schema
 from redraft.storage import events, history, jobs
 from redraft.storage.history import IterationRecord
 from redraft.storage.jobs import JobRecord
@@ -65,8 +66,24 @@ def normalise(services: Services, request: AnyRequest) -> AnyRequest:
     evaluator = resolve_model(providers, request.evaluator_model or fallback, "/evaluator_model")
     if isinstance(request, GenerateAnswer) and request.answer_schema is not None:
         check_schema(request.answer_schema, "/answer_schema")
+        check_strict(request.answer_schema)
     check_priced(services, request.limits, [*update.get("model", []), str(evaluator)])
     return request.model_copy(update={**update, "evaluator_model": str(evaluator)})
+
+
+def check_strict(schema: Mapping[str, Any]) -> None:
+    """Refuse a schema that cannot be told to a provider.
+
+    Raises:
+        Invalid: code `invalid_schema`.
+    """
+    try:
+        strict_schema(schema)
+    except (AttributeError, TypeError, ValueError, RecursionError) as error:
+        words = (
+            "The schema is legal, but cannot be put into the form that providers take: write objects for subschemas."
+        )
+        raise Invalid.at("/answer_schema", words, "invalid_schema") from error
 
 
 def check_priced(services: Services, limits: Limits, models: Sequence[str]) -> None:

@@ -150,6 +150,13 @@ def find_reusable(connection: Connection, cache_key: str) -> dict[str, Any] | No
     return None if row is None else dict(row)
 
 
+def usage_of_job(connection: Connection, job_id: str) -> list[dict[str, Any]]:
+    """What each call of a job cost, or was asked for if nobody knows."""
+    names = ("model", "status", "cached", "http_status", "request", "input_tokens", "output_tokens", "cost_nano_usd")
+    query = select(*(calls.c[name] for name in names)).where(calls.c.job_id == job_id)
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
 def set_aside(connection: Connection, call_id: str) -> None:
     """A reply that is not used: its slot is free for another one."""
     connection.execute(update(calls).where(calls.c.id == call_id).values(status="dup"))

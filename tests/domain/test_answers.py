@@ -137,3 +137,39 @@ def test_a_schema_that_checks_nothing_is_refused(schema: dict[str, Any], told: s
 
 def test_a_schema_that_describes_an_object_is_taken():
     check_schema(CITY, "/answer_schema")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"\\ud800": 1}', '{"name": "\\udfff", "people": 1}', '{"name": ' * 900 + "1" + "}" * 900, '{"people": 1e999}'],
+)
+def test_what_cannot_be_checked_does_not_fit(text: str):
+    assert isinstance(read_answer(text, CITY), Misfit)
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "value"),
+    [
+        (
+            {"type": "object", "properties": {"v": {"type": "string"}, "next": {"$ref": "#"}}, "required": ["v"]},
+            '{"v": "a", "next": {"v": "b", "next": null}}',
+            {"v": "a", "next": {"v": "b"}},
+        ),
+        (
+            {
+                "type": "object",
+                "properties": {"x": {"anyOf": [{"$ref": "#/$defs/a~1b"}]}},
+                "$defs": {"a/b": {"type": "object", "properties": {"y": {"type": "string"}}}},
+            },
+            '{"x": {"y": null}}',
+            {"x": {}},
+        ),
+        ({"type": "object", "properties": {"x": {"$ref": "#/$defs/a"}}, "$defs": {"a": True}}, '{"x": 1}', {"x": 1}),
+    ],
+)
+def test_optional_nulls_are_found_through_references(schema: dict[str, Any], text: str, value: dict[str, Any]):
+    assert read_answer(text, schema) == Parsed(value)
+
+
+def test_a_fence_may_have_the_line_ends_of_windows():
+    assert read_answer(f"```json\r\n{json.dumps(BERN)}\r\n```", CITY) == Parsed(BERN)

@@ -1,6 +1,7 @@
 """Budgets: checked before each call with its worst case, never overrun, and the best answer so far is returned."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -104,7 +105,54 @@ def test_a_job_goes_on_with_a_larger_budget(driver: Driver, model_server: ModelS
     assert driver.run(job_id).stop_reason == "accepted"
 
 
+def test_a_longer_deadline_ends_no_budget(driver: Driver, model_server: ModelServer):
+    job_id = driver.submit(limits={"max_tokens": 50})
+    assert driver.run(job_id).stop_reason == "budget_exhausted"
+    continue_job(driver.services, job_id, ContinueJob(limits=Limits(deadline_s=900)))
+    assert driver.row(job_id).request["limits"] == {"deadline_s": 900, "max_cost_usd": None, "max_tokens": 50}
+    assert driver.run(job_id).stop_reason == "budget_exhausted"
+
+
 @pytest.mark.parametrize("limits", [{"max_tokens": 0}, {"max_cost_usd": 0}, {"max_cost_usd": -1}, {"max_tokens": 1.5}])
 def test_a_budget_is_a_positive_number(limits: dict[str, float]):
     with pytest.raises(ValidationError):
         Limits.model_validate(limits)
+
+
+def obedient(text: str) -> Callable[[Any], Reply]:
+    """A provider that uses up exactly the output it is allowed, and says so."""
+
+    def reply(asked: Any) -> Reply:
+        limit = asked.body.get("max_tokens") or asked.body["max_completion_tokens"]
+        words = text if asked.role == "generate" else "no verdict"
+        return Reply(words, usage={"input": 100, "output": limit})
+
+    return reply
+
+
+@pytest.mark.parametrize("candidates", [1, 4])
+@pytest.mark.parametrize("max_tokens", [3000, 9000, 40_000])
+def test_second_askings_are_within_the_budget_too(
+    driver: Driver, model_server: ModelServer, candidates: int, max_tokens: int
+):
+    schema = {"type": "object", "required": ["name"]}
+    model_server.respond(obedient("{}"))
+    job = driver.run_new(
+        limits={"max_tokens": max_tokens}, candidates=candidates, answer_schema=schema, stop={"plateau_patience": 0}
+    )
+    assert 0 < job.usage.input_tokens + job.usage.output_tokens <= max_tokens
+
+
+@pytest.mark.parametrize("candidates", [1, 8])
+def test_second_verdicts_are_within_the_budget_too(driver: Driver, model_server: ModelServer, candidates: int):
+    model_server.respond(obedient("draft"))
+    job = driver.run_new(limits={"max_tokens": 60_000}, candidates=candidates)
+    assert 0 < job.usage.input_tokens + job.usage.output_tokens <= 60_000
+
+
+def test_calls_that_may_have_cost_count_as_if_they_had(make_driver: MakeDriver, model_server: ModelServer):
+    driver = make_driver(retry_wait_s=0.01)
+    model_server.script(generate=[Reply(fault="cut_body")])
+    job = driver.run_new(limits={"max_tokens": 3000}, sampling={"max_output_tokens": 1000}, instruct="T" * 1000)
+    assert job.stop_reason == "budget_exhausted"
+    assert len(model_server.requests()) == 2

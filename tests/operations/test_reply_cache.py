@@ -65,3 +65,10 @@ def test_a_failure_is_not_kept(driver: Driver, model_server: ModelServer):
     model_server.script(generate=[{"status": 401, "raw": {"error": {"message": "no"}}}, "fine"], evaluate=[0.9])
     assert driver.run_new(**USE).status == "failed"
     assert driver.run_new(**USE).status == "succeeded"
+
+
+def test_an_answer_that_does_not_fit_is_not_kept(driver: Driver, model_server: ModelServer):
+    schema = {"type": "object", "required": ["name"]}
+    model_server.script(generate=["{}", "{}", '{"name": "Bern"}'], evaluate=[0.9])
+    assert driver.run_new(iter_max=1, answer_schema=schema, **USE).stop_reason == "iteration_limit"
+    assert driver.run_new(iter_max=1, answer_schema=schema, **USE).stop_reason == "accepted"

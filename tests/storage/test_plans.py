@@ -116,6 +116,7 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "a job's history": lambda c: history.of_job(c, "job_1"),
     "a job's calls": lambda c: calls.of_job(c, "job_1"),
     "a step's memo": lambda c: calls.memo(c, "job_1", 1, "generate", with_failures=True),
+    "what a job has spent": lambda c: calls.usage_of_job(c, "job_1"),
     "a reusable reply": lambda c: calls.find_reusable(c, "key"),
     "lost calls": lambda c: calls.close_lost(c, "job_1", 2),
     "abandoned calls": lambda c: calls.close_abandoned(c, after_s=200, limit=100),
