@@ -94,10 +94,12 @@ def _latency(console: Console, postgres: PostgresServer, valkey: ValkeyServer) -
     with model_server(0.0) as url:
         load = Load(100, 1, 0.0)
         bare_ms = run_bare(url, load, sharded=False).seconds * 1000 / load.calls * 2
-        console.print(f"an iteration's two calls by themselves: {bare_ms:.1f} ms", style="dim")
-        for name, database_url in (("SQLite", ""), ("PostgreSQL", postgres.url_of(postgres.create_database()))):
+    console.print(f"an iteration's two calls by themselves: {bare_ms:.1f} ms", style="dim")
+    for name, database_url in (("SQLite", ""), ("PostgreSQL", postgres.url_of(postgres.create_database()))):
+        # One each: it counts the scores of a job by the job's number
+        with model_server(0.0) as url:
             added = measure_added_ms(url, valkey, bare_ms, database_url=database_url)
-            table.add_row(name, f"{statistics.median(added):.1f}", f"{added[int(len(added) * 0.99)]:.1f}")
+        table.add_row(name, f"{statistics.median(added):.1f}", f"{added[int(len(added) * 0.99)]:.1f}")
     console.print(table)
 
 

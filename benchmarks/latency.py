@@ -71,6 +71,6 @@ def _one_job(services: submit.Services, number: int) -> float:
     while not reading.get_version(services, job_id)[1]:
         time.sleep(0.001)
     seconds = time.monotonic() - started_at
-    if (iterations := reading.get_job(services, job_id).iteration) != _ITERATIONS:
+    if (iterations := reading.get_job(services, job_id).progress.iteration) != _ITERATIONS:
         raise RuntimeError(f"The job took {iterations} iterations, not {_ITERATIONS}.")
     return seconds
