@@ -3,6 +3,7 @@
 A list of models and what they take would be out of date with each release; the refusals tell it.
 """
 
+import hashlib
 import json
 import re
 import threading
@@ -14,6 +15,7 @@ from typing import Any, Literal, cast
 from redraft.domain.chats import Chat, Message
 from redraft.errors import ProviderError
 from redraft.providers.failures import Words, words_of
+from redraft.providers.schemas import strict_schema
 
 Adaptation = Literal[
     "no_stream_options", "other_limit_name", "no_temperature", "json_object", "schema_in_words", "system_in_turn"
@@ -38,6 +40,8 @@ _SCHEMA = re.compile(
     r"|structured output|guided|grammar|xgrammar|outlines|invalid schema|schema is too|schema (contains|exceeds)",
     re.IGNORECASE,
 )
+# A refusal of one schema says nothing of the next one.
+_THIS_SCHEMA = re.compile(r"invalid schema|schema is too|schema (contains|exceeds)", re.IGNORECASE)
 # Some servers answer 500 where a chat template or a grammar refuses.
 _CRASH = re.compile(r"jinja|raise_exception|chat template|grammar", re.IGNORECASE)
 _SYSTEM = re.compile(
@@ -98,6 +102,13 @@ class AdaptationMemory:
         self._lock = threading.Lock()
         self._of_model: OrderedDict[str, frozenset[Adaptation]] = OrderedDict()
 
+    def of_chat(self, chat: Chat) -> frozenset[Adaptation]:
+        """What this chat has to do without: by its model, and by the schema that it asks for."""
+        known = self.of(chat.model.name)
+        if chat.reply_schema is None:
+            return known
+        return known | self.of(_with_schema(chat.model.name, strict_schema(chat.reply_schema.schema)))
+
     def of(self, model: str) -> frozenset[Adaptation]:
         with self._lock:
             if model not in self._of_model:
@@ -117,8 +128,26 @@ class AdaptationMemory:
         """Learn from a refusal, and mark it where the call can be planned anew."""
         found = adaptation_for(error, sent, limit_name=limit_name)
         if found is not None:
-            self.learn(str(sent["model"]), found)
+            model, schema = str(sent["model"]), _schema_in(sent)
+            is_own_fault = schema is not None and bool(_THIS_SCHEMA.search(words_of(error.response).message))
+            self.learn(_with_schema(model, schema) if is_own_fault else model, found)
             error.is_adapted = True
+
+
+def _with_schema(model: str, schema: Any) -> str:
+    return f"{model}#{hashlib.sha256(json.dumps(schema, sort_keys=True).encode()).hexdigest()[:16]}"
+
+
+def _schema_in(body: Mapping[str, Any]) -> Any:
+    """The schema that a body asks for, in either dialect."""
+    places = (("response_format", "json_schema", "schema"), ("output_config", "format", "schema"))
+    for place in places:
+        value: Any = body
+        for name in place:
+            value = cast("dict[str, Any]", value).get(name) if isinstance(value, Mapping) else None
+        if value is not None:
+            return value
+    return None
 
 
 def _in_words(schema: Mapping[str, Any]) -> str:

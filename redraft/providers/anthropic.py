@@ -52,7 +52,7 @@ class AnthropicProvider:
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """The request as it will be sent."""
-        chat = adapted_chat(chat, self._memory.of(chat.model.name))
+        chat = adapted_chat(chat, self._memory.of_chat(chat))
         body: dict[str, Any] = {
             "model": chat.model.name,
             "max_tokens": chat.max_output_tokens or self._access.max_output_tokens,

@@ -37,7 +37,7 @@ class LocalProvider:
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """The request as it will be sent."""
-        body = chat_body(chat, limit_name="max_tokens", adaptations=self._memory.of(chat.model.name))
+        body = chat_body(chat, limit_name="max_tokens", adaptations=self._memory.of_chat(chat))
         return {"max_tokens": OUTPUT_TOKENS, **_SAMPLING, **body}
 
     def send(self, body: Mapping[str, Any], *, timeout_s: float, on_delta: OnDelta | None = None) -> ChatReply:

@@ -55,7 +55,7 @@ class OpenAIProvider:
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """The request as it will be sent."""
-        adaptations = self._memory.of(chat.model.name)
+        adaptations = self._memory.of_chat(chat)
         return chat_body(chat, limit_name=self._limit_name, adaptations=adaptations)
 
     def send(self, body: Mapping[str, Any], *, timeout_s: float, on_delta: OnDelta | None = None) -> ChatReply:

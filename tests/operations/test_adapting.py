@@ -49,3 +49,19 @@ def test_what_cannot_be_left_out_makes_one_call(driver: Driver, model_server: Mo
     job = driver.run_new()
     assert (job.status, (job.error or {})["code"]) == ("failed", "provider_bad_request")
     assert len(model_server.requests()) == 1
+
+
+def test_a_refused_schema_of_one_job_takes_nothing_from_the_others(driver: Driver, model_server: ModelServer):
+    refused = {
+        "status": 400,
+        "raw": {"error": {"message": "Invalid schema for response_format 'answer': no", "param": "response_format"}},
+    }
+    model_server.script(generate=[refused, '{"name": "Bern"}'], evaluate=[0.9])
+    job = driver.run_new(
+        answer_schema={"type": "object", "properties": {"name": {"type": "string"}}},
+        model="openai:one",
+        evaluator_model="openai:one",
+    )
+    assert job.stop_reason == "accepted"
+    formats = [(call.type, call.request["response_format"]["type"]) for call in driver.calls(job.id)]
+    assert formats == [("generate", "json_schema"), ("generate", "json_object"), ("evaluate", "json_schema")]
