@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from redraft.domain.requests import EvaluateAnswer, ladder
 from redraft.domain.states import Step
 from redraft.errors import ProviderError
 from redraft.gate import Admission, Visit
 from redraft.jobs import StepMessage
 from redraft.operations.calling import Outcome, PlannedCall
 from redraft.operations.services import Services
-from redraft.operations.steps import StepInHand
+from redraft.operations.steps import StepInHand, model_of
 from redraft.storage import calls, moves
 from redraft.storage.columns import DbNow
 
@@ -36,14 +35,7 @@ class InHand:
         if self.planned:
             return str(self.planned[0].chat.model)
         # A second asking may follow a first one that is in the ledger already
-        return _asked_model(self.step) if self.step.memo else ""
-
-
-def _asked_model(step: StepInHand) -> str:
-    if isinstance(step.request, EvaluateAnswer) or step.job.step == Step.EVALUATE:
-        return step.job.evaluator_model
-    models = ladder(step.request)
-    return models[min(step.job.iteration, len(models) - 1)]
+        return model_of(self.step) if self.step.memo else ""
 
 
 @dataclass(frozen=True, slots=True)

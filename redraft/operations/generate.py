@@ -10,7 +10,7 @@ from redraft.domain.answers import Misfit, Parsed, read_answer
 from redraft.domain.chats import Prompt
 from redraft.domain.ids import new_id
 from redraft.domain.loop import Feedback, feedback_for
-from redraft.domain.requests import GenerateAnswer, ladder
+from redraft.domain.requests import GenerateAnswer
 from redraft.domain.states import Step
 from redraft.errors import ProviderError
 from redraft.operations import steps
@@ -36,11 +36,6 @@ def _slots(step: StepInHand) -> list[Slot]:
     return [Slot(step.job.id, Step.GENERATE, number, candidate, 0) for candidate in range(1, count + 1)]
 
 
-def _model(step: StepInHand) -> str:
-    models = ladder(_request(step))
-    return models[min(step.job.iteration, len(models) - 1)]
-
-
 def plan(step: StepInHand) -> list[PlannedCall]:
     """One call per candidate, all with the same prompt."""
     prompt = generation_prompt(_request(step), _feedback(step))
@@ -50,7 +45,7 @@ def plan(step: StepInHand) -> list[PlannedCall]:
 def _plan_call(step: StepInHand, slot: Slot, kind: str, prompt: Prompt) -> PlannedCall:
     request = _request(step)
     sampling = request.sampling
-    ask = Ask(prompt, _model(step), sampling.temperature, sampling.max_output_tokens, request.stream)
+    ask = Ask(prompt, steps.model_of(step), sampling.temperature, sampling.max_output_tokens, request.stream)
     return steps.plan(step, slot, kind, ask, calls_at_once=1 if slot.seq else request.candidates)
 
 
@@ -68,7 +63,7 @@ def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
         return later
     answered = [outcome for outcome in last if outcome.text is not None]
     if not answered:
-        return steps.give_up(step, outcomes, errors[0], _model(step))
+        return steps.give_up(step, outcomes, errors[0], steps.model_of(step))
     return _record(step, outcomes, answered)
 
 
@@ -131,7 +126,7 @@ def _record(step: StepInHand, outcomes: Sequence[Outcome], answered: Sequence[Ou
             id=new_id("iteration"),
             number=number,
             candidate=outcome.slot.candidate,
-            generator_model=_model(step),
+            generator_model=steps.model_of(step),
             answer=outcome.text or "",
             feedback_given=feedback_text(feedback) if feedback else None,
             created_at=datetime.now(UTC),
@@ -157,7 +152,7 @@ def _told(step: StepInHand, outcome: Outcome) -> Event:
         f"Iteration {number}: an answer of {len(outcome.text or '')} characters was written.",
         iteration=number,
         candidate=outcome.slot.candidate,
-        model=_model(step),
+        model=steps.model_of(step),
         answer=outcome.text,
         seconds=round(outcome.seconds, 3),
     )

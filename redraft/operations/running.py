@@ -192,17 +192,18 @@ def _load(
     is_again: bool,
 ) -> StepInHand:
     job = claim.job
+    request = parse_request(job)
     return StepInHand(
         services=services,
         holder=holder,
         job=job,
-        request=parse_request(job),
+        request=request,
         records=tuple(history.of_job(connection, job.id)) if job.iteration > 0 else (),
         memo=calls.memo(connection, job.id, step_iteration(job), job.step, with_failures=job.continuations == 0)
         if is_again
         else {},
         deadline=started_at + claim.remaining_s,
-        spent=spent(connection, services, job.id) if has_budget(parse_request(job).limits) else None,
+        spent=spent(connection, services, job.id) if has_budget(request.limits) else None,
     )
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from redraft.domain.chats import Chat
 from redraft.domain.failures import job_error
 from redraft.domain.loop import Attempt, Rules
-from redraft.domain.requests import AnyRequest, EvaluateAnswer, GenerateAnswer
+from redraft.domain.requests import AnyRequest, EvaluateAnswer, GenerateAnswer, ladder
 from redraft.domain.states import JobKind, Step, StopReason
 from redraft.domain.waits import retry_wait_s
 from redraft.errors import ProviderError, Unavailable
@@ -119,6 +119,14 @@ def rules_of(job: JobRecord, request: AnyRequest) -> Rules:
         strategy=request.revision.strategy,
         start_from=request.revision.start_from,
     )
+
+
+def model_of(step: StepInHand) -> str:
+    """Whom the step asks: its iteration's entry of the ladder, or the evaluator."""
+    if isinstance(step.request, EvaluateAnswer) or step.job.step == Step.EVALUATE:
+        return step.job.evaluator_model
+    models = ladder(step.request)
+    return models[min(step.job.iteration, len(models) - 1)]
 
 
 def step_iteration(job: JobRecord) -> int:
