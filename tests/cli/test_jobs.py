@@ -200,3 +200,12 @@ def test_a_job_that_only_evaluates_is_shown_too(shell: Shell, home: Services) ->
     page = shell.run("jobs", "show").out
     assert "writer" not in page
     assert "score 0.90" in page
+
+
+def test_a_budget_is_raised_where_the_job_goes_on(office: Shell, provider: ModelServer) -> None:
+    stopped = office.run("ask", "Go.", "--crit", "good", "--max-tokens", "50")
+    assert stopped.code == 1
+    assert "--max-tokens" in stopped.err
+    done = office.run("jobs", "continue", "latest", "--max-tokens", "90000", "--json")
+    assert done.data["request"]["limits"]["max_tokens"] == 90_000
+    assert done.data["stop_reason"] == "accepted"

@@ -37,3 +37,13 @@ def test_anything_else_is_an_unknown_model_and_says_what_to_write(text):
 @pytest.mark.parametrize("text", ["openai:gpt-5-mini", "local:smollm2", "openai:a:b"])
 def test_a_model_writes_itself_as_it_is_read(text):
     assert str(parse_model(text)) == text
+
+
+@pytest.mark.parametrize(("name", "is_taken"), [("gpt-" + "x" * 189, True), ("gpt-" + "x" * 190, False)])
+def test_a_bare_name_is_measured_with_its_provider(name: str, is_taken: bool):  # noqa: FBT001
+    if is_taken:
+        assert len(str(parse_model(name))) == 200
+        return
+    with pytest.raises(Invalid) as caught:
+        parse_model(name)
+    assert caught.value.code == "string_too_long"
