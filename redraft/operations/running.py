@@ -27,6 +27,7 @@ from redraft.gate import Visit
 from redraft.jobs import StepMessage
 from redraft.operations import admission, evaluate, generate
 from redraft.operations.admission import InHand, TurnedAway
+from redraft.operations.boundaries import Boundary, reached
 from redraft.operations.budgets import BudgetExhausted, has_budget, spent
 from redraft.operations.calling import Outcome, PlannedCall
 from redraft.operations.endings import Event, ending, event
@@ -94,6 +95,7 @@ def _do(hand: InHand, visit: Visit, goes_on: Callable[[], bool]) -> InHand | Non
     step = hand.step
     with _crashing_as(hand.message, step.job.lease_token):
         move = _WORK[Step(step.job.step)](step, hand.planned)
+        reached(Boundary.CALLED, step.job.id)
         admission.tell(hand, visit, move.outcomes)
         following = _reserve_next(step, move, visit) if goes_on() else None
     if isinstance(following, TurnedAway):
@@ -157,6 +159,8 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> InH
         events.add(connection, job.id, job.event_seq - len(new) + 1, new)
         step = _load(services, holder, connection, claim, started_at, is_again=is_again)
         ready = _reserve(connection, step) if claim.remaining_s > 0 else _end_late(connection, step)
+        reached(Boundary.CLAIMING, job.id)
+    reached(Boundary.CLAIMED, job.id)
     if ready is None or new:
         services.queue.wake(job.id)
     return ready
@@ -267,6 +271,7 @@ def _finish(step: StepInHand, move: Move, following: InHand | None) -> bool:
     except _CameSecond:
         _start_over(step, move.outcomes)
         return False
+    reached(Boundary.STORED, step.job.id)
     step.services.queue.wake(step.job.id)
     if not is_ours:
         log.info("late_result_kept_in_ledger", job_id=step.job.id, step=step.job.step)
@@ -297,6 +302,7 @@ def _store(step: StepInHand, move: Move, following: InHand | None, connection: C
     move.write(connection)
     if following:
         calls.open_calls(connection, [call.row for call in following.planned])
+    reached(Boundary.STORING, step.job.id)
     return True
 
 

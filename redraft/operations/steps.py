@@ -18,6 +18,7 @@ from redraft.domain.states import JobKind, Step, StopReason
 from redraft.domain.waits import retry_wait_s
 from redraft.errors import ProviderError, Unavailable
 from redraft.jobs import StepMessage
+from redraft.operations.boundaries import Boundary, reached
 from redraft.operations.budgets import Spent, plan_within, spent
 from redraft.operations.calling import Ask, Outcome, PlannedCall, Slot, make_call, plan_call, remembered
 from redraft.operations.endings import Event, ending, event
@@ -296,6 +297,7 @@ def follow(step: StepInHand, move: Move) -> StepInHand:
 def ring(services: Services, message: StepMessage) -> None:
     """Move 6: after the commit, best effort. What was not heard is rung again by the sweeper."""
     if services.queue.ring(message):
+        reached(Boundary.RUNG, message.job_id)
         return
     try:
         with services.database.write() as connection:

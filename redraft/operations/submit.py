@@ -16,6 +16,7 @@ from redraft.domain.states import JobKind, JobStatus, Step
 from redraft.errors import Conflict, Flaw, Invalid
 from redraft.jobs import StepMessage
 from redraft.operations import steps
+from redraft.operations.boundaries import Boundary, reached
 from redraft.operations.endings import event
 from redraft.operations.services import Services
 from redraft.providers.catalog import ProviderCatalog
@@ -149,6 +150,7 @@ def submit(services: Services, request: AnyRequest, idempotency: Idempotency | N
         if isinstance(normal, EvaluateAnswer):
             history.add_iterations(connection, job.id, [_given_answer(job, normal)])
         events.add(connection, job.id, 1, [event("job.queued", "The job is stored and waits for a worker.")])
+    reached(Boundary.SUBMITTED, job.id)
     steps.ring(services, StepMessage(Step(job.step), job.id, job.step_no))
     return Submission(job, is_replay=False)
 
