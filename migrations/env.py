@@ -1,13 +1,19 @@
-"""Alembic's entry: it gets its connection from `redraft.storage.schema`, which also holds the lock."""
+"""Alembic's entry: it gets its connection from `redraft.storage.schema`, which also holds the lock.
+
+On PostgreSQL each migration is a transaction, or several where it builds indexes (`migrations/online.py`); on SQLite
+all of them are one, which the caller has begun.
+"""
 
 from alembic import context
 
 from redraft.storage.tables import metadata
 
+connection = context.config.attributes["connection"]
 context.configure(
-    connection=context.config.attributes["connection"],
+    connection=connection,
     target_metadata=metadata,
     render_as_batch=True,
-    transactional_ddl=False,
+    transactional_ddl=connection.dialect.name == "postgresql",
+    transaction_per_migration=True,
 )
 context.run_migrations()

@@ -87,6 +87,12 @@ jobs = Table(
     CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'canceled')", name="status"),
     UniqueConstraint("idempotency_scope", "idempotency_key"),
     Index("ix_jobs_live", "available_at", postgresql_where=text(_LIVE), sqlite_where=text(_LIVE)),
+    Index(
+        "ix_jobs_finished",
+        "finished_at",
+        postgresql_where=text("finished_at IS NOT NULL"),
+        sqlite_where=text("finished_at IS NOT NULL"),
+    ),
     Index("ix_jobs_created", "created_at", "id"),
     Index("ix_jobs_status_created", "status", "created_at", "id"),
     Index("ix_jobs_stop_reason_created", "stop_reason", "created_at", "id"),
@@ -133,6 +139,8 @@ evaluations = Table(
     Column("created_at", UtcTime, nullable=False, default=DbNow()),
     CheckConstraint("(status = 'ok') = (score IS NOT NULL)", name="scored_when_ok"),
     Index("ix_evaluations_job", "job_id"),
+    # What the cascade from iterations looks in: the unique one beside it holds only some
+    Index("ix_evaluations_iteration", "iteration_id"),
     Index(
         "uq_evaluations_loop",
         "iteration_id",
@@ -177,6 +185,12 @@ calls = Table(
     Column("finished_at", UtcTime),
     CheckConstraint("status IN ('started', 'ok', 'error', 'unknown', 'dup')", name="status"),
     Index("ix_calls_job", "job_id", "started_at", "id"),
+    Index(
+        "ix_calls_finished",
+        "finished_at",
+        postgresql_where=text("finished_at IS NOT NULL"),
+        sqlite_where=text("finished_at IS NOT NULL"),
+    ),
     Index(
         "ix_calls_cache_key",
         "cache_key",

@@ -34,7 +34,7 @@ def drift(database: Database) -> list[Any]:
 
 
 def downgrade(database: Database) -> None:
-    config = schema._config()
+    config = schema.make_config()
     with database.engine.connect() as connection:
         config.attributes["connection"] = connection
         command.downgrade(config, "base")

@@ -1,0 +1,24 @@
+"""Indexes for pruning and metrics, and one without which a deleted iteration reads all evaluations."""
+
+from alembic import op
+
+from migrations.online import create_index
+
+revision = "0005"
+down_revision = "0002"
+branch_labels = None
+depends_on = None
+
+_HAS_ENDED = "finished_at IS NOT NULL"
+
+
+def upgrade() -> None:
+    create_index("ix_jobs_finished", "jobs", ["finished_at"], where=_HAS_ENDED)
+    create_index("ix_calls_finished", "calls", ["finished_at"], where=_HAS_ENDED)
+    create_index("ix_evaluations_iteration", "evaluations", ["iteration_id"])
+
+
+def downgrade() -> None:
+    op.drop_index("ix_evaluations_iteration", table_name="evaluations")
+    op.drop_index("ix_calls_finished", table_name="calls")
+    op.drop_index("ix_jobs_finished", table_name="jobs")
