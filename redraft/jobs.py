@@ -65,3 +65,9 @@ class Delta:
 
 
 INTERACTIVE_QUEUE = "interactive"
+CANARY_TASK = "redraft.canary"
+
+
+def canary_queue(worker_id: str) -> str:
+    """The queue that one worker alone listens to."""
+    return f"canary.{worker_id}"

@@ -1,15 +1,19 @@
 """The doorbell: messages to workers, and wake-ups to whoever waits for a job. The database holds the truth."""
 
+import contextlib
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import redis
 import structlog
 from celery import Celery
+from kombu import Exchange
+from kombu import Queue as KombuQueue
 from kombu.exceptions import KombuError
 
 from redraft.errors import Unavailable
-from redraft.jobs import INTERACTIVE_QUEUE, Delta, StepMessage
+from redraft.jobs import CANARY_TASK, INTERACTIVE_QUEUE, Delta, StepMessage, canary_queue
 from redraft.settings import Settings
 
 log = structlog.get_logger()
@@ -52,6 +56,12 @@ def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, 
     }
 
 
+def canary_listener(worker_id: str) -> KombuQueue:
+    """One worker's own queue. It is never declared, so the broker remembers nothing of workers that are gone."""
+    name = canary_queue(worker_id)
+    return KombuQueue(name, Exchange("canary"), routing_key=name, no_declare=True, no_ack=True)
+
+
 def job_channel(job_id: str) -> str:
     return f"redraft:job:{job_id}"
 
@@ -76,19 +86,25 @@ class Queue:
 
     def ring(self, message: StepMessage) -> bool:
         """Tell the workers that a step is due; False when the broker does not take it (the sweeper rings later)."""
+        return self._send(message.task, message.payload, INTERACTIVE_QUEUE)
+
+    def send_canary(self, worker_id: str) -> bool:
+        """Send a worker what only its own loop can take; False when the broker does not take it."""
+        if not self._send(CANARY_TASK, {}, canary_listener(worker_id)):
+            return False
+        with contextlib.suppress(*_BROKER_FAILURES):
+            self._redis.expire(canary_queue(worker_id), _MESSAGE_LIFE_S)
+        return True
+
+    def _send(self, task: str, payload: Mapping[str, Any], queue: Any) -> bool:
         if self._rests():
             return False
         try:
             self._celery.send_task(
-                message.task,
-                kwargs=message.payload,
-                queue=INTERACTIVE_QUEUE,
-                retry=False,
-                expires=_MESSAGE_LIFE_S,
-                ignore_result=True,
+                task, kwargs=dict(payload), queue=queue, retry=False, expires=_MESSAGE_LIFE_S, ignore_result=True
             )
         except _BROKER_FAILURES as error:
-            log.warning("broker_unavailable", job_id=message.job_id, error=type(error).__name__)
+            log.warning("broker_unavailable", task=task, **payload, error=type(error).__name__)
             self._rests_until = time.monotonic() + _REST_S
             return False
         return True

@@ -5,11 +5,12 @@ import os
 import tempfile
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
-from urllib.parse import quote
+from typing import Any, Literal, Self
+from urllib.parse import quote, unquote
 
 import platformdirs
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -45,6 +46,10 @@ class ModelLimit(BaseModel):
     calls_at_once: int | None = Field(default=None, ge=1)
 
 
+_FITTING = (("heartbeat_s", "lease_s", 3), ("sweep_s", "lease_s", 1))
+"""So many times the first timer must fit into the second: a lease outlives two lost heartbeats."""
+
+
 class Settings(BaseSettings):
     """Each field is an environment variable with the prefix `REDRAFT_`; `docs/settings.md` lists them."""
 
@@ -55,6 +60,7 @@ class Settings(BaseSettings):
         toml_file="redraft.toml",
         extra="ignore",
         frozen=True,
+        hide_input_in_errors=True,
         populate_by_name=True,
     )
 
@@ -135,16 +141,36 @@ class Settings(BaseSettings):
         default=10.0, gt=0, description="First pause before a step that nobody took is rung for again; doubles."
     )
     shutdown_grace_s: float = Field(default=20.0, ge=0, description="How long a stopping worker finishes its calls.")
+    deaf_after_s: float = Field(
+        default=120.0,
+        gt=0,
+        description="A worker with free threads that has heard nothing for so long, though the broker answers, ends.",
+    )
     host: str = Field(default="127.0.0.1", description="Address the API listens on.")
     port: int = Field(default=8000, ge=0, le=65535, description="Port the API listens on; 0: any free one.")
     require_auth: bool | None = Field(
         default=None, description="Whether API keys are needed; empty: off on loopback, on elsewhere."
+    )
+    requests_per_minute: int = Field(
+        default=600, ge=0, description="Requests that an API key may make, at all API processes together; 0: no limit."
     )
     max_body_bytes: int = Field(default=8_000_000, ge=1024, description="Largest request body.")
     log_format: Literal["auto", "console", "json"] = Field(
         default="auto", description="auto: coloured lines on a terminal, JSON elsewhere."
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="Least level logged.")
+
+    @model_validator(mode="after")
+    def _timers_fit(self) -> Self:
+        for shorter, longer, times in _FITTING:
+            low, high = getattr(self, shorter), getattr(self, longer)
+            if low * times > high:
+                words = (
+                    f"REDRAFT_{longer.upper()} ({high:g} s) must be at least {times} times"
+                    f" REDRAFT_{shorter.upper()} ({low:g} s), or live workers are taken for lost"
+                )
+                raise PydanticCustomError("timers_do_not_fit", "{words}", {"words": words})
+        return self
 
     @classmethod
     def settings_customise_sources(
@@ -186,6 +212,21 @@ class Settings(BaseSettings):
     @property
     def is_auth_required(self) -> bool:
         return not self.is_loopback if self.require_auth is None else self.require_auth
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must never be written down: the providers' keys, and the passwords in addresses."""
+        keys = (self.openai_api_key, self.anthropic_api_key)
+        urls = (self.database_url, self.broker_url, self.openai_base_url, self.anthropic_base_url)
+        passwords = [_password_of(url) for url in urls if url]
+        decoded = [unquote(password) for password in passwords]
+        return (*(key.get_secret_value().strip() for key in keys if key), *passwords, *decoded)
+
+
+def _password_of(url: str) -> str:
+    """The password of an address as it is written there; empty when there is none."""
+    before_host = url.partition("://")[2].rpartition("@")[0]
+    return before_host.partition(":")[2]
 
 
 def unknown_names() -> dict[str, str | None]:

@@ -8,7 +8,6 @@ import socket
 import sys
 
 from redraft.embedded.lifelines import EMBEDDED, await_begin, end_with_parent
-from redraft.jobs import INTERACTIVE_QUEUE
 from worker.app import celery_app, settings
 from worker.doorbell import ThreadPool
 
@@ -30,7 +29,6 @@ def main() -> int:
         hostname=f"redraft-{os.getpid()}@{socket.gethostname()}",
         pool_cls=ThreadPool,
         concurrency=settings.worker_concurrency,
-        queues=[INTERACTIVE_QUEUE],
         loglevel=settings.log_level,
         quiet=True,
         without_gossip=True,

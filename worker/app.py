@@ -1,24 +1,61 @@
 """The Celery app: its settings, its services, and what a worker process does beside its tasks."""
 
 from celery import Celery, signals
+from celery.worker import state
 
+from redraft.jobs import StepMessage
 from redraft.logs import configure_logs
 from redraft.operations.leases import LeaseHolder
-from redraft.queue import celery_options
+from redraft.operations.running import run
+from redraft.queue import canary_listener, celery_options
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
-from worker.doorbell import QUEUES, StepTask
-from worker.schedule import Schedule
+from worker.doorbell import STEPS, StepTask
+from worker.rescuer import Rescuer
+from worker.retries import watch_over
+from worker.schedule import Schedule, Timer
+from worker.watchdog import LOOKS, Watchdog
 
 settings = Settings()
 celery_app = Celery("redraft", include=["worker.tasks"], task_cls=StepTask)
-celery_app.conf.update(celery_options(settings, socket_timeout_s=5), task_queues=QUEUES)
-
 
 # One of each per process, made before any thread asks for them; nothing is connected yet.
 services = build_runtime(settings)
 lease_holder = LeaseHolder(settings)
-schedule = Schedule(services, lease_holder)
+celery_app.conf.update(
+    celery_options(settings, socket_timeout_s=5), task_queues=[STEPS, canary_listener(lease_holder.owner)]
+)
+
+
+def run_step(message: StepMessage) -> None:
+    with watch_over(services, message.job_id):
+        run(services, lease_holder, message, goes_on=lambda: not lease_holder.is_closing)
+
+
+def _is_excused() -> bool:
+    return lease_holder.is_closing or len(state.reserved_requests) >= settings.worker_concurrency
+
+
+def _end_deaf() -> None:
+    schedule.end_now(1)
+
+
+rescuer = Rescuer(services, lease_holder, run_step)
+watchdog = Watchdog(
+    services.queue,
+    lease_holder.owner,
+    deaf_after_s=settings.deaf_after_s,
+    is_excused=_is_excused,
+    on_deaf=_end_deaf,
+)
+schedule = Schedule(
+    services,
+    lease_holder,
+    [
+        Timer("sweeper", settings.sweep_s, rescuer.sweep),
+        Timer("watchdog", settings.deaf_after_s / LOOKS, watchdog.look),
+    ],
+)
 
 
 @signals.setup_logging.connect
@@ -26,8 +63,9 @@ def _set_up_logging(**_: object) -> None:
     configure_logs(settings.log_level, settings.log_format)
 
 
-@signals.worker_ready.connect
+@signals.worker_init.connect
 def _start(**_: object) -> None:
+    """Before the broker is there: jobs that are due are worked off without it."""
     services.providers.warm_up()
     schedule.start()
 
@@ -35,9 +73,11 @@ def _start(**_: object) -> None:
 @signals.worker_shutting_down.connect
 def _stop_claiming(**_: object) -> None:
     schedule.begin_shutdown()
+    rescuer.begin_shutdown()
 
 
 @signals.worker_shutdown.connect
 def _stop(**_: object) -> None:
     schedule.stop()
+    rescuer.stop()
     services.close()

@@ -16,7 +16,7 @@ from kombu.asynchronous import get_event_loop
 
 from redraft.jobs import INTERACTIVE_QUEUE
 
-QUEUES = [Queue(INTERACTIVE_QUEUE, no_ack=True)]
+STEPS = Queue(INTERACTIVE_QUEUE, no_ack=True)
 
 
 class ReceivedOnce(Request):

@@ -1,41 +1,46 @@
-"""What a worker does on a timer: heartbeat (extend leases, say that it is alive) and sweep."""
+"""What a worker process does on timers, and how it ends: in order, within its grace."""
 
 import os
 import random
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import structlog
 
 from redraft.errors import Unavailable
-from redraft.jobs import StepMessage
 from redraft.operations import steps
 from redraft.operations.leases import LeaseHolder
 from redraft.operations.services import Services
-from redraft.operations.sweep import sweep
 
 log = structlog.get_logger()
 
+# Of the grace: to give the leases back in.
+_HAND_BACK_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """Work for a thread of its own; its pauses are spread, so that workers do not march in step."""
+
+    name: str
+    every_s: float
+    work: Callable[[], None]
+
 
 class Schedule:
-    """Two threads per worker process; both end within a moment of `stop`."""
+    """The heartbeat, which keeps the leases, and further timers; their threads end within a moment of `stop`."""
 
-    def __init__(self, services: Services, holder: LeaseHolder) -> None:
+    def __init__(self, services: Services, holder: LeaseHolder, timers: Sequence[Timer] = ()) -> None:
         self._services = services
         self._holder = holder
         self._stopping = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._every, args=(services.settings.heartbeat_s, self._beat), name="heartbeat"),
-            threading.Thread(target=self._every, args=(services.settings.sweep_s, self._sweep), name="sweeper"),
-        ]
-        self._spare = ThreadPoolExecutor(max_workers=8, thread_name_prefix="unrung")
+        self._timers = [Timer("heartbeat", services.settings.heartbeat_s, self._beat), *timers]
 
     def start(self) -> None:
-        for thread in self._threads:
-            thread.daemon = True
-            thread.start()
+        for timer in self._timers:
+            threading.Thread(target=self._every, args=(timer,), name=timer.name, daemon=True).start()
 
     def begin_shutdown(self) -> None:
         """Take no new step; what is in flight has the grace period."""
@@ -44,17 +49,21 @@ class Schedule:
 
     def _end_grace(self) -> None:
         """Celery waits for its threads for ever: after the grace the leases go back and the process ends."""
-        deadline = time.monotonic() + self._services.settings.shutdown_grace_s
+        deadline = time.monotonic() + max(0.0, self._services.settings.shutdown_grace_s - _HAND_BACK_S)
         while self._holder.in_flight and time.monotonic() < deadline:
             self._stopping.wait(0.05)
         if self._holder.in_flight:
             log.warning("grace_is_over", in_flight=self._holder.in_flight)
-            self.stop()
-            os._exit(0)
+            self.end_now(0)
+
+    def end_now(self, code: int) -> None:
+        """Give the leases back and end the process, whatever its threads do."""
+        self.stop()
+        os._exit(code)
 
     def stop(self) -> None:
+        """Give all leases back, and ring for their steps."""
         self._stopping.set()
-        self._spare.shutdown(wait=False, cancel_futures=True)
         try:
             released = self._holder.leave(self._services.database)
         except Unavailable as error:
@@ -63,30 +72,17 @@ class Schedule:
         for message in released:
             steps.ring(self._services, message)
 
-    def _every(self, pause_s: float, work: Callable[[], None]) -> None:
+    def _every(self, timer: Timer) -> None:
         while not self._stopping.is_set():
             try:
-                work()
+                timer.work()
                 self._holder.regain_contact()
             except Unavailable as error:
                 self._holder.lose_contact()
-                log.warning("timer_found_no_database", timer=threading.current_thread().name, reason=error.message)
+                log.warning("timer_found_no_database", timer=timer.name, reason=error.message)
             except Exception:
-                log.exception("timer_crashed", timer=threading.current_thread().name)
-            self._stopping.wait(pause_s * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load, guards nothing
+                log.exception("timer_crashed", timer=timer.name)
+            self._stopping.wait(timer.every_s * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load, guards nothing
 
     def _beat(self) -> None:
         self._holder.beat(self._services.database)
-
-    def _sweep(self) -> None:
-        if self._holder.is_closing:
-            return
-        for message in sweep(self._services, with_expired=self._holder.is_in_steady_contact):
-            self._spare.submit(_run, message)
-
-
-def _run(message: StepMessage) -> None:
-    """A dead broker costs latency, not progress: the worker does the step itself."""
-    from worker.tasks import run_step
-
-    run_step(message)

@@ -40,7 +40,9 @@ def load_settings() -> "Settings":
 
 
 def _setting_name(location: tuple[int | str, ...]) -> str:
-    first = str(location[0]) if location else ""
+    if not location:
+        return "settings"
+    first = str(location[0])
     name = first if first.isupper() else f"REDRAFT_{first.upper()}"
     return ".".join([name, *map(str, location[1:])])
 
@@ -82,11 +84,11 @@ def ensure_schema(services: "Services") -> None:
     """
     from redraft.storage import schema
 
-    current = schema.current(services.database)
-    if current == schema.head():
+    found = schema.standing(services.database)
+    if found.is_usable:
         return
     if services.settings.database_url:
-        state = "has no schema yet" if current is None else f"is at version {current}, not {schema.head()}"
+        state = "has no schema yet" if found.current is None else f"is at version {found.current}, not {found.head}"
         raise Unavailable(f"The database {state}: run `redraft db upgrade`.", code="schema_outdated")
     schema.upgrade(services.database)
 

@@ -20,11 +20,17 @@ _SAFETY_S = 5.0
 
 
 class LeaseHolder:
-    """One per process. A step enters with its token; the heartbeat extends all leases in one statement."""
+    """One per process. A step enters with its token; the heartbeat extends all leases in one statement.
 
-    def __init__(self, settings: Settings) -> None:
+    Args:
+        settings: how long a lease lasts, and what is told of this worker.
+        is_alone: this process does nothing but one step, which may be what ended its holders before.
+    """
+
+    def __init__(self, settings: Settings, *, is_alone: bool = False) -> None:
         self.owner = new_id("worker")
         self.lease_s = settings.lease_s
+        self.losses_max = moves.ALONE_LOSSES if is_alone else moves.FREE_LOSSES
         self._lock = threading.Lock()
         self._tokens: dict[str, int] = {}
         self._extended_at = time.monotonic()
@@ -33,7 +39,7 @@ class LeaseHolder:
         self._facts = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
-            "concurrency": settings.worker_concurrency,
+            "concurrency": 1 if is_alone else settings.worker_concurrency,
             "version": __version__,
         }
 

@@ -147,6 +147,7 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> InH
             message.step_no,
             owner=holder.owner,
             lease_s=holder.lease_s,
+            losses_max=holder.losses_max,
         )
         if claim is None:
             return None

@@ -36,6 +36,7 @@ T = TypeVar("T")
 _NEXT_STEP: dict[str, Any] = {
     "step_attempt": 0,
     "step_claims": 0,
+    "lost_leases": 0,
     "rung_at": DbNow(),
 }
 _ADAPTATIONS_MAX = 4

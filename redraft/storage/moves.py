@@ -50,15 +50,42 @@ class Claim:
     starts_iteration: bool
 
 
+FREE_LOSSES = 1
+"""A step that has lost more holders than this runs alone: it may be what ends them."""
+ALONE_LOSSES = 2
+"""A step that has lost more than this, the last one alone, is what ended them."""
+
+_LOSSES = jobs.c.lost_leases + case((jobs.c.lease_expires_at.is_not(None), 1), else_=0)
+"""How many holders a free step has lost: whose lease ran out did not give it back."""
+
 _USAGE = ("calls", "input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls")
 
 
-def claim(connection: Connection, job_id: str, step: str, step_no: int, *, owner: str, lease_s: float) -> Claim | None:
-    """Take a step: one conditional UPDATE with a fresh token. None: it is not due, or someone has it.
+def claim(
+    connection: Connection,
+    job_id: str,
+    step: str,
+    step_no: int,
+    *,
+    owner: str,
+    lease_s: float,
+    losses_max: int = FREE_LOSSES,
+) -> Claim | None:
+    """Take a step: one conditional UPDATE with a fresh token. None: it is not due, or not for us, or someone has it.
 
     The first claim of a step also reserves the event numbers of the events that it starts.
+
+    Args:
+        connection: the unit of work.
+        job_id: which job.
+        step: its step, as the message names it.
+        step_no: its number.
+        owner: who takes it.
+        lease_s: for how long without a heartbeat.
+        losses_max: how many holders this step may have lost before.
     """
     given = {"p_id": job_id, "p_step": step, "p_step_no": step_no, "p_owner": owner, "p_lease_s": lease_s}
+    given["p_losses_max"] = losses_max
     row = connection.execute(_claim_statement(step), given).mappings().one_or_none()
     if row is None:
         return None
@@ -89,13 +116,14 @@ def _claim_statement(step: str) -> Executable:
             jobs.c.step_no == bindparam("p_step_no"),
             is_live(),
             jobs.c.available_at <= now,
-            or_(jobs.c.lease_expires_at.is_(None), jobs.c.lease_expires_at < now),
+            is_free(),
+            bindparam("p_losses_max", type_=Integer) >= _LOSSES,
         )
         .values(
             status=JobStatus.RUNNING.value,
             started_at=func.coalesce(jobs.c.started_at, now),
             version=jobs.c.version + case((jobs.c.status == JobStatus.QUEUED.value, 1), else_=0),
-            lost_leases=jobs.c.lost_leases + case((jobs.c.lease_expires_at.is_not(None), 1), else_=0),
+            lost_leases=_LOSSES,
             step_claims=jobs.c.step_claims + 1,
             lease_token=jobs.c.lease_token + 1,
             lease_owner=bindparam("p_owner"),
@@ -255,20 +283,26 @@ def release_leases(connection: Connection, owner: str) -> list[tuple[str, str, i
 
 
 def take_due(
-    connection: Connection, *, pause_s: float, limit: int, with_expired: bool = True
+    connection: Connection,
+    *,
+    pause_s: float,
+    limit: int,
+    with_expired: bool = True,
+    losses: tuple[int, int] = (0, FREE_LOSSES),
 ) -> list[tuple[str, str, int]]:
     """Jobs whose step is due and unheard, marked as rung now; returns (job, step, step_no).
 
     The pause before a job is rung again doubles with each ring that led to no claim, up to two minutes.
+    Only steps that have lost `losses` holders, from the one number to the other.
     """
     ring_pause = [(jobs.c.ring_count <= n, jobs.c.rung_at < DbNow(-pause_s * 2**n)) for n in range(6)]
-    is_free = jobs.c.lease_expires_at.is_(None)
     due = (
         select(jobs.c.id)
         .where(
             is_live(),
             jobs.c.available_at <= DbNow(),
-            or_(is_free, jobs.c.lease_expires_at < DbNow()) if with_expired else is_free,
+            is_free(with_expired=with_expired),
+            _LOSSES.between(*losses),
             or_(jobs.c.rung_at.is_(None), case(*ring_pause, else_=jobs.c.rung_at < DbNow(-pause_s * 64))),
         )
         .order_by(jobs.c.available_at)
@@ -284,12 +318,27 @@ def take_due(
     return [(row.id, row.step, row.step_no) for row in connection.execute(statement)]
 
 
+def guilty(connection: Connection, *, limit: int) -> list[str]:
+    """Live jobs whose step has ended its process even alone."""
+    query = select(jobs.c.id).where(is_live(), is_guilty()).limit(limit)
+    return list(connection.scalars(query))
+
+
+def is_guilty() -> ColumnElement[bool]:
+    return is_free() & (_LOSSES > ALONE_LOSSES)
+
+
+def is_free(*, with_expired: bool = True) -> ColumnElement[bool]:
+    """Nobody has it; `with_expired`: or whoever had it was not heard of for a lease."""
+    has_no_lease = jobs.c.lease_expires_at.is_(None)
+    return or_(has_no_lease, jobs.c.lease_expires_at < DbNow()) if with_expired else has_no_lease
+
+
 def overdue(connection: Connection, *, slack_s: float, limit: int) -> list[str]:
     """Live jobs past their deadline; those in somebody's hands get some slack to end themselves."""
-    free = or_(jobs.c.lease_expires_at.is_(None), jobs.c.lease_expires_at < DbNow())
     query = (
         select(jobs.c.id)
-        .where(is_live(), or_(and_(free, jobs.c.deadline_at < DbNow()), jobs.c.deadline_at < DbNow(-slack_s)))
+        .where(is_live(), or_(and_(is_free(), jobs.c.deadline_at < DbNow()), jobs.c.deadline_at < DbNow(-slack_s)))
         .limit(limit)
     )
     return list(connection.scalars(query))

@@ -27,6 +27,9 @@ class Desk:
         assert response.status_code in {201, 202}, response.text
         return response.json()
 
+    def job(self, job_id: str) -> dict[str, Any]:
+        return self.client.get(f"/v1/jobs/{job_id}").json()
+
     def finished(self, job_id: str) -> dict[str, Any]:
         """The job when it has ended, by long poll."""
         etag = ""

@@ -64,7 +64,7 @@ def test_a_step_that_finds_no_slot_waits_as_a_row_and_is_done_later(limited: Mak
             driver.go_on(job_id)
             check_waits(driver, job_id, "generate", 1)
         assert driver.event_types(job_id) == ["job.queued", "job.started", "iteration.started"]
-        assert sweep(driver.services) == []
+        assert sweep(driver.services).unrung == []
         assert driver.call_statuses(job_id) == []
     driver.go_on(job_id)
     driver.check_order(job_id)

@@ -1,0 +1,40 @@
+"""`python -m worker.alone STEP JOB_ID STEP_NO`: one step in a process of its own, a child of a worker."""
+
+import signal
+import sys
+
+from redraft.domain.states import Step
+from redraft.embedded.lifelines import end_with_parent
+from redraft.jobs import StepMessage
+from redraft.logs import configure_logs
+from redraft.operations.leases import LeaseHolder
+from redraft.operations.running import run
+from redraft.runtime import build_runtime
+from redraft.settings import Settings
+from worker.retries import watch_over
+from worker.schedule import Schedule
+
+
+def main(step: str, job_id: str, step_no: str) -> int:
+    """Claim this step, though it has lost its workers, and do it; its next one is rung for."""
+    settings = Settings()
+    configure_logs(settings.log_level, settings.log_format)
+    services = build_runtime(settings)
+    holder = LeaseHolder(settings, is_alone=True)
+    schedule = Schedule(services, holder)
+
+    def end(*_: object) -> None:
+        schedule.begin_shutdown()
+
+    signal.signal(signal.SIGTERM, end)
+    end_with_parent(settings.shutdown_grace_s)
+    schedule.start()
+    with watch_over(services, job_id):
+        run(services, holder, StepMessage(Step(step), job_id, int(step_no)), goes_on=lambda: False)
+    schedule.stop()
+    services.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

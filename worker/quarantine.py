@@ -1,0 +1,60 @@
+"""Where suspects run: a step that has lost its worker more than once gets a process of its own.
+
+If it is to blame, it takes nobody with it any more; if not, it ends here as it would have anywhere.
+"""
+
+import subprocess
+import sys
+import threading
+
+import structlog
+
+from redraft.jobs import StepMessage
+
+log = structlog.get_logger()
+
+_PLACES = 2
+_SLACK_S = 3.0
+
+
+class Quarantine:
+    """The processes of one worker's suspects, a few at a time. They end with the worker, by whatever it ends."""
+
+    def __init__(self, grace_s: float) -> None:
+        self._grace_s = grace_s
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def free_places(self) -> int:
+        with self._lock:
+            self._processes = [process for process in self._processes if process.poll() is None]
+            return 0 if self._is_closed else _PLACES - len(self._processes)
+
+    def admit(self, message: StepMessage) -> None:
+        """Start `python -m worker.alone` for this step; the claim decides whether it is done."""
+        step = [message.step.value, message.job_id, str(message.step_no)]
+        log.warning("suspect_runs_alone", job_id=message.job_id, step=message.step)
+        with self._lock:
+            if self._is_closed:
+                return
+            # A session of its own: Ctrl-C in a terminal is for the worker, which ends it in order.
+            process = subprocess.Popen(  # noqa: S603 - our own command, no shell
+                [sys.executable, "-m", "worker.alone", *step], stdin=subprocess.PIPE, start_new_session=True, bufsize=0
+            )
+            self._processes.append(process)
+
+    def close(self) -> None:
+        """Ask all to end: each has the grace of a worker for what it has in flight."""
+        with self._lock:
+            self._is_closed = True
+            for process in self._processes:
+                process.terminate()
+
+    def wait_closed(self) -> None:
+        for process in self._processes:
+            try:
+                process.wait(self._grace_s + _SLACK_S)
+            except subprocess.TimeoutExpired:
+                process.kill()

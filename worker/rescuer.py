@@ -1,0 +1,48 @@
+"""The sweeper's hands in a worker: what nobody can be rung for it does itself, and suspects are set apart."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from redraft.jobs import StepMessage
+from redraft.operations.leases import LeaseHolder
+from redraft.operations.services import Services
+from redraft.operations.sweep import sweep
+from worker.quarantine import Quarantine
+
+
+class Rescuer:
+    """Sweeps on a timer.
+
+    Args:
+        services: the parts.
+        holder: this process's leases.
+        run_step: does a step in the calling thread.
+    """
+
+    def __init__(self, services: Services, holder: LeaseHolder, run_step: Callable[[StepMessage], None]) -> None:
+        self._services = services
+        self._holder = holder
+        self._run_step = run_step
+        self._quarantine = Quarantine(services.settings.shutdown_grace_s)
+        self._spare = ThreadPoolExecutor(max_workers=8, thread_name_prefix="unrung")
+
+    def sweep(self) -> None:
+        if self._holder.is_closing:
+            return
+        left = sweep(
+            self._services,
+            with_expired=self._holder.is_in_steady_contact,
+            suspects_max=self._quarantine.free_places,
+        )
+        # A dead broker costs latency, not progress
+        for message in left.unrung:
+            self._spare.submit(self._run_step, message)
+        for message in left.suspects:
+            self._quarantine.admit(message)
+
+    def begin_shutdown(self) -> None:
+        self._spare.shutdown(wait=False, cancel_futures=True)
+        self._quarantine.close()
+
+    def stop(self) -> None:
+        self._quarantine.wait_closed()
