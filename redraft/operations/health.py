@@ -42,11 +42,11 @@ def _database(services: Services) -> str:
 
 
 def _migrations(services: Services) -> str:
-    current, head = schema.current(services.database), schema.head()
-    if current != head:
-        words = f"The schema is at {current or 'nothing'}, not at {head}: run `redraft db upgrade`."
+    found = schema.standing(services.database)
+    if not found.is_usable:
+        words = f"The schema is at {found.current or 'nothing'}, not at {found.head}: run `redraft db upgrade`."
         raise Unavailable(words, code="schema_outdated")
-    return f"at {head}"
+    return f"at {found.current}, newer than this program's {found.head}" if found.is_newer else f"at {found.head}"
 
 
 def _workers(services: Services) -> str:

@@ -35,11 +35,11 @@ class PostgresServer:
     def url_of(self, name: str) -> str:
         return str(self._server.get_uri(name))
 
-    def create_database(self) -> str:
+    def create_database(self, *, is_bare: bool = False) -> str:
         self._count += 1
         name = f"redraft_{self._count}"
         copy = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
-        self._execute(copy.format(sql.Identifier(name), sql.Identifier(_TEMPLATE)))
+        self._execute(copy.format(sql.Identifier(name), sql.Identifier("template0" if is_bare else _TEMPLATE)))
         return name
 
     def drop_database(self, name: str) -> None:
