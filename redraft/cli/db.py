@@ -1,27 +1,42 @@
-"""`redraft db …`: the schema of the database."""
+"""`redraft db …`: the schema of the database, copies of it, and what may be forgotten."""
+
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from redraft.cli import options, output, sessions
+from redraft.errors import Invalid
 
-app = typer.Typer(help="See and upgrade the database's schema.", rich_markup_mode="rich", no_args_is_help=True)
+if TYPE_CHECKING:
+    from redraft.storage.schema import Standing
+
+app = typer.Typer(help="Upgrade, back up and prune the database.", rich_markup_mode="rich", no_args_is_help=True)
+
+_AGE = re.compile(r"(\d{1,4})\s*(min|h|d|w)")
+_UNIT_S = {"min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_TELL_EVERY_S = 2.0
 
 
 @app.command("upgrade", epilog=options.examples("REDRAFT_DATABASE_URL=postgresql://… redraft db upgrade"))
 def upgrade(*, as_json: options.AsJson = False) -> None:
-    """Bring the schema to this version's. Harmless when it is there already, or when two do it at once."""
+    """Bring the schema to this version's, while workers and APIs go on. Harmless when two do it at once."""
     from redraft.storage import schema
 
     with sessions.opened(needs_schema=False) as services:
         before = schema.current(services.database)
         schema.upgrade(services.database)
-        after = schema.current(services.database)
+        after = schema.standing(services.database)
     if as_json:
-        output.write_json({"before": before, "current": after})
-    if before == after:
-        output.say(f"The schema is at {after} already.")
+        output.write_json({"before": before, "current": after.current})
+    if after.is_newer:
+        _say_newer(after)
+    elif before == after.current:
+        output.say(f"The schema is at {before} already.")
     else:
-        output.say(f"Upgraded the schema from {before or 'nothing'} to {after}.")
+        output.say(f"Upgraded the schema from {before or 'nothing'} to {after.current}.")
 
 
 @app.command("current")
@@ -30,10 +45,93 @@ def current(*, as_json: options.AsJson = False) -> None:
     from redraft.storage import schema
 
     with sessions.opened(needs_schema=False) as services:
-        found, head = schema.current(services.database), schema.head()
+        found = schema.standing(services.database)
     if as_json:
-        output.write_json({"current": found, "head": head})
-    elif found:
-        output.write_data(found)
-    if found != head:
-        output.say(f"The schema is at {found or 'nothing'}, not at {head}: run `redraft db upgrade`.", "yellow")
+        output.write_json({"current": found.current, "head": found.head})
+    elif found.current:
+        output.write_data(found.current)
+    if found.is_newer:
+        _say_newer(found)
+    elif not found.is_usable:
+        output.say(
+            f"The schema is at {found.current or 'nothing'}, not at {found.head}: run `redraft db upgrade`.", "yellow"
+        )
+
+
+def _say_newer(found: "Standing") -> None:
+    output.say(f"The schema is at {found.current}, newer than this program's {found.head}; it works with it.", "yellow")
+
+
+@app.command("backup", epilog=options.examples("redraft db backup redraft-$(date +%F).backup"))
+def backup(
+    *,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the copy.", show_default=False)],
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Copy the whole database into one file, while everybody works on; docs/operations.md says how to restore it.
+
+    SQLite's copy is a database; PostgreSQL's an archive for pg_restore, made by pg_dump.
+    """
+    from redraft.operations import backups
+
+    tell = _Teller()
+    with sessions.opened(needs_schema=False) as services:
+        made = backups.back_up(
+            services,
+            file,
+            may_replace=force,
+            told=lambda share, size: tell(f"Copied {size / 1e6:,.0f} MB{'' if share is None else f', {share:.0%}'}."),
+        )
+    if as_json:
+        output.write_json({"file": str(made.file), "kind": made.kind, "schema": made.schema, "bytes": made.size})
+    output.say(f"Wrote {made.file}: {made.size / 1e6:,.1f} MB, checked. It holds all tasks and answers: keep it safe.")
+
+
+@app.command("prune", epilog=options.examples("redraft db prune --older 30d --dry-run", "redraft db prune --older 2w"))
+def prune(
+    *,
+    older: Annotated[str, typer.Option(metavar="AGE", help="How long ago they ended at least: 30d, 12h, 2w, 90min.")],
+    status: Annotated[
+        list[str] | None,
+        typer.Option(metavar="succeeded|failed|canceled", help="Only jobs that ended so; may be given again."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Remove jobs that ended long ago, with their iterations, evaluations, calls and events.
+
+    Live jobs stay. It works in small batches beside workers and requests, and may be broken off and run again.
+    """
+    from redraft.operations import retention
+
+    tell = _Teller()
+    with sessions.opened() as services:
+        what = retention.too_old(services, _read_age_s(older), status or ())
+        if dry_run:
+            counts = retention.count(services, what)
+        else:
+            counts = retention.prune(services, what, lambda done, of: tell(f"Removed {done:,} of {of:,} jobs."))
+    if as_json:
+        output.write_json({"before": what.before, "dry_run": dry_run, "jobs": counts})
+    listed = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items())) or "none"
+    output.say(f"{'To remove' if dry_run else 'Removed'}: {listed}; ended before {what.before:%Y-%m-%d %H:%M} UTC.")
+
+
+def _read_age_s(text: str) -> float:
+    found = _AGE.fullmatch(text.strip().lower())
+    if found is None:
+        raise Invalid.at("--older", "is a number with min, h, d or w, such as 30d.", "age")
+    return int(found[1]) * _UNIT_S[found[2]]
+
+
+class _Teller:
+    """Says how far something is, every other second: what is soon over says nothing."""
+
+    def __init__(self) -> None:
+        self._next_at = time.monotonic() + _TELL_EVERY_S
+
+    def __call__(self, text: str) -> None:
+        if time.monotonic() >= self._next_at:
+            output.say(text, "dim")
+            self._next_at = time.monotonic() + _TELL_EVERY_S
