@@ -1,9 +1,15 @@
-"""Logging: structured lines to stderr, coloured on a terminal, JSON elsewhere; no texts of users or models."""
+"""Logging: structured lines to stderr, coloured on a terminal, JSON elsewhere.
+
+No line holds a text of users or models, or a secret.
+"""
 
 import logging
 import sys
+from typing import Any
 
 import structlog
+
+from redraft.redaction import redact_values
 
 _CHATTY = ("httpx2", "httpcore2", "openai", "anthropic", "alembic", "celery.app.trace", "celery.worker.strategy")
 
@@ -17,6 +23,7 @@ def configure_logs(level: str, log_format: str) -> None:
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
+        _redact_event,
     ]
     renderer = structlog.dev.ConsoleRenderer() if is_console else structlog.processors.JSONRenderer()
     structlog.configure(
@@ -33,3 +40,13 @@ def configure_logs(level: str, log_format: str) -> None:
     logging.basicConfig(handlers=[handler], level=level, force=True)
     for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level]))
+
+
+def _redact_event(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """The last before the renderer, which would escape what is looked for; tracebacks are text by now.
+
+    Names with an underscore are structlog's own, and are not written.
+    """
+    return {
+        name: value if name.startswith("_") else redact_values({name: value})[name] for name, value in event.items()
+    }

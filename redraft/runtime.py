@@ -4,12 +4,14 @@ from redraft.gate import Gate
 from redraft.operations.services import Services
 from redraft.providers.catalog import ProviderCatalog
 from redraft.queue import Queue
+from redraft.redaction import remember
 from redraft.settings import Settings
 from redraft.storage.work import Database
 
 
 def build_runtime(settings: Settings) -> Services:
     """Connect nothing yet: database, broker and providers are reached on first use."""
+    remember(settings.secrets)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     queue = Queue(settings)
     return Services(

@@ -17,6 +17,7 @@ from redraft.domain.texts import clean
 from redraft.errors import ProviderError
 from redraft.operations.services import Services
 from redraft.providers.protocol import ChatReply, UnusableReply, Usage
+from redraft.redaction import redact_known, redact_known_values
 from redraft.storage import calls
 
 
@@ -162,19 +163,20 @@ def _reused(planned: PlannedCall, found: Mapping[str, Any], seconds: float) -> O
 
 def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, seconds: float) -> Outcome:
     spent = _Spent(services, planned, reply.usage)
+    text = redact_known(reply.text)
     closing = {
         "status": "ok",
-        "response": reply.response,
-        "reply_text": reply.text,
+        "response": redact_known_values(reply.response),
+        "reply_text": text,
         "http_status": reply.http_status,
-        "response_headers": dict(reply.headers),
+        "response_headers": redact_known_values(reply.headers),
         "finish_reason": _storable(reply.finish_reason),
         "latency_ms": round(seconds * 1000),
         **spent.columns,
     }
     return Outcome(
         planned.slot,
-        reply.text,
+        text,
         reply.finish_reason,
         None,
         call_id=planned.row["id"],
@@ -189,9 +191,9 @@ def _failed(services: Services, planned: PlannedCall, error: ProviderError, seco
     spent = _Spent(services, planned, unusable.usage) if unusable else None
     closing = {
         "status": "error",
-        "response": error.response,
+        "response": redact_known_values(error.response),
         "http_status": error.http_status,
-        "response_headers": error.headers,
+        "response_headers": redact_known_values(error.headers),
         "finish_reason": _storable(unusable.finish_reason) if unusable else None,
         "latency_ms": round(seconds * 1000),
         "error": job_error(

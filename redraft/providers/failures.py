@@ -15,11 +15,11 @@ from typing import Any, cast
 
 from redraft.errors import ProviderError, ProviderErrorCode
 from redraft.providers.wires import Patience, TimeLeft
+from redraft.redaction import MARK, redact
 
 _MESSAGE_CHARS = 600
 # Less than this left of a call's time is none.
 _NO_TIME_S = 0.01
-_KEY_LIKE = re.compile(r"\b(?:sk|pk|key)-[\w*.…\-]{4,}|(?<=Bearer )[\w.\-]{8,}")
 _HEADER_KEPT = re.compile(
     r"(x-request-id|request-id|x-ratelimit-.+|anthropic-ratelimit-.+|retry-after.*)", re.IGNORECASE
 )
@@ -41,8 +41,8 @@ class Vendor:
 
     def redact(self, text: str) -> str:
         if len(self.secret) >= 8:
-            text = text.replace(self.secret, "[key]")
-        return _KEY_LIKE.sub("[key]", text)
+            text = text.replace(self.secret, MARK)
+        return redact(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from redraft.errors import Invalid, Unavailable
+from redraft.redaction import redact
 
 T = TypeVar("T")
 
@@ -171,4 +172,4 @@ def translated() -> Generator[None]:
 
 def _first_line(error: Exception) -> str:
     original = getattr(error, "orig", None) or error
-    return str(original).strip().split("\n")[0][:200]
+    return redact(str(original).strip().split("\n")[0])[:200]
