@@ -5,7 +5,7 @@ from alembic import op
 from migrations.online import create_index
 
 revision = "0005"
-down_revision = "0002"
+down_revision = "0003"
 branch_labels = None
 depends_on = None
 
