@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo serve test check bench lint types contracts coverage docs lock clean
+.PHONY: help setup demo serve test check chaos bench lint types contracts coverage docs lock clean
 
 # A pyenv shim or a python3 without its venv package is found but does not work: ask each one.
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -43,6 +43,10 @@ test: $(READY) $(DEV) ## run the tests, which start PostgreSQL and Valkey themse
 	$(PYTEST) $(PYTEST_ARGS)
 
 check: lint types contracts coverage ## run lint, types, import contracts, then the tests with coverage
+
+chaos: $(READY) $(DEV) ## break everything under load, and audit; SEED=, JOBS=, FAULTS= replay a run
+	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) \
+		$(if $(FAULTS),--faults $(FAULTS))
 
 bench: $(READY) $(DEV) ## measure beside bare loops and a plain Celery app
 	$(BIN)/python -m benchmarks

@@ -1,0 +1,205 @@
+"""Checks every invariant from the rows and from the provider's own log, and says in plain words what is broken."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+from redraft.storage.work import Database
+from tests.chaos.driver import Submitted
+from tests.chaos.rows import JobRows, Row, fingerprint, read_all
+from tests.model_server.logbook import Entry
+
+_SUMS = ("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd")
+_TERMINAL = frozenset({"succeeded", "failed", "canceled"})
+# What lies between two statements of one unit of work while the machine is busy
+_MOMENT = timedelta(seconds=0.5)
+
+Check = Callable[[JobRows], Iterator[str]]
+
+
+def audit(database: Database, submitted: Sequence[Submitted], requests: Sequence[Entry]) -> list[str]:
+    """Everything that is wrong, one line each; nothing is the only good answer."""
+    found = read_all(database, requests)
+    problems = [words for seen in submitted for words in _submission(seen, found)]
+    problems += _strangers(found, submitted)
+    for job_id, rows in found.items():
+        problems += [f"{job_id} ({rows.case}): {words}" for check in CHECKS for words in check(rows)]
+    return problems
+
+
+def _submission(seen: Submitted, found: dict[str, JobRows]) -> Iterator[str]:
+    case = seen.plan.case
+    yield from (f"case {case}: {words}" for words in seen.surprises)
+    jobs = {job_id for job_id, rows in found.items() if rows.case == case}
+    if not seen.job_ids:
+        yield f"case {case}: was never accepted, in {seen.attempts} attempts"
+    if len(jobs) > 1:
+        yield f"case {case}: one Idempotency-Key made {len(jobs)} jobs: {', '.join(sorted(jobs))}"
+    for job_id in set(seen.job_ids) - jobs:
+        yield f"case {case}: job {job_id} was accepted, and is not there"
+    if seen.is_cancel_answered:
+        yield from (
+            f"case {case}: cancel was answered, and the job is {found[job_id].job['status']}"
+            for job_id in jobs
+            if found[job_id].job["status"] not in _TERMINAL
+        )
+
+
+def _strangers(found: dict[str, JobRows], submitted: Sequence[Submitted]) -> Iterator[str]:
+    known = {seen.plan.case for seen in submitted}
+    yield from (f"{job_id}: nobody submitted it" for job_id, rows in found.items() if rows.case not in known)
+
+
+def has_ended(rows: JobRows) -> Iterator[str]:
+    """Invariant 1: nothing accepted is lost."""
+    job = rows.job
+    if job["status"] not in _TERMINAL:
+        yield f"is {job['status']} at {job['step']} {job['step_no']}, lease until {job['lease_expires_at']}"
+    elif job["finished_at"] is None or job["stop_reason"] is None or job["lease_owner"] or job["lease_expires_at"]:
+        yield "has ended, but says not when or why, or somebody still holds its lease"
+
+
+def calls_are_reserved(rows: JobRows) -> Iterator[str]:
+    """Invariant 2: no request to the provider that the ledger does not know of."""
+    reserved = Counter(fingerprint(call["request"]) for call in rows.ledger)
+    asked = Counter(fingerprint(entry.body) for entry in rows.requests)
+    for body, count in asked.items():
+        if count > reserved[body]:
+            yield f"the provider was asked {count} times for what was reserved {reserved[body]} times: {body[:200]}"
+
+
+def nothing_is_paid_twice(rows: JobRows) -> Iterator[str]:
+    """Invariant 2: one reply per slot, and no call opened when its reply had been committed."""
+    for slot, made in rows.of_slot().items():
+        ok = [call for call in made if call["status"] == "ok"]
+        if len(ok) > 1:
+            yield f"slot {slot} has {len(ok)} replies that count"
+        stored = [rows.committed_at[call["id"]] for call in made if call["status"] in {"ok", "dup"}]
+        first = min(stored, default=None)
+        late = [call for call in made if first is not None and call["started_at"] > first + _MOMENT]
+        yield from (f"slot {slot} was called for again, {call['started_at'] - first} after its reply" for call in late)
+
+
+def calls_are_closed(rows: JobRows) -> Iterator[str]:
+    """The ledger of a job that has ended leaves nothing open."""
+    opened = [call["id"] for call in rows.ledger if call["status"] == "started"]
+    if opened:
+        yield f"has ended, and {len(opened)} of its calls are still open: {', '.join(opened)}"
+
+
+def results_are_the_holders(rows: JobRows) -> Iterator[str]:
+    """Invariant 3: what was written is what the ledger's one reply says, and tokens only grow from step to step."""
+    for each in rows.iterations:
+        reply = rows.ok(each["number"], each["candidate"], "generate")
+        is_given = rows.job["kind"] == "evaluate_answer"
+        if not is_given and (reply is None or reply["reply_text"] != each["answer"]):
+            yield f"iteration {each['number']}.{each['candidate']} is not the reply that the ledger holds"
+    for evaluation, iteration in _evaluated(rows):
+        reply = rows.ok(iteration["number"], iteration["candidate"], "evaluate")
+        if evaluation["status"] == "ok" and evaluation["reused_from"] is None and _score(reply) != evaluation["score"]:
+            yield f"the verdict on iteration {iteration['number']} is not the reply that the ledger holds"
+    yield from _tokens_grow(rows)
+
+
+def _evaluated(rows: JobRows) -> list[tuple[Row, Row]]:
+    by_id = {each["id"]: each for each in rows.iterations}
+    return [(each, by_id[each["iteration_id"]]) for each in rows.evaluations]
+
+
+def _score(reply: Row | None) -> Any:
+    return json.loads(reply["reply_text"])["score"] if reply else None
+
+
+def _tokens_grow(rows: JobRows) -> Iterator[str]:
+    # A repeated step may use the reply of an earlier holder; steps themselves come one after the other
+    order = {"generate": 0, "evaluate": 1}
+    by_step: dict[tuple[int, int], list[int]] = {}
+    for call in rows.ledger:
+        by_step.setdefault((call["iteration"], order[call["step"]]), []).append(call["lease_token"])
+    steps = sorted(by_step)
+    for before, after in pairwise(steps):
+        if max(by_step[before]) >= min(by_step[after]):
+            yield f"step {after} was called for under a token no newer than that of step {before}"
+
+
+def events_are_gapless(rows: JobRows) -> Iterator[str]:
+    """Numbers 1 to n, `done` once and last, each iteration told once."""
+    numbers = [event["seq"] for event in rows.events]
+    if numbers != list(range(1, rows.job["event_seq"] + 1)):
+        yield f"has events {numbers}, and its row says {rows.job['event_seq']}"
+    types = [event["type"] for event in rows.events]
+    if types.count("done") != 1 or types[-1] != "done":
+        yield f"tells its end {types.count('done')} times, and at last {types[-1] if types else 'nothing'}"
+    told = Counter((e["type"], e["data"].get("iteration")) for e in rows.events if e["type"] == "iteration.started")
+    yield from (f"tells the start of iteration {key[1]} {count} times" for key, count in told.items() if count > 1)
+
+
+def counters_are_sums(rows: JobRows) -> Iterator[str]:
+    """The job's counters are the sums over its ledger."""
+    job = rows.job
+    sums = {name: sum(call[name] or 0 for call in rows.ledger) for name in _SUMS}
+    sums |= {"calls": len(rows.ledger), "unpriced_calls": sum(map(_is_unpriced, rows.ledger))}
+    yield from (f"{name} is {job[name]}, its calls say {sum_}" for name, sum_ in sums.items() if job[name] != sum_)
+
+
+def _is_unpriced(call: Row) -> bool:
+    """Nobody knows what it cost: its outcome is not known, or no answer came."""
+    if call["status"] == "error":
+        return call["http_status"] is None
+    return call["cost_nano_usd"] is None
+
+
+def result_is_the_best(rows: JobRows) -> Iterator[str]:
+    """The loop's own rules: numbers without gaps, the best score, and the answer that has it."""
+    job, result = rows.job, rows.job["result"]
+    numbers = sorted({each["number"] for each in rows.iterations})
+    if numbers != list(range(1, len(numbers) + 1)) or len(numbers) > job["iteration_limit"]:
+        yield f"has iterations {numbers} of at most {job['iteration_limit']}"
+    scores = [
+        (evaluation["score"], iteration["number"], iteration["answer"])
+        for evaluation, iteration in _evaluated(rows)
+        if evaluation["score"] is not None
+    ]
+    best = max((score for score, _, _ in scores), default=None)
+    if job["best_score"] != best:
+        yield f"has the best score {job['best_score']}, its verdicts say {best}"
+    if scores and result is None:
+        yield "has a judged answer, and no result"
+    if result is not None and best is not None:
+        yield from _result(job, result, best, scores)
+
+
+def _result(job: Row, result: dict[str, Any], best: float, scores: list[tuple[float, int, str]]) -> Iterator[str]:
+    told = (result["final_score"], result["best_iteration"], result["final_answer"])
+    if told not in scores or told[0] != best:
+        yield f"gives the answer of iteration {told[1]} with {told[0]}, the best score is {best}"
+    is_enough = best >= job["request"]["score_threshold"]
+    if (job["stop_reason"] == "accepted") != is_enough and job["stop_reason"] != "canceled":
+        yield f"ended with {job['stop_reason']}, its best score is {best}"
+
+
+def canceled_means_no_more_calls(rows: JobRows) -> Iterator[str]:
+    """Invariant 5: no call is opened once the cancel was committed."""
+    if rows.job["status"] != "canceled":
+        return
+    at = rows.job["finished_at"]
+    late = [call for call in rows.ledger if call["started_at"] > at + _MOMENT]
+    yield from (f"was canceled, and a call was opened {call['started_at'] - at} later" for call in late)
+    written = [each for each in (*rows.iterations, *rows.evaluations) if each["created_at"] > at + _MOMENT]
+    yield from (f"was canceled, and {each['id']} was written later" for each in written)
+
+
+CHECKS: tuple[Check, ...] = (
+    has_ended,
+    calls_are_reserved,
+    nothing_is_paid_twice,
+    calls_are_closed,
+    results_are_the_holders,
+    events_are_gapless,
+    counters_are_sums,
+    result_is_the_best,
+    canceled_means_no_more_calls,
+)

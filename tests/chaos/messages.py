@@ -1,0 +1,135 @@
+"""Mischief with the broker's messages: each one thrice and late, or held back and out of order."""
+
+import random
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import redis
+
+from redraft.jobs import INTERACTIVE_QUEUE
+from tests.support.valkey import ValkeyServer
+from tests.support.waiting import wait_until
+
+_HEARD = b"LPUSH"
+_WORD = re.compile(rb'"((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(rb"\\(x[0-9a-f]{2}|.)", re.DOTALL)
+_ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b", b"\\": b"\\", b'"': b'"'}
+_LOOK_EVERY_S = 0.02
+
+
+class Repeater:
+    """Hears every message that is published, and publishes it again: `times` more, shuffled, up to `late_s` later.
+
+    Its copies go to the other end of the queue: they overtake, and it does not hear itself.
+    """
+
+    def __init__(self, valkey: ValkeyServer, rng: random.Random, *, times: int = 3, late_s: float = 1.0) -> None:
+        self.heard = 0
+        self._valkey = valkey
+        self._random = rng
+        self._times, self._late_s = times, late_s
+        self._stopping = threading.Event()
+        self._timers: list[threading.Timer] = []
+        self._is_listening = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="repeater", daemon=True)
+
+    def start(self) -> "Repeater":
+        self._thread.start()
+        wait_until(lambda: self._is_listening.is_set() or not self._thread.is_alive(), what="the repeater")
+        return self
+
+    def _run(self) -> None:
+        try:
+            with redis.Redis(unix_socket_path=str(self._valkey.socket), socket_timeout=0.5) as client:
+                self._listen(client)
+        except (redis.RedisError, OSError):
+            # The broker went away: so has everything that could be repeated
+            self._is_listening.set()
+
+    def _listen(self, client: redis.Redis) -> None:
+        with client.monitor() as monitor:
+            self._is_listening.set()
+            while not self._stopping.is_set():
+                try:
+                    line: Any = monitor.connection.read_response()
+                except redis.TimeoutError:
+                    continue
+                payload = _payload_of(bytes(line))
+                if payload is not None:
+                    self.heard += 1
+                    self._repeat(payload)
+
+    def _repeat(self, payload: bytes) -> None:
+        for _ in range(self._times):
+            timer = threading.Timer(self._random.uniform(0, self._late_s), self._publish, [payload])
+            timer.daemon = True
+            timer.start()
+            self._timers.append(timer)
+
+    def _publish(self, payload: bytes) -> None:
+        try:
+            with self._valkey.client() as client:
+                client.rpush(INTERACTIVE_QUEUE, payload)
+        except (redis.RedisError, OSError):
+            return
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(5)
+        for timer in self._timers:
+            timer.join(self._late_s + 1)
+
+
+def _payload_of(line: bytes) -> bytes | None:
+    """The message of `"LPUSH" "interactive" "{…}"`, as `MONITOR` tells it."""
+    words = [_unescaped(word) for word in _WORD.findall(line)]
+    is_message = len(words) == 3 and words[0].upper() == _HEARD and words[1] == INTERACTIVE_QUEUE.encode()
+    return words[2] if is_message else None
+
+
+def _unescaped(word: bytes) -> bytes:
+    return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1]) or bytes([int(found[1][1:], 16)]), word)
+
+
+class Withholder:
+    """Takes what it finds in the queue, and gives it back in another order when it stops."""
+
+    def __init__(self, valkey: ValkeyServer, rng: random.Random) -> None:
+        self.held: list[bytes] = []
+        self._valkey = valkey
+        self._random = rng
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="withholder", daemon=True)
+
+    def start(self) -> "Withholder":
+        self._thread.start()
+        return self
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_LOOK_EVERY_S):
+            _try(self._take)
+
+    def _take(self) -> None:
+        with self._valkey.client() as client:
+            while (payload := client.rpop(INTERACTIVE_QUEUE)) is not None:
+                self.held.append(bytes(payload))
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(5)
+        self._random.shuffle(self.held)
+        _try(self._give_back)
+
+    def _give_back(self) -> None:
+        with self._valkey.client() as client:
+            for payload in self.held:
+                client.lpush(INTERACTIVE_QUEUE, payload)
+
+
+def _try(work: Callable[[], None]) -> None:
+    try:
+        work()
+    except (redis.RedisError, OSError):
+        return

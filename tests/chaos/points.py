@@ -1,0 +1,102 @@
+"""Fail points: what shall happen when a process gets to a named boundary of a step's moves.
+
+Written `boundary=deed@nth` (the nth time that the boundary is met) or `boundary=deed%chance`:
+`called=kill@1`, `storing=fail%0.05`, `claimed=pause:4@1`.
+"""
+
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from sqlalchemy.exc import OperationalError
+
+from redraft.operations import boundaries
+from redraft.operations.boundaries import Boundary
+
+Deed = Literal["kill", "stop", "pause", "fail"]
+
+
+class DatabaseGone(Exception):  # noqa: N818 - what a driver would have said
+    """Stands for the words of a driver whose server went away."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailPoint:
+    """At `boundary` the process kills itself, stops itself, lets the thread pause, or loses its database."""
+
+    boundary: Boundary
+    deed: Deed
+    nth: int = 1
+    chance: float | None = None
+    seconds: float = 0.0
+
+    @classmethod
+    def parse(cls, words: str) -> "FailPoint":
+        name, _, rest = words.partition("=")
+        how, _, nth = rest.partition("@")
+        how, _, chance = how.partition("%")
+        deed, _, seconds = how.partition(":")
+        if deed not in get_args(Deed):
+            raise ValueError(f"{deed!r} is no deed: {', '.join(get_args(Deed))}")
+        return cls(Boundary(name), deed, int(nth or 1), float(chance) if chance else None, float(seconds or 0))
+
+    def __str__(self) -> str:
+        when = f"%{self.chance:g}" if self.chance is not None else f"@{self.nth}"
+        seconds = f":{self.seconds:g}" if self.seconds else ""
+        return f"{self.boundary}={self.deed}{seconds}{when}"
+
+
+class Saboteur:
+    """Watches the boundaries of its own process, and does what its fail points say."""
+
+    def __init__(self, points: Sequence[FailPoint], seed: int) -> None:
+        self._points = points
+        self._random = random.Random(seed)
+        self._lock = threading.Lock()
+        self._met: dict[Boundary, int] = dict.fromkeys(Boundary, 0)
+
+    def watch(self) -> None:
+        boundaries.watch(self._at)
+
+    def _at(self, boundary: Boundary, _job_id: str) -> None:
+        with self._lock:
+            self._met[boundary] += 1
+            due = [point for point in self._points if point.boundary is boundary and self._is_due(point)]
+        for point in due:
+            _DEEDS[point.deed](point)
+
+    def _is_due(self, point: FailPoint) -> bool:
+        if point.chance is not None:
+            return self._random.random() < point.chance
+        return self._met[point.boundary] == point.nth
+
+
+def _kill(_point: FailPoint) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _stop(_point: FailPoint) -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _pause(point: FailPoint) -> None:
+    threading.Event().wait(point.seconds)
+
+
+def _fail(_point: FailPoint) -> None:
+    raise OperationalError("chaos", None, DatabaseGone("server closed the connection unexpectedly"))
+
+
+_DEEDS: dict[str, Callable[[FailPoint], None]] = {"kill": _kill, "stop": _stop, "pause": _pause, "fail": _fail}
+
+
+def sabotage(arguments: Sequence[str]) -> None:
+    """Watch this process by the fail points in `arguments`; `seed=N` among them makes chances repeatable."""
+    seeds = [int(word.removeprefix("seed=")) for word in arguments if word.startswith("seed=")]
+    points = [FailPoint.parse(word) for word in arguments if "=" in word and not word.startswith(("seed=", "port="))]
+    if points:
+        Saboteur(points, seeds[0] if seeds else 0).watch()

@@ -1,0 +1,164 @@
+"""All parts of a deployment, real ones, on which things are broken: API, workers, database, broker, provider."""
+
+import contextlib
+import json
+import shutil
+import signal
+import socket
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import httpx2
+from pydantic import SecretStr
+
+from redraft.errors import Unavailable
+from redraft.operations.health import alive_workers
+from redraft.operations.services import Services
+from redraft.runtime import build_runtime
+from redraft.settings import Settings
+from redraft.storage import schema
+from tests.chaos.clocks import WrongClock, can_be_wrong
+from tests.chaos.databases import CrashingPostgres
+from tests.chaos.members import Keeper, Member
+from tests.model_server.server import ModelServer
+from tests.support.processes import environment_of
+from tests.support.valkey import ValkeyServer
+from tests.support.waiting import wait_until
+
+Kind = Literal["postgresql", "sqlite"]
+PRICES = {"openai:writer": {"input": 1.0, "output": 4.0}, "openai:judge": {"input": 2.0, "output": 8.0}}
+TIMERS: dict[str, Any] = {
+    "worker_concurrency": 8,
+    "lease_s": 3.0,
+    "heartbeat_s": 0.5,
+    "sweep_s": 0.3,
+    "ring_again_s": 0.5,
+    "retry_wait_s": 0.1,
+    "retry_wait_max_s": 1.0,
+    "circuit_wait_s": 0.5,
+    "call_timeout_s": 6.0,
+    "shutdown_grace_s": 4.0,
+    "step_attempts_max": 12,
+}
+
+
+class Stage:
+    """A context manager. `services` are the auditor's own, beside the API and the workers."""
+
+    def __init__(self, kind: Kind, *, workers: int, seed: int = 0, **changes: Any) -> None:
+        self.kind: Kind = kind
+        self.folder = Path(tempfile.mkdtemp(prefix="chaos-"))
+        self.valkey = ValkeyServer()
+        self.model_server = ModelServer()
+        self.postgres: CrashingPostgres | None = None
+        self.clock: WrongClock | None = None
+        self.workers: list[Member] = []
+        self._count = workers
+        self._seed = seed
+        self._changes = changes
+        self._parts = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as parts:
+            parts.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            parts.callback(self.valkey.remove)
+            self.valkey.start()
+            parts.enter_context(self.model_server)
+            self.settings = self._settings(self._open_database(parts))
+            self.services: Services = build_runtime(self.settings)
+            parts.callback(self.services.close)
+            if self.kind == "sqlite":
+                schema.upgrade(self.services.database)
+            if can_be_wrong():
+                self.clock = WrongClock(self.folder)
+            self._start_members(parts)
+            self._parts = parts.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._parts.close()
+
+    def _open_database(self, parts: contextlib.ExitStack) -> str:
+        if self.kind == "sqlite":
+            return f"sqlite:///{self.sqlite_file}"
+        self.postgres = CrashingPostgres()
+        parts.callback(self.postgres.stop)
+        return self.postgres.url_of(self.postgres.create_database())
+
+    @property
+    def sqlite_file(self) -> Path:
+        return self.folder / "redraft.db"
+
+    def _settings(self, database_url: str) -> Settings:
+        values = {
+            "data_dir": self.folder,
+            "database_url": database_url,
+            "broker_url": self.valkey.url,
+            "model": "openai:writer",
+            "evaluator_model": "openai:judge",
+            "openai_api_key": SecretStr("sk-test"),
+            "openai_base_url": self.model_server.openai_url,
+        }
+        return Settings(_env_file=None, **{**values, **TIMERS, **self._changes})  # pyright: ignore[reportCallIssue]
+
+    def _start_members(self, parts: contextlib.ExitStack) -> None:
+        environment = {**environment_of(self.settings), "REDRAFT_PRICES": json.dumps(PRICES)}
+        self._environment = environment
+        self.port = _free_port()
+        self.api = Member("api", "tests.chaos.api", [f"port={self.port}"], environment)
+        parts.callback(self.api.remove)
+        for number in range(1, self._count + 1):
+            arguments = [f"seed={self._seed + number}"]
+            self.workers.append(Member(f"worker-{number}", "tests.chaos.worker", arguments, environment))
+            parts.callback(self.workers[-1].remove)
+        self.keeper = Keeper([self.api, *self.workers])
+        # Runs first: nobody is started again while the stage is struck
+        parts.callback(self.keeper.stop)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def members(self) -> Sequence[Member]:
+        return [self.api, *self.workers]
+
+    def wait_ready(self) -> Self:
+        """All workers are heard of, and the API answers."""
+
+        def is_ready() -> bool:
+            try:
+                return alive_workers(self.services) >= self._count and self._api_answers()
+            except Unavailable:
+                return False
+
+        wait_until(is_ready, within_s=30, every_s=0.1, what="the stage")
+        return self
+
+    def _api_answers(self) -> bool:
+        try:
+            return httpx2.get(f"{self.url}/livez", timeout=1).status_code == 200
+        except httpx2.TransportError:
+            return False
+
+    def start_broker(self, *, without_data: bool = False) -> None:
+        if without_data:
+            shutil.rmtree(self.valkey.folder / "appendonlydir", ignore_errors=True)
+        self.valkey.start()
+
+    def calm(self) -> None:
+        """Mend what is still broken: no process is stopped, and each clock is right."""
+        for member in self.members:
+            member.signal(signal.SIGCONT)
+        if self.clock:
+            self.clock.jump(0)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]

@@ -1,0 +1,10 @@
+"""`python -m tests.chaos.worker [fail point …]`: the worker as it is, with a saboteur at its boundaries."""
+
+import sys
+
+from tests.chaos.points import sabotage
+from worker.__main__ import main
+
+if __name__ == "__main__":
+    sabotage(sys.argv[1:])
+    sys.exit(main())
