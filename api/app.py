@@ -22,7 +22,7 @@ from api.bodies import BodyLimit
 from api.dependencies import Context
 from api.envelope import Envelope
 from api.gate import Gate
-from api.routes import catalog, docs, events, health, history, jobs, submitting
+from api.routes import catalog, docs, events, health, history, jobs, submitting, webhooks
 from api.waking import Pace, Wakeups
 from redraft.logs import configure_logs
 from redraft.operations.services import Services
@@ -30,7 +30,15 @@ from redraft.queue import redis_url
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
 
-_ROUTERS = (submitting.router, jobs.router, history.router, events.router, catalog.router, health.router)
+_ROUTERS = (
+    submitting.router,
+    jobs.router,
+    history.router,
+    events.router,
+    webhooks.router,
+    catalog.router,
+    health.router,
+)
 
 
 def create_app(

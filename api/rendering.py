@@ -17,15 +17,15 @@ def has_ended(job: Job) -> bool:
     return job.status in _TERMINAL
 
 
-def render(model: BaseModel, *, exclude: Any = None) -> Response:
+def render(model: BaseModel, status: int = 200, *, exclude: Any = None) -> Response:
     """A resource as it is: it was validated when it was made."""
-    return Response(model.model_dump_json(exclude=exclude), media_type="application/json")
+    return Response(model.model_dump_json(exclude=exclude), status, media_type="application/json")
 
 
 def render_job(job: Job, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A job with its ETag and, while it runs, when to look again."""
     with_iterations = job.iterations is not None
-    own = {"ETag": etag(job.version, with_iterations=with_iterations), "Cache-Control": "private, no-cache"}
+    own = {"ETag": etag(job.version, with_iterations=with_iterations), "Cache-Control": "no-store"}
     if not has_ended(job):
         own["Retry-After"] = str(POLL_AFTER_S)
     body = job.model_dump_json(exclude=None if with_iterations else {"iterations"})
@@ -33,7 +33,7 @@ def render_job(job: Job, status: int = 200, headers: Mapping[str, str] | None = 
 
 
 def render_unchanged(tag: str, *, is_over: bool) -> Response:
-    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+    headers = {"ETag": tag, "Cache-Control": "no-store"}
     if not is_over:
         headers["Retry-After"] = str(POLL_AFTER_S)
     return Response(None, 304, headers)

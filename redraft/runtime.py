@@ -1,7 +1,9 @@
 """The composition root: from settings to the services that every entry point uses."""
 
+from redraft.domain.addresses import Allowed
 from redraft.gate import Gate
 from redraft.operations.services import Services
+from redraft.outbound import Sender
 from redraft.providers.catalog import ProviderCatalog
 from redraft.queue import Queue
 from redraft.redaction import remember
@@ -20,4 +22,5 @@ def build_runtime(settings: Settings) -> Services:
         queue=queue,
         gate=Gate(settings, queue.ring),
         providers=ProviderCatalog(settings),
+        sender=Sender(Allowed.parse(settings.webhook_allow_private)),
     )

@@ -154,6 +154,16 @@ class Settings(BaseSettings):
     requests_per_minute: int = Field(
         default=600, ge=0, description="Requests that an API key may make, at all API processes together; 0: no limit."
     )
+    webhook_secret: SecretStr | None = Field(
+        default=None,
+        description="Signs webhooks: whsec_ and the base64 of 24 to 64 random bytes; several, separated by spaces, "
+        "while receivers change from one to another. Without it jobs with a webhook are refused.",
+    )
+    webhook_allow_private: str = Field(
+        default="",
+        description="Networks (CIDR) and host names that webhooks may reach beside public addresses, "
+        "separated by spaces.",
+    )
     max_body_bytes: int = Field(default=8_000_000, ge=1024, description="Largest request body.")
     log_format: Literal["auto", "console", "json"] = Field(
         default="auto", description="auto: coloured lines on a terminal, JSON elsewhere."
@@ -215,12 +225,13 @@ class Settings(BaseSettings):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must never be written down: the providers' keys, and the passwords in addresses."""
+        """What must never be written down: the providers' keys, webhooks' secrets, and the passwords in addresses."""
         keys = (self.openai_api_key, self.anthropic_api_key)
         urls = (self.database_url, self.broker_url, self.openai_base_url, self.anthropic_base_url)
         passwords = [_password_of(url) for url in urls if url]
         decoded = [unquote(password) for password in passwords]
-        return (*(key.get_secret_value().strip() for key in keys if key), *passwords, *decoded)
+        webhooks = self.webhook_secret.get_secret_value().split() if self.webhook_secret else []
+        return (*(key.get_secret_value().strip() for key in keys if key), *webhooks, *passwords, *decoded)
 
 
 def _password_of(url: str) -> str:

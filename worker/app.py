@@ -5,6 +5,7 @@ from celery.worker import state
 
 from redraft.jobs import StepMessage
 from redraft.logs import configure_logs
+from redraft.operations.deliveries import Deliverer
 from redraft.operations.leases import LeaseHolder
 from redraft.operations.running import run
 from redraft.queue import canary_listener, celery_options
@@ -15,6 +16,9 @@ from worker.rescuer import Rescuer
 from worker.retries import watch_over
 from worker.schedule import Schedule, Timer
 from worker.watchdog import LOOKS, Watchdog
+
+# Of the grace: for webhooks that are being sent when nothing else is left to do.
+_LAST_DELIVERIES_S = 3.0
 
 settings = Settings()
 celery_app = Celery("redraft", include=["worker.tasks"], task_cls=StepTask)
@@ -40,6 +44,7 @@ def _end_deaf() -> None:
     schedule.end_now(1)
 
 
+deliverer = Deliverer(services)
 rescuer = Rescuer(services, lease_holder, run_step)
 watchdog = Watchdog(
     services.queue,
@@ -53,6 +58,7 @@ schedule = Schedule(
     lease_holder,
     [
         Timer("sweeper", settings.sweep_s, rescuer.sweep),
+        Timer("webhooks", 0.0, deliverer.look),
         Timer("watchdog", settings.deaf_after_s / LOOKS, watchdog.look),
     ],
 )
@@ -74,10 +80,12 @@ def _start(**_: object) -> None:
 def _stop_claiming(**_: object) -> None:
     schedule.begin_shutdown()
     rescuer.begin_shutdown()
+    deliverer.close()
 
 
 @signals.worker_shutdown.connect
 def _stop(**_: object) -> None:
     schedule.stop()
     rescuer.stop()
+    deliverer.finish(min(_LAST_DELIVERIES_S, settings.shutdown_grace_s))
     services.close()

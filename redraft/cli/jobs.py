@@ -213,6 +213,32 @@ def calls(
             output.say("This job has made no calls yet.")
 
 
+@app.command("webhooks", epilog=options.examples("redraft jobs webhooks latest --redeliver 0199a3"))
+def webhooks(
+    *,
+    job: options.JobRef = "latest",
+    redeliver: Annotated[str | None, typer.Option(metavar="ID", help="Send this delivery again, now.")] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List what was or will be sent to a job's webhook, or send one delivery again."""
+    from redraft.cli.job_pages import show_deliveries
+    from redraft.operations import webhooks
+
+    with sessions.opened() as services:
+        job_id = sessions.find_job(services, job)
+        found = webhooks.list_deliveries(services, job_id)
+        if redeliver:
+            delivery_id = sessions.pick([each.id for each in found], redeliver, "webhook delivery")
+            found = [webhooks.redeliver(services, job_id, delivery_id)]
+            output.say("A worker sends it now." if sessions.is_worker_alive(services) else "The next worker sends it.")
+    if as_json:
+        output.write_json({"data": [each.model_dump(mode="json") for each in found]})
+    elif found:
+        show_deliveries(found)
+    else:
+        output.say("Nothing was sent: the job has no webhook, or no event that it asks for.")
+
+
 @app.command("delete")
 def delete(*, job: options.JobRef, as_json: options.AsJson = False) -> None:
     """Delete a job that has ended, with its iterations, calls and events. It does not ask again."""

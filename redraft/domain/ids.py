@@ -13,6 +13,7 @@ PREFIXES = {
     "call": "call_",
     "key": "key_",
     "worker": "wrk_",
+    "webhook delivery": "whd_",
 }
 
 

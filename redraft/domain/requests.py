@@ -5,8 +5,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
+from redraft.domain.goals import read_goal
+from redraft.domain.webhooks import EVENT_TYPES, EventType
+
 MAX_TEXT = 200_000
 MAX_ANSWER = 1_000_000
+MAX_URL = 2000
 
 
 def _storable(text: str) -> str:
@@ -31,6 +35,14 @@ def _not_blank(text: str) -> str:
     return text
 
 
+def _webhook_url(text: str) -> str:
+    try:
+        read_goal(text)
+    except ValueError as error:
+        raise PydanticCustomError("webhook_url", "{words}", {"words": str(error)}) from None
+    return text
+
+
 Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_storable)]
 FilledText = Annotated[Text, AfterValidator(_not_blank)]
 Answer = Annotated[str, Field(max_length=MAX_ANSWER), AfterValidator(_storable)]
@@ -39,6 +51,7 @@ MetadataKey = Annotated[str, StringConstraints(min_length=1, max_length=64), Aft
 MetadataValue = Annotated[str, StringConstraints(max_length=512), AfterValidator(_storable)]
 Metadata = Annotated[dict[MetadataKey, MetadataValue], Field(max_length=16)]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+WebhookUrl = Annotated[str, StringConstraints(min_length=1, max_length=MAX_URL), AfterValidator(_webhook_url)]
 Turn = Annotated[list[Text], Field(min_length=2, max_length=2)]
 
 
@@ -73,6 +86,15 @@ class Sampling(StrictModel):
     max_output_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
 
 
+class Webhook(StrictModel):
+    """Who is told of a job's events, by Standard Webhooks."""
+
+    url: WebhookUrl = Field(description="http or https, without credentials.")
+    events: list[EventType] = Field(
+        default=["done"], min_length=1, max_length=len(EVENT_TYPES), description="The types of events to send."
+    )
+
+
 class EvaluationFields(StrictModel):
     """What both kinds of job share: the task, and how an answer to it is judged."""
 
@@ -87,6 +109,7 @@ class EvaluationFields(StrictModel):
     limits: Limits = Limits()
     sampling: Sampling = Sampling()
     cache: Literal["off", "use"] = Field(default="off", description="use: take the reply of an identical earlier call.")
+    webhook: Webhook | None = Field(default=None, description="Where the job's events are sent; docs/webhooks.md.")
     metadata: Metadata = {}
 
     @model_validator(mode="after")

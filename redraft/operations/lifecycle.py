@@ -36,7 +36,7 @@ def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
         first_seq = moves.change(connection, job_id, end.values, when=movable, new_events=1)
         if first_seq is None:
             return job, False
-        events.add(connection, job_id, first_seq, [end.event])
+        events.add(connection, job, first_seq, [end.event])
         job = _get(connection, job_id)
     services.queue.wake(job_id)
     return job, True
@@ -65,7 +65,7 @@ def continue_job(services: Services, job_id: str, change: ContinueJob) -> JobRec
         first_seq = moves.change(connection, job_id, values, when=unmoved, new_events=1)
         if first_seq is None:
             raise Conflict(f"Job {job_id} was changed by someone else at this moment; look at it again.")
-        events.add(connection, job_id, first_seq, [told])
+        events.add(connection, job, first_seq, [told])
         job = _get(connection, job_id)
     services.queue.wake(job_id)
     steps.ring(services, StepMessage(Step.GENERATE, job_id, job.step_no))

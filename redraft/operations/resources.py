@@ -6,9 +6,11 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer
 
+from redraft.domain.webhooks import message_type
 from redraft.storage.events import EventRecord
 from redraft.storage.history import EvaluationRecord, IterationRecord
 from redraft.storage.jobs import JobRecord
+from redraft.storage.webhooks import DeliveryRecord
 
 _NANO = Decimal(10) ** 9
 
@@ -103,6 +105,21 @@ class Event(Resource):
     seq: int
     type: str
     data: dict[str, Any]
+
+
+class WebhookDelivery(Resource):
+    id: str
+    job_id: str
+    type: str
+    seq: int
+    url: str
+    status: Literal["pending", "delivered", "failed"]
+    attempts: int
+    next_at: Moment | None
+    http_status: int | None
+    error: str | None
+    created_at: Moment
+    delivered_at: Moment | None
 
 
 class Job(Resource):
@@ -260,6 +277,23 @@ class _Cut:
             return text
         self.has_cut = True
         return text[: self._limit]
+
+
+def delivery_resource(record: DeliveryRecord) -> WebhookDelivery:
+    return WebhookDelivery(
+        id=record.id,
+        job_id=record.job_id,
+        type=message_type(record.type),
+        seq=record.seq,
+        url=record.url,
+        status=record.status,  # type: ignore[arg-type]
+        attempts=record.attempts,
+        next_at=record.next_at,
+        http_status=record.last_status,
+        error=record.last_error,
+        created_at=record.created_at,
+        delivered_at=record.delivered_at,
+    )
 
 
 def event_resource(record: EventRecord) -> Event:

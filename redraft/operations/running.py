@@ -157,7 +157,7 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> InH
             lost = calls.close_lost(connection, job.id, job.lease_token)
             moves.add_usage(connection, job.id, calls.lost_usage(lost))
         new = _started(job, starts_job=claim.starts_job, starts_iteration=claim.starts_iteration)
-        events.add(connection, job.id, job.event_seq - len(new) + 1, new)
+        events.add(connection, job, job.event_seq - len(new) + 1, new)
         step = _load(services, holder, connection, claim, started_at, is_again=is_again)
         ready = _reserve(connection, step) if claim.remaining_s > 0 else _end_late(connection, step)
         reached(Boundary.CLAIMING, job.id)
@@ -299,7 +299,7 @@ def _store(step: StepInHand, move: Move, following: InHand | None, connection: C
         return False
     if "dup" in {closed.status for closed in _close_calls(connection, move.outcomes)}:
         raise _CameSecond
-    events.add(connection, step.job.id, first_seq, new)
+    events.add(connection, step.job, first_seq, new)
     move.write(connection)
     if following:
         calls.open_calls(connection, [call.row for call in following.planned])
@@ -365,7 +365,7 @@ def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
         is_ours = moves.is_live() & moves.is_token(job.lease_token if crash.token is None else crash.token)
         first_seq = moves.change(connection, job.id, values, when=is_ours, new_events=len(new))
         if first_seq is not None:
-            events.add(connection, job.id, first_seq, new)
+            events.add(connection, job, first_seq, new)
     services.queue.wake(message.job_id)
 
 
@@ -373,7 +373,7 @@ def _end(connection: Connection, step: StepInHand, reason: StopReason, error: di
     end = ending(reason, step.records, error=error, schema=schema_of(step.request))
     first_seq = moves.advance(connection, step.job.id, step.job.lease_token, end.values, new_events=1)
     if first_seq is not None:
-        events.add(connection, step.job.id, first_seq, [end.event])
+        events.add(connection, step.job, first_seq, [end.event])
 
 
 def _planning_error(step: StepInHand, error: ProviderError) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from redraft.gate import Gate
+from redraft.outbound import Sender
 from redraft.providers.catalog import ProviderCatalog
 from redraft.queue import Queue
 from redraft.settings import Settings
@@ -16,6 +17,7 @@ class Services:
     queue: Queue
     gate: Gate
     providers: ProviderCatalog
+    sender: Sender
 
     def close(self) -> None:
         self.providers.close()

@@ -19,6 +19,7 @@ from redraft.operations import steps
 from redraft.operations.boundaries import Boundary, reached
 from redraft.operations.endings import event
 from redraft.operations.services import Services
+from redraft.operations.webhooks import check_webhook
 from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.protocol import Usage
 from redraft.providers.schemas import strict_schema
@@ -57,7 +58,8 @@ def normalise(services: Services, request: AnyRequest) -> AnyRequest:
 
     Raises:
         Invalid: a model is unknown or its provider has no key (`unknown_model`, `provider_auth`); the answer's
-            schema is none (`invalid_schema`); a budget in money meets an unknown price (`unpriced_model`).
+            schema is none (`invalid_schema`); a budget in money meets an unknown price (`unpriced_model`); its
+            webhook cannot be signed, or leads to where none may (`webhooks_not_configured`, `address_not_allowed`).
     """
     providers = services.providers
     update: dict[str, Any] = {}
@@ -68,6 +70,7 @@ def normalise(services: Services, request: AnyRequest) -> AnyRequest:
     if isinstance(request, GenerateAnswer) and request.answer_schema is not None:
         check_schema(request.answer_schema, "/answer_schema")
         check_strict(request.answer_schema)
+    check_webhook(services, request.webhook)
     check_priced(services, request.limits, [*update.get("model", []), str(evaluator)])
     return request.model_copy(update={**update, "evaluator_model": str(evaluator)})
 
@@ -149,7 +152,7 @@ def submit(services: Services, request: AnyRequest, idempotency: Idempotency | N
             raise RuntimeError("A job without an idempotency key met another one.")
         if isinstance(normal, EvaluateAnswer):
             history.add_iterations(connection, job.id, [_given_answer(job, normal)])
-        events.add(connection, job.id, 1, [event("job.queued", "The job is stored and waits for a worker.")])
+        events.add(connection, job, 1, [event("job.queued", "The job is stored and waits for a worker.")])
     reached(Boundary.SUBMITTED, job.id)
     steps.ring(services, StepMessage(Step(job.step), job.id, job.step_no))
     return Submission(job, is_replay=False)

@@ -130,5 +130,5 @@ def _end(
     end = ending(reason, history.of_job(connection, job.id), error=error, schema=schema)
     first_seq = moves.change(connection, job.id, end.values, when=when, new_events=1)
     if first_seq is not None:
-        events.add(connection, job.id, first_seq, [end.event])
+        events.add(connection, job, first_seq, [end.event])
     return first_seq is not None

@@ -7,6 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from redraft.storage import webhooks
+from redraft.storage.jobs import JobRecord
 from redraft.storage.statements import add_rows
 from redraft.storage.tables import events
 
@@ -19,13 +21,19 @@ class EventRecord:
     at: datetime
 
 
-def add(connection: Connection, job_id: str, first_seq: int, new: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-    """Write events under numbers that were reserved on the job's row in the same unit of work."""
+def add(connection: Connection, job: JobRecord, first_seq: int, new: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Write events under numbers that were reserved on the job's row in the same unit of work.
+
+    Whoever writes events has the job at hand, and with it who is to be told of them.
+    """
     rows = [
-        {"job_id": job_id, "seq": first_seq + offset, "type": kind, "data": dict(payload)}
+        {"job_id": job.id, "seq": first_seq + offset, "type": kind, "data": dict(payload)}
         for offset, (kind, payload) in enumerate(new)
     ]
     add_rows(connection, events, rows)
+    webhook = job.request.get("webhook")
+    if webhook:
+        webhooks.add(connection, job.id, webhook, rows)
 
 
 def after(connection: Connection, job_id: str, seq: int, limit: int = 1000) -> list[EventRecord]:

@@ -237,6 +237,36 @@ api_keys = Table(
     Column("revoked_at", UtcTime),
 )
 
+webhook_deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("job_id", String(40), ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("type", String(40), nullable=False),
+    Column("url", CleanText, nullable=False),
+    Column("receiver", CleanText, nullable=False),
+    Column("status", String(10), nullable=False, default="pending"),
+    Column("attempts", Integer, nullable=False, default=0),
+    # Those before the last redelivery was asked for: waits begin anew with it
+    Column("attempts_before", Integer, nullable=False, default=0),
+    Column("next_at", UtcTime, default=DbNow()),
+    Column("lease_expires_at", UtcTime),
+    Column("last_status", Integer),
+    Column("last_error", CleanText),
+    Column("created_at", UtcTime, nullable=False, default=DbNow()),
+    Column("delivered_at", UtcTime),
+    CheckConstraint("status IN ('pending', 'delivered', 'failed')", name="status"),
+    CheckConstraint("(status = 'pending') = (next_at IS NOT NULL)", name="next_while_pending"),
+    UniqueConstraint("job_id", "seq"),
+    Index(
+        "ix_webhook_deliveries_due",
+        "next_at",
+        postgresql_where=text("status = 'pending'"),
+        sqlite_where=text("status = 'pending'"),
+    ),
+)
+
 worker_heartbeats = Table(
     "worker_heartbeats",
     metadata,

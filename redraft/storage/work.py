@@ -29,6 +29,7 @@ from redraft.redaction import redact
 T = TypeVar("T")
 
 _RESTED_S = 5.0
+_NEWS = "redraft_news"
 _PG_OPTIONS = "-c statement_timeout=30000 -c idle_in_transaction_session_timeout=30000 -c lock_timeout=10000"
 
 
@@ -41,6 +42,8 @@ class Database:
         self.engine = self._sqlite_engine(pool_size) if self.is_sqlite else self._postgresql_engine(pool_size)
         # Threads of one process queue here, fairly; SQLite's own busy wait sleeps and starves.
         self._write_turn = threading.Lock() if self.is_sqlite else nullcontext()
+        self.news = threading.Event()
+        """Set after each commit that `tell_after_commit` was called for: a thread of this process looks at once."""
 
     def _sqlite_engine(self, pool_size: int) -> Engine:
         engine = create_engine(
@@ -84,8 +87,11 @@ class Database:
         with translated(), self._write_turn, self.engine.connect() as connection:
             if self.is_sqlite:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
+            connection.info.pop(_NEWS, None)
             yield connection
             connection.commit()
+            if connection.info.pop(_NEWS, None):
+                self.news.set()
 
     def persist(self, work: Callable[[Connection], T], *, for_s: float) -> T:
         """Run `work` in a unit of work, again and again while the database is away, `for_s` seconds at most.
@@ -113,6 +119,11 @@ class Database:
 
     def close(self) -> None:
         self.engine.dispose()
+
+
+def tell_after_commit(connection: Connection) -> None:
+    """Let `Database.news` be set once this unit of work is committed."""
+    connection.info[_NEWS] = True
 
 
 def _read_url(url: str) -> URL:

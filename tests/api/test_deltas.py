@@ -15,7 +15,7 @@ from redraft.operations import lifecycle, reading
 from redraft.operations.endings import event
 from redraft.operations.services import Services
 from redraft.queue import Queue, delta_channel, job_channel
-from redraft.storage import events, moves
+from redraft.storage import events, jobs, moves
 from tests.support.api_server import ApiServer
 from tests.support.event_stream import EventStream, Frame, follow
 from tests.support.valkey import ValkeyServer
@@ -34,8 +34,10 @@ def store(services: Services, job_id: str, kind: str, **facts: Any) -> None:
     """An event as a worker stores it: committed, then the watchers are woken."""
     with services.database.write() as connection:
         first_seq = moves.change(connection, job_id, {}, when=moves.is_live(), new_events=1)
+        job = jobs.get(connection, job_id)
         assert first_seq
-        events.add(connection, job_id, first_seq, [event(kind, "Something happened.", **facts)])
+        assert job
+        events.add(connection, job, first_seq, [event(kind, "Something happened.", **facts)])
     services.queue.wake(job_id)
 
 

@@ -212,7 +212,7 @@ def test_events_have_no_gaps_under_concurrent_writers(database: Database, add_jo
             with database.write() as connection:
                 first = moves.change(connection, job.id, {}, when=moves.is_live(), new_events=2)
                 new = [("t", {"by": number, "step": step}), ("t", {"by": number, "step": step, "second": True})]
-                events.add(connection, job.id, first, new)
+                events.add(connection, job, first, new)
 
     at_once(8, write)
     with database.read() as connection:

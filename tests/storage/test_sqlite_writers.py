@@ -49,7 +49,7 @@ def _one_job(database: Database, owner: str) -> None:
     with database.write() as connection:
         job = jobs.add(connection, job_values(event_seq=1), 600)
         assert job is not None
-        events.add(connection, job.id, 1, [("job.queued", {})])
+        events.add(connection, job, 1, [("job.queued", {})])
     with database.write() as connection:
         claim = moves.claim(connection, job.id, job.step, job.step_no, owner=owner, lease_s=30)
         assert claim is not None
@@ -58,7 +58,7 @@ def _one_job(database: Database, owner: str) -> None:
     with database.write() as connection:
         first = moves.advance(connection, job.id, claim.job.lease_token, {"step": "evaluate"}, new_events=1)
         assert first is not None
-        events.add(connection, job.id, first, [("iteration.generated", {})])
+        events.add(connection, job, first, [("iteration.generated", {})])
 
 
 def counts(url: str) -> tuple[int, int]:

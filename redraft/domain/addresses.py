@@ -1,0 +1,128 @@
+"""Which addresses a request to a place that a user names may go to: public ones, and what the operator allows.
+
+The tables are spelled out: what the standard library calls private or global differs between Python's versions.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Self
+
+from redraft.errors import Invalid
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+_NOT_PUBLIC = tuple(
+    (ip_network(network), words)
+    for network, words in (
+        ("0.0.0.0/8", "means this machine"),
+        ("10.0.0.0/8", "is private"),
+        ("100.64.0.0/10", "is shared by a provider's networks"),
+        ("127.0.0.0/8", "is a loopback address"),
+        ("168.63.129.16/32", "is a cloud's own"),
+        ("169.254.0.0/16", "is link-local"),
+        ("172.16.0.0/12", "is private"),
+        ("192.0.0.0/24", "is reserved"),
+        ("192.0.2.0/24", "is for documentation"),
+        ("192.88.99.0/24", "is reserved"),
+        ("192.168.0.0/16", "is private"),
+        ("198.18.0.0/15", "is for benchmarks"),
+        ("198.51.100.0/24", "is for documentation"),
+        ("203.0.113.0/24", "is for documentation"),
+        ("224.0.0.0/4", "is a multicast address"),
+        ("240.0.0.0/4", "is reserved"),
+        ("::1/128", "is a loopback address"),
+        ("::/128", "means this machine"),
+        ("64:ff9b::/96", "leads into IPv4 (NAT64)"),
+        ("64:ff9b:1::/48", "leads into IPv4 (NAT64)"),
+        ("2001::/23", "is reserved"),
+        ("2001:db8::/32", "is for documentation"),
+        ("2002::/16", "leads into IPv4 (6to4)"),
+        ("3fff::/20", "is for documentation"),
+        ("fc00::/7", "is private"),
+        ("fe80::/10", "is link-local"),
+        ("ff00::/8", "is a multicast address"),
+    )
+)
+# Beyond this block IANA has assigned no public address.
+_PUBLIC_IPV6 = ip_network("2000::/3")
+# What resolvers read as an IPv4 address: its last part is a decimal, octal or hexadecimal number.
+_NUMERIC_NAME = re.compile(r"(?:.*\.)?(?:0x[0-9a-f]*|[0-9]+)\.?", re.IGNORECASE)
+_OWN_NAME = re.compile(r"(?:.*\.)?localhost\.?", re.IGNORECASE)
+
+
+def plain(address: Address) -> Address:
+    """An IPv4 address that is written as an IPv6 one (`::ffff:…`) as what it is."""
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
+
+
+def why_not_public(address: Address) -> str | None:
+    """What is wrong with an address as a goal, in words that follow it; None if it is a public one."""
+    address = plain(address)
+    for network, words in _NOT_PUBLIC:
+        if address in network:
+            return words
+    if address.version == 6 and (address not in _PUBLIC_IPV6 or address.scope_id):
+        return "is not public"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What an operator allows beside public addresses: networks, and names whatever they resolve to."""
+
+    networks: tuple[Network, ...] = ()
+    names: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From `REDRAFT_WEBHOOK_ALLOW_PRIVATE`: networks and names, separated by spaces or commas.
+
+        Raises:
+            Invalid: one is a network with bits beyond its mask.
+        """
+        parts = text.replace(",", " ").lower().split()
+        numeric = [part for part in parts if "/" in part or ":" in part or _NUMERIC_NAME.fullmatch(part)]
+        try:
+            networks = tuple(ip_network(part) for part in numeric)
+        except ValueError as error:
+            words = f"holds what is neither a network nor a name: {error}."
+            raise Invalid.at("REDRAFT_WEBHOOK_ALLOW_PRIVATE", words, "invalid_network") from error
+        return cls(networks, frozenset(part.rstrip(".") for part in parts if part not in numeric))
+
+    def why_not(self, host: str, address: Address) -> str | None:
+        """What is wrong with an address that `host` resolves to, in words that follow it; None if it may be used."""
+        reached = plain(address)
+        if host.lower().rstrip(".") in self.names or any(reached in network for network in self.networks):
+            return None
+        return why_not_public(reached)
+
+    def why_not_host(self, host: str) -> str | None:
+        """What can be said against a URL's host before its name is resolved, as a sentence; None: nothing."""
+        name = host.lower().rstrip(".")
+        if name in self.names:
+            return None
+        literal = as_address(host)
+        if literal is not None:
+            words = self.why_not(host, literal)
+            return words and f"{host} {words}."
+        if _NUMERIC_NAME.fullmatch(name):
+            return f"{host} is an unusual spelling of an IPv4 address; write four decimal numbers."
+        if _OWN_NAME.fullmatch(name):
+            return f"{host} means this machine."
+        return None
+
+
+def as_address(host: str) -> Address | None:
+    """The address that a URL's host is; None for a name."""
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
+
+
+def all_addresses(texts: Sequence[str]) -> list[Address]:
+    """What a resolver answered, without repetitions, in its order."""
+    return list(dict.fromkeys(plain(ip_address(text)) for text in texts))

@@ -1,0 +1,153 @@
+"""Webhooks in the form of Standard Webhooks 1.0: what is sent, how it is signed, when it is sent again."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import math
+import random
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal, cast, get_args
+
+from pydantic_core import to_json
+
+from redraft.errors import Invalid
+
+EventType = Literal[
+    "job.queued",
+    "job.started",
+    "iteration.started",
+    "iteration.generated",
+    "iteration.evaluated",
+    "thinking",
+    "step.retrying",
+    "job.continued",
+    "done",
+]
+EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
+
+EVENT_BYTES_MAX = 64 * 1024
+"""An event that is larger is sent without its long parts."""
+_PART_BYTES_MAX = 4 * 1024
+
+WAITS_S = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
+"""After the first failed attempt, the second, and so on: the schedule that Standard Webhooks recommends."""
+ATTEMPTS_MAX = len(WAITS_S) + 1
+WAIT_MAX_S = 86_400.0
+_JITTER = 0.1
+
+_PREFIX = "whsec_"
+_KEY_BYTES = range(24, 65)
+
+
+def message_type(event_type: str) -> str:
+    """`job.done` for `done`: all that is sent is about jobs."""
+    return event_type if event_type.startswith("job.") else f"job.{event_type}"
+
+
+def body_of(job_id: str, metadata: Mapping[str, str], seq: int, event_type: str, event: Mapping[str, Any]) -> bytes:
+    """The body of a delivery; the same bytes at each attempt."""
+    sent, is_truncated = within_bounds(event)
+    data = {
+        "job_id": job_id,
+        "url": f"/v1/jobs/{job_id}",
+        "metadata": dict(metadata),
+        "seq": seq,
+        "truncated": is_truncated,
+        "event": sent,
+    }
+    return to_json({"type": message_type(event_type), "timestamp": event["at"], "data": data})
+
+
+def within_bounds(event: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """An event as it is sent, and whether something was left out: null stands for each part that is too long."""
+    if len(to_json(event)) <= EVENT_BYTES_MAX:
+        return dict(event), False
+    return {name: _shortened(value) for name, value in event.items()}, True
+
+
+def _shortened(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return _unless_long(value)
+    parts = cast("dict[str, Any]", value)
+    return _unless_long({name: _unless_long(part) for name, part in parts.items()})
+
+
+def _unless_long(value: Any) -> Any:
+    return value if len(to_json(value)) <= _PART_BYTES_MAX else None
+
+
+def read_keys(secrets: str) -> list[bytes]:
+    """The keys of `REDRAFT_WEBHOOK_SECRET`: `whsec_` and base64, several separated by spaces.
+
+    Raises:
+        Invalid: one is not of that form. The message shows nothing of it.
+    """
+    keys = [_read_key(secret) for secret in secrets.split()]
+    if any(len(key) not in _KEY_BYTES for key in keys):
+        raise Invalid(
+            "REDRAFT_WEBHOOK_SECRET must be whsec_ and the base64 of 24 to 64 random bytes.",
+            code="invalid_webhook_secret",
+        )
+    return keys
+
+
+def _read_key(secret: str) -> bytes:
+    """The key; none where the form is another."""
+    if not secret.startswith(_PREFIX):
+        return b""
+    try:
+        return base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def sign(keys: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> str:
+    """The header `webhook-signature`: one signature per key, so that a receiver may know the old or the new one."""
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    digests = [hmac.new(key, signed, hashlib.sha256).digest() for key in keys]
+    return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
+
+
+def headers_of(keys: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """The headers of Standard Webhooks; `timestamp` is the attempt's, in Unix seconds."""
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": sign(keys, message_id, timestamp, body),
+    }
+
+
+def wait_s(failures: int, *, asked_s: float | None = None, rng: random.Random | None = None) -> float | None:
+    """How long to wait after so many failed attempts; None: give up.
+
+    Args:
+        failures: from 1.
+        asked_s: the receiver's `Retry-After`; a longer wait than the schedule's is honoured, up to a day.
+        rng: for tests.
+    """
+    if failures >= ATTEMPTS_MAX:
+        return None
+    own_s = WAITS_S[failures - 1] * (rng or random).uniform(1, 1 + _JITTER)
+    return max(own_s, min(asked_s or 0.0, WAIT_MAX_S))
+
+
+def read_retry_after(text: str | None, now: datetime | None = None) -> float | None:
+    """Seconds from a `Retry-After`, which is a number or a date; None for anything else."""
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = _seconds_until(text, now or datetime.now(UTC))
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def _seconds_until(date: str, now: datetime) -> float:
+    try:
+        moment = parsedate_to_datetime(date)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+    return (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
