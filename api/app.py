@@ -22,9 +22,11 @@ from api.bodies import BodyLimit
 from api.dependencies import Context
 from api.envelope import Envelope
 from api.gate import Gate
-from api.routes import catalog, docs, events, health, history, jobs, submitting, webhooks
+from api.rates import GoodKeys, Rates
+from api.routes import catalog, docs, events, health, history, jobs, metrics, submitting, webhooks
 from api.waking import Pace, Wakeups
 from redraft.logs import configure_logs
+from redraft.operations.metrics import Metrics
 from redraft.operations.services import Services
 from redraft.queue import redis_url
 from redraft.runtime import build_runtime
@@ -38,6 +40,7 @@ _ROUTERS = (
     webhooks.router,
     catalog.router,
     health.router,
+    metrics.router,
 )
 
 
@@ -93,7 +96,8 @@ def _lifespan(
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         services = build(settings)
         wakeups = Wakeups(redis_url(settings), pace)
-        app.state.context = Context(settings, services, wakeups)
+        rates = Rates(redis_url(settings))
+        app.state.context = Context(settings, services, wakeups, Metrics(services), rates, GoodKeys())
         listener = asyncio.create_task(wakeups.run())
         try:
             with _ending_streams_on_signals(wakeups):
@@ -101,6 +105,7 @@ def _lifespan(
         finally:
             listener.cancel()
             await asyncio.gather(listener, return_exceptions=True)
+            await rates.close()
             services.close()
 
     return lifespan

@@ -6,7 +6,9 @@ from typing import Annotated
 
 from fastapi import Depends, Header, Request
 
+from api.rates import GoodKeys, Rates
 from api.waking import Wakeups
+from redraft.operations.metrics import Metrics
 from redraft.operations.services import Services
 from redraft.operations.submit import Idempotency
 from redraft.settings import Settings
@@ -22,6 +24,9 @@ class Context:
     settings: Settings
     services: Services
     wakeups: Wakeups
+    metrics: Metrics
+    rates: Rates
+    good_keys: GoodKeys
 
 
 async def get_context(request: Request) -> Context:

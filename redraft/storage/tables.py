@@ -233,7 +233,11 @@ api_keys = Table(
     Column("name", CleanText, nullable=False),
     Column("hint", String(16), nullable=False),
     Column("token_hash", String(64), nullable=False, unique=True),
+    # The default is for keys that the version before makes while the schema is new already
+    Column("scopes", String(80), nullable=False, server_default=text("'read write admin'")),
     Column("created_at", UtcTime, nullable=False, default=DbNow()),
+    Column("last_used_at", UtcTime),
+    Column("expires_at", UtcTime),
     Column("revoked_at", UtcTime),
 )
 
@@ -264,6 +268,12 @@ webhook_deliveries = Table(
         "next_at",
         postgresql_where=text("status = 'pending'"),
         sqlite_where=text("status = 'pending'"),
+    ),
+    Index(
+        "ix_webhook_deliveries_failed",
+        "created_at",
+        postgresql_where=text("status = 'failed'"),
+        sqlite_where=text("status = 'failed'"),
     ),
 )
 

@@ -18,7 +18,7 @@ from redraft.operations.running import run
 from redraft.operations.services import Services
 from redraft.operations.submit import submit
 from redraft.providers.catalog import ProviderCatalog
-from redraft.storage import calls, jobs
+from redraft.storage import calls, jobs, moves
 from redraft.storage.columns import DbNow
 from redraft.storage.jobs import JobRecord
 from redraft.storage.tables import jobs as jobs_table
@@ -105,6 +105,11 @@ class Driver:
         with self.services.database.write() as connection:
             values = {name: DbNow(seconds) for name, seconds in columns.items()}
             connection.execute(update(jobs_table).where(jobs_table.c.id == job_id).values(**values))
+
+    def set_unrung(self, job_id: str) -> None:
+        """As if nobody had been rung for."""
+        with self.services.database.write() as connection:
+            moves.mark_unrung(connection, job_id)
 
     def expire_lease(self, job_id: str) -> None:
         self.set_back(job_id, lease_expires_at=-1.0)
