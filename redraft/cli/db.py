@@ -1,6 +1,5 @@
 """`redraft db …`: the schema of the database, copies of it, and what may be forgotten."""
 
-import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from redraft.cli import options, output, sessions
-from redraft.errors import Invalid
+from redraft.cli.spans import read_span_s
 
 if TYPE_CHECKING:
     from redraft.storage.schema import Standing
 
 app = typer.Typer(help="Upgrade, back up and prune the database.", rich_markup_mode="rich", no_args_is_help=True)
 
-_AGE = re.compile(r"(\d{1,4})\s*(min|h|d|w)")
-_UNIT_S = {"min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _TELL_EVERY_S = 2.0
 
 
@@ -107,7 +104,7 @@ def prune(
 
     tell = _Teller()
     with sessions.opened() as services:
-        what = retention.too_old(services, _read_age_s(older), status or ())
+        what = retention.too_old(services, read_span_s(older, "--older"), status or ())
         if dry_run:
             counts = retention.count(services, what)
         else:
@@ -116,13 +113,6 @@ def prune(
         output.write_json({"before": what.before, "dry_run": dry_run, "jobs": counts})
     listed = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items())) or "none"
     output.say(f"{'To remove' if dry_run else 'Removed'}: {listed}; ended before {what.before:%Y-%m-%d %H:%M} UTC.")
-
-
-def _read_age_s(text: str) -> float:
-    found = _AGE.fullmatch(text.strip().lower())
-    if found is None:
-        raise Invalid.at("--older", "is a number with min, h, d or w, such as 30d.", "age")
-    return int(found[1]) * _UNIT_S[found[2]]
 
 
 class _Teller:
