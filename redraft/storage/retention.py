@@ -53,6 +53,8 @@ def remove_ended(connection: Connection, ids: Sequence[str], before: datetime) -
     """
     still_ended = select(jobs.c.id).where(jobs.c.id.in_(ids), *_ended(before, ()))
     free = list(connection.scalars(still_ended.with_for_update(skip_locked=True)))
+    if not free:
+        return Counter()
     return Counter(connection.scalars(delete(jobs).where(jobs.c.id.in_(free)).returning(jobs.c.status)))
 
 

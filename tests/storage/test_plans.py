@@ -9,14 +9,16 @@ import pytest
 from sqlalchemy import Connection, event, insert, text
 
 from redraft.domain.ids import new_id
-from redraft.storage import calls, events, history, jobs, moves
+from redraft.storage import calls, events, history, jobs, metrics, moves, retention
 from redraft.storage.jobs import JobFilter
+from redraft.storage.retention import EndedJob
 from redraft.storage.tables import calls as calls_table
 from redraft.storage.tables import jobs as table
 from redraft.storage.work import Database
 from tests.storage.conftest import job_values
 
 NOW = datetime.now(UTC)
+DAY = timedelta(days=1)
 MANY = 1800
 
 
@@ -31,7 +33,7 @@ def full(database: Database) -> Database:
             metadata={"n": str(n)},
             status="succeeded" if n % 600 else "queued",
             stop_reason="accepted" if n % 600 else None,
-            finished_at=NOW if n % 600 else None,
+            finished_at=NOW - timedelta(minutes=n) if n % 600 else None,
             model=f"openai:{n % 50}",
         )
         for n in range(MANY)
@@ -52,6 +54,7 @@ def full(database: Database) -> Database:
             "request": {},
             "status": "ok" if n % 600 else "started",
             "started_at": NOW - timedelta(seconds=n),
+            "finished_at": NOW - timedelta(minutes=n) if n % 600 else None,
         }
         for n in range(MANY)
     ]
@@ -122,6 +125,16 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "abandoned calls": lambda c: calls.close_abandoned(c, after_s=200, limit=100),
     "a job's events": lambda c: events.after(c, "job_1", 5),
     "a deletion": lambda c: jobs.remove(c, "job_1"),
+    "jobs too old": lambda c: retention.count_ended(c, NOW - DAY, ()),
+    "the first jobs too old": lambda c: retention.find_ended(c, NOW - DAY, (), after=None, limit=9),
+    "more jobs too old": lambda c: retention.find_ended(c, NOW - DAY, (), after=EndedJob(NOW - 2 * DAY, "j"), limit=9),
+    "failed jobs too old": lambda c: retention.find_ended(c, NOW - DAY, ("failed",), after=None, limit=9),
+    "a removal": lambda c: retention.remove_ended(c, ["job_1", "job_2"], NOW - DAY),
+    "live steps": metrics.live_steps,
+    "jobs that ended lately": lambda c: metrics.ended_jobs(c, within_s=300),
+    "calls that ended lately": lambda c: metrics.closed_calls(c, within_s=300),
+    "open calls": metrics.open_calls,
+    "webhooks to send": metrics.deliveries,
 }
 
 
@@ -139,7 +152,7 @@ def test_no_statement_reads_a_whole_table(full: Database):
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
-@pytest.mark.parametrize("name", ["what is due", "what is overdue", "a shutdown"])
+@pytest.mark.parametrize("name", ["what is due", "what is overdue", "a shutdown", "live steps"])
 def test_the_sweeper_looks_at_live_jobs_only(full: Database, name: str):
     with full.write() as connection, explained(connection) as plans:
         STATEMENTS[name](connection)
@@ -150,6 +163,26 @@ def test_the_sweeper_looks_at_open_calls_only(full: Database):
     with full.write() as connection, explained(connection) as plans:
         STATEMENTS["abandoned calls"](connection)
     assert "ix_calls_started" in plans[-1], plans[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("jobs too old", "ix_jobs_finished"),
+        ("the first jobs too old", "ix_jobs_finished"),
+        ("more jobs too old", "ix_jobs_finished"),
+        ("jobs that ended lately", "ix_jobs_finished"),
+        ("calls that ended lately", "ix_calls_finished"),
+        ("open calls", "ix_calls_started"),
+    ],
+)
+def test_pruning_and_metrics_look_only_at_what_they_tell_of(full: Database, name: str, index: str):
+    with full.write() as connection:
+        if not full.is_sqlite:
+            connection.execute(text("SET LOCAL enable_seqscan = off"))
+        with explained(connection) as plans:
+            STATEMENTS[name](connection)
+    assert index in plans[-1], plans[-1]
 
 
 def test_the_plan_check_itself_sees_a_whole_table_read(full: Database):
