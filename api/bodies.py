@@ -61,6 +61,11 @@ def refuse_unknown_parameters(request: Request, known: frozenset[str]) -> None:
 
 
 def refuse_other_media(request: Request) -> None:
+    """What is packed is not unpacked: a small bomb of many zeros would pass the limit on bodies."""
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding != "identity":
+        words = f"Send the body as it is, not as {coding[:50] or 'nothing in particular'}."
+        raise HttpProblem(415, words, code="unsupported_content_encoding", headers={"Accept-Encoding": "identity"})
     has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
     media_type = request.headers.get("content-type", "").partition(";")[0].strip()
     if has_body and not _JSON_TYPE.fullmatch(media_type):

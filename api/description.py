@@ -1,5 +1,6 @@
 """What `/openapi.json` says beside the routes: problems, security, examples."""
 
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -8,7 +9,7 @@ from fastapi.openapi.models import Example
 from fastapi.openapi.utils import get_openapi
 
 from api import problems
-from api.gate import is_open
+from api.gate import is_open, scope_of
 from api.problems import TITLES, Problem
 from redraft.operations.resources import Job
 
@@ -42,7 +43,12 @@ _JOB_HEADERS = {
 }
 _PROBLEM_REF = {"$ref": "#/components/schemas/Problem"}
 _EVERYWHERE = (500,)
-_GUARDED = (401, 403, 503)
+_GUARDED = (400, 401, 403, 429, 503)
+_LIMIT_HEADERS = {
+    "Retry-After": "Seconds until one more request is let in.",
+    "RateLimit": "What is left: `r` requests; in `t` seconds all of them again.",
+    "RateLimit-Policy": "`q` requests in `w` seconds.",
+}
 
 
 def answers(*codes: int) -> Answers:
@@ -55,8 +61,11 @@ def job_answers(code: int, description: str) -> Answers:
     names = dict(_JOB_HEADERS)
     if code in {201, 202}:
         names["Location"] = "Where the job is."
-    headers = {name: {"description": text, "schema": {"type": "string"}} for name, text in names.items()}
-    return {code: {"description": description, "model": Job, "headers": headers}}
+    return {code: {"description": description, "model": Job, "headers": _described(names)}}
+
+
+def _described(names: Mapping[str, str]) -> dict[str, Any]:
+    return {name: {"description": text, "schema": {"type": "string"}} for name, text in names.items()}
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
@@ -73,8 +82,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
         _add_schemas(components.setdefault("schemas", {}))
         components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "bearerFormat": "rd_…"}}
         for path, operations in found["paths"].items():
-            for operation in operations.values():
-                _complete(path, operation)
+            for method, operation in operations.items():
+                _complete(path, method, operation)
         app.openapi_schema = found
     return app.openapi_schema
 
@@ -82,7 +91,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
 _INTRODUCTION = (
     "Submit a job, then poll it, wait for it (`Prefer: wait=N`) or follow its events. "
     "All errors are problem documents (RFC 9457). "
-    "An API key is needed unless the server listens on loopback only."
+    "An API key is needed unless the server listens on loopback only; each operation names the scope that it needs."
 )
 
 
@@ -94,13 +103,14 @@ def _add_schemas(schemas: dict[str, Any]) -> None:
         schemas.pop(replaced, None)
 
 
-def _complete(path: str, operation: dict[str, Any]) -> None:
+def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     responses: dict[str, Any] = operation["responses"]
     codes = _EVERYWHERE if is_open(path) else _EVERYWHERE + _GUARDED
     for code in codes:
         responses.setdefault(str(code), {"description": TITLES[code][1]})
     if not is_open(path):
-        operation["security"] = [{"key": []}, {}]
+        operation["security"] = [{"key": [scope_of(method.upper(), path).value]}, {}]
+        responses["429"]["headers"] = _described(_LIMIT_HEADERS)
     for code, answer in responses.items():
         if int(code) >= 400:
             example = _example(int(code), path)

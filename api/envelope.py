@@ -1,4 +1,4 @@
-"""Around every request: its id, its line in the log, and the answer when something breaks unforeseen."""
+"""Around every request: its id, its line in the log, the headers that guard it, the answer when something breaks."""
 
 import re
 import time
@@ -16,6 +16,17 @@ log = structlog.get_logger()
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 _QUIET_PATHS = frozenset({"/livez", "/readyz"})
+_GUARDS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+# Unless the answer says otherwise: it is data, which no cache keeps and no page shows as its own.
+_USUAL = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
+}
+_CACHED_PREFIX = "/static/"
 
 
 def choose_request_id(offered: str | None) -> str:
@@ -35,11 +46,11 @@ class Envelope:
             return
         request_id = choose_request_id(Headers(scope=scope).get("x-request-id"))
         scope.setdefault("state", {})["request_id"] = request_id
-        reply = _Reply(send, request_id)
+        reply = _Reply(send, request_id, is_static=scope["path"].startswith(_CACHED_PREFIX))
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             started_at = time.perf_counter()
             try:
-                await self._answer(scope, receive, reply)
+                await self._answer(_as_get(scope), receive, reply)
             finally:
                 _log_access(scope, reply.status, time.perf_counter() - started_at)
 
@@ -58,12 +69,21 @@ class Envelope:
             await problems.render(request, error)(scope, receive, reply.send)
 
 
-class _Reply:
-    """Sends, and remembers the status."""
+def _as_get(scope: Scope) -> Scope:
+    """HEAD is answered like GET, and the server leaves out the body; a stream would have no end to its headers."""
+    if scope["method"] != "HEAD":
+        return scope
+    headers = [(name, value) for name, value in scope["headers"] if name != b"accept"]
+    return {**scope, "method": "GET", "headers": [*headers, (b"accept", b"application/json")]}
 
-    def __init__(self, send: Send, request_id: str) -> None:
+
+class _Reply:
+    """Sends with the headers that every answer has, and remembers the status."""
+
+    def __init__(self, send: Send, request_id: str, *, is_static: bool) -> None:
         self._send = send
         self._request_id = request_id
+        self._is_static = is_static
         self.status: int | None = None
 
     async def send(self, message: Message) -> None:
@@ -71,7 +91,10 @@ class _Reply:
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
             headers["X-Request-Id"] = self._request_id
-            headers["X-Content-Type-Options"] = "nosniff"
+            headers.update(_GUARDS)
+            if not self._is_static:
+                for name, value in _USUAL.items():
+                    headers.setdefault(name, value)
         await self._send(message)
 
 

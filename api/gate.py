@@ -1,27 +1,42 @@
-"""Who may come in. Nothing is reachable unless it is named here as open or the caller is known.
+"""Who may come in, and how often. Nothing is reachable unless it is named here as open or the caller is known.
 
-With API keys: a valid key. Without (loopback): only a browser page of our own or a program on this machine,
-so that no web site can reach the API through the user's browser, by DNS rebinding or otherwise.
+With API keys: a valid key, with the scope that method and path ask for, so that no route can forget to have one.
+Without (loopback): only a browser page of our own or a program on this machine, so that no web site can reach the
+API through the user's browser, by DNS rebinding or otherwise.
 """
 
 import ipaddress
+import re
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import problems
 from api.dependencies import Context
 from api.problems import HttpProblem
-from redraft.errors import RedraftError
+from api.rates import Policy, Share, site_of
+from redraft.domain.scopes import Scope as KeyScope
+from redraft.errors import Forbidden, RedraftError
 from redraft.operations import keys
+from redraft.operations.keys import Caller, hash_of
 
 # Health for load balancers; the description of the API for browsers, which send no key for a page.
 OPEN_PATHS = frozenset({"/livez", "/readyz", "/docs", "/openapi.json"})
 OPEN_PREFIX = "/static/"
+# What tells of the whole installation, or changes it, under whatever method.
+ADMIN_PLACES = re.compile(r"/metrics(/.*)?|/v1/(keys|settings)(/.*)?")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES = frozenset({"same-origin", "none"})
+# Two of them, and two programs on the way may each believe another one.
+_SINGLE_HEADERS = ("host", "authorization", "content-type", "content-encoding", "idempotency-key")
+_CREDENTIAL_NAMES = frozenset({"authorization", "access_token", "api_key", "apikey", "api-key"})
+
+# Wrong keys from one address; who sends a key that was right lately is not held up by others' wrong ones.
+FAILURES = Policy("failed-authentications", 20)
 
 
 class Gate:
@@ -36,42 +51,131 @@ class Gate:
             return
         request = Request(scope, receive)
         try:
+            refuse_ambiguous(request)
             if not is_open(scope["path"]):
-                await admit(request)
+                send = _telling(send, await admit(request))
         except (RedraftError, HttpProblem) as error:
             await problems.render(request, error)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
 
+def _telling(send: Send, headers: Mapping[str, str]) -> Send:
+    """Send the caller's share along with whatever is answered."""
+
+    async def tell(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message).update(headers)
+        await send(message)
+
+    return tell
+
+
 def is_open(path: str) -> bool:
     return path in OPEN_PATHS or path.startswith(OPEN_PREFIX)
 
 
-async def admit(request: Request) -> None:
-    """Let the request in, and remember whose it is.
+def scope_of(method: str, path: str) -> KeyScope:
+    """What a key needs for this. Whatever is not known to be harmless needs `write`."""
+    if ADMIN_PLACES.fullmatch(path):
+        return KeyScope.ADMIN
+    return KeyScope.READ if method in _SAFE_METHODS else KeyScope.WRITE
+
+
+async def admit(request: Request) -> Mapping[str, str]:
+    """Let the request in, remember whose it is, and return what its answer's headers tell of its share.
 
     Raises:
         Forbidden: no key, or not a valid one.
-        HttpProblem: 403, a request that comes through somebody else's web page.
+        HttpProblem: 403, a request that comes through somebody else's web page, or a key without the scope; 429.
         Unavailable: the keys cannot be looked up.
     """
     context: Context = request.app.state.context
-    if context.settings.is_auth_required:
-        token = bearer_token(request)
-        request.scope["state"]["key_id"] = await run_in_threadpool(keys.authenticate, context.services, token)
-        return
-    refuse_foreign_host(request, is_loopback_bound=context.settings.is_loopback)
-    refuse_foreign_page(request)
+    if not context.settings.is_auth_required:
+        refuse_strangers(request, context)
+        return {}
+    caller = await identify(request, context)
+    request.scope["state"]["key_id"] = caller.key_id
+    share = await _take_share(context, caller)
+    _require_scope(request, caller, share)
+    return share.headers if share else {}
 
 
 async def is_trusted(request: Request) -> bool:
     """Whether an open page may show this caller its details."""
+    context: Context = request.app.state.context
     try:
-        await admit(request)
+        if not context.settings.is_auth_required:
+            refuse_strangers(request, context)
+            return True
+        return KeyScope.READ in (await identify(request, context)).scopes
     except (RedraftError, HttpProblem):
         return False
-    return True
+
+
+def refuse_strangers(request: Request, context: Context) -> None:
+    refuse_foreign_host(request, is_loopback_bound=context.settings.is_loopback)
+    refuse_foreign_page(request)
+
+
+async def identify(request: Request, context: Context) -> Caller:
+    """Whose key the request holds.
+
+    An address that sends wrong keys is turned away unheard after `FAILURES`, so that a flood of them neither finds
+    one nor reaches the database.
+    """
+    token = bearer_token(request)
+    token_hash = hash_of(token) if token else ""
+    site = site_of(request.client.host) if request.client else "unknown"
+    if token and token_hash not in context.good_keys:
+        _refuse_excess(await context.rates.take(FAILURES, site, 0), "Too many wrong API keys came from this address.")
+    try:
+        caller = await run_in_threadpool(keys.authenticate, context.services, token)
+    except Forbidden as error:
+        if error.code == "invalid_key":
+            await context.rates.take(FAILURES, site)
+        raise
+    context.good_keys.add(token_hash)
+    return caller
+
+
+async def _take_share(context: Context, caller: Caller) -> Share | None:
+    per_minute = context.settings.requests_per_minute
+    if not per_minute:
+        return None
+    share = await context.rates.take(Policy("requests", per_minute), caller.key_id)
+    _refuse_excess(share, f"This API key may make {per_minute} requests a minute.")
+    return share
+
+
+def _refuse_excess(share: Share | None, words: str) -> None:
+    if share is not None and not share.is_let_in:
+        headers = {**share.headers, "Retry-After": str(share.wait_s)}
+        raise HttpProblem(429, f"{words} Come back in {share.wait_s} s.", headers=headers)
+
+
+def _require_scope(request: Request, caller: Caller, share: Share | None) -> None:
+    needed = scope_of(request.method, request.url.path)
+    if needed in caller.scopes:
+        return
+    challenge = f'Bearer realm="redraft", error="insufficient_scope", scope="{needed}"'
+    raise HttpProblem(
+        403,
+        f"This needs an API key with the scope '{needed}'; `redraft keys create NAME --scope {needed}` makes one.",
+        code="insufficient_scope",
+        headers={"WWW-Authenticate": challenge, **(share.headers if share else {})},
+    )
+
+
+def refuse_ambiguous(request: Request) -> None:
+    """What two readers could understand in two ways, and keys where every log on the way keeps them."""
+    for name in _SINGLE_HEADERS:
+        if len(request.headers.getlist(name)) > 1:
+            raise HttpProblem(400, f"The header {name.title()} was sent twice.", code="ambiguous_header")
+    named = [name for name in request.query_params if name.lower() in _CREDENTIAL_NAMES]
+    if named:
+        words = "An API key in the address is in every log on its way: revoke it, and send 'Authorization: Bearer …'."
+        raise HttpProblem(400, words, code="credentials_in_address")
 
 
 def bearer_token(request: Request) -> str | None:

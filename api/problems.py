@@ -147,7 +147,7 @@ def _allowed_methods(request: Request) -> str:
     found: set[str] = set()
     for route in iter_route_contexts(request.app.routes):
         if route.methods and re.fullmatch(route.path_regex, request.url.path):
-            found |= route.methods
+            found |= route.methods | ({"HEAD"} if "GET" in route.methods else set())
     return ", ".join(sorted(found))
 
 

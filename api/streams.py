@@ -26,7 +26,7 @@ _SETTLE_S = 0.01
 PAGE = 500
 _PING = format_sse_event(comment="ping")
 _OPENING = format_sse_event(comment="events follow", retry=RECONNECT_MS)
-_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+_HEADERS = {"Cache-Control": "no-cache, no-store", "X-Accel-Buffering": "no"}
 
 
 def stream(context: Context, job_id: str, after: int) -> StreamingResponse:

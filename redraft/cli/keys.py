@@ -1,21 +1,43 @@
 """`redraft keys …`: who may use the API."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from redraft.cli import options, output, sessions
+from redraft.cli.spans import read_span_s
 from redraft.errors import Invalid
+
+if TYPE_CHECKING:
+    from redraft.domain.scopes import Scope
 
 app = typer.Typer(help="Make, list and revoke API keys.", rich_markup_mode="rich", no_args_is_help=True)
 
 _NAME_LIMIT = 200
 
 
-@app.command("create", epilog=options.examples("redraft keys create laptop", "TOKEN=$(redraft keys create ci)"))
+@app.command(
+    "create",
+    epilog=options.examples(
+        "redraft keys create laptop",
+        "TOKEN=$(redraft keys create ci --expires 90d)",
+        "redraft keys create dashboard --scope read",
+    ),
+)
 def create(
     *,
     name: Annotated[str, typer.Argument(metavar="NAME", help="What the key is for.", show_default=False)],
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="read|write|admin",
+            help="What it may do; may be given again. read: look at everything; write: submit, cancel, continue,"
+            " delete; admin: metrics. Without it: read and write.",
+        ),
+    ] = None,
+    expires: Annotated[
+        str | None, typer.Option(metavar="SPAN", help="From when on it opens nothing: 90d, 12h, 2w. Without it: never.")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Make a key. It is printed once, on stdout, and stored only as a hash."""
@@ -23,19 +45,33 @@ def create(
 
     if not name.strip() or len(name) > _NAME_LIMIT:
         raise Invalid.at("NAME", f"must have 1 to {_NAME_LIMIT} characters.", "name")
+    scopes = _read_scopes(scope) if scope else keys.DEFAULT_SCOPES
+    lifetime_s = read_span_s(expires, "--expires") if expires is not None else None
     with sessions.opened() as services:
-        key, token = keys.create_key(services, name)
+        key, token = keys.create_key(services, name, scopes, lifetime_s=lifetime_s)
     if as_json:
         output.write_json({**key, "token": token})
     else:
         output.write_data(token)
-    output.say("Keep it: it is not shown again. Send it as 'Authorization: Bearer …'.", "dim")
+    end = f" until {key['expires_at']:%Y-%m-%d %H:%M} UTC" if key["expires_at"] else ""
+    output.say(f"It may {', '.join(key['scopes'])}{end}. Keep it: it is not shown again.", "dim")
+    output.say("Send it as 'Authorization: Bearer …'.", "dim")
     output.say(f"Take it back with: redraft keys revoke {key['id']}", "dim")
+
+
+def _read_scopes(names: list[str]) -> "list[Scope]":
+    from redraft.domain.scopes import Scope
+
+    known = {scope.value: scope for scope in Scope}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise Invalid.at("--scope", f"{unknown[0]!r} is none of {', '.join(known)}.", "scope")
+    return [known[name] for name in names]
 
 
 @app.command("list")
 def list_keys(*, as_json: options.AsJson = False) -> None:
-    """List the keys, revoked ones too."""
+    """List the keys with their scopes and their last use (to the minute), revoked and expired ones too."""
     from redraft.operations import keys
 
     with sessions.opened() as services:
@@ -43,19 +79,22 @@ def list_keys(*, as_json: options.AsJson = False) -> None:
     if as_json:
         output.write_json({"data": found})
     elif found:
-        rows = [
-            (
-                key["id"],
-                "revoked" if key["revoked_at"] else "valid",
-                key["hint"],
-                output.age(key["created_at"]),
-                key["name"],
-            )
-            for key in found
-        ]
-        output.show_table(("id", "state", "key", "age", "name"), rows)
+        output.show_table(("id", "state", "key", "scopes", "age", "used", "name"), [_row(key) for key in found])
     else:
         output.say("No API keys yet; on loopback none is needed. Make one: redraft keys create NAME")
+
+
+def _row(key: dict[str, Any]) -> tuple[str, ...]:
+    used = f"{output.age(key['last_used_at'])} ago" if key["last_used_at"] else "never"
+    return (
+        key["id"],
+        key["state"],
+        key["hint"],
+        ",".join(key["scopes"]),
+        output.age(key["created_at"]),
+        used,
+        key["name"],
+    )
 
 
 @app.command("revoke")

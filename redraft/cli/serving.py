@@ -93,7 +93,7 @@ def _hint(settings: "Settings") -> str | None:
     from redraft.operations.keys import list_keys
 
     with _services(settings) as services:
-        if settings.is_auth_required and not any(key["revoked_at"] is None for key in list_keys(services)):
+        if settings.is_auth_required and all(key["state"] != "valid" for key in list_keys(services)):
             return "An API key is needed to use it, and there is none: make one with `redraft keys create NAME`."
     return None
 

@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from api.app import create_app
+from api.gate import FAILURES
 from api.waking import Pace
 from redraft.domain.requests import GenerateAnswer
 from redraft.logs import configure_logs
@@ -15,6 +16,7 @@ from redraft.operations import submit
 from redraft.operations.services import Services
 from redraft.settings import Settings
 from tests.support.api_server import ApiServer
+from tests.support.valkey import ValkeyServer
 
 REQUEST = {"instruct": "Why is the sky blue?", "eval_crit": "Names scattering."}
 
@@ -25,6 +27,14 @@ def _plain_logs() -> Iterator[None]:
     yield
     # Its stream is pytest's, and some libraries still log when the process ends.
     logging.getLogger().handlers.clear()
+
+
+@pytest.fixture(autouse=True)
+def _no_failures_before(valkey: ValkeyServer) -> None:
+    """All tests come from one address."""
+    with valkey.client() as client:
+        for key in client.scan_iter(f"redraft:rate:{FAILURES.name}:*"):
+            client.delete(key)
 
 
 @pytest.fixture

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -6,6 +7,7 @@ import pytest
 from fastapi.routing import iter_route_contexts
 
 from api.gate import OPEN_PATHS, OPEN_PREFIX, host_name
+from redraft.domain.scopes import Scope
 from redraft.operations import keys
 from redraft.operations.services import Services
 from tests.api.conftest import REQUEST, assert_problem
@@ -21,7 +23,7 @@ def test_no_route_is_reached_without_a_key_but_the_open_ones(guarded: ApiServer)
     client = guarded.client()
     tried = 0
     for route in iter_route_contexts(guarded.app.routes):
-        path = (route.path or "").format_map({"job_id": "job_1", "number": 1, "call_id": "call_1"})
+        path = re.sub(r"\{\w+\}", "1", route.path or "")
         for method in route.methods or {"GET"}:
             if path in OPEN_PATHS or (path + "/").startswith(OPEN_PREFIX):
                 continue
@@ -59,6 +61,58 @@ def test_a_valid_key_lets_in_until_it_is_revoked(guarded: ApiServer, services: S
         assert_problem(ask(wrong), 401, "invalid_key")
     keys.revoke_key(services, key["id"])
     assert_problem(ask(f"Bearer {token}"), 401, "invalid_key")
+
+
+def test_a_key_does_what_its_scopes_allow_and_nothing_else(guarded: ApiServer, services: Services):
+    client = guarded.client()
+    for method, path, needed in [
+        ("GET", "/v1/jobs", "read"),
+        ("HEAD", "/v1/jobs", "read"),
+        ("POST", "/v1/generate-answer", "write"),
+        ("POST", "/v1/jobs/job_1/cancel", "write"),
+        ("DELETE", "/v1/jobs/job_1", "write"),
+        ("PROPFIND", "/v1/jobs", "write"),
+        ("GET", "/metrics", "admin"),
+        ("POST", "/v1/keys", "admin"),
+        ("GET", "/v1/keys/key_1", "admin"),
+    ]:
+        for scope in Scope:
+            token = keys.create_key(services, scope.value, [scope])[1]
+            response = client.request(method, path, headers={"Authorization": f"Bearer {token}"})
+            if scope == needed:
+                assert response.status_code not in {401, 403}, (method, path)
+                continue
+            assert response.status_code == 403, (method, path, scope)
+            assert f'scope="{needed}"' in response.headers["www-authenticate"]
+            if method != "HEAD":
+                assert f"'{needed}'" in assert_problem(response, 403, "insufficient_scope")["detail"]
+
+
+def test_an_expired_key_is_no_key(guarded: ApiServer, services: Services):
+    token = keys.create_key(services, "brief", lifetime_s=0.0)[1]
+    headers = {"Authorization": f"Bearer {token}"}
+    assert_problem(guarded.client().get("/v1/jobs", headers=headers), 401, "invalid_key")
+
+
+def test_a_key_in_the_address_is_refused_and_not_repeated(guarded: ApiServer, services: Services):
+    client = guarded.client()
+    token = keys.create_key(services, "leaked")[1]
+    for name in ("access_token", "api_key", "Authorization"):
+        for headers in ({}, {"Authorization": f"Bearer {token}"}):
+            response = client.get(f"/v1/jobs?{name}={token}", headers=headers)
+            assert "revoke it" in assert_problem(response, 400, "credentials_in_address")["detail"]
+            assert token not in response.text
+
+
+def test_what_was_sent_twice_is_believed_in_neither_form(api: ApiServer, guarded: ApiServer):
+    for twice in (
+        [("Authorization", "Bearer rd_1"), ("Authorization", "Bearer rd_2")],
+        [("Content-Type", "application/json"), ("Content-Type", "text/plain")],
+        [("Idempotency-Key", "a"), ("Idempotency-Key", "b")],
+    ):
+        for server in (api, guarded):
+            for path in ("/v1/jobs", "/livez"):
+                assert_problem(server.client().get(path, headers=twice), 400, "ambiguous_header")
 
 
 def test_what_is_refused_is_refused_before_its_body_is_read(guarded: ApiServer, services: Services):

@@ -42,7 +42,7 @@ def test_a_stream_can_pass_through_proxies(client: httpx2.Client, submit_job: Ca
     with follow(client, submit_job(), Accept_Encoding="gzip, br") as stream:
         headers = stream.response.headers
         assert headers["content-type"].startswith("text/event-stream")
-        assert headers["cache-control"] == "no-cache"
+        assert headers["cache-control"] == "no-cache, no-store"
         assert headers["x-accel-buffering"] == "no"
         assert "content-encoding" not in headers
         assert "content-length" not in headers

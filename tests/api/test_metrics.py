@@ -8,6 +8,7 @@ import httpx2
 import pytest
 from sqlalchemy import update
 
+from redraft.domain.scopes import Scope
 from redraft.operations import keys, metrics
 from redraft.operations.metrics import FAMILIES, Metrics, Sample, exposition
 from redraft.operations.services import Services
@@ -87,7 +88,9 @@ def test_it_is_read_over_http_in_prometheus_format(client: httpx2.Client):
 def test_it_needs_a_key_where_keys_are_needed(start_api: Callable[..., ApiServer], services: Services):
     client = start_api(require_auth=True).client()
     assert_problem(client.get("/metrics"), 401)
-    token = keys.create_key(services, "prometheus")[1]
+    common = keys.create_key(services, "common")[1]
+    assert_problem(client.get("/metrics", headers={"Authorization": f"Bearer {common}"}), 403, "insufficient_scope")
+    token = keys.create_key(services, "prometheus", [Scope.ADMIN])[1]
     assert client.get("/metrics", headers={"Authorization": f"Bearer {token}"}).status_code == 200
 
 

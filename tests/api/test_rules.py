@@ -2,7 +2,9 @@
 
 import ast
 import inspect
+import re
 import textwrap
+from collections import Counter
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -10,6 +12,8 @@ from fastapi.routing import APIRoute, iter_route_contexts
 
 from api.app import create_app
 from api.bodies import StrictRoute
+from api.gate import is_open, scope_of
+from redraft.domain.scopes import Scope
 from redraft.settings import Settings
 
 STATEMENTS_MAX = 8
@@ -28,6 +32,24 @@ def test_handlers_are_thin(tmp_path: Path):
         statements = [node for node in ast.walk(function) if isinstance(node, ast.stmt)]
         # The function itself and its docstring are no statements of its work.
         assert len(statements) - 2 <= STATEMENTS_MAX, route.path
+
+
+def test_every_route_is_open_or_asks_for_a_scope_and_says_so(tmp_path: Path):
+    app = create_app(Settings(_env_file=None, data_dir=tmp_path))  # pyright: ignore[reportCallIssue]
+    described = app.openapi()["paths"]
+    asked: Counter[str] = Counter()
+    for route in (each for each in routes(tmp_path) if each.include_in_schema):
+        for method in route.methods:
+            operation = described[route.path][method.lower()]
+            if is_open(route.path):
+                assert "security" not in operation
+                continue
+            scope = scope_of(method, re.sub(r"\{\w+\}", "1", route.path))
+            assert operation["security"] == [{"key": [scope.value]}, {}]
+            assert {"401", "403", "429"} <= operation["responses"].keys()
+            assert (method == "GET") == (scope != Scope.WRITE)
+            asked[scope.value] += 1
+    assert min(asked[scope.value] for scope in Scope) >= 1
 
 
 def test_every_described_route_is_strict(tmp_path: Path):

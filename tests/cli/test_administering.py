@@ -1,9 +1,11 @@
 """`redraft keys`, `db`, `models` and `doctor`."""
 
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from redraft.domain.scopes import Scope
 from redraft.operations import keys
 from redraft.operations.services import Services
 from redraft.storage import schema
@@ -16,11 +18,31 @@ def test_a_new_key_is_printed_once_and_opens_the_api(shell: Shell, home: Service
     made = shell.run("keys", "create", "laptop")
     assert made.code == 0
     assert "not shown again" in made.err
-    key_id = keys.authenticate(home, made.out.strip())
+    assert "read, write" in made.err
+    unused = shell.run("keys", "list")
+    assert "never" in unused.out
+    caller = keys.authenticate(home, made.out.strip())
+    assert caller.scopes == {Scope.READ, Scope.WRITE}
     listed = shell.run("keys", "list")
-    assert key_id in listed.out
-    assert "laptop" in listed.out
+    for word in (caller.key_id, "laptop", "read,write", "valid", "0 s ago"):
+        assert word in listed.out
     assert made.out.strip() not in listed.out
+
+
+def test_a_key_has_the_scopes_and_the_end_that_it_was_given(shell: Shell, home: Services) -> None:
+    made = shell.run(
+        "keys", "create", "scraper", "--scope", "admin", "--scope", "read", "--expires", "90d", "--json"
+    ).data
+    assert made["scopes"] == ["read", "admin"]
+    assert keys.authenticate(home, made["token"]).scopes == {Scope.READ, Scope.ADMIN}
+    (listed,) = shell.run("keys", "list", "--json").data["data"]
+    created, ends = (datetime.fromisoformat(listed[name]) for name in ("created_at", "expires_at"))
+    assert timedelta(days=90) - timedelta(seconds=5) < ends - created < timedelta(days=90, seconds=5)
+    assert f"until {ends:%Y-%m-%d}" in shell.run("keys", "create", "b", "--expires", "90d").err
+    for wrong in (("--scope", "root"), ("--scope", ""), ("--expires", "soon"), ("--expires", "0d"), ("--expires", "")):
+        refused = shell.run("keys", "create", "x", *wrong)
+        assert refused.code == 2, wrong
+        assert wrong[0] in refused.err
 
 
 def test_a_revoked_key_opens_nothing(shell: Shell) -> None:

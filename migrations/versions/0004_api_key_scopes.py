@@ -1,0 +1,31 @@
+"""API keys: what they may do, until when, and when they were last used. Keys from before keep everything."""
+
+import sqlalchemy as sa
+from alembic import op
+
+from redraft.storage.columns import UtcTime
+
+revision = "0004"
+down_revision = "0003"
+branch_labels = None
+depends_on = None
+
+_EVERYTHING = "read write admin"
+
+
+def upgrade() -> None:
+    op.add_column(
+        "api_keys",
+        sa.Column("scopes", sa.String(length=80), nullable=False, server_default=sa.text(f"'{_EVERYTHING}'")),
+    )
+    op.add_column("api_keys", sa.Column("last_used_at", UtcTime(), nullable=True))
+    op.add_column("api_keys", sa.Column("expires_at", UtcTime(), nullable=True))
+
+
+def downgrade() -> None:
+    # Under the version before, a key with fewer scopes or an end would have all of them, for ever.
+    limited = "revoked_at IS NULL AND (scopes <> :everything OR expires_at IS NOT NULL)"
+    revoking = sa.text(f"UPDATE api_keys SET revoked_at = created_at WHERE {limited}")  # noqa: S608
+    op.execute(revoking.bindparams(everything=_EVERYTHING))
+    for column in ("expires_at", "last_used_at", "scopes"):
+        op.drop_column("api_keys", column)
