@@ -7,6 +7,7 @@ import pytest
 from pydantic import AliasChoices
 
 from redraft.domain.failures import TITLES
+from redraft.domain.webhooks import EVENT_TYPES
 from redraft.errors import RETRYABLE_CODES, ProviderErrorCode
 from redraft.settings import Settings
 from tests.rules.sources import PACKAGES, ROOT, dotted, imported, modules, nodes
@@ -130,6 +131,18 @@ def test_every_code_that_the_operations_use_has_a_title():
         and isinstance(node.args[0], ast.Constant)
     }
     assert used <= set(TITLES), used - set(TITLES)
+
+
+def test_webhooks_know_every_event_of_a_job():
+    told = {
+        node.args[0].value
+        for _, node in nodes("redraft/operations")
+        if isinstance(node, ast.Call)
+        and dotted(node.func) in {"event", "endings.event"}
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+    }
+    assert told == set(EVENT_TYPES)
 
 
 def test_no_test_patches_our_modules():

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection, event, insert, text
 
 from redraft.domain.ids import new_id
-from redraft.storage import calls, events, history, jobs, metrics, moves, retention
+from redraft.storage import calls, events, history, jobs, metrics, moves, retention, webhooks
 from redraft.storage.jobs import JobFilter
 from redraft.storage.retention import EndedJob
 from redraft.storage.tables import calls as calls_table
@@ -116,6 +116,10 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "a move": lambda c: moves.advance(c, "job_1", 1, {"step": "evaluate"}),
     "a heartbeat": lambda c: moves.extend_leases(c, "wrk_1", ["job_1", "job_2"], 30),
     "a shutdown": lambda c: moves.release_leases(c, "wrk_1"),
+    "whether a webhook is due": webhooks.has_due,
+    "a webhook that is due": lambda c: webhooks.claim(c, lease_s=9, spared=("a.example:443",)),
+    "a job's webhooks": lambda c: webhooks.of_job(c, "job_1"),
+    "a webhook again": lambda c: webhooks.send_again(c, "job_1", "whd_1"),
     "a job's history": lambda c: history.of_job(c, "job_1"),
     "a job's calls": lambda c: calls.of_job(c, "job_1"),
     "a step's memo": lambda c: calls.memo(c, "job_1", 1, "generate", with_failures=True),
