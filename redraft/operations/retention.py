@@ -13,6 +13,7 @@ from redraft.domain.states import TERMINAL
 from redraft.errors import Invalid
 from redraft.operations.services import Services
 from redraft.storage import retention, workers
+from redraft.storage.columns import moment
 from redraft.storage.retention import EndedJob
 
 ENDED_STATUSES = tuple(sorted(status.value for status in TERMINAL))
@@ -47,7 +48,7 @@ def too_old(services: Services, older_s: float, statuses: Sequence[str] = ()) ->
         words = f"{strange[0]!r} is not one of {', '.join(ENDED_STATUSES)}."
         raise Invalid.at("/status", words, "status")
     with services.database.read() as connection:
-        return Retention(retention.moment(connection, ago_s=older_s), tuple(statuses))
+        return Retention(moment(connection, ago_s=older_s), tuple(statuses))
 
 
 def count(services: Services, what: Retention) -> dict[str, int]:

@@ -4,7 +4,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic_core import from_json, to_json
-from sqlalchemy import BindParameter, DateTime, Dialect, FunctionElement, String, Text, TypeDecorator
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    DateTime,
+    Dialect,
+    FunctionElement,
+    String,
+    Text,
+    TypeDecorator,
+    select,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.compiler import compiles
 
@@ -46,6 +56,14 @@ class DbNow(FunctionElement[datetime]):
     def seconds(self) -> float:
         """The plain number that it was made with."""
         return next((float(clause.value or 0) for clause in self.clauses if isinstance(clause, BindParameter)), 0.0)
+
+
+def moment(connection: Connection, *, ago_s: float) -> datetime:
+    """So long ago by the database's clock, as a plain value.
+
+    For ranges of an index: PostgreSQL looks in none for a time that is another one for each row.
+    """
+    return connection.execute(select(DbNow(-ago_s))).scalar_one()
 
 
 @compiles(DbNow, "postgresql")

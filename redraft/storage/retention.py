@@ -7,7 +7,6 @@ from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select
 
-from redraft.storage.columns import DbNow
 from redraft.storage.tables import jobs
 
 
@@ -15,11 +14,6 @@ from redraft.storage.tables import jobs
 class EndedJob:
     finished_at: datetime
     id: str
-
-
-def moment(connection: Connection, *, ago_s: float) -> datetime:
-    """So long ago by the database's clock, which also wrote when jobs ended."""
-    return connection.execute(select(DbNow(-ago_s))).scalar_one()
 
 
 def count_ended(connection: Connection, before: datetime, statuses: Sequence[str]) -> dict[str, int]:
