@@ -10,9 +10,6 @@ from rich.table import Table
 from tests.chaos.stage import Kind
 from tests.chaos.storm import Report, Size, run_storm
 
-# Over how long the jobs come: about as long as the faults take
-_SECONDS_PER_FAULT = 3.0
-
 
 def main() -> int:
     options = _options()
@@ -38,12 +35,12 @@ def _options() -> argparse.Namespace:
 def _storm(console: Console, kind: Kind, seed: int, options: argparse.Namespace) -> Report:
     share = 1.0 if kind == "postgresql" else 0.4
     faults = round(options.faults * share)
-    size = Size(round(options.jobs * share), options.workers, faults, faults * _SECONDS_PER_FAULT)
+    size = Size(round(options.jobs * share), options.workers, faults)
     return run_storm(kind, seed, size, lambda words: console.print(words, style="dim"))
 
 
 def _show(console: Console, report: Report) -> None:
-    table = Table("faults", "times", title=f"{report.kind}, seed {report.seed}, {report.seconds:.0f} s")
+    table = Table("faults", "times", title=f"{report.kind}, seed {report.seed}, {report.seconds:.0f} s", min_width=50)
     for name, count in sorted(report.faults.items()):
         table.add_row(name, str(count))
     console.print(table)

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +16,8 @@ _SUMS = ("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd"
 _TERMINAL = frozenset({"succeeded", "failed", "canceled"})
 # What lies between two statements of one unit of work while the machine is busy
 _MOMENT = timedelta(seconds=0.5)
+# What lies between a decision to call and the request's arrival
+_WAY = timedelta(seconds=1.0)
 
 Check = Callable[[JobRows], Iterator[str]]
 
@@ -81,6 +83,29 @@ def nothing_is_paid_twice(rows: JobRows) -> Iterator[str]:
         first = min(stored, default=None)
         late = [call for call in made if first is not None and call["started_at"] > first + _MOMENT]
         yield from (f"slot {slot} was called for again, {call['started_at'] - first} after its reply" for call in late)
+
+
+def nobody_asks_for_what_is_there(rows: JobRows) -> Iterator[str]:
+    """Invariants 2 and 5, from the provider's log: no request for a reply that is committed, or for a canceled job."""
+    settled_at = _settled_at(rows)
+    for entry in rows.requests:
+        asked_at = datetime.fromtimestamp(entry.started_at, UTC)
+        settled = settled_at.get(fingerprint(entry.body), asked_at)
+        if asked_at > settled + _WAY:
+            yield f"the provider was asked for {entry.role} {asked_at - settled} after its reply had been committed"
+        if rows.job["status"] == "canceled" and asked_at > rows.job["finished_at"] + _WAY:
+            yield f"the provider was asked for {entry.role} {asked_at - rows.job['finished_at']} after the cancel"
+
+
+def _settled_at(rows: JobRows) -> dict[str, datetime]:
+    """When nobody had reason to send a body any more. Candidates share one: all their slots must have a reply."""
+    never = datetime.max.replace(tzinfo=UTC) - _WAY
+    found: dict[str, datetime] = {}
+    for made in rows.of_slot().values():
+        stored = [rows.committed_at[call["id"]] for call in made if call["status"] in {"ok", "dup"}]
+        for body in {fingerprint(call["request"]) for call in made}:
+            found[body] = max(found.get(body, min(stored, default=never)), min(stored, default=never))
+    return found
 
 
 def calls_are_closed(rows: JobRows) -> Iterator[str]:
@@ -196,6 +221,7 @@ CHECKS: tuple[Check, ...] = (
     has_ended,
     calls_are_reserved,
     nothing_is_paid_twice,
+    nobody_asks_for_what_is_there,
     calls_are_closed,
     results_are_the_holders,
     events_are_gapless,

@@ -38,12 +38,16 @@ class Driver:
         self._accepted = 0
         self._lock = threading.Lock()
 
-    def submit_all(self, plans: list[JobPlan], *, over_s: float) -> list[Submitted]:
-        started_at = time.monotonic()
+    def submit_all(
+        self, plans: list[JobPlan], *, every_s: float, is_due: Callable[[int], bool] = lambda _: True
+    ) -> list[Submitted]:
+        """One job every so many seconds, but none before it is due: the load lasts as long as the trouble does."""
         futures: list[Future[Submitted]] = []
         with ThreadPoolExecutor(max_workers=32, thread_name_prefix="client") as pool:
             for number, plan in enumerate(plans):
-                self._stopping.wait(max(0.0, started_at + over_s * number / len(plans) - time.monotonic()))
+                self._stopping.wait(every_s)
+                while not is_due(number):
+                    self._stopping.wait(every_s)
                 futures.append(pool.submit(self._serve, plan))
             return [future.result() for future in futures]
 

@@ -8,9 +8,11 @@ import os
 import random
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from types import MappingProxyType
 
 import redis
@@ -22,8 +24,10 @@ from tests.chaos.messages import Repeater, Withholder
 from tests.chaos.points import FailPoint
 from tests.chaos.stage import Kind, Stage
 
-_GAP_S = (0.4, 2.0)
-_WORKER_POINTS = tuple(boundary for boundary in Boundary if boundary is not Boundary.SUBMITTED)
+_GAP_S = (0.3, 1.6)
+_RECOVERY_S = 12.0
+_API_POINTS = (Boundary.SUBMITTED, Boundary.RUNG)
+_WORKER_POINTS = tuple(boundary for boundary in Boundary if boundary not in _API_POINTS)
 # A database fails where it is asked something
 _DATABASE_POINTS = (Boundary.CLAIMING, Boundary.STORING)
 _OF_POSTGRESQL = frozenset({"database crash", "database outage"})
@@ -39,27 +43,31 @@ class Fault:
     worker: int
     seconds: float
     point: FailPoint
+    api_point: FailPoint
 
     def __str__(self) -> str:
-        told = {"fail point": f" {self.point}", "api fail point": " submitted=kill"}
+        told = {"fail point": f" {self.point}", "api fail point": f" {self.api_point}"}
         return f"{self.kind}{told.get(self.kind, '')}"
 
 
 def kinds_for(kind: Kind, *, with_clock: bool = True) -> list[str]:
-    """What can break on that database."""
+    """What can break on that database; fail points thrice, for there are so many of them."""
     absent = _OF_SQLITE if kind == "postgresql" else _OF_POSTGRESQL
-    return [name for name in DEEDS if name not in absent and (with_clock or name != "clock jump")]
+    found = [name for name in DEEDS if name not in absent and (with_clock or name != "clock jump")]
+    return [*found, "fail point", "fail point"]
 
 
 def draw(seed: int, count: int, workers: int, kinds: Sequence[str]) -> list[Fault]:
     """Every kind as often as any other, in random order; workers and their fail points as they come."""
     rng = random.Random(f"{seed}:faults")
     drawn: list[Fault] = []
-    points = _points(rng)
+    points = cycle(_points(rng))
     while len(drawn) < count:
         for kind in rng.sample(kinds, len(kinds)):
-            point = points[len(drawn) % len(points)]
-            drawn.append(Fault(kind, rng.uniform(*_GAP_S), rng.randrange(workers), rng.uniform(0.5, 3.0), point))
+            point = next(points) if kind == "fail point" else FailPoint(Boundary.CALLED, "kill")
+            at_api = FailPoint(rng.choice(_API_POINTS), "kill", nth=rng.randint(1, 3))
+            gap_s, seconds = rng.uniform(*_GAP_S), rng.uniform(0.5, 3.0)
+            drawn.append(Fault(kind, gap_s, rng.randrange(workers), seconds, point, at_api))
     return drawn[:count]
 
 
@@ -83,9 +91,16 @@ class Trouble:
         self._pending: list[threading.Thread] = []
 
     def do(self, fault: Fault) -> None:
+        self._recover()
         self.wait(fault.gap_s)
         DEEDS[fault.kind](self, fault)
         self.done[fault.kind] += 1
+
+    def _recover(self) -> None:
+        """Let the stage stand up again, all but one worker: who is never up cannot be brought down."""
+        give_up_at = time.monotonic() + _RECOVERY_S
+        while not self.stage.is_up(but=1) and time.monotonic() < give_up_at:
+            self.wait(0.1)
 
     def wait(self, seconds: float) -> None:
         self._pause.wait(seconds)
@@ -104,6 +119,11 @@ class Trouble:
         for thread in self._pending:
             thread.join(60)
         self.stage.calm()
+
+    @property
+    def api(self) -> Member:
+        assert self.stage.api is not None
+        return self.stage.api
 
     def worker(self, fault: Fault) -> Member:
         return self.stage.workers[fault.worker]
@@ -135,8 +155,8 @@ def _sabotage_worker(trouble: Trouble, fault: Fault) -> None:
     trouble.worker(fault).replace(str(fault.point))
 
 
-def _sabotage_api(trouble: Trouble, _fault: Fault) -> None:
-    trouble.stage.api.replace(f"{Boundary.SUBMITTED}=kill@2")
+def _sabotage_api(trouble: Trouble, fault: Fault) -> None:
+    trouble.api.replace(str(fault.api_point))
 
 
 def _set_clock_wrong(trouble: Trouble, fault: Fault) -> None:
@@ -150,11 +170,11 @@ def _set_clock_wrong(trouble: Trouble, fault: Fault) -> None:
 
 
 def _kill_api(trouble: Trouble, _fault: Fault) -> None:
-    trouble.stage.api.signal(signal.SIGKILL)
+    trouble.api.signal(signal.SIGKILL)
 
 
 def _end_api(trouble: Trouble, _fault: Fault) -> None:
-    trouble.stage.api.signal(signal.SIGTERM)
+    trouble.api.signal(signal.SIGTERM)
 
 
 def _kill_broker(trouble: Trouble, fault: Fault) -> None:

@@ -16,7 +16,15 @@ _LOOK_EVERY_S = 0.05
 class Member:
     """One place that a process fills: `python -m module argument …`, again and again."""
 
-    def __init__(self, name: str, module: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        first: Sequence[str] = (),
+    ) -> None:
         self.name = name
         self.log_file = Path(tempfile.mkstemp(prefix=f"{name}-", suffix=".log")[1])
         self.exits: list[int] = []
@@ -26,7 +34,7 @@ class Member:
         self._lock = threading.RLock()
         self._died_at: float | None = None
         self._next: tuple[Sequence[str], Mapping[str, str]] = ((), {})
-        self.process = self._spawn((), {})
+        self.process = self._spawn(first, {})
 
     def _spawn(self, arguments: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", self._module, *self._arguments, *arguments]
@@ -73,6 +81,9 @@ class Member:
                 self.process = self._spawn(*self._next)
                 self._next, self._died_at = ((), {}), None
 
+    def start_again(self) -> None:
+        self.keep(0.0)
+
     def stop(self, within_s: float = 30.0) -> int:
         with self._lock:
             self.signal(signal.SIGCONT)
@@ -87,7 +98,10 @@ class Member:
         return self.log_file.read_text("utf-8", "replace")
 
     def remove(self) -> None:
-        self.stop()
+        """No goodbye: what it would say at its end is of no interest any more."""
+        with self._lock:
+            self.process.kill()
+            self.process.wait(10)
         self.log_file.unlink(missing_ok=True)
 
 

@@ -42,7 +42,7 @@ class Repeater:
 
     def _run(self) -> None:
         try:
-            with redis.Redis(unix_socket_path=str(self._valkey.socket), socket_timeout=0.5) as client:
+            with redis.Redis(unix_socket_path=str(self._valkey.socket)) as client:
                 self._listen(client)
         except (redis.RedisError, OSError):
             # The broker went away: so has everything that could be repeated
@@ -52,10 +52,9 @@ class Repeater:
         with client.monitor() as monitor:
             self._is_listening.set()
             while not self._stopping.is_set():
-                try:
-                    line: Any = monitor.connection.read_response()
-                except redis.TimeoutError:
+                if not monitor.connection.can_read(timeout=_LOOK_EVERY_S):
                     continue
+                line: Any = monitor.connection.read_response()
                 payload = _payload_of(bytes(line))
                 if payload is not None:
                     self.heard += 1

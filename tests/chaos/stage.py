@@ -46,17 +46,18 @@ TIMERS: dict[str, Any] = {
 
 
 class Stage:
-    """A context manager. `services` are the auditor's own, beside the API and the workers."""
+    """A context manager. `services` are the auditor's own, beside the API and the workers that are started on it."""
 
-    def __init__(self, kind: Kind, *, workers: int, seed: int = 0, **changes: Any) -> None:
+    def __init__(self, kind: Kind, *, seed: int = 0, **changes: Any) -> None:
         self.kind: Kind = kind
         self.folder = Path(tempfile.mkdtemp(prefix="chaos-"))
         self.valkey = ValkeyServer()
         self.model_server = ModelServer()
         self.postgres: CrashingPostgres | None = None
         self.clock: WrongClock | None = None
+        self.api: Member | None = None
         self.workers: list[Member] = []
-        self._count = workers
+        self.port = _free_port()
         self._seed = seed
         self._changes = changes
         self._parts = contextlib.ExitStack()
@@ -74,7 +75,6 @@ class Stage:
                 schema.upgrade(self.services.database)
             if can_be_wrong():
                 self.clock = WrongClock(self.folder)
-            self._start_members(parts)
             self._parts = parts.pop_all()
         return self
 
@@ -106,19 +106,27 @@ class Stage:
         }
         return Settings(_env_file=None, **{**values, **TIMERS, **self._changes})  # pyright: ignore[reportCallIssue]
 
-    def _start_members(self, parts: contextlib.ExitStack) -> None:
-        environment = {**environment_of(self.settings), "REDRAFT_PRICES": json.dumps(PRICES)}
-        self._environment = environment
-        self.port = _free_port()
-        self.api = Member("api", "tests.chaos.api", [f"port={self.port}"], environment)
-        parts.callback(self.api.remove)
-        for number in range(1, self._count + 1):
-            arguments = [f"seed={self._seed + number}"]
-            self.workers.append(Member(f"worker-{number}", "tests.chaos.worker", arguments, environment))
-            parts.callback(self.workers[-1].remove)
-        self.keeper = Keeper([self.api, *self.workers])
-        # Runs first: nobody is started again while the stage is struck
-        parts.callback(self.keeper.stop)
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**environment_of(self.settings), "REDRAFT_PRICES": json.dumps(PRICES)}
+
+    def start_api(self, *points: str) -> Member:
+        self.api = Member("api", "tests.chaos.api", [f"port={self.port}"], self.environment, first=points)
+        self._parts.callback(self.api.remove)
+        return self.api
+
+    def start_worker(self, *points: str) -> Member:
+        """One more; its fail points hold for its first process only."""
+        number = len(self.workers) + 1
+        arguments = [f"seed={self._seed + number}"]
+        worker = Member(f"worker-{number}", "tests.chaos.worker", arguments, self.environment, first=points)
+        self.workers.append(worker)
+        self._parts.callback(worker.remove)
+        return worker
+
+    def keep(self) -> None:
+        """Start again whoever ends, until the stage is struck; call it when all have been started."""
+        self._parts.callback(Keeper(self.members).stop)
 
     @property
     def url(self) -> str:
@@ -126,21 +134,21 @@ class Stage:
 
     @property
     def members(self) -> Sequence[Member]:
-        return [self.api, *self.workers]
+        return [*([self.api] if self.api else []), *self.workers]
 
     def wait_ready(self) -> Self:
-        """All workers are heard of, and the API answers."""
-
-        def is_ready() -> bool:
-            try:
-                return alive_workers(self.services) >= self._count and self._api_answers()
-            except Unavailable:
-                return False
-
-        wait_until(is_ready, within_s=30, every_s=0.1, what="the stage")
+        wait_until(self.is_up, within_s=30, every_s=0.1, what="the stage")
         return self
 
-    def _api_answers(self) -> bool:
+    def is_up(self, *, but: int = 0) -> bool:
+        """Whether all workers but so many are heard of, and the API answers."""
+        try:
+            has_workers = alive_workers(self.services) >= len(self.workers) - but
+        except Unavailable:
+            return False
+        return has_workers and (self.api is None or self.api_answers())
+
+    def api_answers(self) -> bool:
         try:
             return httpx2.get(f"{self.url}/livez", timeout=1).status_code == 200
         except httpx2.TransportError:

@@ -21,16 +21,16 @@ from tests.support.waiting import wait_until
 
 Say = Callable[[str], None]
 _QUIET_S = 60.0
+_EVERY_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many jobs, workers and faults; `seconds` is over how long the jobs come."""
+    """How many jobs, workers and faults."""
 
     jobs: int
     workers: int
     faults: int
-    seconds: float
 
 
 @dataclass(slots=True)
@@ -57,8 +57,12 @@ class Report:
 def run_storm(kind: Kind, seed: int, size: Size, say: Say = lambda _: None) -> Report:
     started_at = time.monotonic()
     report = Report(kind, seed)
-    with Stage(kind, workers=size.workers, seed=seed) as stage:
+    with Stage(kind, seed=seed) as stage:
         stage.model_server.respond(Provider(seed))
+        stage.start_api()
+        for _ in range(size.workers):
+            stage.start_worker()
+        stage.keep()
         stage.wait_ready()
         say(f"{kind}: {size.workers} workers are up; {size.jobs} jobs and {size.faults} faults, seed {seed}")
         submitted = _break_things(stage, seed, size, report, say)
@@ -72,8 +76,12 @@ def _break_things(stage: Stage, seed: int, size: Size, report: Report, say: Say)
     kinds = faults.kinds_for(stage.kind, with_clock=can_be_wrong())
     schedule = faults.draw(seed, size.faults, size.workers, kinds)
     witness = Witness(stage.settings.database_url).start()
-    client = ClientThread(stage.url, plans, size.seconds)
     trouble = faults.Trouble(stage, seed)
+
+    def is_due(number: int) -> bool:
+        return number * size.faults < (trouble.done.total() + 1) * size.jobs
+
+    client = ClientThread(stage.url, plans, is_due)
     try:
         for number, fault in enumerate(schedule, 1):
             say(f"fault {number:>2} of {size.faults}: {fault}; {client.accepted} accepted, {witness.live} live")
@@ -92,10 +100,11 @@ def _break_things(stage: Stage, seed: int, size: Size, report: Report, say: Say)
 class ClientThread:
     """The driver beside the faults."""
 
-    def __init__(self, url: str, plans: list[JobPlan], over_s: float) -> None:
+    def __init__(self, url: str, plans: list[JobPlan], is_due: Callable[[int], bool]) -> None:
         self.accepted = 0
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="driver")
-        self._future = self._pool.submit(Driver(url, self._count).submit_all, plans, over_s=over_s)
+        submit_all = Driver(url, self._count).submit_all
+        self._future = self._pool.submit(submit_all, plans, every_s=_EVERY_S, is_due=is_due)
 
     def _count(self, accepted: int) -> None:
         self.accepted = accepted

@@ -1,0 +1,77 @@
+"""A broker that is dead or hung: the door stays open, and jobs go on."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.chaos.conftest import Scene
+from tests.support.waiting import wait_until
+
+
+def post_many(scene: Scene, count: int) -> list[float]:
+    """How long each of so many submissions took; every one is accepted."""
+    seconds: list[float] = []
+    for _ in range(count):
+        body = scene.body(iter_max=1)
+        started_at = time.monotonic()
+        answer = scene.post(body)
+        seconds.append(time.monotonic() - started_at)
+        assert answer.status_code == 202, answer.text
+        scene.accepted(answer.json()["id"])
+    return seconds
+
+
+def test_jobs_run_to_their_end_while_the_broker_is_dead(scene: Scene):
+    scene.stage.start_api()
+    scene.stage.start_worker()
+    scene.stage.wait_ready()
+    scene.stage.valkey.stop(kill=True)
+    assert max(post_many(scene, 5)) < 1.0
+    scene.finish()
+    assert scene.problems() == []
+
+
+@pytest.mark.parametrize("without_data", [False, True], ids=["with its data", "without its data"])
+def test_a_worker_hears_the_bell_again_after_the_broker_was_away(on_postgresql: Scene, without_data: bool):  # noqa: FBT001
+    scene = on_postgresql
+    scene.stage.start_api()
+    scene.stage.start_worker()
+    scene.stage.wait_ready()
+    scene.stage.valkey.stop(kill=True)
+    post_many(scene, 3)
+    scene.stage.start_broker(without_data=without_data)
+    scene.finish()
+    post_many(scene, 3)
+    scene.finish()
+    assert scene.problems() == []
+
+
+def test_a_hung_broker_delays_a_submission_by_its_time_limit_at_most(on_postgresql: Scene):
+    scene = on_postgresql
+    scene.stage.start_api()
+    scene.stage.start_worker()
+    scene.stage.wait_ready()
+    os.kill(scene.stage.valkey.pid, signal.SIGSTOP)
+    try:
+        assert max(post_many(scene, 5)) < 1.5
+        scene.finish()
+    finally:
+        os.kill(scene.stage.valkey.pid, signal.SIGCONT)
+    assert scene.problems() == []
+
+
+def test_a_job_that_waits_runs_within_a_sweep_after_the_broker_is_back(on_postgresql: Scene):
+    scene = on_postgresql
+    scene.stage.start_api()
+    scene.stage.valkey.stop(kill=True)
+    wait_until(scene.stage.api_answers, within_s=20, what="the API")
+    post_many(scene, 3)
+    scene.stage.start_broker()
+    scene.stage.start_worker()
+    scene.stage.wait_ready()
+    started_at = time.monotonic()
+    scene.finish()
+    assert time.monotonic() - started_at < 5.0
+    assert scene.problems() == []

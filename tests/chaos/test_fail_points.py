@@ -1,0 +1,94 @@
+"""A worker dies, stops or loses its database at a named boundary of a step: what that costs, to the call."""
+
+import signal
+
+import pytest
+
+from tests.chaos.conftest import Scene
+from tests.support.waiting import wait_until
+
+# Where the first worker dies in its first step, what the ledger shows then, and how often the provider was asked.
+DEATHS = {
+    "claiming": (["ok", "ok"], 2),
+    "claimed": (["unknown", "ok", "ok"], 2),
+    "called": (["unknown", "ok", "ok"], 3),
+    "storing": (["unknown", "ok", "ok"], 3),
+    # The commit has claimed and reserved the next step, too, whose call was not made
+    "stored": (["ok", "unknown", "ok"], 2),
+}
+ON_BOTH = ("claiming", "storing")
+CASES = [(kind, at) for at in DEATHS for kind in ("postgresql", "sqlite") if kind == "postgresql" or at in ON_BOTH]
+
+
+@pytest.mark.parametrize(("kind", "boundary"), CASES)
+def test_a_worker_that_dies_at_a_boundary_wastes_the_call_in_flight_and_no_other(make_scene, kind: str, boundary: str):
+    scene: Scene = make_scene(kind)
+    expected, requests = DEATHS[boundary]
+    scene.stage.start_worker(f"{boundary}=kill@1")
+    job_id = scene.submit(iter_max=1)
+    scene.wait_dead()
+    assert scene.stage.workers[0].process.returncode == -signal.SIGKILL
+    scene.stage.start_worker()
+    scene.finish()
+
+    assert scene.driver.job(job_id).stop_reason == "accepted"
+    assert scene.driver.call_statuses(job_id) == expected
+    assert len(scene.provider.requests()) == requests
+    assert scene.problems() == []
+
+
+@pytest.mark.parametrize("boundary", ["claiming", "storing"])
+def test_a_database_that_fails_within_a_unit_of_work_wastes_no_call(scene: Scene, boundary: str):
+    scene.stage.start_worker(f"{boundary}=fail@1")
+    job_id = scene.submit(iter_max=1)
+    scene.finish()
+    assert scene.driver.job(job_id).stop_reason == "accepted"
+    assert scene.driver.call_statuses(job_id) == ["ok", "ok"]
+    assert len(scene.provider.requests()) == 2
+    assert scene.problems() == []
+
+
+def test_a_worker_stopped_past_its_lease_writes_nothing_when_it_wakes_and_its_reply_is_kept(scene: Scene):
+    scene.provider.script(generate=["late", "first"], evaluate=[0.9])
+    scene.stage.start_worker("called=stop@1")
+    job_id = scene.submit(iter_max=1)
+    scene.wait_stopped()
+    scene.stage.start_worker()
+    wait_until(lambda: scene.driver.row(job_id).finished_at, what="the end of the job")
+    before = scene.driver.row(job_id)
+
+    scene.stage.workers[0].signal(signal.SIGCONT)
+    wait_until(lambda: "dup" in scene.driver.call_statuses(job_id), what="the late reply in the ledger")
+    scene.finish()
+    after = scene.driver.row(job_id)
+    assert (after.result, after.event_seq, after.lease_token) == (before.result, before.event_seq, before.lease_token)
+    assert after.result is not None
+    assert after.result["final_answer"] == "first"
+    assert [call["reply_text"] for call in scene.driver.ledger(job_id) if call["status"] == "dup"] == ["late"]
+    assert len(scene.provider.requests()) == 3
+    assert scene.problems() == []
+
+
+def test_a_worker_stopped_before_its_call_does_not_make_it_when_another_has_done_the_step(scene: Scene):
+    scene.stage.start_worker("claimed=stop@1")
+    job_id = scene.submit(iter_max=1)
+    scene.wait_stopped()
+    scene.stage.start_worker()
+    scene.finish()
+    assert len(scene.provider.requests()) == 2
+
+    scene.stage.workers[0].signal(signal.SIGCONT)
+    assert scene.stage.workers[0].stop() == 0
+    assert len(scene.provider.requests()) == 2
+    assert scene.driver.call_statuses(job_id) == ["unknown", "ok", "ok"]
+    assert scene.problems() == []
+
+
+def test_a_job_canceled_between_claim_and_call_is_not_called_for(scene: Scene):
+    scene.stage.start_worker("claimed=pause:1.5@1")
+    job_id = scene.submit(iter_max=1)
+    wait_until(lambda: scene.driver.row(job_id).status == "running", what="the claim")
+    scene.cancel(job_id)
+    assert scene.stage.workers[0].stop() == 0
+    assert scene.provider.requests() == []
+    assert scene.driver.event_types(job_id)[-1] == "done"
