@@ -24,6 +24,7 @@ SHARED = {
     "limits": {"deadline_s": 600, "max_cost_usd": None, "max_tokens": None},
     "sampling": {"temperature": None, "max_output_tokens": None},
     "cache": "off",
+    "webhook": None,
     "metadata": {},
 }
 OWN = {
