@@ -8,6 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from redraft.errors import Flaw
 
 _POINTER_MAX = 500
+_ABSENT = frozenset({"missing", "nothing_to_evaluate_by"})
 _WORDS = {"extra_forbidden": "Unknown field", "missing": "This is required"}
 
 
@@ -21,9 +22,10 @@ def _flaw(error: Mapping[str, Any], body: Any) -> Flaw:
     place, *path = cast("Sequence[str | int]", error["loc"])
     kind = str(error["type"])
     is_in_body = place == "body"
-    pointer = (
-        body_pointer(path, body, is_missing=kind == "missing") if is_in_body else "/".join(map(str, (place, *path)))
-    )
+    if is_in_body and not path:
+        # What is wrong with the whole may be told at the field that mends it.
+        path = [each for each in (error.get("ctx") or {}).get("field", "").split("/") if each]
+    pointer = body_pointer(path, body, is_missing=kind in _ABSENT) if is_in_body else "/".join(map(str, (place, *path)))
     detail = _WORDS.get(kind, str(error["msg"])) if is_in_body else str(error["msg"])
     return Flaw(pointer[:_POINTER_MAX], detail, kind)
 

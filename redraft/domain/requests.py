@@ -115,9 +115,8 @@ class EvaluationFields(StrictModel):
     @model_validator(mode="after")
     def _has_something_to_evaluate_by(self) -> Self:
         if self.eval_crit is None:
-            raise PydanticCustomError(
-                "nothing_to_evaluate_by", "profile 'criteria' needs eval_crit: say what makes an answer good"
-            )
+            words = "profile 'criteria' needs eval_crit: say what makes an answer good"
+            raise PydanticCustomError("nothing_to_evaluate_by", words, {"field": "eval_crit"})
         return self
 
 

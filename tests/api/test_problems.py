@@ -24,7 +24,7 @@ UNFIT_FIELDS = [
     ({"instruct": "nul \x00"}, "/instruct", "nul_character"),
     ({"instruct": "  \n"}, "/instruct", "blank"),
     ({"instruct": None}, "/instruct", "string_type"),
-    ({"eval_crit": None}, "", "nothing_to_evaluate_by"),
+    ({"eval_crit": None}, "/eval_crit", "nothing_to_evaluate_by"),
     ({"metadata": {"k": "v\x00"}}, "/metadata/k", "nul_character"),
     ({"metadata": {"k\x00": "v"}}, "/metadata/k\x00", "nul_character"),
     ({"metadata": {"k": 1}}, "/metadata/k", "string_type"),
@@ -79,6 +79,8 @@ def test_what_is_missing_is_named(client: httpx2.Client):
     problem = assert_problem(client.post("/v1/evaluate-answer", json={}), 422)
     found = {(error["pointer"], error["code"]) for error in problem["errors"]}
     assert {("/instruct", "missing"), ("/answer", "missing")} <= found
+    problem = assert_problem(client.post("/v1/generate-answer", json={"instruct": "i"}), 422)
+    assert problem["errors"][0]["pointer"] == "/eval_crit"
 
 
 def test_a_body_that_is_no_json_is_told_where_it_breaks(client: httpx2.Client, services: Services):

@@ -1,0 +1,119 @@
+"""Every answer is one that the API's description knows: status, content type, and body."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from jsonschema import Draft202012Validator
+
+from api.app import create_app
+from api.waking import Pace
+from redraft.domain.requests import GenerateAnswer
+from redraft.operations import lifecycle, submit
+from redraft.settings import Settings
+from redraft.storage import schema
+from tests.api.generating import Operation, Request, Schema, Values, operations
+from tests.support.api_server import ApiServer
+from tests.support.valkey import ValkeyServer
+
+EXAMPLES_EACH = 40
+# Without a worker it is right to say that it is not ready.
+MAY_BE_UNAVAILABLE = "/readyz"
+# What the description leaves open, and a job cannot do without.
+KNOWN: dict[str, list[Any]] = {
+    "model": ["openai:writer", ["openai:a", "openai:b"]],
+    "evaluator_model": ["openai:judge", None],
+    "answer_schema": [None, {"type": "object", "properties": {"a": {"type": "string"}}}],
+    "eval_crit": ["c"],
+    "max_cost_usd": [None],
+    "webhook": [None],
+    "after": ["1"],
+}
+
+
+@pytest.fixture(scope="module")
+def server(valkey: ValkeyServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    folder: Path = tmp_path_factory.mktemp("conformance")
+    chosen = Settings(
+        _env_file=None,  # pyright: ignore[reportCallIssue]
+        data_dir=folder,
+        database_url=f"sqlite:///{folder / 'redraft.db'}",
+        broker_url=valkey.url,
+        model="openai:writer",
+        openai_api_key="sk-test",  # pyright: ignore[reportArgumentType]
+    )
+    with ApiServer(create_app(chosen, pace=Pace(0.05, 0.05, 0.05, 0.1))) as running:
+        services = running.app.state.context.services
+        schema.upgrade(services.database)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def known(server: ApiServer) -> dict[str, list[str]]:
+    """Ids that exist: of a live job and of one that has ended."""
+    services = server.app.state.context.services
+    ids = [submit.submit(services, GenerateAnswer(instruct="i", eval_crit="c")).job.id for _ in range(2)]
+    lifecycle.cancel(services, ids[0])
+    return {"job_id": ids}
+
+
+def check(document: Schema, operation: Operation, response: httpx2.Response) -> None:
+    body = response.content
+    told = (operation.method, response.request.url, response.status_code, body[:500])
+    declared = operation.described["responses"].get(str(response.status_code))
+    assert declared is not None, ("undeclared status", told)
+    assert response.status_code < 500 or operation.path == MAY_BE_UNAVAILABLE, ("server error", told)
+    media_type = response.headers.get("content-type", "").partition(";")[0]
+    content: dict[str, Any] = declared.get("content", {})
+    assert (media_type in content) if content else not body, ("undeclared content type", told)
+    if media_type.endswith("json"):
+        wanted = {**content[media_type]["schema"], "components": document["components"]}
+        flaws = [error.message for error in Draft202012Validator(wanted).iter_errors(response.json())]
+        assert flaws == [], told
+
+
+class Exploring:
+    """Asks one operation again and again, and checks every answer."""
+
+    def __init__(self, server: ApiServer, known: dict[str, list[str]]) -> None:
+        self._document: Schema = server.app.openapi()
+        self._client = server.client()
+        sound, spoilt = (Values(self._document, {**KNOWN, **known}, is_spoilt=each) for each in (False, True))
+        self._request = lambda operation: sound.request(operation) | spoilt.request(operation)
+        self.met: Counter[tuple[str, int]] = Counter()
+
+    def explore_all(self) -> None:
+        for operation in operations(self._document):
+            self._explore(operation)
+
+    def _explore(self, operation: Operation) -> None:
+        @seed(20261128)
+        @settings(
+            max_examples=EXAMPLES_EACH,
+            deadline=None,
+            database=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(self._request(operation))
+        def explore(request: Request) -> None:
+            headers = {name: value.encode() for name, value in request.headers.items()}
+            response = self._client.request(operation.method, request.target, content=request.content, headers=headers)
+            check(self._document, operation, response)
+            self.met[f"{operation.method} {operation.path}", response.status_code] += 1
+
+        explore()
+
+
+def test_every_answer_is_described(server: ApiServer, known: dict[str, list[str]]):
+    exploring = Exploring(server, known)
+    exploring.explore_all()
+    reached = {name for name, status in exploring.met if status < 400}
+    refused = {status for _, status in exploring.met if status >= 400}
+    assert {400, 404, 409, 422} <= refused
+    assert {"POST /v1/generate-answer", "POST /v1/evaluate-answer", "POST /v1/jobs/{job_id}/continue"} <= reached
+    assert len(reached) >= 12, reached
