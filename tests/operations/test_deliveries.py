@@ -17,7 +17,7 @@ from redraft.domain.requests import ContinueJob
 from redraft.domain.webhooks import ATTEMPTS_MAX, EVENT_TYPES
 from redraft.errors import Invalid, NotFound
 from redraft.operations import lifecycle, webhooks
-from redraft.operations.deliveries import PER_RECEIVER_MAX, Deliverer
+from redraft.operations.deliveries import PER_RECEIVER_MAX, SLOW_AT_ONCE_MAX, Deliverer, Places
 from redraft.operations.resources import WebhookDelivery
 from redraft.operations.services import Services
 from redraft.operations.sweep import sweep
@@ -339,3 +339,56 @@ def test_the_secret_is_in_no_resource_and_no_row(driver: Driver, receiver: Recei
     shown = driver.job(job_id).model_dump_json() + only(driver, job_id).model_dump_json()
     assert driver.job(job_id).request["webhook"] == hook(receiver, "job.queued")
     assert SECRET.removeprefix("whsec_") not in shown
+
+
+def test_a_closing_worker_begins_nothing(driver: Driver, receiver: Receiver):
+    job_id = driver.submit(webhook=hook(receiver, "job.queued"))
+    deliverer = Deliverer(driver.services)
+    deliverer.close()
+    deliverer.send_due()
+    assert deliverer.finish(10)
+    assert (only(driver, job_id).attempts, receiver.hits) == (0, [])
+
+
+def test_what_nobody_foresaw_is_tried_again_like_any_failure(driver: Driver):
+    def crash(_host: str, _port: int) -> list[str]:
+        raise RuntimeError("not foreseen")
+
+    services = replace(driver.services, sender=Sender(Allowed(), resolver=crash))
+    job_id = Driver(services).submit(webhook={"url": "http://hooks.example/", "events": ["job.queued"]})
+    send(services)
+    delivery = only(driver, job_id)
+    assert (delivery.status, delivery.attempts) == ("pending", 1)
+    assert "RuntimeError" in (delivery.error or "")
+    assert "not foreseen" not in (delivery.error or "")
+
+
+def test_a_receiver_has_few_places_and_slow_ones_together_not_all():
+    places = Places()
+    for number in range(SLOW_AT_ONCE_MAX // PER_RECEIVER_MAX + 1):
+        places.judge(f"slow{number}", is_slow=True)
+    for number in range(SLOW_AT_ONCE_MAX // PER_RECEIVER_MAX):
+        assert places.spared() == [f"slow{n}" for n in range(number)]
+        for _ in range(PER_RECEIVER_MAX):
+            places.enter(f"slow{number}")
+    # One of the slow ones has nothing in flight, and waits with them; who answers does not
+    assert f"slow{SLOW_AT_ONCE_MAX // PER_RECEIVER_MAX}" in places.spared()
+    assert places.has_room
+    places.leave("slow0")
+    assert f"slow{SLOW_AT_ONCE_MAX // PER_RECEIVER_MAX}" not in places.spared()
+    places.judge("slow1", is_slow=False)
+    assert "slow1" in places.spared()
+    places.enter("quick")
+    places.leave("quick")
+    assert not places.wait_empty(0)
+    assert places.in_flight == SLOW_AT_ONCE_MAX - 1
+
+
+def test_of_many_slow_receivers_the_latest_are_remembered():
+    places = Places()
+    for number in range(1000):
+        places.judge(f"slow{number}", is_slow=True)
+    for _ in range(SLOW_AT_ONCE_MAX):
+        places.enter("slow999")
+    assert len(places.spared()) == 200
+    assert "slow0" not in places.spared()
