@@ -16,6 +16,7 @@ from redraft.cli import exits, sessions
 from redraft.errors import Invalid, RedraftError
 from redraft.operations import health
 from redraft.operations.services import Services
+from redraft.operations.webhooks import keys_of
 from redraft.settings import Settings, unknown_names
 
 State = Literal["ok", "note", "broken"]
@@ -72,6 +73,7 @@ def _examine_services(services: Services) -> list[Finding]:
     if findings[0].state != "broken":
         findings.append(_guard("workers", lambda: _workers(services)))
     findings.append(_guard("broker", lambda: _broker(services)))
+    findings.append(_guard("webhooks", lambda: _webhooks(services)))
     findings.append(_guard("model", lambda: _default_model(services)))
     with contextlib.suppress(RedraftError):  # the default model's name is wrong: told above
         findings.extend(_other_models(services))
@@ -134,6 +136,15 @@ def _embedded_broker() -> Finding:
         words = "the embedded Valkey is not installed on this platform"
         return Finding("broker", "broken", words, "Run a Valkey or Redis, and set REDRAFT_BROKER_URL.")
     return Finding("broker", "note", "embedded; ask, watch and serve start it as long as they run")
+
+
+def _webhooks(services: Services) -> Finding:
+    count = len(keys_of(services.settings))
+    if not count:
+        return Finding(
+            "webhooks", "note", "jobs that ask for one are refused", "Set REDRAFT_WEBHOOK_SECRET to sign them."
+        )
+    return Finding("webhooks", "ok", f"signed with {count} secret{'s' if count > 1 else ''}")
 
 
 def _default_model(services: Services) -> Finding:

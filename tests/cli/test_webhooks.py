@@ -45,3 +45,11 @@ def test_it_says_when_there_is_nothing_to_see_or_to_send(shell: Shell, add_job: 
     assert "no webhook" in done.err
     assert shell.run("jobs", "webhooks", "--redeliver", "whd_1").code == 5
     assert shell.run("jobs", "webhooks", "--json").data == {"data": []}
+
+
+def test_the_doctor_says_whether_webhooks_are_signed_and_shows_no_secret(shell: Shell) -> None:
+    assert "webhooks    signed with 1 secret" in shell.run("doctor").out
+    assert "REDRAFT_WEBHOOK_SECRET" in shell.run("doctor", REDRAFT_WEBHOOK_SECRET="").out
+    wrong = shell.run("doctor", REDRAFT_WEBHOOK_SECRET="whsec_tooshortone")
+    assert "✗ webhooks" in wrong.out
+    assert "tooshortone" not in wrong.out + wrong.err
