@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo serve test check chaos bench lint types contracts coverage docs lock clean
+.PHONY: help setup demo serve test check chaos bench lint types contracts audit coverage docs lock clean
 
 # A pyenv shim or a python3 without its venv package is found but does not work: ask each one.
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -42,7 +42,7 @@ serve: $(READY) ## run the API, a worker, the broker and the database on this ma
 test: $(READY) $(DEV) ## run the tests, which start PostgreSQL and Valkey themselves
 	$(PYTEST) $(PYTEST_ARGS)
 
-check: lint types contracts coverage ## run lint, types, import contracts, then the tests with coverage
+check: lint types contracts audit coverage ## run lint, types, import contracts, audit, then the tests with coverage
 
 chaos: $(READY) $(DEV) ## break everything under load, and audit; SEED=, JOBS=, FAULTS= replay a run
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) \
@@ -61,6 +61,9 @@ types: $(READY) $(DEV)
 
 contracts: $(READY) $(DEV)
 	$(BIN)/lint-imports
+
+audit: $(READY)
+	$(BIN)/python .ci/audit.py requirements*.lock
 
 coverage: test
 	$(BIN)/coverage combine --quiet

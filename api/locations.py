@@ -22,12 +22,16 @@ def _flaw(error: Mapping[str, Any], body: Any) -> Flaw:
     place, *path = cast("Sequence[str | int]", error["loc"])
     kind = str(error["type"])
     is_in_body = place == "body"
-    if is_in_body and not path:
-        # What is wrong with the whole may be told at the field that mends it.
-        path = [each for each in (error.get("ctx") or {}).get("field", "").split("/") if each]
+    path = path or _field_at_fault(error)
     pointer = body_pointer(path, body, is_missing=kind in _ABSENT) if is_in_body else "/".join(map(str, (place, *path)))
     detail = _WORDS.get(kind, str(error["msg"])) if is_in_body else str(error["msg"])
     return Flaw(pointer[:_POINTER_MAX], detail, kind)
+
+
+def _field_at_fault(error: Mapping[str, Any]) -> list[str | int]:
+    """What is wrong with a body as a whole is told at the field that would mend it."""
+    field = error.get("ctx", {}).get("field")
+    return [field] if field else []
 
 
 def body_pointer(path: Sequence[str | int], body: Any, *, is_missing: bool) -> str:
