@@ -16,6 +16,7 @@ from redraft.storage.work import Database
 
 _PAGES_AT_ONCE = 512
 _LOOK_EVERY_S = 0.5
+_LOCK_WAIT_MS = 10_000
 
 Told = Callable[[float | None, int], None]
 """Called now and then with the share that is copied, if it is known, and the bytes."""
@@ -66,11 +67,19 @@ def dump_postgresql(database: Database, target: Path, told: Told) -> None:
         words = f"pg_dump is not installed here. Where it is, run: {dump_command(database.url)}"
         raise Unavailable(words, code="pg_dump_missing")
     with _address(database.url) as address:
-        arguments = [program, "--format=custom", "--no-password", f"--file={target}", f"--dbname={address}"]
+        arguments = [
+            program,
+            "--format=custom",
+            "--no-password",
+            f"--lock-wait-timeout={_LOCK_WAIT_MS}",
+            f"--file={target}",
+            f"--dbname={address}",
+        ]
         _run(arguments, lambda: told(None, target.stat().st_size))
-    restorer = shutil.which("pg_restore")
-    if restorer is not None:
-        _run([restorer, "--list", "--file=/dev/null", str(target)], lambda: None)
+    # Of the same version: another one may not know the format
+    restorer = Path(program).with_name("pg_restore")
+    if restorer.exists():
+        _run([str(restorer), "--list", "--file=/dev/null", str(target)], lambda: None)
 
 
 def dump_command(url: URL) -> str:
