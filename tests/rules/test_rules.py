@@ -1,6 +1,7 @@
 """Conventions that no linter knows, held by small searches through the sources."""
 
 import ast
+import re
 from typing import get_args
 
 import pytest
@@ -143,6 +144,16 @@ def test_webhooks_know_every_event_of_a_job():
         and isinstance(node.args[0], ast.Constant)
     }
     assert told == set(EVENT_TYPES)
+
+
+def test_each_measure_of_the_threat_page_has_a_test():
+    page = (ROOT / "docs/security.md").read_text("utf-8")
+    rows = page.partition("## Threats")[2].partition("\n## ")[0].strip().splitlines()[4:]
+    assert len(rows) > 20
+    for row in rows:
+        named = re.findall(r"`(tests/[\w/]+\.py)`", row)
+        assert named, row
+        assert [name for name in named if not (ROOT / name).exists()] == [], row
 
 
 def test_no_test_patches_our_modules():
