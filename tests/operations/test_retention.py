@@ -1,6 +1,7 @@
 """Pruning removes what ended long ago, whole, and nothing else."""
 
 import threading
+import tracemalloc
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -153,6 +154,20 @@ def test_two_at_once_remove_each_job_once(driver: Driver, make_services: Callabl
     # What one holds the other leaves alone; both together miss nothing
     assert sum(removed) == 60
     assert rows(driver.services) == {}
+
+
+def test_what_is_removed_is_not_read(driver: Driver):
+    """Memory stays flat, however large the jobs are."""
+    for _ in range(30):
+        job_id = driver.submit(instruct="x" * 200_000)
+        lifecycle.cancel(driver.services, job_id)
+        driver.set_back(job_id, finished_at=-31 * DAY_S)
+    tracemalloc.start()
+    try:
+        assert prune(driver.services) == {"canceled": 30}
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_workers_that_were_not_heard_of_for_a_day_are_forgotten(services: Services):
