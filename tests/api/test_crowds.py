@@ -12,8 +12,11 @@ from redraft.operations.services import Services
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
 from redraft.storage.work import Database
+from tests.model_server.scripts import Reply
+from tests.model_server.server import ModelServer
 from tests.support.api_server import ApiServer
 from tests.support.event_stream import follow
+from tests.support.processes import WorkerProcess
 from tests.support.waiting import wait_until
 
 
@@ -37,6 +40,29 @@ def test_twenty_streams_and_a_pool_of_two_leave_room_for_others(
             assert client.get("/v1/jobs").status_code == 200
             assert time.monotonic() - started_at < 1
         assert idle_in_transaction(services) == 0
+
+
+def test_streams_beside_slow_model_calls_leave_room_too(
+    start_api: Callable[..., ApiServer],
+    start_worker: Callable[..., WorkerProcess],
+    services: Services,
+    submit_job: Callable[..., str],
+    model_server: ModelServer,
+):
+    """Case D10: two jobs in a worker's hands, twenty who watch them, and somebody else who only wants a list."""
+    model_server.script(generate=[Reply(text="slow", latency_s=4.0)], evaluate=[0.9])
+    start_worker(services).wait_ready()
+    client = start_api(build=build_with_a_tiny_pool, pace=Pace(look_s=0.3, blind_look_s=0.3)).client()
+    job_ids = [submit_job(), submit_job()]
+    with ExitStack() as stack:
+        streams = [stack.enter_context(follow(client, job_ids[number % 2])) for number in range(20)]
+        wait_until(lambda: len(model_server.requests()) == 2, what="both calls")
+        for _ in range(10):
+            started_at = time.monotonic()
+            assert client.get("/v1/jobs").status_code == 200
+            assert time.monotonic() - started_at < 1
+            assert idle_in_transaction(services) == 0
+        assert {[event.type for event in stream.events()][-1] for stream in streams} == {"done"}
 
 
 def idle_in_transaction(services: Services) -> int:
