@@ -1,7 +1,7 @@
 """What happens to a job: as server-sent events, or as a page of JSON."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, Field
@@ -19,6 +19,7 @@ from redraft.operations.resources import Event
 router = APIRouter(prefix="/v1/jobs/{job_id}", tags=["history"], route_class=StrictRoute)
 
 _EVENT_ID = re.compile(r"[0-9]{1,9}")
+_NUMBER: dict[str, Any] = {"pattern": f"^({_EVENT_ID.pattern})?$"}
 _QUALITY = re.compile(r"q=(\d?(?:\.\d{0,3})?)$")
 
 _STREAM = """`text/event-stream`, or a page of JSON when Accept prefers that. A stream ends after the job's end or
@@ -47,7 +48,7 @@ class EventPage(BaseModel):
         200: {
             "description": _STREAM,
             "content": {
-                "text/event-stream": {"schema": {"type": "string"}},
+                "text/event-stream": {},
                 "application/json": {"schema": EventPage.model_json_schema()},
             },
         },
@@ -59,9 +60,12 @@ async def list_events(
     request: Request,
     context: ContextOf,
     job_id: str,
-    after: Annotated[str | None, Query(description="Only events newer than this number.")] = None,
+    after: Annotated[
+        str | None, Query(description="Only events newer than this number.", json_schema_extra=_NUMBER)
+    ] = None,
     last_event_id: Annotated[
-        str | None, Header(alias="Last-Event-ID", description="As `after`, and stronger than it.")
+        str | None,
+        Header(alias="Last-Event-ID", description="As `after`, and stronger than it.", json_schema_extra=_NUMBER),
     ] = None,
 ) -> Response:
     """Follow a job."""

@@ -44,7 +44,8 @@ def _webhook_url(text: str) -> str:
 
 
 Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_storable)]
-FilledText = Annotated[Text, AfterValidator(_not_blank)]
+# For readers of the description: pydantic's own words for a text that does not match would be of no help.
+FilledText = Annotated[Text, Field(json_schema_extra={"minLength": 1, "pattern": r"\S"}), AfterValidator(_not_blank)]
 Answer = Annotated[str, Field(max_length=MAX_ANSWER), AfterValidator(_storable)]
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_storable)]
 MetadataKey = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(_storable)]
