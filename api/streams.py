@@ -25,6 +25,7 @@ RECONNECT_MS = 1000
 _SETTLE_S = 0.01
 PAGE = 500
 _PING = format_sse_event(comment="ping")
+_CLOSING = format_sse_event(comment="the server ends; come back with Last-Event-ID", retry=RECONNECT_MS)
 _OPENING = format_sse_event(comment="events follow", retry=RECONNECT_MS)
 _HEADERS = {"Cache-Control": "no-cache, no-store", "X-Accel-Buffering": "no"}
 
@@ -105,6 +106,8 @@ async def _frames(context: Context, job_id: str, after: int) -> AsyncIterator[by
                 yield await order.tell(events) or _PING
                 after = events[-1].seq if events else after
                 ping_at = clock() + wakeups.pace.ping_s
+            if wakeups.is_closing and not is_over:
+                yield _CLOSING
             if is_over or wakeups.is_closing or clock() >= end:
                 return
             if len(events) < PAGE:

@@ -45,8 +45,8 @@ def deafen(services: Services, worker: WorkerProcess) -> None:
 def test_a_worker_that_hears_nothing_though_the_broker_answers_ends(
     services: Services, start_worker: StartWorker
 ) -> None:
-    deaf = start_worker(services, REDRAFT_DEAF_AFTER_S="4").wait_ready()
-    hearing = start_worker(services, REDRAFT_DEAF_AFTER_S="4").wait_ready(2)
+    deaf = start_worker(services, REDRAFT_DEAF_AFTER_S="6").wait_ready()
+    hearing = start_worker(services, REDRAFT_DEAF_AFTER_S="6").wait_ready(2)
     deafen(services, deaf)
     wait_until(lambda: deaf.process.poll() is not None, within_s=30, what="the end of the deaf worker")
     assert deaf.process.returncode == 1
@@ -58,8 +58,8 @@ def test_a_worker_that_hears_nothing_though_the_broker_answers_ends(
 def test_a_worker_with_no_free_thread_is_not_taken_for_deaf(
     desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
 ) -> None:
-    model_server.script(generate=[Reply(text="one", latency_s=6)], evaluate=[0.9])
-    worker = start_worker(services, REDRAFT_DEAF_AFTER_S="2", REDRAFT_WORKER_CONCURRENCY="1").wait_ready()
+    model_server.script(generate=[Reply(text="one", latency_s=9)], evaluate=[0.9])
+    worker = start_worker(services, REDRAFT_DEAF_AFTER_S="6", REDRAFT_WORKER_CONCURRENCY="1").wait_ready()
     job = desk.run()
     assert (job["stop_reason"], job["usage"]["calls"]) == ("accepted", 2)
     assert worker.process.poll() is None
@@ -75,7 +75,7 @@ def test_without_a_broker_from_the_start_a_worker_works_off_what_is_due(
     model_server.script(generate=["one"], evaluate=[0.9])
     request = GenerateAnswer.model_validate({"instruct": "TASK", "eval_crit": "CRITERIA"})
     jobs = [submit(services, request).job.id for _ in range(5)]
-    worker = start_worker(services, REDRAFT_DEAF_AFTER_S="3")
+    worker = start_worker(services, REDRAFT_DEAF_AFTER_S="6")
     for job_id in jobs:
         wait_until(lambda job_id=job_id: reading.get_job(services, job_id).finished_at, within_s=30)
     own_valkey.start()

@@ -1,5 +1,6 @@
 """Workers die; jobs do not."""
 
+import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -8,7 +9,7 @@ from tests.journeys.conftest import Desk
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.support.processes import WorkerProcess
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 StartWorker = Callable[..., WorkerProcess]
 
@@ -73,3 +74,23 @@ def test_jobs_wait_in_the_database_while_there_is_no_worker(
         broker.flushall()
     start_worker(services)
     assert {desk.finished(job_id)["stop_reason"] for job_id in waiting} == {"accepted"}
+
+
+def test_a_worker_with_200_calls_in_flight_stops_within_its_grace_and_another_takes_them_at_once(
+    desk: Desk, make_services: Callable[..., Services], model_server: ModelServer, start_worker: StartWorker
+) -> None:
+    grace_s = 4.0 * PATIENCE
+    services = make_services(worker_concurrency=200, lease_s=300.0, shutdown_grace_s=grace_s)
+    model_server.script(generate=[Reply(text="never seen", latency_s=300)])
+    first = start_worker(services).wait_ready()
+    jobs = [desk.submit(instruct=f"Question {n}?", score_threshold=0)["id"] for n in range(200)]
+    wait_until(lambda: len(model_server.requests("generate")) == 200, within_s=60)
+
+    model_server.script(generate=["one"], evaluate=[0.9])
+    second = start_worker(services).wait_ready(2)
+    stopped_at = time.monotonic()
+    assert first.stop() == 0
+    assert time.monotonic() - stopped_at <= grace_s
+    assert {desk.finished(job_id)["stop_reason"] for job_id in jobs} == {"accepted"}
+    assert {call["iteration"] for job_id in jobs[:20] for call in desk.calls(job_id)} == {1}
+    assert second.process.poll() is None
