@@ -42,6 +42,8 @@ class Poller:
     def _poll(self) -> None:
         number = 0
         while not self._is_over.wait(0.05):
+            if not self._job_ids:
+                continue
             began = time.monotonic()
             response = self._client.get(f"/v1/jobs/{self._job_ids[number % len(self._job_ids)]}")
             self.seconds.append(time.monotonic() - began)
@@ -66,8 +68,9 @@ def test_eight_workers_on_one_sqlite_file_lock_nobody_out(
     model_server.script(generate=[f"answer {number}" for number in range(JOBS * 3 + 1)], evaluate=[0.2])
     workers = [start_worker(services) for _ in range(WORKERS)]
     workers[0].wait_ready(WORKERS)
-    job_ids = [desk.submit(iter_max=3, stop={"plateau_patience": 0})["id"] for _ in range(JOBS)]
+    job_ids: list[str] = []
     with Poller(desk.client, job_ids) as poller:
+        job_ids.extend(desk.submit(iter_max=3, stop={"plateau_patience": 0})["id"] for _ in range(JOBS))
         ended = [desk.finished(job_id) for job_id in job_ids]
 
     assert {job["status"] for job in ended} == {"succeeded"}
@@ -77,7 +80,7 @@ def test_eight_workers_on_one_sqlite_file_lock_nobody_out(
     assert max(poller.seconds) < GET_MAX_S * PATIENCE
     for worker in workers:
         worker.process.terminate()
-    assert [worker.stop() for worker in workers] == [0] * WORKERS
+    assert [worker.process.wait(timeout=30 * PATIENCE) for worker in workers] == [0] * WORKERS
     assert [log for log in (worker.log_text() for worker in workers) if "locked" in log or "Traceback" in log] == []
 
 
@@ -94,8 +97,9 @@ def test_pruning_disturbs_neither_workers_nor_requests(
     for job_id in old:
         desk.finished(job_id)
     age_all(services, 31)
-    young = [desk.submit()["id"] for _ in range(15)]
+    young: list[str] = []
     with Poller(desk.client, young) as poller:
+        young += [desk.submit()["id"] for _ in range(15)]
         # Beside jobs that are being worked on, and while others come
         removed = retention.prune(services, retention.too_old(services, 30 * DAY_S))
         young += [desk.submit()["id"] for _ in range(15)]
