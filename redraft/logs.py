@@ -5,6 +5,7 @@ No line holds a text of users or models, or a secret.
 
 import logging
 import sys
+from types import TracebackType
 from typing import Any
 
 import structlog
@@ -38,8 +39,17 @@ def configure_logs(level: str, log_format: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
     logging.basicConfig(handlers=[handler], level=level, force=True)
+    sys.excepthook = _log_crash
     for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level]))
+
+
+def _log_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """The last words of a process go through the log too: tracebacks hold what the errors were told."""
+    if issubclass(kind, Exception):
+        structlog.get_logger().critical("crashed", exc_info=(kind, error, trace))
+    else:
+        sys.__excepthook__(kind, error, trace)
 
 
 def _redact_event(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

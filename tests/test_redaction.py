@@ -58,6 +58,8 @@ try:
 except ValueError as error:
     log.exception("failed", error=error)
     other.exception("failed too")
+print("nothing here")
+raise RuntimeError("last words: {KNOWN}")
 """
 
 
@@ -142,9 +144,11 @@ def test_a_text_without_end_is_read_in_no_time():
 def test_no_line_of_the_log_holds_a_secret(capfd: pytest.CaptureFixture[str]):
     for log_format in ("json", "console"):
         done = subprocess.run(
-            [sys.executable, "-c", SCRIPT, log_format], capture_output=True, text=True, cwd=ROOT, check=True
+            [sys.executable, "-c", SCRIPT, log_format], capture_output=True, text=True, cwd=ROOT, check=False
         )
-        assert "Traceback" in done.stderr
+        assert (done.returncode, done.stdout) == (1, "nothing here\n")
+        assert done.stderr.count("Traceback") == 3
+        assert f"last words: {MARK}" in done.stderr
         assert done.stderr.count(MARK) >= 12
         found = [
             secret for secret in ("hunter2@", "rd_", "sk-0", "whsec_", KNOWN, '"hunter2"') if secret in done.stderr

@@ -13,6 +13,7 @@ from typer.exceptions import TyperException
 
 from redraft.cli import output
 from redraft.errors import Conflict, Flaw, Forbidden, Invalid, NotFound, RedraftError, Unavailable
+from redraft.redaction import redact
 
 
 class Exit(IntEnum):
@@ -161,11 +162,11 @@ _TYPERS_OWN = (typer.Abort, typer.Exit, TyperException)
 
 def _trace() -> None:
     if output.is_debug.get():
-        traceback.print_exc()
+        sys.stderr.write(redact(traceback.format_exc()))
 
 
 def _confess(error: Exception) -> None:
-    output.say(f"Something went wrong that should not: {type(error).__name__}: {error}", "red")
+    output.say(f"Something went wrong that should not: {type(error).__name__}: {redact(str(error))}", "red")
     if not output.is_debug.get():
         output.say("This is a bug in Redraft. `redraft --debug …` shows where it is.")
 

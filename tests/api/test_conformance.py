@@ -1,7 +1,8 @@
 """Every answer is one that the API's description knows: status, content type, and body."""
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from jsonschema import Draft202012Validator
 from api.app import create_app
 from api.waking import Pace
 from redraft.domain.requests import GenerateAnswer
-from redraft.operations import lifecycle, submit
+from redraft.domain.scopes import Scope
+from redraft.operations import keys, lifecycle, submit
+from redraft.operations.services import Services
 from redraft.settings import Settings
 from redraft.storage import schema
 from tests.api.generating import Operation, Request, Schema, Values, operations
@@ -117,3 +120,23 @@ def test_every_answer_is_described(server: ApiServer, known: dict[str, list[str]
     assert {400, 404, 409, 422} <= refused
     assert {"POST /v1/generate-answer", "POST /v1/evaluate-answer", "POST /v1/jobs/{job_id}/continue"} <= reached
     assert len(reached) >= 12, reached
+
+
+def test_refusals_at_the_gate_are_described_too(start_api: Callable[..., ApiServer], services: Services):
+    server = start_api(require_auth=True, requests_per_minute=30)
+    document, client = server.app.openapi(), server.client()
+    tokens = {scope: keys.create_key(services, scope.value, [scope])[1] for scope in Scope}
+    met: Counter[int] = Counter()
+    for operation in operations(document):
+        path = re.sub(r"\{\w+\}", "1", operation.path)
+        for token in (None, "rd_wrong", *tokens.values()):
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            response = client.request(operation.method, path, headers=headers)
+            check(document, operation, response)
+            met[response.status_code] += 1
+    while not met[429]:
+        response = client.get("/v1/profiles", headers={"Authorization": f"Bearer {tokens[Scope.READ]}"})
+        met[response.status_code] += 1
+    [profiles] = [each for each in operations(document) if each.path == "/v1/profiles"]
+    check(document, profiles, response)
+    assert {401, 403, 404, 429} <= met.keys()
