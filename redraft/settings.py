@@ -140,6 +140,12 @@ class Settings(BaseSettings):
     ring_again_s: float = Field(
         default=10.0, gt=0, description="First pause before a step that nobody took is rung for again; doubles."
     )
+    retention_days: float | None = Field(
+        default=None,
+        gt=0,
+        le=36_500,
+        description="Workers remove jobs that ended so many days ago, a few at a time; empty: all are kept.",
+    )
     shutdown_grace_s: float = Field(default=20.0, ge=0, description="How long a stopping worker finishes its calls.")
     deaf_after_s: float = Field(
         default=120.0,

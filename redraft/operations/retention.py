@@ -3,6 +3,7 @@
 In units of work of a few hundredths of a second, with a pause as long after each: workers and requests get their turn.
 """
 
+import random
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,8 @@ _BATCH_MAX = 500
 _BATCH_S = 0.05
 _PAUSE_MIN_S = 0.01
 _PERSIST_S = 60.0
+_FORGET_EVERY_S = 15.0
+_DAY_S = 86_400.0
 _FORGET_WORKERS_S = 24 * 3600.0
 
 Told = Callable[[int, int], None]
@@ -84,6 +87,24 @@ def prune(services: Services, what: Retention, told: Told = lambda _done, _of: N
     with services.database.write() as connection:
         workers.forget_silent(connection, for_s=_FORGET_WORKERS_S)
     return dict(removed)
+
+
+def forget_some(services: Services) -> None:
+    """Remove a few of the jobs that are older than the setting says, now and then: every worker's sweeper asks.
+
+    Raises:
+        Unavailable: the database is away; the next one removes them.
+    """
+    settings = services.settings
+    is_turn = random.random() * _FORGET_EVERY_S < settings.sweep_s  # noqa: S311 - spreads load, guards nothing
+    if settings.retention_days is None or not is_turn:
+        return
+    with services.database.read() as connection:
+        before = moment(connection, ago_s=settings.retention_days * _DAY_S)
+        found = retention.find_ended(connection, before, (), after=None, limit=_BATCH)
+    if found:
+        with services.database.write() as connection:
+            retention.remove_ended(connection, [job.id for job in found], before)
 
 
 def _pages(services: Services, what: Retention) -> Iterator[list[EndedJob]]:

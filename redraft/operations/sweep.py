@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection
 from redraft.domain.failures import job_error
 from redraft.domain.states import Step, StopReason
 from redraft.jobs import StepMessage
+from redraft.operations import retention
 from redraft.operations.endings import ending
 from redraft.operations.services import Services
 from redraft.operations.steps import parse_request, schema_of, step_iteration
@@ -60,6 +61,7 @@ def sweep(services: Services, *, with_expired: bool = True, suspects_max: int = 
         _clear_up(services, connection)
     for job_id in ended:
         services.queue.wake(job_id)
+    retention.forget_some(services)
     return Left(
         unrung=_ring_all(services, [message for message in due if message.job_id not in ended]),
         suspects=[message for message in suspects if message.job_id not in ended],

@@ -13,6 +13,7 @@ from redraft.domain.states import JobStatus
 from redraft.errors import Invalid, NotFound
 from redraft.operations import lifecycle, retention
 from redraft.operations.services import Services
+from redraft.operations.sweep import sweep
 from redraft.storage.columns import DbNow
 from redraft.storage.retention import EndedJob, find_ended, remove_ended
 from redraft.storage.tables import metadata, worker_heartbeats
@@ -168,6 +169,23 @@ def test_what_is_removed_is_not_read(driver: Driver):
         assert tracemalloc.get_traced_memory()[1] < 2_000_000
     finally:
         tracemalloc.stop()
+
+
+def test_workers_forget_what_is_older_than_the_setting_says(make_driver: Callable[..., Driver]):
+    # At each sweep, since they are so rare
+    driver = make_driver(retention_days=7, sweep_s=60)
+    old, young, live = ended(driver, 8 * DAY_S), ended(driver, 6 * DAY_S), driver.submit()
+    sweep(driver.services)
+    with pytest.raises(NotFound):
+        driver.job(old)
+    assert [driver.job(each).id for each in (young, live)] == [young, live]
+
+
+def test_without_the_setting_all_jobs_are_kept(make_driver: Callable[..., Driver]):
+    driver = make_driver(sweep_s=60)
+    job_id = ended(driver, 30_000 * DAY_S)
+    sweep(driver.services)
+    assert driver.job(job_id).status == "succeeded"
 
 
 def test_workers_that_were_not_heard_of_for_a_day_are_forgotten(services: Services):
