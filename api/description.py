@@ -91,7 +91,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
 _INTRODUCTION = (
     "Submit a job, then poll it, wait for it (`Prefer: wait=N`) or follow its events. "
     "All errors are problem documents (RFC 9457). "
-    "An API key is needed unless the server listens on loopback only; each operation names the scope that it needs."
+    "An API key is needed unless the server listens on loopback only; each operation names the scope that it needs. "
+    "Where keys are needed, `RateLimit` on every answer tells how many requests are left."
 )
 
 
