@@ -33,6 +33,22 @@ _LOOKS = re.compile(
     rf"|(?P<name>{_NAME})[^\s\"',;&\\]+"
     rf"|{_KEY}"
 )
+# One of these is in every text that `_LOOKS` finds something in; most texts have none, and are not searched.
+_HINTS = (
+    "@",
+    "rd_",
+    "sk-",
+    "pk-",
+    "key",
+    "whsec_",
+    "authorization",
+    "cookie",
+    "bearer",
+    "passw",
+    "pwd",
+    "secret",
+    "token",
+)
 _KEPT = ("address", "header", "bearer", "name")
 _SECRET_NAME = re.compile(r"(?i)(?:.*[_-])?(?:authorization|api[-_]?key|password|secret|cookie)")
 
@@ -53,7 +69,9 @@ def redact_known(text: str) -> str:
 
 def redact(text: str) -> str:
     """The text without secrets, known ones and what looks like one."""
-    return _LOOKS.sub(_mark, redact_known(text))
+    text = redact_known(text)
+    folded = text.lower()
+    return _LOOKS.sub(_mark, text) if any(hint in folded for hint in _HINTS) else text
 
 
 def _mark(found: re.Match[str]) -> str:
