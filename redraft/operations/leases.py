@@ -33,7 +33,7 @@ class LeaseHolder:
         self.losses_max = moves.ALONE_LOSSES if is_alone else moves.FREE_LOSSES
         self._lock = threading.Lock()
         self._tokens: dict[str, int] = {}
-        self._extended_at = time.monotonic()
+        self._good_since: dict[str, float] = {}
         self._is_closing = False
         self._in_contact_since = -math.inf
         self._facts = {
@@ -44,29 +44,39 @@ class LeaseHolder:
         }
 
     @contextmanager
-    def holding(self, job_id: str, token: int) -> Generator[Callable[[int], None]]:
-        """Hold a job under a token; what is yielded takes the token of its next step."""
+    def holding(self, job_id: str, token: int, since: float) -> Generator[Callable[[int, float], None]]:
+        """Hold a job under a token; what is yielded takes the token of its next step.
+
+        `since` is when the lease was asked for, on the monotonic clock: it began no earlier.
+        """
         held = 0
 
-        def renew(token: int) -> None:
+        def renew(token: int, since: float) -> None:
             nonlocal held
             held = token
             with self._lock:
                 self._tokens[job_id] = token
+                self._good_since[job_id] = since
 
-        renew(token)
+        renew(token, since)
         try:
             yield renew
         finally:
             with self._lock:
                 if self._tokens.get(job_id) == held:
-                    del self._tokens[job_id]
+                    self._forget(job_id)
+
+    def _forget(self, job_id: str) -> None:
+        del self._tokens[job_id]
+        del self._good_since[job_id]
 
     def may_call(self, job_id: str, token: int) -> bool:
         """Whether the lease of this step is known to be good for a while."""
         with self._lock:
-            is_fresh = time.monotonic() - self._extended_at < max(self.lease_s - _SAFETY_S, self.lease_s / 2)
-            return is_fresh and self._tokens.get(job_id) == token
+            if self._tokens.get(job_id) != token:
+                return False
+            age_s = time.monotonic() - self._good_since[job_id]
+            return age_s < max(self.lease_s - _SAFETY_S, self.lease_s / 2)
 
     def lose_contact(self) -> None:
         """The database did not answer: the leases of others may have run out for that alone."""
@@ -102,10 +112,13 @@ class LeaseHolder:
             with database.write() as connection:
                 held = moves.extend_leases(connection, self.owner, before, self.lease_s)
         with self._lock:
-            self._extended_at = started_at
             for job_id, token in before.items():
-                if held.get(job_id) != token and self._tokens.get(job_id) == token:
-                    del self._tokens[job_id]
+                if self._tokens.get(job_id) != token:
+                    continue
+                if held.get(job_id) == token:
+                    self._good_since[job_id] = started_at
+                else:
+                    self._forget(job_id)
 
     def close(self) -> None:
         """Take no new step from now on."""

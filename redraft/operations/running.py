@@ -77,22 +77,26 @@ def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_o
     Raises:
         StepCrashed: for whatever is not a database that is away.
     """
+    claimed_at = time.monotonic()
     with _crashing_as(message, None):
         hand = _claim(services, holder, message)
     if hand is None:
         return
-    with holder.holding(message.job_id, hand.step.job.lease_token) as renew, services.gate.visit() as visit:
+    token = hand.step.job.lease_token
+    with holder.holding(message.job_id, token, claimed_at) as renew, services.gate.visit() as visit:
         if hand.must_ask:
-            with _crashing_as(message, hand.step.job.lease_token):
+            with _crashing_as(message, token):
                 hand = admission.ask(hand, visit)
         while hand is not None:
-            hand = _do(hand, visit, goes_on)
-            if hand is not None:
-                renew(hand.step.job.lease_token)
+            hand = _do(hand, visit, goes_on, renew)
 
 
-def _do(hand: InHand, visit: Visit, goes_on: Callable[[], bool]) -> InHand | None:
+def _do(hand: InHand, visit: Visit, goes_on: Callable[[], bool], renew: Callable[[int, float], None]) -> InHand | None:
     step = hand.step
+    if hand.planned and not step.holder.may_call(step.job.id, step.job.lease_token):
+        # Asleep since the claim, or out of touch with the database: by now this may be somebody else's call
+        log.warning("lease_lost_before_its_call", job_id=step.job.id, step=step.job.step)
+        return None
     with _crashing_as(hand.message, step.job.lease_token):
         move = _WORK[Step(step.job.step)](step, hand.planned)
         reached(Boundary.CALLED, step.job.id)
@@ -103,11 +107,15 @@ def _do(hand: InHand, visit: Visit, goes_on: Callable[[], bool]) -> InHand | Non
     reserved = following if isinstance(following, InHand) else None
     if not reserved:
         visit.leave()
+    finished_at = time.monotonic()
     with _crashing_as(hand.message, step.job.lease_token, is_paid=True):
         is_ours = _finish(step, move, reserved)
-    if is_ours:
-        _tell_of_next(step, move, following)
-    return reserved if is_ours else None
+    if not is_ours:
+        return None
+    _tell_of_next(step, move, following)
+    if reserved:
+        renew(reserved.step.job.lease_token, finished_at)
+    return reserved
 
 
 def _tell_of_next(step: StepInHand, move: Move, following: InHand | TurnedAway | None) -> None:

@@ -30,7 +30,7 @@ class Scene:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.driver = Driver(stage.services)
-        self._submitted: list[Submitted] = []
+        self.submitted: list[Submitted] = []
 
     @property
     def provider(self) -> Any:
@@ -38,15 +38,21 @@ class Scene:
 
     def body(self, **fields: Any) -> dict[str, Any]:
         """The next request; the provider's log tells it from others by the case in its task."""
-        case = f"case-{len(self._submitted) + 1}"
+        case = f"case-{len(self.submitted) + 1}"
         body = {"instruct": f"[[case:{case}]] Write a line.", "eval_crit": "It is a line.", **fields}
         plan = JobPlan(case, "/v1/generate-answer", body, is_impatient=False, cancel_after_s=None)
-        self._submitted.append(Submitted(plan))
+        self.submitted.append(Submitted(plan))
+        return body
+
+    def refused_body(self) -> dict[str, Any]:
+        """A request that is not to be accepted."""
+        body = self.body()
+        self.submitted.pop()
         return body
 
     def accepted(self, job_id: str) -> str:
         """The last request was accepted as this job."""
-        self._submitted[-1].job_ids.append(job_id)
+        self.submitted[-1].job_ids.append(job_id)
         return job_id
 
     def submit(self, **fields: Any) -> str:
@@ -83,7 +89,7 @@ class Scene:
             return connection.scalar(query) or 0
 
     def problems(self) -> list[str]:
-        return audit(self.stage.services.database, self._submitted, self.provider.requests())
+        return audit(self.stage.services.database, self.submitted, self.provider.requests())
 
     def wait_stopped(self, number: int = 0) -> None:
         """Wait until a worker has stopped itself at its fail point."""

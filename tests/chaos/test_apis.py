@@ -1,14 +1,28 @@
-"""An API that dies between commit and bell, or between bell and answer: the client repeats, and there is one job."""
+"""An API that stops or dies between commit and bell, or between bell and answer."""
+
+import signal
+import threading
+from collections.abc import Callable
 
 import httpx2
 import pytest
 
+from redraft.jobs import INTERACTIVE_QUEUE
+from redraft.storage import jobs
+from redraft.storage.jobs import JobFilter
 from tests.chaos.conftest import Scene
+from tests.chaos.members import is_stopped
+from tests.chaos.stage import Kind
 from tests.support.waiting import wait_until
 
 
-@pytest.mark.parametrize("boundary", ["submitted", "rung"])
-def test_a_submission_whose_answer_was_lost_is_one_job_and_is_done(scene: Scene, boundary: str):
+@pytest.mark.parametrize(
+    ("kind", "boundary"), [("postgresql", "submitted"), ("sqlite", "submitted"), ("postgresql", "rung")]
+)
+def test_a_submission_whose_answer_was_lost_is_one_job_and_is_done(
+    make_scene: Callable[..., Scene], kind: Kind, boundary: str
+):
+    scene = make_scene(kind)
     api = scene.stage.start_api(f"{boundary}=kill@1")
     wait_until(scene.stage.api_answers, within_s=20, what="the API")
     body = scene.body(iter_max=1)
@@ -25,3 +39,19 @@ def test_a_submission_whose_answer_was_lost_is_one_job_and_is_done(scene: Scene,
     assert scene.driver.job(job_id).stop_reason == "accepted"
     assert len(scene.provider.requests()) == 2
     assert scene.problems() == []
+
+
+def test_nobody_is_rung_for_before_the_job_is_committed(scene: Scene):
+    api = scene.stage.start_api("submitted=stop@1")
+    wait_until(scene.stage.api_answers, within_s=20, what="the API")
+    body = scene.body(iter_max=1)
+    client = threading.Thread(target=scene.post, args=(body,), kwargs={"timeout_s": 60})
+    client.start()
+    wait_until(lambda: is_stopped(api.process.pid), what="the API's stop")
+    with scene.stage.valkey.client() as broker, scene.stage.services.database.read() as connection:
+        assert broker.llen(INTERACTIVE_QUEUE) == 0
+        assert len(jobs.list_page(connection, JobFilter())) == 1
+    api.signal(signal.SIGCONT)
+    client.join(30)
+    with scene.stage.valkey.client() as broker:
+        assert broker.llen(INTERACTIVE_QUEUE) == 1

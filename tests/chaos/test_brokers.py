@@ -23,7 +23,8 @@ def post_many(scene: Scene, count: int) -> list[float]:
     return seconds
 
 
-def test_jobs_run_to_their_end_while_the_broker_is_dead(scene: Scene):
+def test_jobs_run_to_their_end_while_the_broker_is_dead(on_sqlite: Scene):
+    scene = on_sqlite
     scene.stage.start_api()
     scene.stage.start_worker()
     scene.stage.wait_ready()

@@ -56,7 +56,8 @@ def test_a_locked_sqlite_file_delays_submissions_and_refuses_none(on_sqlite: Sce
     locker.start()
     body = scene.body(iter_max=1)
     answer = scene.post(body, timeout_s=20)
-    assert answer.status_code == 202, answer.text
+    # 201 if it has ended by the time of the answer
+    assert answer.status_code in {201, 202}, answer.text
     scene.accepted(answer.json()["id"])
     locker.join()
     scene.finish()
@@ -68,18 +69,17 @@ def test_a_full_disk_refuses_submissions_and_loses_no_job(on_sqlite: Scene):
     scene = on_sqlite
     api = scene.stage.start_api()
     start_workers(scene, 1)
-    scene.provider.script(generate=[SLOW, OTHER], evaluate=[0.5, 0.9])
-    job_ids = scene.submit_many(4, iter_max=2)
+    scene.provider.script(generate=[SLOW], evaluate=[0.9])
+    job_ids = scene.submit_many(4, iter_max=1)
     wait_until(lambda: scene.count_calls("started") == 4, what="calls in flight")
     members = [api, *scene.stage.workers]
     for member in members:
         resource.prlimit(member.process.pid, resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))
-    statuses = {scene.post({**scene.body(), "instruct": "x"}, timeout_s=20).status_code for _ in range(3)}
+    statuses = {scene.post(scene.refused_body(), timeout_s=20).status_code for _ in range(3)}
     threading.Event().wait(1.0)
     assert scene.driver.row(job_ids[0]).finished_at is None
     for member in members:
         resource.prlimit(member.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    del scene._submitted[-3:]
     assert statuses == {503}
     scene.finish()
     assert {scene.driver.job(job_id).stop_reason for job_id in job_ids} == {"accepted"}
@@ -94,7 +94,7 @@ def test_api_and_four_workers_on_one_sqlite_file_answer_everybody(on_sqlite: Sce
     plans = [draw_job(5, number) for number in range(1, 41)]
     started_at = time.monotonic()
     submitted = Driver(scene.stage.url).submit_all(plans, every_s=0.05)
-    scene._submitted += submitted
+    scene.submitted += submitted
     scene.finish()
     assert time.monotonic() - started_at < 60
     assert scene.count_calls("unknown", "dup") == 0

@@ -69,6 +69,27 @@ def test_a_worker_stopped_past_its_lease_writes_nothing_when_it_wakes_and_its_re
     assert scene.problems() == []
 
 
+def test_a_reply_kept_by_a_late_worker_spares_the_next_one_its_call(scene: Scene):
+    scene.provider.script(generate=["late", "lost", "never asked for"], evaluate=[0.9])
+    scene.stage.start_worker("called=stop@1")
+    job_id = scene.submit(iter_max=1)
+    scene.wait_stopped()
+    scene.stage.start_worker("called=kill@1")
+    scene.wait_dead(1)
+    scene.stage.workers[0].signal(signal.SIGCONT)
+    wait_until(lambda: "ok" in scene.driver.call_statuses(job_id), what="the late reply in the ledger")
+    scene.stage.workers[0].signal(signal.SIGKILL)
+    scene.stage.start_worker()
+    scene.finish()
+
+    result = scene.driver.row(job_id).result
+    assert result is not None
+    assert result["final_answer"] == "late"
+    assert scene.driver.call_statuses(job_id) == ["ok", "unknown", "ok"]
+    assert len(scene.provider.requests("generate")) == 2
+    assert scene.problems() == []
+
+
 def test_a_worker_stopped_before_its_call_does_not_make_it_when_another_has_done_the_step(scene: Scene):
     scene.stage.start_worker("claimed=stop@1")
     job_id = scene.submit(iter_max=1)

@@ -18,7 +18,8 @@ def start_workers(scene: Scene, count: int) -> None:
     scene.stage.wait_ready()
 
 
-def test_all_workers_die_and_come_back_after_two_leases(scene: Scene):
+def test_all_workers_die_and_come_back_after_two_leases(on_postgresql: Scene):
+    scene = on_postgresql
     scene.provider.script(generate=[SLOW], evaluate=[0.9])
     start_workers(scene, 3)
     job_ids = scene.submit_many(9, iter_max=1)
