@@ -103,7 +103,9 @@ def _walk_members(value: Any, change: Callable[[str], str], room: int, *, hides_
         return [_walk(each, change, room, hides_named=hides_named) for each in value]
     members = cast("Mapping[Any, Any]", value)
     return {
-        name: MARK if hides_named and _is_secret(name, each) else _walk(each, change, room, hides_named=hides_named)
+        change(name) if isinstance(name, str) else name: MARK
+        if hides_named and _is_secret(name, each)
+        else _walk(each, change, room, hides_named=hides_named)
         for name, each in members.items()
     }
 

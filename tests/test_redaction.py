@@ -114,7 +114,11 @@ def test_other_texts_stay_as_they_are(text: str):
     assert redact(text) == text
 
 
-@given(st.recursive(SECRETS | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(WORDS, inner)))
+@given(
+    st.recursive(
+        SECRETS | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(WORDS | SECRETS, inner)
+    )
+)
 def test_values_are_searched_at_every_depth(value: Any):
     shown = json.dumps(redact_values({"a": (value, b"rd_0123456789")}))
     assert not any(mark in shown for mark in ("rd_", "sk-", "whsec_", KNOWN))
