@@ -1,0 +1,146 @@
+"""The auditor and the witness find what is wrong: each invariant is broken by hand in the rows of a sound job."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from redraft.operations.services import Services
+from tests.chaos.auditor import CHECKS, audit
+from tests.chaos.driver import Submitted
+from tests.chaos.load import JobPlan, Provider
+from tests.chaos.rows import JobRows, read_all
+from tests.chaos.witness import Witness
+from tests.model_server.server import ModelServer
+from tests.operations.driving import Driver
+
+LATE = timedelta(seconds=9)
+Damage = Callable[[JobRows], None]
+
+
+@pytest.fixture
+def database_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    from redraft.storage import schema
+    from redraft.storage.work import Database
+
+    url = f"sqlite:///{tmp_path_factory.mktemp('audit') / 'redraft.db'}"
+    database = Database(url)
+    schema.upgrade(database)
+    database.close()
+    return url
+
+
+@pytest.fixture
+def driver(services: Services, model_server: ModelServer) -> Driver:
+    model_server.respond(Provider(3, slowness=0.0, failing=0.0))
+    return Driver(services)
+
+
+@pytest.fixture
+def sound(driver: Driver, model_server: ModelServer) -> JobRows:
+    """A job of several iterations that went well, as dictionaries that can be damaged."""
+    job_id = driver.submit(instruct="[[case:sound]] Write a line.", score_threshold=1.0, iter_max=3)
+    driver.run(job_id)
+    rows = read_all(driver.services.database, model_server.requests())[job_id]
+    rows.job = dict(rows.job)
+    for name in ("ledger", "iterations", "evaluations", "events"):
+        setattr(rows, name, [dict(row) for row in getattr(rows, name)])
+    return rows
+
+
+def found_in(rows: JobRows) -> str:
+    return "; ".join(words for check in CHECKS for words in check(rows))
+
+
+def put(where: Callable[[JobRows], Any], **values: Any) -> Damage:
+    return lambda rows: where(rows).update(values)
+
+
+def job(rows: JobRows) -> Any:
+    return rows.job
+
+
+def first_call(rows: JobRows) -> Any:
+    return rows.ledger[0]
+
+
+def _call_again(rows: JobRows) -> None:
+    first = rows.ledger[0]
+    rows.ledger.append({**first, "id": "call_again", "status": "unknown", "started_at": first["finished_at"] + LATE})
+
+
+def _ask_again(rows: JobRows) -> None:
+    rows.ledger.append({**rows.ledger[0], "id": "call_again", "status": "unknown"})
+    rows.requests.append(rows.requests[0])
+    rows.committed_at = {row_id: at - LATE for row_id, at in rows.committed_at.items()}
+
+
+def _cancel_before_the_last_call(rows: JobRows) -> None:
+    rows.job |= {"status": "canceled", "stop_reason": "canceled", "finished_at": rows.ledger[-1]["started_at"] - LATE}
+
+
+def _swap_tokens(rows: JobRows) -> None:
+    rows.ledger[-1]["lease_token"] = rows.ledger[0]["lease_token"]
+
+
+DAMAGES: dict[str, tuple[Damage, str]] = {
+    "lost": (put(job, status="running"), "is running at"),
+    "still leased": (put(job, lease_owner="wrk_1"), "still holds its lease"),
+    "unreserved": (lambda rows: rows.requests.append(rows.requests[0]), "asked 2 times for what was reserved 1"),
+    "called again": (_call_again, "was called for again"),
+    "asked again": (_ask_again, "after its reply had been committed"),
+    "two replies": (lambda rows: rows.ledger.append({**rows.ledger[0]}), "has 2 replies that count"),
+    "call left open": (put(first_call, status="started"), "are still open"),
+    "another answer": (lambda rows: rows.iterations[0].update(answer="not that"), "is not the reply that the ledger"),
+    "another verdict": (lambda rows: rows.evaluations[0].update(score=0.001), "the verdict on iteration 1"),
+    "old token": (_swap_tokens, "under a token no newer"),
+    "an event is gone": (lambda rows: rows.events.pop(2), "has events"),
+    "no end told": (lambda rows: rows.events[-1].update(type="step.retrying"), "tells its end 0 times"),
+    "an iteration twice": (lambda rows: rows.events[0].update(rows.events[2], seq=1), "tells the start of iteration"),
+    "tokens": (put(job, input_tokens=1), "input_tokens is 1"),
+    "calls": (put(job, calls=1), "calls is 1"),
+    "unpriced calls": (put(job, unpriced_calls=99), "unpriced_calls is 99"),
+    "best score": (put(job, best_score=0.01), "has the best score 0.01"),
+    "not the best": (lambda rows: rows.job["result"].update(final_score=0.01), "gives the answer of iteration"),
+    "not accepted": (put(job, stop_reason="accepted"), "ended with accepted"),
+    "iteration missing": (lambda rows: rows.iterations[0].update(number=7), "has iterations"),
+    "called after the cancel": (_cancel_before_the_last_call, "a call was opened"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_the_auditor_finds_what_is_wrong_with_a_job(sound: JobRows, name: str):
+    assert found_in(sound) == ""
+    damage, words = DAMAGES[name]
+    damage(sound)
+    assert words in found_in(sound)
+
+
+def test_the_auditor_misses_jobs_that_were_accepted_and_knows_those_that_were_not(driver: Driver):
+    plan = JobPlan("gone", "/v1/generate-answer", {}, is_impatient=False, cancel_after_s=None)
+    driver.run_new(instruct="[[case:stranger]] Write a line.")
+    for _ in range(2):
+        driver.run_new(instruct="[[case:twice]] Write a line.")
+    twice = JobPlan("twice", "/v1/generate-answer", {}, is_impatient=False, cancel_after_s=None)
+    seen = [Submitted(plan, job_ids=["job_1"]), Submitted(plan), Submitted(twice, job_ids=["job_1"])]
+    found = "; ".join(audit(driver.services.database, seen, []))
+    for words in (
+        "job job_1 was accepted, and is not there",
+        "was never accepted",
+        "made 2 jobs",
+        "nobody submitted it",
+    ):
+        assert words in found
+
+
+def test_the_witness_sees_what_goes_back_and_what_ends_twice(driver: Driver, database_url: str):
+    witness = Witness(database_url)
+    job_id = driver.submit()
+    driver.run(job_id)
+    witness.look()
+    assert witness.problems == []
+    witness._last[job_id] |= {"version": 1000, "stop_reason": "error"}
+    witness.look()
+    witness._database.close()
+    assert [words.partition(": ")[2].split(" ")[0] for words in witness.problems] == ["version", "had"]
