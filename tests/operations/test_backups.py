@@ -171,6 +171,7 @@ class TestSqlite:
 
         def write(share: float | None, _size: int) -> None:
             told.append(share or 0.0)
+            assert len(told) < 200, "it begins anew each time"
             with writer.write() as connection:
                 connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS later AS SELECT zeroblob(90000) AS weight")
                 connection.exec_driver_sql("INSERT INTO later VALUES (zeroblob(90000))")

@@ -192,6 +192,7 @@ def test_an_upgrade_that_met_a_locked_table_tries_again(postgres: PostgresServer
             )
             upgrading.start()
             wait_until(lambda: waits_for_a_table(database), every_s=0.005, what="an upgrade that waits")
+            wait_until(lambda: not waits_for_a_table(database), every_s=0.005, what="the end of its first try")
         upgrading.join()
         assert schema.current(database) == REVISION
 
