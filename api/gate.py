@@ -27,8 +27,11 @@ from redraft.operations.keys import Caller, hash_of
 # Health for load balancers; the description of the API for browsers, which send no key for a page.
 OPEN_PATHS = frozenset({"/livez", "/readyz", "/docs", "/openapi.json"})
 OPEN_PREFIX = "/static/"
-# What tells of the whole installation, or changes it, under whatever method.
-ADMIN_PLACES = re.compile(r"/metrics(/.*)?|/v1/(keys|settings)(/.*)?")
+# Scopes of their own, under whatever method: a scraper reads no answers, and changes no keys.
+_PLACES = {
+    KeyScope.METRICS: re.compile(r"/metrics(/.*)?"),
+    KeyScope.ADMIN: re.compile(r"/v1/(keys|settings)(/.*)?"),
+}
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES = frozenset({"same-origin", "none"})
 # Two of them, and two programs on the way may each believe another one.
@@ -77,8 +80,9 @@ def is_open(path: str) -> bool:
 
 def scope_of(method: str, path: str) -> KeyScope:
     """What a key needs for this. Whatever is not known to be harmless needs `write`."""
-    if ADMIN_PLACES.fullmatch(path):
-        return KeyScope.ADMIN
+    for scope, places in _PLACES.items():
+        if places.fullmatch(path):
+            return scope
     return KeyScope.READ if method in _SAFE_METHODS else KeyScope.WRITE
 
 

@@ -10,7 +10,7 @@ down_revision = "0003"
 branch_labels = None
 depends_on = None
 
-_EVERYTHING = "read write admin"
+_EVERYTHING = "read write metrics admin"
 
 
 def upgrade() -> None:

@@ -30,9 +30,9 @@ def create(
     scope: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="read|write|admin",
+            metavar="read|write|metrics|admin",
             help="What it may do; may be given again. read: look at everything; write: submit, cancel, continue,"
-            " delete; admin: metrics. Without it: read and write.",
+            " delete; metrics: /metrics alone; admin: keys and settings. Without it: read and write.",
         ),
     ] = None,
     expires: Annotated[

@@ -7,6 +7,7 @@ from enum import StrEnum
 class Scope(StrEnum):
     READ = "read"
     WRITE = "write"
+    METRICS = "metrics"
     ADMIN = "admin"
 
 

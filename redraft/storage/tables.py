@@ -234,7 +234,7 @@ api_keys = Table(
     Column("hint", String(16), nullable=False),
     Column("token_hash", String(64), nullable=False, unique=True),
     # The default is for keys that the version before makes while the schema is new already
-    Column("scopes", String(80), nullable=False, server_default=text("'read write admin'")),
+    Column("scopes", String(80), nullable=False, server_default=text("'read write metrics admin'")),
     Column("created_at", UtcTime, nullable=False, default=DbNow()),
     Column("last_used_at", UtcTime),
     Column("expires_at", UtcTime),

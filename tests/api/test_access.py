@@ -72,7 +72,7 @@ def test_a_key_does_what_its_scopes_allow_and_nothing_else(guarded: ApiServer, s
         ("POST", "/v1/jobs/job_1/cancel", "write"),
         ("DELETE", "/v1/jobs/job_1", "write"),
         ("PROPFIND", "/v1/jobs", "write"),
-        ("GET", "/metrics", "admin"),
+        ("GET", "/metrics", "metrics"),
         ("POST", "/v1/keys", "admin"),
         ("GET", "/v1/keys/key_1", "admin"),
     ]:

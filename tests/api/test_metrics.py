@@ -90,7 +90,7 @@ def test_it_needs_a_key_where_keys_are_needed(start_api: Callable[..., ApiServer
     assert_problem(client.get("/metrics"), 401)
     common = keys.create_key(services, "common")[1]
     assert_problem(client.get("/metrics", headers={"Authorization": f"Bearer {common}"}), 403, "insufficient_scope")
-    token = keys.create_key(services, "prometheus", [Scope.ADMIN])[1]
+    token = keys.create_key(services, "prometheus", [Scope.METRICS])[1]
     assert client.get("/metrics", headers={"Authorization": f"Bearer {token}"}).status_code == 200
 
 

@@ -49,7 +49,7 @@ def test_every_route_is_open_or_asks_for_a_scope_and_says_so(tmp_path: Path):
             assert {"401", "403", "429"} <= operation["responses"].keys()
             assert (method == "GET") == (scope != Scope.WRITE)
             asked[scope.value] += 1
-    assert min(asked[scope.value] for scope in Scope) >= 1
+    assert min(asked[scope.value] for scope in Scope if scope != Scope.ADMIN) >= 1, "keys are made on the machine alone"
 
 
 def test_every_described_route_is_strict(tmp_path: Path):
