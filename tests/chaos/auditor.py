@@ -18,6 +18,7 @@ _TERMINAL = frozenset({"succeeded", "failed", "canceled"})
 _MOMENT = timedelta(seconds=0.5)
 # What lies between a decision to call and the request's arrival
 _WAY = timedelta(seconds=1.0)
+_LATEST = timedelta(seconds=60)
 
 Check = Callable[[JobRows], Iterator[str]]
 
@@ -37,7 +38,7 @@ def _submission(seen: Submitted, found: dict[str, JobRows]) -> Iterator[str]:
     yield from (f"case {case}: {words}" for words in seen.surprises)
     jobs = {job_id for job_id, rows in found.items() if rows.case == case}
     if not seen.job_ids:
-        yield f"case {case}: was never accepted, in {seen.attempts} attempts"
+        yield f"case {case}: was never accepted, in {seen.attempts} attempts: {dict(seen.answers)}"
     if len(jobs) > 1:
         yield f"case {case}: one Idempotency-Key made {len(jobs)} jobs: {', '.join(sorted(jobs))}"
     for job_id in set(seen.job_ids) - jobs:
@@ -62,6 +63,15 @@ def has_ended(rows: JobRows) -> Iterator[str]:
         yield f"is {job['status']} at {job['step']} {job['step_no']}, lease until {job['lease_expires_at']}"
     elif job["finished_at"] is None or job["stop_reason"] is None or job["lease_owner"] or job["lease_expires_at"]:
         yield "has ended, but says not when or why, or somebody still holds its lease"
+
+
+def ends_for_a_reason(rows: JobRows) -> Iterator[str]:
+    """No deadline passes before its time."""
+    job = rows.job
+    if job["stop_reason"] == "deadline_exceeded" and job["finished_at"] < job["deadline_at"]:
+        yield f"ended for its deadline, {job['deadline_at'] - job['finished_at']} before it"
+    if job["finished_at"] and job["finished_at"] > job["deadline_at"] + _LATEST:
+        yield f"ended {job['finished_at'] - job['deadline_at']} after its deadline"
 
 
 def calls_are_reserved(rows: JobRows) -> Iterator[str]:
@@ -219,6 +229,7 @@ def canceled_means_no_more_calls(rows: JobRows) -> Iterator[str]:
 
 CHECKS: tuple[Check, ...] = (
     has_ended,
+    ends_for_a_reason,
     calls_are_reserved,
     nothing_is_paid_twice,
     nobody_asks_for_what_is_there,

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ class Submitted:
     job_ids: list[str] = field(default_factory=list[str])
     attempts: int = 0
     slowest_s: float = 0.0
+    answers: Counter[str] = field(default_factory=Counter[str])
     surprises: list[str] = field(default_factory=list[str])
     is_cancel_answered: bool = False
 
@@ -77,8 +79,10 @@ class Driver:
         started_at = time.monotonic()
         try:
             answer = client.post(seen.plan.route, json=seen.plan.body, headers=headers, timeout=timeout_s)
-        except httpx2.TransportError:
+        except httpx2.TransportError as error:
+            seen.answers[type(error).__name__] += 1
             return False
+        seen.answers[str(answer.status_code)] += 1
         seen.slowest_s = max(seen.slowest_s, time.monotonic() - started_at)
         if answer.status_code in {200, 201, 202}:
             seen.job_ids.append(answer.json()["id"])

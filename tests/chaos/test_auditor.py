@@ -86,6 +86,8 @@ def _swap_tokens(rows: JobRows) -> None:
 
 DAMAGES: dict[str, tuple[Damage, str]] = {
     "lost": (put(job, status="running"), "is running at"),
+    "deadline too early": (put(job, stop_reason="deadline_exceeded"), "ended for its deadline"),
+    "deadline not kept": (lambda rows: rows.job.update(deadline_at=rows.job["created_at"] - 9 * LATE), "after its"),
     "still leased": (put(job, lease_owner="wrk_1"), "still holds its lease"),
     "unreserved": (lambda rows: rows.requests.append(rows.requests[0]), "asked 2 times for what was reserved 1"),
     "called again": (_call_again, "was called for again"),
