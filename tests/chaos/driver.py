@@ -13,7 +13,7 @@ from tests.chaos.load import JobPlan
 
 _TIMEOUT_S = 6.0
 _AGAIN_S = 0.2
-_GIVE_UP_S = 90.0
+_GIVE_UP_S = 300.0
 _PASSING = frozenset({429, 503})
 
 

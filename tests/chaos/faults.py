@@ -25,7 +25,7 @@ from tests.chaos.points import FailPoint
 from tests.chaos.stage import Kind, Stage
 
 _GAP_S = (0.2, 1.2)
-_RECOVERY_S = 12.0
+_RECOVERY_S = 30.0
 _API_POINTS = (Boundary.SUBMITTED, Boundary.RUNG)
 _WORKER_POINTS = tuple(boundary for boundary in Boundary if boundary not in _API_POINTS)
 # A database fails where it is asked something
