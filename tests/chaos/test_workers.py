@@ -3,6 +3,9 @@
 import random
 import signal
 import threading
+from collections.abc import Callable
+
+from sqlalchemy import text
 
 from tests.chaos.conftest import Scene
 from tests.chaos.messages import Repeater
@@ -62,4 +65,19 @@ def test_every_message_thrice_and_shuffled_makes_each_call_once(scene: Scene):
     assert repeater.heard >= 20
     assert scene.count_calls("unknown", "dup") == 0
     assert len(scene.provider.requests()) == 20 * 4
+    assert scene.problems() == []
+
+
+def test_twice_as_many_calls_as_connections_are_in_flight_and_none_holds_a_transaction(
+    make_scene: Callable[..., Scene],
+):
+    scene = make_scene("postgresql", worker_concurrency=24)
+    scene.provider.script(generate=[Reply(text="a line", latency_s=4.0)], evaluate=[0.9])
+    start_workers(scene, 1)
+    scene.submit_many(20, iter_max=1)
+    wait_until(lambda: scene.provider.log.max_in_flight.get("writer") == 20, what="twenty calls at once")
+    query = "SELECT count(*) FROM pg_stat_activity WHERE xact_start < now() - interval '0.5 s' AND datname LIKE 'red%'"
+    with scene.stage.services.database.read() as connection:
+        assert connection.scalar(text(query)) == 0
+    scene.finish()
     assert scene.problems() == []
