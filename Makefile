@@ -45,6 +45,7 @@ test: $(READY) $(DEV) ## run the tests, which start PostgreSQL and Valkey themse
 check: lint types contracts audit coverage ## run lint, types, import contracts, audit, then the tests with coverage
 
 chaos: $(READY) $(DEV) ## break everything under load, and audit; SEED=, JOBS=, FAULTS= replay a run
+	$(BIN)/pytest $(PYTEST_ARGS) -m long
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) \
 		$(if $(FAULTS),--faults $(FAULTS))
 

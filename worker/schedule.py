@@ -16,8 +16,8 @@ from redraft.operations.services import Services
 
 log = structlog.get_logger()
 
-# Of the grace: to give the leases back in.
-_HAND_BACK_S = 1.0
+# Of the grace, to give the leases back in: at most so long, at most such a part of it.
+_HAND_BACK_S, _HAND_BACK_PART = 2.0, 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,8 @@ class Schedule:
 
     def _end_grace(self) -> None:
         """Celery waits for its threads for ever: after the grace the leases go back and the process ends."""
-        deadline = time.monotonic() + max(0.0, self._services.settings.shutdown_grace_s - _HAND_BACK_S)
+        grace_s = self._services.settings.shutdown_grace_s
+        deadline = time.monotonic() + grace_s - min(_HAND_BACK_S, _HAND_BACK_PART * grace_s)
         while self._holder.in_flight and time.monotonic() < deadline:
             self._stopping.wait(0.05)
         if self._holder.in_flight:
@@ -76,7 +77,6 @@ class Schedule:
         while not self._stopping.is_set():
             try:
                 timer.work()
-                self._holder.regain_contact()
             except Unavailable as error:
                 self._holder.lose_contact()
                 log.warning("timer_found_no_database", timer=timer.name, reason=error.message)
@@ -86,3 +86,4 @@ class Schedule:
 
     def _beat(self) -> None:
         self._holder.beat(self._services.database)
+        self._holder.regain_contact()

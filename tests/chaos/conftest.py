@@ -21,7 +21,7 @@ from tests.chaos.stage import Kind, Stage
 from tests.operations.driving import Driver
 from tests.support.waiting import wait_until
 
-SHORT: dict[str, Any] = {"lease_s": 1.5, "heartbeat_s": 0.3, "sweep_s": 0.2, "call_timeout_s": 5.0}
+SHORT: dict[str, Any] = {"lease_s": 3.0, "heartbeat_s": 0.5, "sweep_s": 0.2, "call_timeout_s": 5.0}
 
 
 class Scene:
@@ -111,7 +111,7 @@ def make_scene() -> Iterator[Callable[..., Scene]]:
         yield make
 
 
-@pytest.fixture(params=["postgresql", "sqlite"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def scene(request: pytest.FixtureRequest, make_scene: Callable[..., Scene]) -> Scene:
     return make_scene(request.param)
 

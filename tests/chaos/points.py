@@ -24,6 +24,10 @@ class DatabaseGone(Exception):  # noqa: N818 - what a driver would have said
     """Stands for the words of a driver whose server went away."""
 
 
+# A signal to the whole process may reach another thread first, and this one would go on for a moment.
+_DELIVERY_S = 0.5
+
+
 @dataclass(frozen=True, slots=True)
 class FailPoint:
     """At `boundary` the process kills itself, stops itself, lets the thread pause, or loses its database."""
@@ -77,14 +81,20 @@ class Saboteur:
 
 def _kill(_point: FailPoint) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+    _wait(_DELIVERY_S)
 
 
 def _stop(_point: FailPoint) -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
+    _wait(_DELIVERY_S)
+
+
+def _wait(seconds: float) -> None:
+    threading.Event().wait(seconds)
 
 
 def _pause(point: FailPoint) -> None:
-    threading.Event().wait(point.seconds)
+    _wait(point.seconds)
 
 
 def _fail(_point: FailPoint) -> None:

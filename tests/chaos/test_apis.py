@@ -17,7 +17,12 @@ from tests.support.waiting import wait_until
 
 
 @pytest.mark.parametrize(
-    ("kind", "boundary"), [("postgresql", "submitted"), ("sqlite", "submitted"), ("postgresql", "rung")]
+    ("kind", "boundary"),
+    [
+        ("sqlite", "submitted"),
+        ("sqlite", "rung"),
+        pytest.param("postgresql", "submitted", marks=pytest.mark.long),
+    ],
 )
 def test_a_submission_whose_answer_was_lost_is_one_job_and_is_done(
     make_scene: Callable[..., Scene], kind: Kind, boundary: str

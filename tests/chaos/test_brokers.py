@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.chaos.conftest import Scene
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 
 def post_many(scene: Scene, count: int) -> list[float]:
@@ -18,7 +18,8 @@ def post_many(scene: Scene, count: int) -> list[float]:
         started_at = time.monotonic()
         answer = scene.post(body)
         seconds.append(time.monotonic() - started_at)
-        assert answer.status_code == 202, answer.text
+        # 201 if it has ended by the time of the answer
+        assert answer.status_code in {201, 202}, answer.text
         scene.accepted(answer.json()["id"])
     return seconds
 
@@ -29,11 +30,12 @@ def test_jobs_run_to_their_end_while_the_broker_is_dead(on_sqlite: Scene):
     scene.stage.start_worker()
     scene.stage.wait_ready()
     scene.stage.valkey.stop(kill=True)
-    assert max(post_many(scene, 5)) < 1.0
+    assert max(post_many(scene, 5)) < 1.0 * PATIENCE
     scene.finish()
     assert scene.problems() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("without_data", [False, True], ids=["with its data", "without its data"])
 def test_a_worker_hears_the_bell_again_after_the_broker_was_away(on_postgresql: Scene, without_data: bool):  # noqa: FBT001
     scene = on_postgresql
@@ -49,6 +51,7 @@ def test_a_worker_hears_the_bell_again_after_the_broker_was_away(on_postgresql: 
     assert scene.problems() == []
 
 
+@pytest.mark.long
 def test_a_hung_broker_delays_a_submission_by_its_time_limit_at_most(on_postgresql: Scene):
     scene = on_postgresql
     scene.stage.start_api()
@@ -56,7 +59,7 @@ def test_a_hung_broker_delays_a_submission_by_its_time_limit_at_most(on_postgres
     scene.stage.wait_ready()
     os.kill(scene.stage.valkey.pid, signal.SIGSTOP)
     try:
-        assert max(post_many(scene, 5)) < 1.5
+        assert max(post_many(scene, 5)) < 1.5 * PATIENCE
         scene.finish()
     finally:
         os.kill(scene.stage.valkey.pid, signal.SIGCONT)
@@ -74,5 +77,5 @@ def test_a_job_that_waits_runs_within_a_sweep_after_the_broker_is_back(on_postgr
     scene.stage.wait_ready()
     started_at = time.monotonic()
     scene.finish()
-    assert time.monotonic() - started_at < 5.0
+    assert time.monotonic() - started_at < 5.0 * PATIENCE
     assert scene.problems() == []

@@ -17,13 +17,10 @@ DEATHS = {
     # The commit has claimed and reserved the next step, too, whose call was not made
     "stored": (["ok", "unknown", "ok"], 2),
 }
-ON_BOTH = ("claiming", "storing")
-CASES = [(kind, at) for at in DEATHS for kind in ("postgresql", "sqlite") if kind == "postgresql" or at in ON_BOTH]
 
 
-@pytest.mark.parametrize(("kind", "boundary"), CASES)
-def test_a_worker_that_dies_at_a_boundary_wastes_the_call_in_flight_and_no_other(make_scene, kind: str, boundary: str):
-    scene: Scene = make_scene(kind)
+@pytest.mark.parametrize("boundary", DEATHS)
+def test_a_worker_that_dies_at_a_boundary_wastes_the_call_in_flight_and_no_other(scene: Scene, boundary: str):
     expected, requests = DEATHS[boundary]
     scene.stage.start_worker(f"{boundary}=kill@1")
     job_id = scene.submit(iter_max=1)

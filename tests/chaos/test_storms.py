@@ -6,7 +6,7 @@ from tests.chaos.stage import Kind
 from tests.chaos.storm import Size, run_storm
 
 
-@pytest.mark.parametrize(("kind", "seed"), [("postgresql", 11), ("sqlite", 12)])
+@pytest.mark.parametrize(("kind", "seed"), [("postgresql", 11), pytest.param("sqlite", 12, marks=pytest.mark.long)])
 def test_a_storm_leaves_nothing_wrong(kind: Kind, seed: int):
     report = run_storm(kind, seed, Size(jobs=30, workers=2, faults=8))
     assert report.violations == []

@@ -5,6 +5,7 @@ import signal
 import threading
 from collections.abc import Callable
 
+import pytest
 from sqlalchemy import text
 
 from tests.chaos.conftest import Scene
@@ -21,6 +22,7 @@ def start_workers(scene: Scene, count: int) -> None:
     scene.stage.wait_ready()
 
 
+@pytest.mark.long
 def test_all_workers_die_and_come_back_after_two_leases(on_postgresql: Scene):
     scene = on_postgresql
     scene.provider.script(generate=[SLOW], evaluate=[0.9])

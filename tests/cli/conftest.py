@@ -94,7 +94,9 @@ def staffed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Services
     """
     valkey = ValkeyServer().start()
     with ModelServer() as server:
-        services = open_services(settings_for(tmp_path_factory.mktemp("staffed"), valkey, server))
+        # Beside all other tests of its process: it looks seldom
+        changes = {"sweep_s": 1.0, "heartbeat_s": 2.0}
+        services = open_services(settings_for(tmp_path_factory.mktemp("staffed"), valkey, server, **changes))
         worker = WorkerProcess(services).wait_ready()
         yield services, server
         server.stop()  # ends the calls that tests have left hanging

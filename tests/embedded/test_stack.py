@@ -169,7 +169,7 @@ def test_a_broker_that_cannot_start_shows_its_log(folder: Folder, make_embedded:
 def test_a_child_has_the_settings_of_its_parent(folder: Folder, make_embedded: Make, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(folder.path)
     monkeypatch.setenv("REDRAFT_LOCAL_MODEL", "other.gguf")
-    (folder.path / ".env").write_text("REDRAFT_BROKER_URL=redis://elsewhere\nREDRAFT_LEASE_S=7\n")
+    (folder.path / ".env").write_text("REDRAFT_BROKER_URL=redis://elsewhere\nREDRAFT_LEASE_S=70\n")
     prices = {"openai:writer": ModelPrice(input=1, output=2, cached_input=None)}
     ours = make_embedded(folder, broker_url="", prices=prices, require_auth=True, local_model=None)
     for name in [name for name in environment_of(ours) if name.startswith("REDRAFT_")]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import psutil
+import pytest
 from celery import Celery
 
 from redraft.jobs import INTERACTIVE_QUEUE
@@ -19,6 +20,7 @@ from tests.model_server.server import ModelServer
 from tests.support.processes import WorkerProcess
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 StartWorker = Callable[..., WorkerProcess]
 LOOP_TROUBLE = re.compile(r"Event loop is closed|different loop|Task was destroyed|database is locked|Traceback")
 

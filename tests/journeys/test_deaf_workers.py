@@ -17,6 +17,7 @@ from tests.support.processes import WorkerProcess
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 StartWorker = Callable[..., WorkerProcess]
 
 

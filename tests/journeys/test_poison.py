@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Callable
 
+import pytest
 from sqlalchemy import select
 
 from redraft.operations.services import Services
@@ -15,6 +16,9 @@ from tests.model_server.server import ModelServer
 from tests.support.processes import WorkerProcess
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.parametrize(
+    "database_url", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)], indirect=True
+)
 POISON, INNOCENTS = "POISON", 24
 
 
