@@ -43,6 +43,7 @@ def test_all_workers_die_and_come_back_after_two_leases(on_postgresql: Scene):
     assert scene.problems() == []
 
 
+@pytest.mark.long
 def test_replacing_one_worker_after_the_other_wastes_no_call(scene: Scene):
     scene.provider.script(generate=[SLOW, OTHER], evaluate=[0.5, 0.9])
     start_workers(scene, 2)

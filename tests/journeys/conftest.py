@@ -12,6 +12,11 @@ from redraft.settings import Settings
 from tests.support.api_server import ApiServer
 from tests.support.processes import WorkerProcess
 
+# One database in the short form; which one does not matter to what such a test holds.
+ON_POSTGRESQL, ON_SQLITE = (
+    pytest.mark.parametrize("database_url", [one, pytest.param(other, marks=pytest.mark.long)], indirect=True)
+    for one, other in (("postgresql", "sqlite"), ("sqlite", "postgresql"))
+)
 TASK = {"instruct": "What is the capital of France?", "eval_crit": "Names the city and one fact about it."}
 
 

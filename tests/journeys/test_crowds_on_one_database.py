@@ -14,7 +14,7 @@ from redraft.operations.services import Services
 from redraft.storage import schema
 from redraft.storage.columns import DbNow
 from redraft.storage.tables import iterations, jobs
-from tests.journeys.conftest import Desk
+from tests.journeys.conftest import ON_POSTGRESQL, Desk
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.support.next_release import REVISION, upgrade_to_next_release
@@ -89,6 +89,7 @@ def age_all(services: Services, days: float) -> None:
         connection.execute(update(jobs).where(jobs.c.finished_at.is_not(None)).values(finished_at=DbNow(-days * DAY_S)))
 
 
+@ON_POSTGRESQL
 def test_pruning_disturbs_neither_workers_nor_requests(
     desk: Desk, services: Services, model_server: ModelServer, worker: WorkerProcess
 ) -> None:
@@ -113,6 +114,7 @@ def test_pruning_disturbs_neither_workers_nor_requests(
     assert "Traceback" not in worker.log_text()
 
 
+@ON_POSTGRESQL
 def test_the_schema_is_upgraded_while_the_previous_version_works(
     desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
 ) -> None:

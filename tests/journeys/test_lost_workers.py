@@ -4,15 +4,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-import pytest
-
 from redraft.operations.services import Services
-from tests.journeys.conftest import Desk
+from tests.journeys.conftest import ON_POSTGRESQL, Desk
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.support.processes import WorkerProcess
 from tests.support.waiting import wait_until
 
+pytestmark = ON_POSTGRESQL
 StartWorker = Callable[..., WorkerProcess]
 
 
@@ -78,7 +77,6 @@ def test_jobs_wait_in_the_database_while_there_is_no_worker(
     assert {desk.finished(job_id)["stop_reason"] for job_id in waiting} == {"accepted"}
 
 
-@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_worker_with_200_calls_in_flight_stops_within_its_grace_and_another_takes_them_at_once(
     desk: Desk, make_services: Callable[..., Services], model_server: ModelServer, start_worker: StartWorker
 ) -> None:

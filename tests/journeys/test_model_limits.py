@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 
 from redraft.operations.services import Services
-from tests.journeys.conftest import Desk
+from tests.journeys.conftest import ON_POSTGRESQL, Desk
 from tests.model_server import ModelServer, Reply, Rule, Script
 from tests.support.processes import WorkerProcess
 from tests.support.waiting import wait_until
 
+pytestmark = ON_POSTGRESQL
 StartWorker = Callable[..., WorkerProcess]
 SLOW_DOWN = Reply(
     status=429,

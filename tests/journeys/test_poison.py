@@ -4,21 +4,18 @@ import os
 import signal
 from collections.abc import Callable
 
-import pytest
 from sqlalchemy import select
 
 from redraft.operations.services import Services
 from redraft.storage.tables import jobs, worker_heartbeats
-from tests.journeys.conftest import Desk
+from tests.journeys.conftest import ON_SQLITE, Desk
 from tests.model_server.requests import Asked
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.support.processes import WorkerProcess
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.parametrize(
-    "database_url", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)], indirect=True
-)
+pytestmark = ON_SQLITE
 POISON, INNOCENTS = "POISON", 24
 
 

@@ -2,13 +2,15 @@
 
 from typing import Any
 
-from tests.journeys.conftest import Desk
+from tests.journeys.conftest import ON_POSTGRESQL, Desk
 from tests.model_server import ModelServer, Reply
 from tests.support.event_stream import EventStream, follow
 from tests.support.processes import WorkerProcess
 
 PIECES = [f"piece {number}, " for number in range(12)]
 ANSWER = "".join(PIECES).strip()
+
+pytestmark = ON_POSTGRESQL
 
 
 class Watcher:

@@ -13,13 +13,14 @@ from redraft.operations.services import Services
 from redraft.settings import Settings
 from redraft.storage.columns import DbNow
 from redraft.storage.tables import webhook_deliveries
-from tests.journeys.conftest import Desk
+from tests.journeys.conftest import ON_POSTGRESQL, Desk
 from tests.model_server.server import ModelServer
 from tests.support.api_server import ApiServer
 from tests.support.processes import WorkerProcess
 from tests.support.receiver import LOOPBACK, SECRET, Answer, Receiver, verify
 from tests.support.waiting import wait_until
 
+pytestmark = ON_POSTGRESQL
 StartWorker = Callable[..., WorkerProcess]
 SIGNED = {"webhook_secret": SecretStr(SECRET), "webhook_allow_private": LOOPBACK}
 
