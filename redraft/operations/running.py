@@ -35,6 +35,7 @@ from redraft.operations.leases import LeaseHolder
 from redraft.operations.services import Services
 from redraft.operations.steps import (
     CLAIMED,
+    KEEP_REPLY_S,
     Move,
     StepInHand,
     follow,
@@ -51,8 +52,6 @@ from redraft.storage.jobs import JobRecord
 
 log = structlog.get_logger()
 
-# A reply is paid for: without a database this thread has nothing better to do than to keep it.
-_KEEP_REPLY_S = 3600.0
 _PLANS = MappingProxyType({Step.GENERATE: generate.plan, Step.EVALUATE: evaluate.plan})
 _WORK = MappingProxyType({Step.GENERATE: generate.work, Step.EVALUATE: evaluate.work})
 
@@ -278,7 +277,7 @@ def _finish(step: StepInHand, move: Move, following: InHand | None) -> bool:
         False when somebody else holds the job by now: nothing but the ledger has changed.
     """
     try:
-        is_ours = step.services.database.persist(partial(_store, step, move, following), for_s=_KEEP_REPLY_S)
+        is_ours = step.services.database.persist(partial(_store, step, move, following), for_s=KEEP_REPLY_S)
     except _CameSecond:
         _start_over(step, move.outcomes)
         return False
@@ -329,7 +328,7 @@ def _start_over(step: StepInHand, outcomes: Sequence[Outcome]) -> None:
         moves.advance(connection, step.job.id, step.job.lease_token, again)
         _keep(connection, step, outcomes)
 
-    step.services.database.persist(work, for_s=_KEEP_REPLY_S)
+    step.services.database.persist(work, for_s=KEEP_REPLY_S)
     ring(step.services, StepMessage(Step(step.job.step), step.job.id, step.job.step_no))
 
 

@@ -41,6 +41,9 @@ _NEXT_STEP: dict[str, Any] = {
 }
 _ADAPTATIONS_MAX = 4
 
+KEEP_REPLY_S = 3600.0
+"""A reply is paid for: without a database its thread has nothing better to do than to keep it."""
+
 CLAIMED: dict[str, Any] = {"step_claims": 1}
 """What differs if the hands that did the last step have claimed this one already."""
 
@@ -179,7 +182,7 @@ def reserve_more(step: StepInHand, after: Outcome, planned: PlannedCall) -> Outc
         calls.open_calls(connection, [planned.row])
         return True
 
-    if not step.services.database.persist(work, for_s=step.holder.lease_s):
+    if not step.services.database.persist(work, for_s=KEEP_REPLY_S):
         return None
     return replace(after, call_id=None, closing=None)
 

@@ -243,9 +243,12 @@ def _is_one_of(statuses: Iterable[str]) -> ColumnElement[bool]:
 
 
 def holds(connection: Connection, job_id: str, token: int) -> bool:
-    """Whether the lease is still ours and the job still wants the call that is about to be made."""
+    """Whether the lease is still ours and the job still wants the call that is about to be made.
+
+    Nobody can take it, or cancel the job, before this unit of work is committed.
+    """
     condition = and_(jobs.c.id == job_id, jobs.c.lease_token == token, jobs.c.status == JobStatus.RUNNING.value)
-    return connection.scalar(select(1).where(condition)) is not None
+    return connection.scalar(select(1).select_from(jobs).where(condition).with_for_update(key_share=True)) is not None
 
 
 def add_usage(connection: Connection, job_id: str, usage: Mapping[str, int]) -> None:
