@@ -16,7 +16,7 @@ DEV := .venv/.dev
 READY := $(RUNTIME) $(MODEL) $(PROJECT)
 
 # More than there are cores: most tests wait for other processes.
-PYTEST_ARGS ?= -n 4 --dist loadfile
+PYTEST_ARGS ?= -n 4 --dist worksteal
 PYTEST := $(BIN)/pytest
 # One run of the tests serves both verbs of `make check test`.
 ifneq ($(filter check coverage,$(MAKECMDGOALS)),)
