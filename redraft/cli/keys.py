@@ -32,7 +32,7 @@ def create(
         typer.Option(
             metavar="read|write|metrics|admin",
             help="What it may do; may be given again. read: look at everything; write: submit, cancel, continue,"
-            " delete; metrics: /metrics alone; admin: keys and settings. Without it: read and write.",
+            " delete; metrics: /metrics alone; admin: nothing yet. Without it: read and write.",
         ),
     ] = None,
     expires: Annotated[
@@ -54,7 +54,7 @@ def create(
     else:
         output.write_data(token)
     end = f" until {key['expires_at']:%Y-%m-%d %H:%M} UTC" if key["expires_at"] else ""
-    output.say(f"It may {', '.join(key['scopes'])}{end}. Keep it: it is not shown again.", "dim")
+    output.say(f"Its scopes: {', '.join(key['scopes'])}{end}. Keep it: it is not shown again.", "dim")
     output.say("Send it as 'Authorization: Bearer …'.", "dim")
     output.say(f"Take it back with: redraft keys revoke {key['id']}", "dim")
 

@@ -42,18 +42,18 @@ def ending(
     reason: StopReason,
     records: Sequence[IterationRecord],
     *,
+    created_at: datetime,
     error: Mapping[str, Any] | None = None,
     schema: Mapping[str, Any] | None = None,
-    seconds: float | None = None,
 ) -> Ending:
     """The last change of a job's row, and its `done` event.
 
     Args:
         reason: why the loop stops.
         records: all iterations, with their evaluations.
+        created_at: since when the job is there.
         error: what went wrong, when something did.
         schema: what the answer must fit, if anything.
-        seconds: since the job was created.
     """
     result = _result(reason, records, schema)
     status = ending_status(reason, has_answer=result is not None)
@@ -75,7 +75,7 @@ def ending(
         stop_reason=reason.value,
         result=result,
         error=error,
-        seconds=seconds,
+        seconds=round(max(0.0, (datetime.now(UTC) - created_at).total_seconds()), 3),
     )
     return Ending(values, done)
 

@@ -246,7 +246,13 @@ def _decide(step: StepInHand, judged: Sequence[Judgement], outcomes: Sequence[Ou
     told = [_told(judgement) for judgement in judged]
     write = partial(_write, step, judged)
     if isinstance(move, Finish):
-        end = ending(move.reason, step.records, error=_last_error(move, judged), schema=steps.schema_of(step.request))
+        end = ending(
+            move.reason,
+            step.records,
+            created_at=step.job.created_at,
+            error=_last_error(move, judged),
+            schema=steps.schema_of(step.request),
+        )
         return Move(outcomes, {**end.values, **marks}, [*told, end.event], write)
     told.append(_thinking(step))
     return steps.go_on(step, outcomes, Step.GENERATE, records=step.records, events=told, write=write, **marks)

@@ -30,6 +30,7 @@ def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
         end = ending(
             StopReason.CANCELED,
             history.of_job(connection, job_id),
+            created_at=job.created_at,
             schema=steps.schema_of(steps.parse_request(job)),
         )
         movable = moves.is_status(*sources_of(JobStatus.CANCELED))

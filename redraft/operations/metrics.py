@@ -36,7 +36,7 @@ FAMILIES = {
     "jobs_suspected": "Live jobs that lost several workers: they run in a process of their own.",
     "steps": "Next steps of live jobs: waiting for a worker, delayed, in_flight, or lost with their worker.",
     "oldest_wait_seconds": "How long the longest waiting step has been due.",
-    "sweeper_lag_seconds": "How long the latest step is due or lost without anybody having rung for it.",
+    "sweeper_lag_seconds": "How long the most overdue step is due or lost without anybody having rung for it.",
     "jobs_ended_5m": "Jobs that ended in the last five minutes.",
     "calls_open": "Calls to models that are being made.",
     "calls_5m": "Calls that ended in the last five minutes.",

@@ -369,7 +369,13 @@ def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
             words = f"The step {job.step} {what} (attempt {attempt}): {detail}; the worker's log says more."
             facts = job_error("worker_lost", words, iteration=step_iteration(job), attempts=attempt)
             schema = schema_of(parse_request(job))
-            end = ending(StopReason.ERROR, history.of_job(connection, job.id), error=facts, schema=schema)
+            end = ending(
+                StopReason.ERROR,
+                history.of_job(connection, job.id),
+                created_at=job.created_at,
+                error=facts,
+                schema=schema,
+            )
             values, new = dict(end.values), [end.event]
         is_ours = moves.is_live() & moves.is_token(job.lease_token if crash.token is None else crash.token)
         first_seq = moves.change(connection, job.id, values, when=is_ours, new_events=len(new))
@@ -379,7 +385,7 @@ def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
 
 
 def _end(connection: Connection, step: StepInHand, reason: StopReason, error: dict[str, object]) -> None:
-    end = ending(reason, step.records, error=error, schema=schema_of(step.request))
+    end = ending(reason, step.records, created_at=step.job.created_at, error=error, schema=schema_of(step.request))
     first_seq = moves.advance(connection, step.job.id, step.job.lease_token, end.values, new_events=1)
     if first_seq is not None:
         events.add(connection, step.job, first_seq, [end.event])

@@ -353,7 +353,7 @@ def give_up(
         iteration=step_iteration(step.job),
         attempts=step.attempt_no,
     )
-    end = ending(reason, step.records, error=facts, schema=schema_of(step.request))
+    end = ending(reason, step.records, created_at=step.job.created_at, error=facts, schema=schema_of(step.request))
     return Move(outcomes, end.values, [end.event], write)
 
 

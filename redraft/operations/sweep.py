@@ -129,7 +129,7 @@ def _end(
     connection: Connection, job: JobRecord, reason: StopReason, error: dict[str, Any], when: ColumnElement[bool]
 ) -> bool:
     schema = schema_of(parse_request(job))
-    end = ending(reason, history.of_job(connection, job.id), error=error, schema=schema)
+    end = ending(reason, history.of_job(connection, job.id), created_at=job.created_at, error=error, schema=schema)
     first_seq = moves.change(connection, job.id, end.values, when=when, new_events=1)
     if first_seq is not None:
         events.add(connection, job, first_seq, [end.event])

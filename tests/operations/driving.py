@@ -119,6 +119,7 @@ class Driver:
         row, ledger, events = self.row(job_id), self.ledger(job_id), self.events(job_id)
         assert [event.seq for event in events] == list(range(1, row.event_seq + 1))
         assert events[-1].type == "done"
+        assert events[-1].data["seconds"] >= 0
         assert Counter(e.type for e in events)["done"] == row.continuations + 1
         assert all(event.data["message"] and event.data["at"].endswith("Z") for event in events)
         assert row.calls == len(ledger)
