@@ -14,7 +14,7 @@ from redraft.storage.work import Database
 def build_runtime(settings: Settings) -> Services:
     """Connect nothing yet: database, broker and providers are reached on first use."""
     remember(settings.secrets)
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     queue = Queue(settings)
     return Services(
         settings=settings,

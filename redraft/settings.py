@@ -61,6 +61,7 @@ class Settings(BaseSettings):
         extra="ignore",
         frozen=True,
         hide_input_in_errors=True,
+        allow_inf_nan=False,
         populate_by_name=True,
     )
 
@@ -149,7 +150,7 @@ class Settings(BaseSettings):
     shutdown_grace_s: float = Field(default=20.0, ge=0, description="How long a stopping worker finishes its calls.")
     deaf_after_s: float = Field(
         default=120.0,
-        gt=0,
+        ge=5,
         description="A worker with free threads that has heard nothing for so long, though the broker answers, ends.",
     )
     host: str = Field(default="127.0.0.1", description="Address the API listens on.")

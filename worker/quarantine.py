@@ -13,7 +13,7 @@ from redraft.jobs import StepMessage
 
 log = structlog.get_logger()
 
-_PLACES = 2
+_PLACES = 4
 _SLACK_S = 3.0
 
 

@@ -31,6 +31,7 @@ def serve(
     changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     settings = load_settings().model_copy(update=changes)
     _refuse_open_door(settings)
+    _check_signing(settings)
     _tell_unknown_names()
     with ending_on_signals():
         _serve(settings)
@@ -84,6 +85,13 @@ def _refuse_open_door(settings: "Settings") -> None:
         )
 
 
+def _check_signing(settings: "Settings") -> None:
+    """A secret that is none would be told to those who submit jobs, who cannot mend it."""
+    from redraft.operations.webhooks import keys_of
+
+    keys_of(settings)
+
+
 def _hint(settings: "Settings") -> str | None:
     """What is needed before anybody can use this server. The schema is there, or this says so.
 
@@ -133,7 +141,9 @@ def worker(
 ) -> None:
     """Run one worker process for the broker of REDRAFT_BROKER_URL."""
     _tell_unknown_names()
-    _check_parts(load_settings())
+    settings = load_settings()
+    _check_signing(settings)
+    _check_parts(settings)
     if concurrency is not None:
         os.environ["REDRAFT_WORKER_CONCURRENCY"] = str(concurrency)
     runpy.run_module("worker", run_name="__main__", alter_sys=True)

@@ -50,12 +50,18 @@ def back_up(
 
 def _check_place(services: Services, file: Path, *, may_replace: bool) -> None:
     source = services.database.url.database
-    if services.database.is_sqlite and source and file.resolve() == Path(source).resolve():
-        raise Invalid.at("/file", f"{file} is the database itself.", "backup_file")
+    if services.database.is_sqlite and source and file.resolve() in _files_of(Path(source).resolve()):
+        raise Invalid.at("/file", f"{file} is the database itself, or belongs to it.", "backup_file")
     if file.is_dir():
         raise Invalid.at("/file", f"{file} is a folder; name a file.", "backup_file")
+    if file.exists() and not file.is_file():
+        raise Invalid.at("/file", f"{file} is a device, a pipe or a socket; name a file.", "backup_file")
     if file.exists() and not may_replace:
         raise Conflict(f"{file} is there already; --force replaces it.", code="file_exists")
+
+
+def _files_of(database: Path) -> list[Path]:
+    return [database, *(database.with_name(database.name + end) for end in ("-wal", "-shm", "-journal"))]
 
 
 @contextlib.contextmanager

@@ -250,3 +250,18 @@ def spying_pg_dump(folder: Path) -> Path:
 def test_the_command_that_is_told_holds_no_password():
     url: Any = make_url("postgresql+psycopg://me:secret@db:5433/redraft?sslmode=require&password=other")
     assert dump_command(url) == "pg_dump --format=custom --file=FILE 'postgresql://me@db:5433/redraft?sslmode=require'"
+
+
+@pytest.mark.parametrize("end", ["-wal", "-shm", "-journal"])
+def test_no_backup_takes_the_place_of_what_belongs_to_the_database(driver: Driver, end: str):
+    if not driver.services.database.is_sqlite:
+        pytest.skip("PostgreSQL's files are not named by anybody")
+    place = Path(f"{driver.services.database.url.database}{end}")
+    with pytest.raises(Invalid, match="belongs to it"):
+        backups.back_up(driver.services, place, may_replace=True)
+
+
+def test_no_backup_takes_the_place_of_what_is_no_file(driver: Driver, tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(Invalid, match="name a file"):
+        backups.back_up(driver.services, tmp_path / "pipe", may_replace=True)
