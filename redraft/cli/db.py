@@ -50,9 +50,7 @@ def current(*, as_json: options.AsJson = False) -> None:
     if found.is_newer:
         _say_newer(found)
     elif not found.is_usable:
-        output.say(
-            f"The schema is at {found.current or 'nothing'}, not at {found.head}: run `redraft db upgrade`.", "yellow"
-        )
+        output.say(found.remedy, "yellow")
 
 
 def _say_newer(found: "Standing") -> None:

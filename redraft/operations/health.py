@@ -44,8 +44,7 @@ def _database(services: Services) -> str:
 def _migrations(services: Services) -> str:
     found = schema.standing(services.database)
     if not found.is_usable:
-        words = f"The schema is at {found.current or 'nothing'}, not at {found.head}: run `redraft db upgrade`."
-        raise Unavailable(words, code="schema_outdated")
+        raise Unavailable(found.remedy, code="schema_outdated")
     return f"at {found.current}, newer than this program's {found.head}" if found.is_newer else f"at {found.head}"
 
 

@@ -5,6 +5,8 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from sqlalchemy import Connection
+
 from redraft.domain.states import TERMINAL
 from redraft.errors import Conflict, Invalid, NotFound
 from redraft.operations import resources
@@ -38,11 +40,20 @@ def get_version(services: Services, job_id: str) -> tuple[int, bool]:
         NotFound: there is no such job.
     """
     with services.database.read() as connection:
-        found = jobs.version_of(connection, job_id)
+        version, status = version_of(connection, job_id)
+    return version, status in _TERMINAL
+
+
+def version_of(connection: Connection, job_id: str) -> tuple[int, str]:
+    """A job's version and status: the cheapest proof that it is there.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    found = jobs.version_of(connection, job_id)
     if found is None:
         raise NotFound("job", job_id)
-    version, status = found
-    return version, status in _TERMINAL
+    return found
 
 
 def list_jobs(services: Services, criteria: JobFilter, cursor: str | None = None) -> tuple[list[Job], str | None]:
@@ -107,8 +118,7 @@ def list_iterations(services: Services, job_id: str, number: int | None = None) 
         NotFound: there is no such job, or no such iteration.
     """
     with services.database.read() as connection:
-        if jobs.version_of(connection, job_id) is None:
-            raise NotFound("job", job_id)
+        version_of(connection, job_id)
         records = history.of_job(connection, job_id, number)
     if number is not None and not records:
         raise NotFound("iteration", f"{job_id}/{number}")
@@ -122,8 +132,7 @@ def list_calls(services: Services, job_id: str, *, full: bool = False) -> list[C
         NotFound: there is no such job.
     """
     with services.database.read() as connection:
-        if jobs.version_of(connection, job_id) is None:
-            raise NotFound("job", job_id)
+        version_of(connection, job_id)
         rows = calls.of_job(connection, job_id)
     return [resources.call_resource(row, full=full) for row in rows]
 
@@ -148,9 +157,7 @@ def list_events(services: Services, job_id: str, after: int, limit: int = 1000) 
         NotFound: there is no such job.
     """
     with services.database.read() as connection:
-        found = jobs.version_of(connection, job_id)
-        if found is None:
-            raise NotFound("job", job_id)
+        _, status = version_of(connection, job_id)
         records = events.after(connection, job_id, after, limit)
-    is_over = found[1] in _TERMINAL and len(records) < limit
+    is_over = status in _TERMINAL and len(records) < limit
     return [resources.event_resource(record) for record in records], is_over

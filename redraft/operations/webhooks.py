@@ -4,10 +4,11 @@ from redraft.domain.goals import read_goal
 from redraft.domain.requests import Webhook
 from redraft.domain.webhooks import read_keys
 from redraft.errors import Invalid, NotFound
+from redraft.operations.reading import version_of
 from redraft.operations.resources import WebhookDelivery, delivery_resource
 from redraft.operations.services import Services
 from redraft.settings import Settings
-from redraft.storage import jobs, webhooks
+from redraft.storage import webhooks
 
 
 def keys_of(settings: Settings) -> list[bytes]:
@@ -45,8 +46,7 @@ def list_deliveries(services: Services, job_id: str) -> list[WebhookDelivery]:
         NotFound: there is no such job.
     """
     with services.database.read() as connection:
-        if jobs.version_of(connection, job_id) is None:
-            raise NotFound("job", job_id)
+        version_of(connection, job_id)
         found = webhooks.of_job(connection, job_id)
     return [delivery_resource(each) for each in found]
 

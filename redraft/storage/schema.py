@@ -51,6 +51,11 @@ class Standing:
     def is_usable(self) -> bool:
         return self.current == self.head or self.is_newer
 
+    @property
+    def remedy(self) -> str:
+        """What to tell whoever cannot use it."""
+        return f"The schema is at {self.current or 'nothing'}, not at {self.head}: run `redraft db upgrade`."
+
 
 def make_config() -> Config:
     """Alembic's, for the migrations of this program."""
