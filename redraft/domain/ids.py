@@ -11,6 +11,7 @@ PREFIXES = {
     "iteration": "itr_",
     "evaluation": "eval_",
     "call": "call_",
+    "rating": "rat_",
     "key": "key_",
     "worker": "wrk_",
     "webhook delivery": "whd_",

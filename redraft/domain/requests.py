@@ -2,37 +2,29 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
+from redraft.domain.fields import (
+    Answer,
+    FilledText,
+    Fraction,
+    Metadata,
+    MetadataKey,
+    MetadataValue,
+    ModelName,
+    StrictModel,
+    Text,
+    Turn,
+)
 from redraft.domain.goals import read_goal
+from redraft.domain.rubrics import Rubric, judged_by_model
 from redraft.domain.webhooks import EVENT_TYPES, EventType
 
-MAX_TEXT = 200_000
-MAX_ANSWER = 1_000_000
 MAX_URL = 2000
-
-
-def _storable(text: str) -> str:
-    if "\x00" in text:
-        raise PydanticCustomError(
-            "nul_character", "holds a NUL character at position {at}; remove it", {"at": text.index("\x00")}
-        )
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise PydanticCustomError(
-            "lone_surrogate",
-            "holds half a surrogate pair at position {at}; it is no text",
-            {"at": error.start},
-        ) from None
-    return text
-
-
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise PydanticCustomError("blank", "must hold more than white space")
-    return text
+MAX_SOURCES = 200
+JUDGE_CALLS_MAX = 200
+"""How many calls may judge one iteration."""
 
 
 def _webhook_url(text: str) -> str:
@@ -43,21 +35,9 @@ def _webhook_url(text: str) -> str:
     return text
 
 
-Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_storable)]
-# For readers of the description: pydantic's own words for a text that does not match would be of no help.
-FilledText = Annotated[Text, Field(json_schema_extra={"minLength": 1, "pattern": r"\S"}), AfterValidator(_not_blank)]
-Answer = Annotated[str, Field(max_length=MAX_ANSWER), AfterValidator(_storable)]
-ModelName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_storable)]
-MetadataKey = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(_storable)]
-MetadataValue = Annotated[str, StringConstraints(max_length=512), AfterValidator(_storable)]
-Metadata = Annotated[dict[MetadataKey, MetadataValue], Field(max_length=16)]
-Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+DEFAULT_PROFILE = "criteria"
+ProfileName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 WebhookUrl = Annotated[str, StringConstraints(min_length=1, max_length=MAX_URL), AfterValidator(_webhook_url)]
-Turn = Annotated[list[Text], Field(min_length=2, max_length=2)]
-
-
-class StrictModel(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
 
 
 class Revision(StrictModel):
@@ -96,6 +76,36 @@ class Webhook(StrictModel):
     )
 
 
+SourceMetadata = Annotated[dict[MetadataKey, MetadataValue | int | float | bool | None], Field(max_length=32)]
+
+
+class Source(StrictModel):
+    """A document chunk that the answer may rest on."""
+
+    content: FilledText
+    chunk_id: Annotated[Text, Field(max_length=512)] | None = None
+    document_id: Annotated[Text, Field(max_length=512)] | None = None
+    title: Annotated[Text, Field(max_length=1000)] | None = None
+    metadata: SourceMetadata = Field(default={})
+    relevance_score: float | None = Field(default=None, allow_inf_nan=False)
+
+
+class Judging(StrictModel):
+    """How answers are judged: how often, by whom, and when not at all."""
+
+    samples: int = Field(default=1, ge=1, le=10, description="Ask each evaluator so often; the mean counts.")
+    panel: list[ModelName] = Field(
+        default=[], max_length=9, description="Several evaluators instead of evaluator_model; the median counts."
+    )
+    audit: ModelName | None = Field(
+        default=None, description="A model that scores the first and the returned answer, outside of the loop."
+    )
+    skip: Literal["never", "when_checks_fail", "auto"] = Field(
+        default="never",
+        description="when_checks_fail: ask no model while a required check fails; auto: nor for small talk and sums.",
+    )
+
+
 class EvaluationFields(StrictModel):
     """What both kinds of job share: the task, and how an answer to it is judged."""
 
@@ -104,20 +114,39 @@ class EvaluationFields(StrictModel):
     eval_crit: FilledText | None = Field(default=None, description="The criteria, in words.")
     score_threshold: Fraction = Field(default=0.8, description="Accept at or above; 0 is a legal value.")
     evaluator_model: ModelName | None = Field(default=None, description="provider:name; null: the configured one.")
-    profile: Literal["criteria"] = Field(default="criteria", description="A named way to evaluate.")
+    profile: ProfileName = Field(default=DEFAULT_PROFILE, description="A named way to evaluate; GET /v1/profiles.")
+    rubric: Rubric | None = Field(default=None, description="The criteria, line by line; with profile 'criteria'.")
+    evaluation: Judging = Judging()
+    sources: list[Source] = Field(default=[], max_length=MAX_SOURCES, description="What the answer may rest on.")
     conversation: list[Turn] = Field(default=[], max_length=100, description="Earlier [user, assistant] turns.")
     reference: FilledText | None = Field(default=None, description="A known good answer; only the evaluator sees it.")
     limits: Limits = Limits()
     sampling: Sampling = Sampling()
     cache: Literal["off", "use"] = Field(default="off", description="use: take the reply of an identical earlier call.")
     webhook: Webhook | None = Field(default=None, description="Where the job's events are sent; docs/webhooks.md.")
-    metadata: Metadata = {}
+    metadata: Metadata = Field(default={})
 
     @model_validator(mode="after")
     def _has_something_to_evaluate_by(self) -> Self:
-        if self.eval_crit is None:
-            words = "profile 'criteria' needs eval_crit: say what makes an answer good"
+        if self.profile == DEFAULT_PROFILE and self.eval_crit is None and self.rubric is None:
+            words = "profile 'criteria' needs eval_crit or a rubric: say what makes an answer good"
             raise PydanticCustomError("nothing_to_evaluate_by", words, {"field": "eval_crit"})
+        return self
+
+    @model_validator(mode="after")
+    def _rubric_fits_profile(self) -> Self:
+        if self.rubric is not None and self.profile != DEFAULT_PROFILE:
+            words = "profile '{profile}' brings its own criteria; a rubric goes with profile 'criteria'"
+            raise PydanticCustomError("rubric_misplaced", words, {"profile": self.profile})
+        return self
+
+    @model_validator(mode="after")
+    def _asks_for_few_enough_calls(self) -> Self:
+        calls = judge_calls_max(self)
+        if calls > JUDGE_CALLS_MAX:
+            words = "asks for up to {calls} evaluator calls per iteration, at most {most} are made"
+            facts = {"calls": calls, "most": JUDGE_CALLS_MAX}
+            raise PydanticCustomError("too_many_judge_calls", words, facts)
         return self
 
 
@@ -156,6 +185,13 @@ class ContinueJob(StrictModel):
 
 
 AnyRequest = GenerateAnswer | EvaluateAnswer
+
+
+def judge_calls_max(request: EvaluationFields) -> int:
+    """The most first askings of evaluators that one iteration can take, each criterion on its own."""
+    judges = max(1, len(request.evaluation.panel)) * request.evaluation.samples
+    candidates = request.candidates if isinstance(request, GenerateAnswer) else 1
+    return judges * candidates * (1 if request.rubric is None else len(judged_by_model(request.rubric)))
 
 
 def ladder(request: GenerateAnswer) -> tuple[str, ...]:

@@ -16,11 +16,13 @@ class JobStatus(StrEnum):
 class JobKind(StrEnum):
     GENERATE_ANSWER = "generate_answer"
     EVALUATE_ANSWER = "evaluate_answer"
+    RESCORE_ANSWERS = "rescore_answers"
 
 
 class Step(StrEnum):
     GENERATE = "generate"
     EVALUATE = "evaluate"
+    AUDIT = "audit"
 
 
 class StopReason(StrEnum):
@@ -31,6 +33,7 @@ class StopReason(StrEnum):
     BUDGET_EXHAUSTED = "budget_exhausted"
     DEADLINE_EXCEEDED = "deadline_exceeded"
     EVALUATOR_ERROR = "evaluator_error"
+    EVALUATION_SKIPPED = "evaluation_skipped"
     CANCELED = "canceled"
     ERROR = "error"
 

@@ -1,7 +1,7 @@
 """What a job has written so far: its iterations and their evaluations."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -26,6 +26,15 @@ class EvaluationRecord:
     profile: str
     reused_from: str | None
     error: dict[str, Any] | None
+    profile_version: str | None = None
+    confidence: float | None = None
+    issues: list[str] | None = None
+    improvement_hint: str | None = None
+    criteria: list[dict[str, Any]] | None = None
+    checks: list[dict[str, Any]] | None = None
+    requirements_met: bool | None = None
+    judges: list[dict[str, Any]] | None = None
+    disagreement: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +66,7 @@ class IterationRecord:
         )
 
 
-_EVALUATION = (
-    "id",
-    "status",
-    "score",
-    "passed",
-    "meets_criteria",
-    "reasoning",
-    "suggestions",
-    "evaluator_model",
-    "profile",
-    "reused_from",
-    "error",
-)
+_EVALUATION = tuple(field.name for field in fields(EvaluationRecord))
 _ITERATION = (
     "id",
     "number",

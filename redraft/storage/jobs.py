@@ -41,6 +41,7 @@ class JobRecord:
     warnings: list[dict[str, str]]
     model: str | None
     evaluator_model: str
+    rescored_job_id: str | None
     idempotency_scope: str | None
     idempotency_key: str | None
     request_hash: str

@@ -46,6 +46,8 @@ jobs = Table(
     Column("warnings", Json, nullable=False),
     Column("model", String(220)),
     Column("evaluator_model", String(220), nullable=False),
+    # The job whose iterations a job of kind rescore_answers judges anew
+    Column("rescored_job_id", String(40)),
     Column("idempotency_scope", String(80)),
     Column("idempotency_key", String(255)),
     Column("request_hash", String(64), nullable=False),
@@ -132,8 +134,19 @@ evaluations = Table(
     Column("meets_criteria", Boolean),
     Column("reasoning", CleanText, nullable=False, default=""),
     Column("suggestions", Json, nullable=False),
+    # What a profile or a rubric brings beside the score
+    Column("confidence", Float),
+    Column("issues", Json),
+    Column("improvement_hint", CleanText),
+    Column("criteria", Json),
+    Column("checks", Json),
+    Column("requirements_met", Boolean),
+    # Who judged, one entry each, when there was more than one; how far apart their scores lie
+    Column("judges", Json),
+    Column("disagreement", Float),
     Column("evaluator_model", String(220)),
     Column("profile", String(80), nullable=False),
+    Column("profile_version", String(16)),
     Column("reused_from", String(40)),
     Column("error", Json),
     Column("created_at", UtcTime, nullable=False, default=DbNow()),
@@ -150,11 +163,30 @@ evaluations = Table(
     ),
 )
 
+ratings = Table(
+    "ratings",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("job_id", String(40), ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
+    Column("evaluation_id", String(40), ForeignKey("evaluations.id", ondelete="CASCADE"), nullable=False),
+    # NULL: of the evaluation as a whole
+    Column("criterion_id", String(64)),
+    Column("verdict", String(10), nullable=False),
+    Column("score", Float),
+    Column("note", CleanText, nullable=False, default=""),
+    Column("rater", CleanText, nullable=False),
+    Column("created_at", UtcTime, nullable=False, default=DbNow()),
+    CheckConstraint("verdict IN ('agree', 'disagree', 'unsure')", name="verdict"),
+    Index("ix_ratings_job", "job_id"),
+    Index("ix_ratings_evaluation", "evaluation_id"),
+)
+
 calls = Table(
     "calls",
     metadata,
     Column("id", String(40), primary_key=True),
-    Column("job_id", String(40), ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
+    # NULL: a call for no job, as drafting a rubric
+    Column("job_id", String(40), ForeignKey("jobs.id", ondelete="CASCADE")),
     Column("type", String(20), nullable=False),
     Column("step", String(10), nullable=False),
     Column("iteration", Integer, nullable=False),

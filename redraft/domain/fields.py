@@ -1,0 +1,47 @@
+"""The texts and numbers that a request may hold, each with its limits; what the bodies of the API are made of."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic_core import PydanticCustomError
+
+MAX_TEXT = 200_000
+MAX_ANSWER = 1_000_000
+
+
+def _storable(text: str) -> str:
+    if "\x00" in text:
+        raise PydanticCustomError(
+            "nul_character", "holds a NUL character at position {at}; remove it", {"at": text.index("\x00")}
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise PydanticCustomError(
+            "lone_surrogate",
+            "holds half a surrogate pair at position {at}; it is no text",
+            {"at": error.start},
+        ) from None
+    return text
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("blank", "must hold more than white space")
+    return text
+
+
+Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_storable)]
+# For readers of the description: pydantic's own words for a text that does not match would be of no help.
+FilledText = Annotated[Text, Field(json_schema_extra={"minLength": 1, "pattern": r"\S"}), AfterValidator(_not_blank)]
+Answer = Annotated[str, Field(max_length=MAX_ANSWER), AfterValidator(_storable)]
+ModelName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_storable)]
+MetadataKey = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(_storable)]
+MetadataValue = Annotated[str, StringConstraints(max_length=512), AfterValidator(_storable)]
+Metadata = Annotated[dict[MetadataKey, MetadataValue], Field(max_length=16)]
+Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Turn = Annotated[list[Text], Field(min_length=2, max_length=2)]
+
+
+class StrictModel(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)

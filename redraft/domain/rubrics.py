@@ -1,0 +1,132 @@
+"""Rubrics: what an answer is judged by, line by line, and the score that code computes from what was found.
+
+A criterion of negative weight describes a fault: the answer passes it when the fault is not there.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
+
+from redraft.domain.checks import Check
+from redraft.domain.fields import FilledText, StrictModel, Text
+
+CRITERIA_MAX = 50
+SCALE_TOP = 5
+SCALE_PASS = 4
+"""A scale is passed from this level on."""
+
+CriterionKind = Literal["binary", "scale", "check"]
+CriterionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+Level = Literal["0", "1", "2", "3", "4", "5"]
+
+
+class Criterion(StrictModel):
+    """One line of a rubric: a statement that a model judges, or a check that code does."""
+
+    id: CriterionId
+    text: Text = Field(default="", description="What is true of a good answer; only a check may leave it out.")
+    kind: CriterionKind = "binary"
+    weight: float = Field(
+        default=1, ge=-1000, le=1000, allow_inf_nan=False, description="Negative: a fault, which costs."
+    )
+    required: bool = Field(default=False, description="Without it no answer is accepted, whatever the score.")
+    hidden: bool = Field(default=False, description="Never shown to the generator.")
+    anchors: dict[Level, FilledText] | None = Field(
+        default=None, description="For a scale: what the levels mean, from 0 to 5."
+    )
+    check: Check | None = Field(default=None, description="For a check: what code looks for.")
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> Self:
+        if (self.check is None) == (self.kind == "check"):
+            words = "a criterion of kind 'check' needs `check`, any other has none"
+            raise PydanticCustomError("check_misplaced", words)
+        if self.anchors is not None and self.kind != "scale":
+            raise PydanticCustomError("anchors_misplaced", "only a criterion of kind 'scale' has anchors")
+        if not self.text.strip() and self.kind != "check":
+            raise PydanticCustomError("blank", "needs a text that says what is true of a good answer")
+        return self
+
+
+def _is_scorable(rubric: list[Criterion]) -> list[Criterion]:
+    ids = [criterion.id for criterion in rubric]
+    twice = next((each for each in ids if ids.count(each) > 1), None)
+    if twice is not None:
+        raise PydanticCustomError("id_repeated", "names the id {id} more than once", {"id": twice})
+    if not any(criterion.weight > 0 for criterion in rubric):
+        raise PydanticCustomError("no_weight", "needs a criterion of positive weight: nothing could score above 0")
+    return rubric
+
+
+Rubric = Annotated[list[Criterion], Field(min_length=1, max_length=CRITERIA_MAX), AfterValidator(_is_scorable)]
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionResult:
+    """What was found for one criterion.
+
+    Attributes:
+        score: the value in 0..1 that goes into the score; None when it was not judged.
+        passed: whether it is met; for a fault, whether it is absent. None when it was not judged.
+        evidence: what in the answer the verdict rests on.
+        gap: what is missing, as one concrete change; empty when nothing is.
+    """
+
+    id: str
+    text: str
+    kind: CriterionKind
+    weight: float
+    required: bool
+    hidden: bool
+    score: float | None
+    passed: bool | None
+    evidence: str = ""
+    gap: str = ""
+
+
+def result_of(criterion: Criterion, value: float | None, *, evidence: str = "", gap: str = "") -> CriterionResult:
+    """What a value in 0..1 means for a criterion; None = it was not judged."""
+    return CriterionResult(
+        id=criterion.id,
+        text=criterion.text,
+        kind=criterion.kind,
+        weight=criterion.weight,
+        required=criterion.required,
+        hidden=criterion.hidden,
+        score=value,
+        passed=None if value is None else _is_passed(criterion, value),
+        evidence=evidence,
+        gap=gap,
+    )
+
+
+def _is_passed(criterion: Criterion, value: float) -> bool:
+    bar = SCALE_PASS / SCALE_TOP if criterion.kind == "scale" else 1.0
+    if criterion.weight < 0:
+        return value <= 1 - bar + 1e-9
+    return value >= bar - 1e-9
+
+
+def score_of(results: Iterable[CriterionResult]) -> float:
+    """The sum of weight times value over the sum of positive weights, clamped to 0..1; not judged counts as 0."""
+    known = list(results)
+    gained = sum(result.weight * (result.score or 0.0) for result in known)
+    possible = sum(result.weight for result in known if result.weight > 0)
+    return min(1.0, max(0.0, gained / possible))
+
+
+def requirements_met(results: Iterable[CriterionResult]) -> bool:
+    """Whether all required criteria are passed; one that was not judged is not."""
+    return all(result.passed for result in results if result.required)
+
+
+def judged_by_model(rubric: Sequence[Criterion] | None) -> list[Criterion]:
+    """The criteria that a model has to judge."""
+    return [criterion for criterion in rubric or () if criterion.kind != "check"]
+
+
+def by_id(results: Iterable[CriterionResult]) -> Mapping[str, CriterionResult]:
+    return {result.id: result for result in results}
