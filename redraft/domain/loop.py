@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from redraft.domain.rubrics import CriterionResult, by_id
 from redraft.domain.scores import meets
 from redraft.domain.states import StopReason
 from redraft.domain.texts import fold
@@ -17,12 +18,23 @@ Strategy = Literal["revise", "fresh", "encourage"]
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One verdict as the loop sees it. `score` is None when the evaluation is an error."""
+    """One verdict as the loop sees it.
+
+    Attributes:
+        score: None when the evaluation is an error, or was skipped.
+        passed: accepted by score and requirements.
+        criteria: the rubric, line by line; empty without one.
+        is_qualified: every required criterion is met.
+        is_skipped: nobody judged it, and nobody will.
+    """
 
     score: float | None
     passed: bool
     reasoning: str = ""
     suggestions: tuple[str, ...] = ()
+    criteria: tuple[CriterionResult, ...] = ()
+    is_qualified: bool = True
+    is_skipped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +49,14 @@ class Attempt:
     @property
     def score(self) -> float | None:
         return self.evaluation.score if self.evaluation else None
+
+    @property
+    def is_qualified(self) -> bool:
+        return self.evaluation is not None and self.evaluation.is_qualified
+
+    @property
+    def criteria(self) -> tuple[CriterionResult, ...]:
+        return self.evaluation.criteria if self.evaluation else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +95,25 @@ Move = Generate | Evaluate | Finish
 
 
 @dataclass(frozen=True, slots=True)
+class Failing:
+    """A criterion that an answer does not meet. `is_regression`: an earlier answer did."""
+
+    result: CriterionResult
+    is_regression: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Feedback:
-    """What the next prompt must hold beside the task and the criteria.
+    """What the next prompt must hold beside the task and the criteria. Hidden criteria are in none of it.
 
     Attributes:
         base: the answer to work from; None when none is shown.
-        reasoning: what the evaluator said of it.
-        problems: what to change, each named.
+        reasoning: what the evaluator said of it, where no criteria say it better.
+        failing: the criteria that it does not meet.
+        problems: what else to change, each named.
+        kept: the criteria that it meets, and that must stay met.
         later_problems: what was wrong with a later attempt that did not do better.
+        fails_unseen: a criterion that the generator must not see is not met.
         guidance: a person's own words.
     """
 
@@ -90,7 +121,10 @@ class Feedback:
     base: Attempt | None
     reasoning: str
     problems: tuple[str, ...]
+    failing: tuple[Failing, ...] = ()
+    kept: tuple[CriterionResult, ...] = ()
     later_problems: tuple[str, ...] = ()
+    fails_unseen: bool = False
     guidance: str | None = None
 
 
@@ -100,7 +134,7 @@ def passes(score: float | None, threshold: float) -> bool:
 
 
 def best_of(attempts: Iterable[Attempt]) -> Attempt | None:
-    """Highest valid score, the earliest on ties; the last answer if none is scored.
+    """Highest valid score with required criteria met, the earliest on ties; the last answer if none is scored.
 
     Whether one passed once does not count: a continuation may have moved the threshold.
     """
@@ -108,7 +142,7 @@ def best_of(attempts: Iterable[Attempt]) -> Attempt | None:
     scored = [attempt for attempt in ordered if attempt.score is not None]
     if not scored:
         return ordered[-1] if ordered else None
-    return max(scored, key=lambda attempt: attempt.score or 0.0)
+    return max(scored, key=lambda attempt: (attempt.is_qualified, attempt.score or 0.0))
 
 
 def twin_of(attempt: Attempt, attempts: Sequence[Attempt]) -> Attempt | None:
@@ -134,9 +168,21 @@ def next_move(rules: Rules, attempts: Sequence[Attempt]) -> Move:
     return Finish(reason) if reason else Generate(latest + 1)
 
 
+def next_rescored(attempts: Sequence[Attempt]) -> Move:
+    """The same for stored answers that are judged anew: one iteration after the other."""
+    unjudged = [attempt.iteration for attempt in attempts if attempt.evaluation is None]
+    if unjudged:
+        return Evaluate(min(unjudged))
+    if any(attempt.evaluation and attempt.evaluation.passed for attempt in attempts):
+        return Finish(StopReason.ACCEPTED)
+    return Finish(_unless_unjudged(StopReason.ITERATION_LIMIT, attempts))
+
+
 def _reason_to_stop(rules: Rules, attempts: Sequence[Attempt], current: Sequence[Attempt]) -> StopReason | None:
     if any(attempt.evaluation and attempt.evaluation.passed for attempt in current):
         return StopReason.ACCEPTED
+    if any(attempt.evaluation and attempt.evaluation.is_skipped for attempt in current):
+        return StopReason.EVALUATION_SKIPPED
     latest = current[0].iteration
     if _is_unchanged(current, attempts):
         return _unless_unjudged(StopReason.UNCHANGED, attempts)
@@ -158,20 +204,29 @@ def _is_unchanged(current: Sequence[Attempt], attempts: Sequence[Attempt]) -> bo
 
 
 def _is_on_plateau(rules: Rules, attempts: Sequence[Attempt]) -> bool:
-    """Early stopping: the mark to beat moves only when an iteration gains more than delta on it."""
+    """Early stopping: the mark to beat moves only when an iteration gains more than delta on it.
+
+    To meet the required criteria for the first time is a gain whatever the score.
+    """
     if rules.plateau_patience == 0:
         return False
-    mark: float | None = None
+    mark: Attempt | None = None
     idle = 0
     for iteration in sorted({attempt.iteration for attempt in attempts}):
-        scores = [a.score for a in attempts if a.iteration == iteration and a.score is not None]
-        if not scores:
+        best = best_of(a for a in attempts if a.iteration == iteration and a.score is not None)
+        if best is None:
             continue
-        if mark is None or max(scores) > mark + rules.plateau_delta:
-            mark, idle = max(scores), 0
+        if mark is None or _gains(best, mark, rules.plateau_delta):
+            mark, idle = best, 0
         elif iteration >= rules.first_iteration:
             idle += 1
     return idle >= rules.plateau_patience
+
+
+def _gains(attempt: Attempt, mark: Attempt, delta: float) -> bool:
+    if attempt.is_qualified != mark.is_qualified:
+        return attempt.is_qualified
+    return (attempt.score or 0.0) > (mark.score or 0.0) + delta
 
 
 def feedback_for(rules: Rules, attempts: Sequence[Attempt], guidance: str | None = None) -> Feedback | None:
@@ -181,14 +236,32 @@ def feedback_for(rules: Rules, attempts: Sequence[Attempt], guidance: str | None
         return None
     judged = _judged_for(base, attempts)
     evaluation = judged.evaluation if judged else None
+    failing = _failing(judged, attempts) if judged else ()
+    seen = [result for result in (judged.criteria if judged else ()) if not result.hidden]
+    gaps = {each.result.gap for each in failing}
     return Feedback(
         strategy=rules.strategy,
         base=None if rules.strategy == "fresh" else base,
-        reasoning=evaluation.reasoning if evaluation else "",
-        problems=evaluation.suggestions if evaluation else (),
+        reasoning=evaluation.reasoning if evaluation and not evaluation.criteria else "",
+        problems=tuple(s for s in (evaluation.suggestions if evaluation else ()) if s not in gaps),
+        failing=failing,
+        kept=tuple(result for result in seen if result.passed),
         later_problems=_later_problems(judged, attempts),
+        fails_unseen=any(result.hidden and result.passed is False for result in (judged.criteria if judged else ())),
         guidance=guidance,
     )
+
+
+def _failing(attempt: Attempt, attempts: Sequence[Attempt]) -> tuple[Failing, ...]:
+    met_before = {
+        result.id
+        for earlier in attempts
+        if earlier.iteration < attempt.iteration
+        for result in earlier.criteria
+        if result.passed
+    }
+    seen = (result for result in attempt.criteria if result.passed is False and not result.hidden)
+    return tuple(Failing(result, result.id in met_before) for result in seen)
 
 
 def _base_of(rules: Rules, attempts: Sequence[Attempt]) -> Attempt | None:
@@ -215,7 +288,26 @@ def _later_problems(judged: Attempt | None, attempts: Sequence[Attempt]) -> tupl
     if not later:
         return ()
     latest = max(attempt.iteration for attempt in later)
-    worst = best_of(attempt for attempt in later if attempt.iteration == latest)
-    evaluation = worst.evaluation if worst else None
+    attempt = best_of(attempt for attempt in later if attempt.iteration == latest)
+    if attempt is None or attempt.evaluation is None:
+        return ()
     known = set(judged.evaluation.suggestions if judged.evaluation else ())
-    return tuple(s for s in (evaluation.suggestions if evaluation else ()) if s not in known)
+    lost = _lost(attempt, judged)
+    told = {result.gap for result in lost}
+    words = tuple(f"No longer met: {name_of(result)}. {result.gap}".strip() for result in lost)
+    return words + tuple(s for s in attempt.evaluation.suggestions if s not in known | told)
+
+
+def _lost(attempt: Attempt, judged: Attempt) -> list[CriterionResult]:
+    """What the judged attempt meets and this one does not."""
+    before = by_id(judged.criteria)
+    return [
+        result
+        for result in attempt.criteria
+        if result.passed is False and not result.hidden and result.id in before and before[result.id].passed
+    ]
+
+
+def name_of(result: CriterionResult) -> str:
+    """What a criterion is called in a prompt: its text, or its id if it has none."""
+    return result.text.strip().rstrip(".") or result.id

@@ -104,10 +104,11 @@ def result_of(criterion: Criterion, value: float | None, *, evidence: str = "", 
 
 
 def _is_passed(criterion: Criterion, value: float) -> bool:
-    bar = SCALE_PASS / SCALE_TOP if criterion.kind == "scale" else 1.0
-    if criterion.weight < 0:
-        return value <= 1 - bar + 1e-9
-    return value >= bar - 1e-9
+    """The middle of several verdicts on a binary criterion needs more than a half."""
+    if criterion.kind == "scale":
+        bar = SCALE_PASS / SCALE_TOP
+        return value <= 1 - bar + 1e-9 if criterion.weight < 0 else value >= bar - 1e-9
+    return value < 0.5 if criterion.weight < 0 else value > 0.5
 
 
 def score_of(results: Iterable[CriterionResult]) -> float:
