@@ -23,7 +23,7 @@ from api.dependencies import Context
 from api.envelope import Envelope
 from api.gate import Gate
 from api.rates import GoodKeys, Rates
-from api.routes import catalog, docs, events, health, history, jobs, metrics, submitting, webhooks
+from api.routes import catalog, docs, events, health, history, jobs, metrics, ratings, submitting, webhooks
 from api.waking import Pace, Wakeups
 from redraft.logs import configure_logs
 from redraft.operations.metrics import Metrics
@@ -38,6 +38,7 @@ _ROUTERS = (
     history.router,
     events.router,
     webhooks.router,
+    ratings.router,
     catalog.router,
     health.router,
     metrics.router,

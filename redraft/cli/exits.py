@@ -81,6 +81,10 @@ _OPTIONS = {
     "/metadata": "--meta",
     "/guidance": "--guidance",
     "/after": "--after",
+    "/criterion": "--criterion",
+    "/candidate": "--candidate",
+    "/score": "--score",
+    "/note": "--note",
 }
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from redraft.cli import options, output, sessions
+from redraft.cli import options, output, ratings, sessions
 
 if TYPE_CHECKING:
     from redraft.operations.services import Services
@@ -237,6 +237,10 @@ def webhooks(
         show_deliveries(found)
     else:
         output.say("Nothing was sent: the job has no webhook, or no event that it asks for.")
+
+
+app.command("rate", epilog=ratings.RATE_EPILOG)(ratings.rate)
+app.command("ratings", epilog=ratings.RATINGS_EPILOG)(ratings.list_ratings)
 
 
 @app.command("delete")

@@ -14,6 +14,7 @@ from redraft.cli.ask import ask
 from redraft.cli.demo import demo
 from redraft.cli.doctor import doctor
 from redraft.cli.exits import GuardedGroup
+from redraft.cli.ratings import CALIBRATION_EPILOG, calibration
 from redraft.cli.serving import serve, worker
 
 app = typer.Typer(
@@ -58,6 +59,7 @@ app.command("serve")(serve)
 app.command("worker")(worker)
 app.command("demo")(demo)
 app.add_typer(jobs.app, name="jobs")
+app.command("calibration", epilog=CALIBRATION_EPILOG)(calibration)
 app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")
 app.add_typer(db.app, name="db")
