@@ -4,6 +4,7 @@ from redraft.domain.addresses import Allowed
 from redraft.gate import Gate
 from redraft.operations.services import Services
 from redraft.outbound import Sender
+from redraft.prompts.profiles import load_profiles
 from redraft.providers.catalog import ProviderCatalog
 from redraft.queue import Queue
 from redraft.redaction import remember
@@ -12,9 +13,14 @@ from redraft.storage.work import Database
 
 
 def build_runtime(settings: Settings) -> Services:
-    """Connect nothing yet: database, broker and providers are reached on first use."""
+    """Connect nothing yet: database, broker and providers are reached on first use.
+
+    Raises:
+        Invalid: a file of an own profile is wrong.
+    """
     remember(settings.secrets)
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    profiles = load_profiles(settings.profiles_dir)
     queue = Queue(settings)
     return Services(
         settings=settings,
@@ -22,5 +28,6 @@ def build_runtime(settings: Settings) -> Services:
         queue=queue,
         gate=Gate(settings, queue.ring),
         providers=ProviderCatalog(settings),
+        profiles=profiles,
         sender=Sender(Allowed.parse(settings.webhook_allow_private)),
     )

@@ -107,6 +107,12 @@ class Settings(BaseSettings):
     evaluator_max_output_tokens: int = Field(
         default=4096, ge=64, description="Output tokens of an evaluator call; the second asking gets twice as many."
     )
+    criteria_per_call: Literal["auto", "all", "one"] = Field(
+        default="auto", description="How many criteria of a rubric an evaluator call judges; auto: all up to four."
+    )
+    profiles_dir: Path | None = Field(
+        default=None, description="Folder of own evaluation profiles, each a sub-folder; docs/profiles.md."
+    )
     prices: dict[str, ModelPrice] = Field(
         default_factory=dict[str, ModelPrice],
         description='Own prices, USD per million tokens: {"openai:my-model": {"input": 0.2, "output": 0.8}}.',

@@ -1,5 +1,6 @@
 """What jobs can use: models and profiles."""
 
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -8,7 +9,7 @@ from pydantic import BaseModel, Field
 from api.bodies import StrictRoute
 from api.dependencies import ServicesOf
 from api.rendering import render
-from redraft.prompts.render import reply_schema
+from redraft.prompts import profiles
 
 router = APIRouter(prefix="/v1", tags=["catalog"], route_class=StrictRoute)
 
@@ -29,11 +30,31 @@ class ModelList(BaseModel):
     data: list[Model]
 
 
+class Templates(BaseModel):
+    """The prompts, as written: what stands in braces is filled in, and never taken for a template itself."""
+
+    system: str
+    user: str
+    rubric_system: str | None = Field(default=None, description="For criteria judged one by one; null: never.")
+    rubric_user: str | None = None
+
+
 class Profile(BaseModel):
-    """A way to evaluate."""
+    """A way to evaluate, with all that makes it: what is said to the evaluator, and how its reply is read."""
 
     name: str
-    reply_schema: dict[str, Any] = Field(description="What the evaluator is made to reply with.")
+    version: str = Field(description="Of the files' contents, in 12 hex digits: another one may judge otherwise.")
+    title: str
+    description: str
+    built_in: bool
+    needs: list[str] = Field(description="The fields of a request without which it cannot judge.")
+    sees: list[str] = Field(description="The fields of a request that the evaluator is shown beside the answer.")
+    source_chars: int | None = Field(description="How much of each source is shown; null: all of it.")
+    media: bool = Field(description="Whether images are left in what it sees.")
+    files: dict[str, str] = Field(description="The SHA-256 of each file.")
+    templates: Templates
+    reply_schema: dict[str, Any] = Field(description="What the evaluator is made to reply with; no rubric given.")
+    mapping: dict[str, str | list[str]] = Field(description="Which field of the reply says what.")
 
 
 class ProfileList(BaseModel):
@@ -48,6 +69,10 @@ def list_models(services: ServicesOf) -> Response:
 
 
 @router.get("/profiles", response_model=ProfileList)
-async def list_profiles() -> Response:
-    """The profiles that `profile` may name."""
-    return render(ProfileList(data=[Profile(name="criteria", reply_schema=reply_schema("criteria"))]))
+async def list_profiles(services: ServicesOf) -> Response:
+    """The profiles that `profile` may name: the built-in ones, then those of REDRAFT_PROFILES_DIR."""
+    return render(ProfileList(data=[_profile(each) for each in services.profiles.all()]))
+
+
+def _profile(profile: profiles.Profile) -> Profile:
+    return Profile.model_validate({**asdict(profile), "built_in": profile.is_built_in})

@@ -7,6 +7,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, cast
 
 # JSON nested deeper than this is cut off: neither json nor the database reads it back safely.
@@ -160,17 +161,77 @@ def _says_something(char: str) -> bool:
 
 
 _INVISIBLE = (
-    "\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
-    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff"
+    "\x00-\x1f\x7f-\x9f\u00ad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff"
 )
-_OPENERS = "<\uff1c\u2039\u27e8\u3008\ufe64"
+_OPENERS = (
+    "<\u00ab\u02c2\u1438\u16b2\u2039\u226a\u227a\u22d6\u2329\u276c\u276e\u2770\u27e8\u27ea\u29fc\u3008\u300a"
+    "\ufe3d\ufe3f\ufe64\uff1c"
+)
+_SLASHES = "/\u2044\u2215\u2571\u29f8\uff0f\\\\"
+# Letters of other scripts that print like Latin ones; styled Latin letters are found by their compatibility form.
+_LIKE = {
+    "a": "\u0430\u03b1\u0251\u0391\u0410",
+    "c": "\u0441\u03f2\u0421",
+    "d": "\u0501\u0257",
+    "e": "\u0435\u0451\u04bd\u0395\u0415",
+    "f": "\u0192\u03dd",
+    "i": "\u0456\u03b9\u0131\u0406\u0399\u04cf1l",
+    "k": "\u043a\u03ba\u041a\u039a",
+    "n": "\u0578\u03b7\u043f\u039d",
+    "o": "\u043e\u03bf\u0585\u041e\u039f0",
+    "r": "\u0433\u1d26",
+    "s": "\u0455\u0405\ua731",
+    "t": "\u0442\u03c4\u0422\u03a4",
+    "u": "\u057d\u03c5\u1d1c",
+    "w": "\u0461\u051d\u03c9\u1d21",
+}
+_STYLED = (
+    (0x1D2C, 0x1D6A),
+    (0x2100, 0x214F),
+    (0x24B6, 0x24E9),
+    (0xFF21, 0xFF5A),
+    (0x1D400, 0x1D7FF),
+    (0x1F130, 0x1F189),
+)
 
 
-def frame(text: str, tag: str, nonce: str) -> str:
+@cache
+def _letter(letter: str) -> str:
+    """A class of the characters that print like a letter."""
+    styled = (chr(code) for low, high in _STYLED for code in range(low, high + 1))
+    same = "".join(char for char in styled if unicodedata.normalize("NFKC", char).casefold() == letter)
+    return f"[{re.escape(letter + _LIKE.get(letter, '') + same)}]"
+
+
+@cache
+def _look_alike(tags: tuple[str, ...]) -> re.Pattern[str]:
+    """An opening bracket before one of the tags, however it is written; `#` in a tag stands for any number."""
+    between = rf"[{_INVISIBLE}]*"
+    names = "|".join(
+        between.join(rf"\d+(?:{between}\d+)*" if char == "#" else _letter(char) for char in tag) for tag in tags
+    )
+    return re.compile(rf"[{_OPENERS}](?=[\s{_SLASHES}{_INVISIBLE}]*(?:{names})(?![\w-]))", re.IGNORECASE)
+
+
+def defuse(text: str, nonce: str, tags: tuple[str, ...]) -> str:
+    """A text in which nothing looks like a frame's delimiter and the nonce does not stand.
+
+    Whatever looks like the delimiter of one of the tags (any case, any spacing, invisible characters, other
+    brackets, letters of other scripts) loses its bracket to `&lt;`, the nonce becomes `[…]`; all else stays.
+
+    Args:
+        text: untrusted.
+        nonce: of the frames.
+        tags: of all frames in the same prompt; `#` stands for any number, as in `source-#`.
+    """
+    return _look_alike(tags).sub("&lt;", re.sub(nonce, "[…]", text, flags=re.IGNORECASE))
+
+
+def frame(text: str, tag: str, nonce: str, tags: tuple[str, ...] = ()) -> str:
     """Wrap untrusted text in delimiters that it cannot close: `<tag id="nonce">`, `</tag id="nonce">`.
 
-    Inside, whatever looks like such a delimiter (any case, any spacing, invisible characters, other angle
-    brackets) loses its bracket to `&lt;`, and the nonce becomes `[…]`; all else stays verbatim.
+    Inside, whatever looks like a delimiter of this tag or of the `tags` is defused.
 
     Raises:
         ValueError: the tag is no plain word, or the nonce is short or not alphanumeric.
@@ -179,9 +240,7 @@ def frame(text: str, tag: str, nonce: str) -> str:
         raise ValueError(f"{tag!r} is no tag name.")
     if not re.fullmatch(rf"[A-Za-z0-9]{{{NONCE_CHARS_MIN},}}", nonce):
         raise ValueError(f"A nonce has at least {NONCE_CHARS_MIN} letters and digits.")
-    letters = rf"[{_INVISIBLE}]*".join(re.escape(letter) for letter in tag)
-    look_alike = re.compile(rf"[{_OPENERS}](?=[\s/\u2044\u2215\uff0f{_INVISIBLE}]*{letters}(?![\w-]))", re.IGNORECASE)
-    body = look_alike.sub("&lt;", re.sub(nonce, "[…]", text, flags=re.IGNORECASE))
+    body = defuse(text, nonce, tags or (tag.lower(),))
     return f'<{tag} id="{nonce}">\n{body}\n</{tag} id="{nonce}">'
 
 

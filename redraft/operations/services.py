@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from redraft.gate import Gate
 from redraft.outbound import Sender
+from redraft.prompts.profiles import Profiles
 from redraft.providers.catalog import ProviderCatalog
 from redraft.queue import Queue
 from redraft.settings import Settings
@@ -17,6 +18,7 @@ class Services:
     queue: Queue
     gate: Gate
     providers: ProviderCatalog
+    profiles: Profiles
     sender: Sender
 
     def close(self) -> None:

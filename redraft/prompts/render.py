@@ -1,9 +1,7 @@
 """Prompts from templates. A user's or a model's text is only ever a value in them, never a template."""
 
-import hashlib
 import json
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +9,8 @@ from jinja2 import FileSystemLoader, StrictUndefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from redraft.domain.chats import Message, Prompt, ReplySchema
-from redraft.domain.loop import Feedback
-from redraft.domain.requests import AnyRequest, GenerateAnswer
-from redraft.domain.texts import frame
+from redraft.domain.loop import Feedback, name_of
+from redraft.domain.requests import GenerateAnswer
 
 _FOLDER = Path(__file__).parent
 _TEMPLATES = ImmutableSandboxedEnvironment(
@@ -81,42 +78,11 @@ def feedback_text(feedback: Feedback) -> str:
     return _render(
         "generate/feedback.j2",
         reasoning=feedback.reasoning,
+        failing=feedback.failing,
         problems=feedback.problems,
+        fails_unseen=feedback.fails_unseen,
+        kept=feedback.kept,
         later_problems=feedback.later_problems,
         guidance=feedback.guidance,
+        name_of=name_of,
     )
-
-
-def evaluation_prompt(request: AnyRequest, answer: str, complaint: str | None = None) -> Prompt:
-    """The judge's view: task, criteria and answer; no iteration, threshold, earlier score or feedback.
-
-    Args:
-        request: the job.
-        answer: what to judge.
-        complaint: why the judge's previous reply could not be used, when it is asked once more.
-    """
-    nonce = _nonce(request.instruct, answer)
-    framed = frame(answer, "answer", nonce)
-    first, last = framed.split("\n", 1)[0], framed.rsplit("\n", 1)[-1]
-    user = _render(
-        "criteria/user.j2",
-        instruct=request.instruct,
-        resp_format=request.resp_format,
-        conversation=request.conversation,
-        eval_crit=request.eval_crit,
-        reference=request.reference,
-        framed_answer=framed,
-        complaint=complaint,
-    )
-    system = _render("criteria/system.j2", frame_start=first, frame_end=last)
-    return Prompt(system, (Message("user", user),), ReplySchema("verdict", reply_schema("criteria")))
-
-
-def _nonce(*texts: str) -> str:
-    """No text can hold its own hash, so no answer can close its frame; the same call keeps the same prompt."""
-    return hashlib.sha256("\x00".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-@cache
-def reply_schema(profile: str) -> dict[str, Any]:
-    return json.loads((_FOLDER / profile / "reply.json").read_text("utf-8"))

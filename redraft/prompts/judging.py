@@ -1,0 +1,68 @@
+"""What a judge is asked by a profile, and what its reply means."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from redraft.domain.chats import Message, Prompt, ReplySchema
+from redraft.domain.replies import Unusable
+from redraft.domain.requests import AnyRequest
+from redraft.domain.rubrics import SCALE_TOP, Criterion
+from redraft.domain.verdicts import Verdict, read_reply, read_rubric_reply
+from redraft.prompts.profiles import Profile
+from redraft.prompts.sights import Sights
+from redraft.prompts.templates import render_template
+
+
+def evaluation_prompt(
+    profile: Profile,
+    request: AnyRequest,
+    answer: str,
+    *,
+    criteria: Sequence[Criterion] = (),
+    complaint: str | None = None,
+) -> Prompt:
+    """The judge's view: what the profile sees; no iteration, threshold, earlier score, feedback or weight.
+
+    Args:
+        profile: how to judge.
+        request: the job.
+        answer: what to judge.
+        criteria: the criteria of a rubric that this call judges, binary and scale ones; none: by the profile.
+        complaint: why the judge's previous reply could not be used, when it is asked once more.
+    """
+    sights = Sights(profile.sees, profile.source_chars, profile.media)
+    values = sights.values(request, answer, criteria, complaint)
+    system, user = ("rubric_system", "rubric_user") if criteria else ("system", "user")
+    schema = rubric_schema(criteria) if criteria else profile.reply_schema
+    message = Message("user", render_template(profile.templates[user], **values))
+    return Prompt(render_template(profile.templates[system], **values), (message,), ReplySchema("verdict", schema))
+
+
+def read_verdict(
+    profile: Profile, text: str, *, criteria: Sequence[Criterion] = (), finish_reason: str | None = None
+) -> Verdict | Unusable:
+    """What a reply to `evaluation_prompt` says; `finish_reason` is the provider's word for why it ended."""
+    if criteria:
+        return read_rubric_reply(criteria, text, finish_reason=finish_reason)
+    return read_reply(profile.reply, text, finish_reason=finish_reason)
+
+
+def rubric_schema(criteria: Sequence[Criterion]) -> dict[str, Any]:
+    """The JSON Schema of a reply that judges exactly these criteria, each with its evidence before its verdict."""
+    return _object({"criteria": _object({criterion.id: _entry(criterion) for criterion in criteria})})
+
+
+def _entry(criterion: Criterion) -> dict[str, Any]:
+    verdict: dict[str, Any] = {"met": {"type": "boolean", "description": "Whether the statement is true of the answer"}}
+    if criterion.kind == "scale":
+        verdict = {"level": {"type": "integer", "minimum": 0, "maximum": SCALE_TOP}}
+    evidence = {"type": "string", "description": "What in the answer the verdict rests on"}
+    gap = {
+        "type": "string",
+        "description": "What would have to change for the statement to be fully true; empty if it is",
+    }
+    return _object({"evidence": evidence, "gap": gap, **verdict})
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}

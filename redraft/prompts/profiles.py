@@ -1,0 +1,150 @@
+"""Profiles: named ways to evaluate. Each is a folder of files, the built-in ones and a user's own alike."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from redraft.domain.requests import AnyRequest
+from redraft.domain.verdicts import ReplyMap
+from redraft.errors import Flaw, Invalid
+from redraft.prompts import profile_files
+from redraft.prompts.profile_files import ProfileFiles, Sight
+
+BUILT_IN = Path(__file__).parent / "built_in"
+
+TemplateName = Literal["system", "user", "rubric_system", "rubric_user"]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A named way to evaluate.
+
+    Attributes:
+        version: of its files' contents; another version may judge otherwise.
+        needs: the fields of a request without which it cannot judge.
+        sees: the fields of a request that its prompts show.
+        source_chars: how much of each source is shown; None: all of it.
+        media: whether images in the texts are left in.
+        templates: by name; the rubric's are there where criteria can be judged one by one.
+        reply_schema: a JSON Schema; of the form without a rubric.
+        mapping: which field of a reply says what, as `profile.toml` has it.
+        reply: the same, for reading.
+        files: the name of each file with the SHA-256 of its content.
+    """
+
+    name: str
+    version: str
+    title: str
+    description: str
+    is_built_in: bool
+    needs: tuple[Sight, ...]
+    sees: tuple[Sight, ...]
+    source_chars: int | None
+    media: bool
+    templates: Mapping[TemplateName, str]
+    reply_schema: Mapping[str, Any]
+    mapping: Mapping[str, Any]
+    reply: ReplyMap
+    files: Mapping[str, str]
+
+    @property
+    def takes_rubric(self) -> bool:
+        return "rubric_user" in self.templates
+
+    def missing(self, request: AnyRequest) -> list[Sight]:
+        """The fields that it needs and the request does not have; a rubric stands for the criteria in words."""
+        has_rubric = self.takes_rubric and request.rubric is not None
+        return [name for name in self.needs if not getattr(request, name) and not (name == "eval_crit" and has_rubric)]
+
+
+class Profiles:
+    """The profiles that a job may name."""
+
+    def __init__(self, profiles: Sequence[Profile]) -> None:
+        self._by_name = {profile.name: profile for profile in profiles}
+
+    def get(self, name: str) -> Profile:
+        """The profile of that name.
+
+        Raises:
+            Invalid: there is none (code `unknown_profile`).
+        """
+        if name not in self._by_name:
+            words = f"There is no profile {name!r}; there are {', '.join(self._by_name)}."
+            raise Invalid.at("/profile", words, "unknown_profile")
+        return self._by_name[name]
+
+    def all(self) -> Sequence[Profile]:
+        """All of them: the built-in ones first, each kind by name."""
+        return tuple(self._by_name.values())
+
+
+def load_profiles(folder: Path | None) -> Profiles:
+    """The built-in profiles, and those of a folder whose sub-folders are profiles.
+
+    Raises:
+        Invalid: a file of one is wrong; each flaw names its file and what to do.
+    """
+    built_in = [_profile(path, is_built_in=True) for path in profile_files.folders(BUILT_IN)]
+    if folder is None:
+        return Profiles(built_in)
+    return Profiles([*built_in, *_own(folder, {profile.name for profile in built_in})])
+
+
+def check_profiles(folder: Path) -> Sequence[Profile]:
+    """The profiles of a folder, or the one that the folder itself is; nothing is kept.
+
+    Raises:
+        Invalid: as `load_profiles`.
+    """
+    taken = {path.name for path in profile_files.folders(BUILT_IN)}
+    if (folder / profile_files.PROFILE).exists():
+        return _read_all([folder.absolute()], taken)
+    return _own(folder, taken)
+
+
+def _own(folder: Path, taken: set[str]) -> list[Profile]:
+    if not folder.is_dir():
+        raise Invalid(f"REDRAFT_PROFILES_DIR: {str(folder)!r} is no folder; make it, or unset the setting.")
+    if (folder / profile_files.PROFILE).exists():
+        words = f"{folder} holds a {profile_files.PROFILE} itself; put it into a sub-folder with the profile's name."
+        raise Invalid(f"REDRAFT_PROFILES_DIR: {words}")
+    return _read_all(profile_files.folders(folder), taken)
+
+
+def _read_all(paths: Sequence[Path], taken: set[str]) -> list[Profile]:
+    profiles: list[Profile] = []
+    flaws: list[Flaw] = []
+    for path in paths:
+        try:
+            profiles.append(_profile(path, is_built_in=False, taken=taken))
+        except profile_files.ProfileError as error:
+            flaws.append(Flaw(error.place, error.words, "invalid_profile"))
+    if flaws:
+        said = "; ".join(f"{flaw.pointer}: {flaw.detail}" for flaw in flaws)
+        raise Invalid(f"Profiles cannot be used. {said}", tuple(flaws), code="invalid_profile")
+    return profiles
+
+
+def _profile(path: Path, *, is_built_in: bool, taken: Collection[str] = ()) -> Profile:
+    if path.name in taken:
+        raise profile_files.ProfileError(path.name, "is the name of a built-in profile; rename the folder")
+    files: ProfileFiles = profile_files.read(path, may_take_rubric=is_built_in)
+    about = files.about
+    return Profile(
+        name=path.name,
+        version=files.version,
+        title=about.title,
+        description=about.description,
+        is_built_in=is_built_in,
+        needs=tuple(about.needs),
+        sees=tuple(about.sees),
+        source_chars=about.source_chars,
+        media=about.media,
+        templates=files.templates,
+        reply_schema=files.reply_schema,
+        mapping=about.mapping.model_dump(exclude_none=True),
+        reply=files.reply,
+        files=files.hashes,
+    )

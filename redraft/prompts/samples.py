@@ -1,0 +1,52 @@
+"""Made-up values for each variable of a profile's templates, to try them when they are loaded."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from redraft.domain.texts import frame
+from redraft.prompts.sights import ALWAYS, RUBRIC_ONLY, CriterionView
+
+_NONCE = "0123456789abcdef"
+SHOWN_ANSWER = frame("THE ANSWER", "answer", _NONCE)
+_START, _END = f'<answer id="{_NONCE}">', f'</answer id="{_NONCE}">'
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    values: Mapping[str, Any]
+
+    def of(self, sees: Collection[str], *, has_criteria: bool) -> "Sample":
+        """Only what a template of this kind is given."""
+        known = {*sees, *ALWAYS, *(RUBRIC_ONLY if has_criteria else ())}
+        return Sample({name: value for name, value in self.values.items() if name in known})
+
+
+_SPARSE: dict[str, Any] = {
+    "instruct": "THE TASK",
+    "resp_format": "",
+    "conversation": (),
+    "eval_crit": None,
+    "sources": (),
+    "reference": None,
+    "answer": SHOWN_ANSWER,
+    "complaint": None,
+    "frame_start": _START,
+    "frame_end": _END,
+    "nonce": _NONCE,
+    "criteria": (CriterionView("a", "It is short.", is_scale=False, anchors=()),),
+}
+_FULL: dict[str, Any] = {
+    **_SPARSE,
+    "resp_format": "THE FORM",
+    "conversation": (("A QUESTION", "AN ANSWER"),),
+    "eval_crit": "THE CRITERIA",
+    "sources": ("A SOURCE",),
+    "reference": "A REFERENCE",
+    "complaint": "There was no score.",
+    "criteria": (
+        *_SPARSE["criteria"],
+        CriterionView("b", "It is clear.", is_scale=True, anchors=(("0", "absent"), ("5", "fully"))),
+    ),
+}
+SAMPLES = (Sample(_FULL), Sample(_SPARSE))

@@ -1,0 +1,41 @@
+"""The one sandbox in which templates are rendered. What people and models write is only ever a value in it."""
+
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import StrictUndefined, Template, TemplateError, meta
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+SANDBOX = ImmutableSandboxedEnvironment(
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+    autoescape=False,
+)
+
+
+@lru_cache(maxsize=256)
+def _compiled(source: str) -> Template:
+    return SANDBOX.from_string(source)
+
+
+def render_template(source: str, **values: Any) -> str:
+    """The text of a template with these values; unknown names and attributes raise."""
+    return _compiled(source).render(**values).strip("\n")
+
+
+def unknown_names(source: str, known: frozenset[str]) -> list[str]:
+    """The variables that a template uses and nobody gives.
+
+    Raises:
+        TemplateError: the template cannot be parsed.
+    """
+    return sorted(meta.find_undeclared_variables(SANDBOX.parse(source)) - known - SANDBOX.globals.keys())
+
+
+def told(error: Exception) -> str:
+    """What is wrong with a template, and in which line where that is known."""
+    line = getattr(error, "lineno", None)
+    words = error.message if isinstance(error, TemplateError) and error.message else str(error)
+    return f"{words} (line {line})" if line else words
