@@ -3,22 +3,25 @@
 import json
 import sys
 import time
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redraft.domain.verdicts import (
-    OBJECTS_MAX,
-    REPAIR_CHARS_MAX,
-    REPAIR_MARKS_MAX,
-    Found,
-    Unusable,
-    Verdict,
-    find_object,
-    parse_verdict,
+from redraft.domain.replies import OBJECTS_MAX, REPAIR_CHARS_MAX, REPAIR_MARKS_MAX, Found, Unusable, find_object
+from redraft.domain.rubrics import Criterion
+from redraft.domain.verdicts import ReplyMap, Verdict, read_reply
+
+CRITERIA = ReplyMap(
+    score="score",
+    reasoning="evaluation_reasoning",
+    suggestions="improvement_suggestions",
+    meets_criteria="meets_criteria",
+    fields=frozenset({"score", "evaluation_reasoning", "improvement_suggestions", "meets_criteria"}),
 )
+parse_verdict = partial(read_reply, CRITERIA)
 
 GOOD = '{"score": 0.88, "meets_criteria": true, "reasoning": "r", "suggestions": ["s"]}'
 VERDICT = Verdict(0.88, meets_criteria=True, evaluation_reasoning="r", improvement_suggestions=("s",), repaired=False)
@@ -35,6 +38,7 @@ def outcome(text: str, finish_reason: str | None = "stop") -> float | str:
     if isinstance(verdict, Unusable):
         assert verdict.message
         return verdict.kind
+    assert verdict.score is not None
     return verdict.score
 
 
@@ -366,6 +370,130 @@ def test_another_profile_can_find_its_own_object():
     assert found == Found({"quality_score": 0.5}, repaired=False, repeated=frozenset())
 
 
+QUALITY = ReplyMap(
+    score="quality_score",
+    confidence="confidence_score",
+    issues="issues",
+    improvement_hint="improvement_hint",
+    fields=frozenset({"quality_score", "confidence_score", "issues", "improvement_hint"}),
+)
+COMPLETE = ReplyMap(pass_flag="comprehensive", reasoning="reason", fields=frozenset({"comprehensive", "reason"}))
+SIDES = ReplyMap(
+    dimensions=(
+        Criterion(id="sense", text="It makes sense.", kind="scale"),
+        Criterion(id="proof", text="It is backed.", kind="scale"),
+    ),
+    suggestions="suggestions",
+    meets_criteria="passed",
+    fields=frozenset({"sense", "proof", "suggestions", "passed"}),
+)
+
+
+def read_by(fields: ReplyMap, **members: Any) -> Verdict:
+    verdict = read_reply(fields, json.dumps(members))
+    assert isinstance(verdict, Verdict), verdict
+    return verdict
+
+
+def refused_by(fields: ReplyMap, text: str) -> str:
+    verdict = read_reply(fields, text)
+    assert isinstance(verdict, Unusable), verdict
+    return verdict.kind
+
+
+def test_the_quality_of_an_answer_comes_with_its_issues_as_suggestions():
+    verdict = read_by(
+        QUALITY, issues=["No date.", "None"], improvement_hint="Add dates.", confidence_score=0.9, quality_score="7/10"
+    )
+    assert (verdict.score, verdict.confidence) == (0.7, 0.9)
+    assert verdict.issues == ("No date.",)
+    assert verdict.improvement_hint == "Add dates."
+    assert verdict.improvement_suggestions == ("No date.", "Add dates.")
+    assert verdict.meets_criteria is None
+
+
+@pytest.mark.parametrize("confidence", [None, "very", 7, True, [1]])
+def test_a_confidence_that_is_none_decides_nothing(confidence: object):
+    verdict = read_by(QUALITY, confidence_score=confidence, quality_score=0.5, improvement_hint="n/a")
+    assert (verdict.score, verdict.confidence, verdict.improvement_hint) == (0.5, None, "")
+    assert verdict.improvement_suggestions == ()
+
+
+def test_one_field_never_stands_in_for_another():
+    fields = ReplyMap(score="rating", fields=frozenset({"rating", "total_score"}))
+    assert read_by(fields, total_score=0.1, rating=0.6).score == 0.6
+    assert refused_by(fields, '{"total_score": 0.1}') == "missing_score"
+    assert read_by(ReplyMap(score="rating", fields=frozenset({"rating"})), score=0.3).score == 0.3
+
+
+def test_yes_is_one_and_no_is_nought_with_its_reason_as_the_suggestion():
+    assert read_by(COMPLETE, reason="All is there.", comprehensive=True) == Verdict(
+        1.0, None, "All is there.", (), repaired=False
+    )
+    assert read_by(COMPLETE, reason="The price is missing.", comprehensive="No") == Verdict(
+        0.0, None, "The price is missing.", ("The price is missing.",), repaired=False
+    )
+    assert read_by(COMPLETE, reason=" ", comprehensive=False).improvement_suggestions == ()
+
+
+@pytest.mark.parametrize("value", [None, 1, 0.7, "maybe", "", [], {}])
+def test_what_is_neither_yes_nor_no_is_no_verdict(value: object):
+    assert refused_by(COMPLETE, json.dumps({"reason": "r", "comprehensive": value})) == "invalid_score"
+
+
+def test_yes_and_no_at_once_are_no_verdict():
+    assert refused_by(COMPLETE, '{"comprehensive": true, "comprehensive": false}') == "ambiguous"
+    assert refused_by(COMPLETE, '{"comprehensive": true, "Comprehensive": false}') == "ambiguous"
+    assert refused_by(COMPLETE, "{'comprehensive': true, 'comprehensive': false}") == "ambiguous"
+
+
+def test_the_score_of_dimensions_is_their_mean_and_each_is_a_criterion():
+    verdict = read_by(
+        SIDES,
+        sense={"reasoning": "Follows.", "score": 0.9, "gap": "none"},
+        proof={"reasoning": "Bare.", "score": "40%", "gap": "Name a source."},
+        suggestions=["Name a source."],
+        passed=True,
+    )
+    assert verdict.score == pytest.approx(0.65)
+    assert verdict.meets_criteria is True
+    assert verdict.evaluation_reasoning == "sense: Follows.\nproof: Bare."
+    assert verdict.improvement_suggestions == ("Name a source.",)
+    sense, proof = verdict.criteria
+    assert (sense.id, sense.score, sense.passed, sense.evidence, sense.gap) == ("sense", 0.9, True, "Follows.", "")
+    assert (proof.text, proof.score, proof.passed, proof.gap) == ("It is backed.", 0.4, False, "Name a source.")
+
+
+GOOD_SIDE = {"reasoning": "r", "score": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("proof", "kind"),
+    [
+        (0.5, "invalid_score"),
+        ([], "invalid_score"),
+        ({}, "missing_score"),
+        ({"score": None}, "missing_score"),
+        ({"score": 8}, "invalid_score"),
+        ({"score": True}, "invalid_score"),
+    ],
+)
+def test_a_dimension_without_a_score_is_no_verdict(proof: object, kind: str):
+    assert refused_by(SIDES, json.dumps({"sense": GOOD_SIDE, "proof": proof})) == kind
+
+
+def test_all_dimensions_are_needed_each_once():
+    assert refused_by(SIDES, json.dumps({"sense": GOOD_SIDE})) == "missing_score"
+    twice = '{"sense": {"score": 0.5}, "proof": {"score": 0.1}, "proof": {"score": 0.9}}'
+    assert refused_by(SIDES, twice) == "ambiguous"
+    inner = '{"sense": {"score": 0.5}, "proof": {"score": 0.1, "score": 0.9}}'
+    assert refused_by(SIDES, inner) == "ambiguous"
+    assert refused_by(SIDES, inner.replace('"', "'")) == "ambiguous"
+    assert read_reply(SIDES, "{'sense': {'score': 0.5}, 'proof': {'score': 0.1}}") == Verdict(
+        0.3, None, "", (), repaired=True, criteria=read_by(SIDES, sense={"score": 0.5}, proof={"score": 0.1}).criteria
+    )
+
+
 PARTS = st.sampled_from(
     [
         *("{", "}", "[", "]", '"', "'", ":", ",", "\\", "/", "\n", " ", "```", "```json\n", "~~~", "“", "//", "#"),
@@ -397,6 +525,7 @@ def test_no_text_raises_and_no_score_is_out_of_bounds(text: str, finish_reason: 
     if isinstance(verdict, Unusable):
         shown = verdict.message
     else:
+        assert verdict.score is not None
         assert 0 <= verdict.score <= 1
         shown = "\n".join((verdict.evaluation_reasoning, *verdict.improvement_suggestions))
     shown.encode()
