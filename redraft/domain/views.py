@@ -57,10 +57,11 @@ def _is_emoji(char: str) -> bool:
 
 
 _IMAGE = "[image]"
-_DATA_URI = re.compile(r"data:[\w.+-]{1,50}/[\w.+-]{1,80}(?:;[\w=.+-]{1,80}){0,5},[\w+/=%.~!*'():@$&-]*", re.IGNORECASE)
+_DATA_URI = re.compile(r"data:[\w.+-]{1,50}/[\w.+-]{1,80}(?:;[\w=.+-]{1,80}){0,5},[\w+/=%.~:@$&-]*", re.IGNORECASE)
 _MARKDOWN = re.compile(r"!\[[^\]\n]{0,1000}\](?:\((?:[^()\n]|\([^()\n]{0,200}\)){0,2000}\)|\[[^\]\n]{0,200}\])")
 _HTML = re.compile(r"<(?:img|image|video|audio|picture|svg)\b[^<>]{0,4000}>", re.IGNORECASE)
-_BLOB = re.compile(r"[A-Za-z0-9+/_-]{200,}={0,2}")
+_LINES = r"(?:[A-Za-z0-9+/]{60,76}\r?\n){2,}[A-Za-z0-9+/]{60,76}(?:(?:\r?\n[A-Za-z0-9+/]{1,75})?={1,2})?"
+_BLOB = re.compile(rf"{_LINES}|[A-Za-z0-9+/_-]{{200,}}={{0,2}}")
 
 
 def without_media(text: str) -> str:
