@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Subquery, case, func, insert, select
+from sqlalchemy import ColumnElement, Connection, Executable, Subquery, case, func, insert, select
 
 from redraft.storage.tables import evaluations, iterations, jobs, ratings
 
@@ -96,10 +96,15 @@ def stream_counting(connection: Connection, criteria: RatingFilter) -> Iterator[
 
     Some hundred rows at a time are in memory, however many there are.
     """
+    streamed = connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(select_counting(criteria))
+    yield from streamed.mappings()
+
+
+def select_counting(criteria: RatingFilter) -> Executable:
     latest = _latest(criteria)
     of_criterion = latest.c.criterion_id.is_not(None)
     kind = (evaluations.c.evaluator_model, evaluations.c.profile, evaluations.c.profile_version, latest.c.criterion_id)
-    query = (
+    return (
         select(
             *kind,
             latest.c.verdict,
@@ -112,8 +117,6 @@ def stream_counting(connection: Connection, criteria: RatingFilter) -> Iterator[
         .where(latest.c.rank == 1, *_of_evaluations(criteria))
         .order_by(*kind)
     )
-    streamed = connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(query)
-    yield from streamed.mappings()
 
 
 def _latest(criteria: RatingFilter) -> Subquery:
