@@ -13,8 +13,7 @@ from api.routes.jobs import Moment
 from redraft.domain.fields import Fraction
 from redraft.domain.ratings import RateEvaluation
 from redraft.operations import ratings
-from redraft.operations.ratings import RatingFilter
-from redraft.operations.resources import CalibrationGroup, Rating
+from redraft.operations.ratings import CalibrationGroup, Rating, RatingFilter
 
 router = APIRouter(prefix="/v1", tags=["ratings"], route_class=StrictRoute)
 

@@ -10,7 +10,7 @@ from redraft.errors import Invalid
 
 if TYPE_CHECKING:
     from redraft.domain.statistics import Estimate
-    from redraft.operations.resources import CalibrationGroup, Rating
+    from redraft.operations.ratings import CalibrationGroup, Rating
     from redraft.operations.services import Services
 
 RATER = "cli"

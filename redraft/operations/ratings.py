@@ -7,18 +7,56 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from redraft.domain.calibration import Calibration, Rated, calibrate
+from redraft.domain.calibration import Bias, Calibration, Rated, Status, Threshold, Verdict, calibrate
 from redraft.domain.ids import new_id
 from redraft.domain.ratings import RateEvaluation
+from redraft.domain.statistics import Crossing, Estimate, Kappa
 from redraft.errors import Invalid, NotFound
 from redraft.operations.reading import version_of
-from redraft.operations.resources import CalibrationGroup, Rating
+from redraft.operations.resources import Moment, Resource
 from redraft.operations.services import Services
 from redraft.storage import ratings
 from redraft.storage.ratings import Judged, RatingFilter, RatingRecord
 
 GROUPS_MAX = 500
 """How many groups one report has; the ones with the most ratings."""
+
+
+class Rating(Resource):
+    id: str
+    job_id: str
+    iteration: int
+    candidate: int
+    evaluation_id: str
+    criterion: str | None
+    verdict: Verdict
+    score: float | None
+    note: str
+    rater: str
+    created_at: Moment
+
+
+class CalibrationGroup(Resource):
+    """What ratings tell of one evaluator with one profile, in general or by one criterion."""
+
+    evaluator_model: str | None
+    profile: str
+    profile_version: str | None
+    criterion: str | None
+    status: Status
+    n: int
+    unsure: int
+    ratings_needed: int
+    table: Crossing
+    agreement: Estimate | None
+    kappa: Kappa | None
+    kappa_reason: str | None
+    sensitivity: Estimate | None
+    specificity: Estimate | None
+    bias: Bias | None
+    wanted_precision: float
+    threshold: Threshold | None
+    threshold_reason: str | None
 
 
 def rate(services: Services, job_id: str, number: int, body: RateEvaluation, rater: str) -> Rating:

@@ -6,8 +6,6 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer
 
-from redraft.domain.calibration import Bias, Status, Threshold, Verdict
-from redraft.domain.statistics import Crossing, Estimate, Kappa
 from redraft.domain.webhooks import message_type
 from redraft.storage.events import EventRecord
 from redraft.storage.history import EvaluationRecord, IterationRecord
@@ -122,43 +120,6 @@ class WebhookDelivery(Resource):
     error: str | None
     created_at: Moment
     delivered_at: Moment | None
-
-
-class Rating(Resource):
-    id: str
-    job_id: str
-    iteration: int
-    candidate: int
-    evaluation_id: str
-    criterion: str | None
-    verdict: Verdict
-    score: float | None
-    note: str
-    rater: str
-    created_at: Moment
-
-
-class CalibrationGroup(Resource):
-    """What ratings tell of one evaluator with one profile, in general or by one criterion."""
-
-    evaluator_model: str | None
-    profile: str
-    profile_version: str | None
-    criterion: str | None
-    status: Status
-    n: int
-    unsure: int
-    ratings_needed: int
-    table: Crossing
-    agreement: Estimate | None
-    kappa: Kappa | None
-    kappa_reason: str | None
-    sensitivity: Estimate | None
-    specificity: Estimate | None
-    bias: Bias | None
-    wanted_precision: float
-    threshold: Threshold | None
-    threshold_reason: str | None
 
 
 class Job(Resource):
