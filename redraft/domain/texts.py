@@ -135,9 +135,13 @@ _LABELS = frozenset(
 )
 
 
+# A wrapper that models write around answers and thoughts, with nothing in it.
+_EMPTY_WRAPPER = re.compile(r"<(answer|think|thinking|thought|response|output|result)>\s*</\1>", re.IGNORECASE)
+
+
 def is_trivial(answer: str) -> bool:
     """Whether an answer says nothing: empty, only punctuation, or a bare lead-in such as "Thought process:"."""
-    said = _said(answer)
+    said = _said(_EMPTY_WRAPPER.sub("", answer))
     if not said or said in _LEAD_INS:
         return True
     return said in _LABELS and any(colon in answer for colon in ":\uff1a")

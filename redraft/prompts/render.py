@@ -11,6 +11,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from redraft.domain.chats import Message, Prompt, ReplySchema
 from redraft.domain.loop import Feedback, name_of
 from redraft.domain.requests import GenerateAnswer
+from redraft.prompts.demands import demands
+from redraft.prompts.sights import framed_sources, framer, nonce_of
 
 _FOLDER = Path(__file__).parent
 _TEMPLATES = ImmutableSandboxedEnvironment(
@@ -34,11 +36,15 @@ def generation_prompt(request: GenerateAnswer, feedback: Feedback | None) -> Pro
     Its length does not grow with the number of iterations: one earlier answer at most.
     """
     system = _render("generate/system.j2", system_instructions=request.system_instructions)
+    nonce = nonce_of(request, "")
     task = _render(
         "generate/task.j2",
         instruct=request.instruct,
         resp_format=request.resp_format,
         eval_crit=request.eval_crit,
+        demands=demands(request.rubric),
+        sources=framed_sources(request.sources, framer(nonce)),
+        nonce=nonce,
         schema=json.dumps(request.answer_schema, ensure_ascii=False) if request.answer_schema else None,
     )
     earlier = [

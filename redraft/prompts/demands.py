@@ -1,0 +1,24 @@
+"""What a rubric demands, in words for whoever writes the answer: from the first prompt on, hidden criteria left out."""
+
+from collections.abc import Sequence
+
+from redraft.domain.rubrics import Criterion
+
+
+def demands(rubric: Sequence[Criterion] | None) -> list[str]:
+    """One line per criterion, in the rubric's order; a fault is something that must not be."""
+    return [_demand(criterion) for criterion in rubric or () if not criterion.hidden]
+
+
+def _demand(criterion: Criterion) -> str:
+    words = criterion.text.strip() or _check_words(criterion)
+    best = (criterion.anchors or {}).get("5")
+    words = f"{words} (at best: {best})" if best else words
+    words = f"This must not be so: {words}" if criterion.weight < 0 else words
+    return f"{words} (required)" if criterion.required else words
+
+
+def _check_words(criterion: Criterion) -> str:
+    told = criterion.check.model_dump(mode="json", exclude_none=True) if criterion.check else {}
+    kind = str(told.pop("kind", "")).replace("_", " ")
+    return f"{kind}: {', '.join(str(value) for value in told.values())}" if told else kind
