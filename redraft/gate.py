@@ -268,44 +268,66 @@ class Visit:
         self._limits = limits
         self._circuits = circuits
         self._ring = ring
-        self._limit: NamedLimit | None = None
-        self._over = _Over()
+        self._held: dict[NamedLimit, _Over] = {}
         self._probed = ""
 
-    def enter(self, message: StepMessage, model: str, calls: Sequence[str]) -> Admission:
-        """Ask for the calls of a step. A slot of the same limit is handed on from the step before, not queued for."""
-        limit = self._limits.of(model)
-        if limit != self._limit:
+    def enter(self, message: StepMessage, wanted: Mapping[str, Sequence[str]]) -> tuple[str, Admission]:
+        """Ask for the calls of a step, by model: all are let in, or none, and it is told which model is in the way.
+
+        A slot of the same limit is handed on from the step before, not queued for. Of several models one that fails
+        must not hold up the others: its circuit is not asked.
+        """
+        by_limit: dict[NamedLimit, list[str]] = {}
+        models: dict[NamedLimit, str] = {}
+        for model, calls in wanted.items():
+            limit = self._limits.of(model)
+            if limit:
+                models.setdefault(limit, model)
+                by_limit.setdefault(limit, []).extend(calls)
+        self._leave([limit for limit in self._held if limit not in by_limit])
+        model = next(iter(wanted))
+        wait_s = self._probe(model) if len(wanted) == 1 else 0.0
+        if wait_s:
             self.leave()
+            return model, Admission(0, wait_s)
+        width = sum(len(calls) for calls in wanted.values())
+        # In one order everywhere
+        for limit in sorted(by_limit, key=lambda limit: limit.name):
+            admission = self._enter(limit, message, by_limit[limit])
+            if not admission.width:
+                self.leave()
+                return models[limit], admission
+            width = min(width, admission.width)
+        return model, Admission(width)
+
+    def _probe(self, model: str) -> float:
         self._end_probe()
         wait_s, is_probe = self._circuits.enter(model)
         self._probed = model if is_probe else ""
-        admission = Admission(0, wait_s) if wait_s else self._enter(limit, message, calls)
-        if not admission.width:
-            self.leave()
-        return admission
+        return wait_s
 
-    def _enter(self, limit: "NamedLimit | None", message: StepMessage, calls: Sequence[str]) -> Admission:
-        if limit is None:
-            return Admission(len(calls))
-        admission = self._limits.enter(limit, message, calls, self._over)
-        self._limit, self._over = limit, _Over(calls if admission.width else ())
+    def _enter(self, limit: "NamedLimit", message: StepMessage, calls: Sequence[str]) -> Admission:
+        admission = self._limits.enter(limit, message, calls, self._held.get(limit, _Over()))
+        self._held[limit] = _Over(calls if admission.width else ())
         return admission
 
     def tell(self, model: str, errors: Mapping[str, ProviderError | None]) -> None:
-        """What the calls came to, by their ids."""
+        """What the calls to a model came to, by their ids."""
         self._circuits.tell(model, list(errors.values()), is_probe=self._probed == model)
-        if self._limit and self._limit.requests_per_minute:
-            unforeseen = [call for call in errors if call not in self._over.left]
-            self._over = replace(self._over, made=unforeseen)
+        limit = self._limits.of(model)
+        over = self._held.get(limit) if limit else None
+        if limit and over and limit.requests_per_minute:
+            unforeseen = [call for call in errors if call not in over.left]
+            self._held[limit] = replace(over, made=[*over.made, *unforeseen])
 
     def leave(self) -> None:
         """The calls are over: whoever waits for their slots is called."""
         self._end_probe()
-        limit, over = self._limit, self._over
-        self._limit, self._over = None, _Over()
-        if limit:
-            for called in self._limits.make_room(limit, over):
+        self._leave(list(self._held))
+
+    def _leave(self, limits: Sequence["NamedLimit"]) -> None:
+        for limit in limits:
+            for called in self._limits.make_room(limit, self._held.pop(limit)):
                 self._ring(called)
 
     def _end_probe(self) -> None:

@@ -15,6 +15,11 @@ def evaluate_step(job_id: str, step_no: int) -> None:
     _run(StepMessage(Step.EVALUATE, job_id, step_no))
 
 
+@celery_app.task(name="redraft.audit")
+def audit_step(job_id: str, step_no: int) -> None:
+    _run(StepMessage(Step.AUDIT, job_id, step_no))
+
+
 @celery_app.task(name=CANARY_TASK)
 def canary() -> None:
     watchdog.heard()

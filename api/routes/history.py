@@ -10,7 +10,7 @@ from api.dependencies import ServicesOf
 from api.description import answers
 from api.rendering import render
 from redraft.operations import reading
-from redraft.operations.resources import Call, Iteration
+from redraft.operations.resources import Call, CriteriaMatrix, Iteration
 
 router = APIRouter(prefix="/v1/jobs/{job_id}", tags=["history"], route_class=StrictRoute)
 
@@ -39,6 +39,12 @@ def list_iterations(services: ServicesOf, job_id: str) -> Response:
 def get_iteration(services: ServicesOf, job_id: str, number: Annotated[int, Path(ge=1, le=1_000_000)]) -> Response:
     """One iteration: a list of its candidates, of one entry unless the job asked for several."""
     return render(IterationList(data=reading.list_iterations(services, job_id, number)))
+
+
+@router.get("/criteria", response_model=CriteriaMatrix, responses=answers(404))
+def get_criteria(services: ServicesOf, job_id: str) -> Response:
+    """Iteration by criterion: which attempt met what, and what was met before and lost again."""
+    return render(reading.criteria_matrix(services, job_id))
 
 
 @router.get("/calls", response_model=CallList, responses=answers(404, 422))

@@ -13,9 +13,9 @@ from api.dependencies import Context, ContextOf, ServicesOf, WaitOf
 from api.description import answers, job_answers
 from api.rendering import etag, is_match, render, render_job, render_unchanged
 from api.waking import wait_for
-from redraft.domain.requests import ContinueJob
+from redraft.domain.requests import ContinueJob, RescoreJob
 from redraft.domain.states import JobKind, JobStatus, StopReason
-from redraft.operations import lifecycle, reading
+from redraft.operations import lifecycle, reading, rescore
 from redraft.operations.reading import JobFilter
 from redraft.operations.resources import Job, job_resource
 
@@ -23,6 +23,7 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=StrictRoute)
 
 _METADATA = "metadata."
 _AS_BEFORE = ContinueJob()
+_ANEW = RescoreJob()
 # Beyond these, no clock of a database can follow.
 _YEARS = (datetime(1970, 1, 1, tzinfo=UTC), datetime(9998, 1, 1, tzinfo=UTC))
 
@@ -175,6 +176,21 @@ def cancel_job(services: ServicesOf, job_id: str) -> Response:
 def continue_job(services: ServicesOf, job_id: str, body: Annotated[ContinueJob, Body()] = _AS_BEFORE) -> Response:
     """More iterations for a job that has ended; nothing already paid for is paid again."""
     job = job_resource(lifecycle.continue_job(services, job_id, body))
+    return render_job(job, 202, {"Location": job.urls["self"]})
+
+
+@router.post(
+    "/{job_id}/rescore",
+    status_code=202,
+    response_model=Job,
+    responses={
+        **job_answers(202, "A job of its own judges the answers anew."),
+        **answers(400, 404, 409, 413, 415, 422),
+    },
+)
+def rescore_job(services: ServicesOf, job_id: str, body: Annotated[RescoreJob, Body()] = _ANEW) -> Response:
+    """Judge the stored answers of a job that has ended anew, by another evaluator, profile or rubric; write none."""
+    job = job_resource(rescore.rescore(services, job_id, body))
     return render_job(job, 202, {"Location": job.urls["self"]})
 
 

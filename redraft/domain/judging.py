@@ -3,12 +3,39 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-from redraft.domain.rubrics import Criterion, CriterionResult, by_id, requirements_met, result_of, score_of
+from redraft.domain.rubrics import (
+    Criterion,
+    CriterionResult,
+    by_id,
+    judged_by_model,
+    requirements_met,
+    result_of,
+    score_of,
+)
 from redraft.domain.verdicts import Verdict
 
 T = TypeVar("T")
+
+
+CRITERIA_TOGETHER_MAX = 4
+"""Up to so many criteria are judged well in one call."""
+
+PerCall = Literal["auto", "all", "one"]
+
+
+def groups_of(rubric: Sequence[Criterion] | None, per_call: PerCall) -> list[tuple[Criterion, ...]]:
+    """What one evaluator is asked about, call by call: criteria of a rubric, or () for the profile's own.
+
+    None at all for a rubric that code can judge.
+    """
+    if rubric is None:
+        return [()]
+    criteria = judged_by_model(rubric)
+    if per_call == "one" or (per_call == "auto" and len(criteria) > CRITERIA_TOGETHER_MAX):
+        return [(criterion,) for criterion in criteria]
+    return [tuple(criteria)] if criteria else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ class Finish:
     reason: StopReason
 
 
-Move = Generate | Evaluate | Finish
+LoopMove = Generate | Evaluate | Finish
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def twin_of(attempt: Attempt, attempts: Sequence[Attempt]) -> Attempt | None:
     return next((twin for twin in twins if twin.score is not None), twins[0] if twins else None)
 
 
-def next_move(rules: Rules, attempts: Sequence[Attempt]) -> Move:
+def next_move(rules: Rules, attempts: Sequence[Attempt]) -> LoopMove:
     """What comes next: generate, evaluate, or finish and why."""
     latest = max((attempt.iteration for attempt in attempts), default=0)
     if latest < rules.first_iteration:
@@ -168,7 +168,7 @@ def next_move(rules: Rules, attempts: Sequence[Attempt]) -> Move:
     return Finish(reason) if reason else Generate(latest + 1)
 
 
-def next_rescored(attempts: Sequence[Attempt]) -> Move:
+def next_rescored(attempts: Sequence[Attempt]) -> LoopMove:
     """The same for stored answers that are judged anew: one iteration after the other."""
     unjudged = [attempt.iteration for attempt in attempts if attempt.evaluation is None]
     if unjudged:
@@ -253,15 +253,20 @@ def feedback_for(rules: Rules, attempts: Sequence[Attempt], guidance: str | None
 
 
 def _failing(attempt: Attempt, attempts: Sequence[Attempt]) -> tuple[Failing, ...]:
-    met_before = {
+    before = met_before(attempt, attempts)
+    seen = (result for result in attempt.criteria if result.passed is False and not result.hidden)
+    return tuple(Failing(result, result.id in before) for result in seen)
+
+
+def met_before(attempt: Attempt, attempts: Iterable[Attempt]) -> frozenset[str]:
+    """The ids of the criteria that an earlier iteration met."""
+    return frozenset(
         result.id
         for earlier in attempts
         if earlier.iteration < attempt.iteration
         for result in earlier.criteria
         if result.passed
-    }
-    seen = (result for result in attempt.criteria if result.passed is False and not result.hidden)
-    return tuple(Failing(result, result.id in met_before) for result in seen)
+    )
 
 
 def _base_of(rules: Rules, attempts: Sequence[Attempt]) -> Attempt | None:

@@ -173,6 +173,30 @@ class EvaluateAnswer(EvaluationFields):
     answer: Answer
 
 
+class RescoreAnswers(EvaluationFields):
+    """A job that judges stored answers of another job anew."""
+
+    job_id: str
+    iterations: list[int] = Field(description="The iterations to judge, in order.")
+    answer_schema: dict[str, Any] | None = None
+
+
+class RescoreJob(StrictModel):
+    """How the answers of a job are judged anew; what is null stays as it was."""
+
+    iterations: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1, max_length=100)] | None = Field(
+        default=None, description="Which iterations; null: all."
+    )
+    evaluator_model: ModelName | None = None
+    profile: ProfileName | None = None
+    eval_crit: FilledText | None = None
+    rubric: Rubric | None = None
+    reference: FilledText | None = None
+    evaluation: Judging | None = None
+    score_threshold: Fraction | None = None
+    limits: Limits | None = None
+
+
 class ContinueJob(StrictModel):
     """More iterations for a job that has ended; what is null stays as it was."""
 
@@ -184,7 +208,7 @@ class ContinueJob(StrictModel):
     limits: Limits | None = None
 
 
-AnyRequest = GenerateAnswer | EvaluateAnswer
+AnyRequest = GenerateAnswer | EvaluateAnswer | RescoreAnswers
 
 
 def judge_calls_max(request: EvaluationFields) -> int:

@@ -4,13 +4,13 @@ A criterion of negative weight describes a fault: the answer passes it when the 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from redraft.domain.checks import Check
+from redraft.domain.checks import Check, run_check
 from redraft.domain.fields import FilledText, StrictModel, Text
 
 CRITERIA_MAX = 50
@@ -127,6 +127,17 @@ def requirements_met(results: Iterable[CriterionResult]) -> bool:
 def judged_by_model(rubric: Sequence[Criterion] | None) -> list[Criterion]:
     """The criteria that a model has to judge."""
     return [criterion for criterion in rubric or () if criterion.kind != "check"]
+
+
+def run_checks(rubric: Iterable[Criterion], answer: str, *, sources: int = 0) -> list[CriterionResult]:
+    """What code finds for the checks of a rubric, given the number of sources."""
+    return [_run(criterion, criterion.check, answer, sources) for criterion in rubric if criterion.check is not None]
+
+
+def _run(criterion: Criterion, check: Check, answer: str, sources: int) -> CriterionResult:
+    found = run_check(check, answer, sources=sources)
+    result = result_of(criterion, float(found.passed))
+    return replace(result, **{"evidence" if result.passed else "gap": found.message})
 
 
 def by_id(results: Iterable[CriterionResult]) -> Mapping[str, CriterionResult]:

@@ -65,7 +65,7 @@ def ending_status(reason: StopReason, *, has_answer: bool) -> JobStatus:
 
 def ensure_can_continue(kind: str, status: str, job_id: str) -> None:
     """Raise Conflict unless a person may continue this job."""
-    if kind == JobKind.EVALUATE_ANSWER:
-        raise Conflict(f"Job {job_id} only evaluates a given answer; there is nothing to continue.")
+    if kind != JobKind.GENERATE_ANSWER:
+        raise Conflict(f"Job {job_id} only evaluates given answers; there is nothing to continue.")
     if JobStatus(status) not in TERMINAL:
         raise Conflict(f"Job {job_id} is {status}; it can be continued once it has ended.", code="job_not_terminal")

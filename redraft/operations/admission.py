@@ -1,7 +1,7 @@
 """A step before the gate: its calls are let in and reserved, or its row waits."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,8 @@ from redraft.gate import Admission, Visit
 from redraft.jobs import StepMessage
 from redraft.operations.calling import Outcome, PlannedCall
 from redraft.operations.services import Services
-from redraft.operations.steps import StepInHand, model_of
+from redraft.operations.steps import StepInHand
+from redraft.operations.terms import models_of
 from redraft.storage import calls, moves
 from redraft.storage.columns import DbNow
 
@@ -30,12 +31,16 @@ class InHand:
         return StepMessage(Step(job.step), job.id, job.step_no)
 
     @property
-    def model(self) -> str:
-        """The model that all calls of this step go to; empty when it makes none."""
-        if self.planned:
-            return str(self.planned[0].chat.model)
+    def wanted(self) -> Mapping[str, Sequence[str]]:
+        """The calls of this step by the model that they go to; empty when it makes none."""
+        by_model: dict[str, list[str]] = {}
+        for call in self.planned:
+            by_model.setdefault(str(call.chat.model), []).append(call.row["id"])
+        if by_model or not self.step.memo:
+            return by_model
         # A second asking may follow a first one that is in the ledger already
-        return model_of(self.step) if self.step.memo else ""
+        job = self.step.job
+        return {model: [f"{job.id}|{job.lease_token}"] for model in models_of(job, self.step.request)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +66,14 @@ class TurnedAway:
 def at_gate(step: StepInHand, planned: Sequence[PlannedCall]) -> InHand:
     """A planned step; whether it has to ask is known without asking."""
     hand = InHand(step, planned)
-    return replace(hand, must_ask=bool(hand.model) and step.services.gate.guards(hand.model))
+    return replace(hand, must_ask=any(step.services.gate.guards(model) for model in hand.wanted))
 
 
 def enter(hand: InHand, visit: Visit) -> InHand | TurnedAway:
     """Ask for the calls of a step, outside of any unit of work."""
-    wanted = [call.row["id"] for call in hand.planned] or [f"{hand.step.job.id}|{hand.step.job.lease_token}"]
-    admission = visit.enter(hand.message, hand.model, wanted)
+    model, admission = visit.enter(hand.message, hand.wanted)
     if not admission.width:
-        return TurnedAway(hand.model, admission)
+        return TurnedAway(model, admission)
     return InHand(replace(hand.step, width=admission.width), hand.planned)
 
 
@@ -96,9 +100,11 @@ def wait(services: Services, message: StepMessage, turned_away: TurnedAway) -> N
         services.gate.wait_for_call(message, turned_away.model)
 
 
-def tell(hand: InHand, visit: Visit, outcomes: Sequence[Outcome]) -> None:
-    """What the provider has answered; replies out of the ledger or the cache say nothing of it."""
-    made: dict[str, ProviderError | None] = {
-        o.call_id: o.error for o in outcomes if o.call_id and not (o.closing or {}).get("cached")
-    }
-    visit.tell(hand.model, made)
+def tell(visit: Visit, outcomes: Sequence[Outcome]) -> None:
+    """What the providers have answered; replies out of the ledger or the cache say nothing of them."""
+    made: dict[str, dict[str, ProviderError | None]] = {}
+    for outcome in outcomes:
+        if outcome.call_id and not outcome.is_cached:
+            made.setdefault(outcome.model, {})[outcome.call_id] = outcome.error
+    for model, errors in made.items():
+        visit.tell(model, errors)

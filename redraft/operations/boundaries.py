@@ -18,6 +18,8 @@ class Boundary(StrEnum):
     """In the unit of work that claims and reserves, before its commit."""
     CLAIMED = "claimed"
     """After that commit, before any call."""
+    KEPT = "kept"
+    """One of several replies is stored, others are still to come."""
     CALLED = "called"
     """The replies are here and paid, nothing is stored."""
     STORING = "storing"

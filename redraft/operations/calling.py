@@ -19,6 +19,7 @@ from redraft.operations.services import Services
 from redraft.providers.protocol import ChatReply, UnusableReply, Usage
 from redraft.redaction import redact_known, redact_known_values
 from redraft.storage import calls
+from redraft.storage.calls import SlotKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,9 @@ class Slot:
     seq: int
 
     @property
-    def key(self) -> tuple[int, int]:
-        """Its place within its step."""
-        return self.candidate, self.seq
+    def key(self) -> SlotKey:
+        """Its place among the calls of its kind of step."""
+        return self.iteration, self.candidate, self.seq
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,13 @@ class PlannedCall:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a slot holds now: a text, or an error. `call_id` is None when the ledger has it already."""
+    """What a slot holds now: a text, or an error.
+
+    Attributes:
+        call_id: the call that brought it; None when an earlier holder of the step made it.
+        closing: what its row in the ledger is still to be told; None when it has been.
+        came_second: another reply was in the ledger before this one: that is the one to go on with.
+    """
 
     slot: Slot
     text: str | None
@@ -59,6 +66,9 @@ class Outcome:
     closing: Mapping[str, Any] | None = None
     usage: Mapping[str, int] | None = None
     seconds: float = 0.0
+    model: str = ""
+    is_cached: bool = False
+    came_second: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +168,8 @@ def _reused(planned: PlannedCall, found: Mapping[str, Any], seconds: float) -> O
         closing=closing,
         usage={"calls": 1},
         seconds=seconds,
+        model=str(planned.chat.model),
+        is_cached=True,
     )
 
 
@@ -183,6 +195,7 @@ def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, secon
         closing=closing,
         usage=spent.sums,
         seconds=seconds,
+        model=str(planned.chat.model),
     )
 
 
@@ -216,6 +229,7 @@ def _failed(services: Services, planned: PlannedCall, error: ProviderError, seco
         closing=closing,
         usage=sums,
         seconds=seconds,
+        model=str(planned.chat.model),
     )
 
 

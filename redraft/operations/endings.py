@@ -6,10 +6,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from redraft.domain.answers import Parsed, read_answer
-from redraft.domain.loop import best_of
-from redraft.domain.states import StopReason, ending_status
+from redraft.domain.loop import Finish, best_of, next_move
+from redraft.domain.requests import AnyRequest
+from redraft.domain.states import Step, StopReason, ending_status
+from redraft.operations.terms import rules_of, schema_of
 from redraft.storage.columns import DbNow
 from redraft.storage.history import IterationRecord
+from redraft.storage.jobs import JobRecord
 
 Event = tuple[str, Mapping[str, Any]]
 
@@ -21,6 +24,7 @@ _WORDS = {
     StopReason.BUDGET_EXHAUSTED: "The budget is used up; this is the best answer so far.",
     StopReason.DEADLINE_EXCEEDED: "The deadline passed; this is what there was by then.",
     StopReason.EVALUATOR_ERROR: "No evaluation could be used; this is the last answer, unjudged.",
+    StopReason.EVALUATION_SKIPPED: "This is the answer; the task is too simple to judge it.",
     StopReason.CANCELED: "The job was canceled.",
     StopReason.ERROR: "A step failed for good; this is what there was by then.",
 }
@@ -39,23 +43,26 @@ def event(kind: str, message: str, **facts: Any) -> Event:
 
 
 def ending(
-    reason: StopReason,
+    job: JobRecord,
+    request: AnyRequest,
     records: Sequence[IterationRecord],
-    *,
-    created_at: datetime,
+    reason: StopReason,
     error: Mapping[str, Any] | None = None,
-    schema: Mapping[str, Any] | None = None,
 ) -> Ending:
     """The last change of a job's row, and its `done` event.
 
     Args:
-        reason: why the loop stops.
+        job: the job as it is.
+        request: what it asks for.
         records: all iterations, with their evaluations.
-        created_at: since when the job is there.
+        reason: why it stops. Whatever ends an audit, but a person, leaves the loop's own reason.
         error: what went wrong, when something did.
-        schema: what the answer must fit, if anything.
     """
-    result = _result(reason, records, schema)
+    warnings = job.warnings
+    if job.step == Step.AUDIT and reason is not StopReason.CANCELED:
+        warnings = [*warnings, audit_failed(error["detail"])] if error else warnings
+        reason, error = loops_reason(job, request, records), None
+    result = _result(reason, records, schema_of(request))
     status = ending_status(reason, has_answer=result is not None)
     values = {
         "status": status.value,
@@ -63,6 +70,7 @@ def ending(
         "finished_at": DbNow(),
         "result": result,
         "error": error,
+        "warnings": warnings,
         "rung_at": None,
     }
     message = _WORDS[reason].format(best=result["best_iteration"] if result else None)
@@ -75,9 +83,20 @@ def ending(
         stop_reason=reason.value,
         result=result,
         error=error,
-        seconds=round(max(0.0, (datetime.now(UTC) - created_at).total_seconds()), 3),
+        seconds=round(max(0.0, (datetime.now(UTC) - job.created_at).total_seconds()), 3),
     )
     return Ending(values, done)
+
+
+def audit_failed(why: str) -> dict[str, str]:
+    """The warning of a job whose audit gave nothing."""
+    return {"code": "audit_failed", "message": f"The audit gave no score: {why}"}
+
+
+def loops_reason(job: JobRecord, request: AnyRequest, records: Sequence[IterationRecord]) -> StopReason:
+    """Why the loop has stopped, out of what it has written."""
+    move = next_move(rules_of(job, request), [record.as_attempt() for record in records])
+    return move.reason if isinstance(move, Finish) else StopReason.ERROR
 
 
 def _result(
@@ -89,7 +108,7 @@ def _result(
     return {
         "final_answer": best.answer,
         "parsed": _parsed(best.answer, schema),
-        "success": reason is StopReason.ACCEPTED,
+        "success": None if reason is StopReason.EVALUATION_SKIPPED else reason is StopReason.ACCEPTED,
         "total_iterations": max(record.number for record in records),
         "final_score": best.score,
         "best_iteration": best.iteration,

@@ -1,235 +1,239 @@
 """The step `evaluate`: judge each answer of the iteration, then decide what comes next."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
 
 from redraft.domain.answers import Misfit, read_answer
-from redraft.domain.failures import job_error
 from redraft.domain.ids import new_id
-from redraft.domain.loop import Finish, best_of, next_move, passes, twin_of
-from redraft.domain.requests import GenerateAnswer
-from redraft.domain.states import Step
-from redraft.domain.texts import is_trivial
-from redraft.domain.verdicts import Unusable, Verdict, parse_verdict
+from redraft.domain.judging import Judged, by_checks
+from redraft.domain.loop import Evaluate, Finish, LoopMove, best_of, next_move, next_rescored, passes, twin_of
+from redraft.domain.requests import GenerateAnswer, RescoreAnswers
+from redraft.domain.rubrics import Criterion, CriterionResult, judged_by_model, run_checks
+from redraft.domain.skipping import why_skip
+from redraft.domain.states import Step, StopReason
+from redraft.domain.texts import is_trivial, preview
 from redraft.errors import ProviderError
 from redraft.operations import steps
-from redraft.operations.budgets import BudgetExhausted
-from redraft.operations.calling import Ask, Outcome, PlannedCall, Slot, remembered
+from redraft.operations.calling import Outcome, PlannedCall
 from redraft.operations.endings import Event, ending, event
+from redraft.operations.judging import Asking, Heard, askings, hear, verdict_on
+from redraft.operations.judging import plan as plan_askings
 from redraft.operations.steps import Move, StepInHand
-from redraft.prompts.render import evaluation_prompt
+from redraft.operations.terms import judges_of, rules_of, schema_of
 from redraft.storage import history
 from redraft.storage.history import EvaluationRecord, IterationRecord
 
-# What says something of this answer only, not of the provider: the evaluation is an error, the loop goes on.
-_ABOUT_THIS_REPLY = frozenset({"refused", "content_filtered"})
-# What a second asking may run into for being longer than the first, which went through.
-_ABOUT_THE_SECOND = frozenset({"provider_bad_request", "context_too_long"})
+_TRIVIAL = "The answer is empty or trivial; it was not shown to the evaluator."
+_WRITE_ONE = "Write an answer to the task: the last one held no content."
+_MODEL_CHARS = 220
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The verdict on one candidate, and the calls it took. `blocked` is a provider failure, not a verdict."""
+    """The evaluation of one answer, and what was heard for it."""
 
     record: IterationRecord
-    evaluation: EvaluationRecord | None
-    outcomes: tuple[Outcome, ...] = ()
-    blocked: ProviderError | None = None
+    evaluation: EvaluationRecord
+    heard: tuple[Heard, ...] = ()
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        return [outcome for heard in self.heard for outcome in heard.outcomes]
+
+    @property
+    def blocked(self) -> ProviderError | None:
+        """The provider's failure, if it is why there is no verdict."""
+        if self.evaluation.status != "error":
+            return None
+        return next((heard.blocked for heard in self.heard if heard.blocked), None)
 
 
 def _current(step: StepInHand) -> list[IterationRecord]:
     return [record for record in step.records if record.number == step.job.iteration]
 
 
-def _slot(step: StepInHand, record: IterationRecord, seq: int = 0) -> Slot:
-    return Slot(step.job.id, Step.EVALUATE, record.number, record.candidate, seq)
+def _askings(step: StepInHand) -> list[Asking]:
+    """What has to be asked about the answers of the iteration, those that need no model left out."""
+    judges, samples = judges_of(step.request), step.request.evaluation.samples
+    return [
+        asking
+        for record in _current(step)
+        if without_model(step, record) is None
+        for asking in askings(step, record, judges, samples)
+    ]
 
 
 def plan(step: StepInHand) -> list[PlannedCall]:
-    """One call per answer that needs one."""
-    return [_plan_call(step, record, 0) for record in _current(step) if _without_model(step, record) is None]
+    """One call per question about an answer that needs one."""
+    return plan_askings(step, _askings(step))
 
 
 def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
     """Judge the answers of the iteration, and decide."""
+    heard = hear_all(step, _askings(step), planned)
+    outcomes = [outcome for each in heard for outcome in each.outcomes]
+    later = later_if_passing(step, heard, outcomes)
+    if later:
+        return later
+    if not all(each.is_ours for each in heard):
+        return Move(outcomes, values=None)
+    return _conclude(step, [judgement(step, record, heard, judges_of(step.request)) for record in _current(step)])
+
+
+def hear_all(step: StepInHand, asked: Sequence[Asking], planned: Sequence[PlannedCall]) -> list[Heard]:
+    """Ask all side by side."""
     by_slot = {call.slot: call for call in planned}
-    settled = {record.candidate: _without_model(step, record) for record in _current(step)}
-    open_records = [record for record in _current(step) if settled[record.candidate] is None]
-    judged = steps.side_by_side(step, [partial(_judge, step, record, by_slot) for record in open_records])
-    return _conclude(step, [found for found in settled.values() if found] + judged)
+    return steps.side_by_side(step, [partial(hear, step, asking, by_slot) for asking in asked])
 
 
-def _plan_call(step: StepInHand, record: IterationRecord, seq: int, complaint: str | None = None) -> PlannedCall:
-    budget = step.services.settings.evaluator_max_output_tokens
-    prompt = evaluation_prompt(step.request, record.answer, complaint)
-    ask = Ask(prompt, step.job.evaluator_model, max_output_tokens=budget * 2 if seq else budget)
-    at_once = 1 if seq else len(_current(step))
-    return steps.plan(step, _slot(step, record, seq), "repair" if seq else "evaluate", ask, calls_at_once=at_once)
+def later_if_passing(step: StepInHand, heard: Sequence[Heard], outcomes: Sequence[Outcome]) -> Move | None:
+    """A failure that may pass is waited for while there are attempts left; who has answered is not asked again."""
+    passing = next((each.blocked for each in heard if each.blocked and each.blocked.retryable), None)
+    return steps.try_later(step, outcomes, passing) if passing else None
 
 
-def _without_model(step: StepInHand, record: IterationRecord) -> Judgement | None:
-    """What needs no call: an answer that was judged before, or one that is none."""
+def judgement(step: StepInHand, record: IterationRecord, heard: Sequence[Heard], judges: Sequence[str]) -> Judgement:
+    """The evaluation of an answer by code alone, or by what its judges said."""
+    settled = without_model(step, record)
+    if settled is not None:
+        return Judgement(record, settled)
+    its_own = tuple(each for each in heard if each.asking.record.id == record.id)
+    rubric, checked = step.request.rubric or (), _checked(step, record)
+    judged = verdict_on(its_own, rubric, checked)
+    if judged is not None:
+        return Judgement(record, _from_judged(step, judged, judges), its_own)
+    error = next((each.error for each in its_own if each.error), None)
+    return Judgement(record, _evaluation(step, status="error", error=error, evaluator_model=_names(judges)), its_own)
+
+
+def without_model(step: StepInHand, record: IterationRecord) -> EvaluationRecord | None:
+    """What needs no call: an answer that is none, that was judged before, or that code can judge by itself."""
     if is_trivial(record.answer):
-        return Judgement(
-            record, _evaluation(step, score=0.0, passed=False, reasoning=_TRIVIAL, suggestions=[_WRITE_ONE])
-        )
+        return _refused(step, _TRIVIAL, _WRITE_ONE)
     misfit = _misfit(step, record)
     if misfit is not None:
-        return Judgement(record, _evaluation(step, score=0.0, passed=False, reasoning=misfit, suggestions=[misfit]))
+        return _refused(step, misfit, misfit)
+    known = _known(step, record)
+    if known is not None:
+        return known
+    reason = why_skip(step.request)
+    if reason is not None:
+        return _evaluation(step, status="skipped", reasoning=reason)
+    return _by_checks(step, record)
+
+
+def _refused(step: StepInHand, reasoning: str, suggestion: str) -> EvaluationRecord:
+    return _evaluation(step, score=0.0, requirements_met=False, reasoning=reasoning, suggestions=[suggestion])
+
+
+def _misfit(step: StepInHand, record: IterationRecord) -> str | None:
+    """Why the answer is not the JSON that was asked for; decided in code, and told to the next generation."""
+    schema = schema_of(step.request)
+    read = read_answer(record.answer, schema) if schema is not None else None
+    return read.message if isinstance(read, Misfit) else None
+
+
+def _known(step: StepInHand, record: IterationRecord) -> EvaluationRecord | None:
+    """The evaluation of an earlier answer that says the same."""
     twin = twin_of(record.as_attempt(), step.attempts)
     known = next(
         (r for r in step.records if twin and (r.number, r.candidate) == (twin.iteration, twin.candidate)),
         None,
     )
-    if known is None or known.evaluation is None or known.evaluation.score is None:
+    if step.job.step == Step.AUDIT or known is None or known.evaluation is None or known.evaluation.score is None:
         return None
-    passed = passes(known.evaluation.score, step.request.score_threshold)
-    copied = replace(known.evaluation, id=new_id("evaluation"), passed=passed, reused_from=known.evaluation.id)
-    return Judgement(record, copied)
+    passed = _passes(step, known.evaluation.score, is_qualified=known.evaluation.requirements_met is not False)
+    return replace(known.evaluation, id=new_id("evaluation"), passed=passed, reused_from=known.evaluation.id)
 
 
-def _misfit(step: StepInHand, record: IterationRecord) -> str | None:
-    """Why the answer is not the JSON that was asked for; decided in code, and told to the next generation."""
-    schema = steps.schema_of(step.request)
-    read = read_answer(record.answer, schema) if schema is not None else None
-    return read.message if isinstance(read, Misfit) else None
+def _by_checks(step: StepInHand, record: IterationRecord) -> EvaluationRecord | None:
+    """The verdict of code alone: the rubric holds only checks, or a required one fails and that is enough."""
+    rubric = step.request.rubric
+    if rubric is None:
+        return None
+    checked = _checked(step, record)
+    fails = any(result.required and not result.passed for result in checked)
+    if judged_by_model(rubric) and not (fails and step.request.evaluation.skip == "when_checks_fail"):
+        return None
+    return _from_judged(step, by_checks(rubric, checked), ())
 
 
-_CUT = "The evaluator's reply was cut off at its output limit (REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS)."
-_TRIVIAL = "The answer is empty or trivial; it was not shown to the evaluator."
-_WRITE_ONE = "Write an answer to the task: the last one held no content."
+def _checked(step: StepInHand, record: IterationRecord) -> list[CriterionResult]:
+    return run_checks(step.request.rubric or (), record.answer, sources=len(step.request.sources))
 
 
-def _judge(step: StepInHand, record: IterationRecord, planned: Mapping[Slot, PlannedCall]) -> Judgement:
-    made = steps.outcomes_of(step, _slot(step, record), planned)
-    verdict = _read(made[-1])
-    if isinstance(verdict, Unusable):
-        return _judge_again(step, record, _not_to_reuse(made), verdict)
-    return _judgement(step, record, made, verdict)
+def _passes(step: StepInHand, score: float, *, is_qualified: bool) -> bool:
+    return is_qualified and passes(score, step.request.score_threshold)
 
 
-def _judge_again(step: StepInHand, record: IterationRecord, made: tuple[Outcome, ...], unusable: Unusable) -> Judgement:
-    """The second asking; without a verdict the judgement says that this step is not ours any more."""
-    slot = _slot(step, record, 1)
-    row = step.memo.get(slot.key)
-    if row is not None:
-        return _second_judgement(step, record, (*made, remembered(slot, row)))
-    complaint = None if unusable.kind == "truncated" else unusable.message
-    try:
-        asked = steps.ask_again(step, made[-1], lambda now: _plan_call(now, record, 1, complaint))
-    except BudgetExhausted as error:
-        return _failed(step, record, "evaluator_invalid", f"{unusable.message} {error}", made)
-    if asked is None:
-        return Judgement(record, None, made)
-    stored, planned = asked
-    return _second_judgement(step, record, (*made[:-1], stored, *steps.call(step, planned)))
-
-
-def _second_judgement(step: StepInHand, record: IterationRecord, made: tuple[Outcome, ...]) -> Judgement:
-    verdict = _read(made[-1])
-    if isinstance(verdict, Unusable):
-        words = f"The evaluator gave no usable verdict, twice. {verdict.message}"
-        return _failed(step, record, "evaluator_invalid", words, _not_to_reuse(made))
-    if isinstance(verdict, ProviderError) and verdict.code in _ABOUT_THE_SECOND:
-        return _failed(step, record, verdict.code, verdict.message, made)
-    return _judgement(step, record, made, verdict)
-
-
-def _not_to_reuse(made: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
-    return (*made[:-1], steps.not_to_reuse(made[-1]))
-
-
-def _judgement(
-    step: StepInHand, record: IterationRecord, outcomes: tuple[Outcome, ...], verdict: Verdict | ProviderError
-) -> Judgement:
-    if isinstance(verdict, ProviderError):
-        return _blocked_or_failed(step, record, outcomes, verdict)
-    return Judgement(record, _from_verdict(step, verdict), outcomes)
-
-
-def _failed(
-    step: StepInHand, record: IterationRecord, code: str, words: str, outcomes: tuple[Outcome, ...]
-) -> Judgement:
-    return Judgement(record, _evaluation(step, error=_failure(step, code, words)), outcomes)
-
-
-def _read(outcome: Outcome) -> Verdict | Unusable | ProviderError:
-    if outcome.error is None:
-        return parse_verdict(outcome.text or "", finish_reason=outcome.finish_reason)
-    if outcome.error.code == "output_truncated":
-        return Unusable("truncated", _CUT)
-    if outcome.error.code == "empty_output":
-        return Unusable("no_verdict", outcome.error.message)
-    return outcome.error
-
-
-def _blocked_or_failed(
-    step: StepInHand, record: IterationRecord, outcomes: tuple[Outcome, ...], error: ProviderError
-) -> Judgement:
-    failed = _evaluation(step, error=_failure(step, error.code, error.message))
-    blocked = None if error.code in _ABOUT_THIS_REPLY else error
-    return Judgement(record, failed, outcomes, blocked)
-
-
-def _failure(step: StepInHand, code: str, detail: str) -> dict[str, Any]:
-    return job_error(
-        code, detail, model=step.job.evaluator_model, iteration=step.job.iteration, attempts=step.attempt_no
-    )
-
-
-def _from_verdict(step: StepInHand, verdict: Verdict) -> EvaluationRecord:
+def _from_judged(step: StepInHand, judged: Judged, judges: Sequence[str]) -> EvaluationRecord:
     return _evaluation(
         step,
-        score=verdict.score,
-        passed=passes(verdict.score, step.request.score_threshold),
-        meets_criteria=verdict.meets_criteria,
-        reasoning=verdict.evaluation_reasoning,
-        suggestions=list(verdict.improvement_suggestions),
+        score=judged.score,
+        requirements_met=judged.is_qualified,
+        meets_criteria=judged.meets_criteria,
+        reasoning=judged.reasoning,
+        suggestions=list(judged.suggestions),
+        confidence=judged.confidence,
+        issues=list(judged.issues),
+        improvement_hint=judged.improvement_hint or None,
+        criteria=[asdict(result) for result in judged.criteria] or None,
+        checks=_told_checks(step.request.rubric or (), judged.criteria),
+        judges=list(judged.judges) or None,
+        disagreement=judged.disagreement,
+        evaluator_model=_names(judges),
     )
+
+
+def _told_checks(rubric: Sequence[Criterion], results: Sequence[CriterionResult]) -> list[dict[str, Any]] | None:
+    kinds = {criterion.id: criterion.check.kind for criterion in rubric if criterion.check}
+    return [
+        {"id": result.id, "kind": kinds[result.id], "passed": result.passed, "message": result.gap or result.evidence}
+        for result in results
+        if result.id in kinds
+    ] or None
+
+
+def _names(judges: Sequence[str]) -> str | None:
+    """The evaluator, or the panel as one name; None when no model judged."""
+    return preview(" + ".join(judges), _MODEL_CHARS - 1) or None
 
 
 def _evaluation(
     step: StepInHand,
     *,
+    status: str = "ok",
     score: float | None = None,
-    passed: bool = False,
-    meets_criteria: bool | None = None,
-    reasoning: str = "",
-    suggestions: list[str] | None = None,
-    error: dict[str, Any] | None = None,
+    requirements_met: bool = True,
+    suggestions: Sequence[str] = (),
+    **facts: Any,
 ) -> EvaluationRecord:
+    defaults: dict[str, Any] = {"meets_criteria": None, "reasoning": "", "evaluator_model": None, "error": None}
     return EvaluationRecord(
+        **{**defaults, **facts},
         id=new_id("evaluation"),
-        status="error" if error else "ok",
+        status=status,
         score=score,
-        passed=passed,
-        meets_criteria=meets_criteria,
-        reasoning=reasoning,
-        suggestions=suggestions or [],
-        evaluator_model=step.job.evaluator_model,
+        passed=score is not None and _passes(step, score, is_qualified=requirements_met),
+        requirements_met=requirements_met,
+        suggestions=list(suggestions),
         profile=step.request.profile,
+        profile_version=step.services.profiles.get(step.request.profile).version,
         reused_from=None,
-        error=error,
     )
 
 
 def _conclude(step: StepInHand, judged: Sequence[Judgement]) -> Move:
     outcomes = [outcome for judgement in judged for outcome in judgement.outcomes]
-    blocked = [judgement.blocked for judgement in judged if judgement.blocked]
-    passing = next((error for error in blocked if error.retryable), None)
-    later = steps.try_later(step, outcomes, passing) if passing else None
-    if later:
-        return later
-    if any(judgement.evaluation is None for judgement in judged):
-        return Move(outcomes, values=None)
+    blocked = next((judgement.blocked for judgement in judged if judgement.blocked), None)
     step = replace(step, records=_with_verdicts(step, judged))
     if blocked:
-        write = partial(_write, step, judged)
-        return steps.give_up(step, outcomes, blocked[0], step.job.evaluator_model, write=write)
+        write = partial(write_evaluations, step, judged, _role(step))
+        return steps.give_up(step, outcomes, blocked, judges_of(step.request)[0], write=write)
     return _decide(step, judged, outcomes)
 
 
@@ -238,41 +242,63 @@ def _with_verdicts(step: StepInHand, judged: Sequence[Judgement]) -> tuple[Itera
     return tuple(replace(r, evaluation=verdicts[r.id]) if r.id in verdicts else r for r in step.records)
 
 
+def _role(step: StepInHand) -> str:
+    return "rescore" if isinstance(step.request, RescoreAnswers) else "loop"
+
+
+def _next(step: StepInHand) -> LoopMove:
+    if isinstance(step.request, RescoreAnswers):
+        return next_rescored(step.attempts)
+    return next_move(rules_of(step.job, step.request), step.attempts)
+
+
 def _decide(step: StepInHand, judged: Sequence[Judgement], outcomes: Sequence[Outcome]) -> Move:
     """The loop's decision, stored together with the verdicts it rests on."""
-    move = next_move(steps.rules_of(step.job, step.request), step.attempts)
+    move = _next(step)
     best = best_of(step.attempts)
     marks = {"best_score": best.score, "best_iteration": best.iteration} if best and best.score is not None else {}
     told = [_told(judgement) for judgement in judged]
-    write = partial(_write, step, judged)
-    if isinstance(move, Finish):
-        end = ending(
-            move.reason,
-            step.records,
-            created_at=step.job.created_at,
-            error=_last_error(move, judged),
-            schema=steps.schema_of(step.request),
+    write = partial(write_evaluations, step, judged, _role(step))
+    if isinstance(move, Evaluate):
+        return steps.go_on(
+            step,
+            outcomes,
+            Step.EVALUATE,
+            iteration=move.iteration,
+            records=step.records,
+            events=told,
+            write=write,
+            **marks,
         )
+    if isinstance(move, Finish) and _is_audited(step):
+        return steps.go_on(step, outcomes, Step.AUDIT, records=step.records, events=told, write=write, **marks)
+    if isinstance(move, Finish):
+        end = ending(step.job, step.request, step.records, move.reason, _last_error(move, judged))
         return Move(outcomes, {**end.values, **marks}, [*told, end.event], write)
     told.append(_thinking(step))
     return steps.go_on(step, outcomes, Step.GENERATE, records=step.records, events=told, write=write, **marks)
 
 
+def _is_audited(step: StepInHand) -> bool:
+    has_score = any(attempt.score is not None for attempt in step.attempts)
+    return step.request.evaluation.audit is not None and has_score and _role(step) == "loop"
+
+
 def _last_error(move: Finish, judged: Sequence[Judgement]) -> dict[str, Any] | None:
-    if move.reason != "evaluator_error":
+    if move.reason is not StopReason.EVALUATOR_ERROR:
         return None
-    return next((j.evaluation.error for j in judged if j.evaluation and j.evaluation.error), None)
+    return next((judgement.evaluation.error for judgement in judged if judgement.evaluation.error), None)
 
 
-def _write(step: StepInHand, judged: Sequence[Judgement], connection: Connection) -> None:
+def write_evaluations(step: StepInHand, judged: Sequence[Judgement], role: str, connection: Connection) -> None:
     rows = [
         {
             **{name: getattr(judgement.evaluation, name) for name in EvaluationRecord.__slots__},
             "job_id": step.job.id,
             "iteration_id": judgement.record.id,
+            "role": role,
         }
         for judgement in judged
-        if judgement.evaluation
     ]
     history.add_evaluations(connection, rows)
 
@@ -280,32 +306,52 @@ def _write(step: StepInHand, judged: Sequence[Judgement], connection: Connection
 def _told(judgement: Judgement) -> Event:
     verdict = judgement.evaluation
     number = judgement.record.number
-    score = verdict.score if verdict else None
-    words = f"scored {score:.2f}" if score is not None else "could not be evaluated"
     return event(
         "iteration.evaluated",
-        f"Iteration {number} {words}.",
+        f"Iteration {number} {_outcome_in_words(verdict)}.",
         iteration=number,
         candidate=judgement.record.candidate,
-        score=score,
-        passed=bool(verdict and verdict.passed),
-        evaluation_reasoning=verdict.reasoning if verdict else "",
-        improvement_suggestions=verdict.suggestions if verdict else [],
-        reused=bool(verdict and verdict.reused_from),
-        error=verdict.error if verdict else None,
+        score=verdict.score,
+        passed=verdict.passed,
+        evaluation_reasoning=verdict.reasoning,
+        improvement_suggestions=verdict.suggestions,
+        criteria=verdict.criteria or [],
+        disagreement=verdict.disagreement,
+        reused=bool(verdict.reused_from),
+        error=verdict.error,
         seconds=round(sum(outcome.seconds for outcome in judgement.outcomes), 3),
     )
 
 
+def _outcome_in_words(verdict: EvaluationRecord) -> str:
+    if verdict.status == "skipped":
+        return "is not evaluated"
+    if verdict.score is None:
+        return "could not be evaluated"
+    silent = [each["model"] for each in verdict.judges or () if each["status"] != "ok"]
+    without = f" without {', '.join(dict.fromkeys(silent))}, which gave no verdict" if silent else ""
+    unmet = [each["id"] for each in verdict.criteria or () if each["required"] and not each["passed"]]
+    lacking = f"; required and not met: {', '.join(unmet)}" if unmet else ""
+    return f"scored {verdict.score:.2f}{without}{lacking}"
+
+
 def _thinking(step: StepInHand) -> Event:
     strategy = step.request.revision.strategy if isinstance(step.request, GenerateAnswer) else "revise"
-    is_scored = any(record.evaluation and record.evaluation.score is not None for record in _current(step))
-    why = f"The score is below {step.request.score_threshold:g}" if is_scored else "There is no score"
-    what = "the" if is_scored else "the last good"
     kind, data = event(
         "thinking",
-        f"{why}; {what} feedback goes into iteration {step.job.iteration + 1}.",
+        f"{_why_again(step)} goes into iteration {step.job.iteration + 1}.",
         strategy=strategy,
         retry_count=step.job.iteration,
     )
     return kind, {**data, "ts": data["at"]}
+
+
+def _why_again(step: StepInHand) -> str:
+    scored = [
+        record.evaluation for record in _current(step) if record.evaluation and record.evaluation.score is not None
+    ]
+    if not scored:
+        return "There is no score; the last good feedback"
+    if any(passes(each.score, step.request.score_threshold) for each in scored):
+        return "A required criterion is not met; the feedback"
+    return f"The score is below {step.request.score_threshold:g}; the feedback"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
-from redraft.domain.answers import Misfit, Parsed, read_answer
+from redraft.domain.answers import Misfit, read_answer
 from redraft.domain.chats import Prompt
 from redraft.domain.ids import new_id
 from redraft.domain.loop import Feedback, feedback_for
@@ -19,6 +19,7 @@ from redraft.operations.calling import Ask, Outcome, PlannedCall, Slot, remember
 from redraft.operations.deltas import DeltaTeller
 from redraft.operations.endings import Event, event
 from redraft.operations.steps import Move, StepInHand
+from redraft.operations.terms import models_of, rules_of
 from redraft.prompts.render import feedback_text, generation_prompt, repair_prompt
 from redraft.storage import history
 from redraft.storage.history import IterationRecord
@@ -28,6 +29,10 @@ def _request(step: StepInHand) -> GenerateAnswer:
     if not isinstance(step.request, GenerateAnswer):
         raise TypeError(f"Job {step.job.id} of kind {step.job.kind} has no generate step.")
     return step.request
+
+
+def _model(step: StepInHand) -> str:
+    return models_of(step.job, step.request)[0]
 
 
 def _slots(step: StepInHand) -> list[Slot]:
@@ -45,7 +50,7 @@ def plan(step: StepInHand) -> list[PlannedCall]:
 def _plan_call(step: StepInHand, slot: Slot, kind: str, prompt: Prompt) -> PlannedCall:
     request = _request(step)
     sampling = request.sampling
-    ask = Ask(prompt, steps.model_of(step), sampling.temperature, sampling.max_output_tokens, request.stream)
+    ask = Ask(prompt, _model(step), sampling.temperature, sampling.max_output_tokens, request.stream)
     return steps.plan(step, slot, kind, ask, calls_at_once=1 if slot.seq else request.candidates)
 
 
@@ -63,7 +68,7 @@ def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
         return later
     answered = [outcome for outcome in last if outcome.text is not None]
     if not answered:
-        return steps.give_up(step, outcomes, errors[0], steps.model_of(step))
+        return steps.give_up(step, outcomes, errors[0], _model(step))
     return _record(step, outcomes, answered)
 
 
@@ -72,12 +77,11 @@ def _write(step: StepInHand, slot: Slot, planned: Mapping[Slot, PlannedCall]) ->
     with _telling(step, slot) as on_delta:
         made = steps.outcomes_of(step, slot, planned, on_delta)
     schema = _request(step).answer_schema
-    if schema is None or made[-1].text is None:
-        return made
-    read = read_answer(made[-1].text, schema)
-    if isinstance(read, Parsed):
-        return made
-    return _repair(step, slot, (*made[:-1], steps.not_to_reuse(made[-1])), read)
+    if schema is not None and made[-1].text is not None:
+        read = read_answer(made[-1].text, schema)
+        if isinstance(read, Misfit):
+            made = _repair(step, slot, (*made[:-1], steps.not_to_reuse(made[-1])), read)
+    return steps.keep_one_of(step, planned, made)
 
 
 def _repair(step: StepInHand, slot: Slot, made: tuple[Outcome, ...], misfit: Misfit) -> tuple[Outcome, ...]:
@@ -115,7 +119,7 @@ def _telling(step: StepInHand, slot: Slot) -> Generator[Callable[[str], None] | 
 
 
 def _feedback(step: StepInHand) -> Feedback | None:
-    return feedback_for(steps.rules_of(step.job, step.request), step.attempts, step.job.guidance)
+    return feedback_for(rules_of(step.job, step.request), step.attempts, step.job.guidance)
 
 
 def _record(step: StepInHand, outcomes: Sequence[Outcome], answered: Sequence[Outcome]) -> Move:
@@ -126,7 +130,7 @@ def _record(step: StepInHand, outcomes: Sequence[Outcome], answered: Sequence[Ou
             id=new_id("iteration"),
             number=number,
             candidate=outcome.slot.candidate,
-            generator_model=steps.model_of(step),
+            generator_model=_model(step),
             answer=outcome.text or "",
             feedback_given=feedback_text(feedback) if feedback else None,
             created_at=datetime.now(UTC),
@@ -152,7 +156,7 @@ def _told(step: StepInHand, outcome: Outcome) -> Event:
         f"Iteration {number}: an answer of {len(outcome.text or '')} characters was written.",
         iteration=number,
         candidate=outcome.slot.candidate,
-        model=steps.model_of(step),
+        model=_model(step),
         answer=outcome.text,
         seconds=round(outcome.seconds, 3),
     )

@@ -4,13 +4,14 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from redraft.domain.requests import ContinueJob, GenerateAnswer, dump, ladder
+from redraft.domain.requests import ContinueJob, GenerateAnswer, dump
 from redraft.domain.states import JobStatus, Step, StopReason, ensure_can_continue, sources_of
 from redraft.errors import Conflict, NotFound
 from redraft.jobs import StepMessage
 from redraft.operations import steps, submit
 from redraft.operations.endings import ending, event
 from redraft.operations.services import Services
+from redraft.operations.terms import parse_request
 from redraft.storage import events, history, jobs, moves
 from redraft.storage.columns import DbNow
 from redraft.storage.jobs import JobRecord
@@ -27,12 +28,7 @@ def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
     """
     with services.database.write() as connection:
         job = _get(connection, job_id)
-        end = ending(
-            StopReason.CANCELED,
-            history.of_job(connection, job_id),
-            created_at=job.created_at,
-            schema=steps.schema_of(steps.parse_request(job)),
-        )
+        end = ending(job, parse_request(job), history.of(connection, job), StopReason.CANCELED)
         movable = moves.is_status(*sources_of(JobStatus.CANCELED))
         first_seq = moves.change(connection, job_id, end.values, when=movable, new_events=1)
         if first_seq is None:
@@ -84,11 +80,11 @@ def _changed(services: Services, job: JobRecord, change: ContinueJob) -> Generat
     if change.model is not None:
         update["model"] = submit.resolve_ladder(services.providers, change.model)
     if change.evaluator_model is not None:
-        update["evaluator_model"] = str(
-            submit.resolve_model(services.providers, change.evaluator_model, "/evaluator_model")
-        )
+        # One evaluator from now on, whoever it was before
+        update["evaluation"] = request.evaluation.model_copy(update={"panel": []})
     changed = request.model_copy(update=update)
-    submit.check_priced(services, changed.limits, [*ladder(changed), changed.evaluator_model or ""])
+    changed = changed.model_copy(update=submit.normal_judges(services, changed, ""))
+    submit.check_priced(services, changed.limits, submit.models_named(changed))
     return changed
 
 

@@ -10,10 +10,10 @@ from sqlalchemy import Connection
 from redraft.domain.states import TERMINAL
 from redraft.errors import Conflict, Invalid, NotFound
 from redraft.operations import resources
-from redraft.operations.resources import Call, Event, Iteration, Job
+from redraft.operations.resources import Call, CriteriaMatrix, Event, Iteration, Job
 from redraft.operations.services import Services
 from redraft.storage import calls, events, history, jobs
-from redraft.storage.jobs import JobFilter
+from redraft.storage.jobs import JobFilter, JobRecord
 
 _JOB_ID = re.compile(r"job_[0-9a-f]{32}")
 _TERMINAL = frozenset(status.value for status in TERMINAL)
@@ -26,10 +26,8 @@ def get_job(services: Services, job_id: str, *, with_iterations: bool = False) -
         NotFound: there is no such job.
     """
     with services.database.read() as connection:
-        record = jobs.get(connection, job_id)
-        if record is None:
-            raise NotFound("job", job_id)
-        iterations = history.of_job(connection, job_id) if with_iterations else None
+        record = _get(connection, job_id)
+        iterations = history.of(connection, record) if with_iterations else None
     return resources.job_resource(record, iterations)
 
 
@@ -112,17 +110,41 @@ def find_job_id(services: Services, text: str) -> str:
 
 
 def list_iterations(services: Services, job_id: str, number: int | None = None) -> list[Iteration]:
-    """All iterations of a job, or all candidates of one.
+    """All iterations of a job, or all candidates of one, with what others have said of them since.
 
     Raises:
         NotFound: there is no such job, or no such iteration.
     """
     with services.database.read() as connection:
-        version_of(connection, job_id)
-        records = history.of_job(connection, job_id, number)
+        job = _get(connection, job_id)
+        records = history.of(connection, job, number)
+        # A job that judges anew has nothing to say of what other judges said
+        ids = [] if job.rescored_job_id else [record.id for record in records]
+        further = history.further(connection, ids)
     if number is not None and not records:
         raise NotFound("iteration", f"{job_id}/{number}")
-    return [resources.iteration_resource(record) for record in records]
+    return [
+        resources.iteration_resource(record, [(role, each) for of, role, each in further if of == record.id])
+        for record in records
+    ]
+
+
+def criteria_matrix(services: Services, job_id: str) -> CriteriaMatrix:
+    """Which iteration met which criterion.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        records = history.of(connection, _get(connection, job_id))
+    return resources.criteria_matrix(records)
+
+
+def _get(connection: Connection, job_id: str) -> JobRecord:
+    record = jobs.get(connection, job_id)
+    if record is None:
+        raise NotFound("job", job_id)
+    return record
 
 
 def list_calls(services: Services, job_id: str, *, full: bool = False) -> list[Call]:

@@ -10,11 +10,12 @@ unit of work; a step that is turned away goes back to its row as it was, to be t
 """
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 import structlog
 from sqlalchemy import Connection
@@ -25,35 +26,26 @@ from redraft.domain.waits import retry_wait_s
 from redraft.errors import ProviderError, Unavailable
 from redraft.gate import Visit
 from redraft.jobs import StepMessage
-from redraft.operations import admission, evaluate, generate
+from redraft.operations import admission, audit, evaluate, generate
 from redraft.operations.admission import InHand, TurnedAway
 from redraft.operations.boundaries import Boundary, reached
 from redraft.operations.budgets import BudgetExhausted, has_budget, spent
 from redraft.operations.calling import Outcome, PlannedCall
 from redraft.operations.endings import Event, ending, event
+from redraft.operations.keeping import KEEP_REPLY_S, close_calls, keep, unstored_usage
 from redraft.operations.leases import LeaseHolder
 from redraft.operations.services import Services
-from redraft.operations.steps import (
-    CLAIMED,
-    KEEP_REPLY_S,
-    Move,
-    StepInHand,
-    follow,
-    message_after,
-    parse_request,
-    ring,
-    schema_of,
-    step_iteration,
-    sum_usage,
-)
+from redraft.operations.steps import CLAIMED, Move, StepInHand, follow, message_after, ring
+from redraft.operations.terms import models_of, parse_request, step_iteration
 from redraft.storage import calls, events, history, jobs, moves
+from redraft.storage.calls import SlotKey
 from redraft.storage.columns import DbNow
 from redraft.storage.jobs import JobRecord
 
 log = structlog.get_logger()
 
-_PLANS = MappingProxyType({Step.GENERATE: generate.plan, Step.EVALUATE: evaluate.plan})
-_WORK = MappingProxyType({Step.GENERATE: generate.work, Step.EVALUATE: evaluate.work})
+_PLANS = MappingProxyType({Step.GENERATE: generate.plan, Step.EVALUATE: evaluate.plan, Step.AUDIT: audit.plan})
+_WORK = MappingProxyType({Step.GENERATE: generate.work, Step.EVALUATE: evaluate.work, Step.AUDIT: audit.work})
 
 
 class StepCrashed(Exception):  # noqa: N818 - what happened, not what is wrong
@@ -101,7 +93,7 @@ def _do(hand: InHand, visit: Visit, goes_on: Callable[[], bool], renew: Callable
     with _crashing_as(hand.message, step.job.lease_token):
         move = _WORK[Step(step.job.step)](step, hand.planned)
         reached(Boundary.CALLED, step.job.id)
-        admission.tell(hand, visit, move.outcomes)
+        admission.tell(visit, move.outcomes)
         following = _reserve_next(step, move, visit) if goes_on() else None
     if isinstance(following, TurnedAway):
         move = replace(move, values={**(move.values or {}), **following.values})
@@ -212,13 +204,16 @@ def _load(
         holder=holder,
         job=job,
         request=request,
-        records=tuple(history.of_job(connection, job.id)) if job.iteration > 0 else (),
-        memo=calls.memo(connection, job.id, step_iteration(job), job.step, with_failures=job.continuations == 0)
-        if is_again
-        else {},
+        records=tuple(history.of(connection, job)) if job.iteration > 0 else (),
+        memo=_memo(connection, job) if is_again else {},
         deadline=started_at + claim.remaining_s,
         spent=spent(connection, services, job.id) if has_budget(request.limits) else None,
     )
+
+
+def _memo(connection: Connection, job: JobRecord) -> Mapping[SlotKey, Mapping[str, Any]]:
+    iteration = None if job.step == Step.AUDIT else step_iteration(job)
+    return calls.memo(connection, job.id, job.step, iteration, with_failures=job.continuations == 0)
 
 
 def _drop_remembered(
@@ -299,14 +294,15 @@ def _store(step: StepInHand, move: Move, following: InHand | None, connection: C
             step.job.id,
             step.job.lease_token,
             {**move.values, **CLAIMED} if following else move.values,
-            usage=_unstored_usage(move.outcomes),
+            usage=unstored_usage(move.outcomes),
             new_events=len(new),
             keep_lease_s=step.holder.lease_s if following else None,
         )
     if first_seq is None:
-        _keep(connection, step, move.outcomes)
+        keep(connection, step.job.id, move.outcomes)
         return False
-    if "dup" in {closed.status for closed in _close_calls(connection, move.outcomes)}:
+    closed = close_calls(connection, move.outcomes)
+    if any(outcome.came_second for outcome in move.outcomes) or any(each.status == "dup" for each in closed):
         raise _CameSecond
     events.add(connection, step.job, first_seq, new)
     move.write(connection)
@@ -326,27 +322,10 @@ def _start_over(step: StepInHand, outcomes: Sequence[Outcome]) -> None:
 
     def work(connection: Connection) -> None:
         moves.advance(connection, step.job.id, step.job.lease_token, again)
-        _keep(connection, step, outcomes)
+        keep(connection, step.job.id, outcomes)
 
     step.services.database.persist(work, for_s=KEEP_REPLY_S)
     ring(step.services, StepMessage(Step(step.job.step), step.job.id, step.job.step_no))
-
-
-def _keep(connection: Connection, step: StepInHand, outcomes: Sequence[Outcome]) -> None:
-    closed = _close_calls(connection, outcomes)
-    if closed:
-        usage = _unstored_usage(outcomes)
-        moves.add_usage(connection, step.job.id, usage)
-        moves.add_usage(connection, step.job.id, calls.lost_usage(-sum(each.was_lost for each in closed)))
-
-
-def _close_calls(connection: Connection, outcomes: Sequence[Outcome]) -> list[calls.Closed]:
-    found = [calls.close(connection, o.call_id, o.closing) for o in outcomes if o.call_id and o.closing]
-    return [closed for closed in found if closed]
-
-
-def _unstored_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    return sum_usage([outcome for outcome in outcomes if outcome.call_id])
 
 
 def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
@@ -368,14 +347,8 @@ def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
             what = "could not store what it got" if crash.is_paid else "crashed"
             words = f"The step {job.step} {what} (attempt {attempt}): {detail}; the worker's log says more."
             facts = job_error("worker_lost", words, iteration=step_iteration(job), attempts=attempt)
-            schema = schema_of(parse_request(job))
-            end = ending(
-                StopReason.ERROR,
-                history.of_job(connection, job.id),
-                created_at=job.created_at,
-                error=facts,
-                schema=schema,
-            )
+            records = history.of(connection, job)
+            end = ending(job, parse_request(job), records, StopReason.ERROR, facts)
             values, new = dict(end.values), [end.event]
         is_ours = moves.is_live() & moves.is_token(job.lease_token if crash.token is None else crash.token)
         first_seq = moves.change(connection, job.id, values, when=is_ours, new_events=len(new))
@@ -385,14 +358,14 @@ def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
 
 
 def _end(connection: Connection, step: StepInHand, reason: StopReason, error: dict[str, object]) -> None:
-    end = ending(reason, step.records, created_at=step.job.created_at, error=error, schema=schema_of(step.request))
+    end = ending(step.job, step.request, step.records, reason, error)
     first_seq = moves.advance(connection, step.job.id, step.job.lease_token, end.values, new_events=1)
     if first_seq is not None:
         events.add(connection, step.job, first_seq, [end.event])
 
 
 def _planning_error(step: StepInHand, error: ProviderError) -> dict[str, object]:
-    model = step.job.model if step.job.step == Step.GENERATE else step.job.evaluator_model
+    model = models_of(step.job, step.request)[0]
     return job_error(error.code, error.message, model=model, iteration=step_iteration(step.job), attempts=0)
 
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -12,9 +13,9 @@ from sqlalchemy import Connection
 
 from redraft.domain.chats import Chat
 from redraft.domain.failures import job_error
-from redraft.domain.loop import Attempt, Rules
-from redraft.domain.requests import AnyRequest, EvaluateAnswer, GenerateAnswer, ladder
-from redraft.domain.states import JobKind, Step, StopReason
+from redraft.domain.loop import Attempt
+from redraft.domain.requests import AnyRequest, GenerateAnswer
+from redraft.domain.states import Step, StopReason
 from redraft.domain.waits import retry_wait_s
 from redraft.errors import ProviderError, Unavailable
 from redraft.jobs import StepMessage
@@ -22,9 +23,12 @@ from redraft.operations.boundaries import Boundary, reached
 from redraft.operations.budgets import Spent, plan_within, spent
 from redraft.operations.calling import Ask, Outcome, PlannedCall, Slot, make_call, plan_call, remembered
 from redraft.operations.endings import Event, ending, event
+from redraft.operations.keeping import KEEP_REPLY_S, close_calls, keep, stored, sum_usage
 from redraft.operations.leases import LeaseHolder
 from redraft.operations.services import Services
+from redraft.operations.terms import step_iteration
 from redraft.storage import calls, moves
+from redraft.storage.calls import SlotKey
 from redraft.storage.columns import DbNow
 from redraft.storage.history import IterationRecord
 from redraft.storage.jobs import JobRecord
@@ -41,9 +45,6 @@ _NEXT_STEP: dict[str, Any] = {
 }
 _ADAPTATIONS_MAX = 4
 
-KEEP_REPLY_S = 3600.0
-"""A reply is paid for: without a database its thread has nothing better to do than to keep it."""
-
 CLAIMED: dict[str, Any] = {"step_claims": 1}
 """What differs if the hands that did the last step have claimed this one already."""
 
@@ -57,7 +58,7 @@ class StepInHand:
     job: JobRecord
     request: AnyRequest
     records: tuple[IterationRecord, ...]
-    memo: Mapping[tuple[int, int], Mapping[str, Any]]
+    memo: Mapping[SlotKey, Mapping[str, Any]]
     deadline: float
     """On the monotonic clock of this process."""
     spent: Spent | None = None
@@ -102,43 +103,6 @@ class Move:
     """With `next_step`: all iterations as that step finds them."""
 
 
-def parse_request(job: JobRecord) -> AnyRequest:
-    """The normalised request as it was stored."""
-    kind = GenerateAnswer if job.kind == JobKind.GENERATE_ANSWER else EvaluateAnswer
-    return kind.model_validate(job.request)
-
-
-def schema_of(request: AnyRequest) -> Mapping[str, Any] | None:
-    """What an answer must fit, if anything."""
-    return request.answer_schema if isinstance(request, GenerateAnswer) else None
-
-
-def rules_of(job: JobRecord, request: AnyRequest) -> Rules:
-    if isinstance(request, EvaluateAnswer):
-        return Rules(iteration_limit=1)
-    return Rules(
-        iteration_limit=job.iteration_limit,
-        first_iteration=job.first_iteration,
-        plateau_patience=request.stop.plateau_patience,
-        plateau_delta=request.stop.plateau_delta,
-        strategy=request.revision.strategy,
-        start_from=request.revision.start_from,
-    )
-
-
-def model_of(step: StepInHand) -> str:
-    """Whom the step asks: its iteration's entry of the ladder, or the evaluator."""
-    if isinstance(step.request, EvaluateAnswer) or step.job.step == Step.EVALUATE:
-        return step.job.evaluator_model
-    models = ladder(step.request)
-    return models[min(step.job.iteration, len(models) - 1)]
-
-
-def step_iteration(job: JobRecord) -> int:
-    """The iteration that the job's current step works on."""
-    return job.iteration + 1 if job.step == Step.GENERATE else job.iteration
-
-
 def ask_again(
     step: StepInHand, after: Outcome, planner: Callable[[StepInHand], PlannedCall]
 ) -> tuple[Outcome, PlannedCall] | None:
@@ -175,16 +139,15 @@ def reserve_more(step: StepInHand, after: Outcome, planned: PlannedCall) -> Outc
         if not moves.holds(connection, step.job.id, step.job.lease_token):
             return False
         if after.call_id and after.closing:
-            closed = calls.close(connection, after.call_id, after.closing)
-            if closed is None or closed.status == "dup":
+            closed = close_calls(connection, [after])
+            if not closed or closed[0].status == "dup":
                 return False
             moves.add_usage(connection, step.job.id, after.usage or {})
         calls.open_calls(connection, [planned.row])
         return True
 
-    if not step.services.database.persist(work, for_s=KEEP_REPLY_S):
-        return None
-    return replace(after, call_id=None, closing=None)
+    is_reserved = step.services.database.persist(work, for_s=KEEP_REPLY_S)
+    return stored(after) if is_reserved else None
 
 
 def side_by_side(step: StepInHand, work: Sequence[Callable[[], T]]) -> list[T]:
@@ -231,12 +194,25 @@ def outcomes_of(
     on_delta: Callable[[str], None] | None = None,
 ) -> tuple[Outcome, ...]:
     """Moves 2 and 4: what the memo holds for a slot, or what the reserved call brought; the last one counts."""
-    row = step.memo.get(slot.key)
     if slot in planned:
         return call(step, planned[slot], on_delta)
+    row = step.memo.get(slot.key)
     if row is None:
         raise LookupError(f"Slot {slot} was neither remembered nor reserved.")
     return (remembered(slot, row),)
+
+
+def keep_one_of(
+    step: StepInHand, planned: Mapping[Slot, PlannedCall], made: tuple[Outcome, ...]
+) -> tuple[Outcome, ...]:
+    """Of several calls each is stored as it comes: none is lost with a worker that waits for the others."""
+    *before, last = made
+    if len(planned) <= 1 or not last.closing:
+        return made
+    work = partial(keep, job_id=step.job.id, outcomes=[last])
+    closed = step.services.database.persist(work, for_s=KEEP_REPLY_S)
+    reached(Boundary.KEPT, step.job.id)
+    return (*before, stored(last, closed))
 
 
 def call(step: StepInHand, planned: PlannedCall, on_delta: Callable[[str], None] | None = None) -> tuple[Outcome, ...]:
@@ -279,15 +255,6 @@ def message_after(step: StepInHand, move: Move) -> StepMessage | None:
     if move.next_step is None:
         return None
     return StepMessage(move.next_step, step.job.id, step.job.step_no + 1)
-
-
-def sum_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    """What calls cost together, as columns of their job."""
-    total: dict[str, int] = {}
-    for outcome in outcomes:
-        for name, amount in (outcome.usage or {}).items():
-            total[name] = total.get(name, 0) + amount
-    return total
 
 
 def follow(step: StepInHand, move: Move) -> StepInHand:
@@ -353,7 +320,7 @@ def give_up(
         iteration=step_iteration(step.job),
         attempts=step.attempt_no,
     )
-    end = ending(reason, step.records, created_at=step.job.created_at, error=facts, schema=schema_of(step.request))
+    end = ending(step.job, step.request, step.records, reason, facts)
     return Move(outcomes, end.values, [end.event], write)
 
 

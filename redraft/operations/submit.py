@@ -10,8 +10,17 @@ from sqlalchemy import Connection
 
 from redraft.domain.answers import check_schema
 from redraft.domain.ids import new_id
+from redraft.domain.judging import groups_of
 from redraft.domain.models import ModelRef, parse_model
-from redraft.domain.requests import AnyRequest, EvaluateAnswer, GenerateAnswer, Limits, dump, ladder
+from redraft.domain.requests import (
+    AnyRequest,
+    EvaluateAnswer,
+    GenerateAnswer,
+    Limits,
+    RescoreAnswers,
+    dump,
+    ladder,
+)
 from redraft.domain.states import JobKind, JobStatus, Step
 from redraft.errors import Conflict, Flaw, Invalid
 from redraft.jobs import StepMessage
@@ -19,6 +28,7 @@ from redraft.operations import steps
 from redraft.operations.boundaries import Boundary, reached
 from redraft.operations.endings import event
 from redraft.operations.services import Services
+from redraft.operations.terms import judges_of
 from redraft.operations.webhooks import check_webhook
 from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.protocol import Usage
@@ -28,6 +38,7 @@ from redraft.storage.history import IterationRecord
 from redraft.storage.jobs import JobRecord
 
 SAME_MODEL = "evaluator_is_generator"
+CRITERIA_UNJUDGED = "eval_crit_not_judged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +77,42 @@ def normalise(services: Services, request: AnyRequest) -> AnyRequest:
     if isinstance(request, GenerateAnswer):
         update["model"] = resolve_ladder(providers, request.model)
     fallback = services.settings.evaluator_model or (update["model"][0] if update else str(providers.default_model()))
-    evaluator = resolve_model(providers, request.evaluator_model or fallback, "/evaluator_model")
+    update |= normal_judges(services, request, fallback)
     if isinstance(request, GenerateAnswer) and request.answer_schema is not None:
         check_schema(request.answer_schema, "/answer_schema")
         check_strict(request.answer_schema)
     check_webhook(services, request.webhook)
-    check_priced(services, request.limits, [*update.get("model", []), str(evaluator)])
-    return request.model_copy(update={**update, "evaluator_model": str(evaluator)})
+    normal = request.model_copy(update=update)
+    check_priced(services, normal.limits, models_named(normal))
+    return normal
+
+
+def normal_judges(services: Services, request: AnyRequest, fallback: str) -> dict[str, Any]:
+    """The fields that say who judges, with every model's full name; a panel stands for the one evaluator.
+
+    Raises:
+        Invalid: a model cannot be called, or the profile is unknown or needs something that is not there.
+    """
+    providers, judging = services.providers, request.evaluation
+    missing = services.profiles.get(request.profile).missing(request)
+    if missing:
+        words = f"Profile {request.profile!r} needs {', '.join(missing)}: add it, or name another profile."
+        raise Invalid.at(f"/{missing[0]}", words, "nothing_to_evaluate_by")
+    panel = [
+        str(resolve_model(providers, name, f"/evaluation/panel/{index}")) for index, name in enumerate(judging.panel)
+    ]
+    audit = judging.audit and str(resolve_model(providers, judging.audit, "/evaluation/audit"))
+    single = (
+        panel[0] if panel else str(resolve_model(providers, request.evaluator_model or fallback, "/evaluator_model"))
+    )
+    return {"evaluator_model": single, "evaluation": judging.model_copy(update={"panel": panel, "audit": audit})}
+
+
+def models_named(request: AnyRequest) -> list[str]:
+    """All models that a normalised request may call."""
+    writers = ladder(request) if isinstance(request, GenerateAnswer) else ()
+    auditor = [request.evaluation.audit] if request.evaluation.audit else []
+    return list(dict.fromkeys([*writers, *judges_of(request), *auditor]))
 
 
 def check_strict(schema: Mapping[str, Any]) -> None:
@@ -119,19 +159,37 @@ def resolve_model(providers: ProviderCatalog, name: str, pointer: str) -> ModelR
 
 
 def warnings_of(request: AnyRequest) -> list[dict[str, str]]:
-    if isinstance(request, GenerateAnswer) and request.evaluator_model in ladder(request):
-        text = f"{request.evaluator_model} judges its own answers; another model family judges better."
-        return [{"code": SAME_MODEL, "message": text}]
-    return []
+    found: list[dict[str, str]] = []
+    if isinstance(request, GenerateAnswer):
+        own = [model for model in judges_of(request) if model in ladder(request)]
+        text = f"{', '.join(own)} judges its own answers; another model family judges better."
+        found += [{"code": SAME_MODEL, "message": text}] if own and needs_judge(request) else []
+    if request.rubric and not needs_judge(request) and request.eval_crit:
+        text = "The rubric holds only checks, so no model judges eval_crit: make a binary criterion of it."
+        found.append({"code": CRITERIA_UNJUDGED, "message": text})
+    return found
+
+
+def needs_judge(request: AnyRequest) -> bool:
+    """Whether any of it is judged by a model: a rubric of checks is not."""
+    return bool(groups_of(request.rubric, "auto"))
 
 
 def estimate(services: Services, request: AnyRequest) -> Estimate:
     """What `validate_only` answers: the normalised request and the most calls it can take without retries."""
     normal = normalise(services, request)
-    calls_max = 2
-    if isinstance(normal, GenerateAnswer):
-        calls_max = normal.iter_max * normal.candidates * (4 if normal.answer_schema else 3)
-    return Estimate(dump(normal), warnings_of(normal), calls_max)
+    return Estimate(dump(normal), warnings_of(normal), _calls_max(services, normal))
+
+
+def _calls_max(services: Services, request: AnyRequest) -> int:
+    """Every asking of an evaluator may be made twice, and so may every generation that a schema binds."""
+    askings = 2 * len(groups_of(request.rubric, services.settings.criteria_per_call))
+    judged = askings * len(judges_of(request)) * request.evaluation.samples
+    audited = askings if request.evaluation.audit else 0
+    if not isinstance(request, GenerateAnswer):
+        return judged + audited
+    written = 2 if request.answer_schema else 1
+    return request.iter_max * request.candidates * (written + judged) + 2 * audited
 
 
 def submit(services: Services, request: AnyRequest, idempotency: Idempotency | None = None) -> Submission:
@@ -159,25 +217,31 @@ def submit(services: Services, request: AnyRequest, idempotency: Idempotency | N
 
 
 def _row(request: AnyRequest, digest: str, idempotency: Idempotency | None) -> dict[str, Any]:
-    generates = isinstance(request, GenerateAnswer)
-    kind = JobKind.GENERATE_ANSWER if generates else JobKind.EVALUATE_ANSWER
     return {
         "id": new_id("job"),
-        "kind": kind.value,
         "status": JobStatus.QUEUED.value,
         "request": dump(request),
         "metadata": request.metadata,
         "warnings": warnings_of(request),
-        "model": ladder(request)[0] if isinstance(request, GenerateAnswer) else None,
         "evaluator_model": request.evaluator_model,
         "idempotency_scope": idempotency.scope if idempotency else None,
         "idempotency_key": idempotency.key if idempotency else None,
         "request_hash": digest,
-        "step": (Step.GENERATE if generates else Step.EVALUATE).value,
-        "iteration": 0 if generates else 1,
-        "iteration_limit": request.iter_max if isinstance(request, GenerateAnswer) else 1,
         "event_seq": 1,
+        **_beginning(request),
     }
+
+
+def _beginning(request: AnyRequest) -> dict[str, Any]:
+    """Where a job of this kind begins."""
+    if isinstance(request, GenerateAnswer):
+        place = {"step": Step.GENERATE.value, "iteration": 0, "iteration_limit": request.iter_max}
+        return {**place, "kind": JobKind.GENERATE_ANSWER.value, "model": ladder(request)[0]}
+    if isinstance(request, RescoreAnswers):
+        numbers = request.iterations
+        place = {"step": Step.EVALUATE.value, "iteration": numbers[0], "iteration_limit": numbers[-1]}
+        return {**place, "kind": JobKind.RESCORE_ANSWERS.value, "rescored_job_id": request.job_id}
+    return {"step": Step.EVALUATE.value, "iteration": 1, "iteration_limit": 1, "kind": JobKind.EVALUATE_ANSWER.value}
 
 
 def _given_answer(job: JobRecord, request: EvaluateAnswer) -> IterationRecord:

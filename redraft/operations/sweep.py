@@ -14,7 +14,7 @@ from redraft.jobs import StepMessage
 from redraft.operations import retention
 from redraft.operations.endings import ending
 from redraft.operations.services import Services
-from redraft.operations.steps import parse_request, schema_of, step_iteration
+from redraft.operations.terms import parse_request, step_iteration
 from redraft.storage import calls, events, history, jobs, moves, workers
 from redraft.storage.jobs import JobRecord
 from redraft.storage.moves import ALONE_LOSSES, is_guilty, is_live
@@ -128,8 +128,7 @@ def _read(connection: Connection, job_ids: list[str]) -> list[JobRecord]:
 def _end(
     connection: Connection, job: JobRecord, reason: StopReason, error: dict[str, Any], when: ColumnElement[bool]
 ) -> bool:
-    schema = schema_of(parse_request(job))
-    end = ending(reason, history.of_job(connection, job.id), created_at=job.created_at, error=error, schema=schema)
+    end = ending(job, parse_request(job), history.of(connection, job), reason, error)
     first_seq = moves.change(connection, job.id, end.values, when=when, new_events=1)
     if first_seq is not None:
         events.add(connection, job, first_seq, [end.event])

@@ -13,6 +13,9 @@ from redraft.storage.columns import DbNow
 from redraft.storage.statements import add_rows, run
 from redraft.storage.tables import calls, jobs
 
+SlotKey = tuple[int, int, int]
+"""Iteration, candidate, and the number of the call among those for it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Closed:
@@ -43,31 +46,32 @@ _CLOSING = (
     "latency_ms",
     "error",
 )
-_MEMO = ("id", "candidate", "seq", "status", "request", "reply_text", "finish_reason", "error")
+_MEMO = ("id", "iteration", "candidate", "seq", "status", "request", "reply_text", "finish_reason", "error")
 
 
 def memo(
-    connection: Connection, job_id: str, iteration: int, step: str, *, with_failures: bool
-) -> dict[tuple[int, int], Mapping[str, Any]]:
-    """What earlier holders of this step already got, by (candidate, seq): replies, and failures that are final.
+    connection: Connection, job_id: str, step: str, iteration: int | None, *, with_failures: bool
+) -> dict[SlotKey, Mapping[str, Any]]:
+    """What earlier holders of this step already got: replies, and failures that are final.
 
     A failure that may pass is none: its call is made again. What was final once may be mended by the time that a
-    job is continued: then only replies count.
+    job is continued: then only replies count. `iteration`: None for a step that works on several.
     """
     query = (
         select(*(calls.c[name] for name in _MEMO))
         .where(
             calls.c.job_id == job_id,
-            calls.c.iteration == iteration,
             calls.c.step == step,
             calls.c.status.in_(("ok", "error") if with_failures else ("ok",)),
         )
         .order_by(calls.c.status.desc(), calls.c.id)
     )
-    found: dict[tuple[int, int], Mapping[str, Any]] = {}
+    if iteration is not None:
+        query = query.where(calls.c.iteration == iteration)
+    found: dict[SlotKey, Mapping[str, Any]] = {}
     for row in connection.execute(query).mappings():
         if row["status"] == "ok" or not row["error"]["retryable"]:
-            found.setdefault((row["candidate"], row["seq"]), dict(row))
+            found.setdefault((row["iteration"], row["candidate"], row["seq"]), dict(row))
     return found
 
 

@@ -9,12 +9,24 @@ from typing import Any
 from sqlalchemy import Connection, Executable, and_, bindparam, select
 
 from redraft.domain.loop import Attempt, Evaluation
+from redraft.domain.rubrics import CriterionResult
+from redraft.storage.jobs import JobRecord
 from redraft.storage.statements import add_rows
 from redraft.storage.tables import evaluations, iterations
+
+_STATUS = {None: "generated", "ok": "evaluated", "error": "evaluation_failed", "skipped": "evaluation_skipped"}
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRecord:
+    """One verdict on one answer.
+
+    Attributes:
+        criteria: the rubric, line by line, as `CriterionResult`s; None without one.
+        checks: what code found, one entry per check; None without one.
+        judges: who judged, one entry each, when more than one was asked.
+    """
+
     id: str
     status: str
     score: float | None
@@ -36,6 +48,17 @@ class EvaluationRecord:
     judges: list[dict[str, Any]] | None = None
     disagreement: float | None = None
 
+    def as_evaluation(self) -> Evaluation:
+        return Evaluation(
+            score=self.score,
+            passed=self.passed,
+            reasoning=self.reasoning,
+            suggestions=tuple(self.suggestions),
+            criteria=tuple(CriterionResult(**each) for each in self.criteria or ()),
+            is_qualified=self.requirements_met is not False,
+            is_skipped=self.status == "skipped",
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class IterationRecord:
@@ -52,18 +75,11 @@ class IterationRecord:
 
     @property
     def status(self) -> str:
-        if self.evaluation is None:
-            return "generated"
-        return "evaluated" if self.evaluation.status == "ok" else "evaluation_failed"
+        return _STATUS[self.evaluation.status if self.evaluation else None]
 
     def as_attempt(self) -> Attempt:
         verdict = self.evaluation
-        return Attempt(
-            self.number,
-            self.candidate,
-            self.answer,
-            verdict and Evaluation(verdict.score, verdict.passed, verdict.reasoning, tuple(verdict.suggestions)),
-        )
+        return Attempt(self.number, self.candidate, self.answer, verdict and verdict.as_evaluation())
 
 
 _EVALUATION = tuple(field.name for field in fields(EvaluationRecord))
@@ -78,27 +94,59 @@ _ITERATION = (
 )
 
 
-def of_job(connection: Connection, job_id: str, number: int | None = None) -> list[IterationRecord]:
-    """All iterations of a job, or one, in order, each with its evaluation: one query."""
-    statement = _select_history(is_one=number is not None)
-    given = {"p_job": job_id} if number is None else {"p_job": job_id, "p_number": number}
-    return [_record(row) for row in connection.execute(statement, given).mappings()]
+def of(connection: Connection, job: JobRecord, number: int | None = None) -> list[IterationRecord]:
+    """All iterations that a job works on, or one, in order, each with this job's evaluation of it: one query."""
+    is_rescore = job.rescored_job_id is not None
+    given: dict[str, Any] = {
+        "p_job": job.rescored_job_id or job.id,
+        "p_role": "rescore" if is_rescore else "loop",
+        "p_judging": job.id,
+    }
+    if number is not None:
+        given["p_number"] = number
+    rows = connection.execute(_select_history(is_one=number is not None), given).mappings()
+    wanted: list[int] | None = job.request["iterations"] if is_rescore else None
+    return [_record(row) for row in rows if wanted is None or row["number"] in wanted]
 
 
 @cache
 def _select_history(*, is_one: bool) -> Executable:
     """Built once: every step of a job past its first reads it."""
-    loop_only = and_(evaluations.c.iteration_id == iterations.c.id, evaluations.c.role == "loop")
+    its_own = and_(
+        evaluations.c.iteration_id == iterations.c.id,
+        evaluations.c.role == bindparam("p_role"),
+        evaluations.c.job_id == bindparam("p_judging"),
+    )
     query = (
         select(
             *(iterations.c[name] for name in _ITERATION),
             *(evaluations.c[name].label(f"evaluation_{name}") for name in _EVALUATION),
         )
-        .outerjoin(evaluations, loop_only)
+        .outerjoin(evaluations, its_own)
         .where(iterations.c.job_id == bindparam("p_job"))
         .order_by(iterations.c.number, iterations.c.candidate)
     )
     return query.where(iterations.c.number == bindparam("p_number")) if is_one else query
+
+
+def further(connection: Connection, iteration_ids: Sequence[str]) -> list[tuple[str, str, EvaluationRecord]]:
+    """Evaluations outside of the loop, oldest first: (iteration id, role, evaluation)."""
+    query = (
+        select(evaluations.c.iteration_id, evaluations.c.role, *(evaluations.c[name] for name in _EVALUATION))
+        .where(evaluations.c.iteration_id.in_(iteration_ids), evaluations.c.role != "loop")
+        .order_by(evaluations.c.created_at, evaluations.c.id)
+    )
+    return [
+        (row["iteration_id"], row["role"], EvaluationRecord(**{name: row[name] for name in _EVALUATION}))
+        for row in connection.execute(query).mappings()
+    ]
+
+
+def audited(connection: Connection, job_id: str, model: str) -> set[str]:
+    """The iterations that this model has audited."""
+    is_audit = and_(evaluations.c.job_id == job_id, evaluations.c.role == "audit")
+    query = select(evaluations.c.iteration_id).where(is_audit, evaluations.c.evaluator_model == model)
+    return set(connection.scalars(query))
 
 
 def _record(row: Mapping[Any, Any]) -> IterationRecord:

@@ -72,7 +72,7 @@ def make_gate(valkey: ValkeyServer, bell: Bell, model: str) -> Iterator[MakeGate
 @contextmanager
 def visits(gate: Gate, model: str, calls: int = 1) -> Iterator[tuple[Visit, int]]:
     with gate.visit() as visit:
-        yield visit, visit.enter(due(), model, [new_id("call") for _ in range(calls)]).width
+        yield visit, visit.enter(due(), {model: [new_id("call") for _ in range(calls)]})[1].width
 
 
 def is_let_in(gate: Gate, model: str) -> bool:
@@ -109,7 +109,7 @@ def test_who_waits_for_a_slot_is_called_when_one_is_free_and_finds_it_kept(make_
         assert width == 1
         for waiting in (second, first):
             with gate.visit() as visit:
-                admission = visit.enter(waiting, model, ["call"])
+                admission = visit.enter(waiting, {model: ["call"]})[1]
                 assert (admission.width, admission.is_called) == (0, True)
             gate.wait_for_call(waiting, model)
         assert bell.rung == []
@@ -117,8 +117,8 @@ def test_who_waits_for_a_slot_is_called_when_one_is_free_and_finds_it_kept(make_
     with visits(gate, model) as (_, width):
         assert width == 0, "the slot is kept for who was called"
     with gate.visit() as visit:
-        assert visit.enter(first, model, ["call"]).width == 1
-        assert visit.enter(first, model, ["next call"]).width == 1, "the job goes on with its slot"
+        assert visit.enter(first, {model: ["call"]})[1].width == 1
+        assert visit.enter(first, {model: ["next call"]})[1].width == 1, "the job goes on with its slot"
         assert bell.rung == [first]
     assert bell.rung == [first, second]
 
@@ -132,7 +132,7 @@ def test_who_begins_to_wait_when_a_slot_is_free_again_is_called_at_once(make_gat
 def test_the_slots_of_a_lost_worker_come_free_when_its_calls_are_over(make_gate: MakeGate, model: str):
     gate = make_gate({"calls_at_once": 1}, call_timeout_s=30)
     lost = Visit(gate._limits, gate._circuits, gate._ring)
-    assert lost.enter(due(), model, ["call"]).width == 1
+    assert lost.enter(due(), {model: ["call"]})[1].width == 1
     valkey, slots = gate._limits._redis, f"redraft:gate:{model}:slots"
     [(_, until_ms)] = valkey.zrange(slots, 0, -1, withscores=True)
     assert 60 < until_ms / 1000 - valkey.time()[0] < 75
@@ -146,7 +146,7 @@ def test_a_minute_has_so_many_requests_and_those_over_it_wait_apart(make_gate: M
     waits: list[float] = []
     for _ in range(9):
         with gate.visit() as visit:
-            admission = visit.enter(due(), model, [new_id("call")])
+            admission = visit.enter(due(), {model: [new_id("call")]})[1]
             assert not admission.is_called
             waits.append(admission.wait_s)
     assert waits[:3] == [0, 0, 0]
@@ -157,7 +157,7 @@ def test_a_minute_has_so_many_requests_and_those_over_it_wait_apart(make_gate: M
 def test_calls_that_nobody_foresaw_count_too(make_gate: MakeGate, model: str):
     gate = make_gate({"requests_per_minute": 2})
     with gate.visit() as visit:
-        assert visit.enter(due(), model, ["first"]).width == 1
+        assert visit.enter(due(), {model: ["first"]})[1].width == 1
         visit.tell(model, {"first": None, "repair": None})
     with visits(gate, model) as (_, width):
         assert width == 0
@@ -176,7 +176,7 @@ def test_without_valkey_a_limited_model_waits_and_others_do_not_notice(make_gate
     with visits(gate, "openai:free") as (_, width):
         assert width == 1
     with gate.visit() as visit:
-        admission = visit.enter(due(), model, ["call"])
+        admission = visit.enter(due(), {model: ["call"]})[1]
         assert (admission.width, admission.is_called) == (0, False)
         assert 0 < admission.wait_s < 10
 
@@ -279,7 +279,7 @@ def test_the_more_wait_the_later_a_step_looks_again_by_itself(make_gate: MakeGat
         for _ in range(3):
             waiting = due()
             with gate.visit() as visit:
-                admission = visit.enter(waiting, model, ["call"])
+                admission = visit.enter(waiting, {model: ["call"]})[1]
             gate.wait_for_call(waiting, model)
             waits.append(admission.wait_s)
     assert waits == sorted(waits)

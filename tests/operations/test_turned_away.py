@@ -40,10 +40,11 @@ class Guest:
     def __init__(self, driver: Driver, model: str, calls: int = 1) -> None:
         self._visit = driver.services.gate.visit()
         message = StepMessage(Step.GENERATE, new_id("job"), 1)
-        self._asked = (message, model, [new_id("call") for _ in range(calls)])
+        self._message, self._wanted = message, {model: [new_id("call") for _ in range(calls)]}
+        self._calls = calls
 
     def __enter__(self) -> None:
-        assert self._visit.__enter__().enter(*self._asked).width == len(self._asked[2])
+        assert self._visit.__enter__().enter(self._message, self._wanted)[1].width == self._calls
 
     def __exit__(self, *_: object) -> None:
         self._visit.__exit__(None, None, None)

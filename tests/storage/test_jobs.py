@@ -171,8 +171,8 @@ def test_a_slot_has_one_reply_and_a_second_becomes_a_duplicate(database: Databas
     assert close_call(database, other) == calls.Closed("ok", was_lost=False)
     assert close_call(database, first, reply_text="again") is None
     with database.read() as connection:
-        memo = calls.memo(connection, job.id, 1, "generate", with_failures=True)
-    assert memo[1, 0]["reply_text"] == "first"
+        memo = calls.memo(connection, job.id, "generate", 1, with_failures=True)
+    assert memo[1, 1, 0]["reply_text"] == "first"
 
 
 def test_of_many_replies_at_once_one_is_the_reply(database: Database, add_job: AddJob):
@@ -201,7 +201,7 @@ def test_only_final_failures_are_remembered(
     job = add_job()
     close_call(database, open_call(database, job), "error", error={"code": "c", "retryable": retryable})
     with database.read() as connection:
-        assert ((1, 0) in calls.memo(connection, job.id, 1, "generate", with_failures=True)) is is_remembered
+        assert ((1, 1, 0) in calls.memo(connection, job.id, "generate", 1, with_failures=True)) is is_remembered
 
 
 def test_events_have_no_gaps_under_concurrent_writers(database: Database, add_job: AddJob):

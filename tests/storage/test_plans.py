@@ -11,7 +11,7 @@ from sqlalchemy import Connection, event, insert, text
 
 from redraft.domain.ids import new_id
 from redraft.storage import calls, events, history, jobs, metrics, moves, retention, webhooks
-from redraft.storage.jobs import JobFilter
+from redraft.storage.jobs import JobFilter, JobRecord
 from redraft.storage.retention import EndedJob
 from redraft.storage.tables import calls as calls_table
 from redraft.storage.tables import jobs as table
@@ -97,6 +97,12 @@ def whole_table_reads(plan: str) -> list[str]:
     return [line for line in lines if line.startswith("Seq Scan") or (re.match(_SCAN, line) and "INDEX" not in line)]
 
 
+def _job(connection: Connection) -> JobRecord:
+    record = jobs.get(connection, jobs.latest_id(connection) or "")
+    assert record is not None
+    return record
+
+
 STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "the newest jobs": lambda c: jobs.list_page(c, JobFilter()),
     "the oldest jobs": lambda c: jobs.list_page(c, JobFilter(newest_first=False)),
@@ -121,9 +127,11 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "a webhook that is due": lambda c: webhooks.claim(c, lease_s=9, spared=("a.example:443",)),
     "a job's webhooks": lambda c: webhooks.of_job(c, "job_1"),
     "a webhook again": lambda c: webhooks.send_again(c, "job_1", "whd_1"),
-    "a job's history": lambda c: history.of_job(c, "job_1"),
+    "a job's history": lambda c: history.of(c, _job(c)),
+    "what others say of it": lambda c: history.further(c, ["itr_1", "itr_2"]),
+    "what was audited": lambda c: history.audited(c, "job_1", "openai:7"),
     "a job's calls": lambda c: calls.of_job(c, "job_1"),
-    "a step's memo": lambda c: calls.memo(c, "job_1", 1, "generate", with_failures=True),
+    "a step's memo": lambda c: calls.memo(c, "job_1", "generate", 1, with_failures=True),
     "what a job has spent": lambda c: calls.usage_of_job(c, "job_1"),
     "a reusable reply": lambda c: calls.find_reusable(c, "key"),
     "lost calls": lambda c: calls.close_lost(c, "job_1", 2),

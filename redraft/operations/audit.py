@@ -1,0 +1,106 @@
+"""The step `audit`: a judge outside of the loop scores the first answer and the returned one, and only people are told.
+
+The loop has ended by then: whatever happens here, its reason to stop and its result stay.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection
+
+from redraft.domain.loop import best_of
+from redraft.operations.budgets import BudgetExhausted
+from redraft.operations.calling import PlannedCall
+from redraft.operations.endings import audit_failed, ending, loops_reason
+from redraft.operations.evaluate import (
+    Judgement,
+    hear_all,
+    judgement,
+    later_if_passing,
+    without_model,
+    write_evaluations,
+)
+from redraft.operations.judging import Asking, askings
+from redraft.operations.judging import plan as plan_askings
+from redraft.operations.steps import Move, StepInHand
+from redraft.storage import history
+from redraft.storage.history import IterationRecord
+
+OVERFIT = "overfit_suspected"
+_TOLERANCE = 1e-9
+
+
+def plan(step: StepInHand) -> list[PlannedCall]:
+    """One asking about each audited answer; none when the budget does not reach."""
+    try:
+        return plan_askings(step, _askings(step))
+    except BudgetExhausted:
+        return []
+
+
+def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
+    """Ask the outside judge, compare, and end the job as the loop ended."""
+    asked = [asking for asking in _askings(step) if _is_paid_for(step, asking, planned)]
+    heard = hear_all(step, asked, planned)
+    outcomes = [outcome for each in heard for outcome in each.outcomes]
+    later = later_if_passing(step, heard, outcomes)
+    if later:
+        return later
+    if not all(each.is_ours for each in heard):
+        return Move(outcomes, values=None)
+    judged = [judgement(step, record, heard, [_auditor(step)]) for record in _audited(step)]
+    end = ending(step.job, step.request, step.records, loops_reason(step.job, step.request, step.records))
+    warnings = [*step.job.warnings, *_warnings(step, judged)]
+    return Move(outcomes, {**end.values, "warnings": warnings}, [end.event], partial(_write, step, judged))
+
+
+def _auditor(step: StepInHand) -> str:
+    return step.request.evaluation.audit or ""
+
+
+def _audited(step: StepInHand) -> list[IterationRecord]:
+    """The answer that the first iteration gave on, and the one that is returned."""
+    first = best_of(a for a in step.attempts if a.iteration == 1)
+    returned = best_of(step.attempts)
+    places = {(each.iteration, each.candidate) for each in (first, returned) if each}
+    return [record for record in step.records if (record.number, record.candidate) in places]
+
+
+def _askings(step: StepInHand) -> list[Asking]:
+    return [
+        asking
+        for record in _audited(step)
+        if without_model(step, record) is None
+        for asking in askings(step, record, [_auditor(step)], samples=1)
+    ]
+
+
+def _is_paid_for(step: StepInHand, asking: Asking, planned: Sequence[PlannedCall]) -> bool:
+    place = (asking.record.number, asking.record.candidate, 2 * asking.number)
+    return place in step.memo or any(call.slot.key == place for call in planned)
+
+
+def _warnings(step: StepInHand, judged: Sequence[Judgement]) -> list[dict[str, str]]:
+    scores = [each.evaluation.score for each in judged]
+    if None in scores:
+        error = next((each.evaluation.error for each in judged if each.evaluation.error), None)
+        return [audit_failed(error["detail"] if error else "what is left of the budget does not reach.")]
+    if len(judged) < 2:
+        return []
+    before, after = (each.record.evaluation for each in (judged[0], judged[-1]))
+    first, last = before and before.score, after and after.score
+    rose = first is not None and last is not None and last > first + _TOLERANCE
+    if not rose or (scores[-1] or 0.0) > (scores[0] or 0.0) + _TOLERANCE:
+        return []
+    words = (
+        f"The loop's score rose from {first:.2f} to {last:.2f}, that of the audit by {_auditor(step)} did not"
+        f" ({scores[0]:.2f}, {scores[-1]:.2f}): the answer may please its evaluator and nobody else."
+    )
+    return [{"code": OVERFIT, "message": words}]
+
+
+def _write(step: StepInHand, judged: Sequence[Judgement], connection: Connection) -> None:
+    """An answer that this judge has audited before a continuation is not entered again."""
+    known: set[Any] = history.audited(connection, step.job.id, _auditor(step))
+    write_evaluations(step, [each for each in judged if each.record.id not in known], "audit", connection)

@@ -1,0 +1,46 @@
+"""What calls brought goes into the ledger: with the step that they belong to, or each as it comes."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from redraft.operations.calling import Outcome
+from redraft.storage import calls, moves
+
+KEEP_REPLY_S = 3600.0
+"""A reply is paid for: without a database its thread has nothing better to do than to keep it."""
+
+
+def sum_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    """What calls cost together, as columns of their job."""
+    total: dict[str, int] = {}
+    for outcome in outcomes:
+        for name, amount in (outcome.usage or {}).items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def unstored_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    """The same without what the job has been told already."""
+    return sum_usage([outcome for outcome in outcomes if outcome.closing])
+
+
+def close_calls(connection: Connection, outcomes: Sequence[Outcome]) -> list[calls.Closed]:
+    """Tell the ledger what its open calls brought."""
+    found = [calls.close(connection, o.call_id, o.closing) for o in outcomes if o.call_id and o.closing]
+    return [closed for closed in found if closed]
+
+
+def keep(connection: Connection, job_id: str, outcomes: Sequence[Outcome]) -> list[calls.Closed]:
+    """Close calls and count what they cost, whoever holds the job by now."""
+    closed = close_calls(connection, outcomes)
+    if closed:
+        moves.add_usage(connection, job_id, unstored_usage(outcomes))
+        moves.add_usage(connection, job_id, calls.lost_usage(-sum(each.was_lost for each in closed)))
+    return closed
+
+
+def stored(outcome: Outcome, closed: Sequence[calls.Closed] = ()) -> Outcome:
+    """An outcome as the ledger holds it now."""
+    return replace(outcome, closing=None, came_second=any(each.status == "dup" for each in closed))

@@ -1,0 +1,73 @@
+"""Judge the stored answers of a job anew: by another evaluator, profile or rubric, without writing any."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from redraft.domain.requests import DEFAULT_PROFILE, EvaluationFields, Judging, RescoreAnswers, RescoreJob
+from redraft.domain.states import TERMINAL, JobKind, JobStatus
+from redraft.errors import Conflict, Invalid, NotFound
+from redraft.operations import submit
+from redraft.operations.services import Services
+from redraft.operations.terms import parse_request, schema_of
+from redraft.storage import history, jobs
+from redraft.storage.history import IterationRecord
+from redraft.storage.jobs import JobRecord
+
+_AS_IT_WAS = frozenset(EvaluationFields.model_fields) - {"webhook"}
+
+
+def rescore(services: Services, job_id: str, change: RescoreJob) -> JobRecord:
+    """Start a job of its own that judges another one's answers; that one stays as it is.
+
+    Raises:
+        NotFound: there is no such job.
+        Conflict: it has not ended, or holds no answers of its own.
+        Invalid: an iteration is not there, or what to judge by does not fit together.
+    """
+    with services.database.read() as connection:
+        job = jobs.get(connection, job_id)
+        if job is None:
+            raise NotFound("job", job_id)
+        _ensure_can_rescore(job)
+        records = history.of(connection, job)
+    return submit.submit(services, _request(job, change, _numbers(job, records, change))).job
+
+
+def _ensure_can_rescore(job: JobRecord) -> None:
+    if job.kind == JobKind.RESCORE_ANSWERS:
+        words = f"Job {job.id} judges the answers of job {job.rescored_job_id} anew; rescore that one."
+        raise Conflict(words)
+    if JobStatus(job.status) not in TERMINAL:
+        words = f"Job {job.id} is {job.status}; its answers can be judged anew once it has ended."
+        raise Conflict(words, code="job_not_terminal")
+
+
+def _numbers(job: JobRecord, records: list[IterationRecord], change: RescoreJob) -> list[int]:
+    known = sorted({record.number for record in records})
+    if not known:
+        raise Conflict(f"Job {job.id} has written no answer; there is nothing to judge.")
+    wanted = sorted(set(change.iterations or known))
+    unknown = [number for number in wanted if number not in known]
+    if unknown:
+        words = f"Job {job.id} has the iterations {known[0]} to {known[-1]}, not {unknown[0]}."
+        raise Invalid.at("/iterations", words, "unknown_iteration")
+    return wanted
+
+
+def _request(job: JobRecord, change: RescoreJob, numbers: list[int]) -> RescoreAnswers:
+    before = parse_request(job)
+    kept = {name: getattr(before, name) for name in _AS_IT_WAS}
+    given = {name: getattr(change, name) for name in change.model_fields_set - {"iterations"}}
+    named = {name: value for name, value in given.items() if value is not None}
+    if named.get("profile", DEFAULT_PROFILE) != DEFAULT_PROFILE:
+        kept["rubric"] = None
+    judging: Judging = named.get("evaluation") or before.evaluation
+    alone: dict[str, Any] = {"audit": None, **({"panel": []} if "evaluator_model" in named else {})}
+    fields: dict[str, Any] = {**kept, **named, "evaluation": judging.model_copy(update=alone)}
+    fields |= {"job_id": job.id, "iterations": numbers, "answer_schema": schema_of(before)}
+    try:
+        return RescoreAnswers.model_validate(fields)
+    except ValidationError as error:
+        words = error.errors()[0]["msg"]
+        raise Invalid(f"This does not fit together: {words}.") from error

@@ -1,0 +1,58 @@
+"""What a job asks for, as its steps need it: read from its stored request."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from redraft.domain.loop import Rules
+from redraft.domain.requests import AnyRequest, EvaluateAnswer, GenerateAnswer, RescoreAnswers, ladder
+from redraft.domain.states import JobKind, Step
+from redraft.storage.jobs import JobRecord
+
+_KINDS: dict[str, type[AnyRequest]] = {
+    JobKind.GENERATE_ANSWER: GenerateAnswer,
+    JobKind.EVALUATE_ANSWER: EvaluateAnswer,
+    JobKind.RESCORE_ANSWERS: RescoreAnswers,
+}
+
+
+def parse_request(job: JobRecord) -> AnyRequest:
+    """The normalised request as it was stored."""
+    return _KINDS[job.kind].model_validate(job.request)
+
+
+def schema_of(request: AnyRequest) -> Mapping[str, Any] | None:
+    """What an answer must fit, if anything."""
+    return None if isinstance(request, EvaluateAnswer) else request.answer_schema
+
+
+def rules_of(job: JobRecord, request: AnyRequest) -> Rules:
+    if not isinstance(request, GenerateAnswer):
+        return Rules(iteration_limit=1)
+    return Rules(
+        iteration_limit=job.iteration_limit,
+        first_iteration=job.first_iteration,
+        plateau_patience=request.stop.plateau_patience,
+        plateau_delta=request.stop.plateau_delta,
+        strategy=request.revision.strategy,
+        start_from=request.revision.start_from,
+    )
+
+
+def judges_of(request: AnyRequest) -> tuple[str, ...]:
+    """The evaluators: the panel, or the one; the request must be normalised."""
+    return tuple(request.evaluation.panel) or (request.evaluator_model or "",)
+
+
+def models_of(job: JobRecord, request: AnyRequest) -> tuple[str, ...]:
+    """Whom the job's current step asks: its iteration's entry of the ladder, or those who judge."""
+    if job.step == Step.AUDIT:
+        return (request.evaluation.audit or "",)
+    if job.step == Step.EVALUATE or not isinstance(request, GenerateAnswer):
+        return judges_of(request)
+    models = ladder(request)
+    return (models[min(job.iteration, len(models) - 1)],)
+
+
+def step_iteration(job: JobRecord) -> int:
+    """The iteration that the job's current step works on."""
+    return job.iteration + 1 if job.step == Step.GENERATE else job.iteration
