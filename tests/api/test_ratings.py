@@ -1,22 +1,26 @@
 """Ratings and calibration over HTTP."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 
 from redraft.domain.ratings import RateEvaluation
 from redraft.domain.scopes import Scope
+from redraft.errors import NotFound
 from redraft.operations import keys, lifecycle, ratings
 from redraft.operations.ratings import RatingFilter
 from redraft.operations.services import Services
+from redraft.storage import jobs
 from redraft.storage.tables import ratings as table
 from tests.api.conftest import assert_problem
 from tests.support.api_server import ApiServer
 from tests.support.verdicts import add_evaluation, add_iteration, add_judged, criterion
+from tests.support.waiting import wait_until
 
 SHAPE = [
     "id", "job_id", "iteration", "candidate", "evaluation_id", "criterion", "verdict", "score", "note", "rater",
@@ -178,6 +182,21 @@ def test_deleting_a_job_removes_its_ratings(client: httpx2.Client, services: Ser
     assert calibration(client) == []
     with services.database.read() as connection:
         assert connection.execute(select(table)).all() == []
+
+
+def test_a_job_that_is_deleted_meanwhile_is_not_there(services: Services, job_id: str):
+    add_judged(services, job_id)
+    lifecycle.cancel(services, job_id)
+    body = RateEvaluation(verdict="agree")
+    with ThreadPoolExecutor() as pool:
+        with services.database.write() as connection:
+            assert jobs.remove(connection, job_id)
+            rating = pool.submit(ratings.rate, services, job_id, 1, body, "cli")
+            if not services.database.is_sqlite:
+                waits = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+                wait_until(lambda: connection.execute(waits).scalar_one())
+        with pytest.raises(NotFound):
+            rating.result(timeout=30)
 
 
 def test_the_last_word_of_each_rater_counts(client: httpx2.Client, services: Services, job_id: str):
