@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from redraft.cli import db, jobs, keys, models, options
+from redraft.cli import db, jobs, keys, models, options, profiles
 from redraft.cli.ask import EPILOG as ASK_EPILOG
 from redraft.cli.ask import ask
 from redraft.cli.demo import demo
@@ -61,6 +61,7 @@ app.command("demo")(demo)
 app.add_typer(jobs.app, name="jobs")
 app.command("calibration", epilog=CALIBRATION_EPILOG)(calibration)
 app.add_typer(models.app, name="models")
+app.add_typer(profiles.app, name="profiles")
 app.add_typer(keys.app, name="keys")
 app.add_typer(db.app, name="db")
 app.command("doctor")(doctor)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
-from jinja2 import TemplateError
+from jinja2 import TemplateSyntaxError
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from redraft.domain.answers import check_schema
@@ -269,7 +269,7 @@ def _try_template(place: str, source: str, samples: Sequence[Sample], *, is_syst
         unknown = unknown_names(source, known)
         shown = [] if unknown else [render_template(source, **sample.values) for sample in samples]
     except Exception as error:  # noqa: BLE001 - what a template can run into has no common kind
-        what = "is no template" if isinstance(error, TemplateError) else "cannot be rendered"
+        what = "is no template" if isinstance(error, TemplateSyntaxError) else "cannot be rendered"
         raise ProfileError(place, f"{what}: {told(error)}") from None
     if unknown:
         words = f"uses the unknown variable {unknown[0]!r}; known by its sees are {', '.join(sorted(known))}"

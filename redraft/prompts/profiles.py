@@ -7,11 +7,13 @@ from typing import Any, Literal
 
 from redraft.domain.requests import AnyRequest
 from redraft.domain.verdicts import ReplyMap
-from redraft.errors import Flaw, Invalid
+from redraft.errors import Invalid
 from redraft.prompts import profile_files
 from redraft.prompts.profile_files import ProfileFiles, Sight
 
 BUILT_IN = Path(__file__).parent / "built_in"
+
+_CODE = "invalid_profile"
 
 TemplateName = Literal["system", "user", "rubric_system", "rubric_user"]
 
@@ -84,7 +86,7 @@ def load_profiles(folder: Path | None) -> Profiles:
     """The built-in profiles, and those of a folder whose sub-folders are profiles.
 
     Raises:
-        Invalid: a file of one is wrong; each flaw names its file and what to do.
+        Invalid: something is wrong; the message names each file, and what to do (code `invalid_profile`).
     """
     built_in = [_profile(path, is_built_in=True) for path in profile_files.folders(BUILT_IN)]
     if folder is None:
@@ -106,24 +108,23 @@ def check_profiles(folder: Path) -> Sequence[Profile]:
 
 def _own(folder: Path, taken: set[str]) -> list[Profile]:
     if not folder.is_dir():
-        raise Invalid(f"REDRAFT_PROFILES_DIR: {str(folder)!r} is no folder; make it, or unset the setting.")
+        raise Invalid(f"There is no folder {folder}: REDRAFT_PROFILES_DIR names one with profiles.", code=_CODE)
     if (folder / profile_files.PROFILE).exists():
-        words = f"{folder} holds a {profile_files.PROFILE} itself; put it into a sub-folder with the profile's name."
-        raise Invalid(f"REDRAFT_PROFILES_DIR: {words}")
+        words = f"{folder} is a profile itself: REDRAFT_PROFILES_DIR names the folder that profiles' folders are in."
+        raise Invalid(words, code=_CODE)
     return _read_all(profile_files.folders(folder), taken)
 
 
 def _read_all(paths: Sequence[Path], taken: set[str]) -> list[Profile]:
     profiles: list[Profile] = []
-    flaws: list[Flaw] = []
+    wrong: list[str] = []
     for path in paths:
         try:
             profiles.append(_profile(path, is_built_in=False, taken=taken))
         except profile_files.ProfileError as error:
-            flaws.append(Flaw(error.place, error.words, "invalid_profile"))
-    if flaws:
-        said = "; ".join(f"{flaw.pointer}: {flaw.detail}" for flaw in flaws)
-        raise Invalid(f"Profiles cannot be used. {said}", tuple(flaws), code="invalid_profile")
+            wrong.append(f"\n  {error.place}: {error.words}")
+    if wrong:
+        raise Invalid("A profile cannot be used:" + "".join(wrong), code=_CODE)
     return profiles
 
 

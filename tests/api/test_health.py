@@ -33,10 +33,7 @@ def test_without_database_and_broker_it_lives_but_is_not_ready(start_api: Callab
     assert {check["name"] for check in checks if not check["is_ready"]} == {"database", "broker"}
 
 
-def test_models_and_profiles_are_listed(client: httpx2.Client):
+def test_models_are_listed(client: httpx2.Client):
     models = client.get("/v1/models").json()["data"]
     assert [model["id"] for model in models if model["default"]] == ["openai:writer"]
     assert all(model["note"] for model in models)
-    [profile] = client.get("/v1/profiles").json()["data"]
-    assert profile["name"] == "criteria"
-    assert "score" in profile["reply_schema"]["properties"]

@@ -1,0 +1,90 @@
+"""`redraft profiles …`: the ways to evaluate there are, what each says to an evaluator, and whether own ones fit."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from redraft.cli import options, output, sessions
+from redraft.errors import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from redraft.prompts.profiles import Profile, Profiles
+
+app = typer.Typer(
+    help="See the ways to evaluate an answer, and check own ones. Without a command: list them.",
+    rich_markup_mode="rich",
+    invoke_without_command=True,
+)
+
+
+@app.callback()
+def main(ctx: typer.Context, *, as_json: options.AsJson = False) -> None:
+    """List the profiles when no command is named."""
+    if ctx.invoked_subcommand is None:
+        list_profiles(as_json=as_json)
+
+
+@app.command("list")
+def list_profiles(*, as_json: options.AsJson = False) -> None:
+    """List the built-in profiles, and those of REDRAFT_PROFILES_DIR."""
+    _tell(_load().all(), as_json=as_json)
+
+
+@app.command("show", epilog=options.examples("redraft profiles show evidence"))
+def show(
+    *,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The profile's name.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Print a profile: what it sees, what it says to the evaluator, and how the reply is read."""
+    found = next((each for each in _load().all() if each.name == name), None)
+    if found is None:
+        raise NotFound("profile", name)
+    if as_json:
+        output.write_json(_data(found))
+        return
+    output.show(f"{found.name} {found.version}: {found.title}", "bold")
+    output.show(found.description)
+    output.show(f"sees: {', '.join(found.sees)}")
+    for role, field in found.mapping.items():
+        output.show(f"{role}: {field if isinstance(field, str) else ', '.join(field)}")
+    for template, text in found.templates.items():
+        output.show(f"\n--- {template}.j2", "bold")
+        output.show(text)
+
+
+@app.command("check", epilog=options.examples("redraft profiles check ./profiles"))
+def check(
+    *,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of profiles, or of one.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Read the profiles of a folder as the service would, and say what is wrong with which file."""
+    from redraft.prompts.profiles import check_profiles
+
+    found = check_profiles(folder)
+    _tell(found, as_json=as_json)
+    output.say(f"✓ {len(found)} profile{'' if len(found) == 1 else 's'} can be used.", "green")
+
+
+def _load() -> "Profiles":
+    from redraft.prompts.profiles import load_profiles
+
+    return load_profiles(sessions.load_settings().profiles_dir)
+
+
+def _tell(profiles: "Sequence[Profile]", *, as_json: bool) -> None:
+    if as_json:
+        output.write_json({"data": [_data(profile) for profile in profiles]})
+        return
+    rows = [(each.name, each.version, "built in" if each.is_built_in else "own", each.title) for each in profiles]
+    output.show_table(("profile", "version", "", "title"), rows)
+
+
+def _data(profile: "Profile") -> dict[str, Any]:
+    told = {name: value for name, value in asdict(profile).items() if name not in {"reply", "is_built_in"}}
+    return {**told, "built_in": profile.is_built_in}
