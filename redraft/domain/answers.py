@@ -32,34 +32,52 @@ class Misfit:
 
 
 def check_schema(schema: Mapping[str, Any], pointer: str) -> None:
-    """Refuse a schema that nothing could be checked with.
+    """Refuse a schema that nothing could be checked with, or no provider asked by.
 
     Raises:
         Invalid: it is no JSON Schema, names another document, is too long, or describes no object
             (code `invalid_schema`).
     """
-    if len(json.dumps(schema)) > SCHEMA_CHARS_MAX:
-        raise Invalid.at(pointer, f"The schema has more than {SCHEMA_CHARS_MAX} characters.", "invalid_schema")
-    if schema.get("type") != "object":
-        raise Invalid.at(pointer, 'The schema must be of "type": "object": providers take no other.', "invalid_schema")
+    is_of_objects = schema.get("type") == "object"
+    fault = (
+        schema_fault(schema) if is_of_objects else 'The schema must be of "type": "object": providers take no other.'
+    )
+    if fault is not None:
+        raise Invalid.at(pointer, fault, "invalid_schema")
+
+
+def schema_fault(schema: Mapping[str, Any]) -> str | None:
+    """Why nothing could be checked with a schema; None = it can be used."""
     try:
+        if len(json.dumps(schema)) > SCHEMA_CHARS_MAX:
+            return f"The schema has more than {SCHEMA_CHARS_MAX} characters."
         _validator(schema)
     except (ValueError, RecursionError) as error:
         words = str(error).split("\n", 1)[0]
-        raise Invalid.at(pointer, f"This is no usable JSON Schema: {words}", "invalid_schema") from error
+        return f"This is no usable JSON Schema: {words}"
+    return None
 
 
-def read_answer(answer: str, schema: Mapping[str, Any]) -> Parsed | Misfit:
-    """The value of an answer that is JSON, bare or in one fence, and fits. Never raises for an answer."""
+def read_json(answer: str, wanted: str = "value") -> Parsed | Misfit:
+    """The value of an answer that is JSON, bare or in one fence. Never raises for an answer."""
     text = answer.strip().removeprefix("\ufeff").strip()
     fenced = _FENCED.match(text)
     try:
         value = json.loads(fenced[1] if fenced else text, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         where = f" at line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-        return Misfit(f"The answer is not JSON{where}: write one JSON object and nothing else.")
+        return Misfit(f"The answer is not JSON{where}: write one JSON {wanted} and nothing else.")
+    return Parsed(value)
+
+
+def read_answer(answer: str, schema: Mapping[str, Any]) -> Parsed | Misfit:
+    """The value of an answer that is JSON, bare or in one fence, and fits. Never raises for an answer."""
+    kind = schema.get("type")
+    read = read_json(answer, kind if kind in ("object", "array") else "value")
+    if isinstance(read, Misfit):
+        return read
     try:
-        return _fitted(value, schema)
+        return _fitted(read.value, schema)
     except (ValueError, RecursionError):
         return Misfit("The answer holds what cannot be checked: half characters, or nesting without end.")
 

@@ -34,6 +34,9 @@ def _not_blank(text: str) -> str:
 Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_storable)]
 # For readers of the description: pydantic's own words for a text that does not match would be of no help.
 FilledText = Annotated[Text, Field(json_schema_extra={"minLength": 1, "pattern": r"\S"}), AfterValidator(_not_blank)]
+Wanted = Annotated[str, StringConstraints(min_length=1, max_length=10_000), AfterValidator(_storable)]
+FilledWanted = Annotated[Wanted, Field(json_schema_extra={"pattern": r"\S"}), AfterValidator(_not_blank)]
+PatternText = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_storable)]
 Answer = Annotated[str, Field(max_length=MAX_ANSWER), AfterValidator(_storable)]
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_storable)]
 MetadataKey = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(_storable)]

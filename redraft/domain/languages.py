@@ -1,0 +1,164 @@
+"""Which language a text is in: the ISO 639-1 codes that can be told apart, and the guess.
+
+CLD3 is a small neural network of Google's, in the package, without a network: the same text gets the same answer.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any, cast
+
+LETTERS_MIN = 20
+"""Shorter texts could be anything."""
+
+CONFIDENCE_MIN = 0.95
+"""Below it a guess is not held against an answer; docs/checks.md tells how often one above it is wrong."""
+
+# CLD3's names for what ISO 639-1 calls otherwise, or tells apart where CLD3 does not.
+_ISO = {"iw": "he", "fil": "tl"}
+_GUESSED_AS = {"nb": "no", "nn": "no"}
+_BYTES_READ = 4000
+_LEFT_OUT = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+", re.DOTALL)
+
+LANGUAGES = {
+    "af": "Afrikaans",
+    "am": "Amharic",
+    "ar": "Arabic",
+    "az": "Azerbaijani",
+    "be": "Belarusian",
+    "bg": "Bulgarian",
+    "bn": "Bengali",
+    "bs": "Bosnian",
+    "ca": "Catalan",
+    "co": "Corsican",
+    "cs": "Czech",
+    "cy": "Welsh",
+    "da": "Danish",
+    "de": "German",
+    "el": "Greek",
+    "en": "English",
+    "eo": "Esperanto",
+    "es": "Spanish",
+    "et": "Estonian",
+    "eu": "Basque",
+    "fa": "Persian",
+    "fi": "Finnish",
+    "fr": "French",
+    "fy": "Western Frisian",
+    "ga": "Irish",
+    "gd": "Scottish Gaelic",
+    "gl": "Galician",
+    "gu": "Gujarati",
+    "ha": "Hausa",
+    "he": "Hebrew",
+    "hi": "Hindi",
+    "hr": "Croatian",
+    "ht": "Haitian Creole",
+    "hu": "Hungarian",
+    "hy": "Armenian",
+    "id": "Indonesian",
+    "ig": "Igbo",
+    "is": "Icelandic",
+    "it": "Italian",
+    "ja": "Japanese",
+    "jv": "Javanese",
+    "ka": "Georgian",
+    "kk": "Kazakh",
+    "km": "Khmer",
+    "kn": "Kannada",
+    "ko": "Korean",
+    "ku": "Kurdish",
+    "ky": "Kyrgyz",
+    "la": "Latin",
+    "lb": "Luxembourgish",
+    "lo": "Lao",
+    "lt": "Lithuanian",
+    "lv": "Latvian",
+    "mg": "Malagasy",
+    "mi": "Maori",
+    "mk": "Macedonian",
+    "ml": "Malayalam",
+    "mn": "Mongolian",
+    "mr": "Marathi",
+    "ms": "Malay",
+    "mt": "Maltese",
+    "my": "Burmese",
+    "nb": "Norwegian Bokmål",
+    "ne": "Nepali",
+    "nl": "Dutch",
+    "nn": "Norwegian Nynorsk",
+    "no": "Norwegian",
+    "ny": "Chichewa",
+    "pa": "Punjabi",
+    "pl": "Polish",
+    "ps": "Pashto",
+    "pt": "Portuguese",
+    "ro": "Romanian",
+    "ru": "Russian",
+    "sd": "Sindhi",
+    "si": "Sinhala",
+    "sk": "Slovak",
+    "sl": "Slovenian",
+    "sm": "Samoan",
+    "sn": "Shona",
+    "so": "Somali",
+    "sq": "Albanian",
+    "sr": "Serbian",
+    "st": "Southern Sotho",
+    "su": "Sundanese",
+    "sv": "Swedish",
+    "sw": "Swahili",
+    "ta": "Tamil",
+    "te": "Telugu",
+    "tg": "Tajik",
+    "th": "Thai",
+    "tl": "Tagalog",
+    "tr": "Turkish",
+    "uk": "Ukrainian",
+    "ur": "Urdu",
+    "uz": "Uzbek",
+    "vi": "Vietnamese",
+    "xh": "Xhosa",
+    "yi": "Yiddish",
+    "yo": "Yoruba",
+    "zh": "Chinese",
+    "zu": "Zulu",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """The likeliest language of a text.
+
+    Attributes:
+        code: by ISO 639-1, or by ISO 639-2 where that has none.
+        confidence: 0..1.
+    """
+
+    code: str
+    confidence: float
+
+
+def name_of(code: str) -> str:
+    """`German (de)`."""
+    return f"{LANGUAGES[code]} ({code})" if code in LANGUAGES else f"'{code}'"
+
+
+def is_the_same(code: str, guessed: str) -> bool:
+    """Whether a guess can be the language of a code: CLD3 knows one Norwegian."""
+    return _GUESSED_AS.get(code, code) == guessed
+
+
+def prose_of(text: str) -> str:
+    """The text without code and addresses, which are in no language."""
+    return _LEFT_OUT.sub(" ", text)
+
+
+def guess_language(text: str) -> Guess | None:
+    """None when there is nothing to go by. The text is valid Unicode."""
+    import gcld3
+
+    found = cast("Any", gcld3).NNetLanguageIdentifier(0, _BYTES_READ).FindLanguage(text)
+    code = str(found.language).split("-", 1)[0]
+    if code == "und":
+        return None
+    return Guess(_ISO.get(code, code), float(found.probability))

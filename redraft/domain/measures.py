@@ -1,0 +1,119 @@
+r"""What checks count in a text: words, characters, lines, list items, addresses, and how hard it is to read.
+
+Texts are compared and counted in one form: NFC, with `\n` for each kind of line end.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass
+
+import unicode_segmentation_rs as segmentation
+
+_LINE_END = re.compile("\r\n?|[\x85\u2028\u2029]")
+# Normalising takes the square of the length of a run of combining marks; no script has runs like that.
+_RUN_OF_MARKS = re.compile(r"([^\w\s\x00-\x7f]{32,})")
+
+_ITEM = re.compile(r"[\s>]*(?:[-*+•\u2013]|\d{1,9}[.)])\s+\S")
+_RULE = re.compile(r"\s*([-*])(?:\s*\1){2,}\s*")
+_FENCE = re.compile(r"\s*(?:[-*+•\u2013]\s+|\d{1,9}[.)]\s+)?(`{3,}|~{3,})(.*)")
+
+_DOMAINS = "com|org|net|edu|gov|mil|int|info|biz|io|dev|app|ai"
+_URL = re.compile(
+    r"(?:(?i:https?|ftp)://|(?i:mailto):|(?<![\w.@-])(?i:www\.)(?=\w))[^\s<>\"'`]+"
+    rf"|(?<![\w.@/-])(?:\w[\w-]*\.)+(?:{_DOMAINS})(?![\w-])(?!\.\w)"
+)
+_VOWELS = re.compile("[aeiouy]+")
+_MUTE_END = re.compile(r"(?:[^laeiouy]e|[^aeiouytd]ed|[^aeiouyscxzgh]es)\Z")
+
+
+def normal(text: str) -> str:
+    r"""The form in which texts are compared: NFC, `\n` for each line end."""
+    text = _LINE_END.sub("\n", text)
+    parts = _RUN_OF_MARKS.split(text)
+    return "".join(part if at % 2 else unicodedata.normalize("NFC", part) for at, part in enumerate(parts))
+
+
+def fold_case(text: str) -> str:
+    return normal(text.casefold())
+
+
+def count_words(text: str) -> int:
+    """The words of UAX 29 that hold a letter or a digit."""
+    return len(segmentation.unicode_words(text))
+
+
+def count_chars(text: str) -> int:
+    """Characters as people see them: the extended grapheme clusters of UAX 29."""
+    return len(segmentation.graphemes(text, True))
+
+
+def last_chars(text: str, chars: int) -> str:
+    """`…` and the last characters, or the whole text where it is no longer than that."""
+    seen: list[str] = segmentation.graphemes(text[-20 * chars :], True)
+    tail = "".join(seen[-chars:])
+    return tail if len(tail) == len(text) else "…" + tail
+
+
+def count_letters(text: str) -> int:
+    return sum(map(str.isalpha, text))
+
+
+def count_lines(text: str) -> int:
+    """The lines that are not blank."""
+    return sum(1 for line in text.split("\n") if line.strip())
+
+
+def count_items(text: str) -> int:
+    """List items as Markdown and people write them, at any depth, outside of code fences."""
+    return sum(1 for line in _lines_outside_fences(text) if _ITEM.match(line) and not _RULE.fullmatch(line))
+
+
+def _lines_outside_fences(text: str) -> list[str]:
+    lines: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        found = _FENCE.match(line)
+        if not fence:
+            lines.append(line)
+            fence = found[1] if found else ""
+        elif found and found[1].startswith(fence) and not found[2].strip():
+            fence = ""
+    return lines
+
+
+def find_urls(text: str) -> list[str]:
+    """What leads to an address on the web: `https://…`, `www.…`, `mailto:…`, `example.org`."""
+    return [found[0].rstrip(".,;:!?)]}") for found in _URL.finditer(text)]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How hard an English text is to read.
+
+    Attributes:
+        grade: the Flesch-Kincaid grade: years of school in the United States.
+    """
+
+    grade: float
+    words_per_sentence: float
+    syllables_per_word: float
+
+
+def read_grade(text: str) -> Reading | None:
+    """None for a text without words."""
+    words = Counter(word.casefold() for word in segmentation.unicode_words(text))
+    total = words.total()
+    if not total:
+        return None
+    sentences = max(1, sum(1 for each in segmentation.unicode_sentences(text) if any(map(str.isalnum, each))))
+    length = total / sentences
+    weight = sum(count_syllables(word) * times for word, times in words.items()) / total
+    return Reading(0.39 * length + 11.8 * weight - 15.59, length, weight)
+
+
+def count_syllables(word: str) -> int:
+    """Groups of vowels, without a mute ending: `cake` has 1, `table` 2, `wanted` 2, `jumped` 1."""
+    plain = "".join(char for char in unicodedata.normalize("NFD", word[:100].casefold()) if char.isalpha())
+    groups = len(_VOWELS.findall(plain))
+    return max(1, groups - 1 if groups > 1 and _MUTE_END.search(plain) else groups)

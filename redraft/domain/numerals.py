@@ -1,0 +1,61 @@
+"""The numbers in a text, as people write them. Where a comma leaves two readings, both are kept."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_SPACES = " \u00a0\u2009\u202f"
+_QUOTES = "'\u2019"
+_MINUS = "-\u2212\u2013"
+_ARABIC = str.maketrans({"\u066b": ".", "\u066c": "'"})
+_NUMBER = re.compile(
+    rf"(?<![\w.,])(?<![^\W\d_][-\u2013])(?P<sign>(?<!\w)[{_MINUS}+])?"
+    rf"(?P<digits>(?:\d{{1,3}}(?:[{_SPACES}{_QUOTES}]\d{{3}}(?!\d))+|\d+)(?:[.,]\d+)*|\.\d+)"
+    r"(?P<power>[eE][+-]?\d{1,4}(?![\w]))?"
+)
+_GROUPED = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
+_APART = re.compile(rf"[{_SPACES}{_QUOTES}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Numeral:
+    """A number in a text.
+
+    Attributes:
+        values: what it can mean: one value, or two for `1,234`.
+    """
+
+    text: str
+    values: tuple[float, ...]
+
+
+def find_numerals(text: str) -> Iterator[Numeral]:
+    """What starts as a word or goes on as a version, a date or an address with points is none: `H2O`, `1.2.3`."""
+    for found in _NUMBER.finditer(text.translate(_ARABIC)):
+        readings = _readings(_APART.sub("", found["digits"]))
+        if readings:
+            sign = "-" if found["sign"] and found["sign"] in _MINUS else ""
+            values = tuple(float(sign + digits + (found["power"] or "")) for digits in readings)
+            yield Numeral(found[0], values)
+
+
+def _readings(digits: str) -> list[str]:
+    marks = [char for char in digits if char in ".,"]
+    if not marks:
+        return [digits]
+    if len(set(marks)) == 2:
+        return _with_both_marks(digits, marks)
+    if len(marks) > 1:
+        return [re.sub("[.,]", "", digits)] if _GROUPED.fullmatch(digits) else []
+    decimal = digits.replace(",", ".")
+    if marks == [","] and _GROUPED.fullmatch(digits) and int(digits[0]) != 0:
+        return [digits.replace(",", ""), decimal]
+    return [decimal]
+
+
+def _with_both_marks(digits: str, marks: list[str]) -> list[str]:
+    """The last mark is the decimal one: `1,234.56` and `1.234,56`."""
+    whole, _, fraction = digits.rpartition(marks[-1])
+    if marks[-1] in marks[:-1] or not _GROUPED.fullmatch(whole):
+        return []
+    return [re.sub("[.,]", "", whole) + "." + fraction]
