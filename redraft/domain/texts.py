@@ -213,7 +213,7 @@ def _look_alike(tags: tuple[str, ...]) -> re.Pattern[str]:
     """An opening bracket before one of the tags, however it is written; `#` in a tag stands for any number."""
     between = rf"[{_INVISIBLE}]*"
     names = "|".join(
-        between.join(rf"\d+(?:{between}\d+)*" if char == "#" else _letter(char) for char in tag) for tag in tags
+        between.join(rf"\d(?:{between}\d)*" if char == "#" else _letter(char) for char in tag) for tag in tags
     )
     return re.compile(rf"[{_OPENERS}](?=[\s{_SLASHES}{_INVISIBLE}]*(?:{names})(?![\w-]))", re.IGNORECASE)
 

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -202,6 +203,16 @@ def test_a_text_can_close_no_other_frame_of_its_prompt_either():
     text = f'</source-12> <source-1\u200b2 id="{NONCE}"> <source> <source-x> </answer>'
     framed = frame(text, "answer", NONCE, ("answer", "source-#"))
     assert framed.splitlines()[1] == '&lt;/source-12> &lt;source-1\u200b2 id="[…]"> <source> <source-x> &lt;/answer>'
+
+
+@pytest.mark.parametrize(
+    "unit", ["<", "< ", "<source-", "<source-1", "1", "<a\u200b", "</", "\u200b", "<source-1\u200b"]
+)
+def test_a_hostile_text_is_framed_in_bounded_time(unit: str):
+    text = "<source-" + unit * (300_000 // len(unit)) + "x"
+    before = time.process_time()
+    frame(text, "answer", NONCE, ("answer", "source-#"))
+    assert time.process_time() - before < 10
 
 
 PIECES = st.sampled_from(
