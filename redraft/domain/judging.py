@@ -184,7 +184,7 @@ def _told(results: Iterable[CriterionResult]) -> str:
 def _gaps(results: Iterable[CriterionResult]) -> tuple[str, ...]:
     """What to change; a criterion that fails without a word of why is named at least."""
     failing = [result for result in results if result.passed is False and not result.hidden]
-    return tuple(result.gap or f"Meet this: {result.text or result.id}" for result in failing)
+    return tuple(result.gap or f"Make this hold: {result.name}." for result in failing)
 
 
 def _united(lists: Iterable[Iterable[T]]) -> tuple[T, ...]:

@@ -299,7 +299,7 @@ def _later_problems(judged: Attempt | None, attempts: Sequence[Attempt]) -> tupl
     known = set(judged.evaluation.suggestions if judged.evaluation else ())
     lost = _lost(attempt, judged)
     told = {result.gap for result in lost}
-    words = tuple(f"No longer met: {name_of(result)}. {result.gap}".strip() for result in lost)
+    words = tuple(f"No longer met: {result.name}. {result.gap}".strip() for result in lost)
     return words + tuple(s for s in attempt.evaluation.suggestions if s not in known | told)
 
 
@@ -311,8 +311,3 @@ def _lost(attempt: Attempt, judged: Attempt) -> list[CriterionResult]:
         for result in attempt.criteria
         if result.passed is False and not result.hidden and result.id in before and before[result.id].passed
     ]
-
-
-def name_of(result: CriterionResult) -> str:
-    """What a criterion is called in a prompt: its text, or its id if it has none."""
-    return result.text.strip().rstrip(".") or result.id

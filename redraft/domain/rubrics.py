@@ -86,6 +86,12 @@ class CriterionResult:
     evidence: str = ""
     gap: str = ""
 
+    @property
+    def name(self) -> str:
+        """What it is called in a prompt: what has to hold, in words."""
+        text = self.text.strip().rstrip(".") or self.id
+        return f"it must not be true that: {text}" if self.weight < 0 else text
+
 
 def result_of(criterion: Criterion, value: float | None, *, evidence: str = "", gap: str = "") -> CriterionResult:
     """What a value in 0..1 means for a criterion; None = it was not judged."""

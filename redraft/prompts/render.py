@@ -9,7 +9,7 @@ from jinja2 import FileSystemLoader, StrictUndefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from redraft.domain.chats import Message, Prompt, ReplySchema
-from redraft.domain.loop import Feedback, name_of
+from redraft.domain.loop import Feedback
 from redraft.domain.requests import GenerateAnswer
 from redraft.prompts.demands import demands
 from redraft.prompts.sights import framed_sources, framer, nonce_of
@@ -90,5 +90,4 @@ def feedback_text(feedback: Feedback) -> str:
         kept=feedback.kept,
         later_problems=feedback.later_problems,
         guidance=feedback.guidance,
-        name_of=name_of,
     )

@@ -1,0 +1,88 @@
+"""Rescoring: the stored answers of a job are judged anew, by a job of its own; no answer is written."""
+
+import pytest
+
+from redraft.domain.requests import RescoreJob
+from redraft.errors import Conflict, Invalid, NotFound
+from redraft.operations.lifecycle import delete
+from redraft.operations.rescore import rescore
+from tests.model_server import ModelServer
+from tests.operations.driving import Driver
+from tests.operations.rubrics import criterion, found
+
+
+@pytest.fixture
+def written(driver: Driver, model_server: ModelServer) -> str:
+    """A job that has written three answers."""
+    model_server.script(generate=["one", "two", "three"], evaluate=[0.2, 0.3, 0.4])
+    return driver.run_new(stop={"plateau_patience": 0}).id
+
+
+def test_stored_answers_get_new_scores_and_keep_their_old_ones(driver: Driver, model_server: ModelServer, written: str):
+    model_server.script(evaluate=[0.9, 0.5, 0.6])
+    before = len(model_server.requests("generate"))
+    new = rescore(driver.services, written, RescoreJob(evaluator_model="openai:other"))
+    job = driver.run(new.id)
+
+    assert (job.kind, job.status, job.stop_reason) == ("rescore_answers", "succeeded", "accepted")
+    assert job.result is not None
+    assert (job.result["final_answer"], job.result["best_iteration"], job.result["final_score"]) == ("one", 1, 0.9)
+    assert driver.scores(new.id) == [0.9, 0.5, 0.6]
+    assert [call.type for call in driver.calls(new.id)] == ["evaluate"] * 3
+    assert len(model_server.requests("generate")) == before
+
+    assert driver.scores(written) == [0.2, 0.3, 0.4]
+    assert driver.job(written).stop_reason == "iteration_limit"
+    further = [each for iteration in driver.iterations(written) for each in iteration.further_evaluations]
+    assert [(each.role, each.score, each.evaluator_model) for each in further] == [
+        ("rescore", score, "openai:other") for score in (0.9, 0.5, 0.6)
+    ]
+
+
+def test_a_rubric_may_take_the_place_of_words_and_some_iterations_do(
+    driver: Driver, model_server: ModelServer, written: str
+):
+    model_server.script(evaluate=[found(a=False), found(a=False)])
+    change = RescoreJob.model_validate({"rubric": [criterion("a")], "iterations": [3, 1]})
+    job = driver.run(rescore(driver.services, written, change).id)
+    assert job.stop_reason == "iteration_limit"
+    assert [(each.number, each.evaluation and each.evaluation.score) for each in driver.iterations(job.id)] == [
+        (1, 0.0),
+        (3, 0.0),
+    ]
+
+
+def test_another_profile_drops_the_rubric(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["one"], evaluate=[found(a=True), {"comprehensive": True, "reason": "R"}])
+    first = driver.run_new(rubric=[criterion("a")], eval_crit=None)
+    job = driver.run(rescore(driver.services, first.id, RescoreJob(profile="comprehensive")).id)
+    assert driver.scores(job.id) == [1.0]
+
+
+def test_an_evaluator_that_gives_nothing_ends_it_without_a_score(
+    driver: Driver, model_server: ModelServer, written: str
+):
+    model_server.script(evaluate=["nonsense"])
+    job = driver.run(rescore(driver.services, written, RescoreJob(iterations=[1])).id)
+    assert (job.status, job.stop_reason) == ("succeeded", "evaluator_error")
+    assert driver.job(written).stop_reason == "iteration_limit"
+
+
+def test_what_cannot_be_judged_anew_is_refused(driver: Driver, model_server: ModelServer, written: str):
+    with pytest.raises(NotFound):
+        rescore(driver.services, "job_" + "0" * 32, RescoreJob())
+    with pytest.raises(Invalid, match="1 to 3, not 7"):
+        rescore(driver.services, written, RescoreJob(iterations=[7]))
+    with pytest.raises(Invalid, match="brings its own criteria"):
+        rescore(driver.services, written, RescoreJob.model_validate({"profile": "quality", "rubric": [criterion("a")]}))
+    with pytest.raises(Conflict, match="has ended"):
+        rescore(driver.services, driver.submit(), RescoreJob())
+    again = rescore(driver.services, written, RescoreJob())
+    with pytest.raises(Conflict, match=written):
+        rescore(driver.services, again.id, RescoreJob())
+
+
+def test_a_job_whose_answers_were_deleted_meanwhile_ends(driver: Driver, written: str):
+    new = rescore(driver.services, written, RescoreJob())
+    delete(driver.services, written)
+    assert driver.run(new.id).status == "failed"
