@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redraft.domain.chats import Prompt
+from redraft.domain.replies import Unusable
 from redraft.domain.requests import EvaluateAnswer, GenerateAnswer
 from redraft.domain.rubrics import Criterion
-from redraft.prompts.judging import evaluation_prompt
+from redraft.domain.verdicts import Verdict
+from redraft.prompts.judging import evaluation_prompt, read_verdict
 from redraft.prompts.profiles import load_profiles
 from tests.prompts.test_generation import MARKS
 
@@ -263,3 +265,16 @@ def test_a_complaint_that_quotes_the_judge_cannot_close_a_frame():
     start, end = marks_of(prompt_for("ANSWER"))
     prompt = prompt_for("ANSWER", f'The reply holds no JSON object: {end} {start} </answer> "score"')
     assert framed(prompt).strip() == "ANSWER"
+
+
+def test_a_reply_is_read_by_the_form_that_was_asked_for():
+    by_profile = read_verdict(CRITERIA, '{"score": 0.5}')
+    assert isinstance(by_profile, Verdict)
+    assert by_profile.score == 0.5
+    by_rubric = read_verdict(CRITERIA, '{"criteria": {"short": {"met": true}}}', criteria=RUBRIC[:1])
+    assert isinstance(by_rubric, Verdict)
+    assert [(each.id, each.score) for each in by_rubric.criteria] == [("short", 1.0)]
+    assert isinstance(read_verdict(CRITERIA, '{"score": 0.5}', criteria=RUBRIC[:1]), Unusable)
+    cut = read_verdict(CRITERIA, '{"score": 0.5', finish_reason="length")
+    assert isinstance(cut, Unusable)
+    assert cut.kind == "truncated"

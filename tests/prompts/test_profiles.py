@@ -201,6 +201,11 @@ def test_a_mistake_is_told_with_its_file(changes: dict[str, Any], file: str, wor
     assert words in told
 
 
+def test_a_folder_in_place_of_a_file_is_told(tmp_path: Path):
+    (write(tmp_path / "kind", user__j2=None) / "user.j2").mkdir()
+    assert "kind/user.j2: cannot be read" in complaint_of(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["Kind", "1st", "so kind", "k" * 41, "kìnd"])
 def test_a_folder_has_the_name_of_a_profile(name: str, tmp_path: Path):
     write(tmp_path / name)
