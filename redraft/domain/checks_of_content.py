@@ -78,8 +78,6 @@ class InLanguage(StrictModel):
         if letters < LETTERS_MIN:
             return Found(True, f"{amount(letters, 'letter')} are too few to tell a language.")
         guess = guess_language(prose)
-        if guess is None:
-            return Found(True, "The language cannot be told.")
         name = name_of(guess.code)
         if is_the_same(self.value, guess.code):
             return Found(True, f"The language is {name}.")

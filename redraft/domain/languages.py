@@ -153,12 +153,10 @@ def prose_of(text: str) -> str:
     return _LEFT_OUT.sub(" ", text)
 
 
-def guess_language(text: str) -> Guess | None:
-    """None when there is nothing to go by. The text is valid Unicode."""
+def guess_language(text: str) -> Guess:
+    """The text is valid Unicode; where there is nothing to go by, the confidence is low."""
     import gcld3
 
     found = cast("Any", gcld3).NNetLanguageIdentifier(0, _BYTES_READ).FindLanguage(text)
     code = str(found.language).split("-", 1)[0]
-    if code == "und":
-        return None
     return Guess(_ISO.get(code, code), float(found.probability))

@@ -49,6 +49,7 @@ def test_json_is_the_whole_answer():
             "The answer is in English (en): write all of it in German (de).",
         ),
         ("de", "No idea.", True, "6 letters are too few to tell a language."),
+        ("de", "ᚠᚢᚦᚨᚱᚲ" * 5, True, "The language may be Japanese (ja), but that is not sure (78%)."),
         ("ja", "駅はどこですか。猫はマットの上に座っています。", True, "The language is Japanese (ja)."),
         ("he", "החתול יושב על השטיח בבית שלנו", True, "The language is Hebrew (he)."),
         ("nb", "Regjeringen la i går fram et nytt forslag til budsjett.", True, "The language is Norwegian (no)."),
@@ -153,6 +154,7 @@ def test_the_only_number_is_read_as_people_write_it(text: str, value: float):
                 "write it without thousands separators, and with a point for decimals."
             ),
         ),
+        ("1,2.3,4", {"min": 1}, "Found no number: write exactly one number, at least 1."),
         ("2024-05-01", {"max": 2}, 'Found 3 numbers ("2024", "05", "01"): write exactly one number, at most 2.'),
     ],
 )
