@@ -10,7 +10,8 @@ from api.dependencies import ServicesOf
 from api.description import answers
 from api.rendering import render
 from redraft.operations import reading
-from redraft.operations.resources import Call, CriteriaMatrix, Iteration
+from redraft.operations.iterations import CriteriaMatrix, Iteration
+from redraft.operations.resources import Call
 
 router = APIRouter(prefix="/v1/jobs/{job_id}", tags=["history"], route_class=StrictRoute)
 

@@ -6,7 +6,8 @@ from typing import Any
 from rich.text import Text
 
 from redraft.cli import output
-from redraft.operations.resources import Call, Evaluation, Iteration, Job, WebhookDelivery
+from redraft.operations.iterations import Evaluation, Iteration
+from redraft.operations.resources import Call, Job, WebhookDelivery
 
 _STATUS = {
     "queued": ("○", "dim"),

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from redraft.domain.answers import Misfit, read_answer
+from redraft.domain.failures import job_error
 from redraft.domain.ids import new_id
 from redraft.domain.judging import Judged, by_checks
 from redraft.domain.loop import Evaluate, Finish, LoopMove, best_of, next_move, next_rescored, passes, twin_of
@@ -273,7 +274,7 @@ def _decide(step: StepInHand, judged: Sequence[Judgement], outcomes: Sequence[Ou
     if isinstance(move, Finish) and _is_audited(step):
         return steps.go_on(step, outcomes, Step.AUDIT, records=step.records, events=told, write=write, **marks)
     if isinstance(move, Finish):
-        end = ending(step.job, step.request, step.records, move.reason, _last_error(move, judged))
+        end = ending(step.job, step.request, step.records, move.reason, _last_error(step, move, judged))
         return Move(outcomes, {**end.values, **marks}, [*told, end.event], write)
     told.append(_thinking(step))
     return steps.go_on(step, outcomes, Step.GENERATE, records=step.records, events=told, write=write, **marks)
@@ -284,9 +285,11 @@ def _is_audited(step: StepInHand) -> bool:
     return step.request.evaluation.audit is not None and has_score and _role(step) == "loop"
 
 
-def _last_error(move: Finish, judged: Sequence[Judgement]) -> dict[str, Any] | None:
+def _last_error(step: StepInHand, move: Finish, judged: Sequence[Judgement]) -> dict[str, Any] | None:
     if move.reason is not StopReason.EVALUATOR_ERROR:
         return None
+    if not step.records:
+        return job_error("evaluator_invalid", "The answers to judge are gone: their job was deleted.")
     return next((judgement.evaluation.error for judgement in judged if judgement.evaluation.error), None)
 
 

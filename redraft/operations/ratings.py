@@ -13,8 +13,8 @@ from redraft.domain.ratings import RateEvaluation
 from redraft.domain.statistics import Crossing, Estimate, Kappa
 from redraft.errors import Invalid, NotFound
 from redraft.operations.reading import version_of
-from redraft.operations.resources import Moment, Resource
 from redraft.operations.services import Services
+from redraft.operations.shapes import Moment, Resource
 from redraft.storage import ratings
 from redraft.storage.ratings import Judged, RatingFilter, RatingRecord
 

@@ -9,8 +9,9 @@ from sqlalchemy import Connection
 
 from redraft.domain.states import TERMINAL
 from redraft.errors import Conflict, Invalid, NotFound
-from redraft.operations import resources
-from redraft.operations.resources import Call, CriteriaMatrix, Event, Iteration, Job
+from redraft.operations import iterations, resources
+from redraft.operations.iterations import CriteriaMatrix, Iteration
+from redraft.operations.resources import Call, Event, Job
 from redraft.operations.services import Services
 from redraft.storage import calls, events, history, jobs
 from redraft.storage.jobs import JobFilter, JobRecord
@@ -27,8 +28,8 @@ def get_job(services: Services, job_id: str, *, with_iterations: bool = False) -
     """
     with services.database.read() as connection:
         record = _get(connection, job_id)
-        iterations = history.of(connection, record) if with_iterations else None
-    return resources.job_resource(record, iterations)
+        written = history.of(connection, record) if with_iterations else None
+    return resources.job_resource(record, written)
 
 
 def get_version(services: Services, job_id: str) -> tuple[int, bool]:
@@ -124,7 +125,7 @@ def list_iterations(services: Services, job_id: str, number: int | None = None) 
     if number is not None and not records:
         raise NotFound("iteration", f"{job_id}/{number}")
     return [
-        resources.iteration_resource(record, [(role, each) for of, role, each in further if of == record.id])
+        iterations.iteration_resource(record, [(role, each) for of, role, each in further if of == record.id])
         for record in records
     ]
 
@@ -137,7 +138,7 @@ def criteria_matrix(services: Services, job_id: str) -> CriteriaMatrix:
     """
     with services.database.read() as connection:
         records = history.of(connection, _get(connection, job_id))
-    return resources.criteria_matrix(records)
+    return iterations.criteria_matrix(records)
 
 
 def _get(connection: Connection, job_id: str) -> JobRecord:

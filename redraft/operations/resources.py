@@ -1,31 +1,17 @@
 """The shapes users see: one shape per noun, whoever renders it (API, command line, pages)."""
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Annotated, Any, Literal, cast
+from typing import Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer
-
-from redraft.domain.loop import Attempt, met_before
 from redraft.domain.webhooks import message_type
+from redraft.operations.iterations import Iteration, iteration_resource
+from redraft.operations.shapes import Moment, Resource
 from redraft.storage.events import EventRecord
-from redraft.storage.history import EvaluationRecord, IterationRecord
+from redraft.storage.history import IterationRecord
 from redraft.storage.jobs import JobRecord
 from redraft.storage.webhooks import DeliveryRecord
 
 _NANO = Decimal(10) ** 9
-
-
-def _rfc3339(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-Moment = Annotated[datetime, PlainSerializer(_rfc3339, return_type=str, when_used="json")]
-
-
-class Resource(BaseModel):
-    model_config = ConfigDict(frozen=True)
 
 
 class Progress(Resource):
@@ -48,111 +34,6 @@ class UsageTotals(Resource):
 class JobWarning(Resource):
     code: str
     message: str
-
-
-class CriterionFound(Resource):
-    """What was found for one criterion of the rubric, or one dimension of the profile."""
-
-    id: str
-    text: str
-    kind: str
-    weight: float
-    required: bool
-    hidden: bool
-    score: float | None
-    passed: bool | None
-    evidence: str
-    gap: str
-
-
-class CheckFound(Resource):
-    id: str
-    kind: str
-    passed: bool
-    message: str
-
-
-class JudgeFound(Resource):
-    """What one evaluator said, when several were asked, or one several times."""
-
-    model: str
-    sample: int
-    status: Literal["ok", "error"]
-    score: float | None
-    reasoning: str
-    error: dict[str, Any] | None
-
-
-class Evaluation(Resource):
-    id: str
-    role: Literal["loop", "audit", "rescore"] = "loop"
-    status: Literal["ok", "error", "skipped"]
-    score: float | None
-    passed: bool
-    meets_criteria: bool | None
-    confidence: float | None
-    evaluation_reasoning: str
-    improvement_suggestions: list[str]
-    issues: list[str]
-    improvement_hint: str | None
-    criteria: list[CriterionFound]
-    checks: list[CheckFound]
-    requirements_met: bool | None
-    judges: list[JudgeFound]
-    disagreement: float | None
-    evaluator_model: str | None
-    profile: str
-    profile_version: str | None
-    reused_from: str | None
-    error: dict[str, Any] | None
-
-
-class Iteration(Resource):
-    id: str
-    number: int
-    candidate: int
-    generator_model: str | None
-    answer: str
-    feedback_given: str | None
-    status: Literal["generated", "evaluated", "evaluation_failed", "evaluation_skipped"]
-    evaluation: Evaluation | None
-    further_evaluations: list[Evaluation] = []
-    created_at: Moment
-
-
-class MatrixRow(Resource):
-    """One criterion of the matrix."""
-
-    id: str
-    text: str
-    kind: str
-    weight: float
-    required: bool
-    hidden: bool
-
-
-class MatrixCell(Resource):
-    """What an iteration did for a criterion; `regressed`: an earlier iteration met it."""
-
-    id: str
-    score: float | None
-    passed: bool | None
-    regressed: bool
-
-
-class MatrixColumn(Resource):
-    number: int
-    candidate: int
-    score: float | None
-    passed: bool
-    cells: list[MatrixCell]
-
-
-class CriteriaMatrix(Resource):
-    """Iteration by criterion: what each attempt met. Empty without a rubric."""
-
-    criteria: list[MatrixRow]
-    iterations: list[MatrixColumn]
 
 
 class Call(Resource):
@@ -281,72 +162,6 @@ def _urls(job_id: str) -> dict[str, str]:
     base = f"/v1/jobs/{job_id}"
     parts = ("iterations", "calls", "events", "cancel", "continue")
     return {"self": base, **{part: f"{base}/{part}" for part in parts}, "web": f"/jobs/{job_id}"}
-
-
-def iteration_resource(record: IterationRecord, further: Sequence[tuple[str, EvaluationRecord]] = ()) -> Iteration:
-    """One candidate; `further`: its evaluations outside of the loop, each with its role."""
-    return Iteration(
-        id=record.id,
-        number=record.number,
-        candidate=record.candidate,
-        generator_model=record.generator_model,
-        answer=record.answer,
-        feedback_given=record.feedback_given,
-        status=record.status,  # type: ignore[arg-type]
-        evaluation=record.evaluation and _evaluation(record.evaluation),
-        further_evaluations=[_evaluation(each, role) for role, each in further],
-        created_at=record.created_at,
-    )
-
-
-def _evaluation(record: EvaluationRecord, role: str = "loop") -> Evaluation:
-    return Evaluation(
-        id=record.id,
-        role=role,  # type: ignore[arg-type]
-        status=record.status,  # type: ignore[arg-type]
-        score=record.score,
-        passed=record.passed,
-        meets_criteria=record.meets_criteria,
-        confidence=record.confidence,
-        evaluation_reasoning=record.reasoning,
-        improvement_suggestions=record.suggestions,
-        issues=record.issues or [],
-        improvement_hint=record.improvement_hint,
-        criteria=[CriterionFound(**each) for each in record.criteria or ()],
-        checks=[CheckFound(**each) for each in record.checks or ()],
-        requirements_met=record.requirements_met,
-        judges=[JudgeFound(**each) for each in record.judges or ()],
-        disagreement=record.disagreement,
-        evaluator_model=record.evaluator_model,
-        profile=record.profile,
-        profile_version=record.profile_version,
-        reused_from=record.reused_from,
-        error=record.error,
-    )
-
-
-def criteria_matrix(records: Sequence[IterationRecord]) -> CriteriaMatrix:
-    """What each attempt met of the rubric, in the order of the attempts."""
-    attempts = [record.as_attempt() for record in records]
-    rows = {result.id: result for attempt in attempts for result in attempt.criteria}
-    return CriteriaMatrix(
-        criteria=[MatrixRow.model_validate(row, from_attributes=True) for row in rows.values()],
-        iterations=[_column(attempt, attempts) for attempt in attempts],
-    )
-
-
-def _column(attempt: Attempt, attempts: Sequence[Attempt]) -> MatrixColumn:
-    before = met_before(attempt, attempts)
-    cells = [
-        MatrixCell(
-            id=each.id, score=each.score, passed=each.passed, regressed=each.passed is False and each.id in before
-        )
-        for each in attempt.criteria
-    ]
-    passed = attempt.evaluation is not None and attempt.evaluation.passed
-    return MatrixColumn(
-        number=attempt.iteration, candidate=attempt.candidate, score=attempt.score, passed=passed, cells=cells
-    )
 
 
 _CALL_STATUS = {

@@ -22,7 +22,7 @@ def test_small_talk_is_not_judged(instruct: str):
 
 
 @pytest.mark.parametrize(
-    "instruct", ["2+2", "2 + 2 = ?", "What is 17 * 23?", "calculate 1,000.5 / 3", "(1+2)^3", "3×4"]
+    "instruct", ["2+2", "2 + 2 = ?", "What is 17 * 23?", "calculate 1,000.5 / 3", "(1+2)^3", "3\u00d74"]
 )
 def test_sums_are_not_judged(instruct: str):
     assert is_skipped(instruct)

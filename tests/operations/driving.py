@@ -12,8 +12,9 @@ from redraft.domain.states import Step
 from redraft.errors import ProviderError
 from redraft.jobs import StepMessage
 from redraft.operations import reading
+from redraft.operations.iterations import Iteration
 from redraft.operations.leases import LeaseHolder
-from redraft.operations.resources import Call, Event, Iteration, Job
+from redraft.operations.resources import Call, Event, Job
 from redraft.operations.running import run
 from redraft.operations.services import Services
 from redraft.operations.submit import submit

@@ -85,4 +85,7 @@ def test_what_cannot_be_judged_anew_is_refused(driver: Driver, model_server: Mod
 def test_a_job_whose_answers_were_deleted_meanwhile_ends(driver: Driver, written: str):
     new = rescore(driver.services, written, RescoreJob())
     delete(driver.services, written)
-    assert driver.run(new.id).status == "failed"
+    job = driver.run(new.id)
+    assert job.status == "failed"
+    assert job.error is not None
+    assert "their job was deleted" in job.error["detail"]

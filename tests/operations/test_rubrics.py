@@ -129,7 +129,7 @@ def test_the_writer_is_told_what_fails_what_to_keep_and_what_was_lost(driver: Dr
     first, second, third = (request.prompt for request in model_server.requests("generate"))
 
     assert all(f"TEXT-{name}" in first for name in "ab")
-    assert "secret" not in "".join((first, second, third))
+    assert "secret" not in first + second + third
     changes, keeps = second.split("# What to keep")
     assert all(words in changes for words in ("Not met: TEXT-b", "Found: EVIDENCE-b", "Change: GAP-b"))
     assert "4 words" in changes

@@ -1,0 +1,181 @@
+"""The shapes of what was written and how it was judged: iterations, evaluations, and iteration by criterion."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from redraft.domain.loop import Attempt, met_before
+from redraft.operations.shapes import Moment, Resource
+from redraft.storage.history import EvaluationRecord, IterationRecord
+
+
+class CriterionFound(Resource):
+    """What was found for one criterion of the rubric, or one dimension of the profile."""
+
+    id: str
+    text: str
+    kind: str
+    weight: float
+    required: bool
+    hidden: bool
+    score: float | None
+    passed: bool | None
+    evidence: str
+    gap: str
+
+
+class CheckFound(Resource):
+    id: str
+    kind: str
+    passed: bool
+    message: str
+
+
+class JudgeFound(Resource):
+    """What one evaluator said, when several were asked, or one several times."""
+
+    model: str
+    sample: int
+    status: Literal["ok", "error"]
+    score: float | None
+    reasoning: str
+    error: dict[str, Any] | None
+
+
+class Evaluation(Resource):
+    id: str
+    role: Literal["loop", "audit", "rescore"] = "loop"
+    status: Literal["ok", "error", "skipped"]
+    score: float | None
+    passed: bool
+    meets_criteria: bool | None
+    confidence: float | None
+    evaluation_reasoning: str
+    improvement_suggestions: list[str]
+    issues: list[str]
+    improvement_hint: str | None
+    criteria: list[CriterionFound]
+    checks: list[CheckFound]
+    requirements_met: bool | None
+    judges: list[JudgeFound]
+    disagreement: float | None
+    evaluator_model: str | None
+    profile: str
+    profile_version: str | None
+    reused_from: str | None
+    error: dict[str, Any] | None
+
+
+class Iteration(Resource):
+    id: str
+    number: int
+    candidate: int
+    generator_model: str | None
+    answer: str
+    feedback_given: str | None
+    status: Literal["generated", "evaluated", "evaluation_failed", "evaluation_skipped"]
+    evaluation: Evaluation | None
+    further_evaluations: list[Evaluation] = Field(default=[])
+    created_at: Moment
+
+
+class MatrixRow(Resource):
+    """One criterion of the matrix."""
+
+    id: str
+    text: str
+    kind: str
+    weight: float
+    required: bool
+    hidden: bool
+
+
+class MatrixCell(Resource):
+    """What an iteration did for a criterion; `regressed`: an earlier iteration met it."""
+
+    id: str
+    score: float | None
+    passed: bool | None
+    regressed: bool
+
+
+class MatrixColumn(Resource):
+    number: int
+    candidate: int
+    score: float | None
+    passed: bool
+    cells: list[MatrixCell]
+
+
+class CriteriaMatrix(Resource):
+    """Iteration by criterion: what each attempt met. Empty without a rubric."""
+
+    criteria: list[MatrixRow]
+    iterations: list[MatrixColumn]
+
+
+def iteration_resource(record: IterationRecord, further: Sequence[tuple[str, EvaluationRecord]] = ()) -> Iteration:
+    """One candidate; `further`: its evaluations outside of the loop, each with its role."""
+    return Iteration(
+        id=record.id,
+        number=record.number,
+        candidate=record.candidate,
+        generator_model=record.generator_model,
+        answer=record.answer,
+        feedback_given=record.feedback_given,
+        status=record.status,  # type: ignore[arg-type]
+        evaluation=record.evaluation and _evaluation(record.evaluation),
+        further_evaluations=[_evaluation(each, role) for role, each in further],
+        created_at=record.created_at,
+    )
+
+
+def _evaluation(record: EvaluationRecord, role: str = "loop") -> Evaluation:
+    return Evaluation(
+        id=record.id,
+        role=role,  # type: ignore[arg-type]
+        status=record.status,  # type: ignore[arg-type]
+        score=record.score,
+        passed=record.passed,
+        meets_criteria=record.meets_criteria,
+        confidence=record.confidence,
+        evaluation_reasoning=record.reasoning,
+        improvement_suggestions=record.suggestions,
+        issues=record.issues or [],
+        improvement_hint=record.improvement_hint,
+        criteria=[CriterionFound(**each) for each in record.criteria or ()],
+        checks=[CheckFound(**each) for each in record.checks or ()],
+        requirements_met=record.requirements_met,
+        judges=[JudgeFound(**each) for each in record.judges or ()],
+        disagreement=record.disagreement,
+        evaluator_model=record.evaluator_model,
+        profile=record.profile,
+        profile_version=record.profile_version,
+        reused_from=record.reused_from,
+        error=record.error,
+    )
+
+
+def criteria_matrix(records: Sequence[IterationRecord]) -> CriteriaMatrix:
+    """What each attempt met of the rubric, in the order of the attempts."""
+    attempts = [record.as_attempt() for record in records]
+    rows = {result.id: result for attempt in attempts for result in attempt.criteria}
+    return CriteriaMatrix(
+        criteria=[MatrixRow.model_validate(row, from_attributes=True) for row in rows.values()],
+        iterations=[_column(attempt, attempts) for attempt in attempts],
+    )
+
+
+def _column(attempt: Attempt, attempts: Sequence[Attempt]) -> MatrixColumn:
+    before = met_before(attempt, attempts)
+    cells = [
+        MatrixCell(
+            id=each.id, score=each.score, passed=each.passed, regressed=each.passed is False and each.id in before
+        )
+        for each in attempt.criteria
+    ]
+    passed = attempt.evaluation is not None and attempt.evaluation.passed
+    return MatrixColumn(
+        number=attempt.iteration, candidate=attempt.candidate, score=attempt.score, passed=passed, cells=cells
+    )
