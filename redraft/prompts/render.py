@@ -5,25 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jinja2 import FileSystemLoader, StrictUndefined
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2 import FileSystemLoader
 
 from redraft.domain.chats import Message, Prompt, ReplySchema
 from redraft.domain.loop import Feedback
 from redraft.domain.requests import GenerateAnswer
 from redraft.prompts.demands import demands
 from redraft.prompts.sights import framed_sources, framer, nonce_of
+from redraft.prompts.templates import SANDBOX
 
 _FOLDER = Path(__file__).parent
-_TEMPLATES = ImmutableSandboxedEnvironment(
-    loader=FileSystemLoader(_FOLDER),
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-    autoescape=False,
-    auto_reload=False,
-)
+_TEMPLATES = SANDBOX.overlay(loader=FileSystemLoader(_FOLDER), auto_reload=False)
 
 
 def _render(name: str, **values: Any) -> str:

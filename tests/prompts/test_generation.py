@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from redraft.domain import checks
 from redraft.domain.chats import Message, Prompt
 from redraft.domain.loop import Attempt, Evaluation, Feedback, Rules, feedback_for
 from redraft.domain.requests import GenerateAnswer
+from redraft.prompts import demands
 from redraft.prompts.render import feedback_text, generation_prompt
 
 # Case C08: marks of every template language that could be at work
@@ -202,9 +204,9 @@ def test_the_first_prompt_names_every_criterion_of_a_rubric_but_the_hidden_ones(
     text = prompt_after(rubric=RUBRIC, eval_crit=None).messages[0].content
     listed = text[text.index("# Criteria") :].splitlines()[2:]
     assert listed[0] == "- It is short. (required)"
-    assert listed[1] == "- This must not be so: It is rude."
+    assert listed[1] == "- It must not be true that: It is rude."
     assert listed[2] == "- It is deep. (at best: to the ground)"
-    assert "90" in listed[3]
+    assert listed[3] == "- The answer has at most 90 words."
     assert listed[4] == "- At most 80 words."
     assert "SECRET" not in text
 
@@ -225,3 +227,28 @@ def test_sources_stand_numbered_in_frames_that_they_cannot_close():
 
 def test_without_sources_there_is_no_word_of_them():
     assert "ource" not in text_of(prompt_after())
+
+
+@pytest.mark.parametrize(
+    ("check", "words"),
+    [
+        ({"kind": "contains", "value": 'a "b" {x}'}, 'The answer contains "a \\"b\\" {x}".'),
+        ({"kind": "contains_any", "value": ["é", "b"]}, 'The answer contains at least one of "é", "b".'),
+        ({"kind": "equals", "value": "42", "ignore_case": True}, "Small and capital letters are the same."),
+        ({"kind": "bullets", "value": 3}, "The answer has exactly 3 list items."),
+        ({"kind": "lines", "min": 2, "max": 4}, "from 2 to 4 lines"),
+        ({"kind": "lines", "min": 2}, "at least 2 lines"),
+        ({"kind": "lines", "max": 0}, "at most 0 lines"),
+        ({"kind": "numeric_between", "min": 0.5, "max": 2}, "exactly one number, from 0.5 to 2."),
+        ({"kind": "language", "value": "de"}, "The answer is written in German (de)."),
+        ({"kind": "json_schema", "value": {"type": "object"}}, 'JSON Schema: {"type": "object"}'),
+        ({"kind": "is_url_free"}, "no web address"),
+    ],
+)
+def test_a_check_without_words_is_told_in_plain_ones(check: dict[str, Any], words: str):
+    text = text_of(prompt_after(rubric=[{"id": "a", "kind": "check", "check": check}]))
+    assert words in text
+
+
+def test_every_kind_of_check_has_words():
+    assert sorted(checks._KINDS) == sorted(demands._WORDS)
