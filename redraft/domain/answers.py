@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import jsonschema_rs
 
+from redraft.domain.patterns import pattern_options
 from redraft.errors import Invalid
 
 SCHEMA_CHARS_MAX = 100_000
@@ -51,7 +52,7 @@ def schema_fault(schema: Mapping[str, Any]) -> str | None:
     try:
         if len(json.dumps(schema)) > SCHEMA_CHARS_MAX:
             return f"The schema has more than {SCHEMA_CHARS_MAX} characters."
-        _validator(schema)
+        _validator(schema, "")
     except (ValueError, RecursionError) as error:
         words = str(error).split("\n", 1)[0]
         return f"This is no usable JSON Schema: {words}"
@@ -79,12 +80,13 @@ def read_answer(answer: str, schema: Mapping[str, Any]) -> Parsed | Misfit:
     try:
         return _fitted(read.value, schema)
     except (ValueError, RecursionError):
-        return Misfit("The answer holds what cannot be checked: half characters, or nesting without end.")
+        words = "half characters, nesting without end, or more text than the schema's patterns can search"
+        return Misfit(f"The answer holds what cannot be checked: {words}.")
 
 
 def _fitted(value: Any, schema: Mapping[str, Any]) -> Parsed | Misfit:
     json.dumps(value, ensure_ascii=False).encode()  # half characters fit nowhere, whatever the schema says
-    validator = _validator(schema)
+    validator = _validator(schema, max(_strings(value), key=len, default=""))
     fitting = next((each for each in (value, _without_empty(value, schema, schema)) if validator.is_valid(each)), None)
     if fitting is not None:
         return Parsed(fitting)
@@ -134,10 +136,23 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
-def _validator(schema: Mapping[str, Any]) -> Any:
-    """Patterns by an engine of linear time, and no document from anywhere else."""
-    options = jsonschema_rs.RegexOptions()
-    return jsonschema_rs.validator_for(cast("Any", dict(schema)), offline=True, pattern_options=options)
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    members: list[Any] = []
+    if isinstance(value, Mapping):
+        members = [*_mapping(value), *_mapping(value).values()]
+    elif isinstance(value, list):
+        members = cast("list[Any]", value)
+    for member in members:
+        yield from _strings(member)
+
+
+def _validator(schema: Mapping[str, Any], longest: str) -> Any:
+    """Patterns that cannot take long, and no document from anywhere else."""
+    return jsonschema_rs.validator_for(
+        cast("Any", dict(schema)), offline=True, pattern_options=pattern_options(longest)
+    )
 
 
 def _told(error: jsonschema_rs.ValidationError) -> str:

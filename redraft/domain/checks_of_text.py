@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from redraft.domain.fields import FilledWanted, PatternText, StrictModel, Wanted
 from redraft.domain.findings import EXCERPT_CHARS, Found, Subject, amount, listed, quoted
 from redraft.domain.measures import fold_case, last_chars, normal
-from redraft.domain.patterns import first_matching_line, holds_match, pattern_fault
+from redraft.domain.patterns import first_matching_line, holds_match, is_searchable, pattern_fault
 
 WANTED_MAX = 100
 
@@ -146,11 +146,21 @@ class _Searching(StrictModel):
     def searched(self) -> str:
         return f"(?i){normal(self.value)}" if self.ignore_case else normal(self.value)
 
+    def too_long(self, subject: Subject) -> Found | None:
+        """A pattern of this size would take too long on an answer this long."""
+        if is_searchable(self.searched(), subject.text):
+            return None
+        length = amount(len(subject.text), "character")
+        return Found(False, f"The answer of {length} is too long to be searched for this, so shorten it: {self.value}")
+
 
 class Regex(_Searching):
     kind: Literal["regex"]
 
     def look(self, subject: Subject) -> Found:
+        too_long = self.too_long(subject)
+        if too_long is not None:
+            return too_long
         if holds_match(self.searched(), subject.text):
             return Found(True, f"Matches the pattern {self.value}")
         return Found(
@@ -162,10 +172,12 @@ class NotRegex(_Searching):
     kind: Literal["not_regex"]
 
     def look(self, subject: Subject) -> Found:
-        pattern = self.searched()
+        pattern, too_long = self.searched(), self.too_long(subject)
+        if too_long is not None:
+            return too_long
         if not holds_match(pattern, subject.text):
             return Found(True, f"Nothing matches the pattern {self.value}")
+        at = first_matching_line(pattern, subject.text)
         lines = subject.text.split("\n")
-        at = first_matching_line(pattern, lines)
         place = f"Line {at + 1}, {quoted(lines[at])}," if at is not None else "The answer, over several lines,"
         return Found(False, f"{place} matches a pattern that must not match, so reword or remove it: {self.value}")

@@ -324,3 +324,12 @@ def test_a_criterion_with_a_check_comes_back_as_it_was_stored(spec: dict[str, An
     criterion = Criterion.model_validate({"id": "form", "kind": "check", "check": spec})
     stored = json.loads(json.dumps(criterion.model_dump(mode="json")))
     assert Criterion.model_validate(stored) == criterion
+
+
+@pytest.mark.parametrize("kind", ["regex", "not_regex"])
+def test_a_pattern_searches_only_texts_that_it_cannot_take_long_for(kind: str):
+    pattern = r"(?:[a-z]{1,100}){60}9"
+    assert check(kind, "short 1", value=pattern).passed is (kind == "not_regex")
+    found = check(kind, "abcdefghij" * 100_000, value=pattern)
+    assert not found.passed
+    assert "1,000,000 characters is too long" in found.message
