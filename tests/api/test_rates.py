@@ -1,7 +1,6 @@
 """How often a caller may ask: counted by all API processes together, told in headers, and never in the way."""
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -100,33 +99,40 @@ def test_without_a_limit_or_without_keys_nothing_is_counted(start_api: Start, to
             assert "ratelimit" not in response.headers
 
 
+def count_waits(caplog: pytest.LogCaptureFixture) -> int:
+    """How many requests waited for the broker, or for its refusal: each that did has said so."""
+    events = [each.msg["event"] for each in caplog.records if isinstance(each.msg, dict)]
+    return events.count("rate_limit_unavailable")
+
+
 def test_without_a_broker_everybody_is_let_in_at_once(
     start_api: Start, token: str, own_valkey: ValkeyServer, caplog: pytest.LogCaptureFixture
 ):
     client = start_api(require_auth=True, requests_per_minute=1000, broker_url=own_valkey.url).client()
     assert left(ask(client, token)) == 999
     own_valkey.stop(kill=True)
-    started_at = time.monotonic()
-    for _ in range(10):
+    for _ in range(40):
         response = ask(client, token)
         assert response.status_code == 200
         assert "ratelimit" not in response.headers
-    assert time.monotonic() - started_at < 1.5
-    warnings = [each.msg for each in caplog.records if isinstance(each.msg, dict)]
-    assert 1 <= sum(each["event"] == "rate_limit_unavailable" for each in warnings) <= 2
+    # One in two seconds, on however slow a machine
+    assert 1 <= count_waits(caplog) <= 10
     own_valkey.start()
     wait_until(lambda: "ratelimit" in ask(client, token).headers, within_s=10)
 
 
-def test_a_broker_that_hangs_holds_nobody_up(start_api: Start, token: str, own_valkey: ValkeyServer):
+def test_a_broker_that_hangs_holds_nobody_up(
+    start_api: Start, token: str, own_valkey: ValkeyServer, caplog: pytest.LogCaptureFixture
+):
     client = start_api(require_auth=True, broker_url=own_valkey.url).client()
     assert ask(client, token).status_code == 200
+    # For longer than the client has patience
     with own_valkey.client() as valkey:
-        valkey.execute_command("CLIENT", "PAUSE", "3000", "ALL")
-    started_at = time.monotonic()
+        valkey.execute_command("CLIENT", "PAUSE", "120000", "ALL")
     with ThreadPoolExecutor(8) as pool:
         assert {response.status_code for response in pool.map(lambda _: ask(client, token), range(80))} == {200}
-    assert time.monotonic() - started_at < 2
+    # The first of each thread, and again after two seconds, on however slow a machine
+    assert 1 <= count_waits(caplog) <= 40
 
 
 def test_wrong_keys_from_one_address_are_not_heard_any_more(start_api: Start, services: Services, token: str):

@@ -9,6 +9,7 @@ import random
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -16,6 +17,7 @@ from sqlalchemy.exc import OperationalError
 
 from redraft.operations import boundaries
 from redraft.operations.boundaries import Boundary
+from redraft.storage.work import Database
 
 Deed = Literal["kill", "stop", "pause", "fail"]
 
@@ -23,6 +25,8 @@ Deed = Literal["kill", "stop", "pause", "fail"]
 class DatabaseGone(Exception):  # noqa: N818 - what a driver would have said
     """Stands for the words of a driver whose server went away."""
 
+
+_IN_UNIT_OF_WORK = {Boundary.CLAIMING, Boundary.STORING}
 
 # A signal to the whole process may reach another thread first, and this one would go on for a moment.
 _DELIVERY_S = 0.5
@@ -57,8 +61,9 @@ class FailPoint:
 class Saboteur:
     """Watches the boundaries of its own process, and does what its fail points say."""
 
-    def __init__(self, points: Sequence[FailPoint], seed: int) -> None:
+    def __init__(self, points: Sequence[FailPoint], seed: int, database: Database | None = None) -> None:
         self._points = points
+        self._turn = database._write_turn if database else nullcontext()
         self._random = random.Random(seed)
         self._lock = threading.Lock()
         self._met: dict[Boundary, int] = dict.fromkeys(Boundary, 0)
@@ -71,7 +76,15 @@ class Saboteur:
             self._met[boundary] += 1
             due = [point for point in self._points if point.boundary is boundary and self._is_due(point)]
         for point in due:
-            _DEEDS[point.deed](point)
+            if point.deed == "stop" and boundary not in _IN_UNIT_OF_WORK:
+                self._stop_between_writes(point)
+            else:
+                _DEEDS[point.deed](point)
+
+    def _stop_between_writes(self, point: FailPoint) -> None:
+        """A process that stops while a timer of its own writes holds SQLite's lock, and nobody does anything."""
+        with self._turn:
+            _stop(point)
 
     def _is_due(self, point: FailPoint) -> bool:
         if point.chance is not None:
@@ -104,9 +117,14 @@ def _fail(_point: FailPoint) -> None:
 _DEEDS: dict[str, Callable[[FailPoint], None]] = {"kill": _kill, "stop": _stop, "pause": _pause, "fail": _fail}
 
 
-def sabotage(arguments: Sequence[str]) -> None:
-    """Watch this process by the fail points in `arguments`; `seed=N` among them makes chances repeatable."""
+def sabotage(arguments: Sequence[str], database: Database | None = None) -> None:
+    """Watch this process by the fail points in `arguments`; `seed=N` among them makes chances repeatable.
+
+    Args:
+        arguments: what the process was started with.
+        database: the one that it writes to beside the steps, if it does.
+    """
     seeds = [int(word.removeprefix("seed=")) for word in arguments if word.startswith("seed=")]
     points = [FailPoint.parse(word) for word in arguments if "=" in word and not word.startswith(("seed=", "port="))]
     if points:
-        Saboteur(points, seeds[0] if seeds else 0).watch()
+        Saboteur(points, seeds[0] if seeds else 0, database).watch()

@@ -4,7 +4,8 @@ import sys
 
 from tests.chaos.points import sabotage
 from worker.__main__ import main
+from worker.app import services
 
 if __name__ == "__main__":
-    sabotage(sys.argv[1:])
+    sabotage(sys.argv[1:], services.database)
     sys.exit(main())
