@@ -1,14 +1,14 @@
 """The product as users meet it: the API on a real socket, worker processes, a scripted provider."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
-import httpx2
 import pytest
 
 from api.app import create_app
 from redraft.operations.services import Services
 from redraft.settings import Settings
+from tests.journeys.desks import TASK, Desk
+from tests.journeys.offices import Office, Offices
 from tests.support.api_server import ApiServer
 from tests.support.processes import WorkerProcess
 
@@ -17,47 +17,9 @@ ON_POSTGRESQL, ON_SQLITE = (
     pytest.mark.parametrize("database_url", [one, pytest.param(other, marks=pytest.mark.long)], indirect=True)
     for one, other in (("postgresql", "sqlite"), ("sqlite", "postgresql"))
 )
-TASK = {"instruct": "What is the capital of France?", "eval_crit": "Names the city and one fact about it."}
 
 
-class Desk:
-    """An application developer's view: submit, wait, look."""
-
-    def __init__(self, client: httpx2.Client) -> None:
-        self.client = client
-
-    def submit(self, **fields: Any) -> dict[str, Any]:
-        response = self.client.post("/v1/generate-answer", json={**TASK, **fields})
-        # 201 if it has ended by the time of the answer
-        assert response.status_code in {201, 202}, response.text
-        return response.json()
-
-    def job(self, job_id: str) -> dict[str, Any]:
-        return self.client.get(f"/v1/jobs/{job_id}").json()
-
-    def finished(self, job_id: str) -> dict[str, Any]:
-        """The job when it has ended, by long poll."""
-        etag = ""
-        for _ in range(60):
-            headers = {"Prefer": "wait=30", "If-None-Match": etag}
-            response = self.client.get(f"/v1/jobs/{job_id}", headers=headers, timeout=40)
-            if response.status_code == 200 and response.json()["finished_at"]:
-                return response.json()
-            etag = response.headers.get("etag", etag)
-        raise AssertionError(f"job {job_id} did not end")
-
-    def run(self, **fields: Any) -> dict[str, Any]:
-        return self.finished(self.submit(**fields)["id"])
-
-    def iterations(self, job_id: str) -> list[dict[str, Any]]:
-        return self.client.get(f"/v1/jobs/{job_id}/iterations").json()["data"]
-
-    def calls(self, job_id: str) -> list[dict[str, Any]]:
-        return self.client.get(f"/v1/jobs/{job_id}/calls").json()["data"]
-
-    def events(self, job_id: str) -> list[dict[str, Any]]:
-        response = self.client.get(f"/v1/jobs/{job_id}/events", headers={"Accept": "application/json"})
-        return response.json()["data"]
+__all__ = ["ON_POSTGRESQL", "ON_SQLITE", "TASK", "Desk"]
 
 
 @pytest.fixture
@@ -69,3 +31,15 @@ def desk(make_settings: Callable[..., Settings]) -> Iterator[Desk]:
 @pytest.fixture
 def worker(services: Services, start_worker: Callable[..., WorkerProcess]) -> WorkerProcess:
     return start_worker(services).wait_ready()
+
+
+@pytest.fixture(scope="module")
+def offices() -> Iterator[Offices]:
+    with Offices() as opened:
+        yield opened
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def office(request: pytest.FixtureRequest, offices: Offices) -> Office:
+    """A worker and an API that outlive the test, on each database in turn."""
+    return offices.at(request.param, lambda: request.getfixturevalue("postgres"))

@@ -2,15 +2,29 @@
 
 from typing import Any
 
-from tests.journeys.conftest import ON_POSTGRESQL, Desk
+import pytest
+
+from tests.journeys.desks import Desk
+from tests.journeys.offices import Office
 from tests.model_server import ModelServer, Reply
 from tests.support.event_stream import EventStream, follow
-from tests.support.processes import WorkerProcess
 
 PIECES = [f"piece {number}, " for number in range(12)]
 ANSWER = "".join(PIECES).strip()
 
-pytestmark = ON_POSTGRESQL
+pytestmark = pytest.mark.parametrize(
+    "office", ["postgresql", pytest.param("sqlite", marks=pytest.mark.long)], indirect=True
+)
+
+
+@pytest.fixture
+def desk(office: Office) -> Desk:
+    return office.desk
+
+
+@pytest.fixture
+def model_server(office: Office) -> ModelServer:
+    return office.model_server
 
 
 class Watcher:
@@ -49,7 +63,7 @@ def watched(desk: Desk, **fields: Any) -> tuple[Watcher, dict[str, Any]]:
     return watcher, desk.finished(job_id)
 
 
-def test_the_deltas_add_up_to_the_stored_answer(desk: Desk, model_server: ModelServer, worker: WorkerProcess) -> None:
+def test_the_deltas_add_up_to_the_stored_answer(desk: Desk, model_server: ModelServer) -> None:
     model_server.script(generate=[Reply(pieces=PIECES, pause_s=0.1)], evaluate=[0.9])
     watcher, job = watched(desk)
     assert job["stop_reason"] == "accepted"
@@ -61,7 +75,7 @@ def test_the_deltas_add_up_to_the_stored_answer(desk: Desk, model_server: ModelS
 
 
 def test_a_provider_that_dies_in_mid_stream_is_asked_again_and_its_text_withdrawn(
-    desk: Desk, model_server: ModelServer, worker: WorkerProcess
+    desk: Desk, model_server: ModelServer
 ) -> None:
     broken = Reply(pieces=["no good ", "at all ", "and cut "], pause_s=0.3, fault="stream_cut", after=2)
     model_server.script(generate=[broken, Reply(pieces=PIECES, pause_s=0.1)], evaluate=[0.9])
@@ -76,7 +90,7 @@ def test_a_provider_that_dies_in_mid_stream_is_asked_again_and_its_text_withdraw
     ]
 
 
-def test_without_a_listener_nothing_is_lost(desk: Desk, model_server: ModelServer, worker: WorkerProcess) -> None:
+def test_without_a_listener_nothing_is_lost(desk: Desk, model_server: ModelServer) -> None:
     model_server.script(generate=[Reply(pieces=PIECES)], evaluate=[0.9])
     job = desk.run(stream=True)
     assert job["result"]["final_answer"].strip() == ANSWER

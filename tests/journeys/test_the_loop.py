@@ -5,15 +5,24 @@ from typing import Any
 
 import pytest
 
-from tests.journeys.conftest import TASK, Desk
+from tests.journeys.desks import TASK, Desk
+from tests.journeys.offices import Office
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.usefixtures("worker")
-
 OPENAI = {"model": "openai:writer", "evaluator_model": "openai:judge"}
 ANTHROPIC = {"model": "anthropic:writer", "evaluator_model": "anthropic:judge"}
+
+
+@pytest.fixture
+def desk(office: Office) -> Desk:
+    return office.desk
+
+
+@pytest.fixture
+def model_server(office: Office) -> ModelServer:
+    return office.model_server
 
 
 def _verdict(score: float, *suggestions: str) -> dict[str, Any]:
