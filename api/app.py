@@ -14,16 +14,17 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
+from anyio import CapacityLimiter
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from api import description, problems
 from api.bodies import BodyLimit
-from api.dependencies import Context
+from api.dependencies import DRAFTS_AT_ONCE, Context
 from api.envelope import Envelope
 from api.gate import Gate
 from api.rates import GoodKeys, Rates
-from api.routes import catalog, docs, events, health, history, jobs, metrics, ratings, submitting, webhooks
+from api.routes import catalog, docs, events, health, history, jobs, metrics, ratings, refine, submitting, webhooks
 from api.waking import Pace, Wakeups
 from redraft.logs import configure_logs
 from redraft.operations.metrics import Metrics
@@ -34,6 +35,7 @@ from redraft.settings import Settings
 
 _ROUTERS = (
     submitting.router,
+    refine.router,
     jobs.router,
     history.router,
     events.router,
@@ -98,7 +100,8 @@ def _lifespan(
         services = build(settings)
         wakeups = Wakeups(redis_url(settings), pace)
         rates = Rates(redis_url(settings))
-        app.state.context = Context(settings, services, wakeups, Metrics(services), rates, GoodKeys())
+        drafting = CapacityLimiter(DRAFTS_AT_ONCE)
+        app.state.context = Context(settings, services, wakeups, Metrics(services), rates, GoodKeys(), drafting)
         listener = asyncio.create_task(wakeups.run())
         try:
             with _ending_streams_on_signals(wakeups):

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated
 
+from anyio import CapacityLimiter
 from fastapi import Depends, Header, Request
 
 from api.rates import GoodKeys, Rates
@@ -14,6 +15,7 @@ from redraft.operations.submit import Idempotency
 from redraft.settings import Settings
 
 WAIT_MAX_S = 60
+DRAFTS_AT_ONCE = 16
 _WAIT = re.compile(r"""\bwait\s*=\s*"?(\d{1,6})"?""", re.IGNORECASE)
 
 
@@ -27,6 +29,8 @@ class Context:
     metrics: Metrics
     rates: Rates
     good_keys: GoodKeys
+    drafting: CapacityLimiter
+    """How many requests may wait for a model at once."""
 
 
 async def get_context(request: Request) -> Context:

@@ -37,6 +37,9 @@ EXAMPLE_EVALUATE: dict[str, Example] = {
         },
     }
 }
+EXAMPLE_REFINE: dict[str, Example] = {
+    "question": {"summary": "A rough question", "value": {"question": "sky blue why? for my kid"}}
+}
 _JOB_HEADERS = {
     "ETag": "The job's version, for If-None-Match.",
     "Retry-After": "Seconds until it is worth looking again; absent once the job has ended.",
@@ -134,6 +137,6 @@ def _example(status: int, path: str) -> dict[str, Any]:
         "detail": title + ".",
         "instance": path,
         "request_id": "req_3f0c6c1e9a",
-        "retryable": status in {429, 502, 503},
+        "retryable": status in {429, 503},
         "errors": [flaw] if status == 422 else [],
     }

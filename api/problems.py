@@ -4,6 +4,7 @@ A problem says what is wrong and where, and never shows what was sent, a traceba
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -115,12 +116,20 @@ def _render_redraft_error(request: Request, error: RedraftError, extensions: Map
     headers: dict[str, str] = {}
     if error.code in _UNAUTHENTICATED:
         status, headers["WWW-Authenticate"] = 401, 'Bearer realm="redraft"'
+    if isinstance(error, ProviderError) and error.retryable:
+        status = 503
     if status == 503:
-        headers["Retry-After"] = str(RETRY_AFTER_S)
+        headers["Retry-After"] = str(_wait_s(error))
     flaws = [_located(request, flaw) for flaw in error.flaws] if isinstance(error, Invalid) else []
     return _respond(
         request, status, error.message, code=error.code, flaws=flaws, headers=headers, extensions=extensions
     )
+
+
+def _wait_s(error: RedraftError) -> int:
+    """A provider that is asked too often says itself when to come back."""
+    asked_s = error.retry_after_s if isinstance(error, ProviderError) else None
+    return RETRY_AFTER_S if asked_s is None else max(1, math.ceil(asked_s))
 
 
 def _located(request: Request, flaw: Flaw) -> Flaw:
@@ -184,7 +193,7 @@ def _respond(
         "detail": detail,
         "instance": request.url.path,
         "request_id": request_id_of(request),
-        "retryable": status in {429, 502, 503},
+        "retryable": status in {429, 503} or code == "draft_invalid",
         "errors": [{"pointer": f.pointer, "detail": f.detail, "code": f.code} for f in flaws],
         **(extensions or {}),
     }

@@ -30,6 +30,8 @@ ProviderErrorCode = Literal[
     "empty_output",
     "output_truncated",
     "schema_mismatch",
+    "evaluator_invalid",
+    "draft_invalid",
 ]
 
 RETRYABLE_CODES: frozenset[str] = frozenset({"provider_rate_limited", "provider_timeout", "provider_unavailable"})
@@ -93,7 +95,7 @@ class ProviderError(RedraftError):
     """A model call failed.
 
     Attributes:
-        code: one of the contract's in-job codes; it alone decides whether a retry can help.
+        code: one of the contract's in-job codes, or `draft_invalid`; it alone decides whether a retry can help.
         http_status: what the provider answered, None when no answer came.
         retry_after_s: the wait that the provider asked for, in seconds.
         response: the provider's body as far as it could be read.

@@ -94,7 +94,7 @@ def prune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Remove jobs that ended long ago, with their iterations, evaluations, calls and events.
+    """Remove jobs that ended long ago, with their iterations, evaluations, calls and events, and old calls of drafts.
 
     Live jobs stay. It works in small batches beside workers and requests, and may be broken off and run again.
     """
@@ -104,12 +104,14 @@ def prune(
     with sessions.opened() as services:
         what = retention.too_old(services, read_span_s(older, "--older"), status or ())
         if dry_run:
-            counts = retention.count(services, what)
+            counts, drafts = retention.count(services, what), retention.count_drafts(services, what)
         else:
             counts = retention.prune(services, what, lambda done, of: tell(f"Removed {done:,} of {of:,} jobs."))
+            drafts = retention.prune_drafts(services, what)
     if as_json:
-        output.write_json({"before": what.before, "dry_run": dry_run, "jobs": counts})
-    listed = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items())) or "none"
+        output.write_json({"before": what.before, "dry_run": dry_run, "jobs": counts, "draft_calls": drafts})
+    named = sorted(counts.items()) + ([("calls of drafts", drafts)] if drafts else [])
+    listed = ", ".join(f"{count:,} {name}" for name, count in named) or "none"
     output.say(f"{'To remove' if dry_run else 'Removed'}: {listed}; ended before {what.before:%Y-%m-%d %H:%M} UTC.")
 
 

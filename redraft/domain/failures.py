@@ -18,6 +18,7 @@ TITLES = {
     "empty_output": "The model answered without text",
     "output_truncated": "The reply was cut at the output limit",
     "schema_mismatch": "The answer does not fit its schema",
+    "draft_invalid": "The model's draft could not be used",
     "evaluator_invalid": "The evaluator's reply could not be used",
     "deadline_exceeded": "The job's deadline has passed",
     "budget_exhausted": "The job's budget is used up",

@@ -4,7 +4,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pydantic_core import to_json
 
@@ -24,10 +24,13 @@ from redraft.storage.calls import SlotKey
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where a call belongs: at most one reply is used per slot, whoever stored it."""
+    """Where a call belongs: at most one reply is used per slot, whoever stored it.
+
+    A draft belongs to no job: its `job_id` is empty, its iteration and its candidate are 0.
+    """
 
     job_id: str
-    step: Step
+    step: Step | Literal["draft"]
     iteration: int
     candidate: int
     seq: int
@@ -100,9 +103,9 @@ def plan_call(
     body = services.providers.get(chat.model).wire_body(chat)
     row = {
         "id": new_id("call"),
-        "job_id": slot.job_id,
+        "job_id": slot.job_id or None,
         "type": kind,
-        "step": slot.step.value,
+        "step": str(slot.step),
         "iteration": slot.iteration,
         "candidate": slot.candidate,
         "seq": slot.seq,
@@ -213,7 +216,7 @@ def _failed(services: Services, planned: PlannedCall, error: ProviderError, seco
             error.code,
             error.message,
             model=str(planned.chat.model),
-            iteration=planned.slot.iteration,
+            iteration=planned.slot.iteration or None,
             attempts=planned.row["attempt"],
         ),
         **(spent.columns if spent else {}),

@@ -1,5 +1,7 @@
 """Forgetting: jobs that ended long ago are removed beside the work, with their iterations, calls and events.
 
+So are the calls that drafts made long ago.
+
 In units of work of a few hundredths of a second, with a pause as long after each: workers and requests get their turn.
 """
 
@@ -89,8 +91,31 @@ def prune(services: Services, what: Retention, told: Told = lambda _done, _of: N
     return dict(removed)
 
 
+def count_drafts(services: Services, what: Retention) -> int:
+    """How many calls of drafts are too old; none where only jobs that ended in some way are meant."""
+    if what.statuses:
+        return 0
+    with services.database.read() as connection:
+        return retention.count_jobless(connection, what.before)
+
+
+def prune_drafts(services: Services, what: Retention) -> int:
+    """Remove the calls of drafts that are too old; how many."""
+    removed = 0
+    while not what.statuses:
+        began = time.monotonic()
+        batch = services.database.persist(
+            lambda connection: retention.remove_jobless(connection, what.before, limit=_BATCH_MAX), for_s=_PERSIST_S
+        )
+        removed += batch
+        if batch < _BATCH_MAX:
+            break
+        time.sleep(max(_PAUSE_MIN_S, time.monotonic() - began))
+    return removed
+
+
 def forget_some(services: Services) -> None:
-    """Remove a few of the jobs that are older than the setting says, now and then: every worker's sweeper asks.
+    """Remove a few of what is older than the setting says, now and then: every worker's sweeper asks.
 
     Raises:
         Unavailable: the database is away; the next one removes them.
@@ -102,9 +127,11 @@ def forget_some(services: Services) -> None:
     with services.database.read() as connection:
         before = moment(connection, ago_s=settings.retention_days * _DAY_S)
         found = retention.find_ended(connection, before, (), after=None, limit=_BATCH)
-    if found:
+        has_drafts = retention.count_jobless(connection, before) > 0
+    if found or has_drafts:
         with services.database.write() as connection:
             retention.remove_ended(connection, [job.id for job in found], before)
+            retention.remove_jobless(connection, before, limit=_BATCH)
 
 
 def _pages(services: Services, what: Retention) -> Iterator[list[EndedJob]]:

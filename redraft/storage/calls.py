@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Boolean, Connection, Executable, String, and_, bindparam, case, select, update
+from sqlalchemy import Boolean, Connection, Executable, String, and_, bindparam, case, or_, select, update
 
 from redraft.domain.failures import job_error
 from redraft.storage.columns import DbNow
@@ -91,17 +91,18 @@ def close_lost(connection: Connection, job_id: str, token: int) -> int:
 
 
 def close_abandoned(connection: Connection, *, after_s: float, limit: int) -> dict[str, int]:
-    """Calls of jobs that ended meanwhile, whose worker never came back; how many by job."""
+    """Calls for no job, or for one that ended meanwhile, whose process never came back; how many by job."""
     # Spelled out as in the index on started calls: SQLite takes it for no parameters
     is_started = calls.c.status == bindparam("started", "started", literal_execute=True)
     old = (
         select(calls.c.id)
-        .join(jobs, jobs.c.id == calls.c.job_id)
-        .where(is_started, calls.c.started_at < DbNow(-after_s), jobs.c.finished_at.is_not(None))
+        .outerjoin(jobs, jobs.c.id == calls.c.job_id)
+        .where(is_started, calls.c.started_at < DbNow(-after_s))
+        .where(or_(calls.c.job_id.is_(None), jobs.c.finished_at.is_not(None)))
         .limit(limit)
     )
     statement = update(calls).where(calls.c.id.in_(old), calls.c.status == "started").values(_LOST)
-    return Counter(connection.scalars(statement.returning(calls.c.job_id)))
+    return Counter(job_id for job_id in connection.scalars(statement.returning(calls.c.job_id)) if job_id)
 
 
 def close(connection: Connection, call_id: str, values: Mapping[str, Any]) -> Closed | None:

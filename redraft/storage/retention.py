@@ -1,4 +1,7 @@
-"""Jobs that ended long ago: found beside the work, removed in small units of work; all that hangs on them goes too."""
+"""Jobs that ended long ago: found beside the work, removed in small units of work; all that hangs on them goes too.
+
+Calls for no job, those of drafts, go by their own age.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,7 +10,7 @@ from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select
 
-from redraft.storage.tables import jobs
+from redraft.storage.tables import calls, jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,21 @@ def remove_ended(connection: Connection, ids: Sequence[str], before: datetime) -
     if not free:
         return Counter()
     return Counter(connection.scalars(delete(jobs).where(jobs.c.id.in_(free)).returning(jobs.c.status)))
+
+
+def count_jobless(connection: Connection, before: datetime) -> int:
+    """How many calls for no job were made before then."""
+    return connection.execute(select(func.count()).select_from(calls).where(*_jobless(before))).scalar_one()
+
+
+def remove_jobless(connection: Connection, before: datetime, *, limit: int) -> int:
+    """Remove the oldest of the calls for no job that were made before then; how many."""
+    oldest = select(calls.c.id).where(*_jobless(before)).order_by(calls.c.started_at, calls.c.id).limit(limit)
+    return connection.execute(delete(calls).where(calls.c.id.in_(oldest))).rowcount
+
+
+def _jobless(before: datetime) -> list[ColumnElement[bool]]:
+    return [calls.c.job_id.is_(None), calls.c.started_at < before, calls.c.status != "started"]
 
 
 def _ended(before: datetime, statuses: Sequence[str]) -> list[ColumnElement[bool]]:

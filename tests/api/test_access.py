@@ -69,6 +69,7 @@ def test_a_key_does_what_its_scopes_allow_and_nothing_else(guarded: ApiServer, s
         ("GET", "/v1/jobs", "read"),
         ("HEAD", "/v1/jobs", "read"),
         ("POST", "/v1/generate-answer", "write"),
+        ("POST", "/v1/refine-question", "write"),
         ("POST", "/v1/jobs/job_1/cancel", "write"),
         ("DELETE", "/v1/jobs/job_1", "write"),
         ("PROPFIND", "/v1/jobs", "write"),

@@ -20,6 +20,7 @@ from redraft.operations.services import Services
 from redraft.settings import Settings
 from redraft.storage import schema
 from tests.api.generating import Operation, Request, Schema, Values, operations
+from tests.model_server.server import ModelServer
 from tests.support.api_server import ApiServer
 from tests.support.valkey import ValkeyServer
 
@@ -39,7 +40,15 @@ KNOWN: dict[str, list[Any]] = {
 
 
 @pytest.fixture(scope="module")
-def server(valkey: ValkeyServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+def provider() -> Iterator[ModelServer]:
+    with ModelServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server(
+    valkey: ValkeyServer, provider: ModelServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ApiServer]:
     folder: Path = tmp_path_factory.mktemp("conformance")
     chosen = Settings(
         _env_file=None,  # pyright: ignore[reportCallIssue]
@@ -48,6 +57,7 @@ def server(valkey: ValkeyServer, tmp_path_factory: pytest.TempPathFactory) -> It
         broker_url=valkey.url,
         model="openai:writer",
         openai_api_key="sk-test",  # pyright: ignore[reportArgumentType]
+        openai_base_url=provider.openai_url,
     )
     with ApiServer(create_app(chosen, pace=Pace(0.05, 0.05, 0.05, 0.1))) as running:
         services = running.app.state.context.services
@@ -119,6 +129,7 @@ def test_every_answer_is_described(server: ApiServer, known: dict[str, list[str]
     refused = {status for _, status in exploring.met if status >= 400}
     assert {400, 404, 409, 422} <= refused
     assert {"POST /v1/generate-answer", "POST /v1/evaluate-answer", "POST /v1/jobs/{job_id}/continue"} <= reached
+    assert "POST /v1/refine-question" in reached
     assert len(reached) >= 12, reached
 
 

@@ -37,6 +37,7 @@ def test_the_contracts_answers_are_described(document: dict[str, Any]):
     for name, codes in {
         "POST /v1/generate-answer": submitting,
         "POST /v1/evaluate-answer": submitting,
+        "POST /v1/refine-question": "200 400 401 403 413 415 422 500 502 503",
         "GET /v1/jobs": "200 401 403 422 500 503",
         "GET /v1/jobs/{job_id}": "200 304 401 403 404 422 500 503",
         "GET /v1/jobs/{job_id}/events": "200 204 401 403 404 422 500 503",

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 Dialect = Literal["openai", "anthropic"]
-Role = Literal["generate", "evaluate"]
+Role = Literal["generate", "evaluate", "draft"]
 PATHS: dict[str, Dialect] = {"/v1/chat/completions": "openai", "/v1/messages": "anthropic"}
 
 _CASE = re.compile(r"\[\[case:([^\]\s]+)\]\]")
@@ -45,8 +45,13 @@ class Asked:
 
     @cached_property
     def role(self) -> Role:
-        """Evaluators ask for a verdict's schema; a generator's own answer_schema has none of its keys."""
+        """Evaluators ask for a verdict's schema; a generator's own answer_schema has none of its keys.
+
+        Who drafts a job asks for one with a task and a rubric.
+        """
         keys = (self.schema or {}).get("properties") or {}
+        if {"instruct", "rubric"} <= keys.keys():
+            return "draft"
         return "evaluate" if any(_VERDICT_KEY.search(key) for key in keys) else "generate"
 
     @cached_property

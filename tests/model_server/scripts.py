@@ -71,6 +71,37 @@ def as_reply(item: Any) -> Reply:
     raise TypeError(f"no reply can be made of {item!r}")
 
 
+DRAFT: Mapping[str, Any] = {
+    "reasoning": "The person wants to know a capital.",
+    "instruct": "Name the capital of Switzerland.",
+    "resp_format": "One sentence.",
+    "eval_crit": "Names the city and nothing else.",
+    "rubric": [
+        {
+            "id": "names-a-city",
+            "text": "Names a city as the capital.",
+            "kind": "binary",
+            "required": True,
+            "check": "none",
+            "value": "",
+            "level_0": "",
+            "level_5": "",
+        },
+        {
+            "id": "is-short",
+            "text": "Has at most 20 words.",
+            "kind": "check",
+            "required": False,
+            "check": "max_words",
+            "value": "20",
+            "level_0": "",
+            "level_5": "",
+        },
+    ],
+}
+"""What is drafted without a script."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """Replies for the requests that match; after the last one it stays with the last. None = any."""
@@ -133,6 +164,8 @@ class Player:
         key = ("default", asked.case, asked.role)
         if asked.role == "evaluate":
             return as_reply(float(self._pick(self.script.scores, key)))
+        if asked.role == "draft":
+            return as_reply(DRAFT)
         return Reply(text=f"draft {self._turn(key) + 1}")
 
     def _turn(self, key: tuple[Any, ...]) -> int:

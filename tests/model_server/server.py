@@ -63,6 +63,7 @@ class ModelServer:
         *,
         generate: Sequence[Any] = (),
         evaluate: Sequence[Any] = (),
+        draft: Sequence[Any] = (),
         case: str | None = None,
         **rest: Any,
     ) -> None:
@@ -70,7 +71,7 @@ class ModelServer:
 
         Items are texts, scores, verdict mappings or `Reply`s; the last one stays. `rest`: fields of Script.
         """
-        pairs = (("generate", generate), ("evaluate", evaluate))
+        pairs = (("generate", generate), ("evaluate", evaluate), ("draft", draft))
         rules = tuple(Rule(tuple(items), role=role, case=case) for role, items in pairs if items)
         older = self._player.script.rules if case else ()
         self.play(Script(rules=rules + older, **rest))

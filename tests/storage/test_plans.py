@@ -143,6 +143,8 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "more jobs too old": lambda c: retention.find_ended(c, NOW - DAY, (), after=EndedJob(NOW - 2 * DAY, "j"), limit=9),
     "failed jobs too old": lambda c: retention.find_ended(c, NOW - DAY, ("failed",), after=None, limit=9),
     "a removal": lambda c: retention.remove_ended(c, ["job_1", "job_2"], NOW - DAY),
+    "calls of drafts too old": lambda c: retention.count_jobless(c, NOW - DAY),
+    "a removal of calls of drafts": lambda c: retention.remove_jobless(c, NOW - DAY, limit=9),
     "live steps": metrics.live_steps,
     "jobs that ended lately": lambda c: metrics.ended_jobs(c, within_s=300),
     "calls that ended lately": lambda c: metrics.closed_calls(c, within_s=300),

@@ -1,0 +1,38 @@
+"""From a rough question to a job: `POST /v1/refine-question`."""
+
+from typing import Annotated
+
+from anyio import to_thread
+from fastapi import APIRouter, Body, Response
+
+from api.bodies import StrictRoute
+from api.dependencies import Context, ContextOf
+from api.description import EXAMPLE_REFINE, answers
+from api.rendering import render
+from redraft.domain.drafts import RefineQuestion
+from redraft.errors import Unavailable
+from redraft.operations import refine
+from redraft.operations.refine import Refinement
+
+router = APIRouter(prefix="/v1", tags=["jobs"], route_class=StrictRoute)
+
+
+@router.post("/refine-question", response_model=Refinement, responses=answers(400, 413, 415, 422, 502, 503))
+async def refine_question(
+    context: ContextOf, body: Annotated[RefineQuestion, Body(openapi_examples=EXAMPLE_REFINE)]
+) -> Response:
+    """Let a model draft a job for a rough question: task, form, criteria and rubric, to be edited and sent.
+
+    `instruct`, `resp_format`, `eval_crit` and `rubric` of the answer are the body of `POST /v1/generate-answer`.
+    It waits for the model, and stores nothing but the calls.
+    """
+    return render(await _draft(context, body))
+
+
+async def _draft(context: Context, body: RefineQuestion) -> Refinement:
+    """In threads apart from those of the other requests, which are not to wait for a model."""
+    limiter = context.drafting
+    if limiter.borrowed_tokens >= limiter.total_tokens:
+        words = f"{limiter.total_tokens:g} drafts are being made here already."
+        raise Unavailable(words, code="too_many_drafts")
+    return await to_thread.run_sync(refine.refine, context.services, body, limiter=limiter)
