@@ -21,7 +21,7 @@ from redraft.errors import ProviderError
 from redraft.operations import steps
 from redraft.operations.calling import Outcome, PlannedCall
 from redraft.operations.endings import Event, ending, event
-from redraft.operations.judging import Asking, Heard, askings, hear, verdict_on
+from redraft.operations.judging import Asking, Heard, askings, hear, profile_of, verdict_on
 from redraft.operations.judging import plan as plan_askings
 from redraft.operations.steps import Move, StepInHand
 from redraft.operations.terms import judges_of, rules_of, schema_of
@@ -223,7 +223,7 @@ def _evaluation(
         requirements_met=requirements_met,
         suggestions=list(suggestions),
         profile=step.request.profile,
-        profile_version=step.services.profiles.get(step.request.profile).version,
+        profile_version=profile_of(step).version,
         reused_from=None,
     )
 

@@ -14,7 +14,7 @@ from redraft.domain.replies import Unusable
 from redraft.domain.rubrics import Criterion, CriterionResult, judged_by_model
 from redraft.domain.states import Step
 from redraft.domain.verdicts import Verdict
-from redraft.errors import ProviderError
+from redraft.errors import Invalid, ProviderError
 from redraft.operations import steps
 from redraft.operations.budgets import BudgetExhausted
 from redraft.operations.calling import Ask, Outcome, PlannedCall, Slot, remembered
@@ -102,15 +102,24 @@ def _plan_call(
 ) -> PlannedCall:
     budget = step.services.settings.evaluator_max_output_tokens
     prompt = evaluation_prompt(
-        _profile(step), step.request, asking.record.answer, criteria=asking.criteria, complaint=complaint
+        profile_of(step), step.request, asking.record.answer, criteria=asking.criteria, complaint=complaint
     )
     ask = Ask(prompt, asking.model, max_output_tokens=budget * 2 if is_second else budget)
     kind = "repair" if is_second else "evaluate"
     return steps.plan(step, _slot(step, asking, is_second=is_second), kind, ask, calls_at_once=calls_at_once)
 
 
-def _profile(step: StepInHand) -> Profile:
-    return step.services.profiles.get(step.request.profile)
+def profile_of(step: StepInHand) -> Profile:
+    """The job's profile as this worker has it.
+
+    Raises:
+        ProviderError: it has none of that name any more (code `evaluator_invalid`).
+    """
+    try:
+        return step.services.profiles.get(step.request.profile)
+    except Invalid as error:
+        words = f"This worker cannot judge by profile {step.request.profile!r}: {error.message}"
+        raise ProviderError("evaluator_invalid", words) from error
 
 
 def hear(step: StepInHand, asking: Asking, planned: Mapping[Slot, PlannedCall]) -> Heard:
@@ -125,7 +134,7 @@ def _read(step: StepInHand, asking: Asking, outcome: Outcome) -> Verdict | Unusa
     error = outcome.error
     if error is None:
         text, reason = outcome.text or "", outcome.finish_reason
-        return read_verdict(_profile(step), text, criteria=asking.criteria, finish_reason=reason)
+        return read_verdict(profile_of(step), text, criteria=asking.criteria, finish_reason=reason)
     if error.code == "output_truncated":
         return Unusable("truncated", _CUT)
     return Unusable("no_verdict", error.message) if error.code == "empty_output" else error

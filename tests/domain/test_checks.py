@@ -291,7 +291,7 @@ def test_no_answer_takes_long(spec: dict[str, Any], answer: str):
         ({"kind": "regex", "value": "("}, ("value",), "pattern"),
         ({"kind": "regex", "value": "(?=a)"}, ("value",), "pattern"),
         ({"kind": "regex", "value": r"(a)\1"}, ("value",), "pattern"),
-        ({"kind": "regex", "value": "((a{1,50}){1,50}){1,50}"}, ("value",), "pattern"),
+        ({"kind": "regex", "value": "(((a{1,50}){1,50}){1,50}){1,50}"}, ("value",), "pattern"),
         ({"kind": "not_regex", "value": "a" * 1001}, ("value",), "string_too_long"),
         ({"kind": "contains", "value": ""}, ("value",), "string_too_short"),
         ({"kind": "contains_all", "value": []}, ("value",), "too_short"),

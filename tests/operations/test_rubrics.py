@@ -1,6 +1,8 @@
 """Rubrics in the loop: scores that code computes, what is asked in how many calls, and what goes back to the writer."""
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +10,7 @@ from redraft.domain.requests import GenerateAnswer
 from redraft.errors import Invalid
 from redraft.operations import reading
 from redraft.operations.submit import estimate
+from redraft.prompts.profiles import BUILT_IN
 from tests.model_server import ModelServer
 from tests.operations.driving import LEAST, Driver
 from tests.operations.rubrics import criterion, found, words_at_most
@@ -221,3 +224,15 @@ def test_other_profiles_bring_their_own_criteria(
     evaluation = driver.iterations(job.id)[0].evaluation
     assert evaluation is not None
     assert (evaluation.score, evaluation.profile, evaluation.improvement_suggestions) == (score, profile, suggestions)
+
+
+def test_a_worker_that_lacks_the_jobs_profile_ends_the_job_with_its_answer(
+    make_driver: Callable[..., Driver], model_server: ModelServer, tmp_path: Path
+):
+    shutil.copytree(BUILT_IN / "quality", tmp_path / "own")
+    job_id = make_driver(profiles_dir=tmp_path).submit(profile="own", iter_max=1, **NO_WORDS)
+    job = make_driver().run(job_id)
+    assert (job.status, job.stop_reason) == ("succeeded", "error")
+    assert job.error is not None
+    assert job.error["code"] == "evaluator_invalid"
+    assert "no profile 'own'" in job.error["detail"]
