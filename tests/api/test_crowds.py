@@ -38,7 +38,7 @@ def test_twenty_streams_and_a_pool_of_two_leave_room_for_others(
         for _ in range(10):
             started_at = time.monotonic()
             assert client.get("/v1/jobs").status_code == 200
-            assert time.monotonic() - started_at < 1
+            assert time.monotonic() - started_at < 5
         assert idle_in_transaction(services) == 0
 
 
@@ -60,7 +60,7 @@ def test_streams_beside_slow_model_calls_leave_room_too(
         for _ in range(10):
             started_at = time.monotonic()
             assert client.get("/v1/jobs").status_code == 200
-            assert time.monotonic() - started_at < 1
+            assert time.monotonic() - started_at < 5
             assert idle_in_transaction(services) == 0
         assert {[event.type for event in stream.events()][-1] for stream in streams} == {"done"}
 

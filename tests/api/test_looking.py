@@ -16,6 +16,7 @@ from tests.support.waiting import wait_until
 
 # Slower than any test waits: whoever answers was woken.
 ONLY_WOKEN = Pace(look_s=50, blind_look_s=50)
+NOT_LOOKED_S = 20
 
 
 def channels(api: ApiServer) -> frozenset[str]:
@@ -61,10 +62,8 @@ def test_a_long_poll_is_woken_by_the_change(start_api: Callable[..., ApiServer],
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(poll, client, job_id)
         wait_until(lambda: job_channel(job_id) in channels(api))
-        changed_at = time.monotonic()
         lifecycle.cancel(services, job_id)
-        response = waiting.result(timeout=5)
-    assert time.monotonic() - changed_at < 1.5
+        response = waiting.result(timeout=NOT_LOOKED_S)
     assert response.status_code == 200
     assert response.json()["status"] == "canceled"
     assert channels(api) == frozenset()
@@ -83,12 +82,12 @@ def test_waiting_without_a_version_waits_for_the_end(start_api, services: Servic
         waiting = pool.submit(client.get, f"/v1/jobs/{job_id}", headers={"Prefer": "wait=40"})
         wait_until(lambda: job_channel(job_id) in channels(api))
         lifecycle.cancel(services, job_id)
-        assert waiting.result(timeout=5).json()["status"] == "canceled"
-    assert client.get(f"/v1/jobs/{job_id}", headers={"Prefer": "wait=40"}, timeout=5).status_code == 200
+        assert waiting.result(timeout=NOT_LOOKED_S).json()["status"] == "canceled"
+    assert client.get(f"/v1/jobs/{job_id}", headers={"Prefer": "wait=40"}, timeout=NOT_LOOKED_S).status_code == 200
 
 
 def test_a_job_that_is_not_there_is_not_waited_for(start_api):
-    client = start_api(pace=ONLY_WOKEN).client(timeout=5)
+    client = start_api(pace=ONLY_WOKEN).client(timeout=NOT_LOOKED_S)
     headers = {"If-None-Match": '"1"', "Prefer": "wait=40"}
     assert_problem(client.get("/v1/jobs/job_none", headers=headers), 404)
 
@@ -100,10 +99,10 @@ def test_sixty_waiters_hold_no_threads(start_api, services: Services, submit_job
     with ThreadPoolExecutor(60) as pool:
         waiting: list[Future[httpx2.Response]] = [pool.submit(poll, client, job_id) for job_id in ids]
         wait_until(lambda: len(channels(api)) == len(ids), within_s=20)
-        assert client.get(f"/v1/jobs/{ids[0]}", timeout=3).status_code == 200
+        assert client.get(f"/v1/jobs/{ids[0]}", timeout=NOT_LOOKED_S).status_code == 200
         for job_id in ids:
             lifecycle.cancel(services, job_id)
-        assert {each.result(timeout=10).status_code for each in waiting} == {200}
+        assert {each.result(timeout=NOT_LOOKED_S).status_code for each in waiting} == {200}
 
 
 def test_a_server_that_stops_lets_its_waiters_go(start_api, submit_job: Callable[..., str]):
@@ -113,7 +112,7 @@ def test_a_server_that_stops_lets_its_waiters_go(start_api, submit_job: Callable
         waiting = pool.submit(poll, api.client(timeout=60), job_id)
         wait_until(lambda: job_channel(job_id) in channels(api))
         api.stop()
-        assert waiting.result(timeout=5).status_code == 304
+        assert waiting.result(timeout=NOT_LOOKED_S).status_code == 304
 
 
 @pytest.fixture
@@ -144,4 +143,4 @@ def cancel_while_polled(client: httpx2.Client, services: Services, job_id: str, 
         waiting = pool.submit(poll, client, job_id)
         wait_until(lambda: job_channel(job_id) in channels(api))
         lifecycle.cancel(services, job_id)
-        assert waiting.result(timeout=5).json()["status"] == "canceled"
+        assert waiting.result(timeout=NOT_LOOKED_S).json()["status"] == "canceled"

@@ -41,7 +41,7 @@ def test_a_signal_ends_the_server_in_spite_of_open_streams(
         told = list(frames)
         assert "come back with Last-Event-ID" in (told[-1].comment or "")
         assert not any(frame.type for frame in told)
-    process.wait(timeout=10)
-    assert time.monotonic() - stopped_at < 5
+    process.wait(timeout=30)
+    assert time.monotonic() - stopped_at < 20
     assert "Traceback" not in log_file.read_text()
     assert '"event": "request"' in log_file.read_text()

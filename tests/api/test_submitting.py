@@ -106,7 +106,7 @@ def test_prefer_wait_answers_201_as_soon_as_the_job_has_ended(client: httpx2.Cli
         waiting = pool.submit(client.post, "/v1/generate-answer", json=REQUEST, headers=headers)
         [job_id] = wait_until(lambda: stored_jobs(services))
         lifecycle.cancel(services, job_id)
-        response = waiting.result(timeout=4)
+        response = waiting.result(timeout=20)
     assert response.status_code == 201
     assert response.headers["location"] == f"/v1/jobs/{job_id}"
     assert "retry-after" not in response.headers

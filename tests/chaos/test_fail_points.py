@@ -104,7 +104,7 @@ def test_a_worker_stopped_before_its_call_does_not_make_it_when_another_has_done
 
 
 def test_a_job_canceled_between_claim_and_call_is_not_called_for(scene: Scene):
-    scene.stage.start_worker("claimed=pause:1.5@1")
+    scene.stage.start_worker("claimed=pause:4@1")
     job_id = scene.submit(iter_max=1)
     wait_until(lambda: scene.driver.row(job_id).status == "running", what="the claim")
     scene.cancel(job_id)

@@ -92,7 +92,7 @@ def test_a_worker_with_200_calls_in_flight_stops_within_its_grace_and_another_ta
     stopped_at = time.monotonic()
     assert first.stop() == 0
     # A busy machine may take a little longer to tell us
-    assert time.monotonic() - stopped_at <= grace_s * 1.5
+    assert time.monotonic() - stopped_at <= grace_s * 3
     assert {desk.finished(job_id)["stop_reason"] for job_id in jobs} == {"accepted"}
     assert {call["iteration"] for job_id in jobs[:20] for call in desk.calls(job_id)} == {1}
     assert second.process.poll() is None

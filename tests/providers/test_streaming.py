@@ -395,7 +395,7 @@ def test_a_stream_that_stays_open_behind_its_end_is_not_waited_for(
     made.warm_up()
     started = time.monotonic()
     assert made.send(made.wire_body(chat_for(dialect, stream=True)), timeout_s=20).text == "Hi."
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
 
 
 EVENTS = st.recursive(

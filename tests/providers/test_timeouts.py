@@ -17,6 +17,8 @@ from tests.providers.conftest import chat_for
 
 STREAMED = {"stream": True}
 UNSTREAMED: dict[str, Any] = {}
+# Less than the next of a call's times, with room for a slow machine.
+NOT_WAITED_FOR_S = 8
 
 
 def late(settings: Settings, dialect: str, *, timeout_s: float = 10.0, **rest: Any) -> tuple[ProviderError, float]:
@@ -42,7 +44,7 @@ def test_the_first_byte_has_a_time_of_its_own(
     error, took = late(settings.model_copy(update={"first_byte_timeout_s": 0.4}), dialect, **rest)
     assert "nothing of an answer in 0.4 s" in error.message
     assert "REDRAFT_FIRST_BYTE_TIMEOUT_S" in error.message
-    assert took < 2
+    assert took < NOT_WAITED_FOR_S
 
 
 def test_a_stream_that_opens_and_says_nothing_is_late_for_its_first_event(
@@ -51,7 +53,7 @@ def test_a_stream_that_opens_and_says_nothing_is_late_for_its_first_event(
     server.script(generate=[Reply(events=[], fault="stream_hang")])
     error, took = late(settings.model_copy(update={"first_byte_timeout_s": 0.4}), dialect, stream=True)
     assert "REDRAFT_FIRST_BYTE_TIMEOUT_S" in error.message
-    assert took < 2
+    assert took < NOT_WAITED_FOR_S
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_the_whole_call_ends_with_what_is_left_of_its_time(
     error, took = late(settings, dialect, timeout_s=0.6, **rest)
     assert "no whole answer in 0.6 s" in error.message
     assert "REDRAFT_CALL_TIMEOUT_S" in error.message
-    assert 0.5 < took < 2
+    assert 0.5 < took < NOT_WAITED_FOR_S
 
 
 def test_a_stream_that_has_begun_may_be_silent_for_longer_than_the_first_byte(
@@ -90,7 +92,7 @@ def test_a_paused_turn_has_no_more_time_than_one_that_is_not(server: ModelServer
     server.script(generate=[Reply(raw=paused, latency_s=0.3)])
     error, took = late(settings, "anthropic", timeout_s=0.8, stream=True)
     assert "REDRAFT_CALL_TIMEOUT_S" in error.message
-    assert took < 2
+    assert took < NOT_WAITED_FOR_S
 
 
 @contextmanager
@@ -114,4 +116,4 @@ def test_a_connection_has_a_time_of_its_own(settings: Settings, dialect: str):
     assert "could not be reached in 0.3 s" in error.message
     assert "REDRAFT_CONNECT_TIMEOUT_S" in error.message
     assert f"{dialect.upper()}_BASE_URL" in error.message
-    assert took < 2
+    assert took < NOT_WAITED_FOR_S
