@@ -5,7 +5,6 @@ The loop has ended by then: whatever happens here, its reason to stop and its re
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -15,13 +14,15 @@ from redraft.operations.calling import PlannedCall
 from redraft.operations.endings import audit_failed, ending, loops_reason
 from redraft.operations.evaluate import (
     Judgement,
+    Settled,
     hear_all,
-    judgement,
+    judge_all,
     later_if_passing,
-    without_model,
+    open_askings,
+    settle,
     write_evaluations,
 )
-from redraft.operations.judging import Asking, askings
+from redraft.operations.judging import Asking
 from redraft.operations.judging import plan as plan_askings
 from redraft.operations.steps import Move, StepInHand
 from redraft.storage import history
@@ -34,14 +35,15 @@ _TOLERANCE = 1e-9
 def plan(step: StepInHand) -> list[PlannedCall]:
     """One asking about each audited answer; none when the budget does not reach."""
     try:
-        return plan_askings(step, _askings(step))
+        return plan_askings(step, _askings(step, settle(step, _audited(step))))
     except BudgetExhausted:
         return []
 
 
 def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
     """Ask the outside judge, compare, and end the job as the loop ended."""
-    asked = [asking for asking in _askings(step) if _is_paid_for(step, asking, planned)]
+    settled = settle(step, _audited(step))
+    asked = [asking for asking in _askings(step, settled) if _is_paid_for(step, asking, planned)]
     heard = hear_all(step, asked, planned)
     outcomes = [outcome for each in heard for outcome in each.outcomes]
     later = later_if_passing(step, heard, outcomes)
@@ -49,7 +51,7 @@ def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
         return later
     if not all(each.is_ours for each in heard):
         return Move(outcomes, values=None)
-    judged = [judgement(step, record, heard, [_auditor(step)]) for record in _audited(step)]
+    judged = judge_all(step, _audited(step), settled, heard, [_auditor(step)])
     end = ending(step.job, step.request, step.records, loops_reason(step.job, step.request, step.records))
     warnings = [*step.job.warnings, *_warnings(step, judged)]
     return Move(outcomes, {**end.values, "warnings": warnings}, [end.event], partial(_write, step, judged))
@@ -67,13 +69,8 @@ def _audited(step: StepInHand) -> list[IterationRecord]:
     return [record for record in step.records if (record.number, record.candidate) in places]
 
 
-def _askings(step: StepInHand) -> list[Asking]:
-    return [
-        asking
-        for record in _audited(step)
-        if without_model(step, record) is None
-        for asking in askings(step, record, [_auditor(step)], samples=1)
-    ]
+def _askings(step: StepInHand, settled: Settled) -> list[Asking]:
+    return open_askings(step, _audited(step), settled, [_auditor(step)], samples=1)
 
 
 def _is_paid_for(step: StepInHand, asking: Asking, planned: Sequence[PlannedCall]) -> bool:
@@ -102,5 +99,5 @@ def _warnings(step: StepInHand, judged: Sequence[Judgement]) -> list[dict[str, s
 
 def _write(step: StepInHand, judged: Sequence[Judgement], connection: Connection) -> None:
     """An answer that this judge has audited before a continuation is not entered again."""
-    known: set[Any] = history.audited(connection, step.job.id, _auditor(step))
+    known = history.audited(connection, step.job.id, _auditor(step))
     write_evaluations(step, [each for each in judged if each.record.id not in known], "audit", connection)

@@ -1,6 +1,6 @@
 """The step `evaluate`: judge each answer of the iteration, then decide what comes next."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -57,32 +57,44 @@ def _current(step: StepInHand) -> list[IterationRecord]:
     return [record for record in step.records if record.number == step.job.iteration]
 
 
-def _askings(step: StepInHand) -> list[Asking]:
-    """What has to be asked about the answers of the iteration, those that need no model left out."""
-    judges, samples = judges_of(step.request), step.request.evaluation.samples
+Settled = Mapping[str, EvaluationRecord | None]
+"""By iteration id: the evaluation that needed no model, None where one is needed."""
+
+
+def settle(step: StepInHand, records: Sequence[IterationRecord]) -> Settled:
+    """Judge what code alone can judge."""
+    return {record.id: _without_model(step, record) for record in records}
+
+
+def open_askings(
+    step: StepInHand, records: Sequence[IterationRecord], settled: Settled, judges: Sequence[str], samples: int
+) -> list[Asking]:
+    """What has to be asked about the others."""
     return [
-        asking
-        for record in _current(step)
-        if without_model(step, record) is None
-        for asking in askings(step, record, judges, samples)
+        asking for record in records if settled[record.id] is None for asking in askings(step, record, judges, samples)
     ]
 
 
 def plan(step: StepInHand) -> list[PlannedCall]:
     """One call per question about an answer that needs one."""
-    return plan_askings(step, _askings(step))
+    return plan_askings(step, _askings(step, settle(step, _current(step))))
+
+
+def _askings(step: StepInHand, settled: Settled) -> list[Asking]:
+    return open_askings(step, _current(step), settled, judges_of(step.request), step.request.evaluation.samples)
 
 
 def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
     """Judge the answers of the iteration, and decide."""
-    heard = hear_all(step, _askings(step), planned)
+    settled = settle(step, _current(step))
+    heard = hear_all(step, _askings(step, settled), planned)
     outcomes = [outcome for each in heard for outcome in each.outcomes]
     later = later_if_passing(step, heard, outcomes)
     if later:
         return later
     if not all(each.is_ours for each in heard):
         return Move(outcomes, values=None)
-    return _conclude(step, [judgement(step, record, heard, judges_of(step.request)) for record in _current(step)])
+    return _conclude(step, judge_all(step, _current(step), settled, heard, judges_of(step.request)))
 
 
 def hear_all(step: StepInHand, asked: Sequence[Asking], planned: Sequence[PlannedCall]) -> list[Heard]:
@@ -97,11 +109,19 @@ def later_if_passing(step: StepInHand, heard: Sequence[Heard], outcomes: Sequenc
     return steps.try_later(step, outcomes, passing) if passing else None
 
 
-def judgement(step: StepInHand, record: IterationRecord, heard: Sequence[Heard], judges: Sequence[str]) -> Judgement:
-    """The evaluation of an answer by code alone, or by what its judges said."""
-    settled = without_model(step, record)
-    if settled is not None:
-        return Judgement(record, settled)
+def judge_all(
+    step: StepInHand,
+    records: Sequence[IterationRecord],
+    settled: Settled,
+    heard: Sequence[Heard],
+    judges: Sequence[str],
+) -> list[Judgement]:
+    """The evaluation of each answer, by code alone or by what its judges said."""
+    known = [(record, settled[record.id]) for record in records]
+    return [Judgement(r, found) if found else _judgement(step, r, heard, judges) for r, found in known]
+
+
+def _judgement(step: StepInHand, record: IterationRecord, heard: Sequence[Heard], judges: Sequence[str]) -> Judgement:
     its_own = tuple(each for each in heard if each.asking.record.id == record.id)
     rubric, checked = step.request.rubric or (), _checked(step, record)
     judged = verdict_on(its_own, rubric, checked)
@@ -111,7 +131,7 @@ def judgement(step: StepInHand, record: IterationRecord, heard: Sequence[Heard],
     return Judgement(record, _evaluation(step, status="error", error=error, evaluator_model=_names(judges)), its_own)
 
 
-def without_model(step: StepInHand, record: IterationRecord) -> EvaluationRecord | None:
+def _without_model(step: StepInHand, record: IterationRecord) -> EvaluationRecord | None:
     """What needs no call: an answer that is none, that was judged before, or that code can judge by itself."""
     if is_trivial(record.answer):
         return _refused(step, _TRIVIAL, _WRITE_ONE)
