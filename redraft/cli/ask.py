@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from redraft.cli import asking, options, output, sessions
+from redraft.cli import asking, options, output, refining, rubrics, sessions
 
 EPILOG = options.examples(
     "redraft ask 'Explain recursion to a child.' --format 'three sentences'",
@@ -12,6 +12,9 @@ EPILOG = options.examples(
     "redraft ask - --json < task.txt > job.json",
     "redraft ask --file request.json --iter-max 5 --require-accept",
     "redraft ask 'Describe Bern.' --crit 'True.' --schema city.schema.json --max-tokens 20000",
+    "redraft ask --refine 'sky blue why? for my kid'",
+    "redraft ask 'Describe Bern.' --crit 'Names the river.' --check max_words=60 --check contains=Bern",
+    "redraft ask 'Describe Bern.' --rubric rubric.json --panel openai:a --panel anthropic:b --panel local:c",
     "redraft ask 'Summarise this.' --model openai:gpt-6-luna --evaluator-model anthropic:claude-haiku-5-5",
 )
 
@@ -24,10 +27,18 @@ def ask(  # noqa: PLR0913 - one parameter per option
     ] = None,
     resp_format: options.Format = None,
     eval_crit: options.Criteria = None,
+    rubric: options.Rubric = None,
+    check: options.Checks = None,
+    profile: options.Profile = None,
+    refine: options.Refine = False,
     iter_max: options.IterMax = None,
     threshold: options.Threshold = None,
     model: options.Model = None,
     evaluator_model: options.EvaluatorModel = None,
+    panel: options.Panel = None,
+    samples: options.Samples = None,
+    audit: options.Audit = None,
+    skip: options.Skip = None,
     candidates: options.Candidates = None,
     strategy: options.Strategy = None,
     deadline: options.Deadline = None,
@@ -39,6 +50,7 @@ def ask(  # noqa: PLR0913 - one parameter per option
     cache: options.UseCache = False,
     system: options.System = None,
     reference: options.Reference = None,
+    sources: options.Sources = None,
     meta: options.Meta = None,
     stream: options.Stream = False,
     file: options.RequestFile = None,
@@ -58,10 +70,16 @@ def ask(  # noqa: PLR0913 - one parameter per option
     given = {
         "resp_format": resp_format,
         "eval_crit": eval_crit,
+        "rubric": rubrics.rubric_file(rubric),
+        "profile": profile,
         "iter_max": iter_max,
         "score_threshold": threshold,
         "model": options.ladder(model),
         "evaluator_model": evaluator_model,
+        "evaluation.panel": panel or None,
+        "evaluation.samples": samples,
+        "evaluation.audit": audit,
+        "evaluation.skip": skip,
         "candidates": candidates,
         "revision.strategy": strategy,
         "limits.deadline_s": deadline,
@@ -73,10 +91,14 @@ def ask(  # noqa: PLR0913 - one parameter per option
         "sampling.max_output_tokens": max_output_tokens,
         "system_instructions": system,
         "reference": reference,
+        "sources": rubrics.sources_file(sources),
         "stream": stream or None,
         "metadata": options.pairs(meta) or None,
     }
     body = asking.request_body(instruct, file, given)
+    body = refining.refined_body(body) if refine else body
+    rubrics.add_checks(body, check)
+    rubrics.ensure_criteria(body)
     code = _submit(body, as_json=as_json) if detach else _ask(body, as_json=as_json, require_accept=require_accept)
     raise typer.Exit(code)
 

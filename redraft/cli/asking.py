@@ -8,10 +8,6 @@ from typing import Any, cast
 
 import typer
 
-from redraft.cli import output
-
-DEFAULT_CRITERION = "Answers the task completely and correctly, in the wanted form."
-
 
 def request_body(instruct: str | None, file: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """The request: the file's fields, over them what the options say, and the task.
@@ -29,10 +25,12 @@ def request_body(instruct: str | None, file: str | None, options: Mapping[str, A
         body["instruct"] = instruct
     elif instruct == "-" or "instruct" not in body:
         body["instruct"] = _piped_task(file)
-    if body.get("eval_crit") is None:
-        body["eval_crit"] = DEFAULT_CRITERION
-        output.say(f"No criteria given (--crit); judging by: {DEFAULT_CRITERION}", "dim")
     return body
+
+
+def task_of(argument: str | None) -> str:
+    """The task as it was typed; None or `-`: from stdin."""
+    return _piped_task(None) if argument in {None, "-"} else argument or ""
 
 
 def _put(body: dict[str, Any], path: list[str], value: Any) -> None:

@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from redraft.cli import output
-from redraft.errors import Conflict, Flaw, Forbidden, Invalid, NotFound, RedraftError, Unavailable
+from redraft.errors import Conflict, Flaw, Forbidden, Invalid, NotFound, ProviderError, RedraftError, Unavailable
 from redraft.redaction import redact
 
 
@@ -57,6 +57,7 @@ _ADVICE = {
     "content_filtered": "Say the task in other words, or choose another --model.",
     "output_truncated": "Allow more with --max-output-tokens, or ask for a shorter answer.",
     "evaluator_invalid": "Choose another --evaluator-model.",
+    "draft_invalid": "Say more in the question, or choose another --model.",
     "budget_exhausted": "Allow more with --max-tokens or --max-cost; `redraft jobs continue` goes on from here.",
     "deadline_exceeded": "Allow more time with --deadline; `redraft jobs continue` goes on from here.",
     "worker_lost": "See the worker's log, then `redraft jobs continue`.",
@@ -71,6 +72,15 @@ _OPTIONS = {
     "/score_threshold": "--threshold",
     "/model": "--model",
     "/evaluator_model": "--evaluator-model",
+    "/rubric": "--rubric",
+    "/profile": "--profile",
+    "/evaluation/panel": "--panel",
+    "/evaluation/samples": "--samples",
+    "/evaluation/audit": "--audit",
+    "/evaluation/skip": "--skip",
+    "/sources": "--sources",
+    "/question": "QUESTION",
+    "/iterations": "--iteration",
     "/candidates": "--candidates",
     "/revision/strategy": "--strategy",
     "/limits/deadline_s": "--deadline",
@@ -119,6 +129,8 @@ def complain(error: RedraftError) -> None:
 def _words_after(error: RedraftError) -> str | None:
     if isinstance(error, NotFound) and error.noun == "job":
         return "`redraft jobs list` shows the jobs there are; `redraft ask` makes one."
+    if isinstance(error, ProviderError) and error.retryable:
+        return "Try again in a moment, or choose another --model."
     return advice(error.code)
 
 

@@ -15,6 +15,8 @@ from redraft.cli.demo import demo
 from redraft.cli.doctor import doctor
 from redraft.cli.exits import GuardedGroup
 from redraft.cli.ratings import CALIBRATION_EPILOG, calibration
+from redraft.cli.refining import EPILOG as REFINE_EPILOG
+from redraft.cli.refining import refine
 from redraft.cli.serving import serve, worker
 
 app = typer.Typer(
@@ -55,6 +57,7 @@ def main(
 
 
 app.command("ask", epilog=ASK_EPILOG)(ask)
+app.command("refine", epilog=REFINE_EPILOG)(refine)
 app.command("serve")(serve)
 app.command("worker")(worker)
 app.command("demo")(demo)

@@ -43,6 +43,43 @@ Schema = Annotated[
     str | None,
     typer.Option("--schema", metavar="FILE", help="A JSON Schema; the answer is JSON that fits it. '-': from stdin."),
 ]
+Rubric = Annotated[
+    str | None, typer.Option("--rubric", metavar="FILE", help="Criteria, line by line: a JSON list; docs/criteria.md.")
+]
+Checks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--check",
+        metavar="KIND=VALUE",
+        help="What code checks and every answer must meet: max_words=60, contains=Bern, is_json, bullets=2..4, …; "
+        "may be given again. --crit becomes a criterion beside them.",
+    ),
+]
+Profile = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The way to evaluate; `redraft profiles` lists them.")
+]
+Panel = Annotated[
+    list[str] | None,
+    typer.Option(metavar="MODEL", help="Several judges, of whose scores the median counts: give it again for each."),
+]
+Samples = Annotated[int | None, typer.Option(help="Ask each judge so often, 1 to 10; the mean counts.")]
+Audit = Annotated[
+    str | None, typer.Option(metavar="MODEL", help="An outside judge of the first and the last answer; tells, only.")
+]
+Skip = Annotated[
+    str | None,
+    typer.Option(
+        metavar="never|when_checks_fail|auto",
+        help="When no model judges: never skip it, skip it while a required check fails, or for small talk too.",
+    ),
+]
+Sources = Annotated[
+    str | None,
+    typer.Option("--sources", metavar="FILE", help="What the answer may rest on: a JSON list, or one JSON per line."),
+]
+Refine = Annotated[
+    bool, typer.Option("--refine", help="The task is a rough question: draft task, form and criteria first.")
+]
 UseCache = Annotated[bool, typer.Option("--cache", help="Take the replies of identical earlier calls made with it.")]
 System = Annotated[str | None, typer.Option(help="Added to the writer's system prompt.")]
 Reference = Annotated[str | None, typer.Option(help="A known good answer, which only the judge sees.")]

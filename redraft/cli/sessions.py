@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 
 _GRACE_S = 1.0
 _DATABASES = ("sqlite:///", "postgresql://")
+# Where one mends what is wrong with a request as a whole.
+_MENDED_AT = {
+    "nothing_to_evaluate_by": "/eval_crit",
+    "rubric_misplaced": "/rubric",
+    "too_many_judge_calls": "/evaluation/samples",
+}
 
 
 def load_settings() -> "Settings":
@@ -169,7 +175,9 @@ def check(kind: Any, body: Any) -> Any:
         return kind.model_validate(body)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)
-        flaws = tuple(Flaw(_pointer(each["loc"]), each["msg"], each["type"]) for each in found)
+        flaws = tuple(
+            Flaw(_pointer(each["loc"]) or _MENDED_AT.get(each["type"], ""), each["msg"], each["type"]) for each in found
+        )
         raise Invalid("The request is not valid.", flaws) from error
 
 

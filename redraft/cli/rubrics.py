@@ -1,0 +1,96 @@
+"""What makes an answer good, as one types it: a rubric from a file, checks in few words, sources."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import typer
+
+from redraft.cli import output
+
+DEFAULT_CRITERION = "Answers the task completely and correctly, in the wanted form."
+
+_OWN_PROFILE = "criteria"
+
+
+def rubric_file(path: str | None) -> list[Any] | None:
+    """The criteria that a file holds; what is wrong with one of them is told when the request is checked."""
+    if path is None:
+        return None
+    found = _parse(_read(path, "--rubric"), path, "--rubric")
+    if not isinstance(found, list):
+        raise typer.BadParameter(f"{path} holds no JSON list of criteria.", param_hint="--rubric")
+    return cast("list[Any]", found)
+
+
+def sources_file(path: str | None) -> list[Any] | None:
+    """The sources that a file holds: a JSON list, or one JSON object in each line."""
+    if path is None:
+        return None
+    text = _read(path, "--sources").strip()
+    if text.startswith("["):
+        return _parse(text, path, "--sources")
+    lines = [line for line in text.splitlines() if line.strip()]
+    return [_parse(line, f"{path}, line {number},", "--sources") for number, line in enumerate(lines, 1)]
+
+
+def _read(path: str, option: str) -> str:
+    try:
+        return Path(path).read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise typer.BadParameter(f"{path} cannot be read: {words}.", param_hint=option) from error
+
+
+def _parse(text: str, place: str, option: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise typer.BadParameter(f"{place} is no JSON: {error}", param_hint=option) from error
+
+
+def add_checks(body: dict[str, Any], checks: Sequence[str] | None) -> None:
+    """Put checks, as KIND=VALUE, behind the criteria of a request.
+
+    Without other criteria a rubric of checks would leave `eval_crit` unjudged: it becomes a criterion beside them.
+    """
+    if not checks:
+        return
+    rubric: Any = body.get("rubric") or []
+    if not isinstance(rubric, list):
+        return
+    lines = [*cast("list[Any]", rubric)]
+    if not lines and body.get("eval_crit"):
+        lines.append({"id": "criteria", "text": body.pop("eval_crit")})
+    for text in checks:
+        lines.append(_check(text, lines))
+    body["rubric"] = lines
+
+
+def _check(text: str, before: Sequence[Any]) -> dict[str, Any]:
+    from redraft.domain.drafts import free_id, kebab
+    from redraft.domain.short_checks import read_check
+
+    kind, equals, value = text.partition("=")
+    kind = kind.strip().replace("-", "_")
+    try:
+        check = read_check(kind, value if equals else None)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r}: {error}", param_hint="--check") from error
+    taken = [str(cast("Mapping[str, Any]", each).get("id")) for each in before if isinstance(each, dict)]
+    return {
+        "id": free_id(kebab(kind), taken),
+        "kind": "check",
+        "required": True,
+        "check": check.model_dump(mode="json", exclude_none=True),
+    }
+
+
+def ensure_criteria(body: dict[str, Any]) -> None:
+    """Give a request that says nothing of what is good the usual criterion, and say so."""
+    has_own = body.get("eval_crit") is not None or body.get("rubric") is not None
+    if has_own or body.get("profile", _OWN_PROFILE) != _OWN_PROFILE:
+        return
+    body["eval_crit"] = DEFAULT_CRITERION
+    output.say(f"No criteria given (--crit); judging by: {DEFAULT_CRITERION}", "dim")
