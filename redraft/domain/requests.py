@@ -205,6 +205,9 @@ class ContinueJob(StrictModel):
     model: ModelName | Annotated[list[ModelName], Field(min_length=1, max_length=10)] | None = None
     evaluator_model: ModelName | None = None
     guidance: FilledText | None = Field(default=None, description="A person's own feedback for the next prompt.")
+    sources: list[Source] | None = Field(
+        default=None, max_length=MAX_SOURCES, description="Instead of those before; null: as they were."
+    )
     limits: Limits | None = None
 
 

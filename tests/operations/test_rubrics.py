@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from redraft.domain.requests import GenerateAnswer
+from redraft.domain.requests import ContinueJob, GenerateAnswer
 from redraft.errors import Invalid
 from redraft.operations import reading
+from redraft.operations.lifecycle import continue_job
 from redraft.operations.submit import estimate
 from redraft.prompts.profiles import BUILT_IN
 from tests.model_server import ModelServer
@@ -236,3 +237,13 @@ def test_a_worker_that_lacks_the_jobs_profile_ends_the_job_with_its_answer(
     assert job.error is not None
     assert job.error["code"] == "evaluator_invalid"
     assert "no profile 'own'" in job.error["detail"]
+
+
+def test_a_continuation_may_bring_other_sources(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["one", "two"], evaluate=[0.4, 0.9])
+    job = driver.run_new(iter_max=1, sources=[{"content": "OLD-SOURCE"}])
+    change = ContinueJob.model_validate({"sources": [{"content": "NEW-SOURCE", "title": "TITLE"}]})
+    continue_job(driver.services, job.id, change)
+    assert driver.run(job.id).stop_reason == "accepted"
+    first, second = (request.prompt for request in model_server.requests("generate"))
+    assert ("OLD-SOURCE" in first, "OLD-SOURCE" in second, "NEW-SOURCE" in second) == (True, False, True)
