@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 import httpx2
+import pytest
 from sqlalchemy import text
 
 from api.waking import Pace
@@ -42,6 +43,7 @@ def test_twenty_streams_and_a_pool_of_two_leave_room_for_others(
         assert idle_in_transaction(services) == 0
 
 
+@pytest.mark.parametrize("database_url", ["postgresql", pytest.param("sqlite", marks=pytest.mark.long)], indirect=True)
 def test_streams_beside_slow_model_calls_leave_room_too(
     start_api: Callable[..., ApiServer],
     start_worker: Callable[..., WorkerProcess],

@@ -166,6 +166,7 @@ def test_events_come_as_a_page_for_whoever_asks_for_json(client: httpx2.Client, 
         assert page(ended_job, accept).headers["content-type"].startswith("text/event-stream")
 
 
+@pytest.mark.parametrize("database_url", ["postgresql", pytest.param("sqlite", marks=pytest.mark.long)], indirect=True)
 def test_a_real_job_is_followed_to_its_end_over_drops(
     api: ApiServer, client: httpx2.Client, services: Services, model_server, start_worker
 ):

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import httpx2
 import pytest
@@ -10,6 +9,7 @@ from sqlalchemy import update
 
 from redraft.domain.scopes import Scope
 from redraft.operations import keys, metrics
+from redraft.operations.leases import LeaseHolder
 from redraft.operations.metrics import FAMILIES, Metrics, Sample, exposition
 from redraft.operations.services import Services
 from redraft.storage.columns import DbNow
@@ -179,9 +179,9 @@ def test_failed_calls_are_told_with_what_the_provider_answered(
     assert page(services).value("calls_5m", outcome="failed", http_status="429", model="openai:writer") == 1
 
 
-def test_workers_and_their_slots_are_told(services: Services, start_worker: Callable[..., Any]):
+def test_workers_and_their_slots_are_told(services: Services):
     assert page(services).value("workers") == 0
-    start_worker(services).wait_ready()
+    LeaseHolder(services.settings).beat(services.database)
     found = page(services)
     assert (found.value("workers"), found.value("worker_slots")) == (1, services.settings.worker_concurrency)
 

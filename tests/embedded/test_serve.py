@@ -19,7 +19,8 @@ Start = Callable[..., Command]
         (signal.SIGTERM, 0),
         (signal.SIGINT, 130),
         (signal.SIGKILL, -signal.SIGKILL),
-        (signal.SIGHUP, -signal.SIGHUP),
+        # Nobody handles it, so it is another SIGKILL
+        pytest.param(signal.SIGHUP, -signal.SIGHUP, marks=pytest.mark.long),
     ],
 )
 def test_it_does_a_job_and_leaves_no_process_whatever_ends_it(
@@ -86,19 +87,11 @@ def test_a_host_that_is_none_is_refused(folder: Folder, command: Start):
     assert "Cannot listen" in server.stderr
 
 
-def test_off_loopback_without_a_key_it_says_how_to_make_one(folder: Folder, command: Start):
-    server = command(folder, "serve", "--host", "0.0.0.0")
+def test_off_loopback_without_a_key_it_says_how_to_make_one(folder: Folder, command: Start, valkey: ValkeyServer):
+    server = command(folder, "serve", "--host", "0.0.0.0", broker_url=valkey.url)
     with server.client() as client:
         server.wait_says("redraft keys create NAME")
         assert client.get("/v1/jobs").status_code == 401
-    assert server.end(signal.SIGTERM) == 0
-
-
-def test_with_a_broker_outside_it_starts_the_api_alone(folder: Folder, command: Start, valkey: ValkeyServer):
-    server = command(folder, "serve", broker_url=valkey.url)
-    with server.client() as client:
-        assert client.get("/livez").status_code == 200
-        assert len(folder.processes()) == 1
     assert server.end(signal.SIGTERM) == 0
 
 

@@ -9,10 +9,14 @@ from tests.support.valkey import ValkeyServer
 Start = Callable[..., Command]
 
 
-def test_it_works_for_a_broker_outside(folder: Folder, command: Start, model_server: ModelServer, valkey: ValkeyServer):
+def test_with_a_broker_outside_serve_is_the_api_alone_and_the_worker_works_for_it(
+    folder: Folder, command: Start, model_server: ModelServer, valkey: ValkeyServer
+):
     model_server.script(generate=["Hello."], evaluate=[0.9])
     server = command(folder, "serve", broker_url=valkey.url)
     with server.client() as client:
+        assert client.get("/livez").status_code == 200
+        assert len(folder.processes()) == 1
         worker = command(folder, "worker", "--concurrency", "2", broker_url=valkey.url)
         assert wait_ended(client, submit(client))["status"] == "succeeded"
         assert client.get("/readyz").status_code == 200

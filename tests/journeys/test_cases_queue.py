@@ -112,7 +112,7 @@ def test_d12_a_worker_grows_neither_in_descriptors_nor_in_memory(
 
     run(40)
     descriptors, memory = process.num_fds(), process.memory_info().rss
-    run(200)
+    run(120)
     assert process.num_fds() <= descriptors + 20
     assert process.memory_info().rss - memory < 50e6
     to_provider = [c for c in process.net_connections("tcp") if c.raddr and c.raddr.port == model_server.port]

@@ -120,4 +120,4 @@ def test_without_a_network_it_is_over_at_once():
     done = audit("http://127.0.0.1:1", *LOCKS)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Audit: not done")
-    assert time.monotonic() - started_at < 5
+    assert time.monotonic() - started_at < 8
