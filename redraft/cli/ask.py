@@ -116,6 +116,7 @@ def _ask(body: dict[str, Any], *, as_json: bool, require_accept: bool) -> int:
             deadline_s=request.limits.deadline_s,
             as_json=as_json,
             must_be_accepted=require_accept,
+            audit=request.evaluation.audit,
         )
 
         def begin() -> tuple[str, int]:

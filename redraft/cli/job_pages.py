@@ -6,6 +6,7 @@ from typing import Any
 from rich.text import Text
 
 from redraft.cli import output
+from redraft.cli.verdicts import whole_lines
 from redraft.operations.iterations import Evaluation, Iteration
 from redraft.operations.resources import Call, Job, WebhookDelivery
 
@@ -58,15 +59,16 @@ def _writer(job: Job) -> str:
     return str(model) if isinstance(model, str) else " → ".join(model)
 
 
-def show_job(job: Job) -> None:
+def show_job(job: Job, iterations: Sequence[Iteration]) -> None:
     """Everything about one job that a person reads."""
     for name, value in _facts(job):
         output.show(Text.assemble((f"{name:<11}", "dim"), value if isinstance(value, Text) else output.styled(value)))
     _section("Task", job.request["instruct"])
     if job.request["resp_format"]:
         _section("Form", job.request["resp_format"])
-    _section("Criteria", job.request["eval_crit"] or "")
-    for iteration in job.iterations or ():
+    if job.request["eval_crit"]:
+        _section("Criteria", job.request["eval_crit"])
+    for iteration in iterations:
         _show_iteration(iteration)
     if job.error:
         _section("Error", f"{job.error['title']}: {job.error['detail']}", "red")
@@ -78,6 +80,7 @@ def _facts(job: Job) -> list[tuple[str, Text | str]]:
     usage = job.usage
     cost = "unknown cost" if usage.cost_usd is None else f"${usage.cost_usd}"
     tokens = f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens"
+    evaluation: dict[str, Any] = job.request.get("evaluation", {})
     facts: list[tuple[str, Text | str]] = [
         ("job", job.id),
         ("status", status(job)),
@@ -85,7 +88,8 @@ def _facts(job: Job) -> list[tuple[str, Text | str]]:
         ("score", f"{_score(job)} (iteration {job.progress.best_iteration or NONE})"),
         ("iterations", f"{job.progress.iteration} of at most {job.progress.iter_max}"),
         ("writer", _writer(job) if job.kind == "generate_answer" else ""),
-        ("judge", job.request["evaluator_model"] or ""),
+        ("judge", _judge(job)),
+        ("audit", evaluation.get("audit") or ""),
         ("created", f"{job.created_at:%Y-%m-%d %H:%M:%S} UTC, {output.age(job.created_at)} ago"),
         ("took", output.span((job.finished_at - job.created_at).total_seconds()) if job.finished_at else ""),
         ("usage", f"{usage.calls} calls, {tokens}, {cost}"),
@@ -93,6 +97,11 @@ def _facts(job: Job) -> list[tuple[str, Text | str]]:
     ]
     facts += [("note", warning.message) for warning in job.warnings]
     return [(name, value) for name, value in facts if value]
+
+
+def _judge(job: Job) -> str:
+    panel: list[str] = job.request.get("evaluation", {}).get("panel") or []
+    return " + ".join(panel) or job.request["evaluator_model"] or ""
 
 
 def _section(title: str, text: str, style: str = "bold") -> None:
@@ -104,20 +113,23 @@ def _section(title: str, text: str, style: str = "bold") -> None:
 def _show_iteration(iteration: Iteration) -> None:
     candidate = f", candidate {iteration.candidate}" if iteration.candidate > 1 else ""
     _section(f"Iteration {iteration.number}{candidate}", iteration.answer)
-    verdict = iteration.evaluation
-    if verdict is not None:
-        _show_verdict(verdict)
+    for verdict in (iteration.evaluation, *iteration.further_evaluations):
+        if verdict is not None:
+            _show_verdict(verdict)
 
 
 def _show_verdict(verdict: Evaluation) -> None:
+    by = f"{verdict.role} by {verdict.evaluator_model or 'checks'}: " if verdict.role != "loop" else ""
+    if verdict.status == "skipped":
+        output.show(f"→ {by}not evaluated: {output.one_line(verdict.evaluation_reasoning)}", "dim")
+        return
     if verdict.score is None:
-        output.show(f"→ could not be evaluated: {(verdict.error or {}).get('detail', '')}", "red")
+        output.show(f"→ {by}could not be evaluated: {(verdict.error or {}).get('detail', '')}", "red")
         return
     reused = " (as an equal answer before)" if verdict.reused_from else ""
-    output.show(f"→ score {verdict.score:.2f}{reused}", "green" if verdict.passed else "yellow")
-    output.show(f"  {output.one_line(verdict.evaluation_reasoning, 4000)}")
-    for suggestion in verdict.improvement_suggestions:
-        output.show(f"  - {output.one_line(suggestion, 4000)}")
+    output.show(f"→ {by}score {verdict.score:.2f}{reused}", "green" if verdict.passed else "yellow")
+    for text, style in whole_lines(verdict.model_dump()):
+        output.show(text, style)
 
 
 def show_calls(calls: Sequence[Call]) -> None:

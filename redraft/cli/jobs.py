@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from redraft.cli import options, output, ratings, sessions
+from redraft.cli import options, output, ratings, rescoring, sessions
+from redraft.cli.criteria import EPILOG as CRITERIA_EPILOG
+from redraft.cli.criteria import show_criteria
 
 if TYPE_CHECKING:
     from redraft.operations.services import Services
@@ -20,7 +22,7 @@ Statuses = Annotated[
     list[str] | None,
     typer.Option("--status", help="queued, running, succeeded, failed or canceled; may be given again."),
 ]
-Kind = Annotated[str | None, typer.Option(help="generate_answer or evaluate_answer.")]
+Kind = Annotated[str | None, typer.Option(help="generate_answer, evaluate_answer or rescore_answers.")]
 
 
 @app.callback()
@@ -106,7 +108,8 @@ def show(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> 
 
     with sessions.opened() as services:
         found = reading.get_job(services, sessions.find_job(services, job), with_iterations=True)
-    output.write_json(job_data(found)) if as_json else show_job(found)
+        iterations = reading.list_iterations(services, found.id)
+    output.write_json(job_data(found)) if as_json else show_job(found, iterations)
 
 
 @app.command("watch", epilog=options.examples("redraft jobs watch latest", "redraft jobs watch latest > answer.txt"))
@@ -125,6 +128,7 @@ def watch(
             cancels=False,
             as_json=as_json,
             must_be_accepted=require_accept,
+            audit=found.request.get("evaluation", {}).get("audit"),
         )
         if found.finished_at is None:
             raise typer.Exit(wait_for(services, lambda: (job_id, 0), wait))
@@ -239,6 +243,8 @@ def webhooks(
         output.say("Nothing was sent: the job has no webhook, or no event that it asks for.")
 
 
+app.command("criteria", epilog=CRITERIA_EPILOG)(show_criteria)
+app.command("rescore", epilog=rescoring.EPILOG)(rescoring.rescore)
 app.command("rate", epilog=ratings.RATE_EPILOG)(ratings.rate)
 app.command("ratings", epilog=ratings.RATINGS_EPILOG)(ratings.list_ratings)
 

@@ -11,18 +11,24 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from redraft.cli import output
+from redraft.cli.verdicts import Line, brief_lines
 from redraft.cli.writing import Writing
 
 if TYPE_CHECKING:
     from redraft.jobs import Delta
     from redraft.operations.resources import Event
 
-Line = tuple[str, str]
-"""Text and style."""
-
-
 # Events that are told by their message alone: indent and style.
 _MESSAGES = {"iteration.started": ("", "bold"), "step.retrying": ("  ", "yellow"), "thinking": ("  ", "dim")}
+_ACTIVITIES = {
+    "job.queued": "waiting for a worker",
+    "job.continued": "waiting for a worker",
+    "iteration.started": "iteration {number}: writing",
+    "iteration.generated": "iteration {number}: judging",
+    "iteration.evaluated": "{audit} audits",
+    "thinking": "waiting for the next iteration",
+    "step.retrying": "waiting before the next attempt",
+}
 
 
 class View(Protocol):
@@ -44,11 +50,11 @@ class View(Protocol):
         ...
 
 
-def make_view(threshold: float) -> View:
-    """The view that fits what stderr is."""
+def make_view(threshold: float, audit: str | None = None) -> View:
+    """The view that fits what stderr is; `audit`: the outside judge, if the job has one."""
     console = output.stderr()
     if console.is_terminal and not console.is_dumb_terminal:
-        return TerminalView(console, threshold)
+        return TerminalView(console, threshold, audit)
     return PlainView(threshold)
 
 
@@ -77,9 +83,10 @@ class PlainView:
 class TerminalView:
     """Lines that stay, and below them what is being written and what is going on now, for how long."""
 
-    def __init__(self, console: Console, threshold: float) -> None:
+    def __init__(self, console: Console, threshold: float, audit: str | None = None) -> None:
         self._console = console
         self._threshold = threshold
+        self._audit = audit
         self._activity = _Activity()
         self._writing = Writing()
         region = Group(self._writing, self._activity)
@@ -101,7 +108,7 @@ class TerminalView:
         self._writing.heed(event)
         for text, style in lines_of(event, self._threshold):
             self._console.print(output.styled(text, style))
-        if words := activity_after(event):
+        if words := activity_after(event, self._audit):
             self._activity.change(words)
 
     def close(self) -> None:
@@ -126,20 +133,12 @@ class _Activity:
         return self._spinner
 
 
-def activity_after(event: "Event") -> str | None:
-    """What goes on after an event, until the next one."""
-    number = event.data.get("iteration")
-    match event.type:
-        case "job.queued" | "job.continued":
-            return "waiting for a worker"
-        case "iteration.started":
-            return f"iteration {number}: writing"
-        case "iteration.generated":
-            return f"iteration {number}: judging"
-        case "step.retrying":
-            return "waiting before the next attempt"
-        case _:
-            return None
+def activity_after(event: "Event", audit: str | None = None) -> str | None:
+    """What goes on after an event, until the next one. After a verdict without a further iteration comes the audit."""
+    words = _ACTIVITIES.get(event.type)
+    if event.type == "iteration.evaluated" and not audit:
+        return None
+    return words and words.format(number=event.data.get("iteration"), audit=audit)
 
 
 def lines_of(event: "Event", threshold: float) -> list[Line]:
@@ -168,16 +167,19 @@ def _generated(data: dict[str, Any]) -> str:
 
 def _evaluated(data: dict[str, Any], threshold: float) -> list[Line]:
     if data["score"] is None:
-        trouble: dict[str, str] = data.get("error") or {}
-        words = output.one_line(trouble.get("detail", ""))
-        return [(f"  {_candidate(data)}could not be evaluated: {words}", "red")]
+        return [_unscored(data)]
     seconds = "as before" if data.get("reused") else f"in {output.span(data.get('seconds') or 0)}"
     verdict = f"  {_candidate(data)}score {data['score']:.2f} (accepted from {threshold:.2f} on) {seconds}"
-    lines = [(verdict, "bold green" if data.get("passed") else "bold yellow")]
-    if reason := output.one_line(data.get("evaluation_reasoning") or ""):
-        lines.append((f"  {reason}", ""))
-    lines.extend((f"  - {output.one_line(each)}", "") for each in data.get("improvement_suggestions") or ())
-    return lines
+    return [(verdict, "bold green" if data.get("passed") else "bold yellow"), *brief_lines(data)]
+
+
+def _unscored(data: dict[str, Any]) -> Line:
+    trouble: dict[str, str] | None = data.get("error")
+    if trouble is None:
+        words = output.one_line(data.get("evaluation_reasoning") or "")
+        return f"  {_candidate(data)}not evaluated: {words}", "dim"
+    words = output.one_line(trouble.get("detail", ""))
+    return f"  {_candidate(data)}could not be evaluated: {words}", "red"
 
 
 def _done_style(data: dict[str, Any]) -> str:

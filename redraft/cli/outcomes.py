@@ -1,10 +1,25 @@
 """How a job's end is told: the answer alone on stdout, the rest on stderr, and the exit code."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from redraft.cli import exits, output
 from redraft.cli.exits import Exit
+from redraft.cli.job_pages import show_job
+from redraft.operations.iterations import Iteration
 from redraft.operations.resources import Job
+
+# Of a job that has ended: what was said at its beginning is not said again.
+_LATE_WARNINGS = frozenset({"overfit_suspected", "audit_failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """What goes to stdout: the job as JSON or as a page, else the answer alone."""
+
+    as_json: bool = False
+    as_page: bool = False
 
 
 def job_data(job: Job) -> dict[str, Any]:
@@ -15,15 +30,34 @@ def job_data(job: Job) -> dict[str, Any]:
     return data
 
 
-def tell(job: Job, *, as_json: bool, seconds: float) -> None:
-    """Print what came of a job."""
+def tell(job: Job, iterations: Sequence[Iteration], manner: Manner, seconds: float) -> None:
+    """Print what came of a job, and what an audit said of it."""
+    _tell_audit(iterations)
+    for warning in job.warnings:
+        if warning.code in _LATE_WARNINGS:
+            output.say(f"Note: {warning.message}", "yellow")
     output.say(_summary(job, seconds), "dim")
     if job.error:
         _tell_error(job.error)
-    if as_json:
+    if manner.as_json:
         output.write_json(job_data(job))
+    elif manner.as_page:
+        show_job(job, iterations)
     elif job.result:
         _tell_answer(job.result["final_answer"])
+
+
+def _tell_audit(iterations: Sequence[Iteration]) -> None:
+    audits = [
+        (each.number, found) for each in iterations for found in each.further_evaluations if found.role == "audit"
+    ]
+    for model in dict.fromkeys(found.evaluator_model for _, found in audits):
+        scores = ", ".join(
+            f"iteration {number} {'unscored' if found.score is None else f'{found.score:.2f}'}"
+            for number, found in audits
+            if found.evaluator_model == model
+        )
+        output.say(f"Audit by {model or 'checks'}: {scores}")
 
 
 def _summary(job: Job, seconds: float) -> str:

@@ -8,8 +8,9 @@ from redraft.cli import output, sessions
 from redraft.cli.exits import Exit
 from redraft.cli.following import follow
 from redraft.cli.live import make_view
-from redraft.cli.outcomes import exit_of_job, tell
+from redraft.cli.outcomes import Manner, exit_of_job, tell
 from redraft.operations import lifecycle, reading
+from redraft.operations.resources import Job
 from redraft.operations.services import Services
 
 
@@ -23,6 +24,8 @@ class Wait:
         cancels: whether Ctrl-C ends the job too, or the watching alone.
         as_json: print the job and not its answer.
         must_be_accepted: whether a missed threshold is an exit code of its own.
+        as_page: print all about the job, and not the answer alone.
+        audit: the outside judge who has the last word, for the words.
     """
 
     threshold: float
@@ -30,6 +33,8 @@ class Wait:
     cancels: bool = True
     as_json: bool = False
     must_be_accepted: bool = False
+    as_page: bool = False
+    audit: str | None = None
 
 
 def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wait) -> Exit:
@@ -41,7 +46,7 @@ def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wai
         wait: how.
     """
     started_at = time.monotonic()
-    with make_view(wait.threshold) as view, sessions.worker_beside(services) as keep_alive:
+    with make_view(wait.threshold, wait.audit) as view, sessions.worker_beside(services) as keep_alive:
         job_id, after = begin()
         is_interrupted = False
         try:
@@ -54,9 +59,14 @@ def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wai
             return _leave(job_id)
         if is_interrupted:
             _cancel(services, job_id)
-        job = reading.get_job(services, job_id, with_iterations=True)
-        tell(job, as_json=wait.as_json, seconds=time.monotonic() - started_at)
+        job = _tell(services, job_id, wait, time.monotonic() - started_at)
     return Exit.INTERRUPTED if is_interrupted else exit_of_job(job, must_be_accepted=wait.must_be_accepted)
+
+
+def _tell(services: Services, job_id: str, wait: Wait, seconds: float) -> Job:
+    job = reading.get_job(services, job_id, with_iterations=True)
+    tell(job, reading.list_iterations(services, job_id), Manner(wait.as_json, wait.as_page), seconds)
+    return job
 
 
 def _cancel(services: Services, job_id: str) -> None:
@@ -71,10 +81,10 @@ def _leave(job_id: str) -> Exit:
 
 def show_ended(services: Services, job_id: str, wait: Wait) -> Exit:
     """Show a job that has ended as if it had just happened."""
-    job = reading.get_job(services, job_id, with_iterations=True)
+    job = reading.get_job(services, job_id)
     with make_view(wait.threshold) as view:
         for event in follow(services, job_id, 0, lambda: None):
             view.show(event)
     seconds = ((job.finished_at or job.created_at) - job.created_at).total_seconds()
-    tell(job, as_json=wait.as_json, seconds=seconds)
+    _tell(services, job_id, wait, seconds)
     return exit_of_job(job, must_be_accepted=wait.must_be_accepted)

@@ -25,13 +25,18 @@ def rescore(services: Services, job_id: str, change: RescoreJob) -> JobRecord:
         Conflict: it has not ended, or holds no answers of its own.
         Invalid: an iteration is not there, or what to judge by does not fit together.
     """
+    return submit.submit(services, request_for(services, job_id, change)).job
+
+
+def request_for(services: Services, job_id: str, change: RescoreJob) -> RescoreAnswers:
+    """The request of that job; raises what `rescore` raises."""
     with services.database.read() as connection:
         job = jobs.get(connection, job_id)
         if job is None:
             raise NotFound("job", job_id)
         _ensure_can_rescore(job)
         records = history.of(connection, job)
-    return submit.submit(services, _request(job, change, _numbers(job, records, change))).job
+    return _request(job, change, _numbers(job, records, change))
 
 
 def _ensure_can_rescore(job: JobRecord) -> None:
