@@ -105,7 +105,9 @@ class Settings(BaseSettings):
         description="Sent to Anthropic when a job sets no max_output_tokens, since it is required there.",
     )
     evaluator_max_output_tokens: int = Field(
-        default=4096, ge=64, description="Output tokens of an evaluator call; the second asking gets twice as many."
+        default=4096,
+        ge=64,
+        description="Output tokens of an evaluator call, or of a draft; a second asking gets twice as many.",
     )
     criteria_per_call: Literal["auto", "all", "one"] = Field(
         default="auto", description="How many criteria of a rubric an evaluator call judges; auto: all up to four."
