@@ -82,7 +82,7 @@ def test_a_provider_says_itself_when_to_come_back(client: httpx2.Client, model_s
 
 
 def test_while_models_write_drafts_others_are_served(client: httpx2.Client, model_server: ModelServer):
-    model_server.script(draft=[Reply(verdict=DRAFT, latency_s=1.5)])
+    model_server.script(draft=[Reply(verdict=DRAFT, latency_s=4.0)])
     with ThreadPoolExecutor(DRAFTS_AT_ONCE) as pool:
         waiting = [pool.submit(client.post, PATH, json=QUESTION) for _ in range(DRAFTS_AT_ONCE)]
         wait_until(lambda: len(model_server.requests("draft")) == DRAFTS_AT_ONCE, within_s=20, what="all drafts begun")

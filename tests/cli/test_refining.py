@@ -4,8 +4,11 @@ import json
 import re
 
 import pytest
+from sqlalchemy import update
 
 from redraft.operations.services import Services
+from redraft.storage.columns import DbNow
+from redraft.storage.tables import calls
 from tests.model_server.scripts import DRAFT, Reply
 from tests.model_server.server import ModelServer
 from tests.support.shells import Shell
@@ -124,3 +127,25 @@ def test_a_hostile_draft_is_harmless_on_a_terminal(shell: Shell, model_server: M
     assert "[bold]loud[/bold]" in screen
     assert "\x1b[2J" not in screen
     assert "\u202e" not in screen
+
+
+def test_without_a_broker_it_drafts_all_the_same(shell: Shell) -> None:
+    assert shell.run("refine", QUESTION, REDRAFT_BROKER_URL="").code == 0
+
+
+def test_on_a_machine_of_its_own_limits_are_kept_too(home: Services) -> None:
+    limits = json.dumps({"openai:writer": {"calls_at_once": 1}})
+    process = Shell.of(home).start("refine", QUESTION, REDRAFT_BROKER_URL="", REDRAFT_MODEL_LIMITS=limits)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert json.loads(out)["instruct"] == DRAFT["instruct"]
+
+
+def test_old_calls_of_drafts_are_pruned_with_the_jobs(shell: Shell, home: Services) -> None:
+    shell.run("refine", QUESTION)
+    with home.database.write() as connection:
+        connection.execute(update(calls).values(started_at=DbNow(-40 * 86_400)))
+    counted = shell.run("db", "prune", "--older", "30d", "--dry-run", "--json")
+    assert (counted.data["jobs"], counted.data["draft_calls"]) == ({}, 1)
+    assert "Removed: 1 call of a draft;" in shell.run("db", "prune", "--older", "30d").err
+    assert shell.run("db", "prune", "--older", "30d", "--json").data["draft_calls"] == 0

@@ -155,8 +155,8 @@ def test_a_failure_is_told_and_kept_and_not_repeated(
 
 
 def test_it_takes_no_longer_than_one_call_may(make_services: Callable[..., Services], model_server: ModelServer):
-    services = make_services(call_timeout_s=1.0)
-    model_server.script(draft=[Reply(text="no json", latency_s=0.7), Reply(verdict=DRAFT, latency_s=5.0)])
+    services = make_services(call_timeout_s=4.0)
+    model_server.script(draft=[Reply(text="no json", latency_s=2.0), Reply(verdict=DRAFT, latency_s=9.0)])
     with pytest.raises(ProviderError) as caught:
         ask(services)
     assert caught.value.code == "provider_timeout"
