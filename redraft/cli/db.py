@@ -110,9 +110,9 @@ def prune(
             drafts = retention.prune_drafts(services, what)
     if as_json:
         output.write_json({"before": what.before, "dry_run": dry_run, "jobs": counts, "draft_calls": drafts})
-    named = sorted(counts.items()) + (
-        [("call of a draft" if drafts == 1 else "calls of drafts", drafts)] if drafts else []
-    )
+    named = sorted(counts.items())
+    if drafts:
+        named.append(("call of a draft" if drafts == 1 else "calls of drafts", drafts))
     listed = ", ".join(f"{count:,} {name}" for name, count in named) or "none"
     output.say(f"{'To remove' if dry_run else 'Removed'}: {listed}; ended before {what.before:%Y-%m-%d %H:%M} UTC.")
 
