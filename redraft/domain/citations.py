@@ -1,37 +1,210 @@
-"""Marks by which an answer cites its sources: `[Source 2]`, `[Sources 1-3, 5]`, `[2]`."""
+"""What an answer cites: each mark with its source, its place and the sentence it supports; and what is wrong.
 
-import re
-from collections.abc import Iterator
+A mark that points to no source is an issue, never left out in silence.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal, Protocol
 
-_SOURCE = r"(?:sources?[ \t]+)?"
-_NUMBERS = r"\d{1,6}(?:[ \t]*[-\u2013][ \t]*\d{1,6})?"
-_MARK = re.compile(
-    rf"\[[ \t]*{_SOURCE}{_NUMBERS}(?:[ \t]*(?:,|;|&|and)[ \t]*{_SOURCE}{_NUMBERS})*[ \t]*\]",
-    re.IGNORECASE | re.ASCII,
-)
-_SPAN = re.compile(r"(\d+)(?:[ \t]*[-\u2013][ \t]*(\d+))?", re.ASCII)
+from redraft.domain.blocks import Layout, read_layout
+from redraft.domain.marks import Mark, Style, find_marks, marks_of
+from redraft.domain.sentences import Sentence, sentence_at, sentences_of
+from redraft.domain.texts import fold
+
+CITATIONS_MAX = 5000
+"""A mark such as `[1-200]` is 200 citations: an answer full of them must not fill the memory."""
+
+ISSUES_MAX = 1000
+
+IssueCode = Literal["out_of_range", "zero", "reversed_range", "too_many"]
+
+
+class Chunk(Protocol):
+    """What a citation says of its source."""
+
+    @property
+    def chunk_id(self) -> str | None: ...
+    @property
+    def document_id(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A mark in a text.
+class Citation:
+    """One source cited in one place; a mark with several numbers is several citations in the same place.
 
     Attributes:
-        start: where it begins, in characters.
-        end: where it is over.
-        spans: the first and the last number of each part: `[1, 3-5]` has (1, 1) and (3, 5).
+        source_index: from 0.
+        source_number: from 1, as the mark says it.
+        quoted_text: the sentence that the mark supports, without its marks; empty for an entry of the list at the end.
+        start_pos: where the mark begins, in characters of the answer.
+        end_pos: where it is over.
     """
 
-    start: int
-    end: int
-    spans: tuple[tuple[int, int], ...]
+    source_index: int
+    source_number: int
+    chunk_id: str | None
+    document_id: str | None
+    quoted_text: str
+    start_pos: int
+    end_pos: int
 
 
-def find_marks(text: str) -> Iterator[Mark]:
-    for found in _MARK.finditer(text):
-        spans = tuple((int(span[1]), int(span[2] or span[1])) for span in _SPAN.finditer(found[0]))
-        yield Mark(found.start(), found.end(), spans)
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """What is wrong with a mark.
+
+    Attributes:
+        number: what the mark says; of a range, the end that is wrong.
+    """
+
+    code: IssueCode
+    message: str
+    number: int
+    start_pos: int
+    end_pos: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """An answer with its sentences, and what each cites.
+
+    Attributes:
+        marks: in the text itself, not in the list at the end.
+        numbers: of each sentence, the existing sources that its marks cite, in order.
+        listed: the existing sources in the list at the end.
+    """
+
+    layout: Layout
+    marks: tuple[Mark, ...]
+    sentences: tuple[Sentence, ...]
+    numbers: tuple[tuple[int, ...], ...]
+    listed: tuple[int, ...]
+    citations: tuple[Citation, ...]
+    issues: tuple[Issue, ...]
+
+    @property
+    def sources_used(self) -> tuple[int, ...]:
+        """The indices of the cited sources, from 0."""
+        return tuple(sorted({citation.source_index for citation in self.citations}))
+
+
+def read_citations(answer: str, sources: Sequence[Chunk], style: Style = "inline") -> Cited:
+    """Never raises, whatever the answer is."""
+    layout = read_layout(answer)
+    labels = {entry.label: entry.number for entry in layout.entries}
+    marks = [_by_labels(mark, labels) for mark in marks_of(layout, style)]
+    sentences = sentences_of(layout, marks)
+    reading = _Reading(answer, sources)
+    numbers: dict[int, dict[int, None]] = {}
+    for mark, sentence in ((mark, sentence_at(sentences, mark.start)) for mark in marks):
+        cited = reading.add(mark, reading.quoted(sentence, marks))
+        if sentence is not None:
+            numbers.setdefault(sentence.start, {}).update(dict.fromkeys(cited))
+    listed = reading.add_list(layout)
+    return Cited(
+        layout,
+        tuple(marks),
+        tuple(sentences),
+        tuple(tuple(numbers.get(sentence.start, ())) for sentence in sentences),
+        listed,
+        tuple(sorted(reading.citations, key=lambda citation: citation.start_pos)),
+        tuple(sorted(reading.issues, key=lambda issue: issue.start_pos)),
+    )
+
+
+def _by_labels(mark: Mark, labels: dict[int, int]) -> Mark:
+    """The mark with the sources' own numbers, where the list at the end numbers them anew: `1. Source 3: …`."""
+    if mark.is_named or all(labels.get(first, first) == first for first, _ in mark.spans):
+        return mark
+    spans = tuple((labels.get(first, first), labels.get(last, last)) for first, last in mark.spans)
+    return Mark(mark.start, mark.end, spans, mark.is_named)
+
+
+class _Reading:
+    def __init__(self, answer: str, sources: Sequence[Chunk]) -> None:
+        self.answer = answer
+        self.sources = sources
+        self.citations: list[Citation] = []
+        self.issues: list[Issue] = []
+        self.is_full = False
+        self._quoted: dict[int, str] = {}
+
+    def quoted(self, sentence: Sentence | None, marks: list[Mark]) -> str:
+        if sentence is None:
+            return ""
+        if sentence.start not in self._quoted:
+            self._quoted[sentence.start] = said(self.answer, sentence, marks)
+        return self._quoted[sentence.start]
+
+    def add(self, mark: Mark, quoted: str) -> list[int]:
+        """The existing sources that a mark cites."""
+        cited = list(dict.fromkeys(number for span in mark.spans for number in self._numbers(mark, *span)))
+        room = max(0, CITATIONS_MAX - len(self.citations))
+        if len(cited) > room and not self.is_full:
+            self.is_full = True
+            words = f"The answer cites more than {CITATIONS_MAX:,} times; from here on citations are not listed."
+            self.issues.append(Issue("too_many", words, cited[room], mark.start, mark.end))
+        self.citations.extend(self._citation(number, quoted, mark.start, mark.end) for number in cited[:room])
+        return cited
+
+    def add_list(self, layout: Layout) -> tuple[int, ...]:
+        """The existing sources in the list at the end; those that no mark cites are citations of their own."""
+        marked = {citation.source_number for citation in self.citations}
+        listed: dict[int, None] = {}
+        for entry in layout.entries:
+            mark = Mark(entry.start, entry.end, ((entry.number, entry.number),))
+            for number in self._numbers(mark, entry.number, entry.number):
+                if number not in listed and number not in marked:
+                    self.citations.append(self._citation(number, "", entry.start, entry.end))
+                listed[number] = None
+        return tuple(listed)
+
+    def _numbers(self, mark: Mark, first: int, last: int) -> range:
+        most = len(self.sources)
+        if first > last:
+            self._report("reversed_range", mark, first, f"counts backwards, from {first} to {last}")
+        elif first == 0:
+            self._report("zero", mark, 0, "cites source 0; sources are numbered from 1")
+        elif last > most:
+            there = {0: "there are no sources", 1: "the only source is 1"}.get(most, f"the sources are 1 to {most}")
+            self._report("out_of_range", mark, last, f"cites source {last}, but {there}")
+        return range(max(first, 1), min(last, most) + 1)
+
+    def _report(self, code: IssueCode, mark: Mark, number: int, words: str) -> None:
+        if len(self.issues) < ISSUES_MAX:
+            message = f"{self.answer[mark.start : mark.end]} {words}."
+            self.issues.append(Issue(code, message, number, mark.start, mark.end))
+        elif self.issues[-1].code != "too_many":
+            words = f"More than {ISSUES_MAX:,} marks are wrong; from here on they are not listed."
+            self.issues.append(Issue("too_many", words, number, mark.start, mark.end))
+
+    def _citation(self, number: int, quoted: str, start: int, end: int) -> Citation:
+        source = self.sources[number - 1]
+        return Citation(number - 1, number, source.chunk_id, source.document_id, quoted, start, end)
+
+
+def said(answer: str, sentence: Sentence, marks: Sequence[Mark]) -> str:
+    """A sentence without its marks, on one line, with no space left where a mark stood before a stop."""
+    parts = list(_parts(answer, sentence, marks))
+    for at, part in enumerate(parts[1:], 1):
+        if part[:1] in {"", *".,;:!?)]\u3002\uff0c\u3001\uff01\uff1f\u061f\u06d4"}:
+            parts[at - 1] = parts[at - 1].rstrip()
+    return fold("".join(parts))
+
+
+def _parts(answer: str, sentence: Sentence, marks: Sequence[Mark]) -> Iterator[str]:
+    at = sentence.start
+    for mark in marks_in(marks, sentence):
+        yield answer[at : mark.start]
+        at = mark.end
+    yield answer[at : sentence.end]
+
+
+def marks_in(marks: Sequence[Mark], sentence: Sentence) -> Sequence[Mark]:
+    first = bisect_left(marks, sentence.start, key=lambda mark: mark.start)
+    return marks[first : bisect_left(marks, sentence.end, lo=first, key=lambda mark: mark.start)]
 
 
 def cited_numbers(text: str, sources: int) -> set[int]:

@@ -1,0 +1,194 @@
+"""Sentences of an answer, with what kind each is: only statements and rows of tables state something.
+
+Rules of our own over the blocks of `redraft.domain.blocks`; docs/decisions/0014-sentences.md has the measurement.
+A mark right behind a sentence's end belongs to that sentence.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from redraft.domain.abbreviations import DATES, NEVER_LAST, ORDINALS, STARTERS, WITH_NUMBER
+from redraft.domain.blocks import Block, Layout, code_spans, read_layout
+from redraft.domain.marks import Mark, Style, marks_of
+
+Kind = Literal["statement", "question", "heading", "code", "row", "note"]
+
+_MARK, _CODE = "\ue000", "\ue001"
+_CLOSERS = "\"'\u2019\u201c\u201d\u00bb\u00ab\u203a\u300d\u300f\\)\\]\uff09\u3011*_~\u200e\u200f"
+_OPENERS = "\"'\u2018\u201c\u201e\u00ab\u00bb\u2039\u300c\u300e(\\[\uff08\u3010*_~\u00bf\u00a1"
+_BEFORE = "\"'\u2018\u201c\u201e\u00ab\u00bb(*_-/\u2013\u2014"
+_WIDE = "\u3002\uff01\uff1f\uff61\uff0e"
+_STRONG = "\u061f\u06d4\u0964\u0965\u0589\u1362\u17d4\u104b\u203c\u2047\u2048\u2049"
+_STOP = re.compile(
+    rf"(?<![\[(.\u2026])(?P<stop>[.!?\u2026{_WIDE}{_STRONG}]+(?:[ \u00a0]\.)*)(?P<close>[{_CLOSERS}]*)"
+    rf"(?P<marks>(?:[ \t]*{_MARK})*)(?P<gap>\s*)"
+)
+_NEXT = re.compile(rf"[{_OPENERS}{_MARK}\s]*(?P<word>[^\W_]*)")
+_TOKEN_CHARS_MAX = 40
+_CONTINUES = re.compile("[とっだで、\uff0c]")
+_QUESTION = re.compile(rf"[?\uff1f\u061f\u2047\u2048\u2049][!?\u2026.]*[{_CLOSERS}]*\Z")
+_BOLD_LEAD_IN = re.compile(r"(\*\*|__)[^*_\n]{1,80}\1[:\uff1a]?\Z")
+_LEAD_IN_WORDS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A part of a text.
+
+    Attributes:
+        start: where it begins, in characters of the text.
+        end: where it is over: its marks are in it, white space around it is not.
+        text: what stands there.
+        kind: `heading` is also a table's head and a lead-in that ends with a colon; `note` a line of a list of
+            sources, the definition of a footnote or a link, or marks that belong to no sentence.
+    """
+
+    start: int
+    end: int
+    text: str
+    kind: Kind
+
+    @property
+    def states(self) -> bool:
+        return self.kind in {"statement", "row"}
+
+
+def sentences(text: str, style: Style = "inline") -> list[Sentence]:
+    layout = read_layout(text)
+    return sentences_of(layout, marks_of(layout, style))
+
+
+def sentences_of(layout: Layout, marks: Sequence[Mark]) -> list[Sentence]:
+    """The sentences in order; between them stand only white space, markup and signs."""
+    masked = _masked(layout, marks)
+    found: list[Sentence] = []
+    for block in layout.blocks:
+        for start, end in _spans(masked, block):
+            _add(found, layout.text, masked, (start, end), _kind(masked, start, end, block))
+    return found
+
+
+def _masked(layout: Layout, marks: Sequence[Mark]) -> str:
+    """The text at the same length, with no stops or words where marks or code stand."""
+    spans = [(start, end, _CODE) for start, end in code_spans(layout)]
+    spans += [(mark.start, mark.end, _MARK) for mark in marks]
+    parts: list[str] = []
+    at = 0
+    for start, end, char in sorted(spans):
+        parts += [layout.text[at:start], char * (end - start)]
+        at = end
+    return "".join((*parts, layout.text[at:]))
+
+
+def _spans(masked: str, block: Block) -> Iterator[tuple[int, int]]:
+    if block.kind != "prose":
+        yield block.start, block.end
+        return
+    start = block.start
+    for found in _STOP.finditer(masked, block.start, block.end):
+        end = _boundary(masked, found, start, block.end)
+        if end is not None:
+            yield start, end
+            start = end
+    yield start, block.end
+
+
+def _boundary(masked: str, found: re.Match[str], start: int, end: int) -> int | None:
+    """Where the next sentence begins after a stop, or None when this one goes on."""
+    if found.end() >= end:
+        return None
+    after = _NEXT.match(masked, found.end(), min(end, found.end() + 100))
+    word = after["word"] if after else ""
+    is_new_line = "\n" in found["gap"] or "\r" in found["gap"]
+    goes_on = _is_lower(word) and not is_new_line
+    if found["stop"][-1] in _WIDE:
+        return None if found["close"] and _CONTINUES.match(masked, found.end()) else found.end()
+    if not (found["gap"] or found["marks"]) or not _ends(masked, found, start, word):
+        return None
+    if not goes_on:
+        return found.end()
+    # `It floats. [Source 1] says so.`: the mark is the next sentence's subject.
+    return found.start("marks") if found["marks"][:1] in {" ", "\t"} and found["stop"][0] != "\u2026" else None
+
+
+def _ends(masked: str, found: re.Match[str], start: int, word: str) -> bool:
+    """Whether a stop before this word is more than the point of an abbreviation, an initial or an ordinal number."""
+    if found["stop"] != "." or found["close"].strip("*_"):
+        return True
+    at = found.start()
+    while at > max(start, found.start() - _TOKEN_CHARS_MAX) and _is_in_token(masked[at - 1]):
+        at -= 1
+    token = masked[at : found.start()]
+    # Of `50°C.` and `m².` the letters are no initials.
+    is_whole = at == start or masked[at - 1].isspace() or masked[at - 1] in _BEFORE
+    return not token or not is_whole or _token_ends(token, word)
+
+
+def _is_in_token(char: str) -> bool:
+    return char.isalnum() or char in ".\u00b0\u00ba"
+
+
+def _token_ends(token: str, word: str) -> bool:
+    short, follower = token.casefold(), word.casefold()
+    if token.isdecimal():
+        return len(token) > 2 or follower not in ORDINALS
+    if short in NEVER_LAST:
+        return False
+    if short in WITH_NUMBER or short.endswith("str"):
+        return not word[:1].isdecimal()
+    if short in {"a.m", "p.m"}:
+        return follower not in DATES
+    is_initials = all(len(part) <= 2 and part.isalpha() for part in token.split("."))
+    return not (is_initials and (len(token) == 1 or "." in token)) or follower in STARTERS
+
+
+def _is_lower(word: str) -> bool:
+    """Whether a word does not begin a sentence: lower case, but for names such as iPhone and pH."""
+    return word[:1].islower() and not word[1:2].isupper()
+
+
+def _kind(masked: str, start: int, end: int, block: Block) -> Kind:
+    if block.kind != "prose":
+        return block.kind
+    said = masked[start:end].replace(_MARK, "").rstrip()
+    if _QUESTION.search(said):
+        return "question"
+    is_cited = _MARK in masked[start:end]
+    if not is_cited and _is_lead_in(said.strip(), is_last=end == block.end):
+        return "heading"
+    return "statement"
+
+
+def _is_lead_in(said: str, *, is_last: bool) -> bool:
+    if _BOLD_LEAD_IN.fullmatch(said) and not is_last:
+        return True
+    ends = said.rstrip("*_ ")[-1:] in {":", "\uff1a"}
+    return is_last and ends and len(said.split()) <= _LEAD_IN_WORDS and not any(map(str.isdigit, said))
+
+
+def _add(found: list[Sentence], text: str, masked: str, span: tuple[int, int], kind: Kind) -> None:
+    start, end = _trimmed(text, *span)
+    said = masked[start:end]
+    if any(char.isalnum() or char == _CODE for char in said) or (kind in {"code", "note"} and said):
+        found.append(Sentence(start, end, text[start:end], kind))
+    elif _MARK in said and found and found[-1].kind in {"statement", "question", "row"}:
+        found[-1] = replace(found[-1], end=end, text=text[found[-1].start : end])
+    elif _MARK in said:
+        found.append(Sentence(start, end, text[start:end], "note"))
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return start, end
+
+
+def sentence_at(found: Sequence[Sentence], at: int) -> Sentence | None:
+    """The sentence in which a place of the text lies."""
+    before = bisect_left(found, at + 1, key=lambda sentence: sentence.start)
+    return found[before - 1] if before and at < found[before - 1].end else None
