@@ -1,7 +1,11 @@
 """Rubrics, panels, audits, rescoring and ratings; calls that belong to no job."""
 
+from collections.abc import Callable
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
+from sqlalchemy.types import TypeEngine
 
 from redraft.storage.columns import CleanText, Json, UtcTime
 
@@ -10,7 +14,7 @@ down_revision = "0005"
 branch_labels = None
 depends_on = None
 
-_NEW_COLUMNS = (
+_NEW_COLUMNS: tuple[tuple[str, Callable[[], TypeEngine[Any]]], ...] = (
     ("confidence", sa.Float),
     ("issues", Json),
     ("improvement_hint", CleanText),

@@ -28,7 +28,7 @@ def get_job(services: Services, job_id: str, *, with_iterations: bool = False) -
     """
     with services.database.read() as connection:
         record = _get(connection, job_id)
-        written = history.of(connection, record) if with_iterations else None
+        written = _iterations(connection, record) if with_iterations else None
     return resources.job_resource(record, written)
 
 
@@ -117,13 +117,17 @@ def list_iterations(services: Services, job_id: str, number: int | None = None) 
         NotFound: there is no such job, or no such iteration.
     """
     with services.database.read() as connection:
-        job = _get(connection, job_id)
-        records = history.of(connection, job, number)
-        # A job that judges anew has nothing to say of what other judges said
-        ids = [] if job.rescored_job_id else [record.id for record in records]
-        further = history.further(connection, ids)
-    if number is not None and not records:
+        found = _iterations(connection, _get(connection, job_id), number)
+    if number is not None and not found:
         raise NotFound("iteration", f"{job_id}/{number}")
+    return found
+
+
+def _iterations(connection: Connection, job: JobRecord, number: int | None = None) -> list[Iteration]:
+    records = history.of(connection, job, number)
+    # A job that judges anew has nothing to say of what other judges said
+    ids = [] if job.rescored_job_id else [record.id for record in records]
+    further = history.further(connection, ids)
     return [
         iterations.iteration_resource(record, [(role, each) for of, role, each in further if of == record.id])
         for record in records

@@ -4,10 +4,9 @@ from decimal import Decimal
 from typing import Any, Literal, cast
 
 from redraft.domain.webhooks import message_type
-from redraft.operations.iterations import Iteration, iteration_resource
+from redraft.operations.iterations import Iteration
 from redraft.operations.shapes import Moment, Resource
 from redraft.storage.events import EventRecord
-from redraft.storage.history import IterationRecord
 from redraft.storage.jobs import JobRecord
 from redraft.storage.webhooks import DeliveryRecord
 
@@ -111,7 +110,7 @@ def cost_usd(nano: int | None) -> str | None:
     return None if nano is None else f"{(Decimal(nano) / _NANO).normalize():f}"
 
 
-def job_resource(record: JobRecord, iterations: list[IterationRecord] | None = None) -> Job:
+def job_resource(record: JobRecord, iterations: list[Iteration] | None = None) -> Job:
     is_live = record.finished_at is None
     return Job(
         id=record.id,
@@ -138,7 +137,7 @@ def job_resource(record: JobRecord, iterations: list[IterationRecord] | None = N
         version=record.version,
         continuations=record.continuations,
         urls=_urls(record.id),
-        iterations=None if iterations is None else [iteration_resource(each) for each in iterations],
+        iterations=iterations,
     )
 
 
