@@ -28,6 +28,10 @@ _HAN_FUNCTION_WORDS = frozenset("的了是在和与與及或也都就而被把�
 # What is left must have four letters.
 _ENDINGS = re.compile(r"(?<=\w{4})(?:ingly|edly|ings|ing|ies|ied|ed|es|en|er|em|ly|s|e|n|y)\Z")
 
+# From a digit to white space; what stands before it up to white space tells whether it is a number.
+_FROM_DIGIT = re.compile(r"\d\S*(?:[ \u00a0\u2009\u202f]\d\S*)*")
+_BEFORE_DIGIT_CHARS_MAX = 40
+
 NUMBER_WORDS = {
     word: float(value)
     for words in (
@@ -56,21 +60,37 @@ class Said:
     spelled: frozenset[float]
 
 
+def is_unspaced(char: str) -> bool:
+    """Whether a character is of a script that puts no spaces between words."""
+    return _UNSPACED.match(char) is not None
+
+
 def read_said(text: str) -> Said:
-    words = [word for word in segmentation.unicode_words(text.casefold()) if not word[0].isdecimal()]
-    stems = _stems(words, has_unspaced=not text.isascii() and _UNSPACED.search(text) is not None)
+    folded = text.casefold()
+    has_unspaced = not text.isascii() and _UNSPACED.search(text) is not None
+    parts = segmentation.split_word_bounds(folded) if has_unspaced else segmentation.unicode_words(folded)
+    words = [part for part in parts if not part[0].isdecimal()]
     spelled = frozenset(NUMBER_WORDS[word] for word in NUMBER_WORDS.keys() & words)
-    return Said(stems, tuple(dict(find_numbers(text)).items()), spelled)
+    return Said(_stems(words, has_unspaced=has_unspaced), tuple(dict(find_numbers(text)).items()), spelled)
 
 
 def find_numbers(text: str) -> Iterator[tuple[str, tuple[float, ...]]]:
     """Each number in digits, as written, with the values that it can mean, without signs."""
-    for numeral in find_numerals(text if text.isascii() else _UNSPACED_RUNS.sub(" ", text)):
-        yield numeral.text.strip(), tuple(map(abs, numeral.values))
+    spaced = text if text.isascii() else _UNSPACED_RUNS.sub(" ", text)
+    for found in _FROM_DIGIT.finditer(spaced):
+        start = found.start()
+        while start > max(0, found.start() - _BEFORE_DIGIT_CHARS_MAX) and not spaced[start - 1].isspace():
+            start -= 1
+        plain = spaced[start : found.end()].lstrip("(\"'").rstrip(".,;:!?)\"'")
+        if plain.isdecimal():
+            yield plain, (float(plain),)
+            continue
+        for numeral in find_numerals(plain):
+            yield numeral.text.strip(), tuple(map(abs, numeral.values))
 
 
 def _stems(words: list[str], *, has_unspaced: bool) -> frozenset[str]:
-    spaced = {word for word in words if not _UNSPACED.match(word)} if has_unspaced else set(words)
+    spaced = {word for word in words if word[0].isalnum() and not is_unspaced(word)} if has_unspaced else set(words)
     pairs = _pairs(words) if has_unspaced else ()
     return frozenset((*map(_stem, spaced), *pairs)) - {""}
 
@@ -91,7 +111,7 @@ def _pairs(words: list[str]) -> Iterator[str]:
     """Neighbours in scripts without spaces, but for pairs of hiragana, which are endings and particles."""
     before = ""
     for word in words:
-        here = word if _UNSPACED.match(word) and word not in _HAN_FUNCTION_WORDS else ""
+        here = word if is_unspaced(word) and word not in _HAN_FUNCTION_WORDS else ""
         pair = before + here
         if before and here and not _KANA.fullmatch(pair):
             yield unicodedata.normalize("NFKC", pair)
