@@ -3,6 +3,7 @@
 A mark that points to no source is an issue, never left out in silence.
 """
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,10 @@ from redraft.domain.blocks import Layout, read_layout
 from redraft.domain.marks import Mark, Style, find_marks, marks_of
 from redraft.domain.sentences import Sentence, sentence_at, sentences_of
 from redraft.domain.texts import fold
+
+_QUOTE_SIGN = re.compile(r"\n[ \t]*>[> \t]*")
+
+_NO_SPACE_BEFORE = ".,;:!?)]\u3002\uff0c\u3001\uff01\uff1f\u061f\u06d4"
 
 CITATIONS_MAX = 5000
 """A mark such as `[1-200]` is 200 citations: an answer full of them must not fill the memory."""
@@ -189,9 +194,9 @@ def said(answer: str, sentence: Sentence, marks: Sequence[Mark]) -> str:
     """A sentence without its marks, on one line, with no space left where a mark stood before a stop."""
     parts = list(_parts(answer, sentence, marks))
     for at, part in enumerate(parts[1:], 1):
-        if part[:1] in {"", *".,;:!?)]\u3002\uff0c\u3001\uff01\uff1f\u061f\u06d4"}:
-            parts[at - 1] = parts[at - 1].rstrip()
-    return fold("".join(parts))
+        if part.lstrip()[:1] in {"", *_NO_SPACE_BEFORE}:
+            parts[at - 1 : at + 1] = parts[at - 1].rstrip(), part.lstrip()
+    return fold(_QUOTE_SIGN.sub(" ", "".join(parts)))
 
 
 def _parts(answer: str, sentence: Sentence, marks: Sequence[Mark]) -> Iterator[str]:

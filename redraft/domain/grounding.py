@@ -30,12 +30,14 @@ _ASIDE = re.compile(
     r"|j'espère|n'hésite|voici|bien sûr|espero que|claro|por supuesto|aquí (?:está|tiene)|希望|当然|以下)",
     re.IGNORECASE,
 )
-_SOURCES = "(?:sources?|context|documents?|passages?|excerpts?|information (?:provided|given)|provided information)"
+# With an article: `no energy source is free of risk` is about something else.
+_NOUNS = "(?:sources?|context|documents?|passages?|excerpts?|(?:provided |given )?information(?: provided| given)?)"
+_SOURCES = rf"\b(?:the|these|those|any|your|provided|given) (?:\w+ )?{_NOUNS}(?! of\b)"
 _QUELLEN = "(?:quellen?|kontext|dokumenten?|texten?)"
 _NO_SOURCE = re.compile(
-    rf"\b(?:no|any|without|none of the|neither|nothing in the|not in the)\b[^.;]{{0,40}}\b{_SOURCES}\b"
-    rf"|\b{_SOURCES}\b[^.;]{{0,40}}\b(?:do|does|did|is|are|was|were)(?: not|n['\u2019]t)\b"
-    rf"|\b(?:not|n['\u2019]t)\b[^.;]{{0,40}}\b(?:by|in|from|of) (?:the |any |these )?(?:\w+ )?{_SOURCES}\b"
+    rf"\b(?:no|without|without any)(?: relevant| suitable| usable| provided| given)? {_NOUNS}(?! of\b)"
+    rf"|\b(?:none|nothing|not|n['\u2019]t)\b[^.;]{{0,40}}\b(?:of|in|by|from) {_SOURCES}"
+    rf"|{_SOURCES}[^.;]{{0,40}}\b(?:do|does|did|is|are|was|were)(?: not|n['\u2019]t)\b"
     rf"|\b(?:keine?[nr]?|ohne)\b[^.;]{{0,40}}\b{_QUELLEN}\b|\b{_QUELLEN}\b[^.;]{{0,40}}\b(?:nicht|keine?)\b"
     r"|\b(?:aucune?|ne|sans)\b[^.;]{0,40}\b(?:sources?|contexte|documents?)\b"
     r"|\b(?:sources?|contexte|documents?)\b[^.;]{0,20}\bne\b|\b(?:fuentes?|contexto)\b[^.;]{0,20}\bno\b"

@@ -127,7 +127,7 @@ def _is_index(text: str, start: int, end: int, index_end: int) -> bool:
     """`a[1]`, `my_list[0]`, `m[0][1]`, `row[2] = 5`."""
     if start == index_end:
         return True
-    word = _glued(text, start)
+    word = _glued(text, start).strip("_")
     if not word or not word.isascii():
         return False
     return "_" in word or (len(word) == 1 and word.islower()) or _ASSIGNED.match(text, end) is not None

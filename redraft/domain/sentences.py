@@ -181,7 +181,8 @@ def _add(found: list[Sentence], text: str, masked: str, span: tuple[int, int], k
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    while start < end and text[start].isspace():
+    # On the later lines of a block quote, its sign stands before the sentence.
+    while start < end and (text[start].isspace() or text[start] == ">"):
         start += 1
     while start < end and text[end - 1].isspace():
         end -= 1

@@ -1,0 +1,318 @@
+"""Citations: which marks are read in which spellings, what is left alone, and what is wrong with them."""
+
+# ruff: noqa: RUF001  (marks of many scripts)
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redraft.domain.citations import CITATIONS_MAX, ISSUES_MAX, Citation, Cited, read_citations
+from redraft.domain.endnotes import write_endnotes
+from redraft.domain.grounding import ground, read_evidence
+from redraft.domain.marks import Style, find_marks
+from tests.domain.test_sentences import TEXTS
+
+
+@dataclass(frozen=True)
+class Chunk:
+    chunk_id: str | None = None
+    document_id: str | None = None
+
+
+def read(answer: str, sources: int, style: Style = "inline") -> Cited:
+    return read_citations(answer, [Chunk()] * sources, style)
+
+
+def numbers(answer: str, sources: int, style: Style = "inline") -> list[int]:
+    return [citation.source_number for citation in read(answer, sources, style).citations]
+
+
+def coverage(answer: str, sources: int, style: Style = "inline") -> tuple[int, int]:
+    found = ground(answer, read(answer, sources, style), read_evidence([]))
+    return found.sentences_cited, found.sentences_total
+
+
+def wrong(answer: str, sources: int) -> list[tuple[str, int, str]]:
+    issues = read(answer, sources).issues
+    return [(issue.code, issue.number, answer[issue.start_pos : issue.end_pos]) for issue in issues]
+
+
+def test_f01_twelve_is_not_one():
+    answer = "Tides follow the moon [Source 12]. Salt lowers the freezing point [Source 1]."
+    assert numbers(answer, 12) == [12, 1]
+    assert read(answer, 12).issues == ()
+    assert read(answer, 12).sources_used == (0, 11)
+    assert coverage(answer, 12) == (2, 2)
+
+
+def test_f02_marks_that_point_nowhere_are_issues():
+    answer = "A [Source 0]. B [Source 3]. C [Source 7]. D [Source -1]. E [Source 99999999999999999999]."
+    assert numbers(answer, 3) == [3]
+    assert wrong(answer, 3) == [
+        ("zero", 0, "[Source 0]"),
+        ("out_of_range", 7, "[Source 7]"),
+        ("out_of_range", 99999999999999999999, "[Source 99999999999999999999]"),
+    ]
+    assert [issue.message for issue in read(answer, 3).issues][:2] == [
+        "[Source 0] cites source 0; sources are numbered from 1.",
+        "[Source 7] cites source 7, but the sources are 1 to 3.",
+    ]
+    assert coverage(answer, 3) == (1, 5)
+
+
+@pytest.mark.parametrize(
+    ("answer", "cited"),
+    [
+        ("X [Sources 1, 2].", [1, 2]),
+        ("X [1][2].", [1, 2]),
+        ("X [1，2].", [1, 2]),
+        ("X [Source 3 and 4].", [3, 4]),
+        ("X 【Source 2】.", [2]),
+        ("X [source 1; Source 4].", [1, 4]),
+        ("X [SOURCE 2].", [2]),
+        ("X [ Source  3 ].", [3]),
+        ("X [see above]. Y [2024](https://e.test).", []),
+    ],
+)
+def test_f03_groups_and_spellings(answer: str, cited: list[int]):
+    assert numbers(answer, 4) == cited
+
+
+def test_f05_abbreviations_make_no_sentences():
+    answer = "The U.S. rate rose 3.14 percent, e.g. in May [Source 1]. Dr. Lee agreed [Source 2]."
+    assert numbers(answer, 2) == [1, 2]
+    assert coverage(answer, 2) == (2, 2)
+
+
+def test_f06_a_mark_behind_the_stop_belongs_to_the_sentence_before():
+    answer = "Water boils at 100 °C. [Source 1] Ice melts at 0 °C. [Source 2]"
+    assert coverage(answer, 2) == (2, 2)
+    assert [(each.source_number, each.quoted_text) for each in read(answer, 2).citations] == [
+        (1, "Water boils at 100 °C."),
+        (2, "Ice melts at 0 °C."),
+    ]
+
+
+def test_f07_sentences_without_blanks():
+    answer = "水在100°C沸腾。[Source 1]冰在0°C融化！[Source 2]真的吗？"
+    assert coverage(answer, 2) == (2, 3)
+    assert [each.quoted_text for each in read(answer, 2).citations] == ["水在100°C沸腾。", "冰在0°C融化！"]
+
+
+def test_f09_superscripts_are_marks_in_footnote_style_only():
+    answer = "The lake covers 100 m².¹² It froze in 1963.³ E = mc² holds here."
+    assert numbers(answer, 12, "footnote") == [12, 3]
+    assert coverage(answer, 12, "footnote") == (2, 3)
+    assert numbers(answer, 12) == []
+
+
+def test_f10_code_cites_nothing():
+    answer = "Use `a[1]` here.\n```python\nx = a[Source 3]\nb[1]\n```\nDone [Source 2]."
+    assert numbers(answer, 3) == [2]
+
+
+def test_f12_headings_are_no_claims():
+    answer = "## Results\n\n- Water boils at 100 °C [Source 1]\n- Ice melts at 0 °C [Source 2]\n- Steam is invisible\n"
+    assert coverage(answer, 2) == (2, 3)
+
+
+def test_f13_prose_that_talks_of_sources():
+    answer = "According to Source 2 the plant is old.\n\n## Sources of energy\n\nCoal leads [Source 1]."
+    assert numbers(answer, 2) == [1]
+    assert coverage(answer, 2) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "cited"),
+    [
+        ("[Sources 1-3]", [1, 2, 3]),
+        ("[Sources 1–3, 5]", [1, 2, 3, 5]),
+        ("[Source 1 to 3]", [1, 2, 3]),
+        ("[Source 1 - Source 3]", [1, 2, 3]),
+        ("[1, 2, and 4]", [1, 2, 4]),
+        ("［１］ 〔2〕", [1, 2]),
+        ("[Source ١]", [1]),
+        ("[Quelle 1 und 2] [Fuente 3] [来源 4] [المصدر 5]", [1, 2, 3, 4, 5]),
+        ("[Source: 1] [Source #2]", [1, 2]),
+        ("[see Source 2] [cf. 3]", [2, 3]),
+        ("[Source 1: Tides, 2019] [Source 2, p. 5]", [1, 2]),
+        ("[Source 2](https://e.test)", [2]),
+        ("[1, 1]", [1]),
+        ("**[Source 1]** _[2]_ ([3])", [1, 2, 3]),
+        ("moon[1], tide[2]", [1, 2]),
+        ('"It floats [1]."', [1]),
+        ("“水沸腾。”[1]“冰”", [1]),
+        ("> It floats.\n> [Source 1]", [1]),
+        ("## Results [1]", [1]),
+        ("[[2]]", [2]),
+    ],
+)
+def test_marks_in_many_spellings(text: str, cited: list[int]):
+    assert numbers(text, 5) == cited
+    assert read(text, 5).issues == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[1](https://e.test/a_(b)) [2](#x) [3](/a "t")',
+        "[[1]](https://e.test)",
+        "![1](a.png)",
+        "[1]: https://e.test\n[2]: <https://e.test> 'Title'",
+        "[^1]",
+        "[^1]: Source [2] has it.",
+        "a[1] x[0][1] my_list[2] row[1] = 3 words[1].append(2)",
+        "between [0, 1]",
+        "in [2019] and [2019-2021]",
+        "\\[1\\]",
+        'Write "[Source 1]" or “[1][2]” or `[3]` behind it.',
+        "> [Source 1]",
+        "(Source 1) and Source 2",
+        "[Source] [Sources] [1a] [x 1] [resource 1] [1.5] [1/2] [-1]",
+        "m² ¹",
+        "    a = b[Source 1]",
+    ],
+)
+def test_what_is_left_alone(text: str):
+    assert numbers(text, 5) == []
+    assert read(text, 5).issues == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "cited"),
+    [
+        ("Ice floats¹,² and salt sinks.³", [1, 2, 3]),
+        ("Ice floats¹ ² here", [1, 2]),
+        ("Ice floats.¹⁻³", [1, 2, 3]),
+        ("“Ice”¹ **floats**² (as said)³ Smith (1963)⁴", [1, 2, 3, 4]),
+        ("冰¹ 5 %²", [1, 2]),
+        ("Ice floats[^1].", [1]),
+        ("Ice [1] floats²", [1, 2]),
+        ("10³ km² mc² x² (a+b)² sin² 100 feet² 100米² ² /² -²", []),
+        ("[^1](x) `ice¹`", []),
+        ("ice" + "¹" * 50, []),
+    ],
+)
+def test_superscripts(text: str, cited: list[int]):
+    assert numbers(text, 5, "footnote") == cited
+
+
+@pytest.mark.parametrize(
+    ("text", "sources", "issues"),
+    [
+        ("Ice [3-1].", 5, [("reversed_range", 3, "[3-1]")]),
+        ("Ice [2-9].", 3, [("out_of_range", 9, "[2-9]")]),
+        ("Ice [1].", 0, [("out_of_range", 1, "[1]")]),
+        ("Ice [2].", 1, [("out_of_range", 2, "[2]")]),
+        ("Ice [0-1].", 1, [("zero", 0, "[0-1]")]),
+        ("Ice.\n\nSources:\n1. A\n9. B", 2, [("out_of_range", 9, "9.")]),
+    ],
+)
+def test_what_is_wrong_is_told(text: str, sources: int, issues: list[tuple[str, int, str]]):
+    assert wrong(text, sources) == issues
+
+
+def test_the_existing_part_of_a_wrong_mark_counts():
+    assert numbers("Ice [2-9]. Salt [0-1]. [1, 7]", 3) == [2, 3, 1, 1]
+
+
+def test_a_citation_names_its_chunk_and_what_it_supports():
+    sources = [Chunk("c1", "d1"), Chunk("c2", None)]
+    answer = "- Ice [Sources 1-2] floats [1] ."
+    first, second, third = read_citations(answer, sources).citations
+    assert first == Citation(0, 1, "c1", "d1", "Ice floats.", 6, 19)
+    assert second == Citation(1, 2, "c2", None, "Ice floats.", 6, 19)
+    assert answer[third.start_pos : third.end_pos] == "[1]"
+
+
+def test_a_sentence_that_begins_with_a_mark_is_its_own():
+    found = read("Ice floats. [Source 1] states it. Salt sinks.", 2)
+    assert found.numbers == ((), (1,), ())
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "Sources:\n1. Tides\n3. Salt",
+        "## References\n\n[1] Tides\n[3] Salt",
+        "**Sources**\n\n- [Source 1]: Tides\n- [Source 3]: Salt",
+        "Quellen\n=======\n¹ Tides\n³ Salt",
+        "Sources used:\n1) Tides\n   by Ann\n\n3) Salt",
+        "Sources: [1], [3].",
+        "**Sources:** Source 1; Source 3",
+        "Endnotes\n[^1]: Tides\n[^3]: Salt",
+        "References:\n1. [Source 1] Tides\n2. Source 3: Salt",
+    ],
+)
+def test_a_list_at_the_end_is_read(listed: str):
+    answer = f"Ice floats.\n\n{listed}\n"
+    found = read(answer, 3, "endnote")
+    assert found.listed == (1, 3)
+    assert [(each.source_number, each.quoted_text) for each in found.citations] == [(1, ""), (3, "")]
+    assert [each.text for each in found.sentences if each.kind not in {"heading", "note"}] == ["Ice floats."]
+
+
+def test_marks_follow_the_numbers_of_the_list():
+    answer = "Ice floats [1]. Salt sinks [Source 1].\n\nSources:\n1. Source 3: Salt\n2. Source 1: Ice\n"
+    assert numbers(answer, 3) == [3, 1]
+
+
+@pytest.mark.parametrize("text", ["Sources:\n- coal\n- wind", "Sources\n\nCoal leads.", "Sources: coal, [1]", "Notes:"])
+def test_what_is_no_list_of_sources(text: str):
+    assert read(text, 3).layout.entries == ()
+
+
+def test_text_after_a_list_is_prose():
+    found = read("Sources:\n[1] Tides\n\nIce floats [2].", 3)
+    assert [(each.source_number, each.quoted_text) for each in found.citations] == [(1, ""), (2, "Ice floats.")]
+
+
+TITLES = st.text(st.characters(categories=["L", "Nd", "Zs"]), max_size=20)
+
+
+@given(st.dictionaries(st.integers(1, 20), TITLES, min_size=1))
+def test_a_written_list_is_read_back(titles: dict[int, str]):
+    answer = f"Ice floats.\n\n{write_endnotes(titles.items())}"
+    found = read(answer, 20, "endnote")
+    assert found.listed == tuple(titles)
+    assert found.issues == ()
+
+
+def test_no_titles_make_no_list():
+    assert write_endnotes([]) == ""
+
+
+@given(TEXTS, st.integers(0, 5), st.sampled_from(["inline", "footnote", "endnote"]))
+def test_positions_point_at_marks(text: str, sources: int, style: Style):
+    found = read(text, sources, style)
+    for each in (*found.citations, *found.issues):
+        mark = text[each.start_pos : each.end_pos]
+        assert any(char.isnumeric() for char in mark)
+        assert mark.strip() == mark
+    for citation in found.citations:
+        assert 1 <= citation.source_number == citation.source_index + 1 <= sources
+    assert len(found.numbers) == len(found.sentences)
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.sampled_from(["[{}]", "[Source {}]", "【{}】"]))
+def test_rendered_marks_are_read_back(cited: list[int], form: str):
+    answer = "Ice floats " + " ".join(form.format(number) for number in cited) + "."
+    assert numbers(answer, 9) == cited
+
+
+def test_a_flood_of_marks_is_bounded():
+    found = read("Ice [1-200]. " * 100, 200)
+    assert len(found.citations) == CITATIONS_MAX
+    assert [issue.code for issue in found.issues] == ["too_many"]
+    found = read("Ice [9]. " * (ISSUES_MAX + 50), 1)
+    assert len(found.issues) == ISSUES_MAX + 1
+    assert found.issues[-1].code == "too_many"
+
+
+@pytest.mark.parametrize(
+    "text", ["[source" + " " * 100_000, "[1," * 50_000, "[" * 100_000, "¹ " * 50_000, ")" * 100_000 + "¹"]
+)
+def test_no_text_takes_long(text: str):
+    assert find_marks(text, "footnote") is not None
