@@ -84,8 +84,6 @@ def _plain(char: str) -> str:
         return _SAME[char]
     if not visible(char):
         return ""
-    if char.isspace():
-        return " "
     return unicodedata.normalize("NFKD", char)
 
 

@@ -24,7 +24,7 @@ _WIDE = "\u3002\uff01\uff1f\uff61\uff0e"
 _STRONG = "\u061f\u06d4\u0964\u0965\u0589\u1362\u17d4\u104b\u203c\u2047\u2048\u2049"
 _STOP = re.compile(
     rf"(?<![\[(.\u2026])(?P<stop>[.!?\u2026{_WIDE}{_STRONG}]+(?:[ \u00a0]\.)*)(?P<close>[{_CLOSERS}]*)"
-    rf"(?P<marks>(?:[ \t]*{_MARK})*)(?P<gap>\s*)"
+    rf"(?P<marks>(?:[ \t]*{_MARK})*(?:[ \t]*\r?\n[ \t>]*{_MARK}(?:[ \t]*{_MARK})*(?=[ \t]*(?:\r?\n|\Z)))?)(?P<gap>\s*)"
 )
 _NEXT = re.compile(rf"[{_OPENERS}{_MARK}\s]*(?P<word>[^\W_]*)")
 _TOKEN_CHARS_MAX = 40

@@ -232,6 +232,12 @@ def test_a_sentence_that_begins_with_a_mark_is_its_own():
     assert found.numbers == ((), (1,), ())
 
 
+def test_a_mark_within_a_tag_supports_no_sentence():
+    found = read("Ice floats.\n<img [1]>", 1)
+    assert [(each.source_number, each.quoted_text) for each in found.citations] == [(1, "")]
+    assert found.numbers == ((),)
+
+
 @pytest.mark.parametrize(
     "listed",
     [

@@ -67,6 +67,7 @@ def test_what_is_not_there_word_for_word_is_not_found(quote: str):
 def test_the_first_whole_occurrence_counts():
     assert find_quote("art is long", "Smart is long. Art is long.") == (15, 26)
     assert find_quote("art is long", "Smart is long.") is None
+    assert find_quote("fine in a cafe", "Fine in a café.") is None
 
 
 def test_a_source_can_be_read_once():
