@@ -30,10 +30,13 @@ def _as_if_in_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("COLUMNS", "100")
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
+    before = structlog.get_config() if structlog.is_configured() else None
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
     structlog.reset_defaults()
+    if before:
+        structlog.configure(**before)
 
 
 def settings_for(folder: Path, valkey: ValkeyServer, model_server: ModelServer, **changes: Any) -> Settings:

@@ -24,7 +24,11 @@ MARK = re.compile(rf"<[\s/\\]*(?:{TAGS})(?![\w-])[^\n]*", re.IGNORECASE)
 
 def prompt_of(form: str, texts: dict[str, str]) -> Prompt:
     """A prompt in which each untrusted place holds what is given."""
-    known = {place: texts.get(place) or f"an honest {place}" for place in PLACES}
+    # A blank source is refused before anybody judges by it
+    known = {
+        place: text if (text := texts.get(place, "")).replace("\x00", "").strip() else f"an honest {place}"
+        for place in PLACES
+    }
     values: dict[str, Any] = {
         "instruct": "TASK",
         "eval_crit": "CRITERIA",
