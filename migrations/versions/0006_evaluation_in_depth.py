@@ -30,6 +30,7 @@ _NEW_COLUMNS: tuple[tuple[str, Callable[[], TypeEngine[Any]]], ...] = (
 def upgrade() -> None:
     for name, kind in _NEW_COLUMNS:
         op.add_column("evaluations", sa.Column(name, kind(), nullable=True))
+    op.add_column("iterations", sa.Column("grounding", Json(), nullable=True))
     op.add_column("jobs", sa.Column("rescored_job_id", sa.String(length=40), nullable=True))
     op.create_table(
         "ratings",
@@ -61,5 +62,6 @@ def downgrade() -> None:
         calls.alter_column("job_id", existing_type=sa.String(length=40), nullable=False)
     op.drop_table("ratings")
     op.drop_column("jobs", "rescored_job_id")
+    op.drop_column("iterations", "grounding")
     for name, _ in reversed(_NEW_COLUMNS):
         op.drop_column("evaluations", name)

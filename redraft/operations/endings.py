@@ -9,6 +9,7 @@ from redraft.domain.answers import Parsed, read_answer
 from redraft.domain.loop import Finish, best_of, next_move
 from redraft.domain.requests import AnyRequest
 from redraft.domain.states import Step, StopReason, ending_status
+from redraft.operations.grounded import NOTHING
 from redraft.operations.terms import rules_of, schema_of
 from redraft.storage.columns import DbNow
 from redraft.storage.history import IterationRecord
@@ -105,6 +106,8 @@ def _result(
     best = best_of(record.as_attempt() for record in records)
     if best is None:
         return None
+    record = next(r for r in records if (r.number, r.candidate) == (best.iteration, best.candidate))
+    grounding = record.grounding or NOTHING
     return {
         "final_answer": best.answer,
         "parsed": _parsed(best.answer, schema),
@@ -112,9 +115,7 @@ def _result(
         "total_iterations": max(record.number for record in records),
         "final_score": best.score,
         "best_iteration": best.iteration,
-        "citations": [],
-        "sources_used": [],
-        "grounding_score": None,
+        **{name: grounding[name] for name in NOTHING},
     }
 
 

@@ -18,6 +18,7 @@ from redraft.operations.budgets import BudgetExhausted
 from redraft.operations.calling import Ask, Outcome, PlannedCall, Slot, remembered
 from redraft.operations.deltas import DeltaTeller
 from redraft.operations.endings import Event, event
+from redraft.operations.grounded import NOTHING, grounding_of
 from redraft.operations.steps import Move, StepInHand
 from redraft.operations.terms import models_of, rules_of
 from redraft.prompts.render import feedback_text, generation_prompt, repair_prompt
@@ -135,6 +136,7 @@ def _record(step: StepInHand, outcomes: Sequence[Outcome], answered: Sequence[Ou
             feedback_given=feedback_text(feedback) if feedback else None,
             created_at=datetime.now(UTC),
             evaluation=None,
+            grounding=grounding_of(step.request, outcome.text or ""),
         )
         for outcome in answered
     )
@@ -144,12 +146,12 @@ def _record(step: StepInHand, outcomes: Sequence[Outcome], answered: Sequence[Ou
         Step.EVALUATE,
         iteration=number,
         records=step.records + written,
-        events=[_told(step, outcome) for outcome in answered],
+        events=[_told(step, outcome, record) for outcome, record in zip(answered, written, strict=True)],
         write=lambda connection: history.add_iterations(connection, step.job.id, written),
     )
 
 
-def _told(step: StepInHand, outcome: Outcome) -> Event:
+def _told(step: StepInHand, outcome: Outcome, record: IterationRecord) -> Event:
     number = step.job.iteration + 1
     return event(
         "iteration.generated",
@@ -158,5 +160,6 @@ def _told(step: StepInHand, outcome: Outcome) -> Event:
         candidate=outcome.slot.candidate,
         model=_model(step),
         answer=outcome.text,
+        citations=(record.grounding or NOTHING)["citations"],
         seconds=round(outcome.seconds, 3),
     )

@@ -67,6 +67,37 @@ class Evaluation(Resource):
     error: dict[str, Any] | None
 
 
+class CitationFound(Resource):
+    """A mark that points to a source; positions in characters of the answer."""
+
+    source_index: int
+    source_number: int
+    chunk_id: str | None
+    document_id: str | None
+    quoted_text: str
+    start_pos: int
+    end_pos: int
+
+
+class MarkIssue(Resource):
+    """A mark that points nowhere, or not plainly."""
+
+    code: str
+    message: str
+    number: int
+    start_pos: int
+    end_pos: int
+
+
+class GroundingFound(Resource):
+    """What code found of the sources in an answer."""
+
+    citations: list[CitationFound]
+    issues: list[MarkIssue]
+    sources_used: list[int] = Field(description="Indices of the cited sources, from 0 on.")
+    grounding_score: float | None
+
+
 class Iteration(Resource):
     id: str
     number: int
@@ -77,6 +108,7 @@ class Iteration(Resource):
     status: Literal["generated", "evaluated", "evaluation_failed", "evaluation_skipped"]
     evaluation: Evaluation | None
     further_evaluations: list[Evaluation] = Field(default=[])
+    grounding: GroundingFound | None = None
     created_at: Moment
 
 
@@ -127,6 +159,7 @@ def iteration_resource(record: IterationRecord, further: Sequence[tuple[str, Eva
         status=record.status,  # type: ignore[arg-type]
         evaluation=record.evaluation and _evaluation(record.evaluation),
         further_evaluations=[_evaluation(each, role) for role, each in further],
+        grounding=GroundingFound.model_validate(record.grounding) if record.grounding else None,
         created_at=record.created_at,
     )
 

@@ -27,6 +27,7 @@ from redraft.jobs import StepMessage
 from redraft.operations import steps
 from redraft.operations.boundaries import Boundary, reached
 from redraft.operations.endings import event
+from redraft.operations.grounded import grounding_of
 from redraft.operations.services import Services
 from redraft.operations.terms import judges_of
 from redraft.operations.webhooks import check_webhook
@@ -254,6 +255,7 @@ def _given_answer(job: JobRecord, request: EvaluateAnswer) -> IterationRecord:
         feedback_given=None,
         created_at=job.created_at,
         evaluation=None,
+        grounding=grounding_of(request, request.answer),
     )
 
 

@@ -72,6 +72,7 @@ class IterationRecord:
     feedback_given: str | None
     created_at: datetime
     evaluation: EvaluationRecord | None
+    grounding: dict[str, Any] | None = None
 
     @property
     def status(self) -> str:
@@ -91,6 +92,7 @@ _ITERATION = (
     "answer",
     "feedback_given",
     "created_at",
+    "grounding",
 )
 
 

@@ -117,6 +117,8 @@ iterations = Table(
     Column("generator_model", String(220)),
     Column("answer", CleanText, nullable=False),
     Column("feedback_given", CleanText),
+    # What code found of its sources in the answer; NULL where the job has none
+    Column("grounding", Json),
     Column("created_at", UtcTime, nullable=False, default=DbNow()),
     UniqueConstraint("job_id", "number", "candidate"),
 )
