@@ -9,6 +9,8 @@ from redraft.domain.loop import Attempt, met_before
 from redraft.operations.shapes import Moment, Resource
 from redraft.storage.history import EvaluationRecord, IterationRecord
 
+Role = Literal["loop", "audit", "rescore"]
+
 
 class CriterionFound(Resource):
     """What was found for one criterion of the rubric, or one dimension of the profile."""
@@ -45,7 +47,8 @@ class JudgeFound(Resource):
 
 class Evaluation(Resource):
     id: str
-    role: Literal["loop", "audit", "rescore"] = "loop"
+    role: Role
+    job_id: str = Field(description="The job that judged; of a rescoring another one than the answer's.")
     status: Literal["ok", "error", "skipped"]
     score: float | None
     passed: bool
@@ -158,16 +161,17 @@ def iteration_resource(record: IterationRecord, further: Sequence[tuple[str, Eva
         feedback_given=record.feedback_given,
         status=record.status,  # type: ignore[arg-type]
         evaluation=record.evaluation and _evaluation(record.evaluation),
-        further_evaluations=[_evaluation(each, role) for role, each in further],
+        further_evaluations=[_evaluation(each) for _, each in further],
         grounding=GroundingFound.model_validate(record.grounding) if record.grounding else None,
         created_at=record.created_at,
     )
 
 
-def _evaluation(record: EvaluationRecord, role: str = "loop") -> Evaluation:
+def _evaluation(record: EvaluationRecord) -> Evaluation:
     return Evaluation(
         id=record.id,
-        role=role,  # type: ignore[arg-type]
+        role=record.role,  # type: ignore[arg-type]
+        job_id=record.job_id,
         status=record.status,  # type: ignore[arg-type]
         score=record.score,
         passed=record.passed,

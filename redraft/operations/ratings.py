@@ -7,15 +7,18 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from sqlalchemy import Connection
+
 from redraft.domain.calibration import Bias, Calibration, Rated, Status, Threshold, Verdict, calibrate
 from redraft.domain.ids import new_id
 from redraft.domain.ratings import RateEvaluation
 from redraft.domain.statistics import Crossing, Estimate, Kappa
 from redraft.errors import Invalid, NotFound
+from redraft.operations.iterations import Role
 from redraft.operations.reading import version_of
 from redraft.operations.services import Services
 from redraft.operations.shapes import Moment, Resource
-from redraft.storage import ratings
+from redraft.storage import history, jobs, ratings
 from redraft.storage.ratings import Judged, RatingFilter, RatingRecord
 
 GROUPS_MAX = 500
@@ -28,6 +31,7 @@ class Rating(Resource):
     iteration: int
     candidate: int
     evaluation_id: str
+    role: Role
     criterion: str | None
     verdict: Verdict
     score: float | None
@@ -68,9 +72,8 @@ def rate(services: Services, job_id: str, number: int, body: RateEvaluation, rat
     """
     with services.database.write() as connection:
         found = ratings.hold_judged(connection, job_id, number)
-        if not found:
-            version_of(connection, job_id)
-            raise NotFound("iteration", f"{job_id}/{number}")
+        if all(each.evaluation_id is None for each in found):
+            _ensure_has(connection, job_id, number)
         judged = _choose(found, body)
         _ensure_rateable(judged)
         _ensure_criterion(judged, body.criterion)
@@ -83,13 +86,41 @@ def rate(services: Services, job_id: str, number: int, body: RateEvaluation, rat
             "rater": rater,
         }
         created_at = ratings.add(connection, values)
-    return _shown(RatingRecord(**values, iteration=number, candidate=judged.candidate, created_at=created_at))
+    place: dict[str, Any] = {"iteration": number, "candidate": judged.candidate, "role": judged.role}
+    return _shown(RatingRecord(**values, **place, created_at=created_at))
+
+
+def _ensure_has(connection: Connection, job_id: str, number: int) -> None:
+    job = jobs.get(connection, job_id)
+    if job is None:
+        raise NotFound("job", job_id)
+    known = sorted({record.number for record in history.of(connection, job)})
+    if number not in known:
+        raise NoIteration(job_id, number, known)
+
+
+class NoIteration(NotFound):
+    """The job works on other iterations, which it names."""
+
+    def __init__(self, job_id: str, number: int, known: Sequence[int]) -> None:
+        super().__init__("iteration", f"{job_id}/{number}")
+        self.message = f"Job {job_id} has {_iterations_in_words(known)}, not {number}."
+        if not known:
+            self.message = f"Job {job_id} has no answers; there is nothing to rate."
+        self.args = (self.message,)
+
+
+def _iterations_in_words(known: Sequence[int]) -> str:
+    if len(known) == 1:
+        return f"iteration {known[0]}"
+    is_row = bool(known) and known[-1] - known[0] == len(known) - 1
+    return "the iterations " + (f"{known[0]} to {known[-1]}" if is_row else ", ".join(map(str, known)))
 
 
 def _choose(found: Sequence[Judged], body: RateEvaluation) -> Judged:
     if body.evaluation_id is not None:
         return _by_id(found, body.evaluation_id, body.candidate)
-    own = [each for each in found if each.role in {"loop", None}]
+    own = [each for each in found if each.is_own]
     if body.candidate is not None:
         return _by_candidate(own, found, body.candidate)
     # Of equal scores the first counts, as in the loop
@@ -99,7 +130,7 @@ def _choose(found: Sequence[Judged], body: RateEvaluation) -> Judged:
 def _by_id(found: Sequence[Judged], evaluation_id: str, candidate: int | None) -> Judged:
     judged = next((each for each in found if each.evaluation_id == evaluation_id), None)
     if judged is None:
-        words = "This iteration has no such evaluation; leave evaluation_id out to rate the one that the loop made."
+        words = "This iteration has no such evaluation; leave evaluation_id out to rate the job's own."
         raise Invalid.at("/evaluation_id", words, "unknown_evaluation")
     if candidate not in {None, judged.candidate}:
         words = f"That evaluation is of candidate {judged.candidate}; leave candidate out, or name that one."
@@ -116,7 +147,7 @@ def _by_candidate(own: Sequence[Judged], found: Sequence[Judged], candidate: int
 
 
 def _unjudged(candidate: int) -> Judged:
-    return Judged(candidate, None, None, None, None, None)
+    return Judged(candidate, None, None, True, None, None, None)
 
 
 def _ensure_rateable(judged: Judged) -> None:

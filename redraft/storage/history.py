@@ -25,6 +25,7 @@ class EvaluationRecord:
         criteria: the rubric, line by line, as `CriterionResult`s; None without one.
         checks: what code found, one entry per check; None without one.
         judges: who judged, one entry each, when more than one was asked.
+        job_id: the job that judged: of a rescoring another one than the answer's. Empty before it is stored, as `role`.
     """
 
     id: str
@@ -47,6 +48,8 @@ class EvaluationRecord:
     requirements_met: bool | None = None
     judges: list[dict[str, Any]] | None = None
     disagreement: float | None = None
+    job_id: str = ""
+    role: str = ""
 
     def as_evaluation(self) -> Evaluation:
         return Evaluation(
@@ -134,7 +137,7 @@ def _select_history(*, is_one: bool) -> Executable:
 def further(connection: Connection, iteration_ids: Sequence[str]) -> list[tuple[str, str, EvaluationRecord]]:
     """Evaluations outside of the loop, oldest first: (iteration id, role, evaluation)."""
     query = (
-        select(evaluations.c.iteration_id, evaluations.c.role, *(evaluations.c[name] for name in _EVALUATION))
+        select(evaluations.c.iteration_id, *(evaluations.c[name] for name in _EVALUATION))
         .where(evaluations.c.iteration_id.in_(iteration_ids), evaluations.c.role != "loop")
         .order_by(evaluations.c.created_at, evaluations.c.id)
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Executable, Subquery, case, func, insert, select
+from sqlalchemy import ColumnElement, Connection, Executable, Subquery, and_, case, func, insert, or_, select
 
 from redraft.storage.tables import evaluations, iterations, jobs, ratings
 
@@ -22,6 +22,7 @@ class RatingRecord:
     iteration: int
     candidate: int
     evaluation_id: str
+    role: str
     criterion_id: str | None
     verdict: str
     score: float | None
@@ -37,6 +38,7 @@ class Judged:
     candidate: int
     evaluation_id: str | None
     role: str | None
+    is_own: bool
     status: str | None
     score: float | None
     criteria: list[dict[str, Any]] | None
@@ -55,21 +57,32 @@ class RatingFilter:
 
 
 def hold_judged(connection: Connection, job_id: str, number: int) -> list[Judged]:
-    """The candidates of an iteration with all their evaluations, the loop's own first; the job stays until the end."""
+    """The candidates of an iteration with all their evaluations, the job's own first; all stays until the end.
+
+    A job that judges another one's answers anew has its own evaluations of them, and no others.
+    """
+    writer = jobs.alias("writer")
+    is_rescoring = jobs.c.rescored_job_id.is_not(None)
+    rateable = and_(
+        evaluations.c.iteration_id == iterations.c.id, or_(~is_rescoring, evaluations.c.job_id == jobs.c.id)
+    )
+    is_own = or_(is_rescoring, func.coalesce(evaluations.c.role, "loop") == "loop")
     query = (
         select(
             iterations.c.candidate,
             evaluations.c.id,
             evaluations.c.role,
+            is_own.label("is_own"),
             evaluations.c.status,
             evaluations.c.score,
             evaluations.c.criteria,
         )
-        .select_from(jobs.join(iterations, iterations.c.job_id == jobs.c.id))
-        .outerjoin(evaluations, evaluations.c.iteration_id == iterations.c.id)
+        .select_from(jobs.join(writer, writer.c.id == func.coalesce(jobs.c.rescored_job_id, jobs.c.id)))
+        .join(iterations, iterations.c.job_id == writer.c.id)
+        .outerjoin(evaluations, rateable)
         .where(jobs.c.id == job_id, iterations.c.number == number)
-        .order_by(iterations.c.candidate, evaluations.c.role != "loop", evaluations.c.created_at, evaluations.c.id)
-        .with_for_update(read=True, key_share=True, of=jobs)
+        .order_by(iterations.c.candidate, is_own.desc(), evaluations.c.created_at, evaluations.c.id)
+        .with_for_update(read=True, key_share=True, of=[jobs, writer])
     )
     return [Judged(*row) for row in connection.execute(query)]
 
@@ -82,7 +95,12 @@ def add(connection: Connection, values: Mapping[str, Any]) -> datetime:
 def of_job(connection: Connection, job_id: str) -> list[RatingRecord]:
     """All ratings of a job, oldest first."""
     query = (
-        select(*(ratings.c[name] for name in _OWN), iterations.c.number.label("iteration"), iterations.c.candidate)
+        select(
+            *(ratings.c[name] for name in _OWN),
+            evaluations.c.role,
+            iterations.c.number.label("iteration"),
+            iterations.c.candidate,
+        )
         .join(evaluations, evaluations.c.id == ratings.c.evaluation_id)
         .join(iterations, iterations.c.id == evaluations.c.iteration_id)
         .where(ratings.c.job_id == job_id)

@@ -10,9 +10,10 @@ import pytest
 from sqlalchemy import select, text, update
 
 from redraft.domain.ratings import RateEvaluation
+from redraft.domain.requests import RescoreJob
 from redraft.domain.scopes import Scope
 from redraft.errors import NotFound
-from redraft.operations import keys, lifecycle, ratings
+from redraft.operations import keys, lifecycle, ratings, rescore
 from redraft.operations.ratings import RatingFilter
 from redraft.operations.services import Services
 from redraft.storage import jobs
@@ -23,9 +24,10 @@ from tests.support.verdicts import add_evaluation, add_iteration, add_judged, cr
 from tests.support.waiting import wait_until
 
 SHAPE = [
-    "id", "job_id", "iteration", "candidate", "evaluation_id", "criterion", "verdict", "score", "note", "rater",
-    "created_at",
+    "id", "job_id", "iteration", "candidate", "evaluation_id", "role", "criterion", "verdict", "score", "note",
+    "rater", "created_at",
 ]  # fmt: skip
+Rescored = tuple[str, dict[int, str]]
 CRITERIA = [criterion("short"), criterion("true", score=0.0, passed=False), criterion("open", score=None, passed=None)]
 
 
@@ -59,6 +61,7 @@ def test_an_evaluation_and_its_criteria_are_rated_and_all_ratings_listed(
         "iteration": 1,
         "candidate": 1,
         "evaluation_id": evaluation_id,
+        "role": "loop",
         "criterion": None,
         "verdict": "agree",
         "score": 0.7,
@@ -152,6 +155,70 @@ def test_an_audit_is_rated_by_its_id(client: httpx2.Client, services: Services, 
     assert rate(client, job_id, evaluation_id=audit, candidate=1).json()["evaluation_id"] == audit
     own = add_evaluation(services, job_id, iteration_id, score=0.1)
     assert rate(client, job_id).json()["evaluation_id"] == own
+
+
+@pytest.fixture
+def rescored(services: Services, job_id: str) -> Rescored:
+    """A job that judges the iterations 1 and 3 of three anew; with its evaluations by iteration."""
+    iteration_ids = {number: add_iteration(services, job_id, number) for number in (1, 2, 3)}
+    for iteration_id in iteration_ids.values():
+        add_evaluation(services, job_id, iteration_id, score=0.2, passed=False)
+    lifecycle.cancel(services, job_id)
+    again, other = (rescore.rescore(services, job_id, RescoreJob(iterations=[1, 3])).id for _ in range(2))
+    own = {
+        number: add_evaluation(services, again, iteration_ids[number], role="rescore", criteria=CRITERIA)
+        for number in (1, 3)
+    }
+    add_evaluation(services, other, iteration_ids[1], role="rescore", score=1.0)
+    lifecycle.cancel(services, again)
+    return again, own
+
+
+def test_ratings_of_a_rescoring_are_of_its_own_evaluations(client: httpx2.Client, job_id: str, rescored: Rescored):
+    again, own = rescored
+    first = rate(client, again, 1).json()
+    assert (first["job_id"], first["evaluation_id"], first["role"]) == (again, own[1], "rescore")
+    second = rate(client, again, 3, criterion="short", candidate=1).json()
+    assert second["evaluation_id"] == own[3]
+    assert client.get(f"/v1/jobs/{again}/ratings").json()["data"] == [first, second]
+    assert client.get(f"/v1/jobs/{job_id}/ratings").json()["data"] == []
+    by_id = rate(client, job_id, 3, evaluation_id=own[3]).json()
+    assert (by_id["job_id"], by_id["role"]) == (job_id, "rescore")
+    assert rate(client, job_id, 3).json()["role"] == "loop"
+
+
+def test_a_rescoring_knows_its_iterations_and_no_other_judges(client: httpx2.Client, job_id: str, rescored: Rescored):
+    again, _ = rescored
+    for number in (2, 9):
+        words = assert_problem(rate(client, again, number), 404, "not_found")["detail"]
+        assert words == f"Job {again} has the iterations 1, 3, not {number}."
+    words = assert_problem(rate(client, job_id, 9), 404, "not_found")["detail"]
+    assert words == f"Job {job_id} has the iterations 1 to 3, not 9."
+    loops = client.get(f"/v1/jobs/{job_id}/iterations").json()["data"][0]["evaluation"]
+    assert (loops["role"], loops["job_id"]) == ("loop", job_id)
+    assert_problem(rate(client, again, 1, evaluation_id=loops["id"]), 422, "unknown_evaluation")
+    shown = client.get(f"/v1/jobs/{again}/iterations").json()["data"][0]["evaluation"]
+    assert (shown["role"], shown["job_id"]) == ("rescore", again)
+    further = client.get(f"/v1/jobs/{job_id}/iterations").json()["data"][0]["further_evaluations"]
+    assert len({each["job_id"] for each in further}) == 2
+
+
+@pytest.mark.parametrize("deletes_source", [True, False])
+def test_deleting_either_job_removes_ratings_of_a_rescoring(
+    client: httpx2.Client,
+    services: Services,
+    job_id: str,
+    rescored: Rescored,
+    *,
+    deletes_source: bool,
+):
+    again, _ = rescored
+    rate(client, again, 1)
+    assert client.delete(f"/v1/jobs/{job_id if deletes_source else again}").status_code == 204
+    with services.database.read() as connection:
+        assert connection.execute(select(table)).all() == []
+    if deletes_source:
+        assert "no answers" in assert_problem(rate(client, again, 1), 404, "not_found")["detail"]
 
 
 def test_the_rater_is_the_key_and_writing_needs_the_scope(

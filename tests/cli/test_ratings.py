@@ -59,7 +59,7 @@ def test_one_verdict_is_asked_for(shell: Shell, job_id: str):
     ("arguments", "code", "words"),
     [
         (["0199zzz", "--agree"], 5, "no job"),
-        (["latest", "--agree", "--iteration", "9"], 5, "no iteration"),
+        (["latest", "--agree", "--iteration", "9"], 5, "has the iterations 1 to 2, not 9"),
         (["latest", "--agree", "--iteration", "0"], 2, "--iteration"),
         (["latest", "--agree", "--candidate", "4"], 2, "--candidate (/candidate): This iteration has no candidate 4"),
         (["latest", "--agree", "--criterion", "long"], 2, "it has short"),
