@@ -95,6 +95,8 @@ def _cost(found: "Refinement") -> str:
 
 def _show(request: Mapping[str, Any], rubric: "Sequence[Criterion] | None") -> None:
     """The job that is about to be run, for a person to read; a rubric of one's own is known already."""
+    from redraft.domain.rubrics import statement_of
+
     for title, name in (("Task", "instruct"), ("Form", "resp_format"), ("Criteria", "eval_crit")):
         if request.get(name):
             output.say(f"{title}: {request[name]}")
@@ -102,11 +104,4 @@ def _show(request: Mapping[str, Any], rubric: "Sequence[Criterion] | None") -> N
         output.say("Rubric:")
     for criterion in rubric or ():
         mark = " (required)" if criterion.required else ""
-        output.say(f"  - {criterion.id}{mark}: {_words(criterion)}")
-
-
-def _words(criterion: "Criterion") -> str:
-    from redraft.prompts.demands import describe_check
-
-    text = criterion.text.strip()
-    return text or (describe_check(criterion.check) if criterion.check else "")
+        output.say(f"  - {criterion.id}{mark}: {statement_of(criterion)}")

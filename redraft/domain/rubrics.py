@@ -3,14 +3,16 @@
 A criterion of negative weight describes a fault: the answer passes it when the fault is not there.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from redraft.domain.checks import Check, run_check
+from redraft.domain.check_words import describe_check
+from redraft.domain.checks import CHECK_KINDS, Check, run_check, written
 from redraft.domain.fields import FilledText, StrictModel, Text
 
 CRITERIA_MAX = 50
@@ -19,7 +21,18 @@ SCALE_PASS = 4
 """A scale is passed from this level on."""
 
 CriterionKind = Literal["binary", "scale", "check"]
-CriterionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+_ID = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+
+
+def _plain_id(text: str) -> str:
+    if not re.fullmatch(_ID, text):
+        words = "an id begins with a letter or digit and holds at most 64 letters, digits, '.', '_' and '-'"
+        raise PydanticCustomError("string_pattern_mismatch", words)
+    return text
+
+
+# For readers of the description: pydantic's own words for a text that does not match would be of no help.
+CriterionId = Annotated[str, Field(json_schema_extra={"pattern": f"^{_ID}$"}), AfterValidator(_plain_id)]
 Level = Literal["0", "1", "2", "3", "4", "5"]
 
 
@@ -39,23 +52,43 @@ class Criterion(StrictModel):
     )
     check: Check | None = Field(default=None, description="For a check: what code looks for.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_written_as_one(cls, spec: Any) -> Any:
+        if not isinstance(spec, dict | cls):
+            raise PydanticCustomError("model_type", "each criterion is an object with id and text")
+        fields = cast("dict[str, Any]", spec) if isinstance(spec, dict) else {}
+        kind = fields.get("kind")
+        if kind in CHECK_KINDS:
+            check = written(kind, fields.get("value"))
+            words = f'{kind} is a kind of check, which is written "kind": "check", "check": {check}'
+            raise PydanticCustomError("check_misplaced", "{words}", {"words": words, "field": "kind"})
+        return cast("Any", spec)
+
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Self:
-        if (self.check is None) == (self.kind == "check"):
-            words = "a criterion of kind 'check' needs `check`, any other has none"
-            raise PydanticCustomError("check_misplaced", words)
+        if self.kind == "check" and self.check is None:
+            words = f"a criterion of kind 'check' needs `check`, such as {written('max_words', 60)}"
+            raise PydanticCustomError("check_misplaced", "{words}", {"words": words, "field": "check"})
+        if self.kind != "check" and self.check is not None:
+            words = 'only a criterion of kind \'check\' has a `check`: add "kind": "check", or leave `check` out'
+            raise PydanticCustomError("check_misplaced", words, {"field": "kind"})
         if self.anchors is not None and self.kind != "scale":
-            raise PydanticCustomError("anchors_misplaced", "only a criterion of kind 'scale' has anchors")
+            raise PydanticCustomError(
+                "anchors_misplaced", "only a criterion of kind 'scale' has anchors", {"field": "anchors"}
+            )
         if not self.text.strip() and self.kind != "check":
-            raise PydanticCustomError("blank", "needs a text that says what is true of a good answer")
+            words = "needs a text that says what is true of a good answer"
+            raise PydanticCustomError("blank", words, {"field": "text"})
         return self
 
 
 def _is_scorable(rubric: list[Criterion]) -> list[Criterion]:
     ids = [criterion.id for criterion in rubric]
-    twice = next((each for each in ids if ids.count(each) > 1), None)
-    if twice is not None:
-        raise PydanticCustomError("id_repeated", "names the id {id} more than once", {"id": twice})
+    second = next((index for index, each in enumerate(ids) if each in ids[:index]), None)
+    if second is not None:
+        facts = {"id": ids[second], "field": (second, "id")}
+        raise PydanticCustomError("id_repeated", "the id '{id}' is there already; give each criterion its own", facts)
     if not any(criterion.weight > 0 for criterion in rubric):
         raise PydanticCustomError("no_weight", "needs a criterion of positive weight: nothing could score above 0")
     return rubric
@@ -97,7 +130,7 @@ def result_of(criterion: Criterion, value: float | None, *, evidence: str = "", 
     """What a value in 0..1 means for a criterion; None = it was not judged."""
     return CriterionResult(
         id=criterion.id,
-        text=criterion.text,
+        text=statement_of(criterion),
         kind=criterion.kind,
         weight=criterion.weight,
         required=criterion.required,
@@ -107,6 +140,12 @@ def result_of(criterion: Criterion, value: float | None, *, evidence: str = "", 
         evidence=evidence,
         gap=gap,
     )
+
+
+def statement_of(criterion: Criterion) -> str:
+    """What a criterion says of an answer, in words; of a check without a text what it looks for."""
+    words = criterion.text.strip()
+    return describe_check(criterion.check) if criterion.check is not None and not words else words
 
 
 def _is_passed(criterion: Criterion, value: float) -> bool:
@@ -143,6 +182,10 @@ def run_checks(rubric: Iterable[Criterion], answer: str, *, sources: int = 0) ->
 def _run(criterion: Criterion, check: Check, answer: str, sources: int) -> CriterionResult:
     found = run_check(check, answer, sources=sources)
     result = result_of(criterion, float(found.passed))
+    if criterion.weight < 0:
+        # What the check would have the writer do is the contrary of what is wanted
+        told = "As it should be, this is not so" if result.passed else "Change the answer until this is not so any more"
+        return replace(result, **{"evidence" if result.passed else "gap": f"{told}: {statement_of(criterion)}"})
     return replace(result, **{"evidence" if result.passed else "gap": found.message})
 
 

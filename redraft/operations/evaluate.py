@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from redraft.domain.answers import Misfit, read_answer
 from redraft.domain.failures import job_error
 from redraft.domain.ids import new_id
-from redraft.domain.judging import Judged, by_checks
+from redraft.domain.judging import Judged, by_checks, groups_of
 from redraft.domain.loop import Evaluate, Finish, LoopMove, best_of, next_move, next_rescored, passes, twin_of
 from redraft.domain.requests import GenerateAnswer, RescoreAnswers
 from redraft.domain.rubrics import Criterion, CriterionResult, judged_by_model, run_checks
@@ -302,7 +302,8 @@ def _decide(step: StepInHand, judged: Sequence[Judgement], outcomes: Sequence[Ou
 
 def _is_audited(step: StepInHand) -> bool:
     has_score = any(attempt.score is not None for attempt in step.attempts)
-    return step.request.evaluation.audit is not None and has_score and _role(step) == "loop"
+    has_questions = bool(groups_of(step.request.rubric, "auto"))
+    return step.request.evaluation.audit is not None and has_questions and has_score and _role(step) == "loop"
 
 
 def _last_error(step: StepInHand, move: Finish, judged: Sequence[Judgement]) -> dict[str, Any] | None:

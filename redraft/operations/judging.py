@@ -118,7 +118,10 @@ def profile_of(step: StepInHand) -> Profile:
     try:
         return step.services.profiles.get(step.request.profile)
     except Invalid as error:
-        words = f"This worker cannot judge by profile {step.request.profile!r}: {error.message}"
+        words = (
+            f"A worker that took the job does not know profile {step.request.profile!r}: {error.message}"
+            " Set REDRAFT_PROFILES_DIR for every worker, and start them anew."
+        )
         raise ProviderError("evaluator_invalid", words) from error
 
 

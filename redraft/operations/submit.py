@@ -16,6 +16,7 @@ from redraft.domain.requests import (
     AnyRequest,
     EvaluateAnswer,
     GenerateAnswer,
+    Judging,
     Limits,
     RescoreAnswers,
     dump,
@@ -40,6 +41,7 @@ from redraft.storage.jobs import JobRecord
 
 SAME_MODEL = "evaluator_is_generator"
 CRITERIA_UNJUDGED = "eval_crit_not_judged"
+JUDGES_UNASKED = "evaluators_not_asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +167,26 @@ def warnings_of(request: AnyRequest) -> list[dict[str, str]]:
         own = [model for model in judges_of(request) if model in ladder(request)]
         text = f"{', '.join(own)} judges its own answers; another model family judges better."
         found += [{"code": SAME_MODEL, "message": text}] if own and needs_judge(request) else []
-    if request.rubric and not needs_judge(request) and request.eval_crit:
+    if not needs_judge(request):
+        found += _idle_judges(request)
+    return found
+
+
+def _idle_judges(request: AnyRequest) -> list[dict[str, str]]:
+    """What a rubric of nothing but checks leaves without a use."""
+    judging, found = request.evaluation, list[dict[str, str]]()
+    if request.eval_crit:
         text = "The rubric holds only checks, so no model judges eval_crit: make a binary criterion of it."
         found.append({"code": CRITERIA_UNJUDGED, "message": text})
+    idle = [name for name, is_set in _asked_for(judging) if is_set]
+    if idle:
+        text = f"The rubric holds only checks, so nobody is asked: {', '.join(idle)} change nothing."
+        found.append({"code": JUDGES_UNASKED, "message": text})
     return found
+
+
+def _asked_for(judging: Judging) -> list[tuple[str, bool]]:
+    return [("panel", bool(judging.panel)), ("samples", judging.samples > 1), ("audit", judging.audit is not None)]
 
 
 def needs_judge(request: AnyRequest) -> bool:

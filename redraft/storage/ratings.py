@@ -132,7 +132,8 @@ def select_counting(criteria: RatingFilter) -> Executable:
             case((of_criterion, evaluations.c.criteria)).label("criteria"),
         )
         .join(evaluations, evaluations.c.id == latest.c.evaluation_id)
-        .where(latest.c.rank == 1, *_of_evaluations(criteria))
+        # What code found has no evaluator to be trusted or not
+        .where(latest.c.rank == 1, evaluations.c.evaluator_model.is_not(None), *_of_evaluations(criteria))
         .order_by(*kind)
     )
 

@@ -166,6 +166,7 @@ def test_a_rubric_of_checks_asks_no_model(driver: Driver, model_server: ModelSer
     assert job.stop_reason == "accepted"
     assert [call.type for call in driver.calls(job.id)] == ["generate", "generate"]
     assert [warning.code for warning in job.warnings] == ["eval_crit_not_judged"]
+    assert "Not met: The answer has at most 3 words" in model_server.requests("generate")[1].prompt
     assert driver.scores(job.id) == [0.0, 1.0]
     assert "5 words" in model_server.requests("generate")[1].prompt
     assert [each.evaluation and each.evaluation.evaluator_model for each in driver.iterations(job.id)] == [None, None]
@@ -237,6 +238,7 @@ def test_a_worker_that_lacks_the_jobs_profile_ends_the_job_with_its_answer(
     assert job.error is not None
     assert job.error["code"] == "evaluator_invalid"
     assert "no profile 'own'" in job.error["detail"]
+    assert "REDRAFT_PROFILES_DIR" in job.error["detail"]
 
 
 def test_a_continuation_may_bring_other_sources(driver: Driver, model_server: ModelServer):
@@ -247,3 +249,25 @@ def test_a_continuation_may_bring_other_sources(driver: Driver, model_server: Mo
     assert driver.run(job.id).stop_reason == "accepted"
     first, second = (request.prompt for request in model_server.requests("generate"))
     assert ("OLD-SOURCE" in first, "OLD-SOURCE" in second, "NEW-SOURCE" in second) == (True, False, True)
+
+
+def test_a_check_for_a_fault_tells_the_writer_to_undo_it(driver: Driver, model_server: ModelServer):
+    fault = {"id": "moon", "kind": "check", "weight": -1, "check": {"kind": "contains", "value": "moon"}}
+    model_server.script(generate=["the moon shines", "it shines"])
+    job = driver.run_new(rubric=[fault, words_at_most(9)], score_threshold=1, **NO_WORDS)
+    assert job.stop_reason == "accepted"
+    second = model_server.requests("generate")[1].prompt
+    assert 'Change the answer until this is not so any more: The answer contains "moon".' in second
+    first = driver.iterations(job.id)[0].evaluation
+    assert first is not None
+    assert [(check.id, check.passed) for check in first.checks] == [("moon", False), ("short", True)]
+    assert not any("word for word" in check.message for check in first.checks)
+
+
+def test_judges_that_a_rubric_of_checks_does_not_ask_are_told_of(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["few words"])
+    judging = {"panel": ["openai:j1", "openai:j2"], "samples": 2, "audit": "openai:j3"}
+    job = driver.run_new(rubric=[words_at_most(3)], evaluation=judging, **NO_WORDS)
+    assert [warning.code for warning in job.warnings] == ["evaluators_not_asked"]
+    assert [call.type for call in driver.calls(job.id)] == ["generate"]
+    assert driver.iterations(job.id)[0].further_evaluations == []
