@@ -41,8 +41,10 @@ def show(
     as_json: options.AsJson = False,
 ) -> None:
     """Print a profile: what it sees, what it says to the evaluator, and how the reply is read."""
-    found = next((each for each in _load().all() if each.name == name), None)
+    profiles = _load().all()
+    found = next((each for each in profiles if each.name == name), None)
     if found is None:
+        output.say(f"The profiles are {', '.join(each.name for each in profiles)}.")
         raise NotFound("profile", name)
     if as_json:
         output.write_json(_data(found))
@@ -66,6 +68,8 @@ def check(
     """Read the profiles of a folder as the service would, and say what is wrong with which file."""
     from redraft.prompts.profiles import check_profiles
 
+    if not folder.is_dir():
+        raise typer.BadParameter(f"There is no folder {folder}.", param_hint="DIR")
     found = check_profiles(folder)
     _tell(found, as_json=as_json)
     output.say(f"✓ {len(found)} profile{'' if len(found) == 1 else 's'} can be used.", "green")

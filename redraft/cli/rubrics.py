@@ -15,12 +15,15 @@ _OWN_PROFILE = "criteria"
 
 
 def rubric_file(path: str | None) -> list[Any] | None:
-    """The criteria that a file holds; what is wrong with one of them is told when the request is checked."""
+    """The criteria that a file holds, alone or as a request's; what is wrong with one is told with the request."""
     if path is None:
         return None
     found = _parse(_read(path, "--rubric"), path, "--rubric")
+    if isinstance(found, dict):
+        found = cast("dict[str, Any]", found).get("rubric")
     if not isinstance(found, list):
-        raise typer.BadParameter(f"{path} holds no JSON list of criteria.", param_hint="--rubric")
+        words = f"{path} holds no JSON list of criteria, nor a request with a `rubric`."
+        raise typer.BadParameter(words, param_hint="--rubric")
     return cast("list[Any]", found)
 
 

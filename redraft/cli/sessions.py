@@ -13,12 +13,8 @@ if TYPE_CHECKING:
 
 _GRACE_S = 1.0
 _DATABASES = ("sqlite:///", "postgresql://")
-# Where one mends what is wrong with a request as a whole.
-_MENDED_AT = {
-    "nothing_to_evaluate_by": "/eval_crit",
-    "rubric_misplaced": "/rubric",
-    "too_many_judge_calls": "/evaluation/samples",
-}
+# Where an option mends what is wrong, when that is not the very place.
+_MENDED_AT = {"too_many_judge_calls": "/evaluation/samples"}
 
 
 def load_settings() -> "Settings":
@@ -171,15 +167,13 @@ def check(kind: Any, body: Any) -> Any:
     """
     from pydantic import ValidationError
 
+    from redraft.domain.places import place_of, words_of
+
     try:
         return kind.model_validate(body)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False, include_context=False)
+        found = error.errors(include_url=False, include_input=False)
         flaws = tuple(
-            Flaw(_pointer(each["loc"]) or _MENDED_AT.get(each["type"], ""), each["msg"], each["type"]) for each in found
+            Flaw(_MENDED_AT.get(each["type"]) or place_of(each, body), words_of(each), each["type"]) for each in found
         )
         raise Invalid("The request is not valid.", flaws) from error
-
-
-def _pointer(location: tuple[int | str, ...]) -> str:
-    return "".join(f"/{part}" for part in location if not str(part).startswith(("constrained-", "list[")))

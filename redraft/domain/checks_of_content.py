@@ -35,7 +35,7 @@ def _usable_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _known_language(code: str) -> str:
     if code not in LANGUAGES:
-        words = "is no language that can be told from others; use an ISO 639-1 code of docs/checks.md, such as 'en'"
+        words = "is no language that can be told from others; use an ISO 639-1 code such as de, en, fr (docs/checks.md)"
         raise PydanticCustomError("unknown_language", words)
     return code
 

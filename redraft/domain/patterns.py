@@ -6,6 +6,7 @@ The dialect is that of JSON Schema without look-around and back-references: a se
 unless `(?m)` stands in front, `\w` and `\d` for ASCII, `\p{L}` for letters.
 """
 
+import re
 from typing import Any, cast
 
 import jsonschema_rs
@@ -14,14 +15,36 @@ import jsonschema_rs
 _WORK_MAX = 10**11
 _SIZE_MAX = 10_000_000
 
+_ESCAPED = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
+_LOOK_AROUND = re.compile(r"\(\?<?[=!]")
+_BACK_REFERENCE = re.compile(r"\\(?:[1-9]|k[<{'])")
+_CLASS = re.compile(r"\\[pP]\{[^{}]*\}")
+_READABLE: Any = cast("Any", jsonschema_rs).validator_for({"format": "regex"}, validate_formats=True, offline=True)
+
 
 def pattern_fault(pattern: str) -> str | None:
     """Why a pattern cannot be used; None = it can."""
     try:
         _schema_validator({"pattern": pattern}, "")
     except ValueError:
-        return "is no pattern that can be used: malformed, too large, or with look-around or back-references"
+        return f"is no pattern that can be used: {_reason(pattern)}"
     return None
+
+
+def _reason(pattern: str) -> str:
+    """The engine does not tell: it reads some patterns that it cannot use."""
+    bare = _ESCAPED.sub("", pattern)
+    if _LOOK_AROUND.search(bare):
+        return "it has look-around, such as (?=…) or (?<!…), which this engine does not know"
+    if _BACK_REFERENCE.search(pattern.replace(r"\\", "")) or "(?P=" in bare:
+        return r"it has a back-reference, such as \1, which this engine does not know"
+    if not _READABLE.is_valid(pattern) or not all(map(_is_usable, _CLASS.findall(pattern))):
+        return "it is malformed"
+    return "it is too large when compiled; write smaller repetitions"
+
+
+def _is_usable(pattern: str) -> bool:
+    return is_searchable(pattern, "")
 
 
 def pattern_options(text: str) -> jsonschema_rs.RegexOptions:

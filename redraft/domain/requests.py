@@ -137,7 +137,7 @@ class EvaluationFields(StrictModel):
     def _rubric_fits_profile(self) -> Self:
         if self.rubric is not None and self.profile != DEFAULT_PROFILE:
             words = "profile '{profile}' brings its own criteria; a rubric goes with profile 'criteria'"
-            raise PydanticCustomError("rubric_misplaced", words, {"profile": self.profile})
+            raise PydanticCustomError("rubric_misplaced", words, {"profile": self.profile, "field": "rubric"})
         return self
 
     @model_validator(mode="after")
@@ -145,7 +145,7 @@ class EvaluationFields(StrictModel):
         calls = judge_calls_max(self)
         if calls > JUDGE_CALLS_MAX:
             words = "asks for up to {calls} evaluator calls per iteration, at most {most} are made"
-            facts = {"calls": calls, "most": JUDGE_CALLS_MAX}
+            facts = {"calls": calls, "most": JUDGE_CALLS_MAX, "field": "evaluation"}
             raise PydanticCustomError("too_many_judge_calls", words, facts)
         return self
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from redraft.domain.checks import Check
+from redraft.domain.checks import CHECK_KINDS, KINDS_WITHOUT_VALUE, Check
+from redraft.domain.places import words_of
 
 _CHECK: TypeAdapter[Check] = TypeAdapter(Check)
 _RANGE = re.compile(r"(?P<least>.*?)\s*\.\.\s*(?P<most>.*)")
@@ -24,6 +25,10 @@ def read_check(kind: str, text: str | None) -> Check:
     Raises:
         ValueError: there is no such check; says why in words that follow the kind.
     """
+    if text is not None and kind in KINDS_WITHOUT_VALUE:
+        raise ValueError(f"{kind} takes no value")
+    if text is None and kind in CHECK_KINDS and kind not in KINDS_WITHOUT_VALUE:
+        raise ValueError("needs a value")
     spec = {"kind": kind, **_values(kind, text)}
     try:
         return _CHECK.validate_python(spec)
@@ -33,17 +38,14 @@ def read_check(kind: str, text: str | None) -> Check:
 
 def told(error: ValidationError) -> str:
     """What pydantic found first, without what was sent."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    return "Unknown field" if first["type"] == "extra_forbidden" else first["msg"]
+    return words_of(error.errors(include_url=False, include_input=False, include_context=False)[0])
 
 
 def _values(kind: str, text: str | None) -> dict[str, Any]:
     read = _READERS.get(kind)
     if read is None:
         return {} if text is None else {"value": text}
-    if text is None:
-        raise ValueError("needs a value")
-    return read(text.strip())
+    return read((text or "").strip())
 
 
 def _count(text: str) -> dict[str, Any]:

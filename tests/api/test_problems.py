@@ -10,6 +10,7 @@ from redraft.operations.services import Services
 from tests.api.conftest import REQUEST, assert_problem
 from tests.support.api_server import ApiServer
 
+CRITERION = {"id": "a", "text": "Is short."}
 UNFIT_FIELDS = [
     ({"iter_max": 0}, "/iter_max", "greater_than_equal"),
     ({"iter_max": 11}, "/iter_max", "less_than_equal"),
@@ -25,6 +26,21 @@ UNFIT_FIELDS = [
     ({"instruct": "  \n"}, "/instruct", "blank"),
     ({"instruct": None}, "/instruct", "string_type"),
     ({"eval_crit": None}, "/eval_crit", "nothing_to_evaluate_by"),
+    ({"profile": "quality", "rubric": [CRITERION]}, "/rubric", "rubric_misplaced"),
+    (
+        {"evaluation": {"samples": 10, "panel": ["openai:a"] * 9}, "candidates": 8},
+        "/evaluation",
+        "too_many_judge_calls",
+    ),
+    ({"rubric": ["Is short."]}, "/rubric/0", "model_type"),
+    ({"rubric": [CRITERION, CRITERION]}, "/rubric/1/id", "id_repeated"),
+    ({"rubric": [{**CRITERION, "kind": "check"}]}, "/rubric/0/check", "check_misplaced"),
+    (
+        {"rubric": [{**CRITERION, "kind": "check", "check": {"kind": "max_word"}}]},
+        "/rubric/0/check/kind",
+        "unknown_check",
+    ),
+    ({"rubric": [{**CRITERION, "kind": "check", "check": {}}]}, "/rubric/0/check/kind", "unknown_check"),
     ({"metadata": {"k": "v\x00"}}, "/metadata/k", "nul_character"),
     ({"metadata": {"k\x00": "v"}}, "/metadata/k\x00", "nul_character"),
     ({"metadata": {"k": 1}}, "/metadata/k", "string_type"),

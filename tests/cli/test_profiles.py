@@ -35,6 +35,7 @@ def test_a_profile_is_shown_with_its_templates(shell: Shell) -> None:
     unknown = shell.run("profiles", "show", "kind")
     assert unknown.code == 5
     assert "no profile 'kind'" in unknown.err
+    assert "comprehensive, criteria, evidence, quality" in unknown.err
 
 
 def test_own_profiles_are_checked_before_they_are_used(shell: Shell, tmp_path: Path) -> None:
@@ -48,6 +49,10 @@ def test_own_profiles_are_checked_before_they_are_used(shell: Shell, tmp_path: P
     bad = shell.run("profiles", "check", str(tmp_path / "own"))
     assert bad.code == 2
     assert "kind/user.j2: uses the unknown variable 'anwser'" in bad.err
+    nowhere = shell.run("profiles", "check", str(tmp_path / "nope"))
+    assert nowhere.code == 2
+    assert "Invalid value for DIR" in nowhere.err
+    assert "REDRAFT_PROFILES_DIR" not in nowhere.err
 
 
 def test_no_command_starts_with_a_profile_that_cannot_be_used(shell: Shell, tmp_path: Path) -> None:

@@ -21,6 +21,14 @@ def test_a_rubric_comes_from_a_file(office: Shell, provider: ModelServer, tmp_pa
     assert DEFAULT_CRITERION not in done.err
 
 
+def test_a_whole_request_can_stand_for_its_rubric(office: Shell, provider: ModelServer, tmp_path: Path) -> None:
+    criteria = [{"id": "river", "text": "Names the river."}]
+    (tmp_path / "request.json").write_text(json.dumps({"instruct": "Other.", "rubric": criteria}))
+    request = office.run("ask", "Describe Bern.", "--rubric", "request.json", *ONCE).data["request"]
+    assert request["instruct"] == "Describe Bern."
+    assert [each["id"] for each in request["rubric"]] == ["river"]
+
+
 def test_checks_are_required_criteria_with_ids_of_their_kind(office: Shell, provider: ModelServer) -> None:
     checks = ["max_words=60", "contains=Bern", "contains=a=b", "is_json", "bullets=2..4", "is-url-free"]
     options = [part for check in checks for part in ("--check", check)]
@@ -82,10 +90,12 @@ def test_sources_come_from_a_list_or_from_lines(
         (["--rubric", "broken.json"], "Invalid value for --rubric"),
         (["--rubric", "object.json"], "holds no JSON list of criteria"),
         (["--rubric", "odd.json"], "--rubric (/rubric/0/kind)"),
-        (["--rubric", "twice.json"], "--rubric (/rubric)"),
+        (["--rubric", "twice.json"], "--rubric (/rubric/1/id)"),
         (["--check", "max_words=many"], "needs a whole number"),
         (["--check", "nonsense=1"], "Invalid value for --check"),
         (["--check", "max_words"], "needs a value"),
+        (["--check", "max_word=3"], "did you mean max_words?"),
+        (["--check", "is_json=yes"], "takes no value"),
         (["--profile", "nope"], "--profile (/profile)"),
         (["--profile", "quality", "--check", "is_json"], "--rubric (/rubric)"),
         (["--panel", "nonsense", "--crit", "x"], "--panel (/evaluation/panel/0)"),
@@ -94,7 +104,7 @@ def test_sources_come_from_a_list_or_from_lines(
         (["--skip", "never-ever", "--crit", "x"], "--skip (/evaluation/skip)"),
         (["--sources", "missing.json"], "Invalid value for --sources"),
         (["--sources", "broken.json"], "broken.json, line 1, is no JSON"),
-        (["--sources", "odd.json", "--crit", "x"], "--sources (/sources/0/content)"),
+        (["--sources", "odd.json", "--crit", "x"], "--sources (/sources/0/content): This is required"),
     ],
 )
 def test_what_is_wrong_is_2_and_names_the_option(

@@ -46,10 +46,10 @@ def test_a_check_is_read(kind: str, text: str | None, found: dict[str, Any]):
         ("max_grade", "eight", "needs a number"),
         ("contains_all", "[1", "needs a JSON list of texts"),
         ("json_schema", "{", "needs a JSON Schema"),
-        ("is_json", "yes", "Unknown field"),
-        ("contains", None, "Field required"),
+        ("is_json", "yes", "is_json takes no value"),
+        ("contains", None, "needs a value"),
         ("nonsense", "1", "one of bullets, cites_all_sources"),
-        ("regex", "(", "pattern"),
+        ("regex", "(", "malformed"),
         ("language", "xx", "no language"),
     ],
 )
