@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from redraft.cli import options, output, sessions
-from redraft.cli.verdicts import SIGNS, has_signs, state_of
+from redraft.cli.verdicts import SIGNS, has_signs, level_of, state_of
 
 if TYPE_CHECKING:
-    from redraft.operations.iterations import CriteriaMatrix, MatrixCell, MatrixColumn, MatrixRow
+    from redraft.operations.iterations import CriteriaMatrix, MatrixColumn, MatrixRow
 
 EPILOG = options.examples("redraft jobs criteria latest", "redraft jobs criteria 0199a3 --json")
 
-_SCALE_TOP = 5
 _NONE = "-"
 
 
@@ -26,8 +25,13 @@ def show_criteria(*, job: options.JobRef = "latest", as_json: options.AsJson = F
         output.write_json(matrix.model_dump(mode="json"))
     elif matrix.criteria:
         _show(matrix)
+    elif matrix.iterations:
+        output.say(
+            "No answer of this job was judged criterion by criterion. "
+            "Do it with: redraft jobs rescore JOB --rubric FILE, once it has ended."
+        )
     else:
-        output.say("No answer of this job was judged criterion by criterion. Do it with: redraft jobs rescore --rubric")
+        output.say("This job has no answer yet, so there is nothing to show.")
 
 
 def _show(matrix: "CriteriaMatrix") -> None:
@@ -61,13 +65,7 @@ def _cell(row: "MatrixRow", column: "MatrixColumn", *, with_signs: bool) -> Text
         return Text(_NONE)
     state = state_of(cell.passed, regressed=cell.regressed)
     sign, style = SIGNS[state]
-    return Text(f"{sign if with_signs else state}{_level(row, cell)}", style=style)
-
-
-def _level(row: "MatrixRow", cell: "MatrixCell") -> str:
-    if row.kind != "scale" or cell.score is None:
-        return ""
-    return f" {cell.score * _SCALE_TOP:.3g}/{_SCALE_TOP}"
+    return Text(f"{sign if with_signs else state}{level_of(row.kind, cell.score)}", style=style)
 
 
 def _score(column: "MatrixColumn") -> Text:

@@ -94,6 +94,7 @@ _OPTIONS = {
     "/criterion": "--criterion",
     "/candidate": "--candidate",
     "/score": "--score",
+    "/evaluation_id": "--evaluation",
     "/note": "--note",
 }
 

@@ -27,6 +27,7 @@ def show_jobs(jobs: Sequence[Job]) -> None:
     rows = [
         (
             short,
+            _kind(job),
             status(job),
             _score(job),
             f"{job.progress.iteration}/{job.progress.iter_max}",
@@ -37,8 +38,15 @@ def show_jobs(jobs: Sequence[Job]) -> None:
         for short, job in zip(ids, jobs, strict=True)
     ]
     output.show_table(
-        ("id", "status", "score", "iterations", "model", "age", "task"), rows, ("model", "iterations", "age")
+        ("id", "kind", "status", "score", "iterations", "model", "age", "task"),
+        rows,
+        ("model", "iterations", "age", "kind"),
     )
+
+
+def _kind(job: Job) -> str:
+    """generate, evaluate or rescore."""
+    return job.kind.partition("_")[0]
 
 
 def status(job: Job) -> Text:
@@ -68,8 +76,9 @@ def show_job(job: Job, iterations: Sequence[Iteration]) -> None:
         _section("Form", job.request["resp_format"])
     if job.request["eval_crit"]:
         _section("Criteria", job.request["eval_crit"])
+    names = _Names(iterations)
     for iteration in iterations:
-        _show_iteration(iteration)
+        _show_iteration(iteration, names)
     if job.error:
         _section("Error", f"{job.error['title']}: {job.error['detail']}", "red")
     if job.result:
@@ -83,6 +92,7 @@ def _facts(job: Job) -> list[tuple[str, Text | str]]:
     evaluation: dict[str, Any] = job.request.get("evaluation", {})
     facts: list[tuple[str, Text | str]] = [
         ("job", job.id),
+        ("answers of", str(job.request["job_id"]) if job.kind == "rescore_answers" else ""),
         ("status", status(job)),
         ("stopped by", (job.stop_reason or "").replace("_", " ")),
         ("score", f"{_score(job)} (iteration {job.progress.best_iteration or NONE})"),
@@ -92,7 +102,7 @@ def _facts(job: Job) -> list[tuple[str, Text | str]]:
         ("audit", evaluation.get("audit") or ""),
         ("created", f"{job.created_at:%Y-%m-%d %H:%M:%S} UTC, {output.age(job.created_at)} ago"),
         ("took", output.span((job.finished_at - job.created_at).total_seconds()) if job.finished_at else ""),
-        ("usage", f"{usage.calls} calls, {tokens}, {cost}"),
+        ("usage", f"{usage.calls} {'call' if usage.calls == 1 else 'calls'}, {tokens}, {cost}"),
         ("labels", ", ".join(f"{key}={value}" for key, value in job.metadata.items())),
     ]
     facts += [("note", warning.message) for warning in job.warnings]
@@ -100,6 +110,9 @@ def _facts(job: Job) -> list[tuple[str, Text | str]]:
 
 
 def _judge(job: Job) -> str:
+    rubric: list[dict[str, Any]] = job.request.get("rubric") or []
+    if rubric and all(each["kind"] == "check" for each in rubric):
+        return "checks only"
     panel: list[str] = job.request.get("evaluation", {}).get("panel") or []
     return " + ".join(panel) or job.request["evaluator_model"] or ""
 
@@ -110,16 +123,32 @@ def _section(title: str, text: str, style: str = "bold") -> None:
     output.show(text)
 
 
-def _show_iteration(iteration: Iteration) -> None:
+class _Names:
+    """What ids are called on one page: as short as tells them apart."""
+
+    def __init__(self, iterations: Sequence[Iteration]) -> None:
+        found = [verdict for iteration in iterations for verdict in iteration.further_evaluations]
+        ids = [verdict.id for verdict in found]
+        job_ids = list(dict.fromkeys(verdict.job_id for verdict in found))
+        self._short = dict(zip([*ids, *job_ids], [*output.short_ids(ids), *output.short_ids(job_ids)], strict=True))
+
+    def origin(self, verdict: Evaluation) -> str:
+        """What to call a further evaluation when it is rated, and which job made it, if another one."""
+        by = f" of job {self._short[verdict.job_id]}" if verdict.role == "rescore" else ""
+        return f"evaluation {self._short[verdict.id]}{by}"
+
+
+def _show_iteration(iteration: Iteration, names: _Names) -> None:
     candidate = f", candidate {iteration.candidate}" if iteration.candidate > 1 else ""
     _section(f"Iteration {iteration.number}{candidate}", iteration.answer)
-    for verdict in (iteration.evaluation, *iteration.further_evaluations):
-        if verdict is not None:
-            _show_verdict(verdict)
+    if iteration.evaluation is not None:
+        _show_verdict(iteration.evaluation)
+    for verdict in iteration.further_evaluations:
+        _show_verdict(verdict, f"{verdict.role} by {verdict.evaluator_model or 'checks'}: ")
+        output.show(f"  {names.origin(verdict)}", "dim")
 
 
-def _show_verdict(verdict: Evaluation) -> None:
-    by = f"{verdict.role} by {verdict.evaluator_model or 'checks'}: " if verdict.role != "loop" else ""
+def _show_verdict(verdict: Evaluation, by: str = "") -> None:
     if verdict.status == "skipped":
         output.show(f"→ {by}not evaluated: {output.one_line(verdict.evaluation_reasoning)}", "dim")
         return

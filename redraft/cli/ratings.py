@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 RATER = "cli"
 NONE = "-"
+_KINDS = {"loop": "", "audit": "the audit of ", "rescore": "the rescoring of "}
 
 RATE_EPILOG = options.examples(
     "redraft jobs rate latest --agree",
     "redraft jobs rate 0199a3 --iteration 1 --disagree --score 0.4 --note 'It names no source.'",
     "redraft jobs rate latest --criterion names_scattering --unsure",
+    "redraft jobs rate 0199a3 --evaluation 0199b4 --agree",
 )
 RATINGS_EPILOG = options.examples("redraft jobs ratings latest", "redraft jobs ratings 0199a3 --json")
 CALIBRATION_EPILOG = options.examples(
@@ -34,6 +36,9 @@ def rate(  # noqa: PLR0913 - one parameter per option
     candidate: Annotated[int | None, typer.Option(help="Without it: the one that scored best.")] = None,
     criterion: Annotated[
         str | None, typer.Option(metavar="ID", help="Rate this criterion, not the evaluation as a whole.")
+    ] = None,
+    evaluation: Annotated[
+        str | None, typer.Option(metavar="ID", help="An audit's or a rescoring's, as `redraft jobs show` names it.")
     ] = None,
     agree: Annotated[bool, typer.Option("--agree", help="The evaluator is right: it passes, or it does not.")] = False,
     disagree: Annotated[bool, typer.Option("--disagree", help="The evaluator is wrong.")] = False,
@@ -56,7 +61,12 @@ def rate(  # noqa: PLR0913 - one parameter per option
     checked = sessions.check(RateEvaluation, body)
     with sessions.opened() as services:
         job_id = sessions.find_job(services, job)
-        number = iteration or _best_iteration(services, job_id)
+        if evaluation is None:
+            number = iteration or _best_iteration(services, job_id)
+        else:
+            place, evaluation_id = _evaluation(services, job_id, evaluation)
+            number = iteration or place
+            checked = checked.model_copy(update={"evaluation_id": evaluation_id})
         found = ratings.rate(services, job_id, number, checked, RATER)
     if as_json:
         output.write_json(found.model_dump(mode="json"))
@@ -79,10 +89,24 @@ def _best_iteration(services: "Services", job_id: str) -> int:
     return best
 
 
+def _evaluation(services: "Services", job_id: str, text: str) -> tuple[int, str]:
+    """The evaluation whose id begins so, and its iteration's number."""
+    from redraft.operations import reading
+
+    numbers = {
+        verdict.id: iteration.number
+        for iteration in reading.list_iterations(services, job_id)
+        for verdict in (iteration.evaluation, *iteration.further_evaluations)
+        if verdict is not None
+    }
+    found = sessions.pick(list(numbers), text, "evaluation")
+    return numbers[found], found
+
+
 def _place(rating: "Rating") -> str:
     candidate = f", candidate {rating.candidate}" if rating.candidate > 1 else ""
     criterion = f", criterion {rating.criterion}" if rating.criterion else ""
-    return f"iteration {rating.iteration}{candidate}{criterion}"
+    return f"{_KINDS[rating.role]}iteration {rating.iteration}{candidate}{criterion}"
 
 
 def list_ratings(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
@@ -101,9 +125,12 @@ def list_ratings(*, job: options.JobRef = "latest", as_json: options.AsJson = Fa
 
 def _show_ratings(found: "Sequence[Rating]") -> None:
     ids = output.short_ids([each.id for each in found])
+    evaluation_ids = list(dict.fromkeys(each.evaluation_id for each in found))
+    evaluations = dict(zip(evaluation_ids, output.short_ids(evaluation_ids), strict=True))
     rows = [
         (
             short,
+            f"{each.role} {evaluations[each.evaluation_id]}",
             f"{each.iteration}" + (f".{each.candidate}" if each.candidate > 1 else ""),
             output.one_line(each.criterion or NONE),
             each.verdict,
@@ -114,8 +141,8 @@ def _show_ratings(found: "Sequence[Rating]") -> None:
         )
         for short, each in zip(ids, found, strict=True)
     ]
-    headers = ("id", "iteration", "criterion", "verdict", "score", "rater", "age", "note")
-    output.show_table(headers, rows, ("age", "rater", "iteration"))
+    headers = ("id", "evaluation", "iteration", "criterion", "verdict", "score", "rater", "age", "note")
+    output.show_table(headers, rows, ("age", "rater", "evaluation", "iteration"))
 
 
 def calibration(

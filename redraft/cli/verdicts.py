@@ -16,6 +16,7 @@ MET, NOT_MET, REGRESSED, NOT_JUDGED = "met", "not met", "regressed", "not judged
 SIGNS = {MET: ("✓", "green"), NOT_MET: ("✗", "red"), REGRESSED: ("↓", "bold red"), NOT_JUDGED: ("·", "dim")}
 
 _APART_MIN = 0.005
+_SCALE_TOP = 5
 _CHARS_MAX = 4000
 
 
@@ -29,6 +30,11 @@ def state_of(passed: bool | None, *, regressed: bool = False) -> str:  # noqa: F
     if passed is None:
         return NOT_JUDGED
     return MET if passed else REGRESSED if regressed else NOT_MET
+
+
+def level_of(kind: str | None, score: float | None) -> str:
+    """The level that a scale was given, behind a blank; nothing for other criteria."""
+    return f" {score * _SCALE_TOP:.3g}/{_SCALE_TOP}" if kind == "scale" and score is not None else ""
 
 
 def brief_lines(verdict: Facts) -> Iterator[Line]:
@@ -71,6 +77,7 @@ def _retells(reasoning: str, verdict: Facts) -> bool:
 
 def _told(criterion: Facts) -> str:
     mark = " (required)" if criterion["required"] else ""
+    mark += level_of(criterion.get("kind"), criterion.get("score"))
     found = criterion["evidence"] if criterion["passed"] else criterion["gap"] or criterion["text"]
     words = output.one_line(found)
     return f"{state_of(criterion['passed'])}: {criterion['id']}{mark}" + (f" - {words}" if words else "")

@@ -44,7 +44,7 @@ def test_the_matrix_tells_met_lost_and_not_met(shell: Shell, judged: str) -> Non
     assert [line.split()[0] for line in lines] == ["criterion", "city", "warm", "short", "score"]
     assert re.search(r"city \(required\) +not met +met +regressed +Names the city", lines[1])
     assert re.search(r"warm +not met 2/5 +met 4/5 +met 5/5", lines[2])
-    assert re.search(r"short +not met +met +met", lines[3])
+    assert re.search(r"short +not met +met +met +The answer has at most 3 words", lines[3])
     assert re.search(r"score +0.13 +0.93 +0.67", lines[4])
 
 
@@ -72,12 +72,14 @@ def test_without_a_rubric_there_is_no_matrix(shell: Shell, add_job: AddJob) -> N
     assert "redraft jobs rescore" in done.err
     assert shell.run("jobs", "criteria", job_id, "--json").data["criteria"] == []
     assert shell.run("jobs", "criteria", "nope").code == 5
+    nothing = shell.run("jobs", "criteria", add_job())
+    assert (nothing.out, nothing.err) == ("", "This job has no answer yet, so there is nothing to show.\n")
 
 
 def test_while_it_runs_what_is_not_met_is_told_and_why(shell: Shell, judged: str) -> None:
     lines = [line.strip() for line in shell.run("jobs", "watch", judged).err.splitlines()]
     assert "not met: city (required) - Name Bern." in lines
-    assert "not met: warm - Be kind." in lines
+    assert "not met: warm 2/5 - Be kind." in lines
     assert any(line.startswith("not met: short - ") for line in lines)
     assert "met: city, warm, short" in lines
     assert "- Name Bern." not in lines, "it is told once"
@@ -87,6 +89,7 @@ def test_a_page_shows_each_criterion_with_what_was_found(shell: Shell, judged: s
     page = shell.run("jobs", "show", judged).out
     assert "  not met: city (required) - Name Bern.\n" in page
     assert "  met: city (required) - It says so.\n" in page
+    assert "  met: warm 4/5 - Tone.\n" in page
 
 
 def test_a_skipped_evaluation_is_no_failure(shell: Shell, add_job: AddJob) -> None:

@@ -1,6 +1,7 @@
 """`redraft jobs …`: look, narrow, cancel, delete; ids as people type them."""
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -109,6 +110,21 @@ def test_show_tells_the_whole_story(shell: Shell, add_job: AddJob, model_server:
     assert positions == sorted(positions)
     for words in ("a=b", "openai:judge", "accepted", "4 calls"):
         assert words in page
+
+
+def test_a_page_names_whose_answers_are_judged_and_that_code_alone_judges(
+    shell: Shell, home: Services, add_job: AddJob, model_server: ModelServer
+) -> None:
+    checks = [{"id": "short", "kind": "check", "check": {"kind": "max_words", "value": 9}}]
+    job_id = add_job(rubric=checks, is_done=True)
+    page = shell.run("jobs", "show", job_id).out
+    assert re.search(r"judge +checks only\n", page)
+    assert re.search(r"usage +1 call, ", page)
+    again = shell.run("jobs", "rescore", job_id).out.strip()
+    drain(home)
+    assert re.search(rf"answers of +{job_id}\n", shell.run("jobs", "show", again).out)
+    lines = shell.run("jobs", "list").out.splitlines()
+    assert [line.split()[1] for line in lines] == ["kind", "rescore", "generate"]
 
 
 def test_an_evaluation_that_failed_is_shown_as_such(shell: Shell, add_job: AddJob, model_server: ModelServer) -> None:

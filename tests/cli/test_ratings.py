@@ -5,10 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from redraft.domain.ratings import RateEvaluation
-from redraft.operations import ratings
+from redraft.domain.requests import RescoreJob
+from redraft.operations import ratings, reading, rescore
 from redraft.operations.services import Services
 from tests.support.shells import Shell
-from tests.support.verdicts import add_judged, criterion, set_best
+from tests.support.verdicts import add_evaluation, add_judged, criterion, set_best
 
 
 @pytest.fixture
@@ -45,6 +46,37 @@ def test_the_best_iteration_is_rated_unless_another_is_named(shell: Shell, job_i
     assert len(lines) == 5
     assert all(part in lines[2] for part in (listed[1]["id"], "2.2", "disagree", "0.90", "cli"))
     assert all(part in lines[4] for part in ("short", "agree", "Ten words."))
+
+
+def test_what_others_said_of_an_answer_is_rated_by_its_id(home: Services, shell: Shell, add_job: Callable[..., str]):
+    job_id = add_job(is_done=True)
+    [iteration] = reading.list_iterations(home, job_id)
+    audit = add_evaluation(home, job_id, iteration.id, role="audit", score=0.3, passed=False)
+    again, other = (rescore.rescore(home, job_id, RescoreJob()).id for _ in range(2))
+    own = [add_evaluation(home, each, iteration.id, role="rescore") for each in (again, other)]
+    set_best(home, again, 1)
+
+    page = shell.run("jobs", "show", job_id).out
+    for words in (
+        f"evaluation {audit}\n",
+        f"evaluation {own[0]} of job {again}\n",
+        f"evaluation {own[1]} of job {other}\n",
+    ):
+        assert words in page
+    done = shell.run("jobs", "rate", job_id, "--evaluation", own[1][:-1], "--agree")
+    assert done.err == f"Rated the rescoring of iteration 1 of {job_id}: agree.\n"
+    done = shell.run("jobs", "rate", job_id, "--evaluation", audit.removeprefix("eval_"), "--disagree", "--json")
+    assert (done.data["evaluation_id"], done.data["role"]) == (audit, "audit")
+    done = shell.run("jobs", "rate", again, "--agree", "--json")
+    assert (done.data["evaluation_id"], done.data["job_id"]) == (own[0], again)
+    lines = shell.run("jobs", "ratings", job_id).out.splitlines()
+    assert [f"rescore {own[1]}" in lines[1], f"audit {audit}" in lines[2], len(lines)] == [True, True, 3]
+    assert f"rescore {own[0]}" in shell.run("jobs", "ratings", again).out
+
+    assert shell.run("jobs", "rate", job_id, "--evaluation", "nope", "--agree").code == 5
+    wrong = shell.run("jobs", "rate", again, "--evaluation", audit, "--agree")
+    assert wrong.code == 5
+    assert "no evaluation" in wrong.err
 
 
 def test_one_verdict_is_asked_for(shell: Shell, job_id: str):
