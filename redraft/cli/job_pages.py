@@ -53,8 +53,15 @@ def status(job: Job) -> Text:
     """The state as a sign and words; why it stopped where that says more."""
     is_missed = job.status == "succeeded" and job.stop_reason != "accepted"
     sign, style = _MISSED if is_missed else _STATUS[job.status]
-    why = f" ({(job.stop_reason or '').replace('_', ' ')})" if is_missed else ""
+    why = f" ({_stopped_by(job)})" if is_missed else ""
     return Text(f"{sign} {job.status}{why}", style=style)
+
+
+def _stopped_by(job: Job) -> str:
+    """Why it ended; a job that only judges has no limit of iterations that it could reach."""
+    if job.kind != "generate_answer" and job.stop_reason == "iteration_limit":
+        return "not accepted"
+    return (job.stop_reason or "").replace("_", " ")
 
 
 def _score(job: Job) -> str:
@@ -94,9 +101,9 @@ def _facts(job: Job) -> list[tuple[str, Text | str]]:
         ("job", job.id),
         ("answers of", str(job.request["job_id"]) if job.kind == "rescore_answers" else ""),
         ("status", status(job)),
-        ("stopped by", (job.stop_reason or "").replace("_", " ")),
+        ("stopped by", _stopped_by(job)),
         ("score", f"{_score(job)} (iteration {job.progress.best_iteration or NONE})"),
-        ("iterations", f"{job.progress.iteration} of at most {job.progress.iter_max}"),
+        ("iterations", _iterations(job)),
         ("writer", _writer(job) if job.kind == "generate_answer" else ""),
         ("judge", _judge(job)),
         ("audit", evaluation.get("audit") or ""),
@@ -107,6 +114,12 @@ def _facts(job: Job) -> list[tuple[str, Text | str]]:
     ]
     facts += [("note", warning.message) for warning in job.warnings]
     return [(name, value) for name, value in facts if value]
+
+
+def _iterations(job: Job) -> str:
+    if job.kind == "rescore_answers":
+        return ", ".join(map(str, job.request["iterations"]))
+    return f"{job.progress.iteration} of at most {job.progress.iter_max}" if job.kind == "generate_answer" else ""
 
 
 def _judge(job: Job) -> str:

@@ -1,18 +1,21 @@
 """`redraft jobs rescore`: judge the answers of a job anew, without writing any."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from redraft.cli import options, rubrics, sessions
+from redraft.cli import options, output, rubrics, sessions
 
 if TYPE_CHECKING:
+    from redraft.domain.requests import RescoreAnswers, RescoreJob
     from redraft.operations.resources import Job
 
 EPILOG = options.examples(
     "redraft jobs rescore latest --evaluator-model anthropic:claude-haiku-5-5 --wait",
     "redraft jobs rescore 0199a3 --rubric rubric.json --iteration 1 --iteration 3",
+    "redraft jobs rescore 0199a3 --crit 'Names the city.' --no-rubric",
 )
 
 
@@ -23,9 +26,18 @@ def rescore(  # noqa: PLR0913 - one parameter per option
         list[int] | None, typer.Option(help="Only this iteration; may be given again. Without it: all.")
     ] = None,
     evaluator_model: options.EvaluatorModel = None,
-    profile: options.Profile = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The way to evaluate. A rubric goes with `criteria` only: another profile drops the one from before.",
+        ),
+    ] = None,
     eval_crit: options.Criteria = None,
     rubric: options.Rubric = None,
+    no_rubric: Annotated[
+        bool, typer.Option("--no-rubric", help="Drop the rubric from before: judge by --crit alone.")
+    ] = False,
     panel: options.Panel = None,
     samples: options.Samples = None,
     wait: Annotated[bool, typer.Option("--wait", help="Show the verdicts as they come, and the new job.")] = False,
@@ -37,6 +49,8 @@ def rescore(  # noqa: PLR0913 - one parameter per option
     """
     if panel and evaluator_model:
         raise typer.BadParameter("A panel stands for the one judge: give one of the two.", param_hint="--panel")
+    if rubric and no_rubric:
+        raise typer.BadParameter("Give a rubric or drop it.", param_hint="--no-rubric")
     body = {
         "iterations": iteration or None,
         "evaluator_model": evaluator_model,
@@ -45,10 +59,19 @@ def rescore(  # noqa: PLR0913 - one parameter per option
         "rubric": rubrics.rubric_file(rubric),
     }
     judging = {"panel": panel or None, "samples": samples}
-    raise typer.Exit(_rescore(job, body, judging, wait=wait, as_json=as_json))
+    raise typer.Exit(_rescore(job, body, judging, Manner(wait=wait, as_json=as_json, drops_rubric=no_rubric)))
 
 
-def _rescore(job: str, body: Mapping[str, Any], judging: Mapping[str, Any], *, wait: bool, as_json: bool) -> int:
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How it is done: whether one waits, what is printed, and whether the rubric from before counts."""
+
+    wait: bool
+    as_json: bool
+    drops_rubric: bool
+
+
+def _rescore(job: str, body: Mapping[str, Any], judging: Mapping[str, Any], manner: Manner) -> int:
     from redraft.cli.detached import tell_detached
     from redraft.cli.waiting import Wait, wait_for
     from redraft.domain.requests import RescoreJob
@@ -57,17 +80,31 @@ def _rescore(job: str, body: Mapping[str, Any], judging: Mapping[str, Any], *, w
     with sessions.opened() as services:
         before = reading.get_job(services, sessions.find_job(services, job))
         wanted = {name: value for name, value in {**body, **_judging(before, judging)}.items() if value is not None}
-        request = rescore.request_for(services, before.id, sessions.check(RescoreJob, wanted))
+        change = sessions.check(RescoreJob, wanted)
+        request = rescore.request_for(services, before.id, change, drops_rubric=manner.drops_rubric)
         submit.normalise(services, request)  # what is wrong is said before anything is started
 
         def begin() -> tuple[str, int]:
-            return submit.submit(services, request).job.id, 0
+            new = submit.submit(services, request).job
+            for words in [*_unsaid(before, change, request), *(each["message"] for each in new.warnings)]:
+                output.say(f"Note: {words}", "dim")
+            return new.id, 0
 
-        if not wait:
-            tell_detached(services, begin()[0], as_json=as_json)
+        if not manner.wait:
+            tell_detached(services, begin()[0], as_json=manner.as_json)
             return 0
-        manner = Wait(request.score_threshold, request.limits.deadline_s, as_json=as_json, as_page=True)
-        return wait_for(services, begin, manner)
+        waiting = Wait(request.score_threshold, request.limits.deadline_s, as_json=manner.as_json, as_page=True)
+        return wait_for(services, begin, waiting)
+
+
+def _unsaid(before: "Job", change: "RescoreJob", request: "RescoreAnswers") -> Iterator[str]:
+    """What becomes of a rubric that one may not think of."""
+    if change.rubric is not None:
+        return
+    if change.eval_crit and request.rubric:
+        yield "The rubric from before stays, and is judged line by line; --no-rubric drops it, --rubric brings another."
+    if change.profile and before.request.get("rubric") and not request.rubric:
+        yield f"The rubric from before is dropped: profile {change.profile} brings its own criteria."
 
 
 def _judging(before: "Job", given: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from redraft.domain.answers import Parsed, read_answer
 from redraft.domain.loop import Finish, best_of, next_move
 from redraft.domain.requests import AnyRequest
-from redraft.domain.states import Step, StopReason, ending_status
+from redraft.domain.states import JobKind, Step, StopReason, ending_status
 from redraft.operations.grounded import NOTHING
 from redraft.operations.terms import rules_of, schema_of
 from redraft.storage.columns import DbNow
@@ -28,6 +28,15 @@ _WORDS = {
     StopReason.EVALUATION_SKIPPED: "This is the answer; the task is too simple to judge it.",
     StopReason.CANCELED: "The job was canceled.",
     StopReason.ERROR: "A step failed for good; this is what there was by then.",
+}
+
+_BELOW = {
+    JobKind.EVALUATE_ANSWER: "The answer scored below the threshold.",
+    JobKind.RESCORE_ANSWERS: "No answer reached the threshold; this is the best one.",
+}
+_UNQUALIFIED = {
+    JobKind.EVALUATE_ANSWER: "The answer does not meet all required criteria.",
+    JobKind.RESCORE_ANSWERS: "No answer meets the threshold and all required criteria; this is the best one.",
 }
 
 
@@ -74,7 +83,7 @@ def ending(
         "warnings": warnings,
         "rung_at": None,
     }
-    message = _WORDS[reason].format(best=result["best_iteration"] if result else None)
+    message = _words(job, request, reason, result)
     if result is None and reason is not StopReason.CANCELED:
         message = f"There is no answer: {error['detail'] if error else reason.value}"
     done = event(
@@ -87,6 +96,14 @@ def ending(
         seconds=round(max(0.0, (datetime.now(UTC) - job.created_at).total_seconds()), 3),
     )
     return Ending(values, done)
+
+
+def _words(job: JobRecord, request: AnyRequest, reason: StopReason, result: Mapping[str, Any] | None) -> str:
+    kind = JobKind(job.kind)
+    if reason is StopReason.ITERATION_LIMIT and kind in _BELOW:
+        score = result["final_score"] if result else None
+        return (_BELOW if score is None or score < request.score_threshold else _UNQUALIFIED)[kind]
+    return _WORDS[reason].format(best=result["best_iteration"] if result else None)
 
 
 def audit_failed(why: str) -> dict[str, str]:

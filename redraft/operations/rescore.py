@@ -28,15 +28,15 @@ def rescore(services: Services, job_id: str, change: RescoreJob) -> JobRecord:
     return submit.submit(services, request_for(services, job_id, change)).job
 
 
-def request_for(services: Services, job_id: str, change: RescoreJob) -> RescoreAnswers:
-    """The request of that job; raises what `rescore` raises."""
+def request_for(services: Services, job_id: str, change: RescoreJob, *, drops_rubric: bool = False) -> RescoreAnswers:
+    """The request of that job, by words alone if it is to drop the rubric; raises what `rescore` raises."""
     with services.database.read() as connection:
         job = jobs.get(connection, job_id)
         if job is None:
             raise NotFound("job", job_id)
         _ensure_can_rescore(job)
         records = history.of(connection, job)
-    return _request(job, change, _numbers(job, records, change))
+    return _request(job, change, _numbers(job, records, change), drops_rubric=drops_rubric)
 
 
 def _ensure_can_rescore(job: JobRecord) -> None:
@@ -60,12 +60,12 @@ def _numbers(job: JobRecord, records: list[IterationRecord], change: RescoreJob)
     return wanted
 
 
-def _request(job: JobRecord, change: RescoreJob, numbers: list[int]) -> RescoreAnswers:
+def _request(job: JobRecord, change: RescoreJob, numbers: list[int], *, drops_rubric: bool) -> RescoreAnswers:
     before = parse_request(job)
     kept = {name: getattr(before, name) for name in _AS_IT_WAS}
     given = {name: getattr(change, name) for name in change.model_fields_set - {"iterations"}}
     named = {name: value for name, value in given.items() if value is not None}
-    if named.get("profile", DEFAULT_PROFILE) != DEFAULT_PROFILE:
+    if drops_rubric or named.get("profile", DEFAULT_PROFILE) != DEFAULT_PROFILE:
         kept["rubric"] = None
     judging: Judging = named.get("evaluation") or before.evaluation
     alone: dict[str, Any] = {"audit": None, **({"panel": []} if "evaluator_model" in named else {})}

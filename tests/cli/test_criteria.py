@@ -160,6 +160,36 @@ def test_rescoring_can_be_watched(office: Shell, provider: ModelServer) -> None:
     assert (data["kind"], data["status"]) == ("rescore_answers", "succeeded")
 
 
+def test_what_becomes_of_the_rubric_from_before_is_said(
+    home: Services, shell: Shell, judged: str, model_server: ModelServer
+) -> None:
+    stays = shell.run("jobs", "rescore", judged, "--crit", "better")
+    assert "Note: The rubric from before stays" in stays.err
+    other = shell.run("jobs", "rescore", judged, "--profile", "quality")
+    assert "Note: The rubric from before is dropped: profile quality" in other.err
+    dropped = shell.run("jobs", "rescore", judged, "--crit", "better", "--no-rubric", "--json")
+    assert (dropped.data["request"]["rubric"], dropped.data["request"]["eval_crit"]) == (None, "better")
+    assert "rubric from before" not in dropped.err
+    model_server.script(evaluate=[0.4])
+    drain(home)
+    watched = shell.run("jobs", "watch", dropped.data["id"])
+    assert "No answer reached the threshold; this is the best one." in watched.err
+    page = shell.run("jobs", "show", dropped.data["id"]).out
+    assert re.search(r"iterations +1, 2, 3\n", page)
+    assert re.search(r"stopped by +not accepted\n", page)
+
+
+def test_notes_of_a_rescoring_are_said_with_and_without_waiting(
+    office: Shell, provider: ModelServer, tmp_path: Path
+) -> None:
+    provider.script(generate=["one"], evaluate=[0.9])
+    job_id = office.run("ask", "Go.", "--crit", "good", "--json").data["id"]
+    (tmp_path / "checks.json").write_text(json.dumps(RUBRIC[2:]))
+    for wait in ([], ["--wait"]):
+        done = office.run("jobs", "rescore", job_id, "--rubric", "checks.json", *wait)
+        assert "Note: The rubric holds only checks, so no model judges eval_crit" in done.err
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -169,6 +199,7 @@ def test_rescoring_can_be_watched(office: Shell, provider: ModelServer) -> None:
         (["--panel", "openai:a", "--evaluator-model", "openai:b"], "Invalid value for --panel"),
         (["--samples", "0"], "--samples (/evaluation/samples)"),
         (["--rubric", "missing.json"], "Invalid value for --rubric"),
+        (["--rubric", "missing.json", "--no-rubric"], "Invalid value for --no-rubric"),
     ],
 )
 def test_what_cannot_be_judged_anew_is_2(shell: Shell, judged: str, options: list[str], words: str) -> None:
