@@ -35,8 +35,8 @@ _BELOW = {
     JobKind.RESCORE_ANSWERS: "No answer reached the threshold; this is the best one.",
 }
 _UNQUALIFIED = {
-    JobKind.EVALUATE_ANSWER: "The answer does not meet all required criteria.",
-    JobKind.RESCORE_ANSWERS: "No answer meets the threshold and all required criteria; this is the best one.",
+    JobKind.EVALUATE_ANSWER: "The answer was not accepted: it lacks what is required.",
+    JobKind.RESCORE_ANSWERS: "No answer was accepted; this is the best one.",
 }
 
 

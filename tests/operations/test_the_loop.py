@@ -289,6 +289,7 @@ def test_a_trivial_answer_fails_in_code_before_any_evaluator_sees_it(
     assert iteration.evaluation is not None
     assert (iteration.evaluation.score, iteration.evaluation.passed) == (0.0, False)
     assert iteration.evaluation.improvement_suggestions
+    assert "lacks what is required" in driver.events(job.id)[-1].data["message"]
 
 
 def test_a_trivial_draft_is_followed_by_a_better_one(driver: Driver, model_server: ModelServer):
@@ -313,6 +314,11 @@ def test_a_given_answer_is_judged_once_and_nothing_is_generated(
     assert job.result is not None
     assert (job.result["final_answer"], job.result["final_score"]) == ("GIVEN", score)
     assert spoken.event_types(job.id) == ["job.queued", "job.started", "iteration.evaluated", "done"]
+    words = {
+        "accepted": "The answer of iteration 1 was accepted.",
+        "iteration_limit": "The answer scored below the threshold.",
+    }
+    assert spoken.events(job.id)[-1].data["message"] == words[reason]
 
 
 def test_usage_is_the_sum_of_the_ledger_and_costs_what_the_prices_say(
