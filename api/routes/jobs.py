@@ -9,9 +9,9 @@ from pydantic import AwareDatetime, BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from api.bodies import StrictRoute
-from api.dependencies import Context, ContextOf, ServicesOf, WaitOf
+from api.dependencies import Context, ContextOf, IdempotencyOf, ServicesOf, WaitOf
 from api.description import answers, job_answers
-from api.rendering import etag, is_match, render, render_job, render_unchanged
+from api.rendering import etag, is_match, render, render_job, render_submitted, render_unchanged
 from api.waking import wait_for
 from redraft.domain.requests import ContinueJob, RescoreJob
 from redraft.domain.states import JobKind, JobStatus, StopReason
@@ -185,13 +185,16 @@ def continue_job(services: ServicesOf, job_id: str, body: Annotated[ContinueJob,
     response_model=Job,
     responses={
         **job_answers(202, "A job of its own judges the answers anew."),
+        **job_answers(200, "A replay of an earlier request with the same Idempotency-Key."),
         **answers(400, 404, 409, 413, 415, 422),
     },
 )
-def rescore_job(services: ServicesOf, job_id: str, body: Annotated[RescoreJob, Body()] = _ANEW) -> Response:
+def rescore_job(
+    services: ServicesOf, idempotency: IdempotencyOf, job_id: str, body: Annotated[RescoreJob, Body()] = _ANEW
+) -> Response:
     """Judge the stored answers of a job that has ended anew, by another evaluator, profile or rubric; write none."""
-    job = job_resource(rescore.rescore(services, job_id, body))
-    return render_job(job, 202, {"Location": job.urls["self"]})
+    submission = rescore.rescore(services, job_id, body, idempotency)
+    return render_submitted(job_resource(submission.job), is_replay=submission.is_replay)
 
 
 @router.delete("/{job_id}", status_code=204, responses=answers(404, 409))

@@ -9,6 +9,7 @@ from redraft.domain.states import TERMINAL, JobKind, JobStatus
 from redraft.errors import Conflict, Invalid, NotFound
 from redraft.operations import submit
 from redraft.operations.services import Services
+from redraft.operations.submit import Idempotency, Submission
 from redraft.operations.terms import parse_request, schema_of
 from redraft.storage import history, jobs
 from redraft.storage.history import IterationRecord
@@ -17,15 +18,16 @@ from redraft.storage.jobs import JobRecord
 _AS_IT_WAS = frozenset(EvaluationFields.model_fields) - {"webhook"}
 
 
-def rescore(services: Services, job_id: str, change: RescoreJob) -> JobRecord:
+def rescore(services: Services, job_id: str, change: RescoreJob, idempotency: Idempotency | None = None) -> Submission:
     """Start a job of its own that judges another one's answers; that one stays as it is.
 
     Raises:
         NotFound: there is no such job.
         Conflict: it has not ended, or holds no answers of its own.
-        Invalid: an iteration is not there, or what to judge by does not fit together.
+        Invalid: an iteration is not there, what to judge by does not fit together, or the key was used with another
+            request.
     """
-    return submit.submit(services, request_for(services, job_id, change)).job
+    return submit.submit(services, request_for(services, job_id, change), idempotency)
 
 
 def request_for(services: Services, job_id: str, change: RescoreJob, *, drops_rubric: bool = False) -> RescoreAnswers:

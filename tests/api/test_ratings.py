@@ -164,7 +164,7 @@ def rescored(services: Services, job_id: str) -> Rescored:
     for iteration_id in iteration_ids.values():
         add_evaluation(services, job_id, iteration_id, score=0.2, passed=False)
     lifecycle.cancel(services, job_id)
-    again, other = (rescore.rescore(services, job_id, RescoreJob(iterations=[1, 3])).id for _ in range(2))
+    again, other = (rescore.rescore(services, job_id, RescoreJob(iterations=[1, 3])).job.id for _ in range(2))
     own = {
         number: add_evaluation(services, again, iteration_ids[number], role="rescore", criteria=CRITERIA)
         for number in (1, 3)

@@ -52,7 +52,7 @@ def test_what_others_said_of_an_answer_is_rated_by_its_id(home: Services, shell:
     job_id = add_job(is_done=True)
     [iteration] = reading.list_iterations(home, job_id)
     audit = add_evaluation(home, job_id, iteration.id, role="audit", score=0.3, passed=False)
-    again, other = (rescore.rescore(home, job_id, RescoreJob()).id for _ in range(2))
+    again, other = (rescore.rescore(home, job_id, RescoreJob()).job.id for _ in range(2))
     own = [add_evaluation(home, each, iteration.id, role="rescore") for each in (again, other)]
     set_best(home, again, 1)
 

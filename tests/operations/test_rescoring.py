@@ -6,6 +6,7 @@ from redraft.domain.requests import RescoreJob
 from redraft.errors import Conflict, Invalid, NotFound
 from redraft.operations.lifecycle import delete
 from redraft.operations.rescore import rescore
+from redraft.operations.submit import Idempotency
 from tests.model_server import ModelServer
 from tests.operations.driving import Driver
 from tests.operations.rubrics import criterion, found
@@ -21,7 +22,7 @@ def written(driver: Driver, model_server: ModelServer) -> str:
 def test_stored_answers_get_new_scores_and_keep_their_old_ones(driver: Driver, model_server: ModelServer, written: str):
     model_server.script(evaluate=[0.9, 0.5, 0.6])
     before = len(model_server.requests("generate"))
-    new = rescore(driver.services, written, RescoreJob(evaluator_model="openai:other"))
+    new = rescore(driver.services, written, RescoreJob(evaluator_model="openai:other")).job
     job = driver.run(new.id)
 
     assert (job.kind, job.status, job.stop_reason) == ("rescore_answers", "succeeded", "accepted")
@@ -44,7 +45,7 @@ def test_a_rubric_may_take_the_place_of_words_and_some_iterations_do(
 ):
     model_server.script(evaluate=[found(a=False), found(a=False)])
     change = RescoreJob.model_validate({"rubric": [criterion("a")], "iterations": [3, 1]})
-    job = driver.run(rescore(driver.services, written, change).id)
+    job = driver.run(rescore(driver.services, written, change).job.id)
     assert job.stop_reason == "iteration_limit"
     assert [(each.number, each.evaluation and each.evaluation.score) for each in driver.iterations(job.id)] == [
         (1, 0.0),
@@ -55,7 +56,7 @@ def test_a_rubric_may_take_the_place_of_words_and_some_iterations_do(
 def test_another_profile_drops_the_rubric(driver: Driver, model_server: ModelServer):
     model_server.script(generate=["one"], evaluate=[found(a=True), {"comprehensive": True, "reason": "R"}])
     first = driver.run_new(rubric=[criterion("a")], eval_crit=None)
-    job = driver.run(rescore(driver.services, first.id, RescoreJob(profile="comprehensive")).id)
+    job = driver.run(rescore(driver.services, first.id, RescoreJob(profile="comprehensive")).job.id)
     assert driver.scores(job.id) == [1.0]
 
 
@@ -63,7 +64,7 @@ def test_an_evaluator_that_gives_nothing_ends_it_without_a_score(
     driver: Driver, model_server: ModelServer, written: str
 ):
     model_server.script(evaluate=["nonsense"])
-    job = driver.run(rescore(driver.services, written, RescoreJob(iterations=[1])).id)
+    job = driver.run(rescore(driver.services, written, RescoreJob(iterations=[1])).job.id)
     assert (job.status, job.stop_reason) == ("succeeded", "evaluator_error")
     assert driver.job(written).stop_reason == "iteration_limit"
 
@@ -77,15 +78,24 @@ def test_what_cannot_be_judged_anew_is_refused(driver: Driver, model_server: Mod
         rescore(driver.services, written, RescoreJob.model_validate({"profile": "quality", "rubric": [criterion("a")]}))
     with pytest.raises(Conflict, match="has ended"):
         rescore(driver.services, driver.submit(), RescoreJob())
-    again = rescore(driver.services, written, RescoreJob())
+    again = rescore(driver.services, written, RescoreJob()).job
     with pytest.raises(Conflict, match=written):
         rescore(driver.services, again.id, RescoreJob())
 
 
 def test_a_job_whose_answers_were_deleted_meanwhile_ends(driver: Driver, written: str):
-    new = rescore(driver.services, written, RescoreJob())
+    new = rescore(driver.services, written, RescoreJob()).job
     delete(driver.services, written)
     job = driver.run(new.id)
     assert job.status == "failed"
     assert job.error is not None
     assert "their job was deleted" in job.error["detail"]
+
+
+def test_the_same_key_judges_anew_once(driver: Driver, model_server: ModelServer, written: str):
+    model_server.script(evaluate=[0.9])
+    key = Idempotency("me:rescore", "key")
+    first, second = (rescore(driver.services, written, RescoreJob(), key) for _ in range(2))
+    assert (first.job.id == second.job.id, first.is_replay, second.is_replay) == (True, False, True)
+    with pytest.raises(Invalid, match="another body"):
+        rescore(driver.services, written, RescoreJob(iterations=[1]), key)

@@ -250,4 +250,4 @@ def test_a_check_without_words_is_told_in_plain_ones(check: dict[str, Any], word
 
 
 def test_every_kind_of_check_has_words():
-    assert sorted(checks._KINDS) == sorted(check_words._WORDS)
+    assert list(checks.CHECK_KINDS) == sorted(check_words._WORDS)
