@@ -21,7 +21,7 @@ class RateEvaluation(StrictModel):
         default=None, ge=1, le=1_000_000, description="Null: the only one, or the one that scored best."
     )
     evaluation_id: Name | None = Field(
-        default=None, description="An audit's or a rescoring's evaluation; null: the one that the loop made."
+        default=None, description="An audit's or a rescoring's evaluation; null: the job's own."
     )
     score: Fraction | None = Field(default=None, description="What you would have given.")
     note: Annotated[Text, Field(max_length=NOTE_MAX)] = ""
