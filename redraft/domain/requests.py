@@ -1,5 +1,6 @@
 """What a user may ask for: the bodies of the API, strict, with their defaults."""
 
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
@@ -36,7 +37,18 @@ def _webhook_url(text: str) -> str:
 
 
 DEFAULT_PROFILE = "criteria"
-ProfileName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+_PROFILE_NAME = r"[a-z][a-z0-9_-]{0,39}"
+
+
+def _profile_name(text: str) -> str:
+    if not re.fullmatch(_PROFILE_NAME, text):
+        words = "a profile's name begins with a small letter and holds at most 40 small letters, digits, '_' and '-'"
+        raise PydanticCustomError("string_pattern_mismatch", words)
+    return text
+
+
+# For readers of the description, as with the ids of criteria.
+ProfileName = Annotated[str, Field(json_schema_extra={"pattern": f"^{_PROFILE_NAME}$"}), AfterValidator(_profile_name)]
 WebhookUrl = Annotated[str, StringConstraints(min_length=1, max_length=MAX_URL), AfterValidator(_webhook_url)]
 
 

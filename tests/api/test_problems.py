@@ -33,6 +33,7 @@ UNFIT_FIELDS = [
         "too_many_judge_calls",
     ),
     ({"rubric": ["Is short."]}, "/rubric/0", "model_type"),
+    ({"profile": "Quality"}, "/profile", "string_pattern_mismatch"),
     ({"rubric": [CRITERION, CRITERION]}, "/rubric/1/id", "id_repeated"),
     ({"rubric": [{**CRITERION, "kind": "check"}]}, "/rubric/0/check", "check_misplaced"),
     (
