@@ -11,6 +11,7 @@ from typing import Any, cast
 import jsonschema_rs
 
 from redraft.domain.patterns import pattern_options
+from redraft.domain.schema_costs import TRIES_MAX, referred, tries_too_much
 from redraft.errors import Invalid
 
 SCHEMA_CHARS_MAX = 100_000
@@ -52,6 +53,8 @@ def schema_fault(schema: Mapping[str, Any]) -> str | None:
     try:
         if len(json.dumps(schema)) > SCHEMA_CHARS_MAX:
             return f"The schema has more than {SCHEMA_CHARS_MAX} characters."
+        if tries_too_much(schema):
+            return f"The schema tries more than {TRIES_MAX} alternatives on one value, or itself: make it simpler."
         _validator(schema, "")
     except (ValueError, RecursionError) as error:
         words = str(error).split("\n", 1)[0]
@@ -87,9 +90,11 @@ def read_answer(answer: str, schema: Mapping[str, Any]) -> Parsed | Misfit:
 def _fitted(value: Any, schema: Mapping[str, Any]) -> Parsed | Misfit:
     json.dumps(value, ensure_ascii=False).encode()  # half characters fit nowhere, whatever the schema says
     validator = _validator(schema, max(_strings(value), key=len, default=""))
-    fitting = next((each for each in (value, _without_empty(value, schema, schema)) if validator.is_valid(each)), None)
-    if fitting is not None:
-        return Parsed(fitting)
+    if validator.is_valid(value):
+        return Parsed(value)
+    without_empty = _without_empty(value, schema, schema)
+    if validator.is_valid(without_empty):
+        return Parsed(without_empty)
     wrong = [_told(error) for error in islice(validator.iter_errors(value), _MISFITS_TOLD)]
     return Misfit("The answer does not fit its schema: " + "; ".join(wrong))
 
@@ -114,22 +119,19 @@ def _without_empty(value: Any, schema: Any, root: Mapping[str, Any]) -> Any:
     return value
 
 
-def _branches(schema: Any, root: Mapping[str, Any], depth: int = 8) -> Iterator[Mapping[str, Any]]:
-    """A schema and what it is put together from, references within the document followed."""
-    known = _mapping(schema)
-    yield known
-    if depth and "$ref" in known:
-        yield from _branches(_referred(str(known["$ref"]), root), root, depth - 1)
-    for name in ("allOf", "anyOf", "oneOf"):
-        for part in cast("list[Any]", known.get(name) or []) if depth else []:
-            yield from _branches(part, root, depth - 1)
-
-
-def _referred(pointer: str, root: Mapping[str, Any]) -> Any:
-    place: Any = root
-    for part in pointer.removeprefix("#").split("/")[1:]:
-        place = _mapping(place).get(part.replace("~1", "/").replace("~0", "~"))
-    return place
+def _branches(schema: Any, root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """A schema and what it is put together from, each once, references within the document followed."""
+    waiting, met = [schema], set[int]()
+    while waiting:
+        known = _mapping(waiting.pop(0))
+        if id(known) in met:
+            continue
+        met.add(id(known))
+        yield known
+        if "$ref" in known:
+            waiting.append(referred(str(known["$ref"]), root))
+        for name in ("allOf", "anyOf", "oneOf"):
+            waiting.extend(cast("list[Any]", known.get(name) or []))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -254,6 +254,9 @@ def _judges(ids: frozenset[str], value: Mapping[str, Any]) -> bool:
     return any(_plain(key) == "criteria" for key in value) or ids <= value.keys()
 
 
+_STRAY_NAMES_MAX = 20
+
+
 def _entries(found: Found, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     keys = [key for key in found.value if _plain(key) == "criteria"]
     if len(keys) > 1 or found.repeated.intersection(keys):
@@ -261,6 +264,9 @@ def _entries(found: Found, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     told: Any = found.value[keys[0]] if keys else found.value
     named = _named(told)
     names = [name for name, _ in named]
+    if len(names) > 2 * len(ids) + _STRAY_NAMES_MAX:
+        words = f"The reply names {len(names)} criteria, where {len(ids)} were asked for."
+        raise _UnreadableError(Unusable("incomplete", words))
     twice = {name for name in names if names.count(name) > 1 or times_named(found, name) > 1}
     twice |= repeated_in(told)
     _refuse_gaps(ids, names, twice)

@@ -24,6 +24,8 @@ class InHand:
     step: StepInHand
     planned: Sequence[PlannedCall]
     must_ask: bool = False
+    must_plan: bool = False
+    """Its calls are not known yet: what they depend on takes too long for the claim's unit of work."""
 
     @property
     def message(self) -> StepMessage:

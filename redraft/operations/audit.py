@@ -40,6 +40,11 @@ def plan(step: StepInHand) -> list[PlannedCall]:
         return []
 
 
+def look(step: StepInHand) -> None:
+    """Do now what of the planning takes long: later it is known."""
+    settle(step, _audited(step))
+
+
 def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
     """Ask the outside judge, compare, and end the job as the loop ended."""
     settled = settle(step, _audited(step))
@@ -98,6 +103,11 @@ def _warnings(step: StepInHand, judged: Sequence[Judgement]) -> list[dict[str, s
 
 
 def _write(step: StepInHand, judged: Sequence[Judgement], connection: Connection) -> None:
-    """An answer that this judge has audited before a continuation is not entered again."""
+    """What was known before a continuation is not entered again, nor what was not asked for want of a budget."""
     known = history.audited(connection, step.job.id, _auditor(step))
-    write_evaluations(step, [each for each in judged if each.record.id not in known], "audit", connection)
+    new = [each for each in judged if (each.record.id, each.evaluation.score) not in known and _is_told(each)]
+    write_evaluations(step, new, "audit", connection)
+
+
+def _is_told(judgement: Judgement) -> bool:
+    return judgement.evaluation.score is not None or judgement.evaluation.error is not None

@@ -62,8 +62,22 @@ Settled = Mapping[str, EvaluationRecord | None]
 
 
 def settle(step: StepInHand, records: Sequence[IterationRecord]) -> Settled:
-    """Judge what code alone can judge."""
-    return {record.id: _without_model(step, record) for record in records}
+    """Judge what code alone can judge, once a step."""
+    for record in records:
+        if f"settled {record.id}" not in step.found:
+            step.found[f"settled {record.id}"] = _without_model(step, record)
+    return {record.id: step.found[f"settled {record.id}"] for record in records}
+
+
+def look(step: StepInHand) -> None:
+    """Do now what of the planning takes long: later it is known."""
+    settle(step, _current(step))
+
+
+def takes_long(step: StepInHand) -> bool:
+    """Whether code has more to look for in an answer than a unit of work may wait for."""
+    has_checks = any(criterion.check for criterion in step.request.rubric or ())
+    return has_checks or schema_of(step.request) is not None
 
 
 def open_askings(
@@ -184,7 +198,10 @@ def _by_checks(step: StepInHand, record: IterationRecord) -> EvaluationRecord | 
 
 
 def _checked(step: StepInHand, record: IterationRecord) -> list[CriterionResult]:
-    return run_checks(step.request.rubric or (), record.answer, sources=len(step.request.sources))
+    key = f"checked {record.id}"
+    if key not in step.found:
+        step.found[key] = run_checks(step.request.rubric or (), record.answer, sources=len(step.request.sources))
+    return step.found[key]
 
 
 def _passes(step: StepInHand, score: float, *, is_qualified: bool) -> bool:
@@ -324,6 +341,10 @@ def write_evaluations(step: StepInHand, judged: Sequence[Judgement], role: str, 
         }
         for judgement in judged
     ]
+    if role == "rescore":
+        # The job that they hang on may have been deleted meanwhile
+        there = history.hold_existing(connection, [row["iteration_id"] for row in rows])
+        rows = [row for row in rows if row["iteration_id"] in there]
     history.add_evaluations(connection, rows)
 
 

@@ -45,14 +45,17 @@ def _slots(step: StepInHand) -> list[Slot]:
 def plan(step: StepInHand) -> list[PlannedCall]:
     """One call per candidate, all with the same prompt."""
     prompt = generation_prompt(_request(step), _feedback(step))
-    return [_plan_call(step, slot, "generate", prompt) for slot in _slots(step)]
+    # A continuation may ask something else in the same place
+    is_first = step.job.continuations == 0
+    unheard = [slot for slot in _slots(step) if not (is_first and slot.key in step.memo)]
+    return [_plan_call(step, slot, "generate", prompt, calls_at_once=len(unheard)) for slot in unheard]
 
 
-def _plan_call(step: StepInHand, slot: Slot, kind: str, prompt: Prompt) -> PlannedCall:
+def _plan_call(step: StepInHand, slot: Slot, kind: str, prompt: Prompt, *, calls_at_once: int = 1) -> PlannedCall:
     request = _request(step)
     sampling = request.sampling
     ask = Ask(prompt, _model(step), sampling.temperature, sampling.max_output_tokens, request.stream)
-    return steps.plan(step, slot, kind, ask, calls_at_once=1 if slot.seq else request.candidates)
+    return steps.plan(step, slot, kind, ask, calls_at_once=calls_at_once)
 
 
 def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:

@@ -89,7 +89,10 @@ def plan(step: StepInHand, asked: Sequence[Asking]) -> list[PlannedCall]:
     Raises:
         BudgetExhausted: all of them together could cost more than is left.
     """
-    return [_plan_call(step, asking, calls_at_once=len(asked)) for asking in asked]
+    # A continuation may ask something else in the same place
+    is_first = step.job.continuations == 0
+    unheard = [asking for asking in asked if not (is_first and _slot(step, asking).key in step.memo)]
+    return [_plan_call(step, asking, calls_at_once=len(unheard)) for asking in unheard]
 
 
 def _plan_call(

@@ -1,10 +1,19 @@
 """Judge the stored answers of a job anew: by another evaluator, profile or rubric, without writing any."""
 
+from collections import Counter
 from typing import Any
 
 from pydantic import ValidationError
 
-from redraft.domain.requests import DEFAULT_PROFILE, EvaluationFields, Judging, RescoreAnswers, RescoreJob
+from redraft.domain.requests import (
+    DEFAULT_PROFILE,
+    JUDGE_CALLS_MAX,
+    EvaluationFields,
+    Judging,
+    RescoreAnswers,
+    RescoreJob,
+    judge_calls_max,
+)
 from redraft.domain.states import TERMINAL, JobKind, JobStatus
 from redraft.errors import Conflict, Invalid, NotFound
 from redraft.operations import submit
@@ -38,7 +47,17 @@ def request_for(services: Services, job_id: str, change: RescoreJob, *, drops_ru
             raise NotFound("job", job_id)
         _ensure_can_rescore(job)
         records = history.of(connection, job)
-    return _request(job, change, _numbers(job, records, change), drops_rubric=drops_rubric)
+    request = _request(job, change, _numbers(job, records, change), drops_rubric=drops_rubric)
+    _ensure_few_calls(request, records)
+    return request
+
+
+def _ensure_few_calls(request: RescoreAnswers, records: list[IterationRecord]) -> None:
+    by_iteration = Counter(record.number for record in records if record.number in request.iterations)
+    calls = max(by_iteration.values()) * judge_calls_max(request)
+    if calls > JUDGE_CALLS_MAX:
+        words = f"This asks for up to {calls} evaluator calls per iteration, at most {JUDGE_CALLS_MAX} are made."
+        raise Invalid.at("/evaluation", words, "too_many_judge_calls")
 
 
 def _ensure_can_rescore(job: JobRecord) -> None:
@@ -70,8 +89,14 @@ def _request(job: JobRecord, change: RescoreJob, numbers: list[int], *, drops_ru
     if drops_rubric or named.get("profile", DEFAULT_PROFILE) != DEFAULT_PROFILE:
         kept["rubric"] = None
     judging: Judging = named.get("evaluation") or before.evaluation
-    alone: dict[str, Any] = {"audit": None, **({"panel": []} if "evaluator_model" in named else {})}
-    fields: dict[str, Any] = {**kept, **named, "evaluation": judging.model_copy(update=alone)}
+    if change.evaluation is not None and change.evaluation.audit is not None:
+        words = "Rescoring has no audit: rescore by that model instead, as evaluator_model."
+        raise Invalid.at("/evaluation/audit", words, "audit_misplaced")
+    # Whoever asks for a verdict is not told that there is nothing to judge, nor what was said before
+    anew: dict[str, Any] = {"audit": None, "skip": "never" if judging.skip == "auto" else judging.skip}
+    if "evaluator_model" in named and change.evaluation is None:
+        anew["panel"] = []
+    fields: dict[str, Any] = {**kept, **named, "evaluation": judging.model_copy(update=anew), "cache": "off"}
     fields |= {"job_id": job.id, "iterations": numbers, "answer_schema": schema_of(before)}
     try:
         return RescoreAnswers.model_validate(fields)

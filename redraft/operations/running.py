@@ -47,6 +47,10 @@ log = structlog.get_logger()
 _PLANS = MappingProxyType({Step.GENERATE: generate.plan, Step.EVALUATE: evaluate.plan, Step.AUDIT: audit.plan})
 _WORK = MappingProxyType({Step.GENERATE: generate.work, Step.EVALUATE: evaluate.work, Step.AUDIT: audit.work})
 
+_LOOKS: Mapping[str, Callable[[StepInHand], None]] = MappingProxyType(
+    {Step.EVALUATE: evaluate.look, Step.AUDIT: audit.look}
+)
+
 
 class StepCrashed(Exception):  # noqa: N818 - what happened, not what is wrong
     """A step raised what nobody foresaw; the cause is chained.
@@ -77,8 +81,10 @@ def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_o
         return
     token = hand.step.job.lease_token
     with holder.holding(message.job_id, token, claimed_at) as renew, services.gate.visit() as visit:
-        if hand.must_ask:
-            with _crashing_as(message, token):
+        with _crashing_as(message, token):
+            if hand.must_plan:
+                hand = _plan_apart(hand.step)
+            if hand is not None and hand.must_ask:
                 hand = admission.ask(hand, visit)
         while hand is not None:
             hand = _do(hand, visit, goes_on, renew)
@@ -160,7 +166,12 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> InH
         new = _started(job, starts_job=claim.starts_job, starts_iteration=claim.starts_iteration)
         events.add(connection, job, job.event_seq - len(new) + 1, new)
         step = _load(services, holder, connection, claim, started_at, is_again=is_again)
-        ready = _reserve(connection, step) if claim.remaining_s > 0 else _end_late(connection, step)
+        if claim.remaining_s <= 0:
+            ready = _end_late(connection, step)
+        elif step.job.step in _LOOKS and evaluate.takes_long(step):
+            ready = InHand(step, (), must_plan=True)
+        else:
+            ready = _reserve(connection, step)
         reached(Boundary.CLAIMING, job.id)
     reached(Boundary.CLAIMED, job.id)
     if ready is None or new:
@@ -182,6 +193,18 @@ def _reserve(connection: Connection, step: StepInHand) -> InHand | None:
     if not hand.must_ask:
         calls.open_calls(connection, [call.row for call in planned])
     return hand
+
+
+def _plan_apart(step: StepInHand) -> InHand | None:
+    """Look at the answers without a unit of work, then reserve as a claim does; None when the step is not ours."""
+    _LOOKS[step.job.step](step)
+    with step.services.database.write() as connection:
+        if not moves.holds(connection, step.job.id, step.job.lease_token):
+            return None
+        ready = _reserve(connection, step)
+    if ready is None:
+        step.services.queue.wake(step.job.id)
+    return ready
 
 
 def _end_late(connection: Connection, step: StepInHand) -> None:

@@ -65,6 +65,8 @@ class StepInHand:
     """What the job has spent; None without a budget."""
     width: int | None = None
     """How many calls it may make at once, if a limit of its model says so."""
+    found: dict[str, Any] = field(default_factory=dict[str, Any], compare=False)
+    """What code has found in the answers of this step: looked for once."""
     turn: Lock = field(default_factory=Lock, compare=False)
     """Candidates that ask once more do so one after the other: each sees what the others have reserved."""
 
@@ -262,7 +264,7 @@ def follow(step: StepInHand, move: Move) -> StepInHand:
     plain = {name: value for name, value in (move.values or {}).items() if not isinstance(value, DbNow)}
     sums = {name: getattr(step.job, name) + amount for name, amount in sum_usage(move.outcomes).items()}
     job = replace(step.job, **{**plain, **sums, **CLAIMED}, lease_token=step.job.lease_token + 1)
-    return replace(step, job=job, records=move.records, memo={})
+    return replace(step, job=job, records=move.records, memo={}, found={})
 
 
 def ring(services: Services, message: StepMessage) -> None:

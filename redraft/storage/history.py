@@ -147,11 +147,12 @@ def further(connection: Connection, iteration_ids: Sequence[str]) -> list[tuple[
     ]
 
 
-def audited(connection: Connection, job_id: str, model: str) -> set[str]:
-    """The iterations that this model has audited."""
+def audited(connection: Connection, job_id: str, model: str) -> set[tuple[str, float]]:
+    """The iterations to which this model, as an auditor, has given a score, with each score."""
     is_audit = and_(evaluations.c.job_id == job_id, evaluations.c.role == "audit")
-    query = select(evaluations.c.iteration_id).where(is_audit, evaluations.c.evaluator_model == model)
-    return set(connection.scalars(query))
+    has_score = and_(evaluations.c.evaluator_model == model, evaluations.c.score.is_not(None))
+    query = select(evaluations.c.iteration_id, evaluations.c.score).where(is_audit, has_score)
+    return {(row.iteration_id, row.score) for row in connection.execute(query)}
 
 
 def _record(row: Mapping[Any, Any]) -> IterationRecord:
@@ -168,6 +169,12 @@ def add_iterations(connection: Connection, job_id: str, records: Sequence[Iterat
         for record in records
     ]
     add_rows(connection, iterations, rows)
+
+
+def hold_existing(connection: Connection, iteration_ids: Sequence[str]) -> set[str]:
+    """Those of the iterations that are there, and stay until this unit of work is committed."""
+    query = select(iterations.c.id).where(iterations.c.id.in_(iteration_ids)).with_for_update(read=True, key_share=True)
+    return set(connection.scalars(query))
 
 
 def add_evaluations(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:

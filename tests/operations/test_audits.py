@@ -122,3 +122,14 @@ def test_a_continuation_audits_only_what_is_new(driver: Driver, model_server: Mo
     assert job.stop_reason == "accepted"
     assert audits(driver, job.id) == [(1, 0.3), (2, 0.4), (3, 0.6)]
     assert len([r for r in model_server.requests("evaluate") if r.model == "outside"]) == 3
+
+
+def test_an_audit_that_failed_is_made_up_for_by_a_continuation(driver: Driver, model_server: ModelServer):
+    script(model_server, inside=[0.4, 0.5], outside=[down(401)])
+    job = driver.run_new(iter_max=1, **AUDITED)
+    assert [warning.code for warning in job.warnings] == ["audit_failed"]
+    script(model_server, inside=[0.5], outside=[0.3])
+    continue_job(driver.services, job.id, ContinueJob(iter_max=1))
+    # The writer says the same once more
+    assert driver.run(job.id).stop_reason == "unchanged"
+    assert audits(driver, job.id) == [(1, None), (1, 0.3)]

@@ -6,7 +6,7 @@ from threading import Lock
 
 import pytest
 
-from tests.model_server import ModelServer
+from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver, Killed
 from tests.operations.rubrics import by_model, criterion, down, found
 
@@ -133,3 +133,12 @@ def test_a_panel_keeps_within_the_limit_of_each_of_its_models(
     job = driver.run_new(evaluation={"panel": PANEL, "samples": 2}, iter_max=1, score_threshold=0.5)
     assert job.stop_reason == "accepted"
     assert Counter(request.model for request in model_server.requests("evaluate")) == {"j1": 2, "j2": 2, "j3": 2}
+
+
+def test_who_has_answered_is_not_counted_again_against_the_budget(driver: Driver, model_server: ModelServer):
+    usage = {"input": 1000, "output": 1000}
+    said = [Reply(score=0.5, usage=usage)]
+    model_server.play(by_model(j1=said, j2=said, j3=[down(503), *said]))
+    job = driver.run_new(evaluation={"panel": PANEL}, iter_max=1, score_threshold=0.5, limits={"max_tokens": 16_000})
+    assert job.stop_reason == "accepted"
+    assert len(driver.iterations(job.id)[0].evaluation.judges) == 3  # type: ignore[union-attr]

@@ -99,3 +99,37 @@ def test_the_same_key_judges_anew_once(driver: Driver, model_server: ModelServer
     assert (first.job.id == second.job.id, first.is_replay, second.is_replay) == (True, False, True)
     with pytest.raises(Invalid, match="another body"):
         rescore(driver.services, written, RescoreJob(iterations=[1]), key)
+
+
+def test_answers_deleted_while_they_are_judged_cost_no_reply(driver: Driver, model_server: ModelServer, written: str):
+    model_server.script(evaluate=[0.9])
+    new = rescore(driver.services, written, RescoreJob(iterations=[1])).job
+    driver.interrupted(lambda: delete(driver.services, written)).step(new.id)
+    assert driver.call_statuses(new.id) == ["ok"]
+    job = driver.job(new.id)
+    assert (job.status, job.stop_reason, job.usage.calls) == ("succeeded", "accepted", 1)
+
+
+def test_small_talk_that_was_not_judged_is_judged_when_asked_to(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["Hello!"], evaluate=[0.7])
+    first = driver.run_new(instruct="Hello", evaluation={"skip": "auto"})
+    job = driver.run(rescore(driver.services, first.id, RescoreJob()).job.id)
+    assert driver.scores(job.id) == [0.7]
+
+
+def test_nothing_that_was_asked_for_is_dropped_without_a_word(driver: Driver, model_server: ModelServer, written: str):
+    both = RescoreJob.model_validate({"evaluator_model": "openai:z", "evaluation": {"panel": ["openai:a", "openai:b"]}})
+    assert rescore(driver.services, written, both).job.request["evaluation"]["panel"] == ["openai:a", "openai:b"]
+    with pytest.raises(Invalid, match="has no audit"):
+        rescore(driver.services, written, RescoreJob.model_validate({"evaluation": {"audit": "openai:a"}}))
+    model_server.script(generate=["one"], evaluate=[0.2, 0.7])
+    cached = driver.run_new(cache="use", iter_max=1)
+    assert driver.scores(driver.run(rescore(driver.services, cached.id, RescoreJob()).job.id).id) == [0.7]
+
+
+def test_rescoring_makes_no_more_calls_at_once_than_a_job_does(driver: Driver):
+    many = driver.run_new(candidates=8, iter_max=1)
+    rubric = [criterion(f"c{n}") for n in range(5)]
+    change = {"rubric": rubric, "evaluation": {"samples": 10}}
+    with pytest.raises(Invalid, match="up to 400 evaluator calls"):
+        rescore(driver.services, many.id, RescoreJob.model_validate(change))
