@@ -5,7 +5,7 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,8 +25,14 @@ if TYPE_CHECKING:
     from redraft.providers.catalog import ProviderCatalog
     from redraft.settings import Settings
 
-# Short, since a tiny model soon loses its way. Its verdicts are arbitrary, mostly low: the first job is likely
-# accepted at once, the second is likely revised.
+
+def _check(name: str, text: str, kind: str, value: str | int) -> dict[str, Any]:
+    return {"id": name, "kind": "check", "text": text, "check": {"kind": kind, "value": value}}
+
+
+# Short, since a tiny model soon loses its way. Its verdicts are arbitrary, but it can follow what checks say: a first
+# answer has the names by luck only, a later one from the messages of the checks that failed. An answer that it is
+# shown it would repeat, hence `fresh`. How far other words, seeds and threads change this: docs/decisions/0005.
 _JOBS: tuple[dict[str, Any], ...] = (
     {
         "instruct": "Write a short poem about the moon.",
@@ -36,10 +42,18 @@ _JOBS: tuple[dict[str, Any], ...] = (
         "sampling": {"temperature": 0, "max_output_tokens": 400},
     },
     {
-        "instruct": "Write a short letter of thanks to a friend.",
-        "eval_crit": "It is a letter, and it says thank you.",
-        "iter_max": 2,
-        "score_threshold": 0.95,
+        "instruct": "Tell me about a sailor and his ship in two short sentences.",
+        "rubric": [
+            _check("sailor", "It gives the sailor's name", "contains", "Tom"),
+            _check("ship", "It gives the ship's name", "contains", "Aurora"),
+            _check("country", "It names a country", "contains", "Norway"),
+            _check("short", "It has at most 40 words", "max_words", 40),
+            _check("whole", "It has at least 8 words", "min_words", 8),
+        ],
+        "revision": {"strategy": "fresh"},
+        "stop": {"plateau_patience": 0},
+        "iter_max": 4,
+        "score_threshold": 0.8,
         "sampling": {"temperature": 0, "max_output_tokens": 400},
     },
 )
@@ -160,13 +174,26 @@ def _do_job(client: "httpx2.Client", number: int, body: dict[str, Any]) -> bool:
     """Submit, follow, tell; whether there is an answer."""
     started_at = time.monotonic()
     output.show(f"\nJob {number} of {len(_JOBS)}: {body['instruct']}", "bold")
-    output.show(f"Criteria: {body['eval_crit']}")
+    _tell_criteria(body)
     answer = client.post("/v1/generate-answer", json=body)
     if not answer.is_success:
         raise RedraftError(f"POST /v1/generate-answer answered {answer.status_code}: {answer.text}")
     urls = answer.json()["urls"]
     _follow(client, urls["events"], body["score_threshold"])
-    return _tell(client.get(urls["self"]).json(), time.monotonic() - started_at)
+    is_well = _tell(client.get(urls["self"]).json(), time.monotonic() - started_at)
+    for line in gain_of_checks(client.get(urls["iterations"]).json()["data"]):
+        output.show(line)
+    return is_well
+
+
+def _tell_criteria(body: dict[str, Any]) -> None:
+    if "rubric" not in body:
+        output.show(f"Criteria: {body['eval_crit']}")
+        return
+    output.show("Checks, made by code. What is in brackets, the writer learns only from a check that fails:")
+    for each in body["rubric"]:
+        check = each["check"]
+        output.show(f"  {each['id']}: {each['text']} ({check['kind'].replace('_', ' ')} {check['value']})")
 
 
 def _follow(client: "httpx2.Client", url: str, threshold: float) -> None:
@@ -208,3 +235,32 @@ def _tell(job: dict[str, Any], seconds: float) -> bool:
     if error:
         output.say(f"{error['title']}: {output.one_line(error['detail'])}", "red")
     return result is not None and (error is None or error["code"] == _MODELS_OWN_FAULT)
+
+
+def gain_of_checks(iterations: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """What the checks of a rubric were good for, in words; nothing without checks.
+
+    Args:
+        iterations: as the API tells them, in order, one candidate each.
+    """
+    checked = [each for each in iterations if each["evaluation"] and each["evaluation"]["checks"]]
+    if not checked:
+        return
+    yield f"The first answer was: {output.one_line(checked[0]['answer'])}"
+    met = [sum(check["passed"] for check in each["evaluation"]["checks"]) for each in checked]
+    parts = [
+        f"{count} of {len(each['evaluation']['checks'])} in iteration {each['number']}"
+        for each, count in zip(checked, met, strict=True)
+    ]
+    yield f"Checks met: {', '.join(parts)}. {_words_of_gain(checked, max(met) - met[0])}"
+    if all(each["evaluation"]["evaluator_model"] is None for each in checked):
+        yield "No model was asked to judge: the checks cost no call."
+
+
+def _words_of_gain(checked: Sequence[dict[str, Any]], gain: int) -> str:
+    if len(checked) == 1:
+        return "There is only one answer."
+    messages = {check["message"] for each in checked for check in each["evaluation"]["checks"] if not check["passed"]}
+    told = sum(message in (each["feedback_given"] or "") for each in checked for message in messages)
+    source = f"The later prompts held {told} {'message' if told == 1 else 'messages'} of failed checks"
+    return f"{source}; the best answer meets {gain} more." if gain else f"{source}; no answer meets more."

@@ -21,6 +21,9 @@ WEIGHTS_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 OUTPUT_TOKENS = 1024
 # It would repeat its words, or lose its thread, by the server's own.
 _SAMPLING = {"repeat_penalty": 1.15, "temperature": 0.2}
+# With temperature 0 the same request brings the same answer, whatever was asked before: a prompt that is partly
+# in the server's cache rounds differently than one that is read whole, enough for another word.
+_REPEATABLE = {"seed": 0, "cache_prompt": False}
 
 
 class LocalProvider:
@@ -38,7 +41,8 @@ class LocalProvider:
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """The request as it will be sent."""
         body = chat_body(chat, limit_name="max_tokens", adaptations=self._memory.of_chat(chat))
-        return {"max_tokens": OUTPUT_TOKENS, **_SAMPLING, **body}
+        repeatable = _REPEATABLE if chat.temperature == 0 else {}
+        return {"max_tokens": OUTPUT_TOKENS, **_SAMPLING, **repeatable, **body}
 
     def send(self, body: Mapping[str, Any], *, timeout_s: float, on_delta: OnDelta | None = None) -> ChatReply:
         """Make the call; its time includes a start of the server."""

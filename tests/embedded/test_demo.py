@@ -1,12 +1,15 @@
 import contextlib
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from redraft.cli.demo import gain_of_checks
 from redraft.providers.local import missing_part
 from redraft.settings import Settings
 from tests.embedded.commands import RUN, Command, Folder
@@ -16,17 +19,60 @@ from tests.support.processes import environment_of
 Start = Callable[..., Command]
 
 
+SAILOR = "Tom sails the Aurora, and his home is in Norway."
+MESSAGE = 'Missing: "Tom". Write it word for word.'
+
+
 def test_it_shows_two_jobs_and_leaves_nothing(folder: Folder, command: Start, model_server: ModelServer):
-    model_server.script(generate=["First.", "Second."] * 2, evaluate=[0.05, 0.97] * 2)
+    model_server.script(generate=["First.", "Second.", "A sailor.", SAILOR], evaluate=[0.05, 0.97])
     demo = command(folder, "demo", "--data-dir", str(folder.path))
     assert demo.wait(60) == 0, demo.stderr
     assert "with openai:writer" in demo.stdout
     assert "tiny" not in demo.stdout
-    assert demo.stdout.count("score 0.05") == 2
-    assert demo.stdout.count("score 0.97") == 2
-    assert demo.stdout.count("Final answer:\nSecond.") == 2
-    assert demo.stdout.count("Stop reason: accepted; 4 model calls") == 2
+    assert "score 0.05" in demo.stdout
+    assert "score 0.97" in demo.stdout
+    assert "Final answer:\nSecond." in demo.stdout
+    assert "Stop reason: accepted; 4 model calls" in demo.stdout
     folder.wait_empty()
+
+
+def test_its_checks_are_told_to_the_writer_and_cost_no_call(folder: Folder, command: Start, model_server: ModelServer):
+    model_server.script(generate=["Moon.", "A sailor.", SAILOR], evaluate=[0.97])
+    demo = command(folder, "demo", "--data-dir", str(folder.path))
+    assert demo.wait(60) == 0, demo.stderr
+    assert "sailor: It gives the sailor's name (contains Tom)" in demo.stdout
+    assert f"not met: sailor - {MESSAGE}" in demo.stdout
+    assert f"Final answer:\n{SAILOR}" in demo.stdout
+    assert "Stop reason: accepted; 2 model calls" in demo.stdout
+    assert "The first answer was: A sailor.\nChecks met: 1 of 5 in iteration 1, 5 of 5 in iteration 2." in demo.stdout
+    assert "held 4 messages of failed checks; the best answer meets 4 more." in demo.stdout
+    assert "No model was asked to judge" in demo.stdout
+    first, second = [each.prompt for each in model_server.requests("generate")][-2:]
+    assert "Tom" not in first
+    assert MESSAGE in second
+    folder.wait_empty()
+
+
+def checked(number: int, *passed: bool, judge: str | None = None, told: str | None = None) -> dict[str, Any]:
+    checks = [{"passed": each, "message": f"Found {at}."} for at, each in enumerate(passed)]
+    evaluation = {"checks": checks, "evaluator_model": judge}
+    return {"number": number, "answer": "Some\ntext.", "feedback_given": told, "evaluation": evaluation}
+
+
+def test_what_checks_gained_is_told_as_it_was():
+    told = "- Not met: x.\n  Change: Found 0."
+    idle = list(gain_of_checks([checked(1, False, True), checked(2, False, True, told=told)]))
+    assert idle[0] == "The first answer was: Some text."
+    assert idle[1].startswith("Checks met: 1 of 2 in iteration 1, 1 of 2 in iteration 2. ")
+    assert idle[1].endswith("The later prompts held 1 message of failed checks; no answer meets more.")
+    assert idle[2] == "No model was asked to judge: the checks cost no call."
+    alone = list(gain_of_checks([checked(1, True, judge="openai:judge")]))
+    assert alone[1:] == ["Checks met: 1 of 1 in iteration 1. There is only one answer."]
+
+
+def test_without_checks_nothing_is_said_of_them():
+    unchecked: dict[str, Any] = {**checked(1), "evaluation": {"checks": [], "evaluator_model": "openai:judge"}}
+    assert not list(gain_of_checks([unchecked, {**unchecked, "evaluation": None}]))
 
 
 def test_on_a_terminal_it_shows_what_goes_on(
@@ -65,5 +111,10 @@ def test_it_runs_the_real_tiny_model_in_a_folder_of_its_own(folder: Folder, comm
     assert "135 million" in demo.stdout
     assert "OPENAI_API_KEY" in demo.stdout
     assert demo.stdout.count("Stop reason: ") == 2
-    assert demo.stdout.count("Iteration 1 of at most 2 begins.") == 2
+    assert "Iteration 1 of at most 2 begins." in demo.stdout
+    assert "Iteration 2 of at most 4 begins." in demo.stdout
+    (gain,) = re.findall(r"^Checks met: .*$", demo.stdout, re.MULTILINE)
+    first, *later = map(int, re.findall(r"(\d+) of 5 in iteration", gain))
+    assert max(later) > first
+    assert f"the best answer meets {max(later) - first} more." in gain
     folder.wait_empty()

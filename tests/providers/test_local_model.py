@@ -129,6 +129,15 @@ def test_it_answers_and_costs_nothing(shared: tuple[ProviderCatalog, Path]):
     assert (folder / "local-model" / "server.json").stat().st_mode & 0o077 == 0
 
 
+def test_only_temperature_zero_asks_for_the_same_answer_each_time(shared: tuple[ProviderCatalog, Path]):
+    made = shared[0].get(DEFAULT_LOCAL)
+    bodies = {
+        t: made.wire_body(Chat(DEFAULT_LOCAL, "", (Message("user", "x"),), temperature=t)) for t in (None, 0, 0.5)
+    }
+    assert [temperature for temperature, body in bodies.items() if "seed" in body] == [0]
+    assert say(shared[0]).text == say(shared[0]).text
+
+
 def test_it_streams_what_it_answers(shared: tuple[ProviderCatalog, Path]):
     catalog, _ = shared
     heard: list[str] = []
