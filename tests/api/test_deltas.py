@@ -196,7 +196,7 @@ def test_what_a_slow_client_misses_shows_as_a_gap(api, services: Services, submi
     assert (seen[0].type, seen[-1].type) == ("job.queued", "done")
     offsets = [each.data["offset"] for each in seen[1:-1]]
     assert offsets == sorted(offsets)
-    assert offsets[0] == 0
+    # On a slow machine the first is among what it misses
     assert offsets[-1] == count * size
     assert len(offsets) < count
 

@@ -26,8 +26,8 @@ CONTRACT = [
 ]
 
 
-def test_the_codes_are_the_contracts():
-    assert set(TITLES) == set(CONTRACT)
+def test_the_codes_are_the_contracts_and_that_of_drafts_which_belong_to_no_job():
+    assert set(TITLES) == {*CONTRACT, "draft_invalid"}
 
 
 @pytest.mark.parametrize("code", CONTRACT)
