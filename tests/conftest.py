@@ -18,6 +18,25 @@ from tests.support.postgres import PostgresServer
 from tests.support.processes import WorkerProcess
 from tests.support.valkey import ValkeyServer
 
+# What these hold does not depend on the database: the long form runs them on PostgreSQL as well.
+_ON_EITHER = {
+    "api": {
+        *("test_access", "test_conformance", "test_deltas", "test_edges", "test_limits", "test_problems"),
+        *("test_rates", "test_refining"),
+    },
+    "operations": {
+        *("test_adapting", "test_bad_replies", "test_budgets", "test_cases_evaluators", "test_cases_providers"),
+        *("test_citing", "test_refine", "test_reply_cache", "test_rubrics", "test_structured_answers"),
+    },
+}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.stem in _ON_EITHER.get(item.path.parent.name, ()) and "postgresql" in item.name:
+            item.add_marker(pytest.mark.long)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_settings_from_outside() -> None:

@@ -74,7 +74,9 @@ def test_nothing_newer_than_the_end_is_204(client: httpx2.Client, ended_job: str
 def test_a_position_that_never_was_is_refused(client: httpx2.Client, ended_job: str, submit_job: Callable[..., str]):
     for position in ("abc", "-1", "1.5", "999", "99999999999999999999", "9", "1e3", "٣"):
         for job_id in (ended_job, submit_job()):
-            response = client.get(f"/v1/jobs/{job_id}/events", headers={b"Last-Event-ID": position.encode()}, timeout=20)
+            response = client.get(
+                f"/v1/jobs/{job_id}/events", headers={b"Last-Event-ID": position.encode()}, timeout=20
+            )
             assert_problem(response, 422)
             response = client.get(f"/v1/jobs/{job_id}/events", params={"after": position}, timeout=20)
             assert_problem(response, 422)

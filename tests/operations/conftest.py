@@ -8,27 +8,6 @@ import pytest
 from redraft.operations.services import Services
 from tests.operations.driving import Driver
 
-# What these hold does not depend on the database: the long form runs them on PostgreSQL as well.
-_ON_EITHER = {
-    "test_adapting",
-    "test_bad_replies",
-    "test_budgets",
-    "test_cases_evaluators",
-    "test_cases_providers",
-    "test_citing",
-    "test_refine",
-    "test_reply_cache",
-    "test_rubrics",
-    "test_structured_answers",
-}
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.stem in _ON_EITHER and item.path.parent.name == "operations" and "postgresql" in item.name:
-            item.add_marker(pytest.mark.long)
-
 
 @pytest.fixture
 def make_driver(make_services: Callable[..., Services]) -> Callable[..., Driver]:
