@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from pydantic import SecretStr
 
@@ -17,6 +18,12 @@ from tests.model_server.server import ModelServer
 from tests.support.postgres import PostgresServer
 from tests.support.processes import WorkerProcess
 from tests.support.valkey import ValkeyServer
+
+# A property holds or not; how long an example takes says something of the machine.
+hypothesis.settings.register_profile(
+    "any machine", hypothesis.settings(), deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 # What these hold does not depend on the database: the long form runs them on PostgreSQL as well.
 _ON_EITHER = {
