@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from redraft.domain.answers import Misfit, read_answer
 from redraft.domain.failures import job_error
 from redraft.domain.ids import new_id
-from redraft.domain.judging import Judged, by_checks, groups_of
+from redraft.domain.judging import Judged, by_checks
 from redraft.domain.loop import Evaluate, Finish, LoopMove, best_of, next_move, next_rescored, passes, twin_of
 from redraft.domain.requests import GenerateAnswer, RescoreAnswers
 from redraft.domain.rubrics import Criterion, CriterionResult, judged_by_model, run_checks
@@ -24,7 +24,7 @@ from redraft.operations.endings import Event, ending, event
 from redraft.operations.judging import Asking, Heard, askings, hear, profile_of, verdict_on
 from redraft.operations.judging import plan as plan_askings
 from redraft.operations.steps import Move, StepInHand
-from redraft.operations.terms import judges_of, rules_of, schema_of
+from redraft.operations.terms import judges_of, needs_judge, rules_of, schema_of
 from redraft.storage import history
 from redraft.storage.history import EvaluationRecord, IterationRecord
 
@@ -319,8 +319,8 @@ def _decide(step: StepInHand, judged: Sequence[Judgement], outcomes: Sequence[Ou
 
 def _is_audited(step: StepInHand) -> bool:
     has_score = any(attempt.score is not None for attempt in step.attempts)
-    has_questions = bool(groups_of(step.request.rubric, "auto"))
-    return step.request.evaluation.audit is not None and has_questions and has_score and _role(step) == "loop"
+    is_wanted = step.request.evaluation.audit is not None and needs_judge(step.request)
+    return is_wanted and has_score and _role(step) == "loop"
 
 
 def _last_error(step: StepInHand, move: Finish, judged: Sequence[Judgement]) -> dict[str, Any] | None:

@@ -30,7 +30,7 @@ from redraft.operations.boundaries import Boundary, reached
 from redraft.operations.endings import event
 from redraft.operations.grounded import grounding_of
 from redraft.operations.services import Services
-from redraft.operations.terms import judges_of
+from redraft.operations.terms import judges_of, needs_judge
 from redraft.operations.webhooks import check_webhook
 from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.protocol import Usage
@@ -187,11 +187,6 @@ def _idle_judges(request: AnyRequest) -> list[dict[str, str]]:
 
 def _asked_for(judging: Judging) -> list[tuple[str, bool]]:
     return [("panel", bool(judging.panel)), ("samples", judging.samples > 1), ("audit", judging.audit is not None)]
-
-
-def needs_judge(request: AnyRequest) -> bool:
-    """Whether any of it is judged by a model: a rubric of checks is not."""
-    return bool(groups_of(request.rubric, "auto"))
 
 
 def estimate(services: Services, request: AnyRequest) -> Estimate:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from redraft.domain.judging import groups_of
 from redraft.domain.loop import Rules
 from redraft.domain.requests import AnyRequest, EvaluateAnswer, GenerateAnswer, RescoreAnswers, ladder
 from redraft.domain.states import JobKind, Step
@@ -41,6 +42,11 @@ def rules_of(job: JobRecord, request: AnyRequest) -> Rules:
 def judges_of(request: AnyRequest) -> tuple[str, ...]:
     """The evaluators: the panel, or the one; the request must be normalised."""
     return tuple(request.evaluation.panel) or (request.evaluator_model or "",)
+
+
+def needs_judge(request: AnyRequest) -> bool:
+    """Whether any of it is judged by a model: a rubric of checks is not."""
+    return bool(groups_of(request.rubric, "auto"))
 
 
 def models_of(job: JobRecord, request: AnyRequest) -> tuple[str, ...]:
