@@ -12,6 +12,7 @@ PREFIXES = {
     "evaluation": "eval_",
     "call": "call_",
     "rating": "rat_",
+    "observation": "obs_",
     "key": "key_",
     "worker": "wrk_",
     "webhook delivery": "whd_",

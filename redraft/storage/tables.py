@@ -143,6 +143,8 @@ evaluations = Table(
     Column("criteria", Json),
     Column("checks", Json),
     Column("requirements_met", Boolean),
+    # What a model found of each claim of the answer in its sources; NULL where none was asked
+    Column("grounding", Json),
     # Who judged, one entry each, when there was more than one; how far apart their scores lie
     Column("judges", Json),
     Column("disagreement", Float),
@@ -181,6 +183,26 @@ ratings = Table(
     CheckConstraint("verdict IN ('agree', 'disagree', 'unsure')", name="verdict"),
     Index("ix_ratings_job", "job_id"),
     Index("ix_ratings_evaluation", "evaluation_id"),
+)
+
+observations = Table(
+    "observations",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("job_id", String(40), ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
+    # The answer that was accepted
+    Column("iteration", Integer, nullable=False),
+    Column("candidate", Integer, nullable=False),
+    Column("query", CleanText, nullable=False),
+    Column("sources", Json, nullable=False),
+    Column("score", Float),
+    Column("grounding_score", Float),
+    Column("generator_model", String(220)),
+    Column("evaluator_model", String(220)),
+    Column("profile", String(80), nullable=False),
+    Column("created_at", UtcTime, nullable=False, default=DbNow()),
+    UniqueConstraint("job_id", "iteration", "candidate"),
+    Index("ix_observations_created", "created_at", "id"),
 )
 
 calls = Table(
