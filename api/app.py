@@ -24,7 +24,20 @@ from api.dependencies import DRAFTS_AT_ONCE, Context
 from api.envelope import Envelope
 from api.gate import Gate
 from api.rates import GoodKeys, Rates
-from api.routes import catalog, docs, events, health, history, jobs, metrics, ratings, refine, submitting, webhooks
+from api.routes import (
+    catalog,
+    docs,
+    events,
+    health,
+    history,
+    jobs,
+    metrics,
+    observations,
+    ratings,
+    refine,
+    submitting,
+    webhooks,
+)
 from api.waking import Pace, Wakeups
 from redraft.logs import configure_logs
 from redraft.operations.metrics import Metrics
@@ -41,6 +54,7 @@ _ROUTERS = (
     events.router,
     webhooks.router,
     ratings.router,
+    observations.router,
     catalog.router,
     health.router,
     metrics.router,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from redraft.cli import db, jobs, keys, models, options, profiles
+from redraft.cli import db, jobs, keys, models, observations, options, profiles
 from redraft.cli.ask import EPILOG as ASK_EPILOG
 from redraft.cli.ask import ask
 from redraft.cli.demo import demo
@@ -63,6 +63,7 @@ app.command("worker")(worker)
 app.command("demo")(demo)
 app.add_typer(jobs.app, name="jobs")
 app.command("calibration", epilog=CALIBRATION_EPILOG)(calibration)
+app.add_typer(observations.app, name="observations")
 app.add_typer(models.app, name="models")
 app.add_typer(profiles.app, name="profiles")
 app.add_typer(keys.app, name="keys")

@@ -13,6 +13,7 @@ from redraft.domain.states import Step, StopReason
 from redraft.jobs import StepMessage
 from redraft.operations import retention
 from redraft.operations.endings import ending
+from redraft.operations.observations import observe
 from redraft.operations.services import Services
 from redraft.operations.terms import parse_request, step_iteration
 from redraft.storage import calls, events, history, jobs, moves, workers
@@ -132,4 +133,5 @@ def _end(
     first_seq = moves.change(connection, job.id, end.values, when=when, new_events=1)
     if first_seq is not None:
         events.add(connection, job, first_seq, [end.event])
+        observe(connection, job, end.values)
     return first_seq is not None

@@ -36,6 +36,16 @@ def add(connection: Connection, job: JobRecord, first_seq: int, new: Sequence[tu
         webhooks.add(connection, job.id, webhook, rows)
 
 
+def of_types(connection: Connection, job_id: str, types: Sequence[str]) -> list[EventRecord]:
+    """All of these types, in order."""
+    query = (
+        select(events.c.seq, events.c.type, events.c.data, events.c.at)
+        .where(events.c.job_id == job_id, events.c.type.in_(types))
+        .order_by(events.c.seq)
+    )
+    return [EventRecord(**row) for row in connection.execute(query).mappings()]
+
+
 def after(connection: Connection, job_id: str, seq: int, limit: int = 1000) -> list[EventRecord]:
     query = (
         select(events.c.seq, events.c.type, events.c.data, events.c.at)
