@@ -1,0 +1,156 @@
+"""Which column fills which field: by its name, by an alias, or as the user maps it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from redraft.datasets.fields import OPEN, kind_of, kinds
+from redraft.errors import Flaw, Invalid
+
+ALIASES = {
+    "id": "custom_id",
+    "question": "instruct",
+    "prompt": "instruct",
+    "input": "instruct",
+    "expected": "reference",
+    "target": "reference",
+    "ideal": "reference",
+}
+NAMES_KEPT_MAX = 1000
+"""So many different columns are remembered; JSON rows may bring new ones for ever."""
+_ECHOED_CHARS = 100
+
+
+class Columns:
+    """What the columns of one dataset mean, and which of them are used.
+
+    Attributes:
+        used: by field, the column that filled it last.
+        unused: in how many rows each column stood that fills no field.
+        blank: by field, how many rows have its column with nothing in it.
+
+    Raises:
+        Invalid: the mapping names a field that there is not (code `invalid_mapping`).
+    """
+
+    def __init__(self, mapping: Mapping[str, str]) -> None:
+        self._mapped: dict[str, list[str]] = {}
+        for target, column in mapping.items():
+            self._mapped.setdefault(column, []).append(_mappable(target))
+        self._taken = frozenset(target for targets in self._mapped.values() for target in targets)
+        self._known: dict[str, tuple[str, ...]] = {}
+        self.used: dict[str, str] = {}
+        self.unused: Counter[str] = Counter()
+        self.blank: Counter[str] = Counter()
+
+    def targets_of(self, column: str) -> tuple[str, ...]:
+        """The fields that a column fills, by dotted name; none when it is kept aside."""
+        known = self._known.get(column)
+        if known is None:
+            known = self._resolve(column)
+            if len(self._known) < NAMES_KEPT_MAX:
+                self._known[column] = known
+        return known
+
+    def _resolve(self, column: str) -> tuple[str, ...]:
+        if column in self._mapped:
+            return tuple(self._mapped[column])
+        target = target_named(column)
+        return () if target is None or target in self._taken else (target,)
+
+    def note(self, column: str, targets: Sequence[str]) -> None:
+        """Remember that a row had this column."""
+        if not targets:
+            if column in self.unused or len(self.unused) < NAMES_KEPT_MAX:
+                self.unused[column] += 1
+            return
+        for target in targets:
+            if target in self.used or len(self.used) < NAMES_KEPT_MAX:
+                self.used[target] = column
+
+    def never_seen(self) -> list[str]:
+        """The columns that the mapping names and no row has had."""
+        seen = set(self.used.values())
+        return [column for column in self._mapped if column not in seen]
+
+    def check_header(self, header: Sequence[str]) -> None:
+        """See to it that a table's columns fit together.
+
+        Raises:
+            Invalid: two columns mean one field (`ambiguous_columns`), or a mapped one is not there
+                (`invalid_mapping`).
+        """
+        absent = next((column for column in self._mapped if column not in header), None)
+        if absent is not None:
+            words = f"There is no column {shown(absent)}{guess(absent, header)}. There are: {listed(header)}."
+            raise Invalid.at("/mapping", words, "invalid_mapping")
+        by_target: dict[str, str] = {}
+        for column in header:
+            for target in self.targets_of(column):
+                if target in by_target:
+                    raise Invalid(ambiguous(target, by_target[target], column), code="ambiguous_columns")
+                by_target[target] = column
+
+
+def target_named(column: str) -> str | None:
+    """The field that a column's own name means; letters may be small or capital, blanks stand for `_`."""
+    head, dot, tail = column.strip().partition(".")
+    if dot and tail and _folded(head) in OPEN:
+        return f"{_folded(head)}.{tail}"
+    name = _folded(column.strip())
+    name = ALIASES.get(name, name)
+    return name if name in kinds() else None
+
+
+def suggestion(column: str) -> str | None:
+    """The field that somebody may have meant by a column that fills none."""
+    near = get_close_matches(_folded(column.strip())[:_ECHOED_CHARS], [*kinds(), *ALIASES], 1, 0.75)
+    return near[0] if near else None
+
+
+def ambiguous(target: str, one: str, other: str) -> str:
+    return (
+        f"Columns {shown(one)} and {shown(other)} both mean {target}: map one of them, as in {target}={one},"
+        " and the other is kept aside."
+    )
+
+
+def ambiguity(target: str, one: str, other: str) -> Flaw:
+    return Flaw(pointer_of(target), ambiguous(target, one, other), "ambiguous_columns")
+
+
+def pointer_of(target: str) -> str:
+    """The JSON Pointer of a dotted field."""
+    head, _, tail = target.partition(".")
+    names = [head, tail] if head in OPEN else target.split(".")
+    return "".join(f"/{name.replace('~', '~0').replace('/', '~1')}" for name in names if name)
+
+
+def shown(name: Any) -> str:
+    """A name as it can be told: on one line, and not for ever."""
+    text = str(name)
+    return repr(text[:_ECHOED_CHARS] + ("…" if len(text) > _ECHOED_CHARS else ""))
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(shown, names[:most])) + more
+
+
+def guess(name: str, known: Sequence[str]) -> str:
+    near = get_close_matches(name[:_ECHOED_CHARS], known, 1)
+    return f" (did you mean {shown(near[0])}?)" if near else ""
+
+
+def _mappable(target: str) -> str:
+    found = target if kind_of(target) else target_named(target)
+    if found:
+        return found
+    known = list(kinds())
+    words = f"A column cannot fill {shown(target)}{guess(target, known)}: there is no such field."
+    raise Invalid.at("/mapping", words, "invalid_mapping")
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace(" ", "_").replace("-", "_")

@@ -1,0 +1,98 @@
+"""What makes two rows, and two datasets, the same: a hash over what they say, not over how they are written.
+
+A row's hash is the SHA-256 of its canonical JSON: one object of the fields that its columns fill (aliases, mapping
+and dotted names resolved; what the row does not give is left out), `custom_id` if given, `human_score`, `human_pass`,
+`vars`, and the columns kept aside under `unused`. Names are sorted, there is no white space, numbers without a
+fraction are whole (1.0 is 1), texts are UTF-8 and not escaped beyond what JSON demands. A row that cannot be read
+counts by its text. A dataset's hash, its version, is the SHA-256 of the rows' 32 bytes each, in order; blank lines,
+encoding, line ends, order of columns and delimiter play no part.
+"""
+
+import hashlib
+import json
+from array import array
+from collections.abc import Mapping
+from typing import Any, cast
+
+_SLOTS_AT_FIRST = 1024
+_EMPTY = 0
+
+
+def canonical(row: Mapping[str, Any]) -> str:
+    """A row as the one JSON text that all its spellings share.
+
+    Raises:
+        ValueError: it holds a number that JSON does not have.
+    """
+    return json.dumps(_whole(row), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _whole(each) for name, each in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_whole(each) for each in cast("list[Any]", value)]
+    return value
+
+
+def hash_of(text: str) -> str:
+    """SHA-256 in hex of a text, even one that holds half a character."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class DatasetHash:
+    """The hash of a dataset, row by row."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def add(self, row_hash: str) -> None:
+        self._hash.update(bytes.fromhex(row_hash))
+
+    def hexdigest(self) -> str:
+        return self._hash.hexdigest()
+
+
+class FirstLines:
+    """On which line each id came first: 32 to 64 bytes an id, however long the ids are.
+
+    Ids are told apart by 8 bytes of a hash: among a million, two different ones pass for the same with a chance of
+    3 in 100 million.
+    """
+
+    def __init__(self) -> None:
+        self._keys = array("Q", bytes(8 * _SLOTS_AT_FIRST))
+        self._lines = array("Q", bytes(array("Q").itemsize * _SLOTS_AT_FIRST))
+        self._count = 0
+
+    def add(self, name: str, line: int) -> int | None:
+        """The line on which the same id came before; None when it is new, and remembered from now on."""
+        digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        key = int.from_bytes(digest) or 1
+        slot = self._slot_of(key)
+        if self._keys[slot] == key:
+            return self._lines[slot]
+        self._keys[slot], self._lines[slot] = key, line
+        self._count += 1
+        if 2 * self._count > len(self._keys):
+            self._grow()
+        return None
+
+    def _slot_of(self, key: int) -> int:
+        """Where a key is, or where there is room for it."""
+        keys, last = self._keys, len(self._keys) - 1
+        slot = key & last
+        while keys[slot] not in (_EMPTY, key):
+            slot = (slot + 1) & last
+        return slot
+
+    def _grow(self) -> None:
+        keys, lines = self._keys, self._lines
+        self._keys = array("Q", bytes(2 * 8 * len(keys)))
+        self._lines = array("Q", bytes(2 * lines.itemsize * len(lines)))
+        for key, line in zip(keys, lines, strict=True):
+            if key != _EMPTY:
+                slot = self._slot_of(key)
+                self._keys[slot], self._lines[slot] = key, line

@@ -1,0 +1,127 @@
+"""What a column can mean: the fields of a job, by dotted name, and how a cell of text becomes their value."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, Literal
+
+from redraft.datasets.json_rows import parse_json
+from redraft.domain.requests import EvaluateAnswer, GenerateAnswer
+
+Kind = Literal["text", "text_or_json", "integer", "number", "boolean", "json"]
+
+OPEN = ("metadata", "vars")
+"""Below these a column may have any name."""
+
+_OWN: Mapping[str, Kind] = {"custom_id": "text", "human_score": "number", "human_pass": "boolean", "vars": "json"}
+_BOOLEANS = {
+    **dict.fromkeys(("true", "yes", "y", "1", "pass"), True),
+    **dict.fromkeys(("false", "no", "n", "0", "fail"), False),
+}
+_INTEGER = re.compile(r"[+-]?\d{1,18}(?:\.0+)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+# With three digits or more behind it, a comma may separate thousands, unless nothing stands before it.
+_DECIMAL_COMMA = re.compile(r"[+-]?(?:0,\d+|\d+,\d{1,2})", re.ASCII)
+
+
+@cache
+def kinds() -> Mapping[str, Kind]:
+    """Every field that a column may fill: those of both requests, of the objects in them, and the row's own."""
+    found: dict[str, Kind] = dict(_OWN)
+    for model in (GenerateAnswer, EvaluateAnswer):
+        schema = model.model_json_schema(by_alias=True)
+        found |= dict(_kinds_in(schema, schema.get("$defs", {}), ""))
+    return found
+
+
+@cache
+def parts() -> frozenset[str]:
+    """The fields that are objects of named parts, which are merged part by part."""
+    return frozenset(name.rpartition(".")[0] for name in kinds() if "." in name) | set(OPEN)
+
+
+def kind_of(target: str) -> Kind | None:
+    """How a field's cell is read; None when there is no such field."""
+    head, dot, name = target.partition(".")
+    if head in OPEN and dot:
+        return "text" if name else None
+    return kinds().get(target)
+
+
+def _kinds_in(schema: Mapping[str, Any], defined: Mapping[str, Any], above: str) -> Iterator[tuple[str, Kind]]:
+    for name, spec in schema["properties"].items():
+        options = list(_options(spec, defined))
+        yield above + name, _kind({option.get("type") for option in options} - {"null"})
+        for option in options:
+            if "properties" in option:
+                yield from _kinds_in(option, defined, f"{above}{name}.")
+
+
+def _options(spec: Mapping[str, Any], defined: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    if "$ref" in spec:
+        yield from _options(defined[spec["$ref"].rpartition("/")[2]], defined)
+    elif "anyOf" in spec:
+        for each in spec["anyOf"]:
+            yield from _options(each, defined)
+    else:
+        yield spec
+
+
+def _kind(types: set[Any]) -> Kind:
+    simple: dict[str, Kind] = {"string": "text", "integer": "integer", "number": "number", "boolean": "boolean"}
+    if len(types) == 1:
+        return simple.get(types.pop(), "json")
+    return "text_or_json" if "string" in types else "json"
+
+
+def read_cell(value: Any, kind: Kind) -> Any:
+    """The value of a field that a cell of a table means.
+
+    Args:
+        value: a text, or what is typed already, as in Parquet.
+        kind: what the field holds.
+
+    Raises:
+        ValueError: the text is none of that kind; says why, in words that follow the field's name.
+    """
+    if not isinstance(value, str):
+        return _read_typed(value, kind)
+    match kind:
+        case "text":
+            return value
+        case "text_or_json":
+            return parse_json(value) if value.lstrip().startswith(("[", "{")) else value
+        case "integer" | "number":
+            return _read_number(value.strip(), kind)
+        case "boolean":
+            return _read_boolean(value.strip().lower())
+        case "json":
+            return parse_json(value)
+
+
+def _read_typed(value: Any, kind: Kind) -> Any:
+    """Parquet has whole numbers as fractions where some are missing, and texts as numbers where all are."""
+    if kind == "integer" and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if kind == "text" and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return value
+
+
+def _read_number(text: str, kind: Literal["integer", "number"]) -> int | float:
+    if _INTEGER.fullmatch(text):
+        return int(text.partition(".")[0])
+    if kind == "integer":
+        raise ValueError("needs a whole number")
+    if _NUMBER.fullmatch(text) and math.isfinite(number := float(text)):
+        return number
+    if _DECIMAL_COMMA.fullmatch(text):
+        return float(text.replace(",", "."))
+    raise ValueError("needs a number, such as 0.8")
+
+
+def _read_boolean(text: str) -> bool:
+    if text not in _BOOLEANS:
+        raise ValueError("needs true or false")
+    return _BOOLEANS[text]

@@ -1,0 +1,51 @@
+"""Which format a file has: its name tells, else its first bytes."""
+
+from pathlib import PurePath
+from typing import Literal, get_args
+
+from redraft.datasets.lines import encoding_of
+from redraft.errors import Invalid
+
+Format = Literal["jsonl", "json", "csv", "tsv", "parquet"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+_BY_SUFFIX: dict[str, Format] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+_PACKED = {
+    b"PK\x03\x04": "a zip archive or an Excel workbook: save it as CSV",
+    b"\x1f\x8b": "packed with gzip: unpack it",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook: save it as CSV",
+    b"(\xb5/\xfd": "packed with zstd: unpack it",
+}
+
+
+def format_of(name: str, head: bytes) -> Format:
+    """The format of a file.
+
+    Args:
+        name: the file's; empty where there is none.
+        head: its first bytes.
+
+    Raises:
+        Invalid: it is packed, or in no known encoding (`unknown_format`, `unknown_encoding`).
+    """
+    packed = next((words for magic, words in _PACKED.items() if head.startswith(magic)), None)
+    if packed:
+        raise Invalid(f"The file is {packed}.", code="unknown_format")
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    return _BY_SUFFIX.get(PurePath(name.lower()).suffix) or _by_content(head)
+
+
+def _by_content(head: bytes) -> Format:
+    text = head.decode("utf-16" if encoding_of(head) == "utf-16" else "utf-8-sig", "replace").lstrip()
+    if text.startswith("["):
+        return "json"
+    return "jsonl" if text.startswith("{") else "csv"

@@ -1,0 +1,185 @@
+"""From rows to requests: a run's defaults, the row over them, its overrides over both, validated as one body."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from redraft.datasets.columns import guess, listed, shown
+from redraft.datasets.fields import kinds, parts
+from redraft.datasets.rows import BadRow, Row
+from redraft.datasets.templates import RENDERED, has_marks, render_field
+from redraft.domain.places import place_of, words_of
+from redraft.domain.requests import EvaluateAnswer, GenerateAnswer
+from redraft.domain.states import JobKind
+from redraft.errors import Flaw, Invalid
+
+ItemRequest = GenerateAnswer | EvaluateAnswer
+
+FLAWS_MAX = 20
+_INSTRUCT_MISSING = "instruct (also called question, prompt or input) is missing"
+_NEVER_FOR_ALL = ("custom_id", "human_score", "human_pass", "answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A row that can become a job.
+
+    Attributes:
+        custom_id: unique within the dataset.
+        line: on which the row begins, from 1 on.
+        kind: `evaluate_answer` if the row brings an answer, else `generate_answer`.
+        request: validated; its models are not resolved.
+        human_score: 0 to 1, a person's.
+        human_pass: whether a person passes it.
+        digest: the row's, without defaults and overrides.
+    """
+
+    custom_id: str
+    line: int
+    kind: JobKind
+    request: ItemRequest
+    human_score: float | None
+    human_pass: bool | None
+    digest: str
+
+
+class Merger:
+    """What a run adds to every row: `vars` and any field of a job, beneath the row's own or over them.
+
+    Objects of named parts (`limits`, `sampling`, `metadata`, `vars`, …) are merged part by part; anything else is
+    replaced as a whole. Texts of the run are templates wherever they hold braces; those of a row are if it has
+    `vars`, or if the run gives some: a row without any may ask about braces.
+    """
+
+    def __init__(self, defaults: Mapping[str, Any] | None = None, overrides: Mapping[str, Any] | None = None) -> None:
+        """Check what the run gives.
+
+        Raises:
+            Invalid: a field is unknown, or its value can never be right (code `invalid_request`).
+        """
+        self._defaults = _checked(defaults or {}, "defaults")
+        self._overrides = _checked(overrides or {}, "overrides")
+
+    def items(self, rows: Iterable[Row | BadRow]) -> Iterator[Item | BadRow]:
+        """Each row as an item, or with what is wrong with it."""
+        return (row if isinstance(row, BadRow) else self.item(row) for row in rows)
+
+    def item(self, row: Row) -> Item | BadRow:
+        """A row as an item, or with what is wrong with it."""
+        flaws: list[Flaw] = []
+        body = self._body(row, flaws)
+        model = EvaluateAnswer if "answer" in row.fields else GenerateAnswer
+        if not flaws:
+            try:
+                request = model.model_validate(body)
+            except ValidationError as error:
+                flaws = [_with_columns(flaw, row) for flaw in _flaws_of(error, body, "answer" in row.fields)]
+            else:
+                return _item(row, request)
+        return BadRow(row.line, row.last_line, row.custom_id, tuple(flaws[:FLAWS_MAX]), row.digest)
+
+    def takes_literally(self, row: Row) -> bool:
+        """Whether a row holds what looks like a template and is none, as there are no `vars` for it."""
+        texts = [row.fields[name] for name in RENDERED & row.fields.keys()]
+        return not self._variables(row) and any(map(has_marks, texts))
+
+    def _variables(self, row: Row) -> dict[str, Any]:
+        own, most = self._defaults.get("vars", {}), self._overrides.get("vars", {})
+        return {**own, **row.vars, **most} if own or most else dict(row.vars)
+
+    def _body(self, row: Row, flaws: list[Flaw]) -> dict[str, Any]:
+        has_answer = "answer" in row.fields
+        layers = (_fitting(self._defaults, has_answer), row.fields, _fitting(self._overrides, has_answer))
+        body: dict[str, Any] = {}
+        for layer in layers:
+            _merge(body, layer, "")
+        variables = self._variables(row)
+        for name in RENDERED & body.keys():
+            is_own = name in row.fields and name not in self._overrides
+            if (variables or not is_own) and has_marks(body[name]):
+                body[name] = render_field(name, body[name], variables, flaws)
+        return body
+
+
+def _fitting(layer: Mapping[str, Any], has_answer: bool) -> dict[str, Any]:  # noqa: FBT001 - private
+    """What a run gives goes to the rows that it fits: nothing is generated where an answer is given."""
+    known = (EvaluateAnswer if has_answer else GenerateAnswer).model_fields
+    return {name: value for name, value in layer.items() if name in known}
+
+
+def _merge(into: dict[str, Any], layer: Mapping[str, Any], above: str) -> None:
+    for name, value in layer.items():
+        here = into.get(name)
+        if isinstance(value, dict) and above + name in parts():
+            below = dict(cast("dict[str, Any]", here)) if isinstance(here, dict) else {}
+            _merge(below, cast("dict[str, Any]", value), f"{above}{name}.")
+            into[name] = below
+        else:
+            into[name] = value
+
+
+def _item(row: Row, request: ItemRequest) -> Item:
+    kind = JobKind.EVALUATE_ANSWER if isinstance(request, EvaluateAnswer) else JobKind.GENERATE_ANSWER
+    return Item(row.custom_id, row.line, kind, request, row.human_score, row.human_pass, row.digest)
+
+
+def _with_columns(flaw: Flaw, row: Row) -> Flaw:
+    """What is missing may be there under another name."""
+    if flaw.code != "missing" or not row.unused:
+        return flaw
+    return replace(flaw, detail=f"{flaw.detail[:-1]}; columns that fill no field: {listed(list(row.unused))}.")
+
+
+def _flaws_of(error: ValidationError, body: Mapping[str, Any], is_given: bool) -> list[Flaw]:  # noqa: FBT001 - private
+    found = (_flaw(each, body, is_given) for each in error.errors(include_url=False, include_input=False))
+    return list(dict.fromkeys(found))
+
+
+def _flaw(error: Any, body: Mapping[str, Any], is_given: bool) -> Flaw:  # noqa: FBT001 - private
+    pointer, kind = place_of(error, body), str(error["type"])
+    field = pointer[1:].replace("/", ".")
+    words = words_of(error)
+    if pointer == "/instruct" and kind == "missing":
+        words = f"{_INSTRUCT_MISSING}."
+    elif kind == "extra_forbidden" and is_given and field in GenerateAnswer.model_fields:
+        words = f"{field} is for answers to be written; this row brings one in its column answer."
+    elif field:
+        words = f"{field}: {words}."
+    return Flaw(pointer, words, kind)
+
+
+def _checked(layer: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A run's defaults or overrides, tried out on a row that has what they lack."""
+    given = dict(layer)
+    variables = given.get("vars", {})
+    flaws = [
+        Flaw(f"/{name}/{each}", f"{each} belongs to a row, not to a run.", "misplaced")
+        for each in _NEVER_FOR_ALL
+        if each in given
+    ]
+    if not isinstance(variables, dict):
+        flaws.append(Flaw(f"/{name}/vars", "vars needs an object of names and values.", "dict_type"))
+    if not flaws:
+        flaws = _tried({key: value for key, value in given.items() if key != "vars"}, name)
+    if flaws:
+        raise Invalid(f"The run's {name} cannot be used: {flaws[0].detail}", tuple(flaws))
+    return given
+
+
+def _tried(fields: dict[str, Any], name: str) -> list[Flaw]:
+    criteria = {} if fields.keys() & {"rubric", "profile"} else {"eval_crit": "a"}
+    body = {"instruct": "a", **criteria, **fields}
+    try:
+        GenerateAnswer.model_validate(body)
+    except ValidationError as error:
+        flaws = _flaws_of(error, body, False)
+        return [Flaw(f"/{name}{flaw.pointer}", _with_guess(flaw), flaw.code) for flaw in flaws]
+    return []
+
+
+def _with_guess(flaw: Flaw) -> str:
+    is_unknown = flaw.code == "extra_forbidden"
+    field = flaw.pointer[1:].replace("/", ".")
+    return f"There is no field {shown(field)}{guess(field, list(kinds()))}." if is_unknown else flaw.detail

@@ -1,0 +1,207 @@
+"""JSON lines, and the elements of one large JSON array, one at a time."""
+
+import io
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, cast
+
+from redraft.datasets.lines import ROW_CHARS_MAX, Line, fault_in, read_text, too_long
+from redraft.errors import Invalid
+
+_CHUNK_CHARS = 65_536
+_PLAIN = re.compile(r'[^"\[\]{},]*+')
+_PLAIN_WITHIN = re.compile(r'[^"\[\]{}]*+')
+_IN_STRING = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_ECHOED_CHARS = 60
+
+
+def parse_object(text: str) -> dict[str, Any]:
+    """The object that a row is.
+
+    Raises:
+        ValueError: it is none; says why, in words that follow the row's place.
+    """
+    value = parse_json(text)
+    if not isinstance(value, dict):
+        shown = text.strip()[:_ECHOED_CHARS]
+        hint = "; if the file is one JSON array, name its format: json" if shown == "[" else ""
+        raise ValueError(f"is no JSON object with the row's columns{hint}")  # noqa: TRY004 - a row's error
+    return cast("dict[str, Any]", value)
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text: names once in an object, numbers finite.
+
+    Raises:
+        ValueError: it is none; says why.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_unique_names, parse_constant=_refused, parse_float=_finite)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not valid JSON: {error.msg} at character {error.pos + 1}") from None
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+
+
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen = set[str]()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+        raise ValueError(f"has the name {twice[:_ECHOED_CHARS]!r} twice in one object")
+    return found
+
+
+def _refused(name: str) -> Any:
+    raise ValueError(f"holds {name}, which is no JSON value")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"holds the number {text[:_ECHOED_CHARS]}, which is too large")
+    return number
+
+
+def elements_of(text: io.TextIOWrapper, longest: int = ROW_CHARS_MAX) -> Iterator[Line]:
+    """The texts between the commas of a JSON array, with the lines on which they stand.
+
+    They are cut by brackets and strings alone: one that is no JSON does not spoil those after it. What follows the
+    array, and an array that is not closed, are lines with a fault.
+
+    Raises:
+        Invalid: the file does not begin with an array (code `unknown_format`), or breaks off within a character.
+    """
+    return _Cutter(text, longest).elements()
+
+
+class _Cutter:
+    """Goes through an array once and keeps one element of it."""
+
+    def __init__(self, text: io.TextIOWrapper, longest: int) -> None:
+        self._text = text
+        self._longest = longest
+        self._line = 1
+        self._depth = 0
+        self._in_string = False
+        self._is_escaped = False
+        self._is_closed = False
+        self._is_first = True
+        self._begin()
+
+    def _begin(self) -> None:
+        self._parts: list[str] = []
+        self._length = 0
+        self._start: int | None = None
+
+    def elements(self) -> Iterator[Line]:
+        chunk = self._opened()
+        while chunk:
+            at = 0
+            while at < len(chunk):
+                end = self._find_cut(chunk, at)
+                self._keep(chunk[at:end])
+                if end < len(chunk):
+                    yield from self._cut()
+                at = end + 1
+            chunk = self._read()
+        yield from self._rest()
+
+    def _read(self) -> str:
+        return read_text(self._text, _CHUNK_CHARS, after_line=self._line, is_line=False)
+
+    def _opened(self) -> str:
+        """The first characters after the opening bracket."""
+        while chunk := self._read():
+            text = chunk.lstrip()
+            self._line += chunk.count("\n", 0, len(chunk) - len(text))
+            if text:
+                break
+        else:
+            self._is_closed = True
+            return ""
+        if text[0] != "[":
+            raise Invalid("The file is no JSON array of rows: it does not begin with '['.", code="unknown_format")
+        self._depth = 1
+        return text[1:] or self._read()
+
+    def _find_cut(self, chunk: str, at: int) -> int:
+        """Where an element ends; the chunk's length if not within it."""
+        if self._is_closed:
+            return len(chunk)
+        while at < len(chunk):
+            if self._in_string:
+                at = self._through_string(chunk, at)
+                continue
+            at = _end(_PLAIN if self._depth == 1 else _PLAIN_WITHIN, chunk, at)
+            if at == len(chunk):
+                break
+            if self._meets(chunk[at]):
+                return at
+            at += 1
+        return len(chunk)
+
+    def _meets(self, mark: str) -> bool:
+        """Whether a mark outside of strings ends an element."""
+        if mark == '"':
+            self._in_string = True
+        elif mark in "[{":
+            self._depth += 1
+        elif mark in "]}":
+            self._depth -= 1
+            self._is_closed = self._depth == 0
+        return self._is_closed or mark == ","
+
+    def _through_string(self, chunk: str, at: int) -> int:
+        if self._is_escaped:
+            self._is_escaped = False
+            return at + 1
+        at = _end(_IN_STRING, chunk, at)
+        if at < len(chunk):
+            self._in_string = chunk[at] != '"'
+            self._is_escaped = chunk[at] == "\\"
+        return at + 1
+
+    def _keep(self, piece: str) -> None:
+        if self._start is None:
+            text = piece.lstrip()
+            self._line += piece.count("\n", 0, len(piece) - len(text))
+            if not text:
+                return
+            self._start, piece = self._line, text
+        self._line += piece.count("\n")
+        self._length += len(piece)
+        if self._length <= self._longest:
+            self._parts.append(piece)
+        else:
+            self._parts.clear()
+
+    def _cut(self) -> Iterator[Line]:
+        if not (self._is_closed and self._is_first and self._start is None):
+            yield self._element()
+        self._is_first = False
+        self._begin()
+
+    def _element(self) -> Line:
+        if self._start is None:
+            return self._faulty("is missing: there is a comma too many")
+        if self._length > self._longest:
+            return self._faulty(too_long(self._length, self._longest))
+        text = "".join(self._parts)
+        return Line(self._start, self._line, text, self._length, fault_in(text))
+
+    def _faulty(self, fault: str) -> Line:
+        return Line(self._start or self._line, self._line, "".join(self._parts), self._length, fault)
+
+    def _rest(self) -> Iterator[Line]:
+        if not self._is_closed:
+            yield self._faulty("breaks off: the array is not closed")
+        elif self._start is not None:
+            yield self._faulty("comes after the end of the array")
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found else at

@@ -1,0 +1,152 @@
+"""A file's bytes as numbered lines of text, never more than one of them in memory.
+
+What is no text is told where it is met: a line with bytes that are not UTF-8 is handed on with `Line.fault`, so that
+the lines around it still count.
+"""
+
+import codecs
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from redraft.errors import Invalid
+
+ROW_CHARS_MAX = 10_000_000
+"""A row that is longer is an error of its own."""
+
+HEAD_BYTES = 4096
+_SKIPPED_CHARS = 65_536
+_BYTE_OF_ESCAPE = 0xDC00
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_UTF_32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+_ADVICE = 'Save the file as UTF-8; spreadsheets call it "CSV UTF-8".'
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line, or whatever else of a file is one row.
+
+    Attributes:
+        number: of its first line, from 1 on.
+        last: the number of its last line.
+        text: with its line end; empty where it is too long to be kept.
+        length: in characters, line end included.
+        fault: why it cannot be read, in words for a person; None: it can.
+    """
+
+    number: int
+    last: int
+    text: str
+    length: int
+    fault: str | None = None
+
+    @property
+    def is_blank(self) -> bool:
+        return not self.text.strip() and self.fault is None
+
+
+class _Rejoined(io.RawIOBase):
+    """A stream whose first bytes have been looked at already."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._head = head
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+        size = len(buffer)
+        piece = self._head[:size] if self._head else self._rest.read(size)
+        self._head = self._head[size:]
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def encoding_of(head: bytes) -> str:
+    """The encoding that a file's first bytes tell, by its name in Python.
+
+    Raises:
+        Invalid: it is none that is read (code `unknown_encoding`).
+    """
+    if head.startswith(_UTF_32) or b"\x00\x00\x00" in head[:4]:
+        raise Invalid(f"The file is in UTF-32. {_ADVICE}", code="unknown_encoding")
+    if head.startswith(_UTF_16):
+        return "utf-16"
+    if b"\x00" in head[:2]:
+        raise Invalid(f"The file is binary, or in UTF-16 without a byte order mark. {_ADVICE}", code="unknown_encoding")
+    return "utf-8-sig"
+
+
+def decoded(head: bytes, rest: BinaryIO) -> io.TextIOWrapper:
+    """The text of a file, line ends as they are.
+
+    Args:
+        head: the bytes that were read from it already.
+        rest: where the others come from.
+
+    Raises:
+        Invalid: the encoding is none that is read.
+    """
+    encoding = encoding_of(head)
+    stream = io.BufferedReader(_Rejoined(head, rest))
+    keep = "surrogatepass" if encoding == "utf-16" else "surrogateescape"
+    return io.TextIOWrapper(stream, encoding=encoding, errors=keep, newline="")
+
+
+def lines_of(text: io.TextIOWrapper, longest: int = ROW_CHARS_MAX) -> Iterator[Line]:
+    """All lines, blank ones included. Of one that is too long nothing is kept.
+
+    Raises:
+        Invalid: the file breaks off within a character of UTF-16 (code `unknown_encoding`).
+    """
+    number = 0
+    while line := read_text(text, longest + 1, after_line=number):
+        number += 1
+        if len(line) <= longest:
+            yield Line(number, number, line, len(line), fault_in(line))
+        else:
+            length = len(line) if line.endswith("\n") else len(line) + _skip_line(text, number)
+            yield Line(number, number, "", length, too_long(length, longest))
+
+
+def read_text(text: io.TextIOWrapper, size: int, *, after_line: int, is_line: bool = True) -> str:
+    """The next characters, up to the line's end or whatever they are.
+
+    Raises:
+        Invalid: the file breaks off within a character of UTF-16 (code `unknown_encoding`).
+    """
+    try:
+        return text.readline(size) if is_line else text.read(size)
+    except UnicodeError as error:
+        words = f"After line {after_line} the file is not UTF-16: {error.__class__.__name__}. {_ADVICE}"
+        raise Invalid(words, code="unknown_encoding") from None
+
+
+def too_long(length: int, longest: int) -> str:
+    return f"has {length:,} characters; a row may have {longest:,}"
+
+
+def fault_in(text: str) -> str | None:
+    """What keeps a text from being one: bytes that are not UTF-8, half a character of UTF-16."""
+    if text.isascii():
+        return None
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        at = len(text[: error.start].encode()) + 1
+        byte = ord(text[error.start]) - _BYTE_OF_ESCAPE
+        if 0x80 <= byte <= 0xFF:
+            return f"is not UTF-8: its byte {at} is 0x{byte:02X}. {_ADVICE}"
+        return f"holds half a surrogate pair at character {error.start + 1}; it is no text"
+    return None
+
+
+def _skip_line(text: io.TextIOWrapper, number: int) -> int:
+    skipped = 0
+    while piece := read_text(text, _SKIPPED_CHARS, after_line=number):
+        skipped += len(piece)
+        if piece.endswith(("\n", "\r")):
+            break
+    return skipped

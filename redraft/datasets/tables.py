@@ -1,0 +1,210 @@
+"""CSV and TSV: records of cells, with the lines on which they stand.
+
+A record that is no CSV spoils its own line alone: reading goes on with the line after it.
+"""
+
+import csv
+import io
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from redraft.datasets.lines import ROW_CHARS_MAX, Line, lines_of, too_long
+from redraft.errors import Invalid
+
+DELIMITERS = (",", ";", "\t", "|")
+# A spreadsheet may say so in a line of its own before the header.
+_SEPARATOR = re.compile(r"sep=(.)[\r\n]*", re.IGNORECASE)
+_SAMPLE_LINES = 50
+_SAMPLE_CHARS = 65_536
+_READ_AGAIN_CHARS_MAX = 10 * ROW_CHARS_MAX
+"""So much of a file is read a second time, after quotes that nobody closes; more could take for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One row of a table.
+
+    Attributes:
+        number: of its first line; `last` is that of its last one.
+        cells: as they are, lines within them ended by a line feed; empty when `fault` says why there are none.
+        text: what it was read from; empty where it is too long to be kept.
+    """
+
+    number: int
+    last: int
+    cells: list[str]
+    text: str
+    fault: str | None = None
+
+
+class Table:
+    """The header of a table, and then its records.
+
+    Attributes:
+        delimiter: what stands between cells.
+        header: the names of the columns, `column N` for one that has none.
+
+    Raises:
+        Invalid: there is no header that can be used (`no_rows`, `invalid_header`, `duplicate_column`).
+    """
+
+    def __init__(self, text: io.TextIOWrapper, delimiter: str | None, longest: int = ROW_CHARS_MAX) -> None:
+        csv.field_size_limit(max(csv.field_size_limit(), longest))
+        lines = lines_of(text, longest)
+        sample = _sample(lines)
+        named = _SEPARATOR.fullmatch(sample[0].text) if sample else None
+        if named:
+            delimiter = delimiter or named[1]
+            del sample[0]
+        self.delimiter = delimiter or sniff([line.text for line in sample])
+        self._records = _records(chain(sample, lines), self.delimiter, longest)
+        self.header = self._read_header()
+
+    def records(self) -> Iterator[Record]:
+        """Those with something in a cell; a wrong number of cells is a fault."""
+        for record in self._records:
+            if record.fault is None and len(record.cells) != len(self.header):
+                yield Record(record.number, record.last, [], record.text, self._miscounted(record))
+            else:
+                yield record
+
+    def _miscounted(self, record: Record) -> str:
+        wanted, there = len(self.header), len(record.cells)
+        advice = f"; cells that hold {_shown(self.delimiter)} stand in quotes" if there > wanted else ""
+        return f"has {_cells(there)}, the header has {_cells(wanted)}{advice}"
+
+    def _read_header(self) -> list[str]:
+        first = next(self._records, None)
+        if first is None:
+            raise Invalid("The file holds no rows.", code="no_rows")
+        if first.fault:
+            raise Invalid(f"The header, line {first.number}, {first.fault}.", code="invalid_header")
+        names = [cell.strip() or f"column {at}" for at, cell in enumerate(first.cells, 1)]
+        twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
+        if twice:
+            words = f"Two columns are called {twice[:100]!r}: give each a name of its own."
+            raise Invalid(words, code="duplicate_column")
+        return names
+
+
+def sniff(lines: Sequence[str]) -> str:
+    """The delimiter of a table: the one by which most records have as many cells as the header, and more than one.
+
+    Args:
+        lines: its first ones.
+    """
+    return max(DELIMITERS, key=lambda delimiter: _fit(lines, delimiter))
+
+
+def _fit(lines: Sequence[str], delimiter: str) -> tuple[float, int]:
+    widths = [len(cells) for cells in csv.reader(lines, delimiter=delimiter) if cells]
+    if not widths or widths[0] == 1:
+        return (0.0, 0)
+    return (widths.count(widths[0]) / len(widths), widths[0])
+
+
+def _sample(lines: Iterator[Line]) -> list[Line]:
+    sample: list[Line] = []
+    length = 0
+    for line in islice(lines, _SAMPLE_LINES):
+        sample.append(line)
+        length += line.length
+        if length > _SAMPLE_CHARS:
+            break
+    return sample
+
+
+class _Overlong(Exception):  # noqa: N818 - leaves csv's reader, is no error of ours
+    pass
+
+
+class _Feed:
+    """Hands lines to csv's reader and remembers which ones a record took."""
+
+    def __init__(self, lines: Iterator[Line], longest: int) -> None:
+        self._lines = lines
+        self._longest = longest
+        self._back: deque[Line] = deque()
+        self._left = _READ_AGAIN_CHARS_MAX
+        self.taken: list[Line] = []
+        self._length = 0
+
+    def __iter__(self) -> "_Feed":
+        return self
+
+    def __next__(self) -> str:
+        line = self._back.popleft() if self._back else next(self._lines)
+        self.taken.append(line)
+        self._length += line.length
+        if self._length > self._longest:
+            raise _Overlong
+        return line.text
+
+    def begin(self) -> None:
+        self.taken = []
+        self._length = 0
+
+    def give_back(self) -> None:
+        """All lines of a record but its first, as long as there is patience."""
+        again = self.taken[1:]
+        self._left -= sum(line.length for line in again)
+        if self._left >= 0:
+            self._back.extendleft(reversed(again))
+            del self.taken[1:]
+
+
+def _records(lines: Iterator[Line], delimiter: str, longest: int) -> Iterator[Record]:
+    feed = _Feed(lines, longest)
+    reader = csv.reader(feed, delimiter=delimiter, strict=True)
+    while True:
+        feed.begin()
+        fault = None
+        cells: list[str] = []
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except _Overlong:
+            fault = _unclosed(feed, longest)
+        except csv.Error as error:
+            fault = _told(error, delimiter)
+        if fault:
+            feed.give_back()
+        fault = next((line.fault for line in feed.taken if line.fault), fault)
+        if fault or any(cell.strip() for cell in cells):
+            yield _record(feed.taken, cells, fault)
+
+
+def _record(taken: Sequence[Line], cells: list[str], fault: str | None) -> Record:
+    text = "".join(line.text for line in taken)
+    if "\r" in text:
+        cells = [cell.replace("\r\n", "\n") for cell in cells]
+    return Record(taken[0].number, taken[-1].last, [] if fault else cells, text, fault)
+
+
+def _unclosed(feed: _Feed, longest: int) -> str:
+    if len(feed.taken) == 1:
+        return too_long(feed.taken[0].length, longest)
+    return f"opens a quote that is not closed within {longest:,} characters"
+
+
+def _told(error: csv.Error, delimiter: str) -> str:
+    words = str(error)
+    if "unexpected end" in words:
+        return "opens a quote that is never closed"
+    if "expected after" in words:
+        return (
+            f"has text after a closing quote; within quotes, a quote is written twice, and {_shown(delimiter)} follows"
+        )
+    return f"is no CSV: {words}"
+
+
+def _shown(delimiter: str) -> str:
+    return "a tab" if delimiter == "\t" else f"'{delimiter}'"
+
+
+def _cells(count: int) -> str:
+    return f"{count} cell" if count == 1 else f"{count} cells"
