@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Any, Literal, TypeVar
 
+from redraft.domain.claims import ClaimCheck
 from redraft.domain.rubrics import (
     Criterion,
     CriterionResult,
@@ -62,6 +63,7 @@ class Judged:
     Attributes:
         criteria: the rubric, line by line, in its order; empty without one.
         judges: who said what, one entry each; empty if only one was asked.
+        check: what was found for each claim, where claims were checked.
         disagreement: how far apart the highest and the lowest score of the panel, or else of the samples, lie.
     """
 
@@ -74,6 +76,7 @@ class Judged:
     issues: tuple[str, ...] = ()
     improvement_hint: str = ""
     criteria: tuple[CriterionResult, ...] = ()
+    check: ClaimCheck | None = None
     judges: tuple[dict[str, Any], ...] = ()
     disagreement: float | None = None
 
@@ -115,6 +118,7 @@ def combine(
         issues=_united(verdict.issues for verdict in verdicts),
         improvement_hint=closest.verdict.improvement_hint,
         criteria=criteria,
+        check=closest.verdict.check,
         judges=tuple(_entry(opinion, scored) for opinion in opinions) if len(opinions) > 1 else (),
         disagreement=max(spread) - min(spread) if len(opinions) > 1 else None,
     )

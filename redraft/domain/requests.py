@@ -20,6 +20,7 @@ from redraft.domain.fields import (
 )
 from redraft.domain.goals import read_goal
 from redraft.domain.rubrics import Rubric, judged_by_model
+from redraft.domain.structured import StructureName
 from redraft.domain.webhooks import EVENT_TYPES, EventType
 
 MAX_URL = 2000
@@ -102,6 +103,22 @@ class Source(StrictModel):
     relevance_score: float | None = Field(default=None, allow_inf_nan=False)
 
 
+class GroundingOptions(StrictModel):
+    """How an answer rests on its sources. Without sources the answer says so, and asks for them."""
+
+    mode: Literal["simple", "grounded", "analytical", "conversational"] = "simple"
+    output_format: Literal["plain", "markdown", "json", "bullets"] = Field(
+        default="plain", description="json: an object with 'answer' and 'sources'."
+    )
+    include_citations: bool = True
+    citation_style: Literal["inline", "footnote", "endnote"] = "inline"
+    require_grounding: bool = Field(
+        default=True, description="Accept no answer that cites what is not there or states what no source says."
+    )
+    template: Literal["grounded_qa", "analytical_synthesis", "comparison", "summarization"] | None = None
+    annotate_unverified: bool = Field(default=False, description="List unverified statements beneath the final answer.")
+
+
 class Judging(StrictModel):
     """How answers are judged: how often, by whom, and when not at all."""
 
@@ -130,6 +147,9 @@ class EvaluationFields(StrictModel):
     rubric: Rubric | None = Field(default=None, description="The criteria, line by line; with profile 'criteria'.")
     evaluation: Judging = Judging()
     sources: list[Source] = Field(default=[], max_length=MAX_SOURCES, description="What the answer may rest on.")
+    grounding: GroundingOptions | None = Field(
+        default=None, description="How the answer rests on its sources; with sources the defaults apply."
+    )
     conversation: list[Turn] = Field(default=[], max_length=100, description="Earlier [user, assistant] turns.")
     reference: FilledText | None = Field(default=None, description="A known good answer; only the evaluator sees it.")
     limits: Limits = Limits()
@@ -137,6 +157,11 @@ class EvaluationFields(StrictModel):
     cache: Literal["off", "use"] = Field(default="off", description="use: take the reply of an identical earlier call.")
     webhook: Webhook | None = Field(default=None, description="Where the job's events are sent; docs/webhooks.md.")
     metadata: Metadata = Field(default={})
+
+    @property
+    def grounds(self) -> GroundingOptions | None:
+        """How the answer is to rest on its sources: as asked for, and by default where there are some."""
+        return self.grounding or (GroundingOptions() if self.sources else None)
 
     @model_validator(mode="after")
     def _has_something_to_evaluate_by(self) -> Self:
@@ -173,10 +198,18 @@ class GenerateAnswer(EvaluationFields):
     candidates: int = Field(default=1, ge=1, le=8, description="Parallel attempts per iteration; the best goes on.")
     revision: Revision = Revision()
     stop: Stop = Stop()
-    answer_schema: dict[str, Any] | None = Field(
-        default=None, description="A JSON Schema of an object; the answer must be JSON that fits it."
+    answer_schema: dict[str, Any] | StructureName | None = Field(
+        default=None,
+        description="A JSON Schema of an object, or the name of one; the answer is JSON that fits it.",
     )
     stream: bool = Field(default=False, description="Publish the answer's text while it is written.")
+
+    @model_validator(mode="after")
+    def _has_one_schema(self) -> Self:
+        if self.answer_schema is not None and self.grounding and self.grounding.output_format == "json":
+            words = "grounding.output_format 'json' brings a schema of its own: leave one of the two out"
+            raise PydanticCustomError("schema_misplaced", words, {"field": "answer_schema"})
+        return self
 
 
 class EvaluateAnswer(EvaluationFields):

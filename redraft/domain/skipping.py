@@ -47,4 +47,4 @@ def why_skip(request: EvaluationFields) -> str | None:
 
 def _has_more_to_go_by(request: EvaluationFields) -> bool:
     schema = request.answer_schema if isinstance(request, GenerateAnswer) else None
-    return bool(request.rubric or request.resp_format.strip() or schema or request.sources or request.reference)
+    return bool(request.rubric or request.resp_format.strip() or schema or request.grounds or request.reference)

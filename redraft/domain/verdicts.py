@@ -10,7 +10,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
+from redraft.domain.claims import ClaimCheck, QuotedSources, read_claims
 from redraft.domain.replies import Found, Unusable, find_object, repeated_in, times_named
+from redraft.domain.reply_members import (
+    UnreadableError,
+    flag_of,
+    fraction_or_none,
+    plain,
+    plain_members,
+    sentence_of,
+    strict_flag,
+    text_of,
+    texts_of,
+)
 from redraft.domain.rubrics import SCALE_TOP, Criterion, CriterionResult, result_of
 from redraft.domain.scores import ScoreError, describe, read_score
 from redraft.domain.texts import clean, fold, preview
@@ -26,6 +38,7 @@ class Verdict:
         repaired: the reply was not valid JSON and had to be mended.
         confidence: in 0..1; None when the model gave none that can be read.
         criteria: what was found for each criterion, or for each dimension of the profile.
+        check: what was found for each claim, where claims were checked.
     """
 
     score: float | None
@@ -37,25 +50,28 @@ class Verdict:
     issues: tuple[str, ...] = ()
     improvement_hint: str = ""
     criteria: tuple[CriterionResult, ...] = ()
+    check: ClaimCheck | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyMap:
     """Which field of a reply says what; None: none does.
 
-    Exactly one of the first three says how good the answer is.
+    Exactly one of the first four says how good the answer is.
 
     Attributes:
         score: a number in 0..1.
         pass_flag: a boolean, for the score 1 or 0.
         dimensions: objects with a `score`, perhaps a `reasoning` and a `gap`; the id is the field's name.
             The score is their mean.
+        claims: a list of claims with quotes; the score is the share of those that hold.
         fields: all fields of the reply; one of them never stands in for another.
     """
 
     score: str | None = None
     pass_flag: str | None = None
     dimensions: tuple[Criterion, ...] = ()
+    claims: str | None = None
     reasoning: str | None = None
     suggestions: str | None = None
     issues: str | None = None
@@ -72,18 +88,6 @@ _SUGGESTIONS = re.compile(r"suggest(?:ions?|edimprovements?)|improvements?(?:hin
 _ISSUES = re.compile(r"issues?|problems?")
 _HINT = re.compile(r"(?:improvement)?hints?")
 _NOTHING = re.compile(r"(?!)")
-_FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-_NO_SUGGESTION = frozenset({"", "none", "n/a", "null", "nothing", "no suggestions", "false", "-"})
-_BULLET = re.compile(r"\s*(?:[-*\u2022\u2013]|\d{1,2}[.)])\s+")
-_TEXT_DEPTH_MAX = 20
-
-
-class _UnreadableError(ValueError):
-    """A found object that holds no verdict; carries why."""
-
-    def __init__(self, unusable: Unusable) -> None:
-        super().__init__(unusable.message)
-        self.unusable = unusable
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +99,19 @@ class _Fields:
 
     def keys(self, name: str, aliases: re.Pattern[str]) -> list[str]:
         """The keys, as written, that mean this field."""
-        own, others = _plain(name), self.known - {_plain(name)}
-        plain = ((key, _plain(key)) for key in self.found.value)
-        return [key for key, short in plain if short == own or (aliases.fullmatch(short) and short not in others)]
+        own, others = plain(name), self.known - {plain(name)}
+        named = ((key, plain(key)) for key in self.found.value)
+        return [key for key, short in named if short == own or (aliases.fullmatch(short) and short not in others)]
 
     def get(self, name: str | None, aliases: re.Pattern[str]) -> Any:
         """The member of that name, else the first with an alias that says something."""
         if name is None:
             return None
         keys = self.keys(name, aliases)
-        own = [self.found.value[key] for key in keys if _plain(key) == _plain(name)]
+        own = [self.found.value[key] for key in keys if plain(key) == plain(name)]
         if own and own[-1] is not None:
             return own[-1]
-        others = (self.found.value[key] for key in keys if _plain(key) != _plain(name))
+        others = (self.found.value[key] for key in keys if plain(key) != plain(name))
         return next((member for member in others if member not in (None, "")), None)
 
 
@@ -118,12 +122,12 @@ def read_reply(fields: ReplyMap, text: str, *, finish_reason: str | None = None)
         return found
     try:
         return _verdict(fields, _Fields(found, _known(fields)))
-    except _UnreadableError as error:
+    except UnreadableError as error:
         return error.unusable
 
 
 def _known(fields: ReplyMap) -> frozenset[str]:
-    return frozenset(_plain(name) for name in fields.fields)
+    return frozenset(plain(name) for name in fields.fields)
 
 
 def _is_verdict(fields: ReplyMap, value: Mapping[str, Any]) -> bool:
@@ -138,19 +142,19 @@ def _is_verdict(fields: ReplyMap, value: Mapping[str, Any]) -> bool:
 def _verdict(fields: ReplyMap, members: _Fields) -> Verdict:
     dimensions = _dimensions(members, fields.dimensions)
     score = _score_of(fields, members, dimensions)
-    issues = _texts(members.get(fields.issues, _ISSUES))
-    hint = _sentence(members.get(fields.improvement_hint, _HINT))
-    reasoning = _text(members.get(fields.reasoning, _REASONING)) or _summary(dimensions)
-    suggestions = _texts(members.get(fields.suggestions, _SUGGESTIONS)) or (*issues, *([hint] if hint else []))
+    issues = texts_of(members.get(fields.issues, _ISSUES))
+    hint = sentence_of(members.get(fields.improvement_hint, _HINT))
+    reasoning = text_of(members.get(fields.reasoning, _REASONING)) or _summary(dimensions)
+    suggestions = texts_of(members.get(fields.suggestions, _SUGGESTIONS)) or (*issues, *([hint] if hint else []))
     if not suggestions and fields.pass_flag is not None and score == 0 and reasoning.strip():
         suggestions = (reasoning,)
     return Verdict(
         score=score,
-        meets_criteria=_flag(members.get(fields.meets_criteria, _FLAG)),
+        meets_criteria=flag_of(members.get(fields.meets_criteria, _FLAG)),
         evaluation_reasoning=reasoning,
         improvement_suggestions=suggestions,
         repaired=members.found.repaired,
-        confidence=_confidence(members.get(fields.confidence, _NOTHING)),
+        confidence=fraction_or_none(members.get(fields.confidence, _NOTHING)),
         issues=issues,
         improvement_hint=hint,
         criteria=dimensions,
@@ -166,16 +170,16 @@ def _score_of(fields: ReplyMap, members: _Fields, dimensions: Sequence[Criterion
         return sum(each.score or 0.0 for each in dimensions) / len(dimensions)
     if fields.pass_flag is not None:
         keys = members.keys(fields.pass_flag, _FLAG)
-        return _agreed(members, keys, partial(_strict_flag, f'The field "{fields.pass_flag}"'))
+        return _agreed(members, keys, partial(strict_flag, f'The field "{fields.pass_flag}"'))
     return _agreed(members, members.keys(fields.score or "", _SCORE), _fraction)
 
 
 def _agreed(members: _Fields, keys: list[str], read: Any) -> float:
     if members.found.repeated.intersection(keys):
-        raise _UnreadableError(Unusable("ambiguous", "The verdict names its score more than once."))
+        raise UnreadableError(Unusable("ambiguous", "The verdict names its score more than once."))
     scores = {read(members.found.value[key]) for key in keys}
     if len(scores) > 1:
-        raise _UnreadableError(Unusable("ambiguous", f"The verdict holds {len(scores)} different scores."))
+        raise UnreadableError(Unusable("ambiguous", f"The verdict holds {len(scores)} different scores."))
     return float(scores.pop())
 
 
@@ -183,30 +187,12 @@ def _fraction(value: object) -> float:
     try:
         return read_score(value)
     except ScoreError as error:
-        raise _UnreadableError(Unusable("invalid_score", error.message)) from None
-
-
-def _strict_flag(what: str, value: object) -> bool:
-    flag = _flag(value) if isinstance(value, bool | str) else None
-    if flag is None:
-        raise _UnreadableError(Unusable("invalid_score", f"{what} is {describe(value)}, not true or false."))
-    return flag
-
-
-def _flag(value: object) -> bool | None:
-    return _FLAGS.get(_text(value).strip().lower())
-
-
-def _confidence(value: object) -> float | None:
-    try:
-        return None if value is None else read_score(value)
-    except ScoreError:
-        return None
+        raise UnreadableError(Unusable("invalid_score", error.message)) from None
 
 
 def _dimensions(members: _Fields, dimensions: Sequence[Criterion]) -> tuple[CriterionResult, ...]:
     if dimensions and times_named(members.found, "score") > len(dimensions):
-        raise _UnreadableError(Unusable("ambiguous", "The verdict names a score more than once."))
+        raise UnreadableError(Unusable("ambiguous", "The verdict names a score more than once."))
     return tuple(_dimension(members, each) for each in dimensions)
 
 
@@ -215,14 +201,34 @@ def _dimension(members: _Fields, dimension: Criterion) -> CriterionResult:
     keys = members.keys(name, _NOTHING)
     inner = members.found.value[keys[-1]]
     if not isinstance(inner, Mapping):
-        raise _UnreadableError(Unusable("invalid_score", f'"{name}" is {describe(inner)}, not an object with a score.'))
-    parts = _plain_members(cast("Mapping[str, Any]", inner))
+        raise UnreadableError(Unusable("invalid_score", f'"{name}" is {describe(inner)}, not an object with a score.'))
+    parts = plain_members(cast("Mapping[str, Any]", inner))
     if len(keys) > 1 or members.found.repeated.intersection(keys) or "score" in repeated_in(cast("object", inner)):
-        raise _UnreadableError(Unusable("ambiguous", f'The verdict names the score of "{name}" more than once.'))
+        raise UnreadableError(Unusable("ambiguous", f'The verdict names the score of "{name}" more than once.'))
     if parts.get("score") is None:
-        raise _UnreadableError(Unusable("missing_score", f'"{name}" has no score.'))
+        raise UnreadableError(Unusable("missing_score", f'"{name}" has no score.'))
     value = _fraction(parts["score"])
-    return result_of(dimension, value, evidence=_text(parts.get("reasoning")), gap=_sentence(parts.get("gap")))
+    return result_of(dimension, value, evidence=text_of(parts.get("reasoning")), gap=sentence_of(parts.get("gap")))
+
+
+def read_claims_reply(
+    sources: Sequence[str], text: str, *, unclaimed: float, finish_reason: str | None = None
+) -> Verdict | Unusable:
+    """Read a reply that checks an answer claim by claim; `unclaimed`: the score of an answer without claims."""
+    check = read_claims(text, QuotedSources(sources), finish_reason=finish_reason)
+    if isinstance(check, Unusable):
+        return check
+    held = sum(claim.supported for claim in check.claims)
+    told = f"{held} of {len(check.claims)} claims are supported by the sources."
+    return Verdict(
+        score=unclaimed if check.score is None else check.score,
+        meets_criteria=check.grounded,
+        evaluation_reasoning=told if check.claims else "The evaluator found no claim in the answer.",
+        improvement_suggestions=check.problems,
+        repaired=check.is_repaired,
+        confidence=check.confidence,
+        check=check,
+    )
 
 
 def read_rubric_reply(
@@ -236,7 +242,7 @@ def read_rubric_reply(
     try:
         entries = _entries(found, ids)
         results = tuple(_result(criterion, entries[criterion.id]) for criterion in criteria)
-    except _UnreadableError as error:
+    except UnreadableError as error:
         return error.unusable
     return Verdict(None, None, "", (), repaired=found.repaired, criteria=results)
 
@@ -251,31 +257,29 @@ def _as_object(text: str) -> str:
 
 
 def _judges(ids: frozenset[str], value: Mapping[str, Any]) -> bool:
-    return any(_plain(key) == "criteria" for key in value) or ids <= value.keys()
+    return any(plain(key) == "criteria" for key in value) or ids <= value.keys()
 
 
 _STRAY_NAMES_MAX = 20
 
 
 def _entries(found: Found, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    keys = [key for key in found.value if _plain(key) == "criteria"]
+    keys = [key for key in found.value if plain(key) == "criteria"]
     if len(keys) > 1 or found.repeated.intersection(keys):
-        raise _UnreadableError(Unusable("ambiguous", "The reply holds its criteria more than once."))
+        raise UnreadableError(Unusable("ambiguous", "The reply holds its criteria more than once."))
     told: Any = found.value[keys[0]] if keys else found.value
     named = _named(told)
     names = [name for name, _ in named]
     if len(names) > 2 * len(ids) + _STRAY_NAMES_MAX:
         words = f"The reply names {len(names)} criteria, where {len(ids)} were asked for."
-        raise _UnreadableError(Unusable("incomplete", words))
+        raise UnreadableError(Unusable("incomplete", words))
     twice = {name for name in names if names.count(name) > 1 or times_named(found, name) > 1}
     twice |= repeated_in(told)
     _refuse_gaps(ids, names, twice)
     entries = {name: _object(name, entry) for name, entry in named}
     for verdict in ("met", "level"):
         if times_named(found, verdict) > len(ids):
-            raise _UnreadableError(
-                Unusable("ambiguous", f'The reply says "{verdict}" more often than it has criteria.')
-            )
+            raise UnreadableError(Unusable("ambiguous", f'The reply says "{verdict}" more often than it has criteria.'))
     return entries
 
 
@@ -284,8 +288,8 @@ def _named(told: object) -> list[tuple[str, Any]]:
         return list(cast("Mapping[str, Any]", told).items())
     if isinstance(told, list):
         items = cast("list[Any]", told)
-        return [(_text(_plain_members(item).get("id")).strip() or describe(item), item) for item in items]
-    raise _UnreadableError(
+        return [(text_of(plain_members(item).get("id")).strip() or describe(item), item) for item in items]
+    raise UnreadableError(
         Unusable("incomplete", f"The criteria are {describe(told)}, not an object with one entry each.")
     )
 
@@ -298,7 +302,7 @@ def _refuse_gaps(ids: Sequence[str], names: Sequence[str], twice: set[str]) -> N
     }
     told = [f"{words} {_listed(found)}" for words, found in wrong.items() if found]
     if told:
-        raise _UnreadableError(Unusable("incomplete", f"Of the criteria, the reply {'; it '.join(told)}."))
+        raise UnreadableError(Unusable("incomplete", f"Of the criteria, the reply {'; it '.join(told)}."))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -309,22 +313,22 @@ def _listed(names: Sequence[str]) -> str:
 def _object(name: str, entry: object) -> Mapping[str, Any]:
     if isinstance(entry, Mapping):
         return cast("Mapping[str, Any]", entry)
-    raise _UnreadableError(Unusable("invalid_score", f'The criterion "{name}" is {describe(entry)}, not an object.'))
+    raise UnreadableError(Unusable("invalid_score", f'The criterion "{name}" is {describe(entry)}, not an object.'))
 
 
 def _result(criterion: Criterion, entry: Mapping[str, Any]) -> CriterionResult:
     asked = "level" if criterion.kind == "scale" else "met"
-    parts = _plain_members(entry)
+    parts = plain_members(entry)
     where = f'"{asked}" of the criterion "{criterion.id}"'
-    if [_plain(key) for key in entry].count(asked) > 1 or asked in repeated_in(entry):
-        raise _UnreadableError(Unusable("ambiguous", f"The reply gives {where} more than once."))
+    if [plain(key) for key in entry].count(asked) > 1 or asked in repeated_in(entry):
+        raise UnreadableError(Unusable("ambiguous", f"The reply gives {where} more than once."))
     if parts.get(asked) is None:
-        raise _UnreadableError(Unusable("incomplete", f"The reply gives no {where}."))
+        raise UnreadableError(Unusable("incomplete", f"The reply gives no {where}."))
     if criterion.kind == "scale":
         value = _level(where, parts[asked]) / SCALE_TOP
     else:
-        value = float(_strict_flag(where, parts[asked]))
-    return result_of(criterion, value, evidence=_text(parts.get("evidence")), gap=_sentence(parts.get("gap")))
+        value = float(strict_flag(where, parts[asked]))
+    return result_of(criterion, value, evidence=text_of(parts.get("evidence")), gap=sentence_of(parts.get("gap")))
 
 
 _LEVEL = re.compile(rf"([0-{SCALE_TOP}])(?:\.0+)?(?:\s*(?:/|\bout\s+of\b)\s*{SCALE_TOP})?", re.IGNORECASE)
@@ -335,61 +339,5 @@ def _level(where: str, value: object) -> int:
     level = _LEVEL.fullmatch(json.dumps(value) if is_number else value.strip() if isinstance(value, str) else "")
     if level is None:
         words = f"{where} is {describe(value)}, not a whole number from 0 to {SCALE_TOP}."
-        raise _UnreadableError(Unusable("invalid_score", words))
+        raise UnreadableError(Unusable("invalid_score", words))
     return int(level[1])
-
-
-def _plain(key: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", key.lower())
-
-
-def _plain_members(value: object) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        return {}
-    return {_plain(key): member for key, member in cast("Mapping[str, Any]", value).items()}
-
-
-def _sentence(value: object) -> str:
-    """A text, or nothing where the words say that there is nothing."""
-    text = _text(value)
-    return "" if _says_nothing(text) else text
-
-
-def _says_nothing(text: str) -> bool:
-    return fold(text).lower().rstrip(".") in _NO_SUGGESTION
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        value = _split_bullets(value)
-    items = cast("list[Any]", value) if isinstance(value, list) else [value]
-    texts = (_text(item) for item in items)
-    return tuple(text for text in texts if not _says_nothing(text))
-
-
-def _split_bullets(text: str) -> list[str]:
-    lines = [line for line in text.splitlines() if line.strip()]
-    if len(lines) > 1 and all(_BULLET.match(line) for line in lines):
-        return [_BULLET.sub("", line, count=1) for line in lines]
-    return [text]
-
-
-def _text(value: Any, room: int = _TEXT_DEPTH_MAX) -> str:
-    """A member as plain text: what models nest becomes lines."""
-    if value is None or room == 0:
-        return ""
-    if isinstance(value, str):
-        return _without_controls(value)
-    if isinstance(value, list):
-        return "\n".join(_text(item, room - 1) for item in cast("list[Any]", value))
-    if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        return "\n".join(f"{clean(key)}: {_text(member, room - 1)}" for key, member in members.items())
-    return describe(value)
-
-
-def _without_controls(text: str) -> str:
-    r"""Undo what JSON makes of LaTeX: `"\frac"` is valid and means a form feed before "rac"."""
-    letters = {"\b": r"\b", "\f": r"\f", "\r": r"\r"}
-    text = re.sub("[\b\f\r](?=[A-Za-z])", lambda match: letters[match[0]], text.replace("\r\n", "\n"))
-    return clean(text.replace("\r", "\n"))

@@ -9,7 +9,7 @@ from redraft.domain.answers import Parsed, read_answer
 from redraft.domain.loop import Finish, best_of, next_move
 from redraft.domain.requests import AnyRequest
 from redraft.domain.states import JobKind, Step, StopReason, ending_status
-from redraft.operations.grounded import NOTHING
+from redraft.operations.grounded import final_answer, rests_on
 from redraft.operations.terms import rules_of, schema_of
 from redraft.storage.columns import DbNow
 from redraft.storage.history import IterationRecord
@@ -72,7 +72,7 @@ def ending(
     if job.step == Step.AUDIT and reason is not StopReason.CANCELED:
         warnings = [*warnings, audit_failed(error["detail"])] if error else warnings
         reason, error = loops_reason(job, request, records), None
-    result = _result(reason, records, schema_of(request))
+    result = _result(reason, records, request)
     status = ending_status(reason, has_answer=result is not None)
     values = {
         "status": status.value,
@@ -117,22 +117,20 @@ def loops_reason(job: JobRecord, request: AnyRequest, records: Sequence[Iteratio
     return move.reason if isinstance(move, Finish) else StopReason.ERROR
 
 
-def _result(
-    reason: StopReason, records: Sequence[IterationRecord], schema: Mapping[str, Any] | None
-) -> dict[str, Any] | None:
+def _result(reason: StopReason, records: Sequence[IterationRecord], request: AnyRequest) -> dict[str, Any] | None:
     best = best_of(record.as_attempt() for record in records)
     if best is None:
         return None
     record = next(r for r in records if (r.number, r.candidate) == (best.iteration, best.candidate))
-    grounding = record.grounding or NOTHING
+    schema = schema_of(request)
     return {
-        "final_answer": best.answer,
+        "final_answer": best.answer if schema else final_answer(request, record),
         "parsed": _parsed(best.answer, schema),
         "success": None if reason is StopReason.EVALUATION_SKIPPED else reason is StopReason.ACCEPTED,
         "total_iterations": max(record.number for record in records),
         "final_score": best.score,
         "best_iteration": best.iteration,
-        **{name: grounding[name] for name in NOTHING},
+        **rests_on(request, record),
     }
 
 

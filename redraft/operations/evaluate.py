@@ -12,7 +12,7 @@ from redraft.domain.failures import job_error
 from redraft.domain.ids import new_id
 from redraft.domain.judging import Judged, by_checks
 from redraft.domain.loop import Evaluate, Finish, LoopMove, best_of, next_move, next_rescored, passes, twin_of
-from redraft.domain.requests import GenerateAnswer, RescoreAnswers
+from redraft.domain.requests import RescoreAnswers
 from redraft.domain.rubrics import Criterion, CriterionResult, judged_by_model, run_checks
 from redraft.domain.skipping import why_skip
 from redraft.domain.states import Step, StopReason
@@ -20,10 +20,12 @@ from redraft.domain.texts import is_trivial, preview
 from redraft.errors import ProviderError
 from redraft.operations import steps
 from redraft.operations.calling import Outcome, PlannedCall
-from redraft.operations.endings import Event, ending, event
+from redraft.operations.endings import ending
+from redraft.operations.grounded import checked_claims, meets_rule, problems_of
 from redraft.operations.judging import Asking, Heard, askings, hear, profile_of, verdict_on
 from redraft.operations.judging import plan as plan_askings
 from redraft.operations.steps import Move, StepInHand
+from redraft.operations.telling import evaluated, thinking
 from redraft.operations.terms import judges_of, needs_judge, rules_of, schema_of
 from redraft.storage import history
 from redraft.storage.history import EvaluationRecord, IterationRecord
@@ -140,7 +142,7 @@ def _judgement(step: StepInHand, record: IterationRecord, heard: Sequence[Heard]
     rubric, checked = step.request.rubric or (), _checked(step, record)
     judged = verdict_on(its_own, rubric, checked)
     if judged is not None:
-        return Judgement(record, _from_judged(step, judged, judges), its_own)
+        return Judgement(record, _from_judged(step, record, judged, judges), its_own)
     error = next((each.error for each in its_own if each.error), None)
     return Judgement(record, _evaluation(step, status="error", error=error, evaluator_model=_names(judges)), its_own)
 
@@ -181,6 +183,9 @@ def _known(step: StepInHand, record: IterationRecord) -> EvaluationRecord | None
     )
     if step.job.step == Step.AUDIT or known is None or known.evaluation is None or known.evaluation.score is None:
         return None
+    if known.grounding != record.grounding:
+        # A continuation brought other sources
+        return None
     passed = _passes(step, known.evaluation.score, is_qualified=known.evaluation.requirements_met is not False)
     return replace(known.evaluation, id=new_id("evaluation"), passed=passed, reused_from=known.evaluation.id)
 
@@ -194,7 +199,7 @@ def _by_checks(step: StepInHand, record: IterationRecord) -> EvaluationRecord | 
     fails = any(result.required and not result.passed for result in checked)
     if judged_by_model(rubric) and not (fails and step.request.evaluation.skip == "when_checks_fail"):
         return None
-    return _from_judged(step, by_checks(rubric, checked), ())
+    return _from_judged(step, record, by_checks(rubric, checked), ())
 
 
 def _checked(step: StepInHand, record: IterationRecord) -> list[CriterionResult]:
@@ -208,19 +213,21 @@ def _passes(step: StepInHand, score: float, *, is_qualified: bool) -> bool:
     return is_qualified and passes(score, step.request.score_threshold)
 
 
-def _from_judged(step: StepInHand, judged: Judged, judges: Sequence[str]) -> EvaluationRecord:
+def _from_judged(step: StepInHand, record: IterationRecord, judged: Judged, judges: Sequence[str]) -> EvaluationRecord:
+    is_grounded = meets_rule(step.request, record.grounding, judged.check)
     return _evaluation(
         step,
         score=judged.score,
-        requirements_met=judged.is_qualified,
+        requirements_met=judged.is_qualified and is_grounded,
         meets_criteria=judged.meets_criteria,
         reasoning=judged.reasoning,
-        suggestions=list(judged.suggestions),
+        suggestions=[*judged.suggestions, *problems_of(step.request, record.grounding, judged.check)],
         confidence=judged.confidence,
         issues=list(judged.issues),
         improvement_hint=judged.improvement_hint or None,
         criteria=[asdict(result) for result in judged.criteria] or None,
         checks=_told_checks(step.request.rubric or (), judged.criteria),
+        grounding=checked_claims(judged.check),
         judges=list(judged.judges) or None,
         disagreement=judged.disagreement,
         evaluator_model=_names(judges),
@@ -295,7 +302,7 @@ def _decide(step: StepInHand, judged: Sequence[Judgement], outcomes: Sequence[Ou
     move = _next(step)
     best = best_of(step.attempts)
     marks = {"best_score": best.score, "best_iteration": best.iteration} if best and best.score is not None else {}
-    told = [_told(judgement) for judgement in judged]
+    told = [evaluated(each.record, each.evaluation, sum(o.seconds for o in each.outcomes)) for each in judged]
     write = partial(write_evaluations, step, judged, _role(step))
     if isinstance(move, Evaluate):
         return steps.go_on(
@@ -313,7 +320,7 @@ def _decide(step: StepInHand, judged: Sequence[Judgement], outcomes: Sequence[Ou
     if isinstance(move, Finish):
         end = ending(step.job, step.request, step.records, move.reason, _last_error(step, move, judged))
         return Move(outcomes, {**end.values, **marks}, [*told, end.event], write)
-    told.append(_thinking(step))
+    told.append(thinking(step, _current(step)))
     return steps.go_on(step, outcomes, Step.GENERATE, records=step.records, events=told, write=write, **marks)
 
 
@@ -346,57 +353,3 @@ def write_evaluations(step: StepInHand, judged: Sequence[Judgement], role: str, 
         there = history.hold_existing(connection, [row["iteration_id"] for row in rows])
         rows = [row for row in rows if row["iteration_id"] in there]
     history.add_evaluations(connection, rows)
-
-
-def _told(judgement: Judgement) -> Event:
-    verdict = judgement.evaluation
-    number = judgement.record.number
-    return event(
-        "iteration.evaluated",
-        f"Iteration {number} {_outcome_in_words(verdict)}.",
-        iteration=number,
-        candidate=judgement.record.candidate,
-        score=verdict.score,
-        passed=verdict.passed,
-        evaluation_reasoning=verdict.reasoning,
-        improvement_suggestions=verdict.suggestions,
-        criteria=verdict.criteria or [],
-        disagreement=verdict.disagreement,
-        reused=bool(verdict.reused_from),
-        error=verdict.error,
-        seconds=round(sum(outcome.seconds for outcome in judgement.outcomes), 3),
-    )
-
-
-def _outcome_in_words(verdict: EvaluationRecord) -> str:
-    if verdict.status == "skipped":
-        return "is not evaluated"
-    if verdict.score is None:
-        return "could not be evaluated"
-    silent = [each["model"] for each in verdict.judges or () if each["status"] != "ok"]
-    without = f" without {', '.join(dict.fromkeys(silent))}, which gave no verdict" if silent else ""
-    unmet = [each["id"] for each in verdict.criteria or () if each["required"] and not each["passed"]]
-    lacking = f"; required and not met: {', '.join(unmet)}" if unmet else ""
-    return f"scored {verdict.score:.2f}{without}{lacking}"
-
-
-def _thinking(step: StepInHand) -> Event:
-    strategy = step.request.revision.strategy if isinstance(step.request, GenerateAnswer) else "revise"
-    kind, data = event(
-        "thinking",
-        f"{_why_again(step)} goes into iteration {step.job.iteration + 1}.",
-        strategy=strategy,
-        retry_count=step.job.iteration,
-    )
-    return kind, {**data, "ts": data["at"]}
-
-
-def _why_again(step: StepInHand) -> str:
-    scored = [
-        record.evaluation for record in _current(step) if record.evaluation and record.evaluation.score is not None
-    ]
-    if not scored:
-        return "There is no score; the last good feedback"
-    if any(passes(each.score, step.request.score_threshold) for each in scored):
-        return "A required criterion is not met; the feedback"
-    return f"The score is below {step.request.score_threshold:g}; the feedback"

@@ -18,9 +18,9 @@ from redraft.operations.budgets import BudgetExhausted
 from redraft.operations.calling import Ask, Outcome, PlannedCall, Slot, remembered
 from redraft.operations.deltas import DeltaTeller
 from redraft.operations.endings import Event, event
-from redraft.operations.grounded import NOTHING, grounding_of
+from redraft.operations.grounded import NOTHING, grounding_reader
 from redraft.operations.steps import Move, StepInHand
-from redraft.operations.terms import models_of, rules_of
+from redraft.operations.terms import models_of, rules_of, schema_of
 from redraft.prompts.render import feedback_text, generation_prompt, repair_prompt
 from redraft.storage import history
 from redraft.storage.history import IterationRecord
@@ -44,11 +44,15 @@ def _slots(step: StepInHand) -> list[Slot]:
 
 def plan(step: StepInHand) -> list[PlannedCall]:
     """One call per candidate, all with the same prompt."""
-    prompt = generation_prompt(_request(step), _feedback(step))
+    prompt = _prompt(step)
     # A continuation may ask something else in the same place
     is_first = step.job.continuations == 0
     unheard = [slot for slot in _slots(step) if not (is_first and slot.key in step.memo)]
     return [_plan_call(step, slot, "generate", prompt, calls_at_once=len(unheard)) for slot in unheard]
+
+
+def _prompt(step: StepInHand) -> Prompt:
+    return generation_prompt(_request(step), _feedback(step), schema_of(step.request))
 
 
 def _plan_call(step: StepInHand, slot: Slot, kind: str, prompt: Prompt, *, calls_at_once: int = 1) -> PlannedCall:
@@ -80,7 +84,7 @@ def _write(step: StepInHand, slot: Slot, planned: Mapping[Slot, PlannedCall]) ->
     """One candidate: its call, and a second one if what came does not fit the answer's schema. The last text counts."""
     with _telling(step, slot) as on_delta:
         made = steps.outcomes_of(step, slot, planned, on_delta)
-    schema = _request(step).answer_schema
+    schema = schema_of(step.request)
     if schema is not None and made[-1].text is not None:
         read = read_answer(made[-1].text, schema)
         if isinstance(read, Misfit):
@@ -94,7 +98,7 @@ def _repair(step: StepInHand, slot: Slot, made: tuple[Outcome, ...], misfit: Mis
     row = step.memo.get(slot.key)
     if row is not None:
         return (*made, remembered(slot, row))
-    prompt = repair_prompt(generation_prompt(_request(step), _feedback(step)), first.text or "", misfit.message)
+    prompt = repair_prompt(_prompt(step), first.text or "", misfit.message)
     try:
         asked = steps.ask_again(step, first, lambda now: _plan_call(now, slot, "repair", prompt))
     except (BudgetExhausted, ProviderError):
@@ -104,7 +108,7 @@ def _repair(step: StepInHand, slot: Slot, made: tuple[Outcome, ...], misfit: Mis
     stored, planned = asked
     with _telling(step, slot) as on_delta:
         again = steps.call(step, planned, on_delta)
-    text, schema = again[-1].text, _request(step).answer_schema
+    text, schema = again[-1].text, schema_of(step.request)
     if text is not None and schema is not None and isinstance(read_answer(text, schema), Misfit):
         again = (*again[:-1], steps.not_to_reuse(again[-1]))
     return (*before, stored, *again)
@@ -129,6 +133,7 @@ def _feedback(step: StepInHand) -> Feedback | None:
 def _record(step: StepInHand, outcomes: Sequence[Outcome], answered: Sequence[Outcome]) -> Move:
     number = step.job.iteration + 1
     feedback = _feedback(step)
+    grounding_of = grounding_reader(step.request)
     written = tuple(
         IterationRecord(
             id=new_id("iteration"),
@@ -139,7 +144,7 @@ def _record(step: StepInHand, outcomes: Sequence[Outcome], answered: Sequence[Ou
             feedback_given=feedback_text(feedback) if feedback else None,
             created_at=datetime.now(UTC),
             evaluation=None,
-            grounding=grounding_of(step.request, outcome.text or ""),
+            grounding=grounding_of(outcome.text or ""),
         )
         for outcome in answered
     )

@@ -1,28 +1,119 @@
 """What an answer makes of its sources, found by code as soon as it is written, and kept beside it."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from redraft.domain.citations import read_citations
+from redraft.domain.claims import ClaimCheck
 from redraft.domain.grounding import ground, read_evidence
-from redraft.domain.requests import AnyRequest
-from redraft.operations.terms import schema_of
+from redraft.domain.requests import AnyRequest, EvaluateAnswer
+from redraft.domain.structured import confidence_of, prose_of
+from redraft.domain.support import find_support, quoted
+from redraft.operations.terms import schema_of, structure_of
+from redraft.storage.history import IterationRecord
 
-NOTHING: dict[str, Any] = {"citations": [], "sources_used": [], "grounding_score": None}
+NOTHING: dict[str, Any] = {"citations": [], "sources_used": [], "grounding_score": None, "cited_text": None}
+_UNSUPPORTED_MAX = 200
 
 
-def grounding_of(request: AnyRequest, answer: str) -> dict[str, Any] | None:
-    """Citations, what is wrong with marks, and the score; None for a job without sources.
+def grounding_reader(request: AnyRequest) -> Callable[[str], dict[str, Any] | None]:
+    """Reads the sources once, for all answers to a request.
 
-    Marks in a structured answer are none: its schema says where sources are named.
+    What it returns for an answer: citations, what is wrong with marks, the score, and what no source supports; None
+    for a job without sources, and for an answer whose schema does not say where its prose is.
     """
-    if not request.sources or schema_of(request) is not None:
+    options = request.grounds
+    structure = structure_of(request)
+    if options is None or (structure is None and schema_of(request) is not None):
+        return lambda _answer: None
+    evidence = read_evidence(source.content for source in request.sources)
+    count = len(request.sources)
+    # A given answer was not told to
+    must_cite = options.include_citations and not isinstance(request, EvaluateAnswer)
+
+    def read(answer: str) -> dict[str, Any] | None:
+        text = prose_of(structure, answer, count) if structure else answer
+        if text is None:
+            return None
+        cited = read_citations(text, request.sources, options.citation_style)
+        found = ground(text, cited, evidence)
+        support = find_support(found, cited.issues, sources=count, must_cite=must_cite)
+        return {
+            "citations": [asdict(citation) for citation in cited.citations],
+            "issues": [asdict(issue) for issue in cited.issues],
+            "sources_used": list(found.sources_used),
+            "sources_provided": count,
+            "grounding_score": found.score,
+            "unsupported": [asdict(each) for each in support.unsupported[:_UNSUPPORTED_MAX]],
+            "cited_text": text if structure else None,
+            "met": support.met,
+            "sound": support.is_sound,
+            "problems": list(support.problems),
+        }
+
+    return read
+
+
+def meets_rule(request: AnyRequest, grounding: Mapping[str, Any] | None, check: ClaimCheck | None) -> bool:
+    """Whether an answer may be accepted for what it makes of its sources.
+
+    A claim check stands for what code takes for uncited; wrong marks and numbers from nowhere stay wrong.
+    """
+    if request.grounds is None or not request.grounds.require_grounding:
+        return True
+    found = grounding or {}
+    if check is not None and check.claims:
+        return found.get("sound", True) and all(claim.supported for claim in check.claims)
+    return found.get("met", True)
+
+
+def problems_of(request: AnyRequest, grounding: Mapping[str, Any] | None, check: ClaimCheck | None) -> tuple[str, ...]:
+    """What code found that the next answer has to change; a claim check names uncited claims itself."""
+    if request.grounds is None or not request.grounds.require_grounding or grounding is None:
+        return ()
+    if check is not None and check.claims and grounding.get("sound", True):
+        return ()
+    return tuple(grounding.get("problems", ()))
+
+
+def checked_claims(check: ClaimCheck | None) -> dict[str, Any] | None:
+    """A claim check as it is stored and shown."""
+    if check is None:
         return None
-    cited = read_citations(answer, request.sources)
-    found = ground(answer, cited, read_evidence(source.content for source in request.sources))
     return {
-        "citations": [asdict(citation) for citation in cited.citations],
-        "issues": [asdict(issue) for issue in cited.issues],
-        "sources_used": list(found.sources_used),
-        "grounding_score": found.score,
+        "grounded": check.grounded,
+        "claims": [asdict(claim) for claim in check.claims],
+        "ungrounded_claims": [claim.claim for claim in check.claims if not claim.supported],
+        "confidence": check.confidence,
     }
+
+
+def rests_on(request: AnyRequest, record: IterationRecord) -> dict[str, Any]:
+    """What a job's result says of the sources of its answer."""
+    grounding, verdict = record.grounding or NOTHING, record.evaluation
+    structure = structure_of(request)
+    own = confidence_of(structure, record.answer, len(request.sources)) if structure else None
+    return {
+        **{name: grounding.get(name, nothing) for name, nothing in NOTHING.items()},
+        "sources_provided": len(request.sources),
+        "unsupported_claims": _unsupported_claims(record),
+        "confidence": own if verdict is None or verdict.confidence is None else verdict.confidence,
+    }
+
+
+def _unsupported_claims(record: IterationRecord) -> list[str]:
+    """What nobody vouches for, in the order of the answer: by the claim check, else by code."""
+    checked = record.evaluation.grounding if record.evaluation else None
+    if checked and checked["claims"]:
+        return checked["ungrounded_claims"]
+    return [each["text"] for each in (record.grounding or {}).get("unsupported", ())]
+
+
+def final_answer(request: AnyRequest, record: IterationRecord) -> str:
+    """The answer, with what no source supports listed beneath it if that was asked for."""
+    unsupported = _unsupported_claims(record)
+    if not unsupported or request.grounds is None or not request.grounds.annotate_unverified:
+        return record.answer
+    lines = "\n".join(f"- {quoted(claim)}" for claim in unsupported)
+    return f"{record.answer.rstrip()}\n\n---\n\nUnverified: no source given supports these statements.\n\n{lines}"

@@ -1,12 +1,12 @@
 """The shapes of what was written and how it was judged: iterations, evaluations, and iteration by criterion."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
 
 from redraft.domain.loop import Attempt, met_before
-from redraft.operations.shapes import Moment, Resource
+from redraft.operations.shapes import Moment, Resource, cost_usd
 from redraft.storage.history import EvaluationRecord, IterationRecord
 
 Role = Literal["loop", "audit", "rescore"]
@@ -45,6 +45,28 @@ class JudgeFound(Resource):
     error: dict[str, Any] | None
 
 
+class ClaimFound(Resource):
+    """One claim of the answer; `start` and `end` of the quote, in characters of its source."""
+
+    claim: str
+    supported: bool
+    label: Literal["supported", "contradicted", "not_found"]
+    source: int | None
+    quote: str
+    start: int | None
+    end: int | None
+    problem: str
+
+
+class ClaimsFound(Resource):
+    """What a claim check found; `grounded` is what the model said, the claims are what held."""
+
+    grounded: bool | None
+    claims: list[ClaimFound]
+    ungrounded_claims: list[str]
+    confidence: float | None
+
+
 class Evaluation(Resource):
     id: str
     role: Role
@@ -60,6 +82,7 @@ class Evaluation(Resource):
     improvement_hint: str | None
     criteria: list[CriterionFound]
     checks: list[CheckFound]
+    grounding: ClaimsFound | None
     requirements_met: bool | None
     judges: list[JudgeFound]
     disagreement: float | None
@@ -92,13 +115,40 @@ class MarkIssue(Resource):
     end_pos: int
 
 
+class UnsupportedFound(Resource):
+    """A statement that no source supports, as code sees it; positions in characters of the answer."""
+
+    text: str
+    reason: Literal["number", "uncited"]
+    missing_numbers: list[str]
+    start_pos: int
+    end_pos: int
+
+
 class GroundingFound(Resource):
     """What code found of the sources in an answer."""
 
     citations: list[CitationFound]
     issues: list[MarkIssue]
     sources_used: list[int] = Field(description="Indices of the cited sources, from 0 on.")
+    sources_provided: int | None = None
     grounding_score: float | None
+    unsupported: list[UnsupportedFound] = Field(default=[])
+    met: bool | None = Field(default=None, description="Whether code finds the answer to rest on its sources.")
+    cited_text: str | None = Field(
+        default=None, description="Of a structured answer: its prose, which all positions count in."
+    )
+
+
+class IterationUsage(Resource):
+    """What an answer took to write and to judge; `latency_ms`: all its calls' time together."""
+
+    calls: int
+    input_tokens: int
+    cached_input_tokens: int
+    output_tokens: int
+    cost_usd: str | None
+    latency_ms: int
 
 
 class Iteration(Resource):
@@ -112,6 +162,7 @@ class Iteration(Resource):
     evaluation: Evaluation | None
     further_evaluations: list[Evaluation] = Field(default=[])
     grounding: GroundingFound | None = None
+    usage: IterationUsage
     created_at: Moment
 
 
@@ -150,7 +201,9 @@ class CriteriaMatrix(Resource):
     iterations: list[MatrixColumn]
 
 
-def iteration_resource(record: IterationRecord, further: Sequence[tuple[str, EvaluationRecord]] = ()) -> Iteration:
+def iteration_resource(
+    record: IterationRecord, usage: Mapping[str, int], further: Sequence[tuple[str, EvaluationRecord]] = ()
+) -> Iteration:
     """One candidate; `further`: its evaluations outside of the loop, each with its role."""
     return Iteration(
         id=record.id,
@@ -163,8 +216,15 @@ def iteration_resource(record: IterationRecord, further: Sequence[tuple[str, Eva
         evaluation=record.evaluation and _evaluation(record.evaluation),
         further_evaluations=[_evaluation(each) for _, each in further],
         grounding=GroundingFound.model_validate(record.grounding) if record.grounding else None,
+        usage=_usage(usage),
         created_at=record.created_at,
     )
+
+
+def _usage(sums: Mapping[str, int]) -> IterationUsage:
+    known = {name: sums.get(name, 0) for name in IterationUsage.model_fields if name != "cost_usd"}
+    cost = None if sums.get("unpriced_calls") else cost_usd(sums.get("cost_nano_usd", 0))
+    return IterationUsage(**known, cost_usd=cost)
 
 
 def _evaluation(record: EvaluationRecord) -> Evaluation:
@@ -183,6 +243,7 @@ def _evaluation(record: EvaluationRecord) -> Evaluation:
         improvement_hint=record.improvement_hint,
         criteria=[CriterionFound(**each) for each in record.criteria or ()],
         checks=[CheckFound(**each) for each in record.checks or ()],
+        grounding=ClaimsFound.model_validate(record.grounding) if record.grounding else None,
         requirements_met=record.requirements_met,
         judges=[JudgeFound(**each) for each in record.judges or ()],
         disagreement=record.disagreement,

@@ -18,6 +18,7 @@ from redraft.errors import Invalid, ProviderError
 from redraft.operations import steps
 from redraft.operations.budgets import BudgetExhausted
 from redraft.operations.calling import Ask, Outcome, PlannedCall, Slot, remembered
+from redraft.operations.grounded import NOTHING
 from redraft.operations.steps import StepInHand
 from redraft.prompts.judging import evaluation_prompt, read_verdict
 from redraft.prompts.profiles import Profile
@@ -108,7 +109,7 @@ def _plan_call(
         profile_of(step), step.request, asking.record.answer, criteria=asking.criteria, complaint=complaint
     )
     ask = Ask(prompt, asking.model, max_output_tokens=budget * 2 if is_second else budget)
-    kind = "repair" if is_second else "evaluate"
+    kind = "repair" if is_second else "verify_claims" if profile_of(step).reply.claims else "evaluate"
     return steps.plan(step, _slot(step, asking, is_second=is_second), kind, ask, calls_at_once=calls_at_once)
 
 
@@ -139,11 +140,23 @@ def hear(step: StepInHand, asking: Asking, planned: Mapping[Slot, PlannedCall]) 
 def _read(step: StepInHand, asking: Asking, outcome: Outcome) -> Verdict | Unusable | ProviderError:
     error = outcome.error
     if error is None:
-        text, reason = outcome.text or "", outcome.finish_reason
-        return read_verdict(profile_of(step), text, criteria=asking.criteria, finish_reason=reason)
+        return read_verdict(
+            profile_of(step),
+            outcome.text or "",
+            criteria=asking.criteria,
+            sources=[source.content for source in step.request.sources],
+            unclaimed=_unclaimed(asking.record),
+            finish_reason=outcome.finish_reason,
+        )
     if error.code == "output_truncated":
         return Unusable("truncated", _CUT)
     return Unusable("no_verdict", error.message) if error.code == "empty_output" else error
+
+
+def _unclaimed(record: IterationRecord) -> float:
+    """The score of an answer in which a judge finds no claim: code's own, and the full one if it finds none either."""
+    score = (record.grounding or NOTHING)["grounding_score"]
+    return 1.0 if score is None else score
 
 
 def _heard(step: StepInHand, asking: Asking, made: tuple[Outcome, ...], read: Verdict | ProviderError) -> Heard:

@@ -128,8 +128,13 @@ def _iterations(connection: Connection, job: JobRecord, number: int | None = Non
     # A job that judges anew has nothing to say of what other judges said
     ids = [] if job.rescored_job_id else [record.id for record in records]
     further = history.further(connection, ids)
+    usage = calls.usage_by_attempt(connection, job.id)
     return [
-        iterations.iteration_resource(record, [(role, each) for of, role, each in further if of == record.id])
+        iterations.iteration_resource(
+            record,
+            usage.get((record.number, record.candidate), {}),
+            [(role, each) for of, role, each in further if of == record.id],
+        )
         for record in records
     ]
 

@@ -1,16 +1,13 @@
 """The shapes users see: one shape per noun, whoever renders it (API, command line, pages)."""
 
-from decimal import Decimal
 from typing import Any, Literal, cast
 
 from redraft.domain.webhooks import message_type
 from redraft.operations.iterations import Iteration
-from redraft.operations.shapes import Moment, Resource
+from redraft.operations.shapes import Moment, Resource, cost_usd
 from redraft.storage.events import EventRecord
 from redraft.storage.jobs import JobRecord
 from redraft.storage.webhooks import DeliveryRecord
-
-_NANO = Decimal(10) ** 9
 
 
 class Progress(Resource):
@@ -105,11 +102,6 @@ class Job(Resource):
     iterations: list[Iteration] | None = None
 
 
-def cost_usd(nano: int | None) -> str | None:
-    """A decimal string without exponent or idle zeros; None stays None: unknown is not 0."""
-    return None if nano is None else f"{(Decimal(nano) / _NANO).normalize():f}"
-
-
 def job_resource(record: JobRecord, iterations: list[Iteration] | None = None) -> Job:
     is_live = record.finished_at is None
     return Job(
@@ -129,7 +121,7 @@ def job_resource(record: JobRecord, iterations: list[Iteration] | None = None) -
             score_threshold=record.request["score_threshold"],
         ),
         request=record.request,
-        result=record.result,
+        result=_result(record),
         warnings=[JobWarning(**warning) for warning in record.warnings],
         usage=_usage(record),
         error=record.error,
@@ -139,6 +131,15 @@ def job_resource(record: JobRecord, iterations: list[Iteration] | None = None) -
         urls=_urls(record.id),
         iterations=iterations,
     )
+
+
+def _result(record: JobRecord) -> dict[str, Any] | None:
+    """What came of the job, and what it took: known when all is stored."""
+    if record.result is None or record.finished_at is None:
+        return record.result
+    took = round((record.finished_at - record.created_at).total_seconds() * 1000)
+    tokens = {"input_tokens": record.input_tokens, "output_tokens": record.output_tokens}
+    return {**record.result, **tokens, "latency_ms": took}
 
 
 def _iteration_now(record: JobRecord) -> int:

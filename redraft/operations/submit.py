@@ -28,9 +28,9 @@ from redraft.jobs import StepMessage
 from redraft.operations import steps
 from redraft.operations.boundaries import Boundary, reached
 from redraft.operations.endings import event
-from redraft.operations.grounded import grounding_of
+from redraft.operations.grounded import grounding_reader
 from redraft.operations.services import Services
-from redraft.operations.terms import judges_of, needs_judge
+from redraft.operations.terms import judges_of, needs_judge, schema_of
 from redraft.operations.webhooks import check_webhook
 from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.protocol import Usage
@@ -40,6 +40,7 @@ from redraft.storage.history import IterationRecord
 from redraft.storage.jobs import JobRecord
 
 SAME_MODEL = "evaluator_is_generator"
+NO_CONTEXT = "no_context"
 CRITERIA_UNJUDGED = "eval_crit_not_judged"
 JUDGES_UNASKED = "evaluators_not_asked"
 
@@ -81,9 +82,10 @@ def normalise(services: Services, request: AnyRequest) -> AnyRequest:
         update["model"] = resolve_ladder(providers, request.model)
     fallback = services.settings.evaluator_model or (update["model"][0] if update else str(providers.default_model()))
     update |= normal_judges(services, request, fallback)
-    if isinstance(request, GenerateAnswer) and request.answer_schema is not None:
+    if isinstance(request, GenerateAnswer) and isinstance(request.answer_schema, Mapping):
         check_schema(request.answer_schema, "/answer_schema")
         check_strict(request.answer_schema)
+    update["grounding"] = request.grounds
     check_webhook(services, request.webhook)
     normal = request.model_copy(update=update)
     check_priced(services, normal.limits, models_named(normal))
@@ -163,6 +165,9 @@ def resolve_model(providers: ProviderCatalog, name: str, pointer: str) -> ModelR
 
 def warnings_of(request: AnyRequest) -> list[dict[str, str]]:
     found: list[dict[str, str]] = []
+    if request.grounds and not request.sources:
+        text = "The answer is to rest on sources and none are given: it can only ask for them."
+        found.append({"code": NO_CONTEXT, "message": text})
     if isinstance(request, GenerateAnswer):
         own = [model for model in judges_of(request) if model in ladder(request)]
         text = f"{', '.join(own)} judges its own answers; another model family judges better."
@@ -202,7 +207,7 @@ def _calls_max(services: Services, request: AnyRequest) -> int:
     audited = askings if request.evaluation.audit else 0
     if not isinstance(request, GenerateAnswer):
         return judged + audited
-    written = 2 if request.answer_schema else 1
+    written = 2 if schema_of(request) else 1
     return request.iter_max * request.candidates * (written + judged) + 2 * audited
 
 
@@ -216,6 +221,7 @@ def submit(services: Services, request: AnyRequest, idempotency: Idempotency | N
     """
     normal = normalise(services, request)
     digest = hashlib.sha256(to_json(dump(request))).hexdigest()
+    grounding = grounding_reader(normal)(normal.answer) if isinstance(normal, EvaluateAnswer) else None
     with services.database.write() as connection:
         job = jobs.add(connection, _row(normal, digest, idempotency), normal.limits.deadline_s)
         if job is None and idempotency:
@@ -223,7 +229,7 @@ def submit(services: Services, request: AnyRequest, idempotency: Idempotency | N
         if job is None:
             raise RuntimeError("A job without an idempotency key met another one.")
         if isinstance(normal, EvaluateAnswer):
-            history.add_iterations(connection, job.id, [_given_answer(job, normal)])
+            history.add_iterations(connection, job.id, [_given_answer(job, normal, grounding)])
         events.add(connection, job, 1, [event("job.queued", "The job is stored and waits for a worker.")])
     reached(Boundary.SUBMITTED, job.id)
     steps.ring(services, StepMessage(Step(job.step), job.id, job.step_no))
@@ -258,7 +264,7 @@ def _beginning(request: AnyRequest) -> dict[str, Any]:
     return {"step": Step.EVALUATE.value, "iteration": 1, "iteration_limit": 1, "kind": JobKind.EVALUATE_ANSWER.value}
 
 
-def _given_answer(job: JobRecord, request: EvaluateAnswer) -> IterationRecord:
+def _given_answer(job: JobRecord, request: EvaluateAnswer, grounding: dict[str, Any] | None) -> IterationRecord:
     return IterationRecord(
         id=new_id("iteration"),
         number=1,
@@ -268,7 +274,7 @@ def _given_answer(job: JobRecord, request: EvaluateAnswer) -> IterationRecord:
         feedback_given=None,
         created_at=job.created_at,
         evaluation=None,
-        grounding=grounding_of(request, request.answer),
+        grounding=grounding,
     )
 
 

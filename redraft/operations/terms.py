@@ -7,6 +7,7 @@ from redraft.domain.judging import groups_of
 from redraft.domain.loop import Rules
 from redraft.domain.requests import AnyRequest, EvaluateAnswer, GenerateAnswer, RescoreAnswers, ladder
 from redraft.domain.states import JobKind, Step
+from redraft.domain.structured import Structure, structure_schema
 from redraft.storage.jobs import JobRecord
 
 _KINDS: dict[str, type[AnyRequest]] = {
@@ -21,9 +22,21 @@ def parse_request(job: JobRecord) -> AnyRequest:
     return _KINDS[job.kind].model_validate(job.request)
 
 
+def structure_of(request: AnyRequest) -> Structure | None:
+    """The named structure that an answer must have, if any."""
+    named = request.answer_schema if isinstance(request, GenerateAnswer) else None
+    if isinstance(named, str):
+        return named
+    return "json" if request.grounds and request.grounds.output_format == "json" else None
+
+
 def schema_of(request: AnyRequest) -> Mapping[str, Any] | None:
     """What an answer must fit, if anything."""
-    return None if isinstance(request, EvaluateAnswer) else request.answer_schema
+    own = None if isinstance(request, EvaluateAnswer) else request.answer_schema
+    if isinstance(own, Mapping):
+        return own
+    structure = structure_of(request)
+    return structure_schema(structure, len(request.sources)) if structure else None
 
 
 def rules_of(job: JobRecord, request: AnyRequest) -> Rules:

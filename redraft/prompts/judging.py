@@ -7,7 +7,7 @@ from redraft.domain.chats import Message, Prompt, ReplySchema
 from redraft.domain.replies import Unusable
 from redraft.domain.requests import AnyRequest
 from redraft.domain.rubrics import SCALE_TOP, Criterion
-from redraft.domain.verdicts import Verdict, read_reply, read_rubric_reply
+from redraft.domain.verdicts import Verdict, read_claims_reply, read_reply, read_rubric_reply
 from redraft.prompts.profiles import Profile
 from redraft.prompts.sights import Sights
 from redraft.prompts.templates import render_template
@@ -30,7 +30,7 @@ def evaluation_prompt(
         criteria: the criteria of a rubric that this call judges, binary and scale ones; none: by the profile.
         complaint: why the judge's previous reply could not be used, when it is asked once more.
     """
-    sights = Sights(profile.sees, profile.source_chars, profile.media)
+    sights = Sights(profile.sees, profile.source_chars, profile.sources_chars, profile.media)
     values = sights.values(request, answer, criteria, complaint)
     system, user = ("rubric_system", "rubric_user") if criteria else ("system", "user")
     schema = rubric_schema(criteria) if criteria else profile.reply_schema
@@ -39,9 +39,26 @@ def evaluation_prompt(
 
 
 def read_verdict(
-    profile: Profile, text: str, *, criteria: Sequence[Criterion] = (), finish_reason: str | None = None
+    profile: Profile,
+    text: str,
+    *,
+    criteria: Sequence[Criterion] = (),
+    sources: Sequence[str] = (),
+    unclaimed: float = 1.0,
+    finish_reason: str | None = None,
 ) -> Verdict | Unusable:
-    """What a reply to `evaluation_prompt` says; `finish_reason` is the provider's word for why it ended."""
+    """What a reply to `evaluation_prompt` says.
+
+    Args:
+        profile: how it was asked.
+        text: the reply.
+        criteria: those that the call was about.
+        sources: their contents, where quotes are looked for.
+        unclaimed: the score of an answer without claims.
+        finish_reason: the provider's word for why the reply ended.
+    """
+    if profile.reply.claims:
+        return read_claims_reply(sources, text, unclaimed=unclaimed, finish_reason=finish_reason)
     if criteria:
         return read_rubric_reply(criteria, text, finish_reason=finish_reason)
     return read_reply(profile.reply, text, finish_reason=finish_reason)

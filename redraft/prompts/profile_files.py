@@ -45,6 +45,7 @@ class FieldMap(StrictModel):
     score: FieldName | None = None
     pass_flag: FieldName | None = None
     dimensions: list[FieldName] | None = Field(default=None, min_length=1, max_length=20)
+    claims: Literal["claims"] | None = None
     reasoning: FieldName | None = None
     suggestions: FieldName | None = None
     issues: FieldName | None = None
@@ -61,6 +62,7 @@ class About(StrictModel):
     needs: list[Sight] = Field(default=[])
     sees: list[Sight]
     source_chars: int | None = Field(default=None, ge=1)
+    sources_chars: int | None = Field(default=None, ge=1)
     media: bool = True
     mapping: FieldMap
 
@@ -191,6 +193,7 @@ def _schema(name: str, text: str) -> dict[str, Any]:
 _TYPES = {
     "score": ("number", "integer"),
     "pass_flag": ("boolean",),
+    "claims": ("array",),
     "reasoning": ("string",),
     "suggestions": ("array", "string"),
     "issues": ("array", "string"),
@@ -203,8 +206,12 @@ _TYPES = {
 def _reply_map(name: str, mapping: FieldMap, schema: Mapping[str, Any]) -> ReplyMap:
     fields = {role: field for role in _TYPES if (field := getattr(mapping, role)) is not None}
     dimensions = mapping.dimensions or []
-    if sum((mapping.score is not None, mapping.pass_flag is not None, bool(dimensions))) != 1:
-        words = "mapping: needs exactly one of score (a number), pass_flag (a boolean) and dimensions (objects)"
+    scoring = (mapping.score, mapping.pass_flag, mapping.dimensions, mapping.claims)
+    if sum(each is not None for each in scoring) != 1:
+        words = (
+            "mapping: needs exactly one of score (a number), pass_flag (a boolean), dimensions (objects)"
+            " and claims (a list)"
+        )
         raise ProfileError(f"{name}/{PROFILE}", words)
     properties: Mapping[str, Any] = schema.get("properties") or {}
     for role, field in [*fields.items(), *(("dimensions", each) for each in dimensions)]:
@@ -232,7 +239,8 @@ def _types(schema: Any) -> list[str]:
 
 def _check_order(name: str, mapping: FieldMap, schema: Mapping[str, Any]) -> None:
     """A model that has named its score argues for it: the reasoning comes first."""
-    deciding = [each for each in (mapping.score, mapping.pass_flag, *(mapping.dimensions or ())) if each]
+    named = (mapping.score, mapping.pass_flag, mapping.claims, *(mapping.dimensions or ()))
+    deciding = [each for each in named if each]
     missing = [each for each in deciding if each not in (schema.get("required") or ())]
     if missing:
         raise ProfileError(f"{name}/{REPLY}", f"the field {missing[0]!r} makes the score: list it in required")

@@ -27,6 +27,7 @@ class Profile:
         needs: the fields of a request without which it cannot judge.
         sees: the fields of a request that its prompts show.
         source_chars: how much of each source is shown; None: all of it.
+        sources_chars: how much of all sources together is shown, nearest to the answer; None: all of it.
         media: whether images in the texts are left in.
         templates: by name; the rubric's are there where criteria can be judged one by one.
         reply_schema: a JSON Schema; of the form without a rubric.
@@ -43,6 +44,7 @@ class Profile:
     needs: tuple[Sight, ...]
     sees: tuple[Sight, ...]
     source_chars: int | None
+    sources_chars: int | None
     media: bool
     templates: Mapping[TemplateName, str]
     reply_schema: Mapping[str, Any]
@@ -142,6 +144,7 @@ def _profile(path: Path, *, is_built_in: bool, taken: Collection[str] = ()) -> P
         needs=tuple(about.needs),
         sees=tuple(about.sees),
         source_chars=about.source_chars,
+        sources_chars=about.sources_chars,
         media=about.media,
         templates=files.templates,
         reply_schema=files.reply_schema,

@@ -1,6 +1,7 @@
 """Prompts from templates. A user's or a model's text is only ever a value in them, never a template."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,14 @@ from jinja2 import FileSystemLoader
 
 from redraft.domain.chats import Message, Prompt, ReplySchema
 from redraft.domain.loop import Feedback
-from redraft.domain.requests import GenerateAnswer
+from redraft.domain.requests import GenerateAnswer, Source
+from redraft.domain.texts import defuse
+from redraft.domain.views import visible
 from redraft.prompts.demands import demands
-from redraft.prompts.sights import framed_sources, framer, nonce_of
+from redraft.prompts.sights import nonce_of, source_text
 from redraft.prompts.templates import SANDBOX
 
+_MARKS = ("source-#", "sources")
 _FOLDER = Path(__file__).parent
 _TEMPLATES = SANDBOX.overlay(loader=FileSystemLoader(_FOLDER), auto_reload=False)
 
@@ -22,12 +26,26 @@ def _render(name: str, **values: Any) -> str:
     return _TEMPLATES.get_template(name).render(**values).strip("\n")
 
 
-def generation_prompt(request: GenerateAnswer, feedback: Feedback | None) -> Prompt:
+def generation_prompt(
+    request: GenerateAnswer, feedback: Feedback | None, schema: Mapping[str, Any] | None = None
+) -> Prompt:
     """The next generation: the task and its criteria, and what earlier attempts taught.
 
     Its length does not grow with the number of iterations: one earlier answer at most.
+
+    Args:
+        request: the job.
+        feedback: what was said of earlier answers; None for a first one.
+        schema: the JSON Schema that the answer has to fit.
     """
-    system = _render("generate/system.j2", system_instructions=request.system_instructions)
+    system = _render(
+        "generate/system.j2",
+        system_instructions=request.system_instructions,
+        grounding=request.grounds,
+        has_sources=bool(request.sources),
+        has_form=bool(request.resp_format.strip()),
+        is_structured=schema is not None,
+    )
     nonce = nonce_of(request, "")
     task = _render(
         "generate/task.j2",
@@ -35,9 +53,10 @@ def generation_prompt(request: GenerateAnswer, feedback: Feedback | None) -> Pro
         resp_format=request.resp_format,
         eval_crit=request.eval_crit,
         demands=demands(request.rubric),
-        sources=framed_sources(request.sources, framer(nonce)),
+        grounding=request.grounds,
+        sources=[_source(number, source, nonce) for number, source in enumerate(request.sources, 1)],
         nonce=nonce,
-        schema=json.dumps(request.answer_schema, ensure_ascii=False) if request.answer_schema else None,
+        schema=json.dumps(schema, ensure_ascii=False) if schema else None,
     )
     earlier = [
         message
@@ -45,8 +64,13 @@ def generation_prompt(request: GenerateAnswer, feedback: Feedback | None) -> Pro
         for message in (Message("user", user), Message("assistant", assistant.rstrip()))
         if message.content.strip()
     ]
-    schema = ReplySchema("answer", request.answer_schema) if request.answer_schema else None
-    return Prompt(system, (*earlier, *_turns(task, feedback)), schema)
+    reply = ReplySchema("answer", schema) if schema else None
+    return Prompt(system, (*earlier, *_turns(task, feedback)), reply)
+
+
+def _source(number: int, source: Source, nonce: str) -> str:
+    """A source behind its mark, without one that closes it: the next mark does, which saves tokens."""
+    return f'<source-{number} id="{nonce}">\n{defuse(visible(source_text(source, source.content)), nonce, _MARKS)}'
 
 
 def repair_prompt(prompt: Prompt, answer: str, complaint: str) -> Prompt:

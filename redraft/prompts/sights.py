@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from redraft.domain.excerpts import excerpts
 from redraft.domain.requests import AnyRequest, Source
 from redraft.domain.rubrics import SCALE_TOP, Criterion
 from redraft.domain.texts import defuse, frame, preview
@@ -14,6 +15,10 @@ from redraft.domain.views import visible, without_media
 ALWAYS = ("answer", "complaint", "frame_start", "frame_end", "nonce")
 RUBRIC_ONLY = ("criteria",)
 TAGS = ("answer", "source-#", "user-turn-#", "assistant-turn-#", "known-answer")
+NO_CONTEXT_TOLD = (
+    "(The answer was to rest on sources, and none were given. A good answer says so and asks for them;"
+    " whatever else it states is made up.)"
+)
 _ANCHORS = {"0": "absent", str(SCALE_TOP): "fully"}
 
 
@@ -43,6 +48,7 @@ class Sights:
 
     sees: Collection[str]
     source_chars: int | None
+    sources_chars: int | None
     media: bool
 
     def values(
@@ -53,11 +59,11 @@ class Sights:
         framed = _Framer(nonce, media=self.media)
         shown = framed.of(answer, "answer")
         views = {
-            "instruct": lambda: framed.plain(request.instruct),
+            "instruct": lambda: framed.plain(_task(request)),
             "resp_format": lambda: request.resp_format,
             "eval_crit": lambda: request.eval_crit,
             "conversation": lambda: _turns(framed, request),
-            "sources": lambda: framed_sources(request.sources, framed, self.source_chars),
+            "sources": lambda: self._sources(request.sources, answer, framed),
             "reference": lambda: framed.of(request.reference, "known-answer") if request.reference else None,
         }
         values = {name: view() for name, view in views.items() if name in self.sees}
@@ -69,6 +75,18 @@ class Sights:
             "nonce": nonce,
         }
         return values | ({"criteria": tuple(map(criterion_view, criteria))} if criteria else {})
+
+    def _sources(self, sources: Sequence[Source], answer: str, framed: "_Framer") -> tuple[str, ...]:
+        """Each source in a frame of its own, `source-1` first."""
+        contents = [source.content for source in sources]
+        if self.source_chars is not None:
+            contents = [preview(visible(content), self.source_chars) for content in contents]
+        if self.sources_chars is not None:
+            contents = excerpts(contents, answer, self.sources_chars)
+        return tuple(
+            framed.of(source_text(source, content), f"source-{number}")
+            for number, (source, content) in enumerate(zip(sources, contents, strict=True), 1)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +101,6 @@ class _Framer:
         return frame(visible(self.plain(text)), tag, self.nonce, TAGS)
 
 
-def framer(nonce: str) -> _Framer:
-    return _Framer(nonce)
-
-
 def _turns(framed: _Framer, request: AnyRequest) -> tuple[tuple[str, str], ...]:
     return tuple(
         (framed.of(user, f"user-turn-{number}"), framed.of(assistant, f"assistant-turn-{number}"))
@@ -94,13 +108,13 @@ def _turns(framed: _Framer, request: AnyRequest) -> tuple[tuple[str, str], ...]:
     )
 
 
-def framed_sources(sources: Sequence[Source], framed: _Framer, chars: int | None = None) -> tuple[str, ...]:
-    """Each source in a frame of its own, `source-1` first; what is known of it stands inside, for it is its too."""
-    return tuple(framed.of(_source_text(source, chars), f"source-{number}") for number, source in enumerate(sources, 1))
+def _task(request: AnyRequest) -> str:
+    """The task; a judge of an answer to no sources is told what a good one is."""
+    return f"{request.instruct}\n\n{NO_CONTEXT_TOLD}" if request.grounds and not request.sources else request.instruct
 
 
-def _source_text(source: Source, chars: int | None) -> str:
-    content = source.content if chars is None else preview(visible(source.content), chars)
+def source_text(source: Source, content: str) -> str:
+    """What is known of a source, and its content: all of it is the source's own word."""
     about = [f"Title: {source.title}"] if source.title else []
     about += [f"{name}: {value}" for name, value in source.metadata.items()]
     return "\n".join([*about, "", content] if about else [content])

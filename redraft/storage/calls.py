@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Boolean, Connection, Executable, String, and_, bindparam, case, or_, select, update
+from sqlalchemy import Boolean, Connection, Executable, String, and_, bindparam, case, func, or_, select, update
 
 from redraft.domain.failures import job_error
 from redraft.storage.columns import DbNow
@@ -46,6 +46,7 @@ _CLOSING = (
     "latency_ms",
     "error",
 )
+_SUMMED = ("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "latency_ms")
 _MEMO = ("id", "iteration", "candidate", "seq", "status", "request", "reply_text", "finish_reason", "error")
 
 
@@ -160,6 +161,22 @@ def usage_of_job(connection: Connection, job_id: str) -> list[dict[str, Any]]:
     names = ("model", "status", "cached", "http_status", "request", "input_tokens", "output_tokens", "cost_nano_usd")
     query = select(*(calls.c[name] for name in names)).where(calls.c.job_id == job_id)
     return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def usage_by_attempt(connection: Connection, job_id: str) -> dict[tuple[int, int], dict[str, int]]:
+    """What each candidate of each iteration took, by (iteration, candidate)."""
+    sums = {
+        "calls": func.count(),
+        "unpriced_calls": func.sum(case((calls.c.cost_nano_usd.is_(None), 1), else_=0)),
+        **{name: func.coalesce(func.sum(calls.c[name]), 0) for name in _SUMMED},
+    }
+    query = (
+        select(calls.c.iteration, calls.c.candidate, *(each.label(name) for name, each in sums.items()))
+        .where(calls.c.job_id == job_id)
+        .group_by(calls.c.iteration, calls.c.candidate)
+    )
+    rows = connection.execute(query).mappings()
+    return {(row["iteration"], row["candidate"]): {name: int(row[name]) for name in sums} for row in rows}
 
 
 def set_aside(connection: Connection, call_id: str) -> None:

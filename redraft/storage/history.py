@@ -23,6 +23,7 @@ class EvaluationRecord:
 
     Attributes:
         criteria: the rubric, line by line, as `CriterionResult`s; None without one.
+        grounding: what a claim check found; None without one.
         checks: what code found, one entry per check; None without one.
         judges: who judged, one entry each, when more than one was asked.
         job_id: the job that judged: of a rescoring another one than the answer's. Empty before it is stored, as `role`.
@@ -45,6 +46,7 @@ class EvaluationRecord:
     improvement_hint: str | None = None
     criteria: list[dict[str, Any]] | None = None
     checks: list[dict[str, Any]] | None = None
+    grounding: dict[str, Any] | None = None
     requirements_met: bool | None = None
     judges: list[dict[str, Any]] | None = None
     disagreement: float | None = None

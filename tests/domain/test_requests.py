@@ -22,6 +22,7 @@ SHARED = {
     "rubric": None,
     "evaluation": {"samples": 1, "panel": [], "audit": None, "skip": "never"},
     "sources": [],
+    "grounding": None,
     "conversation": [],
     "reference": None,
     "limits": {"deadline_s": 600, "max_cost_usd": None, "max_tokens": None},

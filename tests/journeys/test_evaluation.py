@@ -73,7 +73,8 @@ def test_evidence_is_shown_the_beginning_of_each_source_and_comprehensive_none(
     dimension = {"reasoning": "r", "score": 0.5}
     reply = {"reasonableness": dimension, "evidence": {**dimension, "score": 1}, "suggestions": ["S"], "passed": True}
     model_server.script(evaluate=[reply])
-    job = desk.run(profile="evidence", sources=sources, eval_crit=None, iter_max=1)
+    told = {"sources": sources, "grounding": {"require_grounding": False}, "eval_crit": None, "iter_max": 1}
+    job = desk.run(profile="evidence", **told)
     *_, asked = model_server.requests("evaluate")
     assert "a" * 499 + "\u2026" in asked.prompt
     assert family[0] not in asked.prompt
@@ -81,9 +82,11 @@ def test_evidence_is_shown_the_beginning_of_each_source_and_comprehensive_none(
     assert "short source" in asked.prompt
     assert "b" * 500 + "\n" in asked.prompt
     assert (job["result"]["final_score"], job["stop_reason"]) == (0.75, "iteration_limit")
+    writer = model_server.requests("generate")[0].prompt
+    assert ("TAIL" in writer, family in writer) == (True, True)
 
     model_server.script(evaluate=[{"reason": "R", "comprehensive": True}])
-    job = desk.run(profile="comprehensive", sources=sources, eval_crit=None, iter_max=1)
+    job = desk.run(profile="comprehensive", **told)
     *_, asked = model_server.requests("evaluate")
     assert "short source" not in asked.prompt
     assert (job["result"]["final_score"], job["stop_reason"]) == (1.0, "accepted")

@@ -45,14 +45,14 @@ class Asked:
 
     @cached_property
     def role(self) -> Role:
-        """Evaluators ask for a verdict's schema; a generator's own answer_schema has none of its keys.
+        """Evaluators ask for a verdict's schema; a generator's own has an answer, or none of a verdict's keys.
 
         Who drafts a job asks for one with a task and a rubric.
         """
         keys = (self.schema or {}).get("properties") or {}
         if {"instruct", "rubric"} <= keys.keys():
             return "draft"
-        return "evaluate" if any(_VERDICT_KEY.search(key) for key in keys) else "generate"
+        return "evaluate" if "answer" not in keys and any(_VERDICT_KEY.search(key) for key in keys) else "generate"
 
     @cached_property
     def system(self) -> str:

@@ -67,7 +67,7 @@ REQUEST = GenerateAnswer(instruct="TASK", profile="kind")
 
 def test_the_built_in_profiles_are_complete_and_of_the_same_form_as_ones_own():
     profiles = load_profiles(None).all()
-    assert [each.name for each in profiles] == ["comprehensive", "criteria", "evidence", "quality"]
+    assert [each.name for each in profiles] == ["comprehensive", "criteria", "evidence", "grounding", "quality"]
     for each in profiles:
         assert each.is_built_in
         assert re.fullmatch("[0-9a-f]{12}", each.version)
@@ -94,7 +94,7 @@ def test_an_unknown_profile_is_told_with_the_known_ones():
     (flaw,) = caught.value.flaws
     assert (flaw.pointer, flaw.code) == ("/profile", "unknown_profile")
     assert "'kind'" in flaw.detail
-    assert "comprehensive, criteria, evidence, quality" in flaw.detail
+    assert "comprehensive, criteria, evidence, grounding, quality" in flaw.detail
 
 
 def test_the_version_follows_the_contents_and_nothing_else(tmp_path: Path):

@@ -1,0 +1,186 @@
+"""The claim check: what a judge says of each claim, and what of it holds. A quote counts if its source has it.
+
+A claim is supported only if the judge says so and a source holds the quote word for word; docs/grounding.md has it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from redraft.domain.quotes import Quotable, find_quote, read_quotable
+from redraft.domain.replies import Found, Unusable, find_object
+from redraft.domain.reply_members import flag_of, fraction_or_none, plain, plain_members, sentence_of, text_of
+from redraft.domain.support import quoted, shortened
+from redraft.domain.texts import fold
+
+CLAIMS_MAX = 200
+
+Label = Literal["supported", "contradicted", "not_found"]
+_LABELS: Mapping[str, Label] = {
+    **dict.fromkeys(("supported", "entailed", "true", "yes"), "supported"),
+    **dict.fromkeys(("contradicted", "refuted", "contradiction"), "contradicted"),
+    **dict.fromkeys(("notfound", "unsupported", "notsupported", "neutral", "notmentioned", "false", "no"), "not_found"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim of an answer, and whether a source backs it.
+
+    Attributes:
+        supported: the judge says so, and the source holds the quote.
+        label: the judge's word; `not_found` instead of `supported` where the quote is not in the source.
+        source: the number of the source that the judge names.
+        start: where the quote begins, in characters of that source; None when it is in none.
+        end: where it is over.
+        problem: why it is not supported; empty if it is.
+    """
+
+    claim: str
+    supported: bool
+    label: Label
+    source: int | None
+    quote: str
+    start: int | None
+    end: int | None
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimCheck:
+    """What came of all claims.
+
+    Attributes:
+        grounded: the judge's word for the whole answer, None when it gave none; it never decides.
+        is_repaired: the reply was not valid JSON.
+    """
+
+    claims: tuple[Claim, ...]
+    grounded: bool | None
+    confidence: float | None
+    is_repaired: bool
+
+    @property
+    def score(self) -> float | None:
+        """The share of supported claims; None without any."""
+        return sum(each.supported for each in self.claims) / len(self.claims) if self.claims else None
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What to change, for whoever writes the next answer."""
+        wrong = [_told(each) for each in self.claims if not each.supported]
+        return tuple(shortened(wrong, "more claims have no support"))
+
+
+class QuotedSources:
+    """Sources as quotes are looked for in them; each is read when it is first needed."""
+
+    def __init__(self, contents: Sequence[str]) -> None:
+        self._contents = contents
+        self._read: dict[int, Quotable] = {}
+
+    @property
+    def count(self) -> int:
+        return len(self._contents)
+
+    def find(self, number: int | None, quote: str) -> tuple[int, int] | None:
+        """Where the source of that number holds the quote, in characters of it."""
+        if number is None or not quote or not 1 <= number <= self.count:
+            return None
+        if number not in self._read:
+            self._read[number] = read_quotable(self._contents[number - 1])
+        return find_quote(quote, self._read[number])
+
+
+def read_claims(text: str, sources: QuotedSources, *, finish_reason: str | None = None) -> ClaimCheck | Unusable:
+    """Reads a judge's reply, and looks for each quote; `finish_reason` is the provider's word for why it ended."""
+    found = find_object(text, finish_reason, _has_claims)
+    if isinstance(found, Unusable):
+        missing = found.kind == "missing_score"
+        return Unusable("incomplete", 'The reply is a JSON object without a list "claims".') if missing else found
+    members = plain_members(found.value)
+    told = cast("list[Any]", members["claims"])
+    if len(told) > CLAIMS_MAX:
+        return Unusable("incomplete", f"The reply names {len(told)} claims; at most {CLAIMS_MAX} are looked at.")
+    if _is_repeated(found):
+        return Unusable("ambiguous", "The reply holds its claims more than once.")
+    claims = [_claim(plain_members(entry), sources) for entry in told]
+    if not all(claims):
+        return Unusable("incomplete", 'Each entry of "claims" needs a "claim" and a "label".')
+    known = {_key(claim): claim for claim in claims if claim}
+    known |= {_key(claim): claim for claim in _listed(members.get("ungroundedclaims"), known)}
+    grounded = flag_of(members.get("grounded"))
+    return ClaimCheck(tuple(known.values()), grounded, fraction_or_none(members.get("confidence")), found.repaired)
+
+
+def _has_claims(value: Mapping[str, Any]) -> bool:
+    return isinstance(plain_members(value).get("claims"), list)
+
+
+def _is_repeated(found: Found) -> bool:
+    keys = [key for key in found.value if plain(key) == "claims"]
+    return len(keys) > 1 or bool(found.repeated.intersection(keys))
+
+
+def _key(claim: Claim) -> str:
+    return fold(claim.claim).casefold()
+
+
+def _listed(value: Any, known: Mapping[str, Claim]) -> list[Claim]:
+    """What the judge lists as ungrounded beside the claims: it takes away support, and gives none."""
+    items = cast("list[Any]", value) if isinstance(value, list) else []
+    texts = [text for item in items[:CLAIMS_MAX] if (text := sentence_of(plain_members(item).get("claim") or item))]
+    return [
+        Claim(text, supported=False, label="not_found", source=None, quote="", start=None, end=None, problem=_NO_SOURCE)
+        for text in texts
+        if (there := known.get(fold(text).casefold())) is None or there.supported
+    ]
+
+
+_NO_SOURCE = "No source says so."
+
+
+def _claim(entry: Mapping[str, Any], sources: QuotedSources) -> Claim | None:
+    claim, label = text_of(entry.get("claim")).strip(), _label(entry)
+    if not claim or label is None:
+        return None
+    quote, source = sentence_of(entry.get("quote")), _number(entry.get("source"), sources)
+    start, end = sources.find(source, quote) or (None, None)
+    problem = _problem(label, source, quote, is_there=start is not None)
+    if label == "supported" and problem:
+        label = "not_found"
+    return Claim(claim, not problem, label, source, quote, start, end, problem)
+
+
+def _problem(label: Label, source: int | None, quote: str, *, is_there: bool) -> str:
+    if label == "not_found":
+        return _NO_SOURCE
+    if label == "contradicted":
+        return f"Source {source} says otherwise: {quoted(quote)}." if is_there else "A source says otherwise."
+    if is_there:
+        return ""
+    if not quote:
+        return "No quote was given that supports it."
+    where = f"Source {source} does not hold" if source else "No source was named for"
+    return f"{where} the quote {quoted(quote)}."
+
+
+def _label(entry: Mapping[str, Any]) -> Label | None:
+    said = [text_of(entry[name]) for name in ("label", "verdict", "supported") if entry.get(name) is not None]
+    labels: set[Label | None] = {_LABELS.get(plain(word)) for word in said}
+    # Who calls a claim both supported and not has not supported it
+    return labels.pop() if len(labels) == 1 else "not_found" if labels else None
+
+
+_DIGITS = re.compile(r"\d{1,9}")
+
+
+def _number(value: Any, sources: QuotedSources) -> int | None:
+    digits = _DIGITS.search(text_of(value))
+    return int(digits[0]) if digits else 1 if sources.count == 1 else None
+
+
+def _told(claim: Claim) -> str:
+    advice = "Correct it." if claim.label == "contradicted" else "Cite a source that says so, soften it, or delete it."
+    return f"The claim {quoted(claim.claim)} is not supported. {claim.problem} {advice}"

@@ -1,0 +1,113 @@
+"""The grounding rule: what in an answer no source supports, and whether it may be accepted; docs/grounding.md has it.
+
+Code sees marks, words and numbers. A sentence that cites a source in words of its own is the claim check's to judge.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from redraft.domain.citations import Issue
+from redraft.domain.grounding import Grounding, Judged
+from redraft.domain.texts import preview
+
+SUPPORTED_SHARE_MIN = 0.8
+"""The share of the sentences that state something which must cite a source, or share half of their words with one."""
+
+_TOLD_MAX = 10
+_TEXT_CHARS = 300
+
+Reason = Literal["number", "uncited"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """A sentence that no source supports.
+
+    Attributes:
+        reason: `number`: it holds one that stands in no source; `uncited`: it cites none, and none says the like.
+        start_pos: where it begins, in characters of the text.
+        end_pos: where it is over.
+    """
+
+    text: str
+    reason: Reason
+    missing_numbers: tuple[str, ...]
+    start_pos: int
+    end_pos: int
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """What came of the rule.
+
+    Attributes:
+        met: the answer may be accepted.
+        is_sound: no mark is wrong, and each number stands in a source.
+        problems: what to change, for whoever writes the next answer.
+    """
+
+    met: bool
+    is_sound: bool
+    unsupported: tuple[Unsupported, ...]
+    problems: tuple[str, ...]
+
+
+def find_support(grounding: Grounding, issues: Sequence[Issue], *, sources: int, must_cite: bool) -> Support:
+    """Applies the rule.
+
+    Args:
+        grounding: what the answer states.
+        issues: what is wrong with its marks.
+        sources: how many there are; without any, only marks can be wrong.
+        must_cite: an answer that states something has to cite something.
+    """
+    unsupported = tuple(_unsupported(grounding.sentences)) if sources else ()
+    cites_nothing = must_cite and sources > 0 and bool(grounding.sentences) and not grounding.sources_used
+    is_sound = not issues and all(each.reason != "number" for each in unsupported)
+    share = 1 - len(unsupported) / len(grounding.sentences) if grounding.sentences else 1.0
+    return Support(
+        met=is_sound and not cites_nothing and share >= SUPPORTED_SHARE_MIN,
+        is_sound=is_sound,
+        unsupported=unsupported,
+        problems=tuple(_problems(issues, unsupported, cites_nothing=cites_nothing)),
+    )
+
+
+def _unsupported(sentences: Iterable[Judged]) -> Iterable[Unsupported]:
+    for each in sentences:
+        is_told = each.cited or each.support != "none"
+        if each.missing_numbers or not is_told:
+            reason: Reason = "number" if each.missing_numbers else "uncited"
+            yield Unsupported(each.text, reason, each.missing_numbers, each.start, each.end)
+
+
+def _problems(issues: Sequence[Issue], unsupported: Sequence[Unsupported], *, cites_nothing: bool) -> Iterable[str]:
+    yield from shortened([_wrong(issue) for issue in issues], "more marks are wrong")
+    if cites_nothing:
+        yield "The answer cites no source: name the source behind each statement by its number."
+    yield from shortened([_told(each) for each in unsupported], "more statements have no support")
+
+
+def _wrong(issue: Issue) -> str:
+    return (
+        issue.message if issue.code == "too_many" else f"{issue.message} Cite a source that exists, or delete the mark."
+    )
+
+
+def _told(each: Unsupported) -> str:
+    if each.reason == "number":
+        numbers = ", ".join(each.missing_numbers[:5])
+        return f"No source holds the number {numbers} in {quoted(each.text)}. Correct it, or delete it."
+    return f"No source is given for {quoted(each.text)}. Cite the source that says so, soften it, or delete it."
+
+
+def quoted(text: str) -> str:
+    """A statement as feedback names it."""
+    return f'"{preview(" ".join(text.split()), _TEXT_CHARS)}"'
+
+
+def shortened(lines: Sequence[str], rest: str) -> list[str]:
+    """The first ones, and how many there are besides."""
+    more = len(lines) - _TOLD_MAX
+    return [*lines[:_TOLD_MAX], *([f"{more} {rest}."] if more > 0 else [])]

@@ -1,0 +1,40 @@
+"""Sources that are too long for a judge: what is nearest to the answer stays, and gaps are marked."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redraft.domain.excerpts import GAP, excerpts
+
+FILLER = "\n\n".join(f"Paragraph {number} tells of something else altogether, at some length." for number in range(400))
+
+
+def test_what_fits_is_left_as_it_is():
+    assert excerpts(["one", "two"], "answer", 6) == ["one", "two"]
+
+
+def test_what_is_nearest_to_the_answer_stays_in_order():
+    source = f"{FILLER}\n\nThe lighthouse keeper sang at midnight.\n\n{FILLER}\n\nThe lighthouse fell.\n\n{FILLER}"
+    other = "Nothing of that kind. " * 500
+    (shown, rest) = excerpts([source, other], "At midnight the keeper of the lighthouse sang. It fell.", 1700)
+    assert shown.index("sang at midnight") < shown.index("The lighthouse fell")
+    assert shown.startswith(GAP)
+    assert shown.endswith(GAP)
+    assert len(shown) + len(rest) <= 1700 + 20 * len(GAP)
+
+
+def test_a_source_of_which_nothing_fits_is_a_gap():
+    assert excerpts(["x" * 5000, "y" * 5000], "x", 10) == [GAP, GAP]
+
+
+@given(st.lists(st.text(max_size=4000), max_size=4), st.text(max_size=100), st.integers(0, 3000))
+def test_nothing_is_made_up(contents: list[str], answer: str, chars: int):
+    shown = excerpts(contents, answer, chars)
+    assert len(shown) == len(contents)
+    for content, kept in zip(contents, shown, strict=True):
+        if kept != content:
+            assert all(part.strip() in content for part in kept.split(GAP))
+
+
+def test_a_stretch_that_has_no_break_is_cut_all_the_same():
+    shown = excerpts(["a\u0301" + "\u0301" * 9000], "a", 2000)[0]
+    assert 0 < len(shown) <= 2000 + 2 * len(GAP) + 10
