@@ -67,7 +67,7 @@ def export_observations(services: ServicesOf, query: Annotated[ExportQuery, Quer
 
 
 def _lines(pages: Iterator[list[Observation]]) -> Iterator[str]:
-    return ("".join(f"{each.model_dump_json()}\n" for each in page) for page in pages)
+    return ("".join(each.as_line() for each in page) for page in pages)
 
 
 @router.get("/ranks", response_model=RankList, responses=answers(422))

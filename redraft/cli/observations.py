@@ -52,7 +52,7 @@ def export(
     count = 0
     with sessions.opened() as services, _writer(file) as write:
         for page in observations.export(services, criteria):
-            write("".join(f"{each.model_dump_json()}\n" for each in page))
+            write("".join(each.as_line() for each in page))
             count += len(page)
     if file is not None:
         output.say(f"Wrote {_counted(count)} to {file}.")

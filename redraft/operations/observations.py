@@ -21,6 +21,7 @@ from redraft.storage.jobs import JobRecord
 from redraft.storage.observations import ObservationFilter, ObservationRecord
 
 _PAGE = 50
+_LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
 _OBSERVED = frozenset({JobKind.GENERATE_ANSWER.value, JobKind.EVALUATE_ANSWER.value})
 
 
@@ -39,6 +40,10 @@ class Observation(Resource):
     generator_model: str | None
     evaluator_model: str | None
     profile: str
+
+    def as_line(self) -> str:
+        """One line of JSON, also for readers that end lines where Unicode does."""
+        return self.model_dump_json().translate(_LINE_ENDS) + "\n"
 
 
 def observe(connection: Connection, job: JobRecord, values: Mapping[str, Any] | None) -> None:
