@@ -189,8 +189,8 @@ class _Cutter:
             return self._faulty("is missing: there is a comma too many")
         if self._length > self._longest:
             return self._faulty(too_long(self._length, self._longest))
-        text = "".join(self._parts)
-        return Line(self._start, self._line, text, self._length, fault_in(text))
+        text = "".join(self._parts).rstrip()
+        return Line(self._start, self._start + text.count("\n"), text, self._length, fault_in(text))
 
     def _faulty(self, fault: str) -> Line:
         return Line(self._start or self._line, self._line, "".join(self._parts), self._length, fault)

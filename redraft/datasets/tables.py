@@ -19,8 +19,9 @@ DELIMITERS = (",", ";", "\t", "|")
 _SEPARATOR = re.compile(r"sep=(.)[\r\n]*", re.IGNORECASE)
 _SAMPLE_LINES = 50
 _SAMPLE_CHARS = 65_536
-_READ_AGAIN_CHARS_MAX = 10 * ROW_CHARS_MAX
-"""So much of a file is read a second time, after quotes that nobody closes; more could take for ever."""
+_READ_AGAIN_MAX = 10
+"""So many rows of the greatest length are read a second time, after quotes that nobody closes; more could take for
+ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class _Feed:
         self._lines = lines
         self._longest = longest
         self._back: deque[Line] = deque()
-        self._left = _READ_AGAIN_CHARS_MAX
+        self._left = _READ_AGAIN_MAX * longest
         self.taken: list[Line] = []
         self._length = 0
 

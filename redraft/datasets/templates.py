@@ -27,7 +27,7 @@ _NODES = (
     *(nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const, nodes.Getattr, nodes.Getitem, nodes.Filter),
     *(nodes.If, nodes.CondExpr, nodes.Test, nodes.Compare, nodes.Operand, nodes.And, nodes.Or, nodes.Not),
 )
-_ARGUMENT_CHARS_MAX = 100
+_ARGUMENT_MAX = 100
 _NAMES_SHOWN = 20
 
 
@@ -64,6 +64,8 @@ def render(source: str, variables: Mapping[str, Any]) -> str:
     """
     if not has_marks(source):
         return source
+    if len(source) > MAX_TEXT:
+        raise TemplateFault(f"has more than {MAX_TEXT:,} characters", "string_too_long")
     try:
         return _bounded(_compiled(source), {**variables, "vars": variables})
     except UndefinedError as error:
@@ -112,9 +114,16 @@ def _check_filter(node: nodes.Filter) -> None:
         raise TemplateSyntaxError(
             f"there is no filter {node.name!r}; there are {', '.join(sorted(FILTERS))}", node.lineno
         )
-    for argument in node.args:
-        if not isinstance(argument, nodes.Const) or len(str(argument.value)) > _ARGUMENT_CHARS_MAX:
-            raise TemplateSyntaxError(f"{node.name} takes short constants only", node.lineno)
+    if node.dyn_args is not None or node.dyn_kwargs is not None or not all(map(_is_short, node.args)):
+        raise TemplateSyntaxError(f"{node.name} takes short constants only", node.lineno)
+
+
+def _is_short(argument: nodes.Expr) -> bool:
+    """A number may stand for so many blanks or digits."""
+    value = argument.value if isinstance(argument, nodes.Const) else None
+    if isinstance(value, str):
+        return len(value) <= _ARGUMENT_MAX
+    return isinstance(value, int | float) and abs(value) <= _ARGUMENT_MAX
 
 
 def _bounded(template: Template, variables: Mapping[str, Any]) -> str:

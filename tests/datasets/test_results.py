@@ -1,0 +1,106 @@
+"""Results as lines that spreadsheets and programs may read."""
+
+import csv
+import io
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redraft.datasets.results import cell_of, csv_lines, defused, jsonl_lines
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("=+-@\t\r\n \"',;'1.e"), max_size=12)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "=1+1",
+        "+SUM(A1)",
+        "-2+3",
+        "@cmd",
+        "\t=1",
+        "\rx",
+        "\nx",
+        " =1",
+        "＝1",  # noqa: RUF001
+        "- a list",
+        "-",
+        "-1-1",
+        "+1 2",
+        '=HYPERLINK("http://x")',
+    ],
+)
+def test_formulas_are_defused(text: str):
+    assert defused(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("text", ["-0.5", "+1e-3", "-3", "-.5", "5.", "a=b", "", "x", "'=1", "１"])  # noqa: RUF001
+def test_numbers_and_plain_texts_are_left_alone(text: str):
+    assert defused(text) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        (None, ""),
+        (True, "true"),
+        (-0.5, "-0.5"),
+        (Decimal("-0.10"), "-0.10"),
+        (3, "3"),
+        (["=1", "é"], '["=1","é"]'),
+        ({"a": Decimal(1)}, '{"a":"1"}'),
+    ],
+)
+def test_values_become_cells(value: object, cell: str):
+    assert cell_of(value) == cell
+
+
+def test_csv_has_a_header_and_crlf():
+    lines = list(csv_lines([{"a": 1, "b": 'x, "y"\nz', "c": "left out"}, {"b": None}], ["b", "a"], bom=True))
+    assert lines == ["\ufeffb,a\r\n", '"x, ""y""\nz",1\r\n', ",\r\n"]
+
+
+def test_json_lines_keep_texts_as_they_are():
+    lines = list(jsonl_lines([{"a": "=1\n", "b": Decimal("0.10")}], ["b", "a", "c"]))
+    assert lines == ['{"b":"0.10","a":"=1\\n","c":null}\n']
+
+
+def test_lines_come_one_at_a_time():
+    def rows():
+        yield {"a": 1}
+        raise AssertionError("nobody asked for it")
+
+    lines = csv_lines(rows(), ["a"])
+    assert [next(lines), next(lines)] == ["a\r\n", "1\r\n"]
+
+
+@given(st.lists(st.lists(TEXT, min_size=2, max_size=2), max_size=5))
+def test_csv_comes_back_as_it_was_but_for_apostrophes(rows: list[list[str]]):
+    text = "".join(csv_lines([dict(zip("ab", row, strict=True)) for row in rows], ["a", "b"]))
+    back = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    assert back == [["a", "b"], *[[defused(cell) for cell in row] for row in rows]]
+
+
+@given(TEXT)
+def test_no_cell_begins_as_a_formula(text: str):
+    safe = defused(text)
+    is_number = text.strip() == text and _is_number(text)
+    assert is_number or not safe.lstrip().startswith(("=", "+", "-", "@"))
+    assert not safe.startswith(("\t", "\r", "\n"))
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), TEXT | st.integers() | st.booleans()), max_size=5))
+def test_json_lines_come_back_as_they_were(rows: list[dict[str, object]]):
+    back = [json.loads(line) for line in jsonl_lines(rows, ["a", "b", "c"])]
+    assert back == [{name: row.get(name) for name in "abc"} for row in rows]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

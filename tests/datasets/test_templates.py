@@ -1,0 +1,95 @@
+"""The small language of a dataset's templates, and what it refuses."""
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redraft.datasets.templates import TemplateFault, render
+
+VARIABLES: dict[str, Any] = {
+    "name": "Ada",
+    "n": 3,
+    "list": ["a", "b"],
+    "deep": {"x": {"y": "z"}},
+    "empty": "",
+    "none": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("no braces", "no braces"),
+        ("{ one }", "{ one }"),
+        ("{{ name }}\n", "Ada\n"),
+        ("{{ vars.name }}", "Ada"),
+        ("{{ deep.x.y }}{{ list[1] }}{{ deep['x'] }}", "zb{'y': 'z'}"),
+        ("{{ name|upper }} {{ list|join(', ') }} {{ deep|tojson }}", 'ADA a, b {"x": {"y": "z"}}'),
+        ("{{ other|default('none') }}", "none"),
+        ("{% if n > 2 and name %}many{% else %}few{% endif %}", "many"),
+        ("{{ 'x' if empty else 'y' }}{# remark #}", "y"),
+        ("{% if other is defined %}a{% endif %}", ""),
+    ],
+)
+def test_templates_are_rendered(source: str, text: str):
+    assert render(source, VARIABLES) == text
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("{{ name * 1000000000 }}", "mul is not possible here"),
+        ("{{ 'a' * 10**10 }}", "not possible here"),
+        ("{% for x in list %}{{ x }}{% endfor %}", "for is not possible here"),
+        ("{{ range(10) }}", "call is not possible here"),
+        ("{{ name.upper() }}", "call is not possible here"),
+        ("{% set x = 1 %}", "assign is not possible here"),
+        ("{% include 'x' %}", "include is not possible here"),
+        ("{{ [1, 2] }}", "list is not possible here"),
+        ("{{ name ~ name }}", "concat is not possible here"),
+        ("{{ name|replace('a', 'b') }}", "no filter 'replace'; there are capitalize, default"),
+        ("{{ list|join(name) }}", "join takes short constants only"),
+        ("{{ list|join('" + "x" * 101 + "') }}", "join takes short constants only"),
+        ("{{ list|join(*list) }}", "join takes short constants only"),
+        ("{{ list|tojson(1000000) }}", "tojson takes short constants only"),
+        ("{{ list|tojson(indent=1000000) }}", "keyword is not possible here"),
+        ("{{ name", r"is no template: .*\(line 1\)"),
+        ("{% nothing %}", "unknown tag"),
+        ("{{ n|join }}", "does not fit its value"),
+        ("{% if n > name %}{% endif %}", "does not fit its value"),
+    ],
+)
+def test_what_is_no_template_is_refused(source: str, words: str):
+    with pytest.raises(TemplateFault, match=words) as caught:
+        render(source, VARIABLES)
+    assert caught.value.code == "invalid_template"
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("{{ nam }}", r"'nam' is undefined \(did you mean name\?\); the row's vars are: deep, empty, list, n"),
+        ("{{ deep.nothing }}", "has no attribute 'nothing'"),
+        ("{{ name.__class__ }}", "unsafe|undefined|attribute"),
+    ],
+)
+def test_what_is_not_there_is_named(source: str, words: str):
+    with pytest.raises(TemplateFault, match=words):
+        render(source, VARIABLES)
+
+
+def test_a_text_that_is_or_becomes_too_long_is_refused():
+    with pytest.raises(TemplateFault, match="more than 200,000 characters"):
+        render("{{ a }}" + "x" * 200_000, {"a": 1})
+    with pytest.raises(TemplateFault, match="longer than 200,000 characters") as caught:
+        render("{{ big }}" * 1000, {"big": "x" * 100_000})
+    assert caught.value.code == "string_too_long"
+
+
+@given(st.text(st.sampled_from("{}%#|. 'ab1()[]-+*<>=if endfor"), max_size=40))
+def test_any_text_is_rendered_or_refused(source: str):
+    with suppress(TemplateFault):
+        assert isinstance(render(source, VARIABLES), str)
