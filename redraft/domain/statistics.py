@@ -65,7 +65,8 @@ def clustered_share(clusters: Sequence[tuple[int, int]]) -> Estimate | None:
     """A share over clusters, each (part, whole): the repeats of a row say less than as many rows.
 
     The Wilson interval of the effective number of values: that at which independent ones would vary as much as the
-    clusters do (Kish 1965; Franco, Little, Louis and Slud 2019). With one value to a cluster it is that of `share`.
+    clusters do (Kish 1965; Franco, Little, Louis and Slud 2019). With one value to a cluster, or repeats that all say
+    the same, it is that of `share` over clusters.
     """
     counted = [(part, whole) for part, whole in clusters if whole]
     values = sum(whole for _, whole in counted)
@@ -73,10 +74,8 @@ def clustered_share(clusters: Sequence[tuple[int, int]]) -> Estimate | None:
         return share(sum(part for part, _ in counted), values)
     value = sum(part for part, _ in counted) / values
     variance = fsum((part - value * whole) ** 2 for part, whole in counted) / values**2
-    if variance == 0 or len(counted) == 1:
-        # What does not vary tells nothing of how alike repeats are: as if each repeat said the same.
-        return _wilson(value, len(counted))
-    effective = value * (1 - value) / (variance * len(counted) / (len(counted) - 1))
+    # What does not vary tells nothing of how alike repeats are: as if each repeat said the same.
+    effective = value * (1 - value) / variance if variance else len(counted)
     return _wilson(value, min(float(values), max(1.0, effective)))
 
 
@@ -107,9 +106,11 @@ def quantile(values: Sequence[float], at: float) -> float | None:
     Between two values it is interpolated: definition 7 of Hyndman and Fan (1996), the default of numpy, pandas and R
     and the PERCENTILE.INC of spreadsheets.
     """
-    if not values:
-        return None
-    ordered = sorted(values)
+    return read_quantile(sorted(values), at) if values else None
+
+
+def read_quantile(ordered: Sequence[float], at: float) -> float:
+    """The `quantile` of values that are in order; of one at least."""
     place = at * (len(ordered) - 1)
     below = floor(place)
     above = min(below + 1, len(ordered) - 1)
