@@ -14,7 +14,7 @@ from redraft.domain.statistics import (
     Estimate,
     Mean,
     clustered_share,
-    quantile,
+    read_quantile,
     spearman,
 )
 from redraft.domain.uplift import Uplift, measure_uplift
@@ -213,9 +213,9 @@ def add_costs(items: Sequence[ItemOutcome]) -> Costs:
 def measure_latency(items: Iterable[ItemOutcome]) -> Latency | None:
     """None unless an item has succeeded: how soon others failed says nothing of answers."""
     seconds = sorted(item.seconds for item in items if item.status == "succeeded" and item.seconds is not None)
-    p50, p90, p95, p99 = (quantile(seconds, at) for at in (0.5, 0.9, 0.95, 0.99))
-    if p50 is None or p90 is None or p95 is None or p99 is None:
+    if not seconds:
         return None
+    p50, p90, p95, p99 = (read_quantile(seconds, at) for at in (0.5, 0.9, 0.95, 0.99))
     return Latency(len(seconds), p50, p90, p95, p99, seconds[-1])
 
 
