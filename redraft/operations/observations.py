@@ -84,9 +84,9 @@ def _has_other_sources(connection: Connection, job: JobRecord, number: int) -> b
 
 def _row(job: JobRecord, record: IterationRecord) -> dict[str, Any]:
     request, verdict = parse_request(job), record.evaluation
-    wanted: dict[str, Any] = job.request.get("grounding") or {}
+    is_asked_to_cite = request.grounds is not None and request.grounds.include_citations
     found = record.grounding
-    used = found["sources_used"] if found is not None and wanted.get("include_citations", True) else None
+    used = found["sources_used"] if found is not None and is_asked_to_cite else None
     return {
         "id": new_id("observation"),
         "job_id": job.id,

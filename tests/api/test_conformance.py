@@ -83,7 +83,7 @@ def check(document: Schema, operation: Operation, response: httpx2.Response) -> 
     media_type = response.headers.get("content-type", "").partition(";")[0]
     content: dict[str, Any] = declared.get("content", {})
     assert (media_type in content) if content else not body, ("undeclared content type", told)
-    if media_type.endswith("json"):
+    if media_type.endswith(("/json", "+json")):
         wanted = {**content[media_type]["schema"], "components": document["components"]}
         flaws = [error.message for error in Draft202012Validator(wanted).iter_errors(response.json())]
         assert flaws == [], told

@@ -70,12 +70,21 @@ def test_a_given_answer_is_observed_and_its_rescoring_is_not(driver: Driver, mod
     assert len(observed(driver, job.id)) == 1
 
 
-def test_what_a_structured_answer_cites_is_unknown(driver: Driver, model_server: ModelServer):
-    model_server.script(generate=['{"a": "[Source 1]"}'], evaluate=[0.9])
-    job = driver.run_new(sources=SOURCES, answer_schema={"type": "object"})
+@pytest.mark.parametrize(
+    ("answer", "fields"),
+    [
+        ('{"a": "[Source 1]"}', {"answer_schema": {"type": "object"}}),
+        ("The Aare flows through Bern.", {"grounding": {"include_citations": False}}),
+    ],
+    ids=["structured", "without marks"],
+)
+def test_what_an_answer_cites_that_is_not_to_cite_is_unknown(
+    driver: Driver, model_server: ModelServer, answer: str, fields: dict[str, Any]
+):
+    model_server.script(generate=[answer], evaluate=[0.9])
+    job = driver.run_new(sources=SOURCES, **fields)
     [found] = observed(driver, job.id)
     assert [each.cited for each in found.sources] == [None] * 3
-    assert found.grounding_score is None
     assert observations.rank_report(driver.services, ObservationFilter(job_id=job.id)).left_out == 1
 
 
