@@ -1,7 +1,7 @@
 """Observations: which of the ranked sources an accepted answer cites, kept with its end, exported and counted."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
 
@@ -140,8 +140,8 @@ def _pages(
 
 
 def _shown(record: ObservationRecord) -> Observation:
-    values = asdict(record)
-    return Observation(final_score=values.pop("score"), **values)
+    names = [field.name for field in fields(record) if field.name != "score"]
+    return Observation(final_score=record.score, **{name: getattr(record, name) for name in names})
 
 
 def rank_report(services: Services, criteria: ObservationFilter) -> RankReport:
