@@ -145,11 +145,12 @@ class _Tally:
         self.cited[source.rank] = self.cited.get(source.rank, 0) + source.cited
         self.means[source.cited].add(source.relevance_score)
 
-    def shares(self) -> Iterable[RankShare]:
-        for rank, offered in sorted(self.offered.items()):
-            estimate = share(self.cited[rank], offered)
-            if estimate is not None:
-                yield RankShare(rank, offered, self.cited[rank], estimate)
+    def shares(self) -> tuple[RankShare, ...]:
+        return tuple(
+            RankShare(rank, offered, self.cited[rank], estimate)
+            for rank, offered in sorted(self.offered.items())
+            if (estimate := share(self.cited[rank], offered)) is not None
+        )
 
 
 def report_ranks(observations: Iterable[Sequence[ObservedSource]]) -> RankReport:
@@ -163,4 +164,4 @@ def report_ranks(observations: Iterable[Sequence[ObservedSource]]) -> RankReport
         for source in sources:
             tally.add(source)
     means = MeanScores(tally.means[True].known, tally.means[False].known)
-    return RankReport(read, left_out, OBSERVATIONS_NEEDED, means, tuple(tally.shares()))
+    return RankReport(read, left_out, OBSERVATIONS_NEEDED, means, tally.shares())

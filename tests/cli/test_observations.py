@@ -80,9 +80,11 @@ def test_the_report_is_a_table_and_a_sentence(shell: Shell, observed: list[str])
 
 def test_enough_observations_are_not_called_too_little(home: Services, shell: Shell, add_job: Callable[..., str]):
     job_id = add_job()
+    add_observation(home.database, job_id, 30, cited=(None,))
+    done = shell.run("observations", "ranks")
+    assert (done.out, done.err) == ("", "Left out: 1 observation of answers whose citations are not read.\n")
     for n in range(30):
         add_observation(home.database, job_id, n, cited=(True,))
-    add_observation(home.database, job_id, 30, cited=(None,))
     done = shell.run("observations", "ranks")
     assert "too little" not in done.out
     assert "- of the others" in done.out
