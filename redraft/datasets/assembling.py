@@ -1,6 +1,6 @@
 """From the columns of one row to the fields of a request, before anything is validated."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from redraft.datasets.columns import Columns, ambiguity, pointer_of, shown
@@ -63,10 +63,12 @@ class Draft:
         if before != column:
             self.flaws.append(ambiguity(target, before, column))
             return
+        if "." not in target and target not in _SET_APART and not isinstance(value, dict):
+            self._put(self.fields, target, target, value)
+            return
         head, dot, tail = target.partition(".")
-        setter = {"custom_id": self._set_id, "human_score": self._set_score, "human_pass": self._set_pass}.get(target)
-        if setter:
-            setter(value)
+        if target in _SETTERS:
+            _SETTERS[target](self, value)
         elif head == "vars":
             self._merge(self.vars, target, {tail: value} if dot else value)
         else:
@@ -78,16 +80,19 @@ class Draft:
             self.flaws.append(Flaw(pointer_of(target), "vars needs an object of names and values.", "dict_type"))
             return
         for name, each in cast("dict[str, Any]", value).items():
-            here = into.get(name)
-            if isinstance(here, dict) and isinstance(each, dict):
-                self._merge(cast("dict[str, Any]", here), target, each)
-            elif name in into:
-                words = f"{target} is given twice: as a whole and by part."
-                self.flaws.append(Flaw(pointer_of(target), words, "ambiguous_columns"))
-            else:
-                into[name] = dict(cast("dict[str, Any]", each)) if isinstance(each, dict) else each
+            self._put(into, name, target, each)
 
-    def _set_id(self, value: Any) -> None:
+    def _put(self, into: dict[str, Any], name: str, target: str, value: Any) -> None:
+        here = into.get(name)
+        if isinstance(here, dict) and isinstance(value, dict):
+            self._merge(cast("dict[str, Any]", here), target, value)
+        elif name in into:
+            words = f"{target} is given twice: as a whole and by part."
+            self.flaws.append(Flaw(pointer_of(target), words, "ambiguous_columns"))
+        else:
+            into[name] = dict(cast("dict[str, Any]", value)) if isinstance(value, dict) else value
+
+    def set_id(self, value: Any) -> None:
         text = str(value).strip() if _is_id(value) else ""
         if 0 < len(text) <= CUSTOM_ID_MAX:
             self.custom_id = text
@@ -95,17 +100,25 @@ class Draft:
             words = f"custom_id needs a text of at most {CUSTOM_ID_MAX} characters, or a whole number."
             self.flaws.append(Flaw("/custom_id", words, "invalid_custom_id"))
 
-    def _set_score(self, value: Any) -> None:
+    def set_score(self, value: Any) -> None:
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
             self.human_score = float(value)
         else:
             self.flaws.append(Flaw("/human_score", "human_score needs a number from 0 to 1.", "invalid_human_score"))
 
-    def _set_pass(self, value: Any) -> None:
+    def set_pass(self, value: Any) -> None:
         if isinstance(value, bool):
             self.human_pass = value
         else:
             self.flaws.append(Flaw("/human_pass", "human_pass needs true or false.", "bool_type"))
+
+
+_SETTERS: dict[str, Callable[[Draft, Any], None]] = {
+    "custom_id": Draft.set_id,
+    "human_score": Draft.set_score,
+    "human_pass": Draft.set_pass,
+}
+_SET_APART = frozenset({*_SETTERS, "vars"})
 
 
 def assemble(pairs: Iterable[tuple[str, Any]], columns: Columns, *, is_table: bool) -> Draft:

@@ -102,12 +102,17 @@ def lines_of(text: io.TextIOWrapper, longest: int = ROW_CHARS_MAX) -> Iterator[L
         Invalid: the file breaks off within a character of UTF-16 (code `unknown_encoding`).
     """
     number = 0
+    end = ""
     while line := read_text(text, longest + 1, after_line=number):
+        if line == "\n" and end == "\r":
+            end = line
+            continue
         number += 1
+        end = line[-1]
         if len(line) <= longest:
             yield Line(number, number, line, len(line), fault_in(line))
         else:
-            length = len(line) if line.endswith("\n") else len(line) + _skip_line(text, number)
+            length, end = _skip_line(text, number, line)
             yield Line(number, number, "", length, too_long(length, longest))
 
 
@@ -143,10 +148,15 @@ def fault_in(text: str) -> str | None:
     return None
 
 
-def _skip_line(text: io.TextIOWrapper, number: int) -> int:
-    skipped = 0
-    while piece := read_text(text, _SKIPPED_CHARS, after_line=number):
-        skipped += len(piece)
+def _skip_line(text: io.TextIOWrapper, number: int, piece: str) -> tuple[int, str]:
+    """The length of a line whose first piece was read, and its last character.
+
+    A piece may end between CR and LF: that LF is no line of its own.
+    """
+    length = 0
+    while piece:
+        length += len(piece)
         if piece.endswith(("\n", "\r")):
-            break
-    return skipped
+            return length, piece[-1]
+        piece = read_text(text, _SKIPPED_CHARS, after_line=number)
+    return length, ""

@@ -19,6 +19,7 @@ DELIMITERS = (",", ";", "\t", "|")
 _SEPARATOR = re.compile(r"sep=(.)[\r\n]*", re.IGNORECASE)
 _SAMPLE_LINES = 50
 _SAMPLE_CHARS = 65_536
+_RECORD_LINES_MAX = 100_000
 _READ_AGAIN_MAX = 10
 """So many rows of the greatest length are read a second time, after quotes that nobody closes; more could take for
 ever."""
@@ -129,7 +130,8 @@ class _Feed:
         self._lines = lines
         self._longest = longest
         self._back: deque[Line] = deque()
-        self._left = _READ_AGAIN_MAX * longest
+        self._chars_left = _READ_AGAIN_MAX * longest
+        self._lines_left = _READ_AGAIN_MAX * _RECORD_LINES_MAX
         self.taken: list[Line] = []
         self._length = 0
 
@@ -140,7 +142,7 @@ class _Feed:
         line = self._back.popleft() if self._back else next(self._lines)
         self.taken.append(line)
         self._length += line.length
-        if self._length > self._longest:
+        if self._length > self._longest or len(self.taken) > _RECORD_LINES_MAX:
             raise _Overlong
         return line.text
 
@@ -151,8 +153,9 @@ class _Feed:
     def give_back(self) -> None:
         """All lines of a record but its first, as long as there is patience."""
         again = self.taken[1:]
-        self._left -= sum(line.length for line in again)
-        if self._left >= 0:
+        self._chars_left -= sum(line.length for line in again)
+        self._lines_left -= len(again)
+        if self._chars_left >= 0 and self._lines_left >= 0:
             self._back.extendleft(reversed(again))
             del self.taken[1:]
 
@@ -189,7 +192,7 @@ def _record(taken: Sequence[Line], cells: list[str], fault: str | None) -> Recor
 def _unclosed(feed: _Feed, longest: int) -> str:
     if len(feed.taken) == 1:
         return too_long(feed.taken[0].length, longest)
-    return f"opens a quote that is not closed within {longest:,} characters"
+    return f"opens a quote that is not closed within {longest:,} characters and {_RECORD_LINES_MAX:,} lines"
 
 
 def _told(error: csv.Error, delimiter: str) -> str:

@@ -107,6 +107,13 @@ def test_a_row_of_the_longest_length_is_read():
     assert bad_row_of(line, "a.jsonl", row_chars_max=len(line) - 1).line == 1
 
 
+@pytest.mark.parametrize("length", range(8, 13))
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_are_counted_right_after_one_that_is_too_long(length: int, end: str):
+    rows = rows_of(f"prompt{end}{'x' * length}{end}a{end}{end}b{end}", "a.csv", row_chars_max=9)
+    assert [row.line for row in rows] == [2, 3, 5]
+
+
 def test_old_line_ends_are_line_ends():
     assert [row.line for row in rows_of(b"question\ra\rb\r", "a.csv")] == [2, 3]
 

@@ -62,8 +62,13 @@ def test_a_quote_within_a_cell_is_a_quote():
 
 def test_an_open_quote_is_looked_for_within_the_limit_only():
     rows = rows_of('id,question\n1,"open\n' + "2,b\n" * 500, "a.csv", row_chars_max=1000)
-    assert told(rows)[0] == (2, "The row opens a quote that is not closed within 1,000 characters.")
+    assert told(rows)[0] == (2, "The row opens a quote that is not closed within 1,000 characters and 100,000 lines.")
     assert rows[1].line == 3
+
+
+def test_an_open_quote_is_looked_for_within_so_many_lines_only():
+    rows = rows_of('question\n"open\n' + "\n" * 120_000 + 'a"\n"b"\n', "a.csv")
+    assert [(row.line, row.last_line) for row in rows] == [(2, 2), (120_003, 120_003), (120_004, 120_004)]
 
 
 def test_many_open_quotes_take_no_time_for_ever():
