@@ -84,8 +84,9 @@ def check_regression(comparison: Comparison | None) -> GateResult:
       - the mean score is lower, the 95 % interval of the difference wholly below 0, over at least 20 rows;
       - more rows lost their verdict (failed, unfinished, not judged) than won one, by the same test.
 
-    If nothing has changed, each cries wolf in at most one of 40 comparisons. What is not shown may still be there: the
-    words name every row that newly fails. Without a row to compare nothing can be ruled out, so the gate is not passed.
+    If nothing has changed, each cries wolf in about one of 40 comparisons, or less. What is not shown may still be
+    there: the words count the rows that newly fail and name the first. Without a row to compare nothing can be ruled
+    out, so the gate is not passed.
     """
     if comparison is None:
         return GateResult("fail_on_regression", passed=False, words="Not passed: there is no baseline to compare with.")

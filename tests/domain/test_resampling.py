@@ -109,6 +109,13 @@ def test_clusters_of_many_sizes_are_drawn_whole_in_long_runs_too():
     assert ends(found) == pytest.approx((mean - 1.96 * error, mean + 1.96 * error), abs=0.2 * error)
 
 
+def test_rows_of_many_sizes_without_variation_have_no_width():
+    sizes = [number % 40 + 1 for number in range(4000)]
+    rows = [number for number, size in enumerate(sizes) for _ in range(size)]
+    found = mean_of([0.5] * len(rows), clusters=rows, draws=20)
+    assert found == Mean(0.5, 0.5, 0.5, len(rows), 4000)
+
+
 @given(VALUES, st.integers(0, 9), st.data())
 def test_the_interval_holds_the_mean_and_lies_among_the_values(values: list[float], seed: int, data: st.DataObject):
     rows = data.draw(st.lists(st.integers(0, 8), min_size=len(values), max_size=len(values)))

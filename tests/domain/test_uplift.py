@@ -53,6 +53,13 @@ def test_it_tells_what_each_iteration_brought_and_cost():
     assert [each.pass_rate for each in (first, second, third)] == [share(passed, 6) for passed in (1, 2, 3)]
 
 
+@pytest.mark.parametrize(("best", "at"), [(2, 2), (None, 3)])
+def test_an_accepted_item_that_does_not_tell_when_is_accepted_at_its_best_or_last_iteration(best: int | None, at: int):
+    item = looped("a", 0.5, 0.9, 0.6, passed_by_iteration=(), best_iteration=best)
+    assert item.accepted_at == at
+    assert [each.newly_accepted for each in yields_of([item])] == [int(number == at) for number in (1, 2, 3)]
+
+
 def test_an_unknown_price_is_unknown_only_where_it_was_paid():
     first, second = yields_of([looped("known", 0.5, 0.9), looped("unknown", 0.9, price=None)])
     assert (first.cost_usd, first.cost_per_accepted_usd) == (None, None)
