@@ -12,11 +12,10 @@ from pydantic import SecretStr
 from redraft.operations.services import Services
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
-from redraft.storage import schema
-from redraft.storage.work import Database
 from tests.model_server.server import ModelServer
 from tests.support.postgres import PostgresServer
 from tests.support.processes import WorkerProcess
+from tests.support.sqlite import create_sqlite
 from tests.support.valkey import ValkeyServer
 
 # A property holds or not; how long an example takes says something of the machine.
@@ -76,11 +75,7 @@ def model_server() -> Iterator[ModelServer]:
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """An empty database with the schema, on each kind in turn."""
     if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'redraft.db'}"
-        database = Database(url)
-        schema.upgrade(database)
-        database.close()
-        yield url
+        yield create_sqlite(tmp_path / "redraft.db")
         return
     server: PostgresServer = request.getfixturevalue("postgres")
     name = server.create_database()

@@ -14,9 +14,8 @@ from psycopg import sql
 from tests.support.postgres import PostgresServer
 from tests.support.waiting import wait_until
 
-# The machine does not crash, only the server: without fsync a commit is as safe, and the disk is not what is tested.
 # Commit times tell the auditor exactly what had been committed when something else began.
-_SETTINGS = {"fsync": "off", "track_commit_timestamp": "on"}
+_SETTINGS = {"track_commit_timestamp": "on"}
 
 
 class CrashingPostgres(PostgresServer):

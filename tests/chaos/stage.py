@@ -19,12 +19,12 @@ from redraft.operations.health import alive_workers
 from redraft.operations.services import Services
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
-from redraft.storage import schema
 from tests.chaos.clocks import WrongClock, can_be_wrong
 from tests.chaos.databases import CrashingPostgres
 from tests.chaos.members import Keeper, Member
 from tests.model_server.server import ModelServer
 from tests.support.processes import environment_of
+from tests.support.sqlite import create_sqlite
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import wait_until
 
@@ -71,8 +71,6 @@ class Stage:
             self.settings = self._settings(self._open_database(parts))
             self.services: Services = build_runtime(self.settings)
             parts.callback(self.services.close)
-            if self.kind == "sqlite":
-                schema.upgrade(self.services.database)
             if can_be_wrong():
                 self.clock = WrongClock(self.folder)
             self._parts = parts.pop_all()
@@ -85,7 +83,7 @@ class Stage:
 
     def _open_database(self, parts: contextlib.ExitStack) -> str:
         if self.kind == "sqlite":
-            return f"sqlite:///{self.sqlite_file}"
+            return create_sqlite(self.sqlite_file)
         self.postgres = CrashingPostgres()
         parts.callback(self.postgres.stop)
         return self.postgres.url_of(self.postgres.create_database())

@@ -14,6 +14,7 @@ from tests.chaos.rows import JobRows, read_all
 from tests.chaos.witness import Witness
 from tests.model_server.server import ModelServer
 from tests.operations.driving import Driver
+from tests.support.sqlite import create_sqlite
 
 LATE = timedelta(seconds=9)
 Damage = Callable[[JobRows], None]
@@ -21,14 +22,7 @@ Damage = Callable[[JobRows], None]
 
 @pytest.fixture
 def database_url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    from redraft.storage import schema
-    from redraft.storage.work import Database
-
-    url = f"sqlite:///{tmp_path_factory.mktemp('audit') / 'redraft.db'}"
-    database = Database(url)
-    schema.upgrade(database)
-    database.close()
-    return url
+    return create_sqlite(tmp_path_factory.mktemp("audit") / "redraft.db")
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from redraft.operations import submit
 from redraft.operations.services import Services
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
-from redraft.storage import schema
 from tests.model_server.server import ModelServer
 from tests.support.processes import WorkerProcess
 from tests.support.shells import Shell, drain
+from tests.support.sqlite import create_sqlite
 from tests.support.valkey import ValkeyServer
 
 Build = Callable[..., Services]
@@ -57,9 +57,9 @@ def settings_for(folder: Path, valkey: ValkeyServer, model_server: ModelServer, 
 
 
 def open_services(settings: Settings) -> Services:
-    services = build_runtime(settings)
-    schema.upgrade(services.database)
-    return services
+    settings.data_dir.mkdir(exist_ok=True)
+    create_sqlite(settings.data_dir / "redraft.db")
+    return build_runtime(settings)
 
 
 @pytest.fixture

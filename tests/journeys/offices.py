@@ -12,13 +12,12 @@ from pydantic import SecretStr
 from api.app import create_app
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
-from redraft.storage import schema
-from redraft.storage.work import Database
 from tests.journeys.desks import Desk
 from tests.model_server.server import ModelServer
 from tests.support.api_server import ApiServer
 from tests.support.postgres import PostgresServer
 from tests.support.processes import WorkerProcess
+from tests.support.sqlite import create_sqlite
 from tests.support.valkey import ValkeyServer
 
 TIMERS: dict[str, Any] = {
@@ -69,7 +68,7 @@ class Offices:
         valkey = ValkeyServer().start()
         parts.callback(valkey.remove)
         model_server = parts.enter_context(ModelServer())
-        url = self._sqlite(folder) if kind == "sqlite" else self._postgresql(postgres())
+        url = create_sqlite(folder / "redraft.db") if kind == "sqlite" else self._postgresql(postgres())
         settings = _settings(folder, url, valkey, model_server)
         services = build_runtime(settings)
         parts.callback(services.close)
@@ -78,13 +77,6 @@ class Offices:
         server = parts.enter_context(ApiServer(create_app(settings)))
         worker.wait_ready()
         return Office(Desk(server.client()), model_server)
-
-    def _sqlite(self, folder: Path) -> str:
-        url = f"sqlite:///{folder / 'redraft.db'}"
-        database = Database(url)
-        schema.upgrade(database)
-        database.close()
-        return url
 
     def _postgresql(self, server: PostgresServer) -> str:
         name = server.create_database()

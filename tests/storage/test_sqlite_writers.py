@@ -9,20 +9,17 @@ import pytest
 from sqlalchemy import text
 
 from redraft.errors import Unavailable
-from redraft.storage import events, jobs, moves, schema
+from redraft.storage import events, jobs, moves
 from redraft.storage.work import Database
 from tests.storage.conftest import job_values
+from tests.support.sqlite import create_sqlite
 
 THREADS, PROCESSES, ROUNDS = 8, 4, 15
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    url = f"sqlite:///{tmp_path / 'redraft.db'}"
-    database = Database(url)
-    schema.upgrade(database)
-    database.close()
-    return url
+    return create_sqlite(tmp_path / "redraft.db")
 
 
 def write_jobs(url: str, threads: int, rounds: int) -> list[Exception]:
