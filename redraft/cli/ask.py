@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from redraft.cli import asking, options, output, refining, rubrics, sessions
+from redraft.cli import asking, options, output, refining, rubrics, sessions, source_files
 
 EPILOG = options.examples(
     "redraft ask 'Explain recursion to a child.' --format 'three sentences'",
@@ -15,6 +15,7 @@ EPILOG = options.examples(
     "redraft ask --refine 'sky blue why? for my kid'",
     "redraft ask 'Describe Bern.' --crit 'Names the river.' --check max_words=60 --check contains=Bern",
     "redraft ask 'Describe Bern.' --rubric rubric.json --panel openai:a --panel anthropic:b --panel local:c",
+    "redraft ask 'What is open?' --source minutes.md --source mails.jsonl --mode grounded --crit 'Complete.'",
     "redraft ask 'Summarise this.' --model openai:gpt-6-luna --evaluator-model anthropic:claude-haiku-5-5",
 )
 
@@ -50,7 +51,14 @@ def ask(  # noqa: PLR0913 - one parameter per option
     cache: options.UseCache = False,
     system: options.System = None,
     reference: options.Reference = None,
-    sources: options.Sources = None,
+    source: options.Sources = None,
+    mode: options.Mode = None,
+    output_format: options.OutputFormat = None,
+    citation_style: options.CitationStyle = None,
+    template: options.Template = None,
+    no_citations: options.NoCitations = False,
+    allow_ungrounded: options.AllowUngrounded = False,
+    annotate: options.Annotate = False,
     meta: options.Meta = None,
     stream: options.Stream = False,
     file: options.RequestFile = None,
@@ -67,6 +75,7 @@ def ask(  # noqa: PLR0913 - one parameter per option
     4 the provider refused the key; 75 something cannot be reached; 124 no answer within the deadline;
     130 interrupted.
     """
+    asking.ensure_one_reads_stdin({"INSTRUCT": instruct, "--file": file, "--schema": schema, "--source": source})
     given = {
         "resp_format": resp_format,
         "eval_crit": eval_crit,
@@ -85,13 +94,20 @@ def ask(  # noqa: PLR0913 - one parameter per option
         "limits.deadline_s": deadline,
         "limits.max_tokens": max_tokens,
         "limits.max_cost_usd": max_cost,
-        "answer_schema": options.json_file(schema),
+        "answer_schema": options.schema_of(schema),
         "cache": "use" if cache else None,
         "sampling.temperature": temperature,
         "sampling.max_output_tokens": max_output_tokens,
         "system_instructions": system,
         "reference": reference,
-        "sources": rubrics.sources_file(sources),
+        "sources": source_files.read_sources(source),
+        "grounding.mode": mode,
+        "grounding.output_format": output_format,
+        "grounding.citation_style": citation_style,
+        "grounding.template": template,
+        "grounding.include_citations": False if no_citations else None,
+        "grounding.require_grounding": False if allow_ungrounded else None,
+        "grounding.annotate_unverified": annotate or None,
         "stream": stream or None,
         "metadata": options.pairs(meta) or None,
     }

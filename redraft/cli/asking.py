@@ -28,6 +28,19 @@ def request_body(instruct: str | None, file: str | None, options: Mapping[str, A
     return body
 
 
+def ensure_one_reads_stdin(given: Mapping[str, str | list[str] | None]) -> None:
+    """Refuse what would read stdin twice, by options; a task that nobody names is read from it too.
+
+    A request's file may hold the task.
+    """
+    readers = [name for name, value in given.items() if value == "-" or (isinstance(value, list) and "-" in value)]
+    if readers and given["INSTRUCT"] is None and not given["--file"]:
+        readers.insert(0, "INSTRUCT")
+    if len(readers) > 1:
+        words = f"stdin can be read once, and is the value of {' and '.join(readers)}"
+        raise typer.BadParameter(f"{words}. Give the task as an argument, or a file.", param_hint=readers[-1])
+
+
 def task_of(argument: str | None) -> str:
     """The task as it was typed; None or `-`: from stdin."""
     return _piped_task(None) if argument in {None, "-"} else argument or ""

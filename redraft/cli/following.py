@@ -7,6 +7,7 @@ from redraft.cli.wakeups import Wakeups
 from redraft.errors import RedraftError
 from redraft.jobs import Delta
 from redraft.operations import reading
+from redraft.operations.iterations import Iteration
 from redraft.operations.resources import Event
 from redraft.operations.services import Services
 
@@ -42,6 +43,14 @@ def follow(
                 raise RedraftError(words, code="deadline_exceeded")
             keep_alive()
             wakeups.wait(_LOOK_EVERY_S)
+
+
+def judged_in(services: Services, job_id: str, event: Event) -> Iteration | None:
+    """The answer that an event tells the verdict of; the event itself tells little of its sources."""
+    if event.type != "iteration.evaluated":
+        return None
+    found = reading.list_iterations(services, job_id, event.data["iteration"])
+    return next((each for each in found if each.candidate == event.data["candidate"]), None)
 
 
 def last_event(services: Services, job_id: str) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.text import Text
 
-from redraft.cli import output
+from redraft.cli import groundings, output
 from redraft.cli.verdicts import whole_lines
 from redraft.operations.iterations import Evaluation, Iteration
 from redraft.operations.resources import Call, Job, WebhookDelivery
@@ -90,6 +90,16 @@ def show_job(job: Job, iterations: Sequence[Iteration]) -> None:
         _section("Error", f"{job.error['title']}: {job.error['detail']}", "red")
     if job.result:
         _section("Answer", job.result["final_answer"], "green")
+        _show_cited(job)
+
+
+def _show_cited(job: Job) -> None:
+    lines = list(groundings.cited_lines(job))
+    if lines:
+        output.show("")
+        output.show("Sources of the answer", "bold")
+    for text, style in lines:
+        output.show(text, style)
 
 
 def _facts(job: Job) -> list[tuple[str, Text | str]]:
@@ -103,6 +113,7 @@ def _facts(job: Job) -> list[tuple[str, Text | str]]:
         ("status", status(job)),
         ("stopped by", _stopped_by(job)),
         ("score", f"{_score(job)} (iteration {job.progress.best_iteration or NONE})"),
+        ("grounding", groundings.result_told(job)),
         ("iterations", _iterations(job)),
         ("writer", _writer(job) if job.kind == "generate_answer" else ""),
         ("judge", _judge(job)),
@@ -154,6 +165,8 @@ class _Names:
 def _show_iteration(iteration: Iteration, names: _Names) -> None:
     candidate = f", candidate {iteration.candidate}" if iteration.candidate > 1 else ""
     _section(f"Iteration {iteration.number}{candidate}", iteration.answer)
+    for text, style in groundings.page_lines(iteration):
+        output.show(text, style)
     if iteration.evaluation is not None:
         _show_verdict(iteration.evaluation)
     for verdict in iteration.further_evaluations:
@@ -170,7 +183,7 @@ def _show_verdict(verdict: Evaluation, by: str = "") -> None:
         return
     reused = " (as an equal answer before)" if verdict.reused_from else ""
     output.show(f"→ {by}score {verdict.score:.2f}{reused}", "green" if verdict.passed else "yellow")
-    for text, style in whole_lines(verdict.model_dump()):
+    for text, style in (*groundings.claim_lines(verdict.grounding), *whole_lines(verdict.model_dump())):
         output.show(text, style)
 
 

@@ -10,16 +10,18 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from redraft.cli import output
+from redraft.cli import groundings, output
 from redraft.cli.verdicts import Line, brief_lines
 from redraft.cli.writing import Writing
 
 if TYPE_CHECKING:
     from redraft.jobs import Delta
+    from redraft.operations.iterations import Iteration
     from redraft.operations.resources import Event
 
 # Events that are told by their message alone: indent and style.
 _MESSAGES = {"iteration.started": ("", "bold"), "step.retrying": ("  ", "yellow"), "thinking": ("  ", "dim")}
+_REFUSED = "  not accepted: it does not rest on its sources"
 _ACTIVITIES = {
     "job.queued": "waiting for a worker",
     "job.continued": "waiting for a worker",
@@ -41,8 +43,8 @@ class View(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
-    def show(self, event: "Event") -> None:
-        """Tell what has happened."""
+    def show(self, event: "Event", iteration: "Iteration | None" = None) -> None:
+        """Tell what has happened; `iteration`: the answer that was judged, with what it makes of its sources."""
         ...
 
     def close(self) -> None:
@@ -73,8 +75,8 @@ class PlainView:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def show(self, event: "Event") -> None:
-        for text, _ in lines_of(event, self._threshold):
+    def show(self, event: "Event", iteration: "Iteration | None" = None) -> None:
+        for text, _ in lines_of(event, self._threshold, iteration):
             output.say(text)
 
     def close(self) -> None: ...
@@ -104,9 +106,9 @@ class TerminalView:
     def on_delta(self, delta: "Delta") -> None:
         self._writing.add(delta)
 
-    def show(self, event: "Event") -> None:
+    def show(self, event: "Event", iteration: "Iteration | None" = None) -> None:
         self._writing.heed(event)
-        for text, style in lines_of(event, self._threshold):
+        for text, style in lines_of(event, self._threshold, iteration):
             self._console.print(output.styled(text, style))
         if words := activity_after(event, self._audit):
             self._activity.change(words)
@@ -141,14 +143,14 @@ def activity_after(event: "Event", audit: str | None = None) -> str | None:
     return words and words.format(number=event.data.get("iteration"), audit=audit)
 
 
-def lines_of(event: "Event", threshold: float) -> list[Line]:
-    """An event in words."""
+def lines_of(event: "Event", threshold: float, iteration: "Iteration | None" = None) -> list[Line]:
+    """An event in words; `iteration`: the answer that was judged."""
     data = event.data
     match event.type:
         case "iteration.generated":
             return [(_generated(data), "")]
         case "iteration.evaluated":
-            return _evaluated(data, threshold)
+            return _evaluated(data, threshold, iteration)
         case "done":
             return [(output.one_line(data["message"]), _done_style(data))]
         case _:
@@ -165,12 +167,18 @@ def _generated(data: dict[str, Any]) -> str:
     return f"  {_candidate(data)}{size} by {data.get('model')} in {output.span(data.get('seconds') or 0)}"
 
 
-def _evaluated(data: dict[str, Any], threshold: float) -> list[Line]:
+def _evaluated(data: dict[str, Any], threshold: float, iteration: "Iteration | None") -> list[Line]:
     if data["score"] is None:
         return [_unscored(data)]
     seconds = "as before" if data.get("reused") else f"in {output.span(data.get('seconds') or 0)}"
     verdict = f"  {_candidate(data)}score {data['score']:.2f} (accepted from {threshold:.2f} on) {seconds}"
-    return [(verdict, "bold green" if data.get("passed") else "bold yellow"), *brief_lines(data)]
+    style = "bold green" if data.get("passed") else "bold yellow"
+    if iteration is None:
+        return [(verdict, style), *brief_lines(data)]
+    refusal = (
+        [("  not accepted: it does not rest on its sources", "yellow")] if groundings.is_refused(iteration) else []
+    )
+    return [(verdict + groundings.score_told(iteration.grounding), style), *refusal, *brief_lines(data)]
 
 
 def _unscored(data: dict[str, Any]) -> Line:

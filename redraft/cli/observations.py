@@ -22,7 +22,7 @@ NONE = "-"
 _YEARS = (1970, 9997)
 _NONE_YET = (
     "No observations yet. One is kept when an answer is accepted whose sources carry a relevance_score:\n"
-    "  redraft ask 'How long does a refund take?' --crit 'Rests on the sources.' --sources chunks.jsonl\n"
+    "  redraft ask 'How long does a refund take?' --crit 'Rests on the sources.' --source chunks.jsonl\n"
     """with lines such as {"content": "Refunds take 14 days.", "chunk_id": "c1", "relevance_score": 0.83}"""
 )
 

@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -41,7 +41,12 @@ MaxTokens = Annotated[
 MaxCost = Annotated[float | None, typer.Option(help="Budget: USD for the whole job, if its models' prices are known.")]
 Schema = Annotated[
     str | None,
-    typer.Option("--schema", metavar="FILE", help="A JSON Schema; the answer is JSON that fits it. '-': from stdin."),
+    typer.Option(
+        "--schema",
+        metavar="FILE|NAME",
+        help="A JSON Schema; the answer is JSON that fits it. '-': from stdin. "
+        "Or a name: answer_with_sources, comparison.",
+    ),
 ]
 Rubric = Annotated[
     str | None, typer.Option("--rubric", metavar="FILE", help="Criteria, line by line: a JSON list; docs/criteria.md.")
@@ -74,9 +79,35 @@ Skip = Annotated[
     ),
 ]
 Sources = Annotated[
-    str | None,
-    typer.Option("--sources", metavar="FILE", help="What the answer may rest on: a JSON list, or one JSON per line."),
+    list[str] | None,
+    typer.Option(
+        "--source",
+        metavar="FILE",
+        help="What the answer may rest on: a text or Markdown file, or .jsonl or .json with chunks; '-': from stdin. "
+        "May be given again; numbered from 1 in order.",
+    ),
 ]
+Mode = Annotated[
+    str | None,
+    typer.Option(metavar="simple|grounded|analytical|conversational", help="How the answer makes use of its sources."),
+]
+OutputFormat = Annotated[
+    str | None, typer.Option(metavar="plain|markdown|json|bullets", help="The form of an answer to sources.")
+]
+CitationStyle = Annotated[
+    str | None, typer.Option(metavar="inline|footnote|endnote", help="How the answer cites its sources.")
+]
+Template = Annotated[
+    str | None,
+    typer.Option(
+        metavar="grounded_qa|analytical_synthesis|comparison|summarization", help="What an answer to sources holds."
+    ),
+]
+NoCitations = Annotated[bool, typer.Option("--no-citations", help="The answer names no sources.")]
+AllowUngrounded = Annotated[
+    bool, typer.Option("--allow-ungrounded", help="Accept an answer, too, that does not rest on its sources.")
+]
+Annotate = Annotated[bool, typer.Option("--annotate", help="List beneath the final answer what no source supports.")]
 Refine = Annotated[
     bool, typer.Option("--refine", help="The task is a rough question: draft task, form and criteria first.")
 ]
@@ -105,15 +136,17 @@ def pairs(values: list[str] | None) -> dict[str, str]:
     return found
 
 
-def json_file(path: str | None) -> Any:
-    """What a file holds as JSON values."""
-    if path is None:
-        return None
+def schema_of(text: str | None) -> Any:
+    """The JSON Schema that a file holds, or the name of one."""
+    from redraft.domain.structured import StructureName
+
+    if text is None or text in get_args(StructureName):
+        return text
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8")
-        return json.loads(text)
+        schema = sys.stdin.read() if text == "-" else Path(text).read_text("utf-8")
+        return json.loads(schema)
     except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise typer.BadParameter(f"{path} cannot be read as JSON: {error}", param_hint="--schema") from error
+        raise typer.BadParameter(f"{text} cannot be read as JSON: {error}", param_hint="--schema") from error
 
 
 def ladder(models: list[str] | None) -> str | list[str] | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from redraft.cli import exits, output
 from redraft.cli.exits import Exit
+from redraft.cli.groundings import tell_sources
 from redraft.cli.job_pages import show_job
 from redraft.operations.iterations import Iteration
 from redraft.operations.resources import Job
@@ -45,6 +46,7 @@ def tell(job: Job, iterations: Sequence[Iteration], manner: Manner, seconds: flo
         show_job(job, iterations)
     elif job.result:
         _tell_answer(job.result["final_answer"])
+        tell_sources(job)
 
 
 def _tell_audit(iterations: Sequence[Iteration]) -> None:

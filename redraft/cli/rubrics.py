@@ -1,4 +1,4 @@
-"""What makes an answer good, as one types it: a rubric from a file, checks in few words, sources."""
+"""What makes an answer good, as one types it: a rubric from a file, checks in few words."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,17 +25,6 @@ def rubric_file(path: str | None) -> list[Any] | None:
         words = f"{path} holds no JSON list of criteria, nor a request with a `rubric`."
         raise typer.BadParameter(words, param_hint="--rubric")
     return cast("list[Any]", found)
-
-
-def sources_file(path: str | None) -> list[Any] | None:
-    """The sources that a file holds: a JSON list, or one JSON object in each line."""
-    if path is None:
-        return None
-    text = _read(path, "--sources").strip()
-    if text.startswith("["):
-        return _parse(text, path, "--sources")
-    lines = [line for line in text.splitlines() if line.strip()]
-    return [_parse(line, f"{path}, line {number},", "--sources") for number, line in enumerate(lines, 1)]
 
 
 def _read(path: str, option: str) -> str:

@@ -60,11 +60,13 @@ def whole_lines(verdict: Facts) -> Iterator[Line]:
 
 def _words_of(verdict: Facts, chars: int = 600) -> Iterator[Line]:
     reasoning: str = verdict.get("evaluation_reasoning") or ""
-    if not _retells(reasoning, verdict):
-        if reason := output.one_line(reasoning, chars):
-            yield f"  {reason}", ""
-        for suggestion in verdict.get("improvement_suggestions") or ():
-            yield f"  - {output.one_line(suggestion, chars)}", ""
+    suggestions: Sequence[str] = verdict.get("improvement_suggestions") or ()
+    if _retells(reasoning, verdict):
+        suggestions = suggestions[_failing(verdict) :]
+    elif reason := output.one_line(reasoning, chars):
+        yield f"  {reason}", ""
+    for suggestion in suggestions:
+        yield f"  - {output.one_line(suggestion, chars)}", ""
     apart = verdict.get("disagreement")
     if apart is not None and apart >= _APART_MIN:
         yield f"  the judges' scores lie {apart:.2f} apart", "yellow"
@@ -73,6 +75,11 @@ def _words_of(verdict: Facts, chars: int = 600) -> Iterator[Line]:
 def _retells(reasoning: str, verdict: Facts) -> bool:
     """Whether the words are made of the criteria, which have been told."""
     return any(reasoning.startswith(f"{criterion['id']}: ") for criterion in verdict.get("criteria") or ())
+
+
+def _failing(verdict: Facts) -> int:
+    """How many suggestions say what the criteria say; those behind them are about the sources."""
+    return sum(each["passed"] is False and not each["hidden"] for each in verdict["criteria"])
 
 
 def _told(criterion: Facts) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from redraft.cli import output, sessions
 from redraft.cli.exits import Exit
-from redraft.cli.following import follow
+from redraft.cli.following import follow, judged_in
 from redraft.cli.live import make_view
 from redraft.cli.outcomes import Manner, exit_of_job, tell
 from redraft.operations import lifecycle, reading
@@ -51,7 +51,7 @@ def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wai
         is_interrupted = False
         try:
             for event in follow(services, job_id, after, keep_alive, wait.deadline_s, view.on_delta):
-                view.show(event)
+                view.show(event, judged_in(services, job_id, event))
         except KeyboardInterrupt:
             is_interrupted = True
         view.close()
@@ -84,7 +84,7 @@ def show_ended(services: Services, job_id: str, wait: Wait) -> Exit:
     job = reading.get_job(services, job_id)
     with make_view(wait.threshold) as view:
         for event in follow(services, job_id, 0, lambda: None):
-            view.show(event)
+            view.show(event, judged_in(services, job_id, event))
     seconds = ((job.finished_at or job.created_at) - job.created_at).total_seconds()
     _tell(services, job_id, wait, seconds)
     return exit_of_job(job, must_be_accepted=wait.must_be_accepted)

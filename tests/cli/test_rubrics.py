@@ -1,4 +1,4 @@
-"""What makes an answer good, as options: rubrics, checks, profiles, panels, sources."""
+"""What makes an answer good, as options: rubrics, checks, profiles, panels."""
 
 import json
 from pathlib import Path
@@ -72,18 +72,6 @@ def test_each_way_to_judge_is_an_option(office: Shell, provider: ModelServer) ->
 
 
 @pytest.mark.parametrize(
-    "text",
-    ['[{"content": "One."}, {"content": "Two.", "title": "T"}]', '{"content": "One."}\n\n{"content": "Two."}\n'],
-)
-def test_sources_come_from_a_list_or_from_lines(
-    office: Shell, provider: ModelServer, tmp_path: Path, text: str
-) -> None:
-    (tmp_path / "sources").write_text(text)
-    request = office.run("ask", "Go.", "--crit", "good", "--sources", "sources", *ONCE).data["request"]
-    assert [each["content"] for each in request["sources"]] == ["One.", "Two."]
-
-
-@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--rubric", "missing.json"], "Invalid value for --rubric"),
@@ -102,9 +90,6 @@ def test_sources_come_from_a_list_or_from_lines(
         (["--samples", "11", "--crit", "x"], "--samples (/evaluation/samples)"),
         (["--audit", "nonsense", "--crit", "x"], "--audit (/evaluation/audit)"),
         (["--skip", "never-ever", "--crit", "x"], "--skip (/evaluation/skip)"),
-        (["--sources", "missing.json"], "Invalid value for --sources"),
-        (["--sources", "broken.json"], "broken.json, line 1, is no JSON"),
-        (["--sources", "odd.json", "--crit", "x"], "--sources (/sources/0/content): This is required"),
     ],
 )
 def test_what_is_wrong_is_2_and_names_the_option(

@@ -1,0 +1,174 @@
+"""What an answer may rest on, from files: texts, one source each, and lists of chunks."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import typer
+
+from redraft.cli import output
+
+STDIN = "-"
+_OPTION = "--source"
+_CHUNKS = frozenset({".jsonl", ".ndjson", ".json"})
+_HEADED = frozenset({"", ".md", ".markdown", ".txt"})
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(\S.*)$", re.MULTILINE)
+_PIPED_LIST = re.compile(r"\s*(?:\{|\[\s*\{)")
+_FENCED = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.DOTALL | re.MULTILINE)
+_BREAKS = (re.compile(r"\n[ \t]*\n\s*"), re.compile(r"\n"), re.compile(r"\s+"))
+_TITLE_CHARS = 300
+_SHOWN_MAX = 12
+
+Chunk = dict[str, Any]
+
+
+def read_sources(paths: Sequence[str] | None) -> list[Chunk] | None:
+    """The sources in all files, in order; which number each has is told on stderr."""
+    from redraft.domain.requests import MAX_SOURCES
+
+    if not paths:
+        return None
+    if list(paths).count(STDIN) > 1:
+        raise _wrong("stdin can be read once: give '-' once.")
+    found: list[Chunk] = []
+    for path in paths:
+        found += _sources_in(path)
+        if len(found) > MAX_SOURCES:
+            words = f"up to {path} there are {len(found):,} sources; a job takes {MAX_SOURCES} at most."
+            raise _wrong(f"{words} Leave the less relevant ones out, or put several texts into one file.")
+    _tell(found)
+    return found
+
+
+def _sources_in(path: str) -> list[Chunk]:
+    text = _read(path)
+    if not text.strip():
+        raise _wrong(f"{_name(path)} is empty.")
+    suffix = "" if path == STDIN else Path(path).suffix.lower()
+    is_list = suffix in _CHUNKS or (path == STDIN and _PIPED_LIST.match(text))
+    found = _chunks(path, text) if is_list else _texts(path, text, suffix)
+    return [_checked(place, chunk) for place, chunk in found]
+
+
+def _read(path: str) -> str:
+    try:
+        found = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
+        return found.decode("utf-8-sig")
+    except OSError as error:
+        raise _wrong(f"{path} cannot be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        words = f"{_name(path)} is not UTF-8 text (byte {error.start:,}). Convert it to text first."
+        raise _wrong(words) from error
+
+
+def _name(path: str) -> str:
+    return "stdin" if path == STDIN else path
+
+
+def _chunks(path: str, text: str) -> Iterator[tuple[str, Any]]:
+    """Each chunk of a list with the place that it has: one JSON value, or one in each line."""
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError):
+        yield from _lines(path, text)
+        return
+    entries = cast("list[Any]", whole) if isinstance(whole, list) else [whole]
+    if not entries:
+        raise _wrong(f"{_name(path)} holds an empty list.")
+    for number, entry in enumerate(entries, 1):
+        yield (f"{_name(path)}, entry {number}", entry)
+
+
+def _lines(path: str, text: str) -> Iterator[tuple[str, Any]]:
+    for number, line in enumerate(text.split("\n"), 1):
+        place = f"{_name(path)}, line {number}"
+        try:
+            if line.strip():
+                yield place, json.loads(line)
+        except (ValueError, RecursionError) as error:
+            words = 'A chunk is one JSON object in a line, {"content": "…"}, or the file is a JSON list of them.'
+            raise _wrong(f"{place}, is no JSON: {error}. {words}") from error
+
+
+def _texts(path: str, text: str, suffix: str) -> Iterator[tuple[str, Chunk]]:
+    """A text as one source, a longer one than fits as several."""
+    from redraft.domain.fields import MAX_TEXT
+
+    name = "stdin" if path == STDIN else Path(path).name
+    about = {"title": (_heading(text) if suffix in _HEADED else None) or name, "document_id": name}
+    if len(text) <= MAX_TEXT:
+        yield _name(path), {"content": text, **about}
+        return
+    parts = list(_parts(text, MAX_TEXT))
+    words = f"{_name(path)} has {len(text):,} characters, and a source {MAX_TEXT:,} at most"
+    output.say(f"Note: {words}: it is split at paragraphs into {len(parts)} sources.", "yellow")
+    for number, part in enumerate(parts, 1):
+        yield (_name(path), {"content": part, **about, "chunk_id": f"{name}#{number}"})
+
+
+def _heading(text: str) -> str | None:
+    found = _HEADING.search(_FENCED.sub("", text))
+    return found[1].rstrip("# \t")[:_TITLE_CHARS] if found else None
+
+
+def _parts(text: str, most: int) -> Iterator[str]:
+    """The text in pieces: whole paragraphs, else whole lines, else whole words, else what fits."""
+    start = 0
+    while len(text) - start > most:
+        end = _cut(text, start, start + most)
+        if text[start:end].strip():
+            yield text[start:end].rstrip()
+        start = end
+    if text[start:].strip():
+        yield text[start:]
+
+
+def _cut(text: str, start: int, end: int) -> int:
+    """The best place to cut, not before the middle."""
+    middle = (start + end) // 2
+    for kind in _BREAKS:
+        places = [found.end() for found in kind.finditer(text, middle, end)]
+        if places:
+            return places[-1]
+    return end
+
+
+def _checked(place: str, chunk: Any) -> Chunk:
+    """A chunk that a request takes as a source."""
+    from pydantic import ValidationError
+
+    from redraft.domain.fields import MAX_TEXT
+    from redraft.domain.places import place_of, words_of
+    from redraft.domain.requests import Source
+
+    try:
+        Source.model_validate(chunk)
+    except ValidationError as error:
+        flaw = error.errors(include_url=False, include_input=False)[0]
+        if flaw["type"] == "string_too_long" and flaw["loc"] == ("content",):
+            length = f"its content has {len(chunk['content']):,} characters, and a source {MAX_TEXT:,} at most"
+            raise _wrong(f"{place}: {length}. Split it into several chunks.") from error
+        where = place_of(flaw, chunk).strip("/")
+        words = f"{where}: {words_of(flaw)}" if where else f"{words_of(flaw)} and not a JSON object with `content`"
+        raise _wrong(f"{place}, is no chunk: {words}.") from error
+    return cast("Chunk", chunk)
+
+
+def _tell(found: Sequence[Chunk]) -> None:
+    for number, chunk in enumerate(found[:_SHOWN_MAX], 1):
+        output.say(f"Source {number}: {output.one_line(title_of(chunk), 100)}", "dim")
+    if len(found) > _SHOWN_MAX:
+        output.say(f"Sources {_SHOWN_MAX + 1} to {len(found)} follow in the order of the files.", "dim")
+
+
+def title_of(source: Chunk) -> str:
+    """What to call a source."""
+    named = (source.get(name) for name in ("title", "document_id", "chunk_id"))
+    return next((name for name in named if name and name.strip()), None) or output.one_line(source["content"], 80)
+
+
+def _wrong(words: str) -> typer.BadParameter:
+    return typer.BadParameter(words, param_hint=_OPTION)
