@@ -139,11 +139,11 @@ def assemble(pairs: Iterable[tuple[str, Any]], columns: Columns, *, is_table: bo
         for target in targets:
             if _is_blank(value):
                 columns.blank[target] += 1
-            _fill(draft, target, column, value, is_table)
+            _fill(draft, target, column, value, is_table=is_table)
     return draft
 
 
-def _fill(draft: Draft, target: str, column: str, value: Any, is_table: bool) -> None:  # noqa: FBT001 - private
+def _fill(draft: Draft, target: str, column: str, value: Any, *, is_table: bool) -> None:
     head = target.partition(".")[0]
     if value is None or (is_table and value == ""):
         if head not in _KEPT_EMPTY or target == "vars":

@@ -75,7 +75,7 @@ class Merger:
             try:
                 request = model.model_validate(body)
             except ValidationError as error:
-                flaws = [_with_columns(flaw, row) for flaw in _flaws_of(error, body, "answer" in row.fields)]
+                flaws = [_with_columns(flaw, row) for flaw in _flaws_of(error, body, is_given="answer" in row.fields)]
             else:
                 return _item(row, request)
         return BadRow(row.line, row.last_line, row.custom_id, tuple(flaws[:FLAWS_MAX]), row.digest)
@@ -91,19 +91,23 @@ class Merger:
 
     def _body(self, row: Row, flaws: list[Flaw]) -> dict[str, Any]:
         has_answer = "answer" in row.fields
-        layers = (_fitting(self._defaults, has_answer), row.fields, _fitting(self._overrides, has_answer))
+        layers = (
+            _fitting(self._defaults, has_answer=has_answer),
+            row.fields,
+            _fitting(self._overrides, has_answer=has_answer),
+        )
         body: dict[str, Any] = {}
         for layer in layers:
             _merge(body, layer, "")
         variables = self._variables(row)
-        for name in RENDERED & body.keys():
+        for name in sorted(RENDERED & body.keys()):
             is_own = name in row.fields and name not in self._overrides
             if (variables or not is_own) and has_marks(body[name]):
                 body[name] = render_field(name, body[name], variables, flaws)
         return body
 
 
-def _fitting(layer: Mapping[str, Any], has_answer: bool) -> dict[str, Any]:  # noqa: FBT001 - private
+def _fitting(layer: Mapping[str, Any], *, has_answer: bool) -> dict[str, Any]:
     """What a run gives goes to the rows that it fits: nothing is generated where an answer is given."""
     known = (EvaluateAnswer if has_answer else GenerateAnswer).model_fields
     return {name: value for name, value in layer.items() if name in known}
@@ -127,17 +131,17 @@ def _item(row: Row, request: ItemRequest) -> Item:
 
 def _with_columns(flaw: Flaw, row: Row) -> Flaw:
     """What is missing may be there under another name."""
-    if flaw.code != "missing" or not row.unused:
+    if (flaw.pointer, flaw.code) != ("/instruct", "missing") or not row.unused:
         return flaw
     return replace(flaw, detail=f"{flaw.detail[:-1]}; columns that fill no field: {listed(list(row.unused))}.")
 
 
-def _flaws_of(error: ValidationError, body: Mapping[str, Any], is_given: bool) -> list[Flaw]:  # noqa: FBT001 - private
-    found = (_flaw(each, body, is_given) for each in error.errors(include_url=False, include_input=False))
+def _flaws_of(error: ValidationError, body: Mapping[str, Any], *, is_given: bool) -> list[Flaw]:
+    found = (_flaw(each, body, is_given=is_given) for each in error.errors(include_url=False, include_input=False))
     return list(dict.fromkeys(found))
 
 
-def _flaw(error: Any, body: Mapping[str, Any], is_given: bool) -> Flaw:  # noqa: FBT001 - private
+def _flaw(error: Any, body: Mapping[str, Any], *, is_given: bool) -> Flaw:
     pointer, kind = place_of(error, body), str(error["type"])
     field = pointer[1:].replace("/", ".")
     words = words_of(error)
@@ -174,7 +178,7 @@ def _tried(fields: dict[str, Any], name: str) -> list[Flaw]:
     try:
         GenerateAnswer.model_validate(body)
     except ValidationError as error:
-        flaws = _flaws_of(error, body, False)
+        flaws = _flaws_of(error, body, is_given=False)
         return [Flaw(f"/{name}{flaw.pointer}", _with_guess(flaw), flaw.code) for flaw in flaws]
     return []
 

@@ -61,10 +61,16 @@ def test_a_number_of_many_digits_is_an_error_of_its_row():
     assert "integer string conversion" in error[1]
 
 
-@pytest.mark.parametrize("text", ["[]", " [ \n ] \n"])
+@pytest.mark.parametrize("depth", [300, 400, 600, 900])
+def test_nesting_is_read_or_told(depth: int):
+    (row,) = rows_of('{"a": ' + "[" * depth + "]" * depth + "}", "a.jsonl")
+    assert isinstance(row, Row) or row.errors[0].detail == "The row is nested too deeply."
+
+
+@pytest.mark.parametrize("text", ["[]", " [ \n ] \n", " \n"])
 def test_an_empty_array_holds_no_rows(text: str):
     with pytest.raises(Invalid, match="holds no rows"):
-        rows_of(text, "a.json")
+        rows_of(text, file_format="json")
 
 
 def test_what_is_no_array_is_refused():
