@@ -139,7 +139,7 @@ def listed(names: Sequence[str], most: int = 20) -> str:
 
 
 def guess(name: str, known: Sequence[str]) -> str:
-    near = get_close_matches(name[:_ECHOED_CHARS], known, 1)
+    near = get_close_matches(name[:_ECHOED_CHARS], known[:NAMES_KEPT_MAX], 1)
     return f" (did you mean {shown(near[0])}?)" if near else ""
 
 

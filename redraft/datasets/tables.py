@@ -6,7 +6,7 @@ A record that is no CSV spoils its own line alone: reading goes on with the line
 import csv
 import io
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -85,8 +85,8 @@ class Table:
         if first.fault:
             raise Invalid(f"The header, line {first.number}, {first.fault}.", code="invalid_header")
         names = [cell.strip() or f"column {at}" for at, cell in enumerate(first.cells, 1)]
-        twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
-        if twice:
+        if len(set(names)) < len(names):
+            twice = Counter(names).most_common(1)[0][0]
             words = f"Two columns are called {twice[:100]!r}: give each a name of its own."
             raise Invalid(words, code="duplicate_column")
         return names
