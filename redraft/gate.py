@@ -81,10 +81,10 @@ redis.call('ZREM', later, ask.step)
 return {{width, 0, 0}}
 """
 
-# Returns the waiting steps whose turn it is: the oldest jobs first, since ids grow with time.
+# Returns the waiting steps whose turn it is: runs behind people, then the oldest jobs first, since ids grow with time.
 _MAKE_ROOM = f"""{_PRELUDE}
 if ask.step ~= '' then
-    redis.call('ZADD', waiting, 0, ask.step)
+    redis.call('ZADD', waiting, string.find(ask.step, '|bulk', 1, true) and 1 or 0, ask.step)
     redis.call('PEXPIRE', waiting, ask.forget_ms)
 end
 if #ask.made > 0 then redis.call('PEXPIRE', starts, ask.forget_ms) end
@@ -384,9 +384,9 @@ def limit_of(model: str, limits: Mapping[str, ModelLimit]) -> NamedLimit | None:
 
 
 def _spell(message: StepMessage) -> str:
-    return f"{message.job_id}|{message.step.value}|{message.step_no}"
+    return f"{message.job_id}|{message.step.value}|{message.step_no}{'|bulk' if message.is_bulk else ''}"
 
 
 def _read(text: str) -> StepMessage:
-    job_id, step, step_no = text.split("|")
-    return StepMessage(Step(step), job_id, int(step_no))
+    job_id, step, step_no, *bulk = text.split("|")
+    return StepMessage(Step(step), job_id, int(step_no), bool(bulk))

@@ -15,6 +15,8 @@ class StepMessage:
     step: Step
     job_id: str
     step_no: int
+    is_bulk: bool = field(default=False, compare=False)
+    """An item of a run: people's jobs go first."""
 
     @property
     def task(self) -> str:
@@ -22,9 +24,7 @@ class StepMessage:
 
     @property
     def payload(self) -> dict[str, Any]:
-        values = asdict(self)
-        del values["step"]
-        return values
+        return {"job_id": self.job_id, "step_no": self.step_no}
 
 
 def _now() -> str:
@@ -65,6 +65,7 @@ class Delta:
 
 
 INTERACTIVE_QUEUE = "interactive"
+BULK_QUEUE = "bulk"
 CANARY_TASK = "redraft.canary"
 
 

@@ -13,7 +13,7 @@ from kombu import Queue as KombuQueue
 from kombu.exceptions import KombuError
 
 from redraft.errors import Unavailable
-from redraft.jobs import CANARY_TASK, INTERACTIVE_QUEUE, Delta, StepMessage, canary_queue
+from redraft.jobs import BULK_QUEUE, CANARY_TASK, INTERACTIVE_QUEUE, Delta, StepMessage, canary_queue
 from redraft.settings import Settings
 
 log = structlog.get_logger()
@@ -21,6 +21,8 @@ log = structlog.get_logger()
 _BROKER_FAILURES = (KombuError, redis.RedisError, OSError)
 _MESSAGE_LIFE_S = 120
 _REST_S = 2.0
+# Workers look into all queues at the first priority before any at the last
+_BEHIND_ALL = 9
 
 
 def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, Any]:
@@ -86,6 +88,8 @@ class Queue:
 
     def ring(self, message: StepMessage) -> bool:
         """Tell the workers that a step is due; False when the broker does not take it (the sweeper rings later)."""
+        if message.is_bulk:
+            return self._send(message.task, message.payload, BULK_QUEUE, priority=_BEHIND_ALL)
         return self._send(message.task, message.payload, INTERACTIVE_QUEUE)
 
     def send_canary(self, worker_id: str) -> bool:
@@ -96,12 +100,18 @@ class Queue:
             self._redis.expire(canary_queue(worker_id), _MESSAGE_LIFE_S)
         return True
 
-    def _send(self, task: str, payload: Mapping[str, Any], queue: Any) -> bool:
+    def _send(self, task: str, payload: Mapping[str, Any], queue: Any, priority: int = 0) -> bool:
         if self._rests():
             return False
         try:
             self._celery.send_task(
-                task, kwargs=dict(payload), queue=queue, retry=False, expires=_MESSAGE_LIFE_S, ignore_result=True
+                task,
+                kwargs=dict(payload),
+                queue=queue,
+                priority=priority,
+                retry=False,
+                expires=_MESSAGE_LIFE_S,
+                ignore_result=True,
             )
         except _BROKER_FAILURES as error:
             log.warning("broker_unavailable", task=task, **payload, error=type(error).__name__)

@@ -6,6 +6,7 @@ from celery.worker import state
 from redraft.jobs import StepMessage
 from redraft.logs import configure_logs
 from redraft.operations.deliveries import Deliverer
+from redraft.operations.feeding import Feeder
 from redraft.operations.leases import LeaseHolder
 from redraft.operations.running import run
 from redraft.queue import canary_listener, celery_options
@@ -27,7 +28,7 @@ celery_app = Celery("redraft", include=["worker.tasks"], task_cls=StepTask)
 services = build_runtime(settings)
 lease_holder = LeaseHolder(settings)
 celery_app.conf.update(
-    celery_options(settings, socket_timeout_s=5), task_queues=[STEPS, canary_listener(lease_holder.owner)]
+    celery_options(settings, socket_timeout_s=5), task_queues=[*STEPS, canary_listener(lease_holder.owner)]
 )
 
 
@@ -45,6 +46,7 @@ def _end_deaf() -> None:
 
 
 deliverer = Deliverer(services)
+feeder = Feeder(services)
 rescuer = Rescuer(services, lease_holder, run_step)
 watchdog = Watchdog(
     services.queue,
@@ -59,6 +61,7 @@ schedule = Schedule(
     [
         Timer("sweeper", settings.sweep_s, rescuer.sweep),
         Timer("webhooks", 0.0, deliverer.look),
+        Timer("runs", 0.0, feeder.look),
         Timer("watchdog", settings.deaf_after_s / LOOKS, watchdog.look),
     ],
 )
@@ -81,6 +84,7 @@ def _stop_claiming(**_: object) -> None:
     schedule.begin_shutdown()
     rescuer.begin_shutdown()
     deliverer.close()
+    feeder.close()
 
 
 @signals.worker_shutdown.connect

@@ -14,9 +14,9 @@ from celery.worker.request import Request
 from kombu import Queue
 from kombu.asynchronous import get_event_loop
 
-from redraft.jobs import INTERACTIVE_QUEUE
+from redraft.jobs import BULK_QUEUE, INTERACTIVE_QUEUE
 
-STEPS = Queue(INTERACTIVE_QUEUE, no_ack=True)
+STEPS = (Queue(INTERACTIVE_QUEUE, no_ack=True), Queue(BULK_QUEUE, no_ack=True))
 
 
 class ReceivedOnce(Request):

@@ -12,6 +12,8 @@ PREFIXES = {
     "evaluation": "eval_",
     "call": "call_",
     "rating": "rat_",
+    "dataset": "ds_",
+    "run": "run_",
     "observation": "obs_",
     "key": "key_",
     "worker": "wrk_",

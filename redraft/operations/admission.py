@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from redraft.domain.states import Step
 from redraft.errors import ProviderError
 from redraft.gate import Admission, Visit
 from redraft.jobs import StepMessage
+from redraft.operations import steps
 from redraft.operations.calling import Outcome, PlannedCall
 from redraft.operations.services import Services
 from redraft.operations.steps import StepInHand
@@ -29,8 +29,7 @@ class InHand:
 
     @property
     def message(self) -> StepMessage:
-        job = self.step.job
-        return StepMessage(Step(job.step), job.id, job.step_no)
+        return steps.message_of(self.step.job)
 
     @property
     def wanted(self) -> Mapping[str, Sequence[str]]:

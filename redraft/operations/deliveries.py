@@ -100,7 +100,7 @@ class Deliverer:
         Raises:
             Unavailable: the database is away.
         """
-        news = self._services.database.news
+        news = self._services.database.news["webhooks"]
         news.wait(self._services.settings.sweep_s)
         news.clear()
         self.send_due()
@@ -147,7 +147,7 @@ class Deliverer:
         finally:
             self._places.leave(receiver)
             # There may be more for this place than was looked for
-            self._services.database.news.set()
+            self._services.database.news["webhooks"].set()
 
 
 def deliver(services: Services, claimed: Claimed, places: Places) -> None:

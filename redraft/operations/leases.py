@@ -101,7 +101,7 @@ class LeaseHolder:
         with database.write() as connection:
             released = moves.release_leases(connection, self.owner)
             workers.leave(connection, self.owner)
-        return [StepMessage(Step(step), job_id, step_no) for job_id, step, step_no in released]
+        return [StepMessage(Step(each.step), *each[1:]) for each in released]
 
     def _extend(self, database: Database) -> None:
         started_at = time.monotonic()

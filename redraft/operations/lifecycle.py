@@ -7,8 +7,8 @@ from sqlalchemy import Connection
 from redraft.domain.requests import ContinueJob, GenerateAnswer, dump
 from redraft.domain.states import JobStatus, Step, StopReason, ensure_can_continue, sources_of
 from redraft.errors import Conflict, NotFound
-from redraft.jobs import StepMessage
 from redraft.operations import steps, submit
+from redraft.operations.closing import close_up
 from redraft.operations.endings import ending, event
 from redraft.operations.services import Services
 from redraft.operations.terms import parse_request
@@ -34,6 +34,7 @@ def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
         if first_seq is None:
             return job, False
         events.add(connection, job, first_seq, [end.event])
+        close_up(connection, job, end.values)
         job = _get(connection, job_id)
     services.queue.wake(job_id)
     return job, True
@@ -65,7 +66,7 @@ def continue_job(services: Services, job_id: str, change: ContinueJob) -> JobRec
         events.add(connection, job, first_seq, [told])
         job = _get(connection, job_id)
     services.queue.wake(job_id)
-    steps.ring(services, StepMessage(Step.GENERATE, job_id, job.step_no))
+    steps.ring(services, steps.message_of(job))
     return job
 
 

@@ -1,16 +1,15 @@
 """What people look at: jobs, iterations, calls, events. Short read transactions, one or two queries each."""
 
-import base64
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
 from redraft.domain.states import TERMINAL
-from redraft.errors import Conflict, Invalid, NotFound
+from redraft.errors import Conflict, NotFound
 from redraft.operations import iterations, resources
 from redraft.operations.iterations import CriteriaMatrix, Iteration
+from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.resources import Call, Event, Job
 from redraft.operations.services import Services
 from redraft.storage import calls, events, history, jobs
@@ -61,34 +60,11 @@ def list_jobs(services: Services, criteria: JobFilter, cursor: str | None = None
     Raises:
         Invalid: the cursor is not one of ours.
     """
-    if cursor is not None:
-        criteria = replace(criteria, after=_read_cursor(cursor))
+    criteria = replace(criteria, after=read_cursor(cursor))
     with services.database.read() as connection:
         records = jobs.list_page(connection, criteria)
     page = records[: criteria.limit]
-    more = len(records) > len(page)
-    next_cursor = _cursor(page[-1].created_at, page[-1].id) if more else None
-    return [resources.job_resource(record) for record in page], next_cursor
-
-
-def _cursor(at: datetime, job_id: str) -> str:
-    return base64.urlsafe_b64encode(f"{at.isoformat()}|{job_id}".encode()).decode().rstrip("=")
-
-
-def _read_cursor(cursor: str) -> tuple[datetime, str]:
-    try:
-        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
-        at, _, job_id = text.partition("|")
-        moment = datetime.fromisoformat(at).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise _no_cursor() from error
-    if not _JOB_ID.fullmatch(job_id):
-        raise _no_cursor()
-    return moment, job_id
-
-
-def _no_cursor() -> Invalid:
-    return Invalid.at("/after", "This is no cursor of ours; take next_cursor from the page before.", "invalid_cursor")
+    return [resources.job_resource(record) for record in page], write_cursor(page, more=len(records) > len(page))
 
 
 def find_job_id(services: Services, text: str) -> str:

@@ -4,7 +4,7 @@ from typing import Any, Literal, cast
 
 from redraft.domain.webhooks import message_type
 from redraft.operations.iterations import Iteration
-from redraft.operations.shapes import Moment, Resource, cost_usd
+from redraft.operations.shapes import Moment, Resource, UsageTotals, cost_usd, latency_ms
 from redraft.storage.events import EventRecord
 from redraft.storage.jobs import JobRecord
 from redraft.storage.webhooks import DeliveryRecord
@@ -17,14 +17,6 @@ class Progress(Resource):
     best_score: float | None
     best_iteration: int | None
     score_threshold: float
-
-
-class UsageTotals(Resource):
-    calls: int
-    input_tokens: int
-    cached_input_tokens: int
-    output_tokens: int
-    cost_usd: str | None
 
 
 class JobWarning(Resource):
@@ -121,7 +113,7 @@ def job_resource(record: JobRecord, iterations: list[Iteration] | None = None) -
             score_threshold=record.request["score_threshold"],
         ),
         request=record.request,
-        result=_result(record),
+        result=record.result,
         warnings=[JobWarning(**warning) for warning in record.warnings],
         usage=_usage(record),
         error=record.error,
@@ -131,15 +123,6 @@ def job_resource(record: JobRecord, iterations: list[Iteration] | None = None) -
         urls=_urls(record.id),
         iterations=iterations,
     )
-
-
-def _result(record: JobRecord) -> dict[str, Any] | None:
-    """What came of the job, and what it took: known when all is stored."""
-    if record.result is None or record.finished_at is None:
-        return record.result
-    took = round((record.finished_at - record.created_at).total_seconds() * 1000)
-    tokens = {"input_tokens": record.input_tokens, "output_tokens": record.output_tokens}
-    return {**record.result, **tokens, "latency_ms": took}
 
 
 def _iteration_now(record: JobRecord) -> int:
@@ -155,6 +138,7 @@ def _usage(record: JobRecord) -> UsageTotals:
         cached_input_tokens=record.cached_input_tokens,
         output_tokens=record.output_tokens,
         cost_usd=None if record.unpriced_calls else cost_usd(record.cost_nano_usd),
+        latency_ms=latency_ms(record.created_at, record.finished_at),
     )
 
 

@@ -31,12 +31,12 @@ from redraft.operations.admission import InHand, TurnedAway
 from redraft.operations.boundaries import Boundary, reached
 from redraft.operations.budgets import BudgetExhausted, has_budget, spent
 from redraft.operations.calling import Outcome, PlannedCall
+from redraft.operations.closing import close_up
 from redraft.operations.endings import Event, ending, event
 from redraft.operations.keeping import KEEP_REPLY_S, close_calls, keep, unstored_usage
 from redraft.operations.leases import LeaseHolder
-from redraft.operations.observations import observe
 from redraft.operations.services import Services
-from redraft.operations.steps import CLAIMED, Move, StepInHand, follow, message_after, ring
+from redraft.operations.steps import CLAIMED, Move, StepInHand, follow, message_after, message_of, ring
 from redraft.operations.terms import models_of, parse_request, step_iteration
 from redraft.storage import calls, events, history, jobs, moves
 from redraft.storage.calls import SlotKey
@@ -330,7 +330,7 @@ def _store(step: StepInHand, move: Move, following: InHand | None, connection: C
         raise _CameSecond
     events.add(connection, step.job, first_seq, new)
     move.write(connection)
-    observe(connection, step.job, move.values)
+    close_up(connection, step.job, move.values)
     if following:
         calls.open_calls(connection, [call.row for call in following.planned])
     reached(Boundary.STORING, step.job.id)
@@ -350,7 +350,7 @@ def _start_over(step: StepInHand, outcomes: Sequence[Outcome]) -> None:
         keep(connection, step.job.id, outcomes)
 
     step.services.database.persist(work, for_s=KEEP_REPLY_S)
-    ring(step.services, StepMessage(Step(step.job.step), step.job.id, step.job.step_no))
+    ring(step.services, message_of(step.job))
 
 
 def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
@@ -379,7 +379,7 @@ def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
         first_seq = moves.change(connection, job.id, values, when=is_ours, new_events=len(new))
         if first_seq is not None:
             events.add(connection, job, first_seq, new)
-            observe(connection, job, values)
+            close_up(connection, job, values)
     services.queue.wake(message.job_id)
 
 
@@ -388,7 +388,7 @@ def _end(connection: Connection, step: StepInHand, reason: StopReason, error: di
     first_seq = moves.advance(connection, step.job.id, step.job.lease_token, end.values, new_events=1)
     if first_seq is not None:
         events.add(connection, step.job, first_seq, [end.event])
-        observe(connection, step.job, end.values)
+        close_up(connection, step.job, end.values)
 
 
 def _planning_error(step: StepInHand, error: ProviderError) -> dict[str, object]:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 _NANO = Decimal(10) ** 9
 
@@ -18,6 +18,19 @@ Moment = Annotated[datetime, PlainSerializer(_rfc3339, return_type=str, when_use
 
 class Resource(BaseModel):
     model_config = ConfigDict(frozen=True)
+
+
+class UsageTotals(Resource):
+    calls: int
+    input_tokens: int
+    cached_input_tokens: int
+    output_tokens: int
+    cost_usd: str | None
+    latency_ms: int | None = Field(description="From the request to the end; null until then.")
+
+
+def latency_ms(since: datetime, until: datetime | None) -> int | None:
+    return None if until is None else round((until - since).total_seconds() * 1000)
 
 
 def cost_usd(nano: int | None) -> str | None:

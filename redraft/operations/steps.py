@@ -252,11 +252,16 @@ def go_on(
     return Move(outcomes, columns, events, write, next_step, records)
 
 
+def message_of(job: JobRecord) -> StepMessage:
+    """The message that rings for the step that a job is at."""
+    return StepMessage(Step(job.step), job.id, job.step_no, job.run_id is not None)
+
+
 def message_after(step: StepInHand, move: Move) -> StepMessage | None:
     """The message that rings for the step after this one."""
     if move.next_step is None:
         return None
-    return StepMessage(move.next_step, step.job.id, step.job.step_no + 1)
+    return StepMessage(move.next_step, step.job.id, step.job.step_no + 1, step.job.run_id is not None)
 
 
 def follow(step: StepInHand, move: Move) -> StepInHand:

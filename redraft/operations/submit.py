@@ -24,7 +24,6 @@ from redraft.domain.requests import (
 )
 from redraft.domain.states import JobKind, JobStatus, Step
 from redraft.errors import Conflict, Flaw, Invalid
-from redraft.jobs import StepMessage
 from redraft.operations import steps
 from redraft.operations.boundaries import Boundary, reached
 from redraft.operations.endings import event
@@ -51,6 +50,20 @@ class Idempotency:
 
     scope: str
     key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A normalised request, ready to be stored.
+
+    Attributes:
+        digest: of the request as it came.
+        grounding: what a given answer makes of its sources.
+    """
+
+    request: AnyRequest
+    digest: str
+    grounding: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,21 +232,38 @@ def submit(services: Services, request: AnyRequest, idempotency: Idempotency | N
     Raises:
         Invalid: a model cannot be called, or the key was used with another request.
     """
+    ready = prepare(services, request)
+    with services.database.write() as connection:
+        job = store(connection, ready, idempotency=idempotency)
+        if job is None and idempotency:
+            return _replay(connection, idempotency, ready.digest)
+        if job is None:
+            raise RuntimeError("A job without an idempotency key met another one.")
+    reached(Boundary.SUBMITTED, job.id)
+    steps.ring(services, steps.message_of(job))
+    return Submission(job, is_replay=False)
+
+
+def prepare(services: Services, request: AnyRequest) -> Ready:
+    """All that can be known of a job before it is stored; raises what `normalise` raises."""
     normal = normalise(services, request)
     digest = hashlib.sha256(to_json(dump(request))).hexdigest()
     grounding = grounding_reader(normal)(normal.answer) if isinstance(normal, EvaluateAnswer) else None
-    with services.database.write() as connection:
-        job = jobs.add(connection, _row(normal, digest, idempotency), normal.limits.deadline_s)
-        if job is None and idempotency:
-            return _replay(connection, idempotency, digest)
-        if job is None:
-            raise RuntimeError("A job without an idempotency key met another one.")
-        if isinstance(normal, EvaluateAnswer):
-            history.add_iterations(connection, job.id, [_given_answer(job, normal, grounding)])
-        events.add(connection, job, 1, [event("job.queued", "The job is stored and waits for a worker.")])
-    reached(Boundary.SUBMITTED, job.id)
-    steps.ring(services, StepMessage(Step(job.step), job.id, job.step_no))
-    return Submission(job, is_replay=False)
+    return Ready(normal, digest, grounding)
+
+
+def store(
+    connection: Connection, ready: Ready, *, idempotency: Idempotency | None = None, run_id: str | None = None
+) -> JobRecord | None:
+    """Store a job; None when one with its idempotency key exists already. Nobody is rung for yet."""
+    row = {**_row(ready.request, ready.digest, idempotency), "run_id": run_id}
+    job = jobs.add(connection, row, ready.request.limits.deadline_s)
+    if job is None:
+        return None
+    if isinstance(ready.request, EvaluateAnswer):
+        history.add_iterations(connection, job.id, [_given_answer(job, ready.request, ready.grounding)])
+    events.add(connection, job, 1, [event("job.queued", "The job is stored and waits for a worker.")])
+    return job
 
 
 def _row(request: AnyRequest, digest: str, idempotency: Idempotency | None) -> dict[str, Any]:

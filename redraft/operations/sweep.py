@@ -12,8 +12,8 @@ from redraft.domain.failures import job_error
 from redraft.domain.states import Step, StopReason
 from redraft.jobs import StepMessage
 from redraft.operations import retention
+from redraft.operations.closing import close_up
 from redraft.operations.endings import ending
-from redraft.operations.observations import observe
 from redraft.operations.services import Services
 from redraft.operations.terms import parse_request, step_iteration
 from redraft.storage import calls, events, history, jobs, moves, workers
@@ -71,7 +71,7 @@ def sweep(services: Services, *, with_expired: bool = True, suspects_max: int = 
 
 def _take_due(services: Services, connection: Connection, **narrowed: Any) -> list[StepMessage]:
     found = moves.take_due(connection, pause_s=services.settings.ring_again_s, **narrowed)
-    return [StepMessage(Step(step), job_id, step_no) for job_id, step, step_no in found]
+    return [StepMessage(Step(each.step), *each[1:]) for each in found]
 
 
 def _ring_all(services: Services, messages: list[StepMessage]) -> list[StepMessage]:
@@ -133,5 +133,5 @@ def _end(
     first_seq = moves.change(connection, job.id, end.values, when=when, new_events=1)
     if first_seq is not None:
         events.add(connection, job, first_seq, [end.event])
-        observe(connection, job, end.values)
+        close_up(connection, job, end.values)
     return first_seq is not None

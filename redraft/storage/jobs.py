@@ -42,6 +42,7 @@ class JobRecord:
     model: str | None
     evaluator_model: str
     rescored_job_id: str | None
+    run_id: str | None
     idempotency_scope: str | None
     idempotency_key: str | None
     request_hash: str
@@ -83,6 +84,7 @@ class JobFilter:
     stop_reason: str | None = None
     kind: str | None = None
     model: str | None = None
+    run_id: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
     metadata: Mapping[str, str] | None = None
@@ -154,7 +156,7 @@ def _conditions(connection: Connection, criteria: JobFilter) -> list[ColumnEleme
     found: list[ColumnElement[bool]] = []
     if criteria.statuses:
         found.append(jobs.c.status.in_(criteria.statuses))
-    for name in ("stop_reason", "kind", "model"):
+    for name in ("stop_reason", "kind", "model", "run_id"):
         value = getattr(criteria, name)
         if value is not None:
             found.append(jobs.c[name] == value)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -49,6 +49,17 @@ class Claim:
     starts_job: bool
     starts_iteration: bool
 
+
+class DueStep(NamedTuple):
+    """A step to ring for."""
+
+    step: str
+    job_id: str
+    step_no: int
+    is_bulk: bool
+
+
+_DUE = (jobs.c.step, jobs.c.id, jobs.c.step_no, jobs.c.run_id.is_not(None))
 
 FREE_LOSSES = 1
 """A step that has lost more holders than this runs alone: it may be what ends them."""
@@ -274,15 +285,15 @@ def extend_leases(connection: Connection, owner: str, job_ids: Collection[str], 
     return {row.id: row.lease_token for row in connection.execute(statement)}
 
 
-def release_leases(connection: Connection, owner: str) -> list[tuple[str, str, int]]:
-    """Give back all leases of a stopping worker; returns (job, step, step_no) to ring for."""
+def release_leases(connection: Connection, owner: str) -> list[DueStep]:
+    """Give back all leases of a stopping worker; returns the steps to ring for."""
     statement = (
         update(jobs)
         .where(is_live(), jobs.c.lease_owner == owner)
         .values(lease_owner=None, lease_expires_at=None, lease_token=jobs.c.lease_token + 1, rung_at=DbNow())
-        .returning(jobs.c.id, jobs.c.step, jobs.c.step_no)
+        .returning(*_DUE)
     )
-    return [(row.id, row.step, row.step_no) for row in connection.execute(statement)]
+    return [DueStep(*row) for row in connection.execute(statement)]
 
 
 def take_due(
@@ -292,8 +303,8 @@ def take_due(
     limit: int,
     with_expired: bool = True,
     losses: tuple[int, int] = (0, FREE_LOSSES),
-) -> list[tuple[str, str, int]]:
-    """Jobs whose step is due and unheard, marked as rung now; returns (job, step, step_no).
+) -> list[DueStep]:
+    """Jobs whose step is due and unheard, marked as rung now.
 
     The pause before a job is rung again doubles with each ring that led to no claim, up to two minutes.
     Only steps that have lost `losses` holders, from the one number to the other.
@@ -316,9 +327,9 @@ def take_due(
         update(jobs)
         .where(jobs.c.id.in_(due.scalar_subquery()))
         .values(rung_at=DbNow(), ring_count=jobs.c.ring_count + 1)
-        .returning(jobs.c.id, jobs.c.step, jobs.c.step_no)
+        .returning(*_DUE)
     )
-    return [(row.id, row.step, row.step_no) for row in connection.execute(statement)]
+    return [DueStep(*row) for row in connection.execute(statement)]
 
 
 def guilty(connection: Connection, *, limit: int) -> list[str]:

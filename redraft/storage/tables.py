@@ -48,6 +48,8 @@ jobs = Table(
     Column("evaluator_model", String(220), nullable=False),
     # The job whose iterations a job of kind rescore_answers judges anew
     Column("rescored_job_id", String(40)),
+    # The bulk run that it is an item of
+    Column("run_id", String(40)),
     Column("idempotency_scope", String(80)),
     Column("idempotency_key", String(255)),
     Column("request_hash", String(64), nullable=False),
@@ -96,6 +98,14 @@ jobs = Table(
         sqlite_where=text("finished_at IS NOT NULL"),
     ),
     Index("ix_jobs_created", "created_at", "id"),
+    Index(
+        "ix_jobs_run",
+        "run_id",
+        "created_at",
+        "id",
+        postgresql_where=text("run_id IS NOT NULL"),
+        sqlite_where=text("run_id IS NOT NULL"),
+    ),
     Index("ix_jobs_status_created", "status", "created_at", "id"),
     Index("ix_jobs_stop_reason_created", "stop_reason", "created_at", "id"),
     Index("ix_jobs_model_created", "model", "created_at", "id"),

@@ -72,7 +72,7 @@ def add(connection: Connection, job_id: str, webhook: Mapping[str, Any], new: Se
     ]
     add_rows(connection, webhook_deliveries, entries)
     if entries:
-        tell_after_commit(connection)
+        tell_after_commit(connection, "webhooks")
 
 
 def has_due(connection: Connection) -> bool:
@@ -128,7 +128,7 @@ def send_again(connection: Connection, job_id: str, delivery_id: str) -> Deliver
     row = connection.execute(statement).mappings().one_or_none()
     if row is None:
         return None
-    tell_after_commit(connection)
+    tell_after_commit(connection, "webhooks")
     return DeliveryRecord(**row)
 
 

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import (
@@ -28,6 +28,8 @@ from redraft.redaction import redact
 
 T = TypeVar("T")
 
+News = Literal["webhooks", "runs"]
+
 _RESTED_S = 5.0
 _NEWS = "redraft_news"
 _PG_OPTIONS = "-c statement_timeout=30000 -c idle_in_transaction_session_timeout=30000 -c lock_timeout=10000"
@@ -42,7 +44,7 @@ class Database:
         self.engine = self._sqlite_engine(pool_size) if self.is_sqlite else self._postgresql_engine(pool_size)
         # Threads of one process queue here, fairly; SQLite's own busy wait sleeps and starves.
         self._write_turn = threading.Lock() if self.is_sqlite else nullcontext()
-        self.news = threading.Event()
+        self.news: dict[News, threading.Event] = {"webhooks": threading.Event(), "runs": threading.Event()}
         """Set after each commit that `tell_after_commit` was called for: a thread of this process looks at once."""
 
     def _sqlite_engine(self, pool_size: int) -> Engine:
@@ -90,8 +92,8 @@ class Database:
             connection.info.pop(_NEWS, None)
             yield connection
             connection.commit()
-            if connection.info.pop(_NEWS, None):
-                self.news.set()
+            for news in connection.info.pop(_NEWS, ()):
+                self.news[news].set()
 
     def persist(self, work: Callable[[Connection], T], *, for_s: float) -> T:
         """Run `work` in a unit of work, again and again while the database is away, `for_s` seconds at most.
@@ -121,9 +123,9 @@ class Database:
         self.engine.dispose()
 
 
-def tell_after_commit(connection: Connection) -> None:
-    """Let `Database.news` be set once this unit of work is committed."""
-    connection.info[_NEWS] = True
+def tell_after_commit(connection: Connection, news: News) -> None:
+    """Let this `Database.news` be set once this unit of work is committed."""
+    connection.info.setdefault(_NEWS, set()).add(news)
 
 
 def _read_url(url: str) -> URL:

@@ -1,0 +1,251 @@
+"""Bulk runs: create, look at, cancel, resume. `feeding` starts their items."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+from sqlalchemy import Connection
+
+from redraft.datasets.items import Merger
+from redraft.datasets.rows import BadRow, Row
+from redraft.domain.ids import new_id
+from redraft.domain.requests import Limits
+from redraft.domain.runs import CreateRun, ResumeRun
+from redraft.errors import Conflict, Invalid, NotFound
+from redraft.operations import feeding, lifecycle, submit
+from redraft.operations.paging import read_cursor, write_cursor
+from redraft.operations.services import Services
+from redraft.operations.shapes import Moment, Resource, UsageTotals, cost_usd, latency_ms
+from redraft.storage import datasets, runs
+from redraft.storage.datasets import DatasetRecord
+from redraft.storage.runs import RunRecord, Sums
+
+_NANO = 1_000_000_000
+_FIRST_ROWS = 50
+# What would be wrong with every item alike
+_OF_ALL = frozenset({"unknown_model", "provider_auth", "unpriced_model", "unknown_profile"})
+
+
+class RunCounts(Resource):
+    """total = queued + running + succeeded + failed + canceled + invalid, whenever you look."""
+
+    total: int
+    queued: int
+    running: int
+    succeeded: int
+    failed: int
+    canceled: int
+    invalid: int
+    accepted: int = Field(description="Of the succeeded ones.")
+
+
+class Run(Resource):
+    """A dataset's rows as jobs."""
+
+    id: str
+    object: Literal["run"] = "run"
+    name: str
+    dataset_id: str
+    status: Literal["running", "succeeded", "canceled"]
+    stop_reason: Literal["finished", "budget_exhausted", "canceled"] | None
+    created_at: Moment
+    finished_at: Moment | None
+    counts: RunCounts
+    usage: UsageTotals
+    repeat: int
+    max_in_flight: int
+    max_cost_usd: str | None
+    defaults: dict[str, Any]
+    overrides: dict[str, Any]
+    version: int
+    urls: dict[str, str]
+
+
+def create_run(services: Services, body: CreateRun) -> Run:
+    """Store a run with all its items, and start the first ones.
+
+    Raises:
+        NotFound: there is no such dataset.
+        Invalid: the defaults or overrides are none, or something is wrong that every item would fail by: a model
+            that cannot be called, a budget in money and an unknown price.
+    """
+    merger = Merger(body.defaults, body.overrides)
+    with services.database.read() as connection:
+        dataset = _dataset(connection, body.dataset_id)
+        first = datasets.list_items(connection, dataset.id, after=-1, limit=_FIRST_ROWS)
+    _try_first(services, merger, [item["row"] for item in first if item["row"]], body)
+    run_id = new_id("run")
+    with services.database.write() as connection:
+        runs.add(connection, _row(run_id, body, dataset))
+    feeding.feed(services, run_id)
+    return get_run(services, run_id)
+
+
+def _row(run_id: str, body: CreateRun, dataset: DatasetRecord) -> dict[str, Any]:
+    limit = body.max_cost_usd
+    return {
+        "id": run_id,
+        "name": body.name or dataset.name,
+        "dataset_id": dataset.id,
+        "status": "running",
+        "defaults": body.defaults,
+        "overrides": body.overrides,
+        "repeat": body.repeat,
+        "max_in_flight": body.max_in_flight,
+        "max_cost_nano_usd": None if limit is None else round(limit * _NANO),
+        "total": dataset.rows * body.repeat,
+    }
+
+
+def _try_first(services: Services, merger: Merger, rows: list[dict[str, Any]], body: CreateRun) -> None:
+    """See to it that the first row that can be tried meets nothing that all would meet."""
+    item = next((made for made in (merger.item(Row(**row)) for row in rows) if not isinstance(made, BadRow)), None)
+    if item is None:
+        return
+    try:
+        ready = submit.prepare(services, item.request)
+        limits = Limits(max_cost_usd=body.max_cost_usd)
+        submit.check_priced(services, limits, submit.models_named(ready.request))
+    except Invalid as error:
+        codes = {flaw.code for flaw in error.flaws} | {error.code}
+        if codes & _OF_ALL:
+            raise
+
+
+def get_run(services: Services, run_id: str) -> Run:
+    """One run as it is now.
+
+    Raises:
+        NotFound: there is no such run.
+    """
+    with services.database.read() as connection:
+        return _resource(connection, find(connection, run_id))
+
+
+def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[list[Run], str | None]:
+    """A page, newest first, and the cursor of the next one.
+
+    Raises:
+        Invalid: the cursor is not one of ours.
+    """
+    after = read_cursor(cursor)
+    with services.database.read() as connection:
+        records = runs.list_page(connection, after=after, limit=limit)
+        page = [_resource(connection, record) for record in records[:limit]]
+    return page, write_cursor(records[:limit], more=len(records) > limit)
+
+
+def find_run_id(services: Services, text: str) -> str:
+    """A run's id from the whole id, a unique beginning of it (with or without `run_`), or `latest`.
+
+    Raises:
+        NotFound: nothing begins so.
+        Conflict: several do.
+    """
+    with services.database.read() as connection:
+        if text == "latest":
+            found = [newest] if (newest := runs.latest_id(connection)) else []
+        else:
+            found = runs.find_ids(connection, text if text.startswith("run_") else f"run_{text}")
+    if not found:
+        raise NotFound("run", text)
+    if len(found) > 1:
+        raise Conflict(f"{text!r} is the beginning of several runs' ids; write more of it.", code="ambiguous_id")
+    return found[0]
+
+
+def cancel_run(services: Services, run_id: str) -> tuple[Run, bool]:
+    """Start nothing more, and cancel what is under way; what has ended is kept.
+
+    Returns:
+        The run, and whether this call ended it (False: it had ended before).
+
+    Raises:
+        NotFound: there is no such run.
+    """
+    with services.database.write() as connection:
+        run = _hold(connection, run_id)
+        is_ours = run.status == "running"
+        if is_ours:
+            runs.end_queued(connection, run_id)
+            runs.finish(connection, run_id, "canceled", "canceled")
+        under_way = runs.running_jobs(connection, run_id)
+    for job_id in under_way:
+        lifecycle.cancel(services, job_id)
+    return get_run(services, run_id), is_ours
+
+
+def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
+    """Do what is open: items that were never started or were canceled, and failed ones if asked for.
+
+    Nothing that has ended is done again. A run that goes on by itself is left to.
+
+    Raises:
+        NotFound: there is no such run.
+    """
+    with services.database.write() as connection:
+        run = _hold(connection, run_id)
+        statuses = ["canceled"] if run.status != "running" else []
+        statuses += ["failed"] if body.retry == "errors" else []
+        reopened = runs.reopen_items(connection, run_id, statuses)
+        if reopened and run.status != "running":
+            runs.change(connection, run_id, status="running", stop_reason=None, finished_at=None)
+    feeding.feed(services, run_id)
+    return get_run(services, run_id)
+
+
+def find(connection: Connection, run_id: str) -> RunRecord:
+    """Raises NotFound: there is no such run."""
+    run = runs.get(connection, run_id)
+    if run is None:
+        raise NotFound("run", run_id)
+    return run
+
+
+def _hold(connection: Connection, run_id: str) -> RunRecord:
+    run = runs.hold(connection, run_id)
+    if run is None:
+        raise NotFound("run", run_id)
+    return run
+
+
+def _dataset(connection: Connection, dataset_id: str) -> DatasetRecord:
+    dataset = datasets.get(connection, dataset_id)
+    if dataset is None or dataset.version is None:
+        raise NotFound("dataset", dataset_id)
+    return dataset
+
+
+def _resource(connection: Connection, run: RunRecord) -> Run:
+    names = ("id", "name", "dataset_id", "status", "stop_reason", "created_at", "finished_at", "repeat")
+    names += ("max_in_flight", "defaults", "overrides", "version")
+    return Run(
+        **{name: getattr(run, name) for name in names},
+        counts=_counts(connection, run),
+        usage=_usage(run, runs.sums(connection, run.id)),
+        max_cost_usd=cost_usd(run.max_cost_nano_usd),
+        urls=_urls(run.id),
+    )
+
+
+def _counts(connection: Connection, run: RunRecord) -> RunCounts:
+    found = runs.count(connection, [run.id])[run.id]
+    names = ("queued", "running", "succeeded", "failed", "canceled", "invalid")
+    counted = {name: found.get(name, 0) for name in names}
+    return RunCounts(total=sum(counted.values()), **counted, accepted=runs.accepted(connection, run.id))
+
+
+def _usage(run: RunRecord, sums: Sums) -> UsageTotals:
+    return UsageTotals(
+        calls=sums.calls,
+        input_tokens=sums.input_tokens,
+        cached_input_tokens=sums.cached_input_tokens,
+        output_tokens=sums.output_tokens,
+        cost_usd=None if sums.unpriced_calls else cost_usd(sums.cost_nano_usd),
+        latency_ms=latency_ms(run.created_at, run.finished_at),
+    )
+
+
+def _urls(run_id: str) -> dict[str, str]:
+    base = f"/v1/runs/{run_id}"
+    parts = ("items", "results", "report", "compare", "events", "cancel", "resume")
+    return {"self": base, **{part: f"{base}/{part}" for part in parts}, "web": f"/runs/{run_id}"}

@@ -1,0 +1,278 @@
+"""Runs and their items: each row of a dataset, with its repeats, and the job that it became."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Integer, Select, and_, case, func, insert, literal, or_, select, update
+
+from redraft.storage.bulk_tables import dataset_items, run_items, runs
+from redraft.storage.columns import DbNow
+from redraft.storage.statements import add_rows
+from redraft.storage.tables import calls, evaluations, iterations, jobs
+
+_PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One row of `runs`."""
+
+    id: str
+    name: str
+    dataset_id: str
+    status: str
+    stop_reason: str | None
+    defaults: dict[str, Any]
+    overrides: dict[str, Any]
+    repeat: int
+    max_in_flight: int
+    max_cost_nano_usd: int | None
+    total: int
+    version: int
+    created_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What all jobs of a run have cost so far; `unpriced_calls`: of how many calls nobody knows."""
+
+    calls: int
+    input_tokens: int
+    cached_input_tokens: int
+    output_tokens: int
+    cost_nano_usd: int
+    unpriced_calls: int
+
+
+def add(connection: Connection, values: Mapping[str, Any]) -> None:
+    """Store a run with all its items: the dataset's rows in order, each `repeat` times."""
+    add_rows(connection, runs, [values])
+    repeat: int = values["repeat"]
+    for number in range(1, repeat + 1):
+        is_bad = dataset_items.c.row.is_(None)
+        rows = select(
+            literal(values["id"]),
+            dataset_items.c.position * repeat + number,
+            dataset_items.c.position,
+            literal(number, Integer),
+            case((is_bad, "invalid"), else_="queued"),
+            dataset_items.c.errors,
+        ).where(dataset_items.c.dataset_id == values["dataset_id"])
+        names = ["run_id", "number", "position", "repeat", "status", "errors"]
+        connection.execute(insert(run_items).from_select(names, rows))
+
+
+def get(connection: Connection, run_id: str) -> RunRecord | None:
+    row = connection.execute(select(runs).where(runs.c.id == run_id)).mappings().one_or_none()
+    return None if row is None else RunRecord(**row)
+
+
+def hold(connection: Connection, run_id: str) -> RunRecord | None:
+    """A run, which nobody else can change before this unit of work is committed."""
+    row = connection.execute(select(runs).where(runs.c.id == run_id).with_for_update()).mappings().one_or_none()
+    return None if row is None else RunRecord(**row)
+
+
+def active_ids(connection: Connection) -> list[str]:
+    return list(connection.scalars(select(runs.c.id).where(_is_active()).order_by(runs.c.id)))
+
+
+def _is_active() -> Any:
+    # Spelled as in the index: SQLite takes it for no parameter
+    return runs.c.status == literal("running", literal_execute=True)
+
+
+def find_ids(connection: Connection, prefix: str, limit: int = 2) -> list[str]:
+    """Ids that begin so, oldest first."""
+    begins_so = runs.c.id.startswith(prefix, autoescape=True)
+    return list(connection.scalars(select(runs.c.id).where(begins_so).order_by(runs.c.id).limit(limit)))
+
+
+def latest_id(connection: Connection) -> str | None:
+    return connection.scalar(select(runs.c.id).order_by(runs.c.created_at.desc(), runs.c.id.desc()).limit(1))
+
+
+def list_page(connection: Connection, *, after: tuple[datetime, str] | None, limit: int) -> list[RunRecord]:
+    """Newest first: one page and one more."""
+    query = select(runs)
+    if after:
+        at, run_id = after
+        query = query.where(or_(runs.c.created_at < at, and_(runs.c.created_at == at, runs.c.id < run_id)))
+    query = query.order_by(runs.c.created_at.desc(), runs.c.id.desc()).limit(limit + 1)
+    return [RunRecord(**row) for row in connection.execute(query).mappings()]
+
+
+def count(connection: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, int]]:
+    """How many items of each run are in each status: one statement, so that they add up."""
+    query = (
+        select(run_items.c.run_id, run_items.c.status, func.count())
+        .where(run_items.c.run_id.in_(run_ids))
+        .group_by(run_items.c.run_id, run_items.c.status)
+    )
+    found: dict[str, dict[str, int]] = {run_id: {} for run_id in run_ids}
+    for run_id, status, number in connection.execute(query):
+        found[run_id][status] = number
+    return found
+
+
+def sums(connection: Connection, run_id: str) -> Sums:
+    names = ("calls", "input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls")
+    query = select(*(func.coalesce(func.sum(jobs.c[name]), 0) for name in names)).where(jobs.c.run_id == run_id)
+    return Sums(*map(int, connection.execute(query).one()))
+
+
+def accepted(connection: Connection, run_id: str) -> int:
+    """How many of a run's items have ended accepted."""
+    query = (
+        select(func.count())
+        .select_from(run_items.join(jobs, jobs.c.id == run_items.c.job_id))
+        .where(run_items.c.run_id == run_id, run_items.c.status == "succeeded", jobs.c.stop_reason == "accepted")
+    )
+    return connection.scalar(query) or 0
+
+
+def take_queued(connection: Connection, run: RunRecord, limit: int) -> list[dict[str, Any]]:
+    """The next items to start, each with its row."""
+    its_row = and_(dataset_items.c.dataset_id == run.dataset_id, dataset_items.c.position == run_items.c.position)
+    query = (
+        select(run_items.c.number, dataset_items.c.row, dataset_items.c.custom_id, dataset_items.c.line)
+        .join_from(run_items, dataset_items, its_row)
+        .where(run_items.c.run_id == run.id, run_items.c.status == "queued")
+        .order_by(run_items.c.number)
+        .limit(limit)
+    )
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def move_item(connection: Connection, run_id: str, number: int, **values: Any) -> None:
+    its_own = and_(run_items.c.run_id == run_id, run_items.c.number == number)
+    connection.execute(update(run_items).where(its_own).values(**values))
+
+
+def end_item(connection: Connection, job_id: str, status: str) -> None:
+    """The item that this job is has come to its end."""
+    connection.execute(update(run_items).where(run_items.c.job_id == job_id).values(status=status))
+
+
+def end_queued(connection: Connection, run_id: str) -> None:
+    """Nothing more is started."""
+    waiting = and_(run_items.c.run_id == run_id, run_items.c.status == "queued")
+    connection.execute(update(run_items).where(waiting).values(status="canceled"))
+
+
+def reopen_items(connection: Connection, run_id: str, statuses: Sequence[str]) -> int:
+    """Items of these statuses are to be done anew; how many."""
+    chosen = and_(run_items.c.run_id == run_id, run_items.c.status.in_(statuses))
+    statement = update(run_items).where(chosen).values(status="queued", job_id=None)
+    return connection.execute(statement).rowcount
+
+
+def has_queued(connection: Connection, run_id: str) -> bool:
+    query = select(run_items.c.number).where(run_items.c.run_id == run_id, run_items.c.status == "queued").limit(1)
+    return connection.scalar(query) is not None
+
+
+def still_queued(connection: Connection, run_id: str, numbers: Sequence[int]) -> set[int]:
+    query = select(run_items.c.number).where(
+        run_items.c.run_id == run_id, run_items.c.number.in_(numbers), run_items.c.status == "queued"
+    )
+    return set(connection.scalars(query))
+
+
+def count_running(connection: Connection, run_id: str) -> int:
+    query = select(func.count()).where(run_items.c.run_id == run_id, run_items.c.status == "running")
+    return connection.scalar(query) or 0
+
+
+def running_jobs(connection: Connection, run_id: str) -> list[str]:
+    query = select(run_items.c.job_id).where(run_items.c.run_id == run_id, run_items.c.status == "running")
+    return [job_id for job_id in connection.scalars(query) if job_id]
+
+
+def change(connection: Connection, run_id: str, **values: Any) -> None:
+    connection.execute(update(runs).where(runs.c.id == run_id).values(version=runs.c.version + 1, **values))
+
+
+def finish(connection: Connection, run_id: str, status: str, stop_reason: str) -> None:
+    change(connection, run_id, status=status, stop_reason=stop_reason, finished_at=DbNow())
+
+
+_ITEM = ("number", "position", "repeat", "status", "job_id", "errors")
+_JOB = (
+    *("stop_reason", "best_score", "best_iteration", "iteration", "model", "evaluator_model", "error", "calls"),
+    *("input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls", "started_at", "finished_at"),
+)
+_ROW = ("custom_id", "line", "human_score", "human_pass")
+
+
+def list_items(
+    connection: Connection,
+    run: RunRecord,
+    *,
+    after: int = 0,
+    limit: int = _PAGE,
+    statuses: Sequence[str] = (),
+    with_texts: bool = False,
+) -> list[dict[str, Any]]:
+    """Items beyond a number, in order, with their rows' and jobs' facts; `with_texts`: with result and request."""
+    query = _select_items(run, with_texts=with_texts).where(run_items.c.number > after)
+    if statuses:
+        query = query.where(run_items.c.status.in_(statuses))
+    return [dict(row) for row in connection.execute(query.limit(limit)).mappings()]
+
+
+def _select_items(run: RunRecord, *, with_texts: bool) -> Select[Any]:
+    its_row = and_(dataset_items.c.dataset_id == run.dataset_id, dataset_items.c.position == run_items.c.position)
+    texts = (jobs.c.result, jobs.c.request) if with_texts else ()
+    return (
+        select(
+            *(run_items.c[name] for name in _ITEM),
+            *(jobs.c[name] for name in _JOB),
+            *(dataset_items.c[name] for name in _ROW),
+            *texts,
+        )
+        .select_from(run_items.join(dataset_items, its_row).outerjoin(jobs, jobs.c.id == run_items.c.job_id))
+        .where(run_items.c.run_id == run.id)
+        .order_by(run_items.c.number)
+    )
+
+
+def list_iterations(connection: Connection, run_id: str, first: int, last: int) -> list[Mapping[Any, Any]]:
+    """What each iteration of these items scored, in order: by the loop and by the audit, and whether it passed."""
+    in_loop, in_audit = evaluations.c.role == "loop", evaluations.c.role == "audit"
+    query = (
+        select(
+            run_items.c.number.label("item"),
+            iterations.c.number,
+            func.max(case((in_loop, evaluations.c.score))).label("score"),
+            func.max(case((in_loop & evaluations.c.passed, 1), else_=0)).label("passed"),
+            func.max(case((in_audit, evaluations.c.score))).label("audit_score"),
+            func.max(case((in_audit & evaluations.c.passed, 1), (in_audit, 0))).label("audit_passed"),
+        )
+        .join_from(run_items, iterations, iterations.c.job_id == run_items.c.job_id)
+        .outerjoin(evaluations, evaluations.c.iteration_id == iterations.c.id)
+        .where(run_items.c.run_id == run_id, run_items.c.number.between(first, last))
+        .group_by(run_items.c.number, iterations.c.number)
+        .order_by(run_items.c.number, iterations.c.number)
+    )
+    return list(connection.execute(query).mappings())
+
+
+def list_costs(connection: Connection, run_id: str, first: int, last: int) -> list[Mapping[Any, Any]]:
+    """What each iteration of these items cost, in order; `unpriced`: of how many calls nobody knows."""
+    query = (
+        select(
+            run_items.c.number.label("item"),
+            calls.c.iteration,
+            func.coalesce(func.sum(calls.c.cost_nano_usd), 0).label("cost"),
+            func.sum(case((calls.c.cost_nano_usd.is_(None), 1), else_=0)).label("unpriced"),
+        )
+        .join_from(run_items, calls, calls.c.job_id == run_items.c.job_id)
+        .where(run_items.c.run_id == run_id, run_items.c.number.between(first, last))
+        .group_by(run_items.c.number, calls.c.iteration)
+        .order_by(run_items.c.number, calls.c.iteration)
+    )
+    return list(connection.execute(query).mappings())

@@ -1,0 +1,149 @@
+"""Bulk runs: a window of items at a time, counted at each moment, ended, canceled and resumed."""
+
+import json
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+from redraft.domain.runs import CreateRun, ResumeRun
+from redraft.errors import Invalid, NotFound
+from redraft.operations import datasets, feeding, run_results, runs
+from redraft.operations.runs import Run
+from redraft.operations.services import Services
+from tests.model_server import ModelServer, Reply
+from tests.operations.driving import Driver
+
+DEFAULTS = {"eval_crit": "True."}
+
+
+def rows(count: int, **more: Any) -> bytes:
+    return "".join(
+        json.dumps({"custom_id": f"r{n}", "instruct": f"[[case:r{n}]]", **more}) + "\n" for n in range(count)
+    ).encode()
+
+
+def dataset(services: Services, data: bytes, name: str = "rows.jsonl") -> str:
+    return datasets.import_dataset(services, BytesIO(data), name)[0].id
+
+
+def start(driver: Driver, data: bytes, **fields: Any) -> Run:
+    body = {"dataset_id": dataset(driver.services, data), "defaults": DEFAULTS, **fields}
+    return runs.create_run(driver.services, CreateRun.model_validate(body))
+
+
+def now(driver: Driver, run: Run) -> Run:
+    found = runs.get_run(driver.services, run.id)
+    counts = found.counts.model_dump()
+    assert counts["total"] == sum(counts[name] for name in counts if name not in {"total", "accepted"})
+    return found
+
+
+def under_way(driver: Driver, run: Run) -> list[str]:
+    items = run_results.list_items(driver.services, run.id, after=0, limit=1000, statuses=["running"])
+    return [item["job_id"] for item in items]
+
+
+def work_off(driver: Driver, run: Run) -> Run:
+    while now(driver, run).status == "running":
+        for job_id in under_way(driver, run):
+            driver.run(job_id)
+        feeding.feed_all(driver.services)
+    return now(driver, run)
+
+
+def test_a_run_does_each_row_and_keeps_to_its_window(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["one", "two"], evaluate=[0.4, 0.9])
+    run = start(driver, rows(5), max_in_flight=2)
+    assert (run.counts.total, run.counts.running, run.counts.queued) == (5, 2, 3)
+    driver.run(under_way(driver, run)[0])
+    feeding.feed_all(driver.services)
+    assert (now(driver, run).counts.running, now(driver, run).counts.queued) == (2, 2)
+    ended = work_off(driver, run)
+    assert (ended.status, ended.stop_reason, ended.counts.succeeded) == ("succeeded", "finished", 5)
+    assert ended.usage.calls == len(model_server.requests())
+
+
+def test_results_come_in_order_with_all_that_a_person_needs(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["no", "yes"], evaluate=[0.4, 0.9])
+    run = work_off(driver, start(driver, rows(1, reference="R", human_pass=True), repeat=2))
+    first, second = run_results.stream_results(driver.services, run.id)
+    assert set(first) == set(run_results.RESULT_COLUMNS)
+    assert [(line["custom_id"], line["repeat"], line["human_pass"]) for line in (first, second)] == [
+        ("r0", 1, True),
+        ("r0", 2, True),
+    ]
+    assert (first["first_score"], first["final_score"], first["final_answer"], first["success"]) == (
+        0.4,
+        0.9,
+        "yes",
+        True,
+    )
+    report = run_results.report(driver.services, run.id)
+    assert (report.counts.total, report.counts.accepted) == (2, 2)
+
+
+def test_bad_rows_are_errors_of_their_own(driver: Driver, model_server: ModelServer):
+    data = rows(1) + b"nonsense\n" + b'{"custom_id": "x", "instruct": "Q", "iter_max": 99}\n'
+    run = work_off(driver, start(driver, data))
+    assert (run.status, run.counts.succeeded, run.counts.invalid) == ("succeeded", 1, 2)
+    lines = list(run_results.stream_results(driver.services, run.id))
+    assert [(line["custom_id"], line["status"]) for line in lines] == [
+        ("r0", "succeeded"),
+        ("line 2", "invalid"),
+        ("x", "invalid"),
+    ]
+    assert "iter_max" in lines[2]["error"]
+
+
+def test_rows_with_an_answer_are_judged_only(driver: Driver, model_server: ModelServer):
+    model_server.script(evaluate=[0.9])
+    run = work_off(driver, start(driver, rows(1, answer="GIVEN")))
+    (line,) = run_results.stream_results(driver.services, run.id)
+    assert (line["final_answer"], line["success"]) == ("GIVEN", True)
+    assert model_server.requests("generate") == []
+
+
+def test_a_canceled_run_keeps_its_results_and_resumes_with_what_is_open(driver: Driver, model_server: ModelServer):
+    run = start(driver, rows(4), max_in_flight=2)
+    done, open_one = under_way(driver, run)
+    driver.run(done)
+    canceled, is_ours = runs.cancel_run(driver.services, run.id)
+    assert (is_ours, canceled.status, canceled.counts.succeeded, canceled.counts.canceled) == (True, "canceled", 1, 3)
+    assert runs.cancel_run(driver.services, run.id)[1] is False
+    asked = len(model_server.requests())
+    resumed = runs.resume_run(driver.services, run.id, ResumeRun())
+    assert (resumed.status, resumed.counts.succeeded, resumed.counts.running) == ("running", 1, 2)
+    ended = work_off(driver, run)
+    assert ended.counts.succeeded == 4
+    assert len(model_server.requests()) == asked + 3 * 2
+    assert driver.job(open_one).status == "canceled"
+
+
+def test_failed_items_are_done_again_only_when_asked_for(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["a"], evaluate=[0.9])
+    model_server.script(generate=[Reply(status=401), "a"], case="r0")
+    run = work_off(driver, start(driver, rows(2), max_in_flight=1))
+    assert (run.counts.failed, run.counts.succeeded) == (1, 1)
+    (failed, _) = run_results.stream_results(driver.services, run.id)
+    assert failed["error_code"] == "provider_auth"
+    assert runs.resume_run(driver.services, run.id, ResumeRun()).status == "succeeded"
+    asked = len(model_server.requests())
+    assert runs.resume_run(driver.services, run.id, ResumeRun(retry="errors")).status == "running"
+    assert work_off(driver, run).counts.succeeded == 2
+    assert len(model_server.requests()) == asked + 2
+
+
+def test_what_every_item_would_fail_by_is_said_at_once(driver: Driver):
+    with pytest.raises(Invalid) as caught:
+        start(driver, rows(2), defaults={**DEFAULTS, "model": "nobody:knows"})
+    assert "unknown_model" in {flaw.code for flaw in caught.value.flaws}
+    with pytest.raises(NotFound):
+        runs.create_run(driver.services, CreateRun(dataset_id="ds_none"))
+
+
+def test_the_same_rows_are_the_same_dataset(services: Services):
+    first, is_new = datasets.import_dataset(services, BytesIO(rows(3)), "a.jsonl")
+    again, is_new_again = datasets.import_dataset(services, BytesIO(rows(3)), "b.jsonl")
+    assert (is_new, is_new_again, again.id, first.rows) == (True, False, first.id, 3)
+    assert [item.custom_id for item in datasets.list_items(services, first.id, after=0, limit=9)] == ["r1", "r2"]
