@@ -12,7 +12,8 @@ from redraft.domain.requests import Limits
 from redraft.operations.calling import PlannedCall
 from redraft.operations.services import Services
 from redraft.providers.protocol import Usage
-from redraft.storage import calls
+from redraft.storage import calls, runs
+from redraft.storage.jobs import JobRecord
 
 OUTPUT_BOUND = 8192
 """Output tokens of a call that names no limit of its own, in a job with a budget."""
@@ -32,14 +33,36 @@ class BudgetExhausted(Exception):  # noqa: N818 - a state of a job, not a fault
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a job has spent, calls that are open or of unknown outcome at their worst case."""
+    """What a job has spent, calls that are open or of unknown outcome at their worst case.
+
+    Attributes:
+        run_leaves: what is left of its run's budget, the open calls of all its jobs at their worst case; None
+            without one.
+    """
 
     tokens: int
     nano_usd: int
+    run_leaves: int | None = None
 
 
-def spent(connection: Connection, services: Services, job_id: str) -> Spent:
-    """From the ledger, as it is now."""
+def spent_of(connection: Connection, services: Services, job: JobRecord, limits: Limits) -> Spent | None:
+    """From the ledger, as it is now; None for a job without a budget."""
+    leaves = None if job.run_id is None else _run_leaves(connection, services, job.run_id)
+    if limits.max_tokens is None and limits.max_cost_usd is None and leaves is None:
+        return None
+    return replace(_spent(connection, services, job.id), run_leaves=leaves)
+
+
+def _run_leaves(connection: Connection, services: Services, run_id: str) -> int | None:
+    budget = runs.max_cost(connection, run_id)
+    if budget is None:
+        return None
+    rows = calls.open_in_run(connection, run_id)
+    open_calls = sum(services.providers.price(parse_model(r["model"]), _worst_usage(r["request"])) or 0 for r in rows)
+    return budget - runs.sums(connection, run_id).cost_nano_usd - open_calls
+
+
+def _spent(connection: Connection, services: Services, job_id: str) -> Spent:
     tokens = nano_usd = 0
     for row in calls.usage_of_job(connection, job_id):
         ref = parse_model(row["model"])
@@ -59,10 +82,6 @@ def _may_have_cost(row: Mapping[str, Any]) -> bool:
 def _worst_usage(body: Mapping[str, Any]) -> Usage:
     limit = next((body[name] for name in _LIMIT_NAMES if isinstance(body.get(name), int)), OUTPUT_BOUND)
     return Usage(input_tokens=len(to_json(body)) // _BYTES_PER_TOKEN + 1, output_tokens=limit)
-
-
-def has_budget(limits: Limits) -> bool:
-    return limits.max_tokens is not None or limits.max_cost_usd is not None
 
 
 def plan_within(
@@ -96,10 +115,16 @@ def _fits(services: Services, before: Spent, limits: Limits, planned: PlannedCal
     tokens = (usage.input_tokens or 0) + output
     if limits.max_tokens is not None and before.tokens + tokens * calls > limits.max_tokens:
         return False
-    if limits.max_cost_usd is None:
+    leaves = _money_left(before, limits)
+    if leaves is None:
         return True
     nano_usd = services.providers.price(planned.chat.model, usage)
-    return nano_usd is not None and before.nano_usd + nano_usd * calls <= round(limits.max_cost_usd * _NANO)
+    return nano_usd is not None and nano_usd * calls <= leaves
+
+
+def _money_left(before: Spent, limits: Limits) -> int | None:
+    own = None if limits.max_cost_usd is None else round(limits.max_cost_usd * _NANO) - before.nano_usd
+    return min((left for left in (own, before.run_leaves) if left is not None), default=None)
 
 
 def _words(before: Spent, limits: Limits) -> str:
@@ -108,4 +133,6 @@ def _words(before: Spent, limits: Limits) -> str:
         parts.append(f"{before.tokens} of {limits.max_tokens} tokens")
     if limits.max_cost_usd is not None:
         parts.append(f"{before.nano_usd / _NANO:.6f} of {limits.max_cost_usd:g} USD")
+    if before.run_leaves is not None:
+        parts.append(f"all but {before.run_leaves / _NANO:.6f} USD of its run's budget")
     return f"The next call could cost more than the budget leaves: {' and '.join(parts)} may be spent."

@@ -159,8 +159,14 @@ def _store(services: Services, connection: Connection, run_id: str, made: Sequen
 
 
 def _is_spent(connection: Connection, run: RunRecord) -> bool:
+    """Nothing is left of its budget, or not enough for one more call of a job that has no budget of its own."""
     limit = run.max_cost_nano_usd
-    return limit is not None and runs.sums(connection, run.id).cost_nano_usd >= limit
+    if limit is None:
+        return False
+    if runs.sums(connection, run.id).cost_nano_usd >= limit:
+        return True
+    exhausted = runs.limits_of_exhausted(connection, run.id)
+    return any(each["max_cost_usd"] is None and each["max_tokens"] is None for each in exhausted)
 
 
 def _end_if_done(connection: Connection, run: RunRecord) -> None:

@@ -29,7 +29,7 @@ from redraft.jobs import StepMessage
 from redraft.operations import admission, audit, evaluate, generate
 from redraft.operations.admission import InHand, TurnedAway
 from redraft.operations.boundaries import Boundary, reached
-from redraft.operations.budgets import BudgetExhausted, has_budget, spent
+from redraft.operations.budgets import BudgetExhausted, spent_of
 from redraft.operations.calling import Outcome, PlannedCall
 from redraft.operations.closing import close_up
 from redraft.operations.endings import Event, ending, event
@@ -231,7 +231,7 @@ def _load(
         records=tuple(history.of(connection, job)) if job.iteration > 0 else (),
         memo=_memo(connection, job) if is_again else {},
         deadline=started_at + claim.remaining_s,
-        spent=spent(connection, services, job.id) if has_budget(request.limits) else None,
+        spent=spent_of(connection, services, job, request.limits),
     )
 
 

@@ -26,7 +26,7 @@ class UsageTotals(Resource):
     cached_input_tokens: int
     output_tokens: int
     cost_usd: str | None
-    latency_ms: int | None = Field(description="From the request to the end; null until then.")
+    latency_ms: int | None = Field(default=None, description="From the request to the end; null until then.")
 
 
 def latency_ms(since: datetime, until: datetime | None) -> int | None:

@@ -20,7 +20,7 @@ from redraft.domain.waits import retry_wait_s
 from redraft.errors import ProviderError, Unavailable
 from redraft.jobs import StepMessage
 from redraft.operations.boundaries import Boundary, reached
-from redraft.operations.budgets import Spent, plan_within, spent
+from redraft.operations.budgets import Spent, plan_within, spent_of
 from redraft.operations.calling import Ask, Outcome, PlannedCall, Slot, make_call, plan_call, remembered
 from redraft.operations.endings import Event, ending, event
 from redraft.operations.keeping import KEEP_REPLY_S, close_calls, keep, stored, sum_usage
@@ -117,7 +117,7 @@ def ask_again(
     with step.turn:
         if step.spent is not None:
             with step.services.database.read() as connection:
-                step = replace(step, spent=spent(connection, step.services, step.job.id))
+                step = replace(step, spent=spent_of(connection, step.services, step.job, step.request.limits))
         planned = planner(step)
         stored = reserve_more(step, after, planned)
     return None if stored is None else (stored, planned)

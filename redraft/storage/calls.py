@@ -6,7 +6,20 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Boolean, Connection, Executable, String, and_, bindparam, case, func, or_, select, update
+from sqlalchemy import (
+    Boolean,
+    Connection,
+    Executable,
+    String,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal,
+    or_,
+    select,
+    update,
+)
 
 from redraft.domain.failures import job_error
 from redraft.storage.columns import DbNow
@@ -160,6 +173,16 @@ def usage_of_job(connection: Connection, job_id: str) -> list[dict[str, Any]]:
     """What each call of a job cost, or was asked for if nobody knows."""
     names = ("model", "status", "cached", "http_status", "request", "input_tokens", "output_tokens", "cost_nano_usd")
     query = select(*(calls.c[name] for name in names)).where(calls.c.job_id == job_id)
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def open_in_run(connection: Connection, run_id: str) -> list[dict[str, Any]]:
+    """The calls that a run's jobs are making now."""
+    query = (
+        select(calls.c.model, calls.c.request)
+        .join_from(calls, jobs, jobs.c.id == calls.c.job_id)
+        .where(calls.c.status == literal("started", literal_execute=True), jobs.c.run_id == run_id)
+    )
     return [dict(row) for row in connection.execute(query).mappings()]
 
 

@@ -124,6 +124,17 @@ def sums(connection: Connection, run_id: str) -> Sums:
     return Sums(*map(int, connection.execute(query).one()))
 
 
+def max_cost(connection: Connection, run_id: str) -> int | None:
+    """The run's budget in billionths of a USD."""
+    return connection.scalar(select(runs.c.max_cost_nano_usd).where(runs.c.id == run_id))
+
+
+def limits_of_exhausted(connection: Connection, run_id: str) -> list[dict[str, Any]]:
+    """The limits of some jobs of a run that ended for want of a budget."""
+    is_one = and_(jobs.c.run_id == run_id, jobs.c.stop_reason == "budget_exhausted")
+    return [request["limits"] for request in connection.scalars(select(jobs.c.request).where(is_one).limit(_PAGE))]
+
+
 def accepted(connection: Connection, run_id: str) -> int:
     """How many of a run's items have ended accepted."""
     query = (

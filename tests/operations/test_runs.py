@@ -1,6 +1,7 @@
 """Bulk runs: a window of items at a time, counted at each moment, ended, canceled and resumed."""
 
 import json
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
@@ -11,6 +12,7 @@ from redraft.errors import Invalid, NotFound
 from redraft.operations import datasets, feeding, run_results, runs
 from redraft.operations.runs import Run
 from redraft.operations.services import Services
+from redraft.settings import ModelPrice
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver
 
@@ -147,3 +149,18 @@ def test_the_same_rows_are_the_same_dataset(services: Services):
     again, is_new_again = datasets.import_dataset(services, BytesIO(rows(3)), "b.jsonl")
     assert (is_new, is_new_again, again.id, first.rows) == (True, False, first.id, 3)
     assert [item.custom_id for item in datasets.list_items(services, first.id, after=0, limit=9)] == ["r1", "r2"]
+
+
+def test_a_run_keeps_to_its_budget_call_by_call(make_driver: Callable[..., Driver], model_server: ModelServer):
+    price = ModelPrice(input=1.0, output=10.0)
+    driver = make_driver(prices={"openai:writer": price, "openai:judge": price}, evaluator_max_output_tokens=1000)
+    used = {"input": 100, "output": 500}
+    model_server.script(generate=[Reply("a", usage=used)], evaluate=[Reply(score=0.9, usage=used)])
+    few = {"sampling": {"max_output_tokens": 500}}
+    run = work_off(driver, start(driver, rows(9), max_in_flight=2, max_cost_usd=0.06, defaults={**DEFAULTS, **few}))
+    assert (run.status, run.stop_reason) == ("succeeded", "budget_exhausted")
+    assert run.usage.cost_usd is not None
+    assert 0.04 < float(run.usage.cost_usd) <= 0.06
+    assert run.counts.accepted >= 3
+    assert run.counts.canceled >= 2
+    assert run.counts.failed <= 2
