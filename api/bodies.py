@@ -149,7 +149,7 @@ class _Meter:
 
     def _refuse(self) -> None:
         self._is_over = True
-        detail = f"A body may have {self._max_bytes} bytes at most."
+        detail = f"A body may have {self._max_bytes:,} bytes at most; REDRAFT_MAX_BODY_BYTES sets the limit."
         flaw = Flaw("", detail, "body_too_large")
         raise HttpProblem(413, detail, flaws=[flaw], headers={"Connection": "close"})
 

@@ -90,6 +90,19 @@ def test_a_provider_that_dies_in_mid_stream_is_asked_again_and_its_text_withdraw
     ]
 
 
+def test_an_answer_to_sources_is_told_as_text_and_its_citations_when_it_is_written(
+    desk: Desk, model_server: ModelServer
+) -> None:
+    pieces = ["The Aare flows ", "through Bern ", "[Source ", "1]."]
+    model_server.script(generate=[Reply(pieces=pieces, pause_s=0.05)], evaluate=[0.9])
+    watcher, job = watched(desk, sources=[{"content": "The Aare flows through Bern.", "chunk_id": "c1"}])
+    assert watcher.texts[1] == job["result"]["final_answer"] == "".join(pieces)
+    (written,) = [event["data"] for event in desk.events(job["id"]) if event["type"] == "iteration.generated"]
+    (citation,) = written["citations"]
+    assert (citation["source_number"], citation["chunk_id"]) == (1, "c1")
+    assert written["answer"][citation["start_pos"] : citation["end_pos"]] == "[Source 1]"
+
+
 def test_without_a_listener_nothing_is_lost(desk: Desk, model_server: ModelServer) -> None:
     model_server.script(generate=[Reply(pieces=PIECES)], evaluate=[0.9])
     job = desk.run(stream=True)
