@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,10 +17,10 @@ def request_body(instruct: str | None, file: str | None, options: Mapping[str, A
         file: a path, `-` = stdin.
         options: by dotted field name; None = not given.
     """
-    body = _read_request(file) if file else {}
+    body = read_object(file, "--file") if file else {}
     for path, value in options.items():
         if value is not None:
-            _put(body, path.split("."), value)
+            put(body, path.split("."), value)
     if instruct not in {None, "-"}:
         body["instruct"] = instruct
     elif instruct == "-" or "instruct" not in body:
@@ -46,7 +46,8 @@ def task_of(argument: str | None) -> str:
     return _piped_task(None) if argument in {None, "-"} else argument or ""
 
 
-def _put(body: dict[str, Any], path: list[str], value: Any) -> None:
+def put(body: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Set a field within a request; what its path needs is made, labels are added to those there."""
     *parents, last = path
     for name in parents:
         body[name] = _as_object(body.get(name))
@@ -58,15 +59,16 @@ def _as_object(value: Any) -> dict[str, Any]:
     return dict(cast("dict[str, Any]", value)) if isinstance(value, dict) else {}
 
 
-def _read_request(file: str) -> dict[str, Any]:
+def read_object(file: str, option: str) -> dict[str, Any]:
+    """The JSON object of a file, `-` = stdin, that an option names."""
     try:
         text = _stdin() if file == "-" else Path(file).read_text("utf-8-sig")
         body = json.loads(text)
     except (OSError, ValueError) as error:
         words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise typer.BadParameter(f"{file} cannot be read: {words}.", param_hint="--file") from error
+        raise typer.BadParameter(f"{file} cannot be read: {words}.", param_hint=option) from error
     if not isinstance(body, dict):
-        raise typer.BadParameter(f"{file} holds no JSON object.", param_hint="--file")
+        raise typer.BadParameter(f"{file} holds no JSON object.", param_hint=option)
     return cast("dict[str, Any]", body)
 
 

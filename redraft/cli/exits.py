@@ -25,6 +25,7 @@ class Exit(IntEnum):
     NOT_ACCEPTED = 3
     AUTH = 4
     NOT_FOUND = 5
+    SOME_FAILED = 6
     UNREACHABLE = 75
     DEADLINE = 124
     INTERRUPTED = 130
@@ -135,6 +136,10 @@ def complain(error: RedraftError) -> None:
 def _words_after(error: RedraftError) -> str | None:
     if isinstance(error, NotFound) and error.noun == "job":
         return "`redraft jobs list` shows the jobs there are; `redraft ask` makes one."
+    if isinstance(error, NotFound) and error.noun == "run":
+        return "`redraft runs list` shows the runs there are; `redraft eval` starts one."
+    if isinstance(error, NotFound) and error.noun == "dataset":
+        return "`redraft datasets list` shows the datasets there are; `redraft datasets import FILE` adds one."
     if isinstance(error, ProviderError) and error.retryable:
         return "Try again in a moment, or choose another --model."
     return advice(error.code)
