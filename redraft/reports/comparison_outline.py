@@ -1,0 +1,137 @@
+"""What a comparison says, section by section. Where nothing is shown it says so, and never that runs are equal."""
+
+from collections.abc import Sequence
+
+from redraft.domain.comparing import Comparison
+from redraft.domain.phrases import count, say_p
+from redraft.reports import wording
+from redraft.reports.cleaning import one_line
+from redraft.reports.outlines import Figure, Outline, Section, Table
+from redraft.reports.run_outline import facts_of
+from redraft.reports.sheets import ComparisonSheet, RunFacts
+from redraft.reports.wording import DASH
+
+_NAMES_MAX = 50
+_NAMES_CHARS = 1500
+
+
+def outline_comparison(sheet: ComparisonSheet) -> Outline:
+    found = sheet.comparison
+    return Outline(
+        title=f"Run {sheet.new.name} against {sheet.baseline.name}",
+        facts=(("New run", sheet.new.id), ("Baseline", sheet.baseline.id)),
+        figures=_headline(found),
+        gates=sheet.gates,
+        notes=_notes(sheet),
+        sections=(_differences(found), _rows(found), _flips(found), _left_out(found), _sides(sheet)),
+    )
+
+
+def _headline(found: Comparison) -> tuple[Figure, ...]:
+    rate, score, p = found.pass_rate, found.score, found.mcnemar_p
+    return (
+        Figure("Pass rate", wording.points(rate and rate.value), _interval(wording.points_span(rate))),
+        Figure("Mean score", wording.change(score and score.value), _interval(wording.change_span(score))),
+        Figure("Wins, ties, losses", f"{found.wins} / {found.ties} / {found.losses}", "rows, by score"),
+        Figure(
+            "Flips",
+            f"+{len(found.newly_passing)} / -{len(found.newly_failing)}",
+            "no row to compare" if p is None else f"newly passing, newly failing; McNemar's exact test: {say_p(p)}",
+        ),
+    )
+
+
+def _interval(span: str) -> str:
+    return "no interval can be told" if span == DASH else f"95 % interval {span}"
+
+
+def _notes(sheet: ComparisonSheet) -> tuple[str, ...]:
+    old, new = sheet.baseline, sheet.new
+    notes = [f"The run {name} is {facts.status}." for name, facts in _unfinished(sheet)]
+    if old.score_threshold != new.score_threshold:
+        notes.append("The runs have different thresholds: what passes in one may fail in the other for that alone.")
+    if old.evaluator_models != new.evaluator_models:
+        notes.append("The runs have different evaluators: a difference may be one of judges, not of answers.")
+    if old.dataset_version != new.dataset_version:
+        notes.append("The datasets differ: rows are paired by custom_id, whatever they hold.")
+    return tuple(notes)
+
+
+def _unfinished(sheet: ComparisonSheet) -> list[tuple[str, RunFacts]]:
+    return [(facts.name, facts) for facts in (sheet.baseline, sheet.new) if facts.status != "succeeded"]
+
+
+def _differences(found: Comparison) -> Section:
+    rows = (
+        (
+            "Pass rate",
+            wording.points(found.pass_rate and found.pass_rate.value),
+            wording.points_span(found.pass_rate),
+            str(found.pass_rate.clusters if found.pass_rate else 0),
+        ),
+        (
+            "Mean score",
+            wording.change(found.score and found.score.value),
+            wording.change_span(found.score),
+            str(found.score.clusters if found.score else 0),
+        ),
+    )
+    headers = ("", "New less baseline", "95 % interval", "Rows")
+    return Section("differences", "What differs", found.words, (Table("Differences, row by row", headers, rows),))
+
+
+def _rows(found: Comparison) -> Section:
+    compared = found.wins + found.ties + found.losses
+    if not compared:
+        return Section("rows", "Row by row", ("No row has a score in both runs.",))
+    rows = (("Wins", str(found.wins)), ("Ties", str(found.ties)), ("Losses", str(found.losses)))
+    words = (
+        f"Of {count(compared, 'row')} with a score in both: how many score higher, as high, or lower in the new run."
+    )
+    return Section("rows", "Row by row", (words,), (Table("By score", ("", "Rows"), rows),))
+
+
+def _flips(found: Comparison) -> Section:
+    flips = (("Newly failing", found.newly_failing), ("Newly passing", found.newly_passing))
+    if not any(names for _, names in flips):
+        return Section("flips", "Flips", ("No row passes in one run only.",))
+    return Section("flips", "Flips", (), (_names("Rows that pass in one run only", flips),))
+
+
+def _left_out(found: Comparison) -> Section:
+    verdicts = found.verdicts
+    kinds = (
+        ("Verdict in the baseline only", verdicts.lost),
+        ("Verdict in the new run only", verdicts.won),
+        ("Verdict in neither", verdicts.neither),
+        ("In the baseline only", found.only_in_baseline),
+        ("In the new run only", found.only_in_new),
+    )
+    if not any(names for _, names in kinds):
+        return Section("left_out", "Who is left out", ("Nobody: all rows of both runs are compared.",))
+    return Section("left_out", "Who is left out", (), (_names("Rows left out", kinds),))
+
+
+def _names(caption: str, kinds: Sequence[tuple[str, tuple[str, ...]]]) -> Table:
+    rows = tuple((what, str(len(names)), _some(names)) for what, names in kinds if names)
+    return Table(caption, ("", "Rows", "custom_id"), rows, numeric=False)
+
+
+def _some(names: Sequence[str]) -> str:
+    """As many names as a cell takes, and how many more there are."""
+    shown: list[str] = []
+    for name in names[:_NAMES_MAX]:
+        shown.append(one_line(name))
+        if sum(map(len, shown)) > _NAMES_CHARS:
+            break
+    left = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {left} more" if left else "")
+
+
+def _sides(sheet: ComparisonSheet) -> Section:
+    pairs = zip(facts_of(sheet.baseline), facts_of(sheet.new), strict=True)
+    rows = [("Name", sheet.baseline.name, sheet.new.name)]
+    rows += [(name, old, new) for (name, old), (_, new) in pairs]
+    rows.append(("Cost", wording.money(sheet.baseline.cost_usd), wording.money(sheet.new.cost_usd)))
+    table = Table("Both runs", ("", "Baseline", "New run"), tuple(rows), numeric=False)
+    return Section("sides", "The two runs", (), (table,))

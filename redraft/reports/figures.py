@@ -1,0 +1,74 @@
+"""Reports and comparisons as JSON: the domain's own names, null where a figure cannot be told.
+
+Money is a decimal string. Nothing is rounded but quotients of money, to the nano-dollar.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, cast
+
+from redraft.domain.statistics import Crossing
+from redraft.reports.cleaning import safe_json
+from redraft.reports.sheets import ComparisonSheet, RunSheet
+
+_NANO = Decimal("1e-9")
+_OF_CROSSINGS = ("n", "agreement", "kappa", "sensitivity", "specificity")
+
+
+def report_figures(sheet: RunSheet) -> dict[str, Any]:
+    """The report as plain values for JSON, under the names of `RunReport`."""
+    return {
+        "object": "run_report",
+        "run": _plain(sheet.facts),
+        "gates": _plain(sheet.gates),
+        **_plain(sheet.report),
+    }
+
+
+def comparison_figures(sheet: ComparisonSheet) -> dict[str, Any]:
+    """The comparison as plain values for JSON, under the names of `Comparison`; all ids, however many."""
+    return {
+        "object": "comparison",
+        "baseline": _plain(sheet.baseline),
+        "new": _plain(sheet.new),
+        "gates": _plain(sheet.gates),
+        **_plain(sheet.comparison),
+    }
+
+
+def render_json(sheet: RunSheet) -> str:
+    return _dump(report_figures(sheet))
+
+
+def render_comparison_json(sheet: ComparisonSheet) -> str:
+    return _dump(comparison_figures(sheet))
+
+
+def _dump(figures: Mapping[str, Any]) -> str:
+    return safe_json(json.dumps(figures, ensure_ascii=False, indent=2, allow_nan=False)) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return _money(value)
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if is_dataclass(value):
+        names = [field.name for field in fields(value)]
+        if isinstance(value, Crossing):
+            names += _OF_CROSSINGS
+        return {name: _plain(getattr(value, name)) for name in names}
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(each) for each in cast("Sequence[Any]", value)]
+    return value
+
+
+def _money(value: Decimal) -> str:
+    """Without exponent or idle zeros."""
+    rounded = value.quantize(_NANO).normalize()
+    return f"{rounded + 0:f}"

@@ -1,0 +1,33 @@
+"""The formats by name: what a file of each is called, how it is served, and who writes it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from redraft.reports.figures import render_comparison_json, render_json
+from redraft.reports.sheets import ComparisonSheet, RunSheet
+from redraft.reports.text import render_comparison_text, render_text
+
+Sheet = TypeVar("Sheet")
+
+
+@dataclass(frozen=True, slots=True)
+class Format(Generic[Sheet]):
+    """How a sheet is written: `render` gives the whole file."""
+
+    media_type: str
+    suffix: str
+    render: Callable[[Sheet], str]
+
+
+_TEXT, _JSON = ("text/plain; charset=utf-8", ".txt"), ("application/json", ".json")
+
+FORMATS: Mapping[str, Format[RunSheet]] = {
+    "text": Format(*_TEXT, render_text),
+    "json": Format(*_JSON, render_json),
+}
+
+COMPARISON_FORMATS: Mapping[str, Format[ComparisonSheet]] = {
+    "text": Format(*_TEXT, render_comparison_text),
+    "json": Format(*_JSON, render_comparison_json),
+}

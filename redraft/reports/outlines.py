@@ -1,0 +1,59 @@
+"""What a report says, in one order and in no format: text, Markdown and HTML show the same outline."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from redraft.domain.gates import GateResult
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells.
+
+    Attributes:
+        numeric: all columns but the first are figures.
+    """
+
+    caption: str
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Sentences, then tables; `key` names it for whoever has a picture to put beside it."""
+
+    key: str
+    title: str
+    sentences: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One of the figures to see first: what it is, its value, and how sure it is."""
+
+    name: str
+    value: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A whole report.
+
+    Attributes:
+        facts: names and values.
+        notes: what is missing or to be borne in mind, in plain words.
+    """
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    figures: tuple[Figure, ...]
+    gates: Sequence[GateResult]
+    notes: tuple[str, ...]
+    sections: tuple[Section, ...]
+
+
+GATE_NAMES = {"min_pass_rate": "Pass rate", "fail_on_regression": "No regression"}

@@ -1,0 +1,289 @@
+"""What a run's report says, section by section."""
+
+from redraft.domain.phrases import count, say_share
+from redraft.domain.reports import Costs, HumanAgreement, RunReport
+from redraft.reports import wording
+from redraft.reports.outlines import Figure, Outline, Section, Table
+from redraft.reports.sheets import RunFacts, RunSheet
+from redraft.reports.wording import DASH
+
+_STATES = ("succeeded", "failed", "invalid", "canceled", "running", "queued")
+_STOP_REASONS = {
+    "accepted": "accepted",
+    "iteration_limit": "not accepted within iter_max",
+    "plateau": "stopped: scores no longer rose",
+    "unchanged": "stopped: the same answer came again",
+    "budget_exhausted": "stopped: the budget was spent",
+    "deadline_exceeded": "stopped: the deadline passed",
+    "evaluator_error": "the evaluator gave no usable verdict",
+    "evaluation_skipped": "no verdict was asked for",
+    "canceled": "canceled",
+    "error": "an error ended it",
+}
+
+_COLUMNS = (
+    "New: accepted in it for the first time. Pass rate: accepted in it or before. Better, worse, change: its score "
+    "against the best before. Each: its cost for each newly accepted."
+)
+
+
+def stop_words(reason: str) -> str:
+    """Why an item ended, in words."""
+    return _STOP_REASONS.get(reason, reason)
+
+
+def outline_run(sheet: RunSheet) -> Outline:
+    report = sheet.report
+    sections = (
+        _items(report),
+        _loop(report),
+        _iterations(report),
+        _advice(report),
+        _scores(report),
+        _costs(report.costs, report.counts.accepted),
+        _times(report),
+        _errors(report),
+        _people(report),
+    )
+    return Outline(
+        title=f"Run {sheet.facts.name}",
+        facts=facts_of(sheet.facts),
+        figures=_headline(report),
+        gates=sheet.gates,
+        notes=_notes(report),
+        sections=tuple(section for section in sections if section is not None),
+    )
+
+
+def facts_of(facts: RunFacts) -> tuple[tuple[str, str], ...]:
+    """What names a run, for a list of names and values."""
+    dataset = facts.dataset_name + (f" (version {facts.dataset_version[:12]})" if facts.dataset_version else "")
+    return (
+        ("Run", facts.id),
+        ("Status", facts.status),
+        ("Dataset", dataset),
+        ("Model", wording.listed(facts.models)),
+        ("Evaluator", wording.listed(facts.evaluator_models)),
+        ("Threshold", DASH if facts.score_threshold is None else f"{facts.score_threshold:g}"),
+        ("iter_max", DASH if facts.iter_max is None else str(facts.iter_max)),
+        ("Created", wording.moment(facts.created_at)),
+        ("Finished", wording.moment(facts.finished_at)),
+    )
+
+
+def _headline(report: RunReport) -> tuple[Figure, ...]:
+    counts, mean, gain, costs = report.counts, report.final_score, report.uplift.gain, report.costs
+    rate = report.pass_rate
+    return (
+        Figure(
+            "Pass rate",
+            wording.share(rate),
+            f"95 % interval {wording.share_span(rate)}; {counts.accepted} of {count(counts.judged, 'item')} judged"
+            if rate
+            else "no answer has a verdict yet",
+        ),
+        Figure(
+            "Mean score",
+            wording.score(mean.value) if mean else DASH,
+            _sureness(wording.span(mean), is_missing=mean is None),
+        ),
+        Figure(
+            "Gain by the loop",
+            wording.change(gain.value) if gain else DASH,
+            _sureness(wording.change_span(gain), is_missing=gain is None),
+        ),
+        Figure("Cost per accepted answer", _per_accepted(report), f"{_total(costs)} in all"),
+    )
+
+
+def _sureness(interval: str, *, is_missing: bool) -> str:
+    if is_missing:
+        return "no scores to tell from"
+    return "no interval: only one row" if interval == DASH else f"95 % interval {interval}"
+
+
+def _per_accepted(report: RunReport) -> str:
+    return DASH if report.counts.accepted == 0 else wording.money(report.costs.per_accepted_usd)
+
+
+def _total(costs: Costs) -> str:
+    if costs.total_usd is not None:
+        return wording.money(costs.total_usd)
+    return f"unknown, at least {wording.money(costs.known_usd)}"
+
+
+def _notes(report: RunReport) -> tuple[str, ...]:
+    counts, costs = report.counts, report.costs
+    ended = counts.total - counts.queued - counts.running
+    notes: list[str] = []
+    if counts.total == 0:
+        notes.append("This run has no items.")
+    elif ended == 0:
+        notes.append(f"Nothing has ended yet: {counts.running} running, {counts.queued} queued.")
+    elif ended < counts.total:
+        notes.append(f"This run has not ended: {ended} of {count(counts.total, 'item')} so far.")
+    if ended and counts.judged == 0:
+        notes.append("No answer has a verdict, so there is no pass rate and no score.")
+    if counts.judged and report.final_score is None:
+        notes.append("No returned answer has a score.")
+    if report.final_score and report.final_score.low is None:
+        notes.append("Only one row has a score: it says next to nothing of others.")
+    if costs.unpriced:
+        notes.append(
+            f"What {count(costs.unpriced, 'item')} cost is unknown: a model has no known price. "
+            "So what the run cost is unknown, too."
+        )
+    return tuple(notes)
+
+
+def _items(report: RunReport) -> Section:
+    counts = report.counts
+    states = [(state, getattr(counts, state)) for state in _STATES]
+    rows = tuple((state, wording.number(number)) for state, number in states if number)
+    total = f"{count(counts.total, 'item')}, of {count(counts.rows, 'row')} of the dataset." if counts.total else ""
+    tables = [Table("Items by state", ("State", "Items"), rows)] if rows else []
+    if report.stop_reasons:
+        why = tuple((stop_words(reason), wording.number(number)) for reason, number in report.stop_reasons.items())
+        tables.append(Table("Why they ended", ("Reason", "Items"), why))
+    return Section("items", "Items", (total or "None.",), tuple(tables))
+
+
+def _loop(report: RunReport) -> Section:
+    uplift = report.uplift
+    tables: list[Table] = []
+    if uplift.n:
+        scores = (
+            ("First answer", wording.score(uplift.first), DASH),
+            ("Returned answer", wording.score(uplift.returned), wording.span(report.final_score)),
+            (
+                "Difference",
+                wording.change(uplift.gain.value if uplift.gain else None),
+                wording.change_span(uplift.gain),
+            ),
+        )
+        tables.append(Table("First answers against returned ones", ("", "Mean score", "95 % interval"), scores))
+        parts = (("Helped", uplift.helped), ("Hurt", uplift.hurt), ("Unchanged", uplift.unchanged))
+        rows = tuple(
+            (name, str(part.count), wording.share(part.share), wording.share_span(part.share)) for name, part in parts
+        )
+        tables.append(Table("What became of the items", ("", "Items", "Share", "95 % interval"), rows))
+    return Section("loop", "Did the loop pay?", uplift.words, tuple(tables))
+
+
+def _iterations(report: RunReport) -> Section | None:
+    yields = report.uplift.iterations
+    if not yields:
+        return None
+    rows = tuple(
+        (
+            str(each.number),
+            wording.number(each.reached),
+            wording.number(each.newly_accepted),
+            wording.share(each.pass_rate),
+            wording.share_span(each.pass_rate),
+            DASH if each.better is None else str(each.better),
+            DASH if each.worse is None else str(each.worse),
+            wording.change(each.mean_change),
+            wording.money(each.cost_usd),
+            wording.money(each.cost_per_accepted_usd) if each.newly_accepted else DASH,
+        )
+        for each in yields
+    )
+    headers = ("Iteration", "Reached", "New", "Pass rate", "95 % interval", "Better", "Worse", "Change", "Cost", "Each")
+    return Section(
+        "iterations",
+        "What each iteration brought",
+        (_COLUMNS,),
+        (Table("Iterations", headers, rows),),
+    )
+
+
+def _advice(report: RunReport) -> Section:
+    words = dict.fromkeys((report.iter_max_advice.words, report.threshold_advice.words))
+    return Section("advice", "What to set", tuple(words))
+
+
+def _scores(report: RunReport) -> Section | None:
+    bins = list(zip(report.first_scores, report.final_scores, strict=True))
+    if not any(first.count or final.count for first, final in bins):
+        return None
+    rows = tuple((f"{first.low:.1f} to {first.high:.1f}", str(first.count), str(final.count)) for first, final in bins)
+    return Section("scores", "Scores", (), (Table("Items by score", ("Score", "First", "Returned"), rows),))
+
+
+def _costs(costs: Costs, accepted: int) -> Section:
+    rows = (
+        ("Cost", _total(costs), wording.money(costs.per_accepted_usd) if accepted else DASH),
+        ("Input tokens", wording.number(costs.input_tokens), wording.number(costs.input_tokens_per_accepted)),
+        ("Output tokens", wording.number(costs.output_tokens), wording.number(costs.output_tokens_per_accepted)),
+    )
+    words = () if accepted else ("No answer was accepted, so there is no cost for each.",)
+    return Section("costs", "Costs", words, (Table("Costs", ("", "In all", "Per accepted answer"), rows),))
+
+
+def _times(report: RunReport) -> Section:
+    found = report.latency
+    if found is None:
+        return Section("times", "Time", ("No item has succeeded: there is no time to tell.",))
+    values = (found.p50, found.p90, found.p95, found.p99, found.longest)
+    table = Table(
+        "Seconds from start to end",
+        ("Median", "90 % within", "95 % within", "99 % within", "Longest"),
+        (tuple(wording.seconds(value) for value in values),),
+    )
+    return Section("times", "Time", (f"From start to end, of {count(found.n, 'item')} that succeeded.",), (table,))
+
+
+def _errors(report: RunReport) -> Section:
+    if not report.errors:
+        return Section("errors", "Errors", ("None.",))
+    rows = tuple(
+        (group.code, str(group.count), group.example_id, group.example_words or DASH) for group in report.errors
+    )
+    headers = ("Code", "Items", "For example", "What it says")
+    return Section("errors", "Errors", (), (Table("Errors by code", headers, rows, numeric=False),))
+
+
+def _people(report: RunReport) -> Section:
+    if report.agreement is None:
+        words = "No person has judged an answer of this run: the dataset has no human_score and no human_pass."
+        return Section("people", "Agreement with people", (words,))
+    return _agreement(report.agreement)
+
+
+def _agreement(found: HumanAgreement) -> Section:
+    passes, words, tables = found.passes, list[str](), list[Table]()
+    if passes.n:
+        words.append(f"Evaluator and people agree on {say_share(passes.agreement)} of {count(passes.n, 'item')}.")
+        words.append(_say_kappa(found))
+        rows = (
+            ("Evaluator accepts", str(passes.both_pass), str(passes.only_evaluator_passes)),
+            ("Evaluator does not", str(passes.only_person_passes), str(passes.both_fail)),
+        )
+        tables.append(Table("Who accepts what", ("", "Person accepts", "Person does not"), rows))
+    if found.scores:
+        rows = (
+            (
+                "Mean absolute error",
+                wording.score(found.error.value if found.error else None),
+                wording.span(found.error),
+            ),
+            (
+                "Evaluator less person",
+                wording.change(found.bias.value if found.bias else None),
+                wording.change_span(found.bias),
+            ),
+            ("Rank correlation", wording.score(found.order.value if found.order else None), wording.span(found.order)),
+        )
+        tables.append(Table(f"Scores of {count(found.scores, 'item')}", ("", "Value", "95 % interval"), rows))
+        if found.error is None:
+            words.append("People score on another scale than 0 to 1: only the order can be compared.")
+    return Section("people", "Agreement with people", tuple(words), tuple(tables))
+
+
+def _say_kappa(found: HumanAgreement) -> str:
+    kappa = found.passes.kappa
+    if kappa is None:
+        return "Cohen's kappa cannot be told: one of them says the same of all."
+    interval = f"{wording.score(kappa.low)} to {wording.score(kappa.high)}"
+    return f"Cohen's kappa, agreement beyond chance: {wording.score(kappa.value)} (95 % interval {interval})."

@@ -1,0 +1,61 @@
+"""What the formats show: figures from the domain beside the facts that name them. No database here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from redraft.domain.comparing import Comparison
+from redraft.domain.gates import GateResult
+from redraft.domain.outcomes import ItemOutcome
+from redraft.domain.reports import RunReport
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What names a run.
+
+    Attributes:
+        models: those that wrote the answers; `evaluator_models`: those that judged them.
+        score_threshold: None unless all items share one; `iter_max` likewise.
+        cost_usd: of all its calls; None where a price is unknown.
+    """
+
+    id: str
+    name: str
+    status: str
+    dataset_name: str
+    dataset_version: str | None = None
+    created_at: datetime | None = None
+    finished_at: datetime | None = None
+    models: tuple[str, ...] = ()
+    evaluator_models: tuple[str, ...] = ()
+    score_threshold: float | None = None
+    iter_max: int | None = None
+    cost_usd: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSheet:
+    """A run as a report shows it.
+
+    Attributes:
+        gates: those that were asked for.
+        items: all of the run, for JUnit's test cases and the picture of first against returned scores; other formats
+            do without.
+    """
+
+    facts: RunFacts
+    report: RunReport
+    gates: Sequence[GateResult] = ()
+    items: Sequence[ItemOutcome] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonSheet:
+    """A run beside its baseline."""
+
+    baseline: RunFacts
+    new: RunFacts
+    comparison: Comparison
+    gates: Sequence[GateResult] = ()
