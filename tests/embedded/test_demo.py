@@ -23,7 +23,9 @@ SAILOR = "Tom sails the Aurora, and his home is in Norway."
 MESSAGE = 'Missing: "Tom". Write it word for word.'
 
 
-def test_it_shows_two_jobs_and_leaves_nothing(folder: Folder, command: Start, model_server: ModelServer):
+def test_it_shows_two_jobs_whose_checks_cost_no_call_and_leaves_nothing(
+    folder: Folder, command: Start, model_server: ModelServer
+):
     model_server.script(generate=["First.", "Second.", "A sailor.", SAILOR], evaluate=[0.05, 0.97])
     demo = command(folder, "demo", "--data-dir", str(folder.path))
     assert demo.wait(60) == 0, demo.stderr
@@ -33,13 +35,7 @@ def test_it_shows_two_jobs_and_leaves_nothing(folder: Folder, command: Start, mo
     assert "score 0.97" in demo.stdout
     assert "Final answer:\nSecond." in demo.stdout
     assert "Stop reason: accepted; 4 model calls" in demo.stdout
-    folder.wait_empty()
 
-
-def test_its_checks_are_told_to_the_writer_and_cost_no_call(folder: Folder, command: Start, model_server: ModelServer):
-    model_server.script(generate=["Moon.", "A sailor.", SAILOR], evaluate=[0.97])
-    demo = command(folder, "demo", "--data-dir", str(folder.path))
-    assert demo.wait(60) == 0, demo.stderr
     assert "sailor: It gives the sailor's name (contains Tom)" in demo.stdout
     assert f"not met: sailor - {MESSAGE}" in demo.stdout
     assert f"Final answer:\n{SAILOR}" in demo.stdout

@@ -17,7 +17,8 @@ Start = Callable[..., Command]
     ("number", "code"),
     [
         (signal.SIGTERM, 0),
-        (signal.SIGINT, 130),
+        # With nothing in flight: the test of a second one on the same folder
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.long),
         (signal.SIGKILL, -signal.SIGKILL),
         # Nobody handles it, so it is another SIGKILL
         pytest.param(signal.SIGHUP, -signal.SIGHUP, marks=pytest.mark.long),
@@ -50,7 +51,8 @@ def test_a_second_one_on_the_same_folder_is_refused_and_told_where_the_first_is(
     assert second.wait() == 1
     assert f"at {url} (pid {first.pid})" in second.stderr
     assert json.loads((folder.path / "serve.json").read_text()) == {"url": url, "pid": first.pid}
-    assert first.end(signal.SIGTERM) == 0
+    assert first.end(signal.SIGINT) == 130
+    folder.wait_empty()
 
 
 def test_two_on_two_folders_do_not_meet(make_folder: Callable[..., Folder], command: Start, model_server: ModelServer):
