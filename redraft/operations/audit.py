@@ -22,7 +22,7 @@ from redraft.operations.evaluate import (
     settle,
     write_evaluations,
 )
-from redraft.operations.judging import Asking
+from redraft.operations.judging import Asking, prompt_of
 from redraft.operations.judging import plan as plan_askings
 from redraft.operations.steps import Move, StepInHand
 from redraft.storage import history
@@ -42,7 +42,8 @@ def plan(step: StepInHand) -> list[PlannedCall]:
 
 def look(step: StepInHand) -> None:
     """Do now what of the planning takes long: later it is known."""
-    settle(step, _audited(step))
+    for asking in _askings(step, settle(step, _audited(step))):
+        prompt_of(step, asking)
 
 
 def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:

@@ -22,7 +22,7 @@ from redraft.operations import steps
 from redraft.operations.calling import Outcome, PlannedCall
 from redraft.operations.endings import ending
 from redraft.operations.grounded import checked_claims, meets_rule, problems_of
-from redraft.operations.judging import Asking, Heard, askings, hear, profile_of, verdict_on
+from redraft.operations.judging import Asking, Heard, askings, hear, profile_of, prompt_of, verdict_on
 from redraft.operations.judging import plan as plan_askings
 from redraft.operations.steps import Move, StepInHand
 from redraft.operations.telling import evaluated, thinking
@@ -33,6 +33,7 @@ from redraft.storage.history import EvaluationRecord, IterationRecord
 _TRIVIAL = "The answer is empty or trivial; it was not shown to the evaluator."
 _WRITE_ONE = "Write an answer to the task: the last one held no content."
 _MODEL_CHARS = 220
+_SOURCES_CHARS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,16 @@ def settle(step: StepInHand, records: Sequence[IterationRecord]) -> Settled:
 
 def look(step: StepInHand) -> None:
     """Do now what of the planning takes long: later it is known."""
-    settle(step, _current(step))
+    for asking in _askings(step, settle(step, _current(step))):
+        prompt_of(step, asking)
 
 
 def takes_long(step: StepInHand) -> bool:
-    """Whether code has more to look for in an answer than a unit of work may wait for."""
+    """Whether code has more to look for in an answer, or to put into a prompt, than a unit of work may wait for."""
+    if sum(len(source.content) for source in step.request.sources) > _SOURCES_CHARS:
+        return True
     has_checks = any(criterion.check for criterion in step.request.rubric or ())
-    return has_checks or schema_of(step.request) is not None
+    return step.job.step != Step.GENERATE and (has_checks or schema_of(step.request) is not None)
 
 
 def open_askings(

@@ -51,8 +51,15 @@ def plan(step: StepInHand) -> list[PlannedCall]:
     return [_plan_call(step, slot, "generate", prompt, calls_at_once=len(unheard)) for slot in unheard]
 
 
+def look(step: StepInHand) -> None:
+    """Do now what of the planning takes long: later it is known."""
+    _prompt(step)
+
+
 def _prompt(step: StepInHand) -> Prompt:
-    return generation_prompt(_request(step), _feedback(step), schema_of(step.request))
+    if "prompt" not in step.found:
+        step.found["prompt"] = generation_prompt(_request(step), _feedback(step), schema_of(step.request))
+    return step.found["prompt"]
 
 
 def _plan_call(step: StepInHand, slot: Slot, kind: str, prompt: Prompt, *, calls_at_once: int = 1) -> PlannedCall:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from redraft.domain.chats import Prompt
 from redraft.domain.failures import job_error
 from redraft.domain.judging import Judged, Opinion, combine, groups_of, merge_parts
 from redraft.domain.replies import Unusable
@@ -105,12 +106,19 @@ def _plan_call(
     calls_at_once: int = 1,
 ) -> PlannedCall:
     budget = step.services.settings.evaluator_max_output_tokens
-    prompt = evaluation_prompt(
-        profile_of(step), step.request, asking.record.answer, criteria=asking.criteria, complaint=complaint
-    )
-    ask = Ask(prompt, asking.model, max_output_tokens=budget * 2 if is_second else budget)
+    ask = Ask(prompt_of(step, asking, complaint), asking.model, max_output_tokens=budget * 2 if is_second else budget)
     kind = "repair" if is_second else "verify_claims" if profile_of(step).reply.claims else "evaluate"
     return steps.plan(step, _slot(step, asking, is_second=is_second), kind, ask, calls_at_once=calls_at_once)
+
+
+def prompt_of(step: StepInHand, asking: Asking, complaint: str | None = None) -> Prompt:
+    """What an evaluator is asked; all of a panel the same."""
+    key = f"prompt {asking.record.id} {[criterion.id for criterion in asking.criteria]} {complaint}"
+    if key not in step.found:
+        step.found[key] = evaluation_prompt(
+            profile_of(step), step.request, asking.record.answer, criteria=asking.criteria, complaint=complaint
+        )
+    return step.found[key]
 
 
 def profile_of(step: StepInHand) -> Profile:

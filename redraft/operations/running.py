@@ -11,7 +11,7 @@ unit of work; a step that is turned away goes back to its row as it was, to be t
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -49,7 +49,7 @@ _PLANS = MappingProxyType({Step.GENERATE: generate.plan, Step.EVALUATE: evaluate
 _WORK = MappingProxyType({Step.GENERATE: generate.work, Step.EVALUATE: evaluate.work, Step.AUDIT: audit.work})
 
 _LOOKS: Mapping[str, Callable[[StepInHand], None]] = MappingProxyType(
-    {Step.EVALUATE: evaluate.look, Step.AUDIT: audit.look}
+    {Step.GENERATE: generate.look, Step.EVALUATE: evaluate.look, Step.AUDIT: audit.look}
 )
 
 
@@ -169,7 +169,7 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> InH
         step = _load(services, holder, connection, claim, started_at, is_again=is_again)
         if claim.remaining_s <= 0:
             ready = _end_late(connection, step)
-        elif step.job.step in _LOOKS and evaluate.takes_long(step):
+        elif evaluate.takes_long(step):
             ready = InHand(step, (), must_plan=True)
         else:
             ready = _reserve(connection, step)
@@ -198,7 +198,8 @@ def _reserve(connection: Connection, step: StepInHand) -> InHand | None:
 
 def _plan_apart(step: StepInHand) -> InHand | None:
     """Look at the answers without a unit of work, then reserve as a claim does; None when the step is not ours."""
-    _LOOKS[step.job.step](step)
+    with suppress(ProviderError):  # it comes again with the plan, which can end the job by it
+        _LOOKS[Step(step.job.step)](step)
     with step.services.database.write() as connection:
         if not moves.holds(connection, step.job.id, step.job.lease_token):
             return None
