@@ -11,7 +11,7 @@ from redraft.domain.requests import GenerateAnswer
 from redraft.domain.rubrics import Rubric
 from tests.rules.sources import ROOT
 
-_PAGES = ("criteria.md", "checks.md", "profiles.md")
+_PAGES = ("criteria.md", "checks.md", "profiles.md", "grounding.md")
 _BLOCK = re.compile(r"^```json\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _RUBRIC: TypeAdapter[Rubric] = TypeAdapter(Rubric)
 
@@ -35,7 +35,7 @@ def test_every_request_and_rubric_in_the_docs_is_accepted(page: str, block: str)
 
 
 def test_there_are_examples():
-    assert len(blocks()) >= 7
+    assert len(blocks()) >= 9
     assert sum(block.startswith("[") for _, block in blocks()) >= 1
 
 
