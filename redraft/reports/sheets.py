@@ -25,8 +25,8 @@ class RunFacts:
     name: str
     status: str
     dataset_name: str
+    created_at: datetime
     dataset_version: str | None = None
-    created_at: datetime | None = None
     finished_at: datetime | None = None
     models: tuple[str, ...] = ()
     evaluator_models: tuple[str, ...] = ()

@@ -1,0 +1,90 @@
+"""Reports as one HTML file that asks for nothing: no script, no address, its one style sheet named by its hash.
+
+Whatever is written into the page is cleaned and escaped, but for our own drawings.
+"""
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from redraft.reports.cleaning import one_line
+from redraft.reports.comparison_outline import outline_comparison
+from redraft.reports.outlines import GATE_NAMES, Outline
+from redraft.reports.pictures import (
+    Picture,
+    draw_costs,
+    draw_differences,
+    draw_pairs,
+    draw_pass_rates,
+    draw_scores,
+)
+from redraft.reports.run_outline import outline_run
+from redraft.reports.sheets import ComparisonSheet, RunSheet
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render_html(sheet: RunSheet) -> str:
+    """With the picture of first against returned scores where the sheet has its items."""
+    report, threshold = sheet.report, sheet.facts.score_threshold
+    yields = report.uplift.iterations
+    return _render(
+        outline_run(sheet),
+        {
+            "loop": [draw_pairs(sheet.items, threshold)],
+            "iterations": [draw_pass_rates(yields), draw_costs(yields)],
+            "scores": [draw_scores(report.first_scores, report.final_scores, threshold)],
+        },
+    )
+
+
+def render_comparison_html(sheet: ComparisonSheet) -> str:
+    return _render(outline_comparison(sheet), {"differences": [draw_differences(sheet.comparison)]})
+
+
+def content_security_policy() -> str:
+    """What the pages say of themselves in a meta element; for whoever serves them to say in a header."""
+    digest = b64encode(sha256(_style().encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def _render(outline: Outline, pictures: Mapping[str, Sequence[Picture | None]]) -> str:
+    drawn = {key: [each for each in some if each] for key, some in pictures.items()}
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            outline=outline,
+            pictures=drawn,
+            gate_names=GATE_NAMES,
+            policy=content_security_policy(),
+            style=Markup(_style()),  # noqa: S704
+        )
+    )
+
+
+@lru_cache(maxsize=1)
+def _style() -> str:
+    return (_TEMPLATES / "report.css").read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_clean,
+    )
+
+
+def _clean(value: Any) -> Any:
+    return value if isinstance(value, Markup) else one_line(str(value))

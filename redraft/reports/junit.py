@@ -1,0 +1,104 @@
+"""A run as JUnit XML, which CI servers show: a test case for each item, and for each gate.
+
+It holds to the stricter of the schemas in use, that of Ant (windyroad) and that of Jenkins.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from redraft.domain.gates import GateResult
+from redraft.domain.outcomes import ItemOutcome
+from redraft.reports.cleaning import one_line
+from redraft.reports.outlines import GATE_NAMES
+from redraft.reports.run_outline import stop_words
+from redraft.reports.sheets import RunFacts, RunSheet
+from redraft.reports.wording import score
+
+_NOT_RUN = {"queued": "Not started yet.", "running": "Not finished yet.", "canceled": "Canceled."}
+
+
+def render_junit(sheet: RunSheet) -> str:
+    """XML 1.0 in UTF-8."""
+    root = Element("testsuites")
+    _suite(root, sheet.facts, sheet.facts.name, (_case(item, sheet.facts) for item in sheet.items))
+    if sheet.gates:
+        _suite(root, sheet.facts, f"{sheet.facts.name}: gates", (_gate(gate) for gate in sheet.gates))
+    indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode") + "\n"
+
+
+def _suite(root: Element, facts: RunFacts, name: str, cases: Iterable[Element]) -> None:
+    number = len(root)
+    suite = SubElement(root, "testsuite")
+    properties = SubElement(suite, "properties")
+    for fact, value in _properties(facts):
+        SubElement(properties, "property", name=fact, value=one_line(value))
+    suite.extend(cases)
+    found = suite.findall("testcase")
+    for case in found:
+        case.set("classname", one_line(name))
+    suite.attrib |= {
+        "id": str(number),
+        "package": "redraft",
+        "name": one_line(name),
+        "hostname": "redraft",
+        "timestamp": f"{facts.created_at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}",
+        "tests": str(len(found)),
+        "failures": str(len(suite.findall("testcase/failure"))),
+        "errors": str(len(suite.findall("testcase/error"))),
+        "skipped": str(len(suite.findall("testcase/skipped"))),
+        "time": f"{sum(float(case.get('time', 0)) for case in found):.3f}",
+    }
+    SubElement(suite, "system-out")
+    SubElement(suite, "system-err")
+
+
+def _properties(facts: RunFacts) -> list[tuple[str, str]]:
+    return [
+        ("run", facts.id),
+        ("status", facts.status),
+        ("dataset", facts.dataset_name),
+        ("dataset_version", facts.dataset_version or ""),
+        ("models", ", ".join(facts.models)),
+        ("evaluator_models", ", ".join(facts.evaluator_models)),
+        ("score_threshold", "" if facts.score_threshold is None else f"{facts.score_threshold:g}"),
+    ]
+
+
+def _case(item: ItemOutcome, facts: RunFacts) -> Element:
+    name = item.custom_id if item.repeat == 1 else f"{item.custom_id} (repeat {item.repeat})"
+    case = Element("testcase", name=one_line(name), time=f"{item.seconds or 0:.3f}")
+    if item.status in _NOT_RUN:
+        SubElement(case, "skipped", message=_NOT_RUN[item.status])
+    elif item.status != "succeeded":
+        _flaw(case, "error", item.error_code or item.status, item.error_words or f"The item is {item.status}.")
+    elif item.success is None:
+        SubElement(case, "skipped", message="No verdict was asked for.")
+    elif not item.has_verdict:
+        _flaw(
+            case, "error", item.error_code or "no_verdict", item.error_words or "The evaluator gave no usable verdict."
+        )
+    elif not item.is_accepted:
+        _flaw(case, "failure", item.stop_reason or "not_accepted", _why_not(item, facts.score_threshold))
+    return case
+
+
+def _flaw(case: Element, tag: str, kind: str, words: str) -> None:
+    SubElement(case, tag, type=one_line(kind), message=one_line(words)).text = one_line(words)
+
+
+def _why_not(item: ItemOutcome, threshold: float | None) -> str:
+    words = f"Not accepted: score {score(item.final_score)}"
+    words += "" if threshold is None else f", threshold {threshold:g}"
+    words += f"; {stop_words(item.stop_reason)}" if item.stop_reason else ""
+    if len(item.scores_by_iteration) > 1:
+        words += f"; by iteration: {', '.join(map(score, item.scores_by_iteration))}"
+    return f"{words}." + (f" {item.error_words}" if item.error_words else "")
+
+
+def _gate(gate: GateResult) -> Element:
+    case = Element("testcase", name=GATE_NAMES[gate.gate], time="0.000")
+    if not gate.passed:
+        _flaw(case, "failure", gate.gate, gate.words)
+    return case

@@ -1,0 +1,82 @@
+"""Reports as GitHub's Markdown, for pull requests: what matters in sight, the rest folded.
+
+Names and error words are escaped so that they are no markup, and also no mention, reference or link of the host's.
+"""
+
+import re
+from collections.abc import Iterator
+
+from redraft.reports.cleaning import one_line
+from redraft.reports.comparison_outline import outline_comparison
+from redraft.reports.outlines import GATE_NAMES, Outline, Section, Table
+from redraft.reports.run_outline import outline_run
+from redraft.reports.sheets import ComparisonSheet, RunSheet
+
+_FOLDED = frozenset({"items", "scores", "times", "people", "rows", "left_out", "sides"})
+_MARKUP = re.compile(r"[\\`*_{}\[\]|~$!()]")
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+# Hosts turn these into mentions, references and links, escaped or not; nothing shows of a comment between.
+_LINKING = re.compile(r"(@|#|\bgh-|\bwww(?=\.)|:(?=//))", re.IGNORECASE)
+
+
+def render_markdown(sheet: RunSheet) -> str:
+    return _render(outline_run(sheet))
+
+
+def render_comparison_markdown(sheet: ComparisonSheet) -> str:
+    return _render(outline_comparison(sheet))
+
+
+def escape(text: str) -> str:
+    """A text as one line that reads the same in Markdown, in a table too."""
+    escaped = _MARKUP.sub(lambda match: "\\" + match[0], one_line(text))
+    escaped = re.sub("[&<>]", lambda match: _ENTITIES[match[0]], escaped)
+    return _LINKING.sub(r"\1<!-- -->", escaped)
+
+
+def _render(outline: Outline) -> str:
+    return "\n\n".join(_blocks(outline)) + "\n"
+
+
+def _blocks(outline: Outline) -> Iterator[str]:
+    yield f"## {escape(outline.title)}"
+    yield _table(
+        ("", "", ""), [(f"**{each.name}**", escape(each.value), escape(each.detail)) for each in outline.figures], 0
+    )
+    if outline.gates:
+        yield "\n".join(
+            f"- {'✅' if gate.passed else '❌'} **{GATE_NAMES[gate.gate]}**: {escape(gate.words)}"
+            for gate in outline.gates
+        )
+    for note in outline.notes:
+        yield f"> {escape(note)}"
+    for section in outline.sections:
+        if section.key not in _FOLDED:
+            yield from _section(section)
+    yield "<details><summary>More figures</summary>"
+    for section in outline.sections:
+        if section.key in _FOLDED:
+            yield from _section(section)
+    yield "</details>"
+    yield "<sub>" + " · ".join(f"{name}: {escape(value)}" for name, value in outline.facts) + "</sub>"
+
+
+def _section(section: Section) -> Iterator[str]:
+    yield f"### {escape(section.title)}"
+    if section.sentences:
+        yield "\n".join(f"- {escape(sentence)}" for sentence in section.sentences)
+    for table in section.tables:
+        yield _escaped(table)
+
+
+def _escaped(table: Table) -> str:
+    rows = [tuple(escape(cell) for cell in row) for row in table.rows]
+    return _table(
+        tuple(escape(header) for header in table.headers), rows, len(table.headers) - 1 if table.numeric else 0
+    )
+
+
+def _table(headers: tuple[str, ...], rows: list[tuple[str, ...]], figures: int) -> str:
+    """The last `figures` columns are aligned to the right."""
+    marks = ["---"] * (len(headers) - figures) + ["---:"] * figures
+    return "\n".join("| " + " | ".join(row) + " |" for row in (headers, tuple(marks), *rows))

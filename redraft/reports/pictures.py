@@ -1,0 +1,224 @@
+"""The pictures of a report: scores, passes, first against returned answers, costs, differences."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from math import sqrt
+
+from markupsafe import Markup
+
+from redraft.domain.comparing import Comparison
+from redraft.domain.outcomes import SAME, ItemOutcome
+from redraft.domain.phrases import count, dollars, percent
+from redraft.domain.reports import Bin
+from redraft.domain.statistics import Mean
+from redraft.domain.uplift import IterationYield
+from redraft.reports.svg import Plot, label, line, picture, tag, ticks_to
+from redraft.reports.wording import change
+
+_SPOTS_MAX = 600
+_GRIDS = (1000, 50, 20)
+_LARGEST_SPOT = 11.0
+_SMALLEST_SPOT = 2.5
+_TENTHS = [at / 5 for at in range(6)]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A drawing and the words below it, with a legend of (class, what it stands for)."""
+
+    drawing: Markup
+    caption: str
+    legend: tuple[tuple[str, str], ...] = ()
+
+
+def draw_scores(first: Sequence[Bin], final: Sequence[Bin], threshold: float | None) -> Picture | None:
+    """A histogram, first and returned answers side by side; None without scores."""
+    largest = max((each.count for each in (*first, *final)), default=0)
+    if not largest:
+        return None
+    ticks = [tick for tick in ticks_to(largest) if tick == int(tick)]
+    plot = Plot(y_max=max(ticks[-1], largest))
+    width = (plot.right - plot.left) / len(first) * 0.4
+    bars = [
+        plot.bar(plot.x((each.low + each.high) / 2) + side * width / 2, width, each.count, class_)
+        for bins, side, class_ in ((first, -1, "first"), (final, 1, "returned"))
+        for each in bins
+        if each.count
+    ]
+    names = [label(f"{tick:g}", plot.x(tick), plot.bottom + 16) for tick in _TENTHS]
+    drawing = picture(
+        "scores",
+        "How the scores spread",
+        f"Histogram of the scores of first and returned answers in {len(first)} bins from 0 to 1.",
+        *plot.rows(ticks, lambda tick: f"{tick:,.0f}"),
+        *bars,
+        *_threshold(plot, threshold),
+        *names,
+        plot.name_x("score"),
+    )
+    return Picture(drawing, "Items by score.", (("first", "first answer"), ("returned", "returned answer")))
+
+
+def _threshold(plot: Plot, threshold: float | None) -> list[Markup]:
+    if threshold is None:
+        return []
+    at = plot.x(threshold)
+    return [
+        line(at, plot.top, at, plot.bottom, "threshold"),
+        label(f"threshold {threshold:g}", at - 4, plot.top - 6, "end" if threshold > 0.3 else "start"),
+    ]
+
+
+def draw_pass_rates(yields: Sequence[IterationYield]) -> Picture | None:
+    """The share accepted by each iteration, with its interval; None without iterations."""
+    if not yields:
+        return None
+    plot = Plot(x_min=0.5, x_max=len(yields) + 0.5)
+    width = min(64.0, (plot.right - plot.left) / len(yields) * 0.6)
+    parts: list[Markup] = []
+    for each in yields:
+        middle, rate = plot.x(each.number), each.pass_rate
+        if rate is not None:
+            parts.append(plot.bar(middle, width, rate.value, "returned"))
+            parts.append(line(middle, plot.y(rate.low), middle, plot.y(rate.high), "whisker"))
+            parts.append(label(percent(rate.value), middle, plot.y(rate.high) - 5, class_="value"))
+    return Picture(
+        picture(
+            "pass-rates",
+            "Pass rate by iteration",
+            f"The share of items accepted in each of {count(len(yields), 'iteration')} or before, with 95 % intervals.",
+            *plot.rows([0, 0.25, 0.5, 0.75, 1], lambda tick: f"{tick:.0%}"),
+            *parts,
+            *_numbers(plot, yields),
+        ),
+        "Accepted by this iteration, of all items judged; the line is the 95 % interval.",
+    )
+
+
+def _numbers(plot: Plot, yields: Sequence[IterationYield]) -> list[Markup]:
+    names = [label(str(each.number), plot.x(each.number), plot.bottom + 16) for each in yields]
+    return [*names, plot.name_x("iteration")]
+
+
+def draw_costs(yields: Sequence[IterationYield]) -> Picture | None:
+    """What a newly accepted answer cost in each iteration; None where no price or no answer tells."""
+    known = {each.number: each.cost_per_accepted_usd for each in yields if each.cost_per_accepted_usd is not None}
+    if not known:
+        return None
+    ticks = ticks_to(float(max(known.values())))
+    plot = Plot(x_min=0.5, x_max=len(yields) + 0.5, y_max=ticks[-1] * 1.08, left=64)
+    width = min(64.0, (plot.right - plot.left) / len(yields) * 0.6)
+    parts: list[Markup] = []
+    for each in yields:
+        middle, cost = plot.x(each.number), known.get(each.number)
+        if cost is not None:
+            parts.append(plot.bar(middle, width, float(cost), "cost"))
+        words = dollars(cost) if cost is not None else "unknown" if each.newly_accepted else "none accepted"
+        parts.append(label(words, middle, plot.y(float(cost or 0)) - 5, class_="value"))
+    return Picture(
+        picture(
+            "costs",
+            "Cost per accepted answer, by iteration",
+            "What each iteration cost for each answer that was accepted in it for the first time.",
+            *plot.rows(ticks, lambda tick: dollars(Decimal(repr(tick)))),
+            *parts,
+            *_numbers(plot, yields),
+        ),
+        "What an iteration cost, for each answer newly accepted in it.",
+    )
+
+
+def draw_pairs(items: Sequence[ItemOutcome], threshold: float | None) -> Picture | None:
+    """First score against returned score; dots that would lie on each other are one larger dot."""
+    spots, grid = _spots(items)
+    if not spots:
+        return None
+    plot = Plot(height=400)
+    largest = max(spots.values())
+    dots = [
+        tag("circle", cx=plot.x(first), cy=plot.y(final), r=_radius(number, largest), class_=_way(first, final))
+        for (first, final), number in sorted(spots.items(), key=lambda spot: -spot[1])
+    ]
+    total = sum(spots.values())
+    drawing = picture(
+        "pairs",
+        "First score against returned score",
+        f"Each of {count(total, 'item')} by the score of its first answer (across) and of its returned one (up).",
+        *plot.rows(_TENTHS, lambda tick: f"{tick:g}"),
+        line(plot.x(0), plot.y(0), plot.x(1), plot.y(1), "diagonal"),
+        *_threshold(plot, threshold),
+        *dots,
+        *(label(f"{tick:g}", plot.x(tick), plot.bottom + 16) for tick in _TENTHS),
+        plot.name_x("score of the first answer"),
+        height=400,
+    )
+    rounded = "" if grid == _GRIDS[0] else f" Scores are rounded to {1 / grid:g} here."
+    return Picture(
+        drawing,
+        f"Up: score of the returned answer. On the line nothing changed; the larger a dot, the more items.{rounded}",
+        (("helped", "helped"), ("unchanged", "unchanged"), ("hurt", "hurt")),
+    )
+
+
+def _spots(items: Sequence[ItemOutcome]) -> tuple[Counter[tuple[float, float]], int]:
+    """How many items are where, on the finest grid on which a page can hold them."""
+    pairs = [
+        (item.first_score, item.final_score)
+        for item in items
+        if item.has_verdict and item.first_score is not None and item.final_score is not None
+    ]
+    spots: Counter[tuple[float, float]] = Counter()
+    for grid in _GRIDS:
+        spots = Counter((round(first * grid) / grid, round(final * grid) / grid) for first, final in pairs)
+        if len(spots) <= _SPOTS_MAX:
+            return spots, grid
+    return spots, _GRIDS[-1]
+
+
+def _radius(number: int, largest: int) -> float:
+    """The area stands for the number, but for the smallest dots, which must be seen."""
+    return max(_SMALLEST_SPOT, min(_LARGEST_SPOT, 4 * sqrt(largest)) * sqrt(number / largest))
+
+
+def _way(first: float, final: float) -> str:
+    if abs(final - first) <= SAME:
+        return "unchanged"
+    return "helped" if final > first else "hurt"
+
+
+def draw_differences(found: Comparison) -> Picture | None:
+    """The differences of pass rate and mean score with their intervals, about 0; None without any."""
+    shown = [(name, mean) for name, mean in (("pass rate", found.pass_rate), ("mean score", found.score)) if mean]
+    if not shown:
+        return None
+    ends = [abs(end) for _, mean in shown for end in (mean.value, mean.low or 0, mean.high or 0)]
+    reach = ticks_to(max(ends), 2)[-1]
+    plot = Plot(x_min=-reach, x_max=reach, height=170, left=86)
+    rows = [part for at, (name, mean) in enumerate(shown) for part in _interval(plot, 42 + 48 * at, name, mean)]
+    scale = [-reach, -reach / 2, 0, reach / 2, reach]
+    return Picture(
+        picture(
+            "differences",
+            "New run less baseline",
+            "The differences of pass rate and mean score with their 95 % intervals; 0 is no difference.",
+            *(line(plot.x(at), plot.top, plot.x(at), plot.bottom, "zero" if at == 0 else "grid") for at in scale),
+            *(label(f"{at:+.3g}" if at else "0", plot.x(at), plot.bottom + 16) for at in scale),
+            *rows,
+            plot.name_x("new less baseline, as shares of 1"),
+            height=170,
+        ),
+        "Dot: the difference. Line: its 95 % interval. To the right the new run is higher.",
+    )
+
+
+def _interval(plot: Plot, y: float, name: str, mean: Mean) -> list[Markup]:
+    parts = [
+        label(name, plot.left - 6, y + 4, "end"),
+        label(change(mean.value), plot.x(mean.value), y - 10, class_="value"),
+    ]
+    if mean.low is not None and mean.high is not None:
+        parts.append(line(plot.x(mean.low), y, plot.x(mean.high), y, "whisker"))
+    parts.append(tag("circle", cx=plot.x(mean.value), cy=y, r=5, class_="helped"))
+    return parts
