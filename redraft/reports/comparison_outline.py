@@ -18,7 +18,7 @@ _NAMES_CHARS = 1500
 def outline_comparison(sheet: ComparisonSheet) -> Outline:
     found = sheet.comparison
     return Outline(
-        title=f"Run {sheet.new.name} against {sheet.baseline.name}",
+        title=f"Comparison: {sheet.new.name} against {sheet.baseline.name}",
         facts=(("New run", sheet.new.id), ("Baseline", sheet.baseline.id)),
         figures=_headline(found),
         gates=sheet.gates,

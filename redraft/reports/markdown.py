@@ -12,8 +12,8 @@ from redraft.reports.outlines import GATE_NAMES, Outline, Section, Table
 from redraft.reports.run_outline import outline_run
 from redraft.reports.sheets import ComparisonSheet, RunSheet
 
-_FOLDED = frozenset({"items", "scores", "times", "people", "rows", "left_out", "sides"})
-_MARKUP = re.compile(r"[\\`*_{}\[\]|~$!()]")
+_FOLDED = frozenset({"items", "lowest", "scores", "times", "people", "rows", "left_out", "sides"})
+_MARKUP = re.compile(r"[\\`*_\[\]|~$]")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 # Hosts turn these into mentions, references and links, escaped or not; nothing shows of a comment between.
 _LINKING = re.compile(r"(@|#|\bgh-|\bwww(?=\.)|:(?=//))", re.IGNORECASE)

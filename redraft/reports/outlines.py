@@ -19,6 +19,11 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     numeric: bool = True
 
+    @property
+    def is_wide(self) -> bool:
+        """It needs a page's whole width."""
+        return len(self.headers) > 4 or not self.numeric
+
 
 @dataclass(frozen=True, slots=True)
 class Section:

@@ -3,19 +3,18 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from math import sqrt
 
 from markupsafe import Markup
 
 from redraft.domain.comparing import Comparison
 from redraft.domain.outcomes import SAME, ItemOutcome
-from redraft.domain.phrases import count, dollars, percent
+from redraft.domain.phrases import count, percent
 from redraft.domain.reports import Bin
 from redraft.domain.statistics import Mean
 from redraft.domain.uplift import IterationYield
 from redraft.reports.svg import Plot, label, line, picture, tag, ticks_to
-from redraft.reports.wording import change
+from redraft.reports.wording import change, points, price
 
 _SPOTS_MAX = 600
 _GRIDS = (1000, 50, 20)
@@ -115,19 +114,23 @@ def draw_costs(yields: Sequence[IterationYield]) -> Picture | None:
         middle, cost = plot.x(each.number), known.get(each.number)
         if cost is not None:
             parts.append(plot.bar(middle, width, float(cost), "cost"))
-        words = dollars(cost) if cost is not None else "unknown" if each.newly_accepted else "none accepted"
+        words = price(cost) if cost is not None else "unknown" if each.newly_accepted else "none accepted"
         parts.append(label(words, middle, plot.y(float(cost or 0)) - 5, class_="value"))
     return Picture(
         picture(
             "costs",
             "Cost per accepted answer, by iteration",
             "What each iteration cost for each answer that was accepted in it for the first time.",
-            *plot.rows(ticks, lambda tick: dollars(Decimal(repr(tick)))),
+            *plot.rows(ticks, _say_dollars),
             *parts,
             *_numbers(plot, yields),
         ),
         "What an iteration cost, for each answer newly accepted in it.",
     )
+
+
+def _say_dollars(tick: float) -> str:
+    return f"${tick:.4g}"
 
 
 def draw_pairs(items: Sequence[ItemOutcome], threshold: float | None) -> Picture | None:
@@ -190,13 +193,14 @@ def _way(first: float, final: float) -> str:
 
 def draw_differences(found: Comparison) -> Picture | None:
     """The differences of pass rate and mean score with their intervals, about 0; None without any."""
-    shown = [(name, mean) for name, mean in (("pass rate", found.pass_rate), ("mean score", found.score)) if mean]
+    kinds = (("pass rate", found.pass_rate, points), ("mean score", found.score, change))
+    shown = [(name, mean, say(mean.value)) for name, mean, say in kinds if mean]
     if not shown:
         return None
-    ends = [abs(end) for _, mean in shown for end in (mean.value, mean.low or 0, mean.high or 0)]
+    ends = [abs(end) for _, mean, _ in shown for end in (mean.value, mean.low or 0, mean.high or 0)]
     reach = ticks_to(max(ends), 2)[-1]
     plot = Plot(x_min=-reach, x_max=reach, height=170, left=86)
-    rows = [part for at, (name, mean) in enumerate(shown) for part in _interval(plot, 42 + 48 * at, name, mean)]
+    rows = [part for at, row in enumerate(shown) for part in _interval(plot, 42 + 48 * at, *row)]
     scale = [-reach, -reach / 2, 0, reach / 2, reach]
     return Picture(
         picture(
@@ -206,17 +210,17 @@ def draw_differences(found: Comparison) -> Picture | None:
             *(line(plot.x(at), plot.top, plot.x(at), plot.bottom, "zero" if at == 0 else "grid") for at in scale),
             *(label(f"{at:+.3g}" if at else "0", plot.x(at), plot.bottom + 16) for at in scale),
             *rows,
-            plot.name_x("new less baseline, as shares of 1"),
+            plot.name_x("new run less baseline (0.1 is 10 points)"),
             height=170,
         ),
         "Dot: the difference. Line: its 95 % interval. To the right the new run is higher.",
     )
 
 
-def _interval(plot: Plot, y: float, name: str, mean: Mean) -> list[Markup]:
+def _interval(plot: Plot, y: float, name: str, mean: Mean, value: str) -> list[Markup]:
     parts = [
         label(name, plot.left - 6, y + 4, "end"),
-        label(change(mean.value), plot.x(mean.value), y - 10, class_="value"),
+        label(value, plot.x(mean.value), y - 10, class_="value"),
     ]
     if mean.low is not None and mean.high is not None:
         parts.append(line(plot.x(mean.low), y, plot.x(mean.high), y, "whisker"))

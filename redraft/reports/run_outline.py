@@ -10,7 +10,7 @@ from redraft.reports.wording import DASH
 _STATES = ("succeeded", "failed", "invalid", "canceled", "running", "queued")
 _STOP_REASONS = {
     "accepted": "accepted",
-    "iteration_limit": "not accepted within iter_max",
+    "iteration_limit": "iter_max reached",
     "plateau": "stopped: scores no longer rose",
     "unchanged": "stopped: the same answer came again",
     "budget_exhausted": "stopped: the budget was spent",
@@ -21,6 +21,7 @@ _STOP_REASONS = {
     "error": "an error ended it",
 }
 
+_LOWEST_SHOWN = 10
 _COLUMNS = (
     "New: accepted in it for the first time. Pass rate: accepted in it or before. Better, worse, change: its score "
     "against the best before. Each: its cost for each newly accepted."
@@ -35,18 +36,19 @@ def stop_words(reason: str) -> str:
 def outline_run(sheet: RunSheet) -> Outline:
     report = sheet.report
     sections = (
-        _items(report),
         _loop(report),
         _iterations(report),
         _advice(report),
         _scores(report),
         _costs(report.costs, report.counts.accepted),
         _times(report),
+        _items(report),
+        _lowest(sheet),
         _errors(report),
         _people(report),
     )
     return Outline(
-        title=f"Run {sheet.facts.name}",
+        title=f"Report: {sheet.facts.name}",
         facts=facts_of(sheet.facts),
         figures=_headline(report),
         gates=sheet.gates,
@@ -103,7 +105,7 @@ def _sureness(interval: str, *, is_missing: bool) -> str:
 
 
 def _per_accepted(report: RunReport) -> str:
-    return DASH if report.counts.accepted == 0 else wording.money(report.costs.per_accepted_usd)
+    return DASH if report.counts.accepted == 0 else wording.price(report.costs.per_accepted_usd)
 
 
 def _total(costs: Costs) -> str:
@@ -185,7 +187,7 @@ def _iterations(report: RunReport) -> Section | None:
             DASH if each.worse is None else str(each.worse),
             wording.change(each.mean_change),
             wording.money(each.cost_usd),
-            wording.money(each.cost_per_accepted_usd) if each.newly_accepted else DASH,
+            wording.price(each.cost_per_accepted_usd) if each.newly_accepted else DASH,
         )
         for each in yields
     )
@@ -213,7 +215,7 @@ def _scores(report: RunReport) -> Section | None:
 
 def _costs(costs: Costs, accepted: int) -> Section:
     rows = (
-        ("Cost", _total(costs), wording.money(costs.per_accepted_usd) if accepted else DASH),
+        ("Cost", _total(costs), wording.price(costs.per_accepted_usd) if accepted else DASH),
         ("Input tokens", wording.number(costs.input_tokens), wording.number(costs.input_tokens_per_accepted)),
         ("Output tokens", wording.number(costs.output_tokens), wording.number(costs.output_tokens_per_accepted)),
     )
@@ -232,6 +234,27 @@ def _times(report: RunReport) -> Section:
         (tuple(wording.seconds(value) for value in values),),
     )
     return Section("times", "Time", (f"From start to end, of {count(found.n, 'item')} that succeeded.",), (table,))
+
+
+def _lowest(sheet: RunSheet) -> Section | None:
+    """The answers to look at first."""
+    missed = [item for item in sheet.items if item.has_verdict and not item.is_accepted]
+    if not missed:
+        return None
+    worst = sorted(missed, key=lambda item: (item.final_score or 0, item.custom_id, item.repeat))[:_LOWEST_SHOWN]
+    rows = tuple(
+        (
+            item.custom_id if item.repeat == 1 else f"{item.custom_id} (repeat {item.repeat})",
+            wording.score(item.first_score),
+            wording.score(item.final_score),
+            str(item.iterations),
+            stop_words(item.stop_reason or ""),
+        )
+        for item in worst
+    )
+    headers = ("custom_id", "First score", "Returned score", "Iterations", "Why it ended")
+    words = f"Of {count(len(missed), 'item')} judged and not accepted."
+    return Section("lowest", "Lowest scores", (words,), (Table("Lowest scores", headers, rows, numeric=False),))
 
 
 def _errors(report: RunReport) -> Section:

@@ -53,6 +53,13 @@ def money(cost: Decimal | None) -> str:
     return "unknown" if cost is None else dollars(cost)
 
 
+def price(cost: Decimal | None) -> str:
+    """What one thing cost: three digits that count below a dollar, so that near prices can be told apart."""
+    if cost is None or cost == 0 or cost >= 1:
+        return money(cost)
+    return f"${cost:.{2 - cost.adjusted()}f}"
+
+
 def number(value: float | None) -> str:
     """A count, or a mean of counts, with its thousands told apart."""
     return DASH if value is None else f"{value:,.0f}"
