@@ -19,13 +19,14 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from api import description, problems
-from api.bodies import BodyLimit
-from api.dependencies import DRAFTS_AT_ONCE, Context
+from api.bodies import BodyLimit, Bound
+from api.dependencies import DRAFTS_AT_ONCE, HEAVY_AT_ONCE, Context
 from api.envelope import Envelope
 from api.gate import Gate
 from api.rates import GoodKeys, Rates
 from api.routes import (
     catalog,
+    datasets,
     docs,
     events,
     health,
@@ -35,9 +36,12 @@ from api.routes import (
     observations,
     ratings,
     refine,
+    run_results,
+    runs,
     submitting,
     webhooks,
 )
+from api.run_watching import RunWatches
 from api.waking import Pace, Wakeups
 from redraft.logs import configure_logs
 from redraft.operations.metrics import Metrics
@@ -55,6 +59,9 @@ _ROUTERS = (
     webhooks.router,
     ratings.router,
     observations.router,
+    datasets.router,
+    runs.router,
+    run_results.router,
     catalog.router,
     health.router,
     metrics.router,
@@ -85,7 +92,7 @@ def create_app(
         lifespan=_lifespan(settings, build, pace or Pace()),
         middleware=[
             Middleware(Envelope),
-            Middleware(BodyLimit, settings.max_body_bytes),
+            Middleware(BodyLimit, Bound(settings.max_body_bytes, "REDRAFT_MAX_BODY_BYTES"), _other_bounds(settings)),
             Middleware(Gate),
         ],
     )
@@ -96,6 +103,10 @@ def create_app(
     app.state.end_streams = partial(end_streams, app)
     problems.install(app)
     return app
+
+
+def _other_bounds(settings: Settings) -> dict[tuple[str, str], Bound]:
+    return {("POST", datasets.router.prefix): Bound(settings.dataset_max_bytes, "REDRAFT_DATASET_MAX_BYTES")}
 
 
 def end_streams(app: FastAPI) -> None:
@@ -114,8 +125,17 @@ def _lifespan(
         services = build(settings)
         wakeups = Wakeups(redis_url(settings), pace)
         rates = Rates(redis_url(settings))
-        drafting = CapacityLimiter(DRAFTS_AT_ONCE)
-        app.state.context = Context(settings, services, wakeups, Metrics(services), rates, GoodKeys(), drafting)
+        app.state.context = Context(
+            settings,
+            services,
+            wakeups,
+            Metrics(services),
+            rates,
+            GoodKeys(),
+            drafting=CapacityLimiter(DRAFTS_AT_ONCE),
+            heavy=CapacityLimiter(HEAVY_AT_ONCE),
+            run_watches=RunWatches(services, wakeups),
+        )
         listener = asyncio.create_task(wakeups.run())
         try:
             with _ending_streams_on_signals(wakeups):

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Request, Response
@@ -61,16 +62,25 @@ def refuse_unknown_parameters(request: Request, known: frozenset[str]) -> None:
 
 
 def refuse_other_media(request: Request) -> None:
+    refuse_packed(request)
+    has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+    media_type = media_type_of(request)
+    if has_body and not _JSON_TYPE.fullmatch(media_type):
+        words = f"Send the body as application/json, not as {media_type[:100] or 'nothing in particular'}."
+        raise HttpProblem(415, words, headers={"Accept": "application/json"})
+
+
+def media_type_of(request: Request) -> str:
+    """Without its parameters; empty when none is named."""
+    return request.headers.get("content-type", "").partition(";")[0].strip()
+
+
+def refuse_packed(request: Request) -> None:
     """What is packed is not unpacked: a small bomb of many zeros would pass the limit on bodies."""
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding != "identity":
         words = f"Send the body as it is, not as {coding[:50] or 'nothing in particular'}."
         raise HttpProblem(415, words, code="unsupported_content_encoding", headers={"Accept-Encoding": "identity"})
-    has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip()
-    if has_body and not _JSON_TYPE.fullmatch(media_type):
-        words = f"Send the body as application/json, not as {media_type[:100] or 'nothing in particular'}."
-        raise HttpProblem(415, words, headers={"Accept": "application/json"})
 
 
 def parse_json(body: bytes) -> Any:
@@ -109,6 +119,14 @@ def _no_json(reason: str, code: str = "invalid_json") -> HttpProblem:
     return HttpProblem(400, detail, code=code, flaws=[Flaw("", detail, code)])
 
 
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The most bytes that a body may have, and the setting that says so."""
+
+    max_bytes: int
+    setting: str
+
+
 class BodyLimit:
     """Cuts off a body that is too large, announced or not, and lets the client read the answer.
 
@@ -116,40 +134,49 @@ class BodyLimit:
     document: what still comes in is thrown away for a moment.
     """
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, usual: Bound, others: Mapping[tuple[str, str], Bound]) -> None:
+        """Bound all bodies.
+
+        Args:
+            app: what is behind.
+            usual: of a body.
+            others: of the bodies of other (method, path)s.
+        """
         self._app = app
-        self._max_bytes = max_bytes
+        self._usual = usual
+        self._others = others
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        meter = _Meter(receive, send, Headers(scope=scope), self._max_bytes)
+        bound = self._others.get((scope["method"], scope["path"]), self._usual)
+        meter = _Meter(receive, send, Headers(scope=scope), bound)
         await self._app(scope, meter.receive, meter.send)
 
 
 class _Meter:
-    def __init__(self, receive: Receive, send: Send, headers: Headers, max_bytes: int) -> None:
+    def __init__(self, receive: Receive, send: Send, headers: Headers, bound: Bound) -> None:
         self._receive = receive
         self._send = send
         announced = headers.get("content-length", "0")
         self._announced = int(announced) if announced.isdecimal() else 0
-        self._max_bytes = max_bytes
+        self._bound = bound
         self._bytes = 0
         self._is_over = False
 
     async def receive(self) -> Message:
-        if self._announced > self._max_bytes:
+        if self._announced > self._bound.max_bytes:
             self._refuse()
         message = await self._receive()
         self._bytes += len(message.get("body", b""))
-        if self._bytes > self._max_bytes:
+        if self._bytes > self._bound.max_bytes:
             self._refuse()
         return message
 
     def _refuse(self) -> None:
         self._is_over = True
-        detail = f"A body may have {self._max_bytes:,} bytes at most; REDRAFT_MAX_BODY_BYTES sets the limit."
+        detail = f"A body may have {self._bound.max_bytes:,} bytes at most; {self._bound.setting} sets the limit."
         flaw = Flaw("", detail, "body_too_large")
         raise HttpProblem(413, detail, flaws=[flaw], headers={"Connection": "close"})
 

@@ -8,6 +8,7 @@ from anyio import CapacityLimiter
 from fastapi import Depends, Header, Request
 
 from api.rates import GoodKeys, Rates
+from api.run_watching import RunWatches
 from api.waking import Wakeups
 from redraft.operations.metrics import Metrics
 from redraft.operations.services import Services
@@ -16,6 +17,7 @@ from redraft.settings import Settings
 
 WAIT_MAX_S = 60
 DRAFTS_AT_ONCE = 16
+HEAVY_AT_ONCE = 4
 _WAIT = re.compile(r"""\bwait\s*=\s*"?(\d{1,6})"?""", re.IGNORECASE)
 
 
@@ -31,6 +33,9 @@ class Context:
     good_keys: GoodKeys
     drafting: CapacityLimiter
     """How many requests may wait for a model at once."""
+    heavy: CapacityLimiter
+    """How many datasets are read, and runs reckoned up, at once: minutes of work, in threads of their own."""
+    run_watches: RunWatches
 
 
 async def get_context(request: Request) -> Context:
@@ -65,7 +70,7 @@ async def get_idempotency(
             min_length=1,
             max_length=255,
             pattern=r"^[\x20-\x7e]+$",
-            description="The same key and body again: the same job, not another one.",
+            description="The same key and body again: what it made then, not another one.",
         ),
     ] = None,
 ) -> Idempotency | None:

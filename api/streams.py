@@ -24,15 +24,15 @@ RECONNECT_MS = 1000
 # A look may see an answer before the last piece of it was heard, though that was published first.
 _SETTLE_S = 0.01
 PAGE = 500
-_PING = format_sse_event(comment="ping")
-_CLOSING = format_sse_event(comment="the server ends; come back with Last-Event-ID", retry=RECONNECT_MS)
-_OPENING = format_sse_event(comment="events follow", retry=RECONNECT_MS)
-_HEADERS = {"Cache-Control": "no-cache, no-store", "X-Accel-Buffering": "no"}
+PING = format_sse_event(comment="ping")
+CLOSING = format_sse_event(comment="the server ends; come back with Last-Event-ID", retry=RECONNECT_MS)
+OPENING = format_sse_event(comment="events follow", retry=RECONNECT_MS)
+HEADERS = {"Cache-Control": "no-cache, no-store", "X-Accel-Buffering": "no"}
 
 
 def stream(context: Context, job_id: str, after: int) -> StreamingResponse:
     """Events newer than `after`, live, until the job has ended or the stream's time is over."""
-    return StreamingResponse(_frames(context, job_id, after), headers=_HEADERS, media_type="text/event-stream")
+    return StreamingResponse(_frames(context, job_id, after), headers=HEADERS, media_type="text/event-stream")
 
 
 def frame(events: Sequence[Event]) -> bytes:
@@ -92,7 +92,7 @@ async def _frames(context: Context, job_id: str, after: int) -> AsyncIterator[by
     """No thread and no connection is held between looks; pings have no id, so they move no cursor."""
     wakeups, clock = context.wakeups, asyncio.get_running_loop().time
     end = clock() + wakeups.pace.stream_s
-    yield _OPENING
+    yield OPENING
     async with wakeups.watch(job_id, with_deltas=True) as watch:
         order = _Order(watch)
         ping_at = clock() + wakeups.pace.ping_s
@@ -103,11 +103,11 @@ async def _frames(context: Context, job_id: str, after: int) -> AsyncIterator[by
             except RedraftError:
                 return  # deleted, or the database is away: who comes back is told which
             if events or clock() >= ping_at:
-                yield await order.tell(events) or _PING
+                yield await order.tell(events) or PING
                 after = events[-1].seq if events else after
                 ping_at = clock() + wakeups.pace.ping_s
             if wakeups.is_closing and not is_over:
-                yield _CLOSING
+                yield CLOSING
             if is_over or wakeups.is_closing or clock() >= end:
                 return
             if len(events) < PAGE:

@@ -33,12 +33,13 @@ _DELTA_CHARS = 100
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Seconds between looks with and without a broker, between pings, and of a stream's life."""
+    """Seconds between looks with and without a broker, between pings, of a stream's life; between looks at a run."""
 
     look_s: float = 5.0
     blind_look_s: float = 2.0
     ping_s: float = 10.0
     stream_s: float = 300.0
+    run_look_s: float = 0.5
 
 
 class Watch:

@@ -180,6 +180,9 @@ class Settings(BaseSettings):
         "separated by spaces.",
     )
     max_body_bytes: int = Field(default=8_000_000, ge=1024, description="Largest request body.")
+    dataset_max_bytes: int = Field(
+        default=1024**3, ge=1024, description="Largest dataset that is uploaded; it is kept on disk while it is read."
+    )
     log_format: Literal["auto", "console", "json"] = Field(
         default="auto", description="auto: coloured lines on a terminal, JSON elsewhere."
     )

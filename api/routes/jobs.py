@@ -44,6 +44,7 @@ class JobQuery(BaseModel):
     stop_reason: StopReason | None = None
     kind: JobKind | None = None
     model: str | None = Field(None, max_length=220)
+    run_id: str | None = Field(None, max_length=40, description="Jobs that are items of this run.")
     created_after: Moment | None = None
     created_before: Moment | None = None
     order: Literal["asc", "desc"] = Field("desc", description="By creation; newest first is usual.")
@@ -61,6 +62,7 @@ class JobQuery(BaseModel):
             stop_reason=self.stop_reason and self.stop_reason.value,
             kind=self.kind and self.kind.value,
             model=self.model,
+            run_id=self.run_id,
             created_after=self.created_after,
             created_before=self.created_before,
             metadata=metadata,

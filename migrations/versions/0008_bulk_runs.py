@@ -61,10 +61,16 @@ def upgrade() -> None:
         sa.Column("version", sa.Integer(), nullable=False),
         sa.Column("created_at", UtcTime(), nullable=False),
         sa.Column("finished_at", UtcTime(), nullable=True),
+        sa.Column("idempotency_scope", sa.String(length=80), nullable=True),
+        sa.Column("idempotency_key", sa.String(length=255), nullable=True),
+        sa.Column("request_hash", sa.String(length=64), nullable=False),
         sa.CheckConstraint("status IN ('running', 'succeeded', 'canceled')", name=op.f("ck_runs_status")),
         sa.CheckConstraint(f"({_ACTIVE}) = (finished_at IS NULL)", name=op.f("ck_runs_active_is_unfinished")),
         sa.ForeignKeyConstraint(["dataset_id"], ["datasets.id"], name=op.f("fk_runs_dataset_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_runs")),
+        sa.UniqueConstraint(
+            "idempotency_scope", "idempotency_key", name=op.f("uq_runs_idempotency_scope_idempotency_key")
+        ),
     )
     op.create_index("ix_runs_created", "runs", ["created_at", "id"])
     op.create_index("ix_runs_dataset", "runs", ["dataset_id"])

@@ -21,7 +21,7 @@ OUTPUT_BOUND = 8192
 _SHORTEST_OUTPUT = 256
 _NANO = 1_000_000_000
 # No tokenizer needs more tokens than one for two bytes of any natural language.
-_BYTES_PER_TOKEN = 2
+BYTES_PER_TOKEN = 2
 _LIMIT_NAMES = ("max_completion_tokens", "max_tokens")
 
 Planner = Callable[[int | None], PlannedCall]
@@ -81,7 +81,7 @@ def _may_have_cost(row: Mapping[str, Any]) -> bool:
 
 def _worst_usage(body: Mapping[str, Any]) -> Usage:
     limit = next((body[name] for name in _LIMIT_NAMES if isinstance(body.get(name), int)), OUTPUT_BOUND)
-    return Usage(input_tokens=len(to_json(body)) // _BYTES_PER_TOKEN + 1, output_tokens=limit)
+    return Usage(input_tokens=len(to_json(body)) // BYTES_PER_TOKEN + 1, output_tokens=limit)
 
 
 def plan_within(

@@ -1,16 +1,17 @@
 """Datasets: imported as streams of rows, kept by version, looked at."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any, BinaryIO, Literal
 
 from pydantic import Field
 
 from redraft.datasets.formats import Format
+from redraft.datasets.reports import ERRORS_SHOWN
 from redraft.datasets.rows import BadRow, Row, RowReader
 from redraft.domain.ids import new_id
-from redraft.errors import NotFound
+from redraft.errors import Invalid, NotFound
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services
 from redraft.operations.shapes import Moment, Resource
@@ -64,7 +65,8 @@ def import_dataset(
         The dataset, and whether it is new: the same rows under the same names are there only once.
 
     Raises:
-        Invalid: the file as a whole cannot be read, or its columns are not clear.
+        Invalid: the file as a whole cannot be read, its columns are not clear, or none of its rows can be read
+            (`no_good_rows`).
     """
     reader = RowReader(stream, name, file_format=file_format, mapping=mapping)
     dataset_id = new_id("dataset")
@@ -79,18 +81,40 @@ def import_dataset(
         datasets.add(connection, values)
     try:
         bad = _store_rows(services, dataset_id, reader)
+        bad.refuse_if_all(reader.seen)
     except BaseException:
         with services.database.write() as connection:
             datasets.remove(connection, dataset_id)
         raise
-    return _finish(services, dataset_id, reader, bad)
+    return _finish(services, dataset_id, reader, bad.count)
 
 
-def _store_rows(services: Services, dataset_id: str, reader: Iterable[Row | BadRow]) -> int:
-    bad = 0
+@dataclass(slots=True)
+class _Bad:
+    """How many rows are bad, and the first of them."""
+
+    count: int = 0
+    first: list[BadRow] = field(default_factory=list[BadRow])
+
+    def note(self, rows: Iterable[Row | BadRow]) -> None:
+        bad = [row for row in rows if isinstance(row, BadRow)]
+        self.count += len(bad)
+        self.first += bad[: ERRORS_SHOWN - len(self.first)]
+
+    def refuse_if_all(self, rows: int) -> None:
+        if self.count < rows:
+            return
+        flaws = tuple(
+            replace(flaw, detail=f"Line {row.line}: {flaw.detail}") for row in self.first for flaw in row.errors
+        )
+        raise Invalid(f"No row can be used. {flaws[0].detail}", flaws, code="no_good_rows")
+
+
+def _store_rows(services: Services, dataset_id: str, reader: Iterable[Row | BadRow]) -> _Bad:
+    bad = _Bad()
     numbered = enumerate(reader)
     while batch := list(islice(numbered, _BATCH)):
-        bad += sum(isinstance(row, BadRow) for _, row in batch)
+        bad.note(row for _, row in batch)
         with services.database.write() as connection:
             datasets.add_items(connection, [_stored(dataset_id, position, row) for position, row in batch])
     return bad

@@ -2,6 +2,8 @@
 
 from typing import Any, Literal, cast
 
+from pydantic import Field
+
 from redraft.domain.webhooks import message_type
 from redraft.operations.iterations import Iteration
 from redraft.operations.shapes import Moment, Resource, UsageTotals, cost_usd, latency_ms
@@ -90,6 +92,7 @@ class Job(Resource):
     metadata: dict[str, str]
     version: int
     continuations: int
+    run_id: str | None = Field(description="The run whose item it is.")
     urls: dict[str, str]
     iterations: list[Iteration] | None = None
 
@@ -120,6 +123,7 @@ def job_resource(record: JobRecord, iterations: list[Iteration] | None = None) -
         metadata=record.metadata,
         version=record.version,
         continuations=record.continuations,
+        run_id=record.run_id,
         urls=_urls(record.id),
         iterations=iterations,
     )

@@ -1,8 +1,10 @@
 """Bulk runs: create, look at, cancel, resume. `feeding` starts their items."""
 
+import hashlib
 from typing import Any, Literal
 
 from pydantic import Field
+from pydantic_core import to_json
 from sqlalchemy import Connection
 
 from redraft.datasets.items import Merger
@@ -10,11 +12,13 @@ from redraft.datasets.rows import BadRow, Row
 from redraft.domain.ids import new_id
 from redraft.domain.requests import Limits
 from redraft.domain.runs import CreateRun, ResumeRun
-from redraft.errors import Conflict, Invalid, NotFound
+from redraft.domain.texts import clean_json
+from redraft.errors import Conflict, Flaw, Invalid, NotFound
 from redraft.operations import feeding, lifecycle, submit
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services
 from redraft.operations.shapes import Moment, Resource, UsageTotals, cost_usd, latency_ms
+from redraft.operations.submit import Idempotency
 from redraft.storage import datasets, runs
 from redraft.storage.datasets import DatasetRecord
 from redraft.storage.runs import RunRecord, Sums
@@ -60,30 +64,59 @@ class Run(Resource):
     urls: dict[str, str]
 
 
-def create_run(services: Services, body: CreateRun) -> Run:
-    """Store a run with all its items, and start the first ones.
+def create_run(services: Services, body: CreateRun, idempotency: Idempotency | None = None) -> Run:
+    """Store a run with all its items, and start the first ones; raises what `create_run_once` raises."""
+    return create_run_once(services, body, idempotency)[0]
+
+
+def create_run_once(services: Services, body: CreateRun, idempotency: Idempotency | None) -> tuple[Run, bool]:
+    """The same, with a key: the same key again means the run that it made.
+
+    Returns:
+        The run, and whether it was there before.
 
     Raises:
         NotFound: there is no such dataset.
         Invalid: the defaults or overrides are none, or something is wrong that every item would fail by: a model
-            that cannot be called, a budget in money and an unknown price.
+            that cannot be called, a budget in money and an unknown price; or the key was used with another body.
     """
+    digest = hashlib.sha256(to_json(clean_json(body.model_dump()))).hexdigest()
+    known = _find_replay(services, idempotency, digest)
+    if known is not None:
+        return get_run(services, known), True
     merger = Merger(body.defaults, body.overrides)
     with services.database.read() as connection:
         dataset = _dataset(connection, body.dataset_id)
         first = datasets.list_items(connection, dataset.id, after=-1, limit=_FIRST_ROWS)
     _try_first(services, merger, [item["row"] for item in first if item["row"]], body)
-    run_id = new_id("run")
+    row = {**_row(body, dataset), "request_hash": digest}
+    if idempotency:
+        row |= {"idempotency_scope": idempotency.scope, "idempotency_key": idempotency.key}
     with services.database.write() as connection:
-        runs.add(connection, _row(run_id, body, dataset))
-    feeding.feed(services, run_id)
-    return get_run(services, run_id)
+        is_new = runs.add(connection, row)
+    if not is_new:
+        return create_run_once(services, body, idempotency)
+    feeding.feed(services, row["id"])
+    return get_run(services, row["id"]), False
 
 
-def _row(run_id: str, body: CreateRun, dataset: DatasetRecord) -> dict[str, Any]:
+def _find_replay(services: Services, idempotency: Idempotency | None, digest: str) -> str | None:
+    if idempotency is None:
+        return None
+    with services.database.read() as connection:
+        known = runs.find_by_key(connection, idempotency.scope, idempotency.key)
+    if known is None:
+        return None
+    if known.request_hash != digest:
+        words = f"This Idempotency-Key was used for run {known.id} with another body; use a new key."
+        raise Invalid(words, (Flaw("", words, "idempotency_key_reused"),), code="idempotency_key_reused")
+    return known.id
+
+
+def _row(body: CreateRun, dataset: DatasetRecord) -> dict[str, Any]:
     limit = body.max_cost_usd
     return {
-        "id": run_id,
+        "id": new_id("run"),
         "name": body.name or dataset.name,
         "dataset_id": dataset.id,
         "status": "running",

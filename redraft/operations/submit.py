@@ -210,11 +210,14 @@ def _asked_for(judging: Judging) -> list[tuple[str, bool]]:
 def estimate(services: Services, request: AnyRequest) -> Estimate:
     """What `validate_only` answers: the normalised request and the most calls it can take without retries."""
     normal = normalise(services, request)
-    return Estimate(dump(normal), warnings_of(normal), _calls_max(services, normal))
+    return Estimate(dump(normal), warnings_of(normal), calls_max(services, normal))
 
 
-def _calls_max(services: Services, request: AnyRequest) -> int:
-    """Every asking of an evaluator may be made twice, and so may every generation that a schema binds."""
+def calls_max(services: Services, request: AnyRequest) -> int:
+    """The most model calls that a request can take, retries after failures aside.
+
+    Every asking of an evaluator may be made twice, and so may every generation that a schema binds.
+    """
     askings = 2 * len(groups_of(request.rubric, services.settings.criteria_per_call))
     judged = askings * len(judges_of(request)) * request.evaluation.samples
     audited = askings if request.evaluation.audit else 0

@@ -11,6 +11,7 @@ from sqlalchemy import (
     Integer,
     String,
     Table,
+    UniqueConstraint,
     text,
 )
 
@@ -70,8 +71,12 @@ runs = Table(
     Column("version", Integer, nullable=False, default=1),
     Column("created_at", UtcTime, nullable=False, default=DbNow()),
     Column("finished_at", UtcTime),
+    Column("idempotency_scope", String(80)),
+    Column("idempotency_key", String(255)),
+    Column("request_hash", String(64), nullable=False),
     CheckConstraint("status IN ('running', 'succeeded', 'canceled')", name="status"),
     CheckConstraint(f"({_ACTIVE}) = (finished_at IS NULL)", name="active_is_unfinished"),
+    UniqueConstraint("idempotency_scope", "idempotency_key"),
     Index("ix_runs_created", "created_at", "id"),
     Index("ix_runs_dataset", "dataset_id"),
     Index("ix_runs_active", "id", postgresql_where=text(_ACTIVE), sqlite_where=text(_ACTIVE)),

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Integer, Select, and_, case, func, insert, literal, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from redraft.storage.bulk_tables import dataset_items, run_items, runs
 from redraft.storage.columns import DbNow
-from redraft.storage.statements import add_rows
 from redraft.storage.tables import calls, evaluations, iterations, jobs
 
 _PAGE = 200
@@ -33,6 +33,9 @@ class RunRecord:
     version: int
     created_at: datetime
     finished_at: datetime | None
+    idempotency_scope: str | None
+    idempotency_key: str | None
+    request_hash: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +50,21 @@ class Sums:
     unpriced_calls: int
 
 
-def add(connection: Connection, values: Mapping[str, Any]) -> None:
-    """Store a run with all its items: the dataset's rows in order, each `repeat` times."""
-    add_rows(connection, runs, [values])
+def add(connection: Connection, values: Mapping[str, Any]) -> bool:
+    """Store a run with all its items: the dataset's rows in order, each `repeat` times.
+
+    Returns:
+        False when there is one with its idempotency key already; nothing is stored then.
+    """
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    statement = (
+        dialect.insert(runs)
+        .values(**values)
+        .on_conflict_do_nothing(index_elements=[runs.c.idempotency_scope, runs.c.idempotency_key])
+        .returning(runs.c.id)
+    )
+    if connection.scalar(statement) is None:
+        return False
     repeat: int = values["repeat"]
     for number in range(1, repeat + 1):
         is_bad = dataset_items.c.row.is_(None)
@@ -63,6 +78,13 @@ def add(connection: Connection, values: Mapping[str, Any]) -> None:
         ).where(dataset_items.c.dataset_id == values["dataset_id"])
         names = ["run_id", "number", "position", "repeat", "status", "errors"]
         connection.execute(insert(run_items).from_select(names, rows))
+    return True
+
+
+def find_by_key(connection: Connection, scope: str, key: str) -> RunRecord | None:
+    condition = and_(runs.c.idempotency_scope == scope, runs.c.idempotency_key == key)
+    row = connection.execute(select(runs).where(condition)).mappings().one_or_none()
+    return None if row is None else RunRecord(**row)
 
 
 def get(connection: Connection, run_id: str) -> RunRecord | None:

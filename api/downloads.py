@@ -1,0 +1,26 @@
+"""What a download is called: a name that a person gave, in a header that takes ASCII alone."""
+
+import re
+import unicodedata
+from urllib.parse import quote
+
+_NAME_MAX = 100
+_UNFIT = re.compile(r'[/\\:*?"<>|%]+')
+
+
+def disposition(name: str, fallback: str, suffix: str) -> str:
+    """The value of Content-Disposition, for readers that know RFC 6266 and for those that do not.
+
+    Args:
+        name: as people know the thing; a path, control characters and what no file system takes are left out.
+        fallback: stands for a name of which nothing is left; ASCII.
+        suffix: with its dot.
+    """
+    whole = _file_name(name) or fallback
+    plain = unicodedata.normalize("NFKD", whole).encode("ascii", "ignore").decode().strip(" .") or fallback
+    return f"attachment; filename=\"{plain}{suffix}\"; filename*=UTF-8''{quote(whole + suffix, safe='')}"
+
+
+def _file_name(name: str) -> str:
+    printable = "".join(each if unicodedata.category(each)[0] != "C" else " " for each in name)
+    return " ".join(_UNFIT.sub("_", printable).split())[:_NAME_MAX].strip(" ._")

@@ -1,0 +1,137 @@
+"""What a bulk run has come to: its items, its results as a file, its report, a comparison."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+from anyio import to_thread
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, Field
+from starlette.responses import StreamingResponse
+
+from api.bodies import StrictRoute
+from api.dependencies import ContextOf, ServicesOf
+from api.description import answers
+from api.downloads import disposition
+from api.figures import render_figures
+from api.rendering import render
+from api.routes.datasets import NUMBER_MAX
+from redraft.datasets.results import csv_lines, jsonl_lines
+from redraft.domain.comparing import Comparison
+from redraft.domain.reports import RunReport
+from redraft.operations import run_results, runs
+from redraft.operations.run_results import RESULT_COLUMNS
+
+router = APIRouter(prefix="/v1/runs/{run_id}", tags=["bulk"], route_class=StrictRoute)
+
+ItemStatus = Literal["queued", "running", "succeeded", "failed", "canceled", "invalid"]
+
+_LINES_AT_ONCE = 100
+_WRITERS = {"jsonl": (jsonl_lines, "application/x-ndjson"), "csv": (csv_lines, "text/csv")}
+_COLUMNS = f"One line per item, in the dataset's order, with {', '.join(RESULT_COLUMNS)}."
+
+
+class RunItem(BaseModel):
+    """One row of the dataset in one of its repeats, and what it has come to."""
+
+    number: int
+    custom_id: str
+    repeat: int
+    line: int
+    status: ItemStatus
+    stop_reason: str | None
+    success: bool | None = Field(description="Whether it was accepted; null before the end, or without a verdict.")
+    final_score: float | None
+    final_answer: str | None
+    first_score: float | None
+    best_iteration: int | None
+    iterations: int
+    score_threshold: float | None
+    model: str | None
+    evaluator_model: str | None
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: str | None
+    seconds: float | None
+    human_score: float | None
+    human_pass: bool | None
+    error_code: str | None
+    error: str | None
+    instruct: str | None
+    job_id: str | None
+
+
+class RunItemPage(BaseModel):
+    """Items in order; `next_cursor` is the next page's `after`, null on the last."""
+
+    data: list[RunItem]
+    next_cursor: int | None
+
+
+@router.get("/items", response_model=RunItemPage, responses=answers(404, 422))
+def list_items(
+    services: ServicesOf,
+    run_id: str,
+    status: Annotated[list[ItemStatus], Query(max_length=6, description="Repeat it for several.")] = [],  # noqa: B006
+    after: Annotated[int, Query(ge=0, le=NUMBER_MAX, description="Only items beyond this number.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+) -> Response:
+    """Items with their results so far."""
+    found = run_results.list_items(services, run_id, after=after, limit=limit + 1, statuses=status)
+    page = [RunItem.model_validate(each) for each in found[:limit]]
+    return render(RunItemPage(data=page, next_cursor=page[-1].number if len(found) > limit else None))
+
+
+@router.get(
+    "/results",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": _COLUMNS,
+            "content": {media_type: {"schema": {"type": "string"}} for _, media_type in _WRITERS.values()},
+        },
+        **answers(404, 422),
+    },
+)
+def export_results(
+    services: ServicesOf,
+    run_id: str,
+    format: Annotated[  # noqa: A002 - so it is called in the address
+        Literal["jsonl", "csv"], Query(description="csv: no cell is one that a spreadsheet computes.")
+    ] = "jsonl",
+) -> Response:
+    """All results as a file, also while the run goes on: items that have not ended have no answer yet."""
+    write, media_type = _WRITERS[format]
+    run = runs.get_run(services, run_id)
+    lines = write(run_results.stream_results(services, run_id), RESULT_COLUMNS)
+    headers = {"Content-Disposition": disposition(run.name, run_id, f".{format}")}
+    return StreamingResponse(_blocks(lines), headers=headers, media_type=media_type)
+
+
+def _blocks(lines: Iterator[str]) -> Iterator[str]:
+    while block := "".join(islice(lines, _LINES_AT_ONCE)):
+        yield block
+
+
+@router.get("/report", response_model=RunReport, responses=answers(404, 422))
+async def get_report(
+    context: ContextOf,
+    run_id: str,
+    format: Annotated[Literal["json"], Query()] = "json",  # noqa: A002, ARG001
+) -> Response:
+    """All figures of a run, as far as it has come; null where one cannot be told."""
+    found = await to_thread.run_sync(run_results.report, context.services, run_id, limiter=context.heavy)
+    return render_figures(found)
+
+
+@router.get("/compare", response_model=Comparison, responses=answers(404, 422))
+async def compare_runs(
+    context: ContextOf,
+    run_id: str,
+    baseline: Annotated[str, Query(max_length=40, description="The id of the run to compare with.")],
+) -> Response:
+    """This run beside a baseline, row by row: differences are this run less the baseline."""
+    given = (context.services, baseline, run_id)
+    found: Any = await to_thread.run_sync(run_results.compare_runs, *given, limiter=context.heavy)
+    return render_figures(found)

@@ -1,0 +1,62 @@
+"""Server-sent events of a bulk run: how far it has come, whenever that changes, and then its end.
+
+Nothing of it is stored: each event tells the whole state, so whoever comes late or comes back has missed nothing.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+from fastapi.sse import format_sse_event
+from starlette.responses import StreamingResponse
+
+from api.dependencies import Context
+from api.streams import CLOSING, HEADERS, OPENING, PING
+from redraft.operations.runs import Run
+
+_TOLD = {"id", "name", "status", "stop_reason", "counts", "usage", "version"}
+
+
+def stream(context: Context, run_id: str) -> StreamingResponse:
+    """The run's progress until it has ended or the stream's time is over."""
+    return StreamingResponse(_frames(context, run_id), headers=HEADERS, media_type="text/event-stream")
+
+
+async def _frames(context: Context, run_id: str) -> AsyncIterator[bytes]:
+    """No thread and no connection is held between looks."""
+    wakeups, clock = context.wakeups, asyncio.get_running_loop().time
+    end = clock() + wakeups.pace.stream_s
+    known: Run | None = None
+    yield OPENING
+    async with context.run_watches.watch(run_id) as watch:
+        while True:
+            found = await watch.news(known, min(wakeups.pace.ping_s, end - clock()))
+            if watch.is_lost:
+                return  # gone, or the database is away: who comes back is told which
+            yield _frame(found) if found is not None and found is not known else PING
+            known = found
+            if known is not None and known.status != "running":
+                return
+            if wakeups.is_closing:
+                yield CLOSING
+            if wakeups.is_closing or clock() >= end:
+                return
+
+
+def _frame(run: Run) -> bytes:
+    """The end has the run's version as its id, by which a browser that comes back by itself is known."""
+    has_ended = run.status != "running"
+    at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    data = {"message": _words(run), "at": at, **run.model_dump(mode="json", include=_TOLD)}
+    kind = "done" if has_ended else "run.progress"
+    return format_sse_event(id=str(run.version) if has_ended else None, event=kind, data_str=json.dumps(data))
+
+
+def _words(run: Run) -> str:
+    counts = run.counts
+    ended = counts.total - counts.queued - counts.running
+    told = f"{ended} of {counts.total} items have ended, {counts.accepted} of them accepted"
+    if run.status == "running":
+        return f"{told}; {counts.running} are under way."
+    return f"{told}; the run has ended: {run.stop_reason}."

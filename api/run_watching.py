@@ -1,0 +1,99 @@
+"""Waiting for bulk runs: each run that somebody watches is looked at by one task per process, for all who watch it.
+
+Nobody rings for a run, whose counts change with each job; the ear that each task has hears when the server stops.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+
+from starlette.concurrency import run_in_threadpool
+
+from api.waking import Wakeups
+from redraft.errors import RedraftError
+from redraft.operations import runs
+from redraft.operations.runs import Run
+from redraft.operations.services import Services
+
+_REST = 9
+"""A look that took long is followed by a pause of so many times its length."""
+
+
+class RunWatch:
+    """What all who watch one run know of it.
+
+    Attributes:
+        latest: the run as it was last seen.
+        is_lost: it is gone, or cannot be looked at.
+    """
+
+    def __init__(self) -> None:
+        self.latest: Run | None = None
+        self.is_lost = False
+        self.watchers = 0
+        self.task: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+
+    def tell(self, run: Run | None) -> None:
+        """Show the run to all who wait; None: it is lost."""
+        self.is_lost = run is None
+        self.latest = run or self.latest
+        self.wake()
+
+    def wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def news(self, known: Run | None, timeout_s: float) -> Run | None:
+        """The run once it differs from the one that is known; the known one after the time, or when it is lost."""
+        if self.latest is known and not self.is_lost:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await self._changed.wait()
+        return self.latest
+
+
+class RunWatches:
+    """Those runs that somebody watches."""
+
+    def __init__(self, services: Services, wakeups: Wakeups) -> None:
+        self._services = services
+        self._wakeups = wakeups
+        self._watches: dict[str, RunWatch] = {}
+
+    @property
+    def run_ids(self) -> frozenset[str]:
+        """What is watched now."""
+        return frozenset(self._watches)
+
+    @contextlib.asynccontextmanager
+    async def watch(self, run_id: str) -> AsyncGenerator[RunWatch]:
+        watch = self._watches.setdefault(run_id, RunWatch())
+        watch.watchers += 1
+        watch.task = watch.task or asyncio.create_task(self._look_again(run_id, watch))
+        try:
+            yield watch
+        finally:
+            # Nothing is awaited here: a watcher that was cancelled could not.
+            watch.watchers -= 1
+            if not watch.watchers:
+                watch.task.cancel()
+                del self._watches[run_id]
+
+    async def _look_again(self, run_id: str, watch: RunWatch) -> None:
+        clock, pace = asyncio.get_running_loop().time, self._wakeups.pace
+        async with self._wakeups.watch(run_id) as ear:
+            while not watch.is_lost and not self._wakeups.is_closing:
+                ear.rearm()
+                started_at = clock()
+                found = await self._look(run_id)
+                if found is None or found != watch.latest:
+                    watch.tell(found)
+                await ear.wait(max(pace.run_look_s, _REST * (clock() - started_at)))
+        watch.wake()
+
+    async def _look(self, run_id: str) -> Run | None:
+        try:
+            return await run_in_threadpool(runs.get_run, self._services, run_id)
+        except RedraftError:
+            return None
