@@ -8,11 +8,15 @@ from typing import Annotated
 
 import typer
 
-from redraft.cli import db, jobs, keys, models, observations, options, profiles
+from redraft.cli import datasets, db, jobs, keys, models, observations, options, profiles, runs
 from redraft.cli.ask import EPILOG as ASK_EPILOG
 from redraft.cli.ask import ask
+from redraft.cli.comparisons import EPILOG as COMPARE_EPILOG
+from redraft.cli.comparisons import compare
 from redraft.cli.demo import demo
 from redraft.cli.doctor import doctor
+from redraft.cli.evals import EPILOG as EVAL_EPILOG
+from redraft.cli.evals import evaluate
 from redraft.cli.exits import GuardedGroup
 from redraft.cli.ratings import CALIBRATION_EPILOG, calibration
 from redraft.cli.refining import EPILOG as REFINE_EPILOG
@@ -24,7 +28,10 @@ app = typer.Typer(
     name="redraft",
     help="Write answers iteratively: generate, evaluate, revise until accepted.",
     epilog=options.examples(
-        "redraft ask 'Explain recursion to a child.'", "redraft jobs show latest", "redraft serve", "redraft doctor"
+        "redraft ask 'Explain recursion to a child.'",
+        "redraft jobs show latest",
+        "redraft eval rows.jsonl",
+        "redraft serve",
     ),
     rich_markup_mode="rich",
     no_args_is_help=True,
@@ -62,6 +69,10 @@ app.command("serve")(serve)
 app.command("worker")(worker)
 app.command("demo")(demo)
 app.add_typer(jobs.app, name="jobs")
+app.command("eval", epilog=EVAL_EPILOG)(evaluate)
+app.add_typer(runs.app, name="runs")
+app.command("compare", epilog=COMPARE_EPILOG)(compare)
+app.add_typer(datasets.app, name="datasets")
 app.command("calibration", epilog=CALIBRATION_EPILOG)(calibration)
 app.add_typer(observations.app, name="observations")
 app.add_typer(models.app, name="models")

@@ -88,6 +88,14 @@ def write_data(text: str) -> None:
     sys.stdout.flush()
 
 
+def write_lines(lines: Iterable[str]) -> None:
+    """Lines of data as they come, each with its end: exact where a program reads them, printable for a person."""
+    is_read = sys.stdout.isatty()
+    for line in lines:
+        sys.stdout.write(printable(line) if is_read else line)
+    sys.stdout.flush()
+
+
 def write_json(value: Any) -> None:
     """JSON that is safe on a terminal: what could act there is escaped as JSON allows."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=_as_json)

@@ -1,0 +1,66 @@
+"""`redraft compare`: two runs, row by row."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from redraft.cli import bulk_options, options, output, sessions
+
+EPILOG = options.examples(
+    "redraft compare 0199a3 latest", "redraft compare 0199a3 latest --fail-on-regression --report comparison.html"
+)
+
+Base = Annotated[str, typer.Argument(metavar="BASE", help="The run to compare with.", show_default=False)]
+New = Annotated[
+    str, typer.Argument(metavar="NEW", help="The run that is compared: an id or 'latest'.", show_default=False)
+]
+Reports = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--report",
+        metavar="FILE",
+        dir_okay=False,
+        help="The comparison there: .html, .md, .json or .txt; again for more.",
+    ),
+]
+
+
+def compare(
+    *,
+    base: Base,
+    new: New,
+    report: Reports = None,
+    min_pass_rate: bulk_options.MinPassRate = None,
+    fail_on_regression: bulk_options.FailOnRegression = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Compare two runs on the rows that both have: differences with their intervals, and which rows flipped.
+
+    Exit codes: 0 compared; 1 an error; 2 wrong usage; 3 a gate is not met; 5 no such run.
+    """
+    from redraft.cli.run_ends import check_file, exit_of_gates, write_file
+    from redraft.cli.run_sheets import comparison_suffixes, facts_of, render_comparison
+    from redraft.cli.run_starts import find_run_id
+    from redraft.domain.gates import check_gates
+    from redraft.operations import run_results, runs
+    from redraft.reports.figures import comparison_figures
+    from redraft.reports.sheets import ComparisonSheet
+    from redraft.reports.text import print_comparison
+
+    for file in report or ():
+        check_file(file, comparison_suffixes(), "--report")
+    with sessions.opened() as services:
+        before, after = (runs.get_run(services, find_run_id(services, each)) for each in (base, new))
+        found = run_results.compare_runs(services, before.id, after.id)
+        items = [] if min_pass_rate is None else run_results.outcomes(services, after.id)
+        gates = check_gates(items, found, min_pass_rate=min_pass_rate, fail_on_regression=fail_on_regression)
+        sheet = ComparisonSheet(facts_of(services, before), facts_of(services, after), found, gates)
+    for file in report or ():
+        write_file(file, [render_comparison(sheet, file)], "--report")
+        output.say(f"Wrote the comparison to {file}.", "dim")
+    if as_json:
+        output.write_json(comparison_figures(sheet))
+    else:
+        print_comparison(output.stdout(), sheet)
+    raise typer.Exit(exit_of_gates(gates))

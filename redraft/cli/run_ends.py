@@ -1,0 +1,218 @@
+"""What is told of a run: its report, its results in a file, its gates, and the exit code."""
+
+import os
+import tempfile
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+import typer
+
+from redraft.cli import output
+from redraft.cli.exits import Exit
+from redraft.cli.run_sheets import facts_of, render_run, suffix_of, suffixes
+from redraft.datasets.results import csv_lines, jsonl_lines
+from redraft.domain.gates import GateResult, check_gates
+from redraft.errors import Invalid
+from redraft.operations import run_results, runs
+from redraft.operations.runs import Run
+from redraft.operations.services import Services
+from redraft.reports.figures import comparison_figures, report_figures
+from redraft.reports.sheets import ComparisonSheet, RunSheet
+from redraft.reports.text import print_comparison, print_report
+
+LATEST = "latest"
+_PAGE = 100
+_INVALID_SHOWN = 5
+RESULT_SUFFIXES = (".jsonl", ".csv")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a command is to tell and to ask of a run.
+
+    Attributes:
+        as_json: the run, its report, comparison and gates as JSON on stdout, in place of the report as text.
+        results: a file for one line per item.
+        reports: files for the report, each in the form that its name says.
+        baseline: a run to compare with, as it was typed.
+        min_pass_rate: a gate.
+        fail_on_regression: another one.
+    """
+
+    as_json: bool = False
+    results: Path | None = None
+    reports: tuple[Path, ...] = ()
+    baseline: str | None = None
+    min_pass_rate: float | None = None
+    fail_on_regression: bool = False
+
+    @property
+    def needs_items(self) -> bool:
+        return bool(self.reports) or self.min_pass_rate is not None or self.fail_on_regression
+
+    def check(self) -> None:
+        """See to it, before anything is paid for, that it can be had.
+
+        Raises:
+            BadParameter: a file's name says no form, or its folder is not there; a gate lacks its baseline.
+        """
+        if self.results is not None:
+            check_file(self.results, RESULT_SUFFIXES, "--output")
+        for file in self.reports:
+            check_file(file, suffixes(), "--report")
+        if self.fail_on_regression and self.baseline is None:
+            words = "needs --baseline RUN, or --baseline latest: a regression is one against another run."
+            raise typer.BadParameter(words, param_hint="--fail-on-regression")
+
+
+def check_file(file: Path, known: Sequence[str], option: str) -> None:
+    """Raises BadParameter: the name says none of these forms, or no file can be written there."""
+    if suffix_of(file) not in known:
+        words = f"{file} ends with none of {', '.join(known)}, which say what to write."
+        raise typer.BadParameter(words, param_hint=option)
+    if not os.access(file.absolute().parent, os.W_OK):
+        raise typer.BadParameter(f"No file can be written in {file.absolute().parent}.", param_hint=option)
+
+
+def resolved(services: Services, wanted: Wanted) -> Wanted:
+    """The same, its baseline by its whole id; `latest` can be told only when the run is there.
+
+    Raises:
+        NotFound: there is no such run.
+    """
+    if wanted.baseline in (None, LATEST):
+        return wanted
+    return replace(wanted, baseline=runs.find_run_id(services, wanted.baseline))
+
+
+def tell_run(services: Services, run: Run, wanted: Wanted) -> list[GateResult]:
+    """Print a run's report, write the files, and hold the run to its gates.
+
+    Returns:
+        What became of each gate.
+    """
+    baseline = _baseline(services, run, wanted)
+    comparison = None if baseline is None else run_results.compare_runs(services, baseline.id, run.id)
+    items = run_results.outcomes(services, run.id) if wanted.needs_items else []
+    gates = check_gates(
+        items, comparison, min_pass_rate=wanted.min_pass_rate, fail_on_regression=wanted.fail_on_regression
+    )
+    facts = facts_of(services, run)
+    sheet = RunSheet(facts, run_results.report(services, run.id), gates, items)
+    beside = None
+    if baseline is not None and comparison is not None:
+        beside = ComparisonSheet(facts_of(services, baseline), facts, comparison)
+    if wanted.results is not None:
+        export_results(services, run.id, wanted.results, wanted.results.suffix.lower().removeprefix("."))
+    for file in wanted.reports:
+        write_file(file, [render_run(sheet, file)], "--report")
+        output.say(f"Wrote the report to {file}.", "dim")
+    _show(run, sheet, beside, as_json=wanted.as_json)
+    return gates
+
+
+def _show(run: Run, sheet: RunSheet, beside: ComparisonSheet | None, *, as_json: bool) -> None:
+    if as_json:
+        comparison = beside and comparison_figures(beside)
+        data = {"run": run.model_dump(mode="json"), "report": report_figures(sheet), "comparison": comparison}
+        output.write_json(data)
+        return
+    print_report(output.stdout(), sheet)
+    if beside is not None:
+        output.show("")
+        print_comparison(output.stdout(), beside)
+
+
+def _baseline(services: Services, run: Run, wanted: Wanted) -> Run | None:
+    if wanted.baseline is None:
+        return None
+    if wanted.baseline != LATEST:
+        return runs.get_run(services, wanted.baseline)
+    found = earlier_run(services, run)
+    if found is None:
+        words = "There is no earlier run of this dataset or name to compare with; this one can be the next one's."
+        output.say(words, "yellow")
+    return found
+
+
+def earlier_run(services: Services, run: Run) -> Run | None:
+    """The newest run before this one that has its dataset or its name."""
+    cursor: str | None = None
+    while True:
+        page, cursor = runs.list_runs(services, cursor=cursor, limit=_PAGE)
+        for each in page:
+            if each.created_at < run.created_at and (each.dataset_id == run.dataset_id or each.name == run.name):
+                return each
+        if cursor is None:
+            return None
+
+
+def exit_of_run(run: Run, gates: Sequence[GateResult]) -> Exit:
+    """An interruption comes before a gate, a gate before items that failed."""
+    if run.status == "canceled":
+        return Exit.INTERRUPTED
+    if code := exit_of_gates(gates):
+        return code
+    counts = run.counts
+    if run.status == "succeeded" and counts.failed + counts.invalid + counts.canceled:
+        return Exit.SOME_FAILED
+    return Exit.OK
+
+
+def exit_of_gates(gates: Sequence[GateResult]) -> Exit:
+    return Exit.OK if all(gate.passed for gate in gates) else Exit.NOT_ACCEPTED
+
+
+def export_results(services: Services, run_id: str, file: Path | None, form: str, *, bom: bool = False) -> None:
+    """One line per item, in the dataset's order, in a file or on stdout; the file is there as a whole, or not at all.
+
+    Raises:
+        Invalid: the file cannot be written.
+    """
+    lines = lines_as(form, run_results.stream_results(services, run_id), bom=bom)
+    if file is None:
+        output.write_lines(lines)
+        return
+    write_file(file, lines, "--output")
+    output.say(f"Wrote the results to {file}.", "dim")
+
+
+def lines_as(form: str, rows: Iterable[dict[str, Any]], *, bom: bool) -> Iterator[str]:
+    """Results as `jsonl` or `csv`, a line at a time."""
+    if form == "csv":
+        return csv_lines(rows, run_results.RESULT_COLUMNS, bom=bom)
+    return jsonl_lines(rows, run_results.RESULT_COLUMNS)
+
+
+def write_file(file: Path, lines: Iterable[str], option: str) -> None:
+    """Raises Invalid: the file cannot be written."""
+    try:
+        with _replacing(file) as stream:
+            stream.writelines(lines)
+    except OSError as error:
+        raise Invalid.at(option, f"{file} cannot be written: {error.strerror}.", "output") from error
+
+
+@contextmanager
+def _replacing(file: Path) -> Generator[IO[str]]:
+    """A stream whose content takes the place of a file once all of it is written."""
+    folder = file.absolute().parent
+    with tempfile.TemporaryDirectory(prefix=f".{file.name}-", dir=folder) as beside:
+        part = Path(beside) / file.name
+        with part.open("w", encoding="utf-8", newline="") as stream:
+            yield stream
+        part.replace(file)
+
+
+def tell_invalid(services: Services, run: Run) -> None:
+    """Say which rows cannot be used, while there is time to stop."""
+    if not run.counts.invalid:
+        return
+    output.say(f"{run.counts.invalid:,} of {run.counts.total:,} items cannot be used, and count as invalid:", "yellow")
+    for item in run_results.list_items(services, run.id, after=0, limit=_INVALID_SHOWN, statuses=["invalid"]):
+        output.say(f"  line {item['line']}: {output.one_line(item['error'] or '')}")
+    if run.counts.invalid > _INVALID_SHOWN:
+        output.say(f"  … the others: redraft runs show {run.id} --status invalid", "dim")

@@ -1,0 +1,97 @@
+"""Watches a run together with the person at the terminal, Ctrl-C included."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
+
+from redraft.cli import output, sessions
+from redraft.cli.exits import Exit
+from redraft.cli.run_ends import Wanted, exit_of_run, tell_run
+from redraft.cli.run_progress import RunView, make_run_view
+from redraft.operations import runs
+from redraft.operations.services import Services
+
+_LOOK_EVERY_S = 0.3
+_LOOK_SELDOM_S = 5.0
+# Looking costs the more the larger a run is: so many times as long as it took, nothing is asked.
+_REST = 10
+
+
+def conduct(services: Services, begin: Callable[[], str], wanted: Wanted, *, cancels: bool = True) -> Exit:
+    """Set a run going, show it until it ends, and tell what came of it.
+
+    Args:
+        services: the services.
+        begin: sets the run going; returns its id.
+        wanted: what is told, and asked of it.
+        cancels: whether Ctrl-C ends the run too, or the watching alone.
+    """
+    with _leaving_at_once() as arm, make_run_view() as view, sessions.worker_beside(services) as keep_alive:
+        run_id = begin()
+        is_interrupted = False
+        try:
+            _watch(services, run_id, keep_alive, view)
+        except KeyboardInterrupt:
+            is_interrupted = True
+            arm(run_id)
+        view.close()
+        if is_interrupted and not cancels:
+            output.say(f"No longer watching; the run is not canceled. Again: redraft runs watch {run_id}", "yellow")
+            return Exit.INTERRUPTED
+        if is_interrupted:
+            _cancel(services, run_id)
+        return end(services, run_id, wanted)
+
+
+def end(services: Services, run_id: str, wanted: Wanted) -> Exit:
+    """Tell what has come of a run that has ended."""
+    run = runs.get_run(services, run_id)
+    gates = tell_run(services, run, wanted)
+    return exit_of_run(run, gates)
+
+
+def _watch(services: Services, run_id: str, keep_alive: Callable[[], None], view: RunView) -> None:
+    while True:
+        began_at = time.monotonic()
+        run = runs.get_run(services, run_id)
+        view.show(run)
+        if run.status != "running":
+            return
+        keep_alive()
+        took = time.monotonic() - began_at
+        time.sleep(min(_LOOK_SELDOM_S, max(_LOOK_EVERY_S, took * _REST)))
+
+
+def _cancel(services: Services, run_id: str) -> None:
+    output.say("Canceling; what has ended is kept. Ctrl-C again leaves at once.", "yellow")
+    runs.cancel_run(services, run_id)
+    output.say(f"Canceled. What is open is done with: redraft eval --resume {run_id}", "yellow")
+
+
+@contextmanager
+def _leaving_at_once() -> Generator[Callable[[str], None]]:
+    """What to call at the first Ctrl-C: from then on a second one ends this process, whatever it is at.
+
+    Broker and worker of ours end with it (`redraft/embedded/lifelines.py`).
+    """
+    before = signal.getsignal(signal.SIGINT)
+
+    def arm(run_id: str) -> None:
+        def leave(_number: int, _frame: FrameType | None) -> None:
+            with contextlib.suppress(OSError):
+                os.write(2, f"Left. Look at it with: redraft runs show {run_id}\n".encode())
+            os._exit(Exit.INTERRUPTED)
+
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, leave)
+
+    try:
+        yield arm
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
