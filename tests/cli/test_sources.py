@@ -229,3 +229,28 @@ def test_many_sources_are_told_in_few_lines(tmp_path: Path, capsys: pytest.Captu
 
 def test_a_source_without_names_is_called_by_its_words():
     assert title_of({"content": "a " * 100, "title": " "}) == output.one_line("a " * 100, 80)
+
+
+def test_many_findings_are_cut_and_counted(
+    shell: Shell, add_job: Callable[..., str], model_server: ModelServer
+) -> None:
+    cited = [f"The Aare flows through {place} [Source 1]." for place in ("Bern", "the town", "Bern's town", "a town")]
+    bare = [f"Fondue number {number} tastes best in winter." for number in range(90, 102)]
+    model_server.script(generate=[" ".join([*cited, *bare])], evaluate=[0.5])
+    add_job(is_done=True, sources=[{"content": AARE}], iter_max=1)
+    watched = shell.run("jobs", "watch", "latest")
+    assert watched.err.count("Not supported: Fondue number") == 10
+    assert watched.err.splitlines()[-1] == "  … and 2 more"
+    shown = shell.run("jobs", "show", "latest").out
+    assert shown.count("  not supported: ") == 10
+    assert shown.splitlines()[-1] == "  … and 1 more"
+
+
+def test_without_sources_nothing_is_said_of_them(
+    shell: Shell, add_job: Callable[..., str], model_server: ModelServer
+) -> None:
+    model_server.script(generate=["Bern."], evaluate=[0.9])
+    add_job(is_done=True)
+    for words in (shell.run("jobs", "show", "latest").out, shell.run("jobs", "watch", "latest").err):
+        assert "ource" not in words
+        assert "ounding" not in words
