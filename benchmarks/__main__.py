@@ -1,4 +1,4 @@
-"""`make bench`: A (calls/s), B (CPU per call) and C (added latency) beside bare loops and plain Celery, in one run.
+"""`make bench`: A (calls/s), B (CPU per call), C (added latency) and D (a bulk run) beside bare loops and plain Celery.
 
 Machines are noisy: read the ratios, not the numbers. Rounds are interleaved; the medians are shown.
 """
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.bare import run_bare
+from benchmarks.bulk import run_bulk
 from benchmarks.contenders import run_plain_celery, run_redraft
 from benchmarks.latency import measure_added_ms
 from benchmarks.loads import Load, Outcome
@@ -31,7 +32,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=500, help="jobs of 4 calls in A; B uses a fifth")
     parser.add_argument("--in-flight", type=int, default=500)
     parser.add_argument("--latency", type=float, default=1.0, help="seconds a call takes in A")
-    parser.add_argument("--only", choices=["A", "B", "C"])
+    parser.add_argument("--only", choices=["A", "B", "C", "D"])
     options = parser.parse_args()
     console = Console()
     postgres, valkey = PostgresServer(), ValkeyServer().start()
@@ -45,6 +46,8 @@ def main() -> None:
             _compare(console, "B: CPU ms a call", contenders, load, options.rounds, lambda o: o.cpu_ms_per_call)
         if options.only in {None, "C"}:
             _latency(console, postgres, valkey)
+        if options.only in {None, "D"}:
+            _bulk(console, postgres, valkey)
     finally:
         valkey.remove()
         postgres.stop()
@@ -100,6 +103,15 @@ def _latency(console: Console, postgres: PostgresServer, valkey: ValkeyServer) -
         with model_server(0.0) as url:
             added = measure_added_ms(url, valkey, bare_ms, database_url=database_url)
         table.add_row(name, f"{statistics.median(added):.1f}", f"{added[int(len(added) * 0.99)]:.1f}")
+    console.print(table)
+
+
+def _bulk(console: Console, postgres: PostgresServer, valkey: ValkeyServer) -> None:
+    table = Table("in flight", "workers", "of the ideal time", title="D: a run of 500 rows x 4 calls, 0.2 s a call")
+    for in_flight, workers in ((10, 1), (20, 1), (100, 2)):
+        with model_server(0.2) as url:
+            ratio = run_bulk(url, Load(500, in_flight, 0.2), workers, postgres, valkey)
+        table.add_row(str(in_flight), str(workers), f"{ratio:.2f}")
     console.print(table)
 
 

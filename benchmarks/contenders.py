@@ -32,7 +32,7 @@ _PLAIN_TABLES = (
 
 
 @contextmanager
-def _processes(commands: list[list[str]], environment: dict[str, str]) -> Iterator[list[int]]:
+def processes(commands: list[list[str]], environment: dict[str, str]) -> Iterator[list[int]]:
     started = [
         subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for command in commands
@@ -48,10 +48,10 @@ def _processes(commands: list[list[str]], environment: dict[str, str]) -> Iterat
             process.kill()
 
 
-def _await_listeners(broker_url: str, processes: int) -> None:
+def await_listeners(broker_url: str, count: int) -> None:
     """What it takes to start is measured nowhere."""
     control = Celery(broker=broker_url, set_as_current=False).control
-    wait_until(lambda: len(control.inspect(timeout=0.5).ping() or {}) == processes, within_s=60, what="workers")
+    wait_until(lambda: len(control.inspect(timeout=0.5).ping() or {}) == count, within_s=60, what="workers")
 
 
 def _measure(start: Callable[[], None], is_done: Callable[[], bool], pids: list[int], load: Load) -> Outcome:
@@ -61,14 +61,14 @@ def _measure(start: Callable[[], None], is_done: Callable[[], bool], pids: list[
     return Outcome(time.monotonic() - started_at, meter.seconds(), load.calls)
 
 
-def run_plain_celery(url: str, load: Load, processes: int, postgres: PostgresServer, valkey: ValkeyServer) -> Outcome:
+def run_plain_celery(url: str, load: Load, workers: int, postgres: PostgresServer, valkey: ValkeyServer) -> Outcome:
     name = postgres.create_database()
     address = postgres.url_of(name).replace("postgresql://", "postgresql+psycopg://")
     database = Database(postgres.url_of(name))
     with database.write() as connection:
         for statement in _PLAIN_TABLES:
             connection.execute(text(statement))
-    threads = load.in_flight // processes
+    threads = load.in_flight // workers
     environment = {
         **clean_environment(),
         "PLAIN_BROKER": valkey.url,
@@ -91,16 +91,16 @@ def run_plain_celery(url: str, load: Load, processes: int, postgres: PostgresSer
         with database.read() as connection:
             return connection.execute(text("SELECT count(*) FROM plain_done")).scalar_one()
 
-    named = [[*command, "-n", f"plain{number}@%h"] for number in range(processes)]
-    with _processes(named, environment) as pids:
-        _await_listeners(valkey.url, processes)
+    named = [[*command, "-n", f"plain{number}@%h"] for number in range(workers)]
+    with processes(named, environment) as pids:
+        await_listeners(valkey.url, workers)
         outcome = _measure(start, lambda: count_done() == load.jobs, [*pids, *_service_pids(postgres, valkey)], load)
     database.close()
     postgres.drop_database(name)
     return outcome
 
 
-def run_redraft(url: str, load: Load, processes: int, postgres: PostgresServer, valkey: ValkeyServer) -> Outcome:
+def run_redraft(url: str, load: Load, workers: int, postgres: PostgresServer, valkey: ValkeyServer) -> Outcome:
     name = postgres.create_database()
     with TemporaryDirectory() as folder:
         settings = Settings(
@@ -112,7 +112,7 @@ def run_redraft(url: str, load: Load, processes: int, postgres: PostgresServer, 
             evaluator_model="openai:judge",
             openai_api_key=SecretStr("none"),
             openai_base_url=url,
-            worker_concurrency=load.in_flight // processes,
+            worker_concurrency=load.in_flight // workers,
             log_level="WARNING",
         )
         services = build_runtime(settings)
@@ -128,9 +128,9 @@ def run_redraft(url: str, load: Load, processes: int, postgres: PostgresServer, 
         def is_done() -> bool:
             return count("jobs WHERE status = 'succeeded'") == load.jobs
 
-        commands = [[sys.executable, "-m", "worker"] for _ in range(processes)]
-        with _processes(commands, environment_of(settings)) as pids:
-            _await_listeners(valkey.url, processes)
+        commands = [[sys.executable, "-m", "worker"] for _ in range(workers)]
+        with processes(commands, environment_of(settings)) as pids:
+            await_listeners(valkey.url, workers)
             outcome = _measure(start, is_done, [*pids, *_service_pids(postgres, valkey)], load)
         if (made := count("calls")) != load.calls:
             raise RuntimeError(f"Redraft made {made} calls where the others make {load.calls}: nothing to compare.")
