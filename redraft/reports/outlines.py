@@ -21,8 +21,8 @@ class Table:
 
     @property
     def is_wide(self) -> bool:
-        """It needs a page's whole width."""
-        return len(self.headers) > 4 or not self.numeric
+        """Words need a page's whole width."""
+        return not self.numeric
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,10 @@
 """What a run's report says, section by section."""
 
+from collections.abc import Sequence
+
 from redraft.domain.phrases import count, say_share
 from redraft.domain.reports import Costs, HumanAgreement, RunReport
+from redraft.domain.uplift import IterationYield
 from redraft.reports import wording
 from redraft.reports.outlines import Figure, Outline, Section, Table
 from redraft.reports.sheets import RunFacts, RunSheet
@@ -24,7 +27,7 @@ _STOP_REASONS = {
 _LOWEST_SHOWN = 10
 _COLUMNS = (
     "New: accepted in it for the first time. Pass rate: accepted in it or before. Better, worse, change: its score "
-    "against the best before. Each: its cost for each newly accepted."
+    "against the best before."
 )
 
 
@@ -176,6 +179,10 @@ def _iterations(report: RunReport) -> Section | None:
     yields = report.uplift.iterations
     if not yields:
         return None
+    return Section("iterations", "What each iteration brought", (_COLUMNS,), (_passes(yields), _changes(yields)))
+
+
+def _passes(yields: Sequence[IterationYield]) -> Table:
     rows = tuple(
         (
             str(each.number),
@@ -183,21 +190,25 @@ def _iterations(report: RunReport) -> Section | None:
             wording.number(each.newly_accepted),
             wording.share(each.pass_rate),
             wording.share_span(each.pass_rate),
-            DASH if each.better is None else str(each.better),
-            DASH if each.worse is None else str(each.worse),
+        )
+        for each in yields
+    )
+    return Table("Accepted", ("Iteration", "Reached", "New", "Pass rate", "95 % interval"), rows)
+
+
+def _changes(yields: Sequence[IterationYield]) -> Table:
+    rows = tuple(
+        (
+            str(each.number),
+            DASH if each.better is None else wording.number(each.better),
+            DASH if each.worse is None else wording.number(each.worse),
             wording.change(each.mean_change),
             wording.money(each.cost_usd),
             wording.price(each.cost_per_accepted_usd) if each.newly_accepted else DASH,
         )
         for each in yields
     )
-    headers = ("Iteration", "Reached", "New", "Pass rate", "95 % interval", "Better", "Worse", "Change", "Cost", "Each")
-    return Section(
-        "iterations",
-        "What each iteration brought",
-        (_COLUMNS,),
-        (Table("Iterations", headers, rows),),
-    )
+    return Table("Changes and costs", ("Iteration", "Better", "Worse", "Change", "Cost", "Cost for each new"), rows)
 
 
 def _advice(report: RunReport) -> Section:
@@ -228,12 +239,10 @@ def _times(report: RunReport) -> Section:
     if found is None:
         return Section("times", "Time", ("No item has succeeded: there is no time to tell.",))
     values = (found.p50, found.p90, found.p95, found.p99, found.longest)
-    table = Table(
-        "Seconds from start to end",
-        ("Median", "90 % within", "95 % within", "99 % within", "Longest"),
-        (tuple(wording.seconds(value) for value in values),),
-    )
-    return Section("times", "Time", (f"From start to end, of {count(found.n, 'item')} that succeeded.",), (table,))
+    names = ("Half within", "90 % within", "95 % within", "99 % within", "Longest")
+    rows = tuple((name, wording.seconds(value)) for name, value in zip(names, values, strict=True))
+    table = Table("Time", ("", "From start to end"), rows)
+    return Section("times", "Time", (f"Of {count(found.n, 'item')} that succeeded.",), (table,))
 
 
 def _lowest(sheet: RunSheet) -> Section | None:
