@@ -8,6 +8,7 @@ from rich.text import Text
 from redraft.cli import output
 from redraft.datasets.columns import shown
 from redraft.domain.phrases import count
+from redraft.domain.requests import GenerateAnswer, dump
 from redraft.operations.dataset_checks import DatasetCheck
 from redraft.operations.datasets import Dataset, DatasetItem
 
@@ -103,9 +104,15 @@ def _unused(name: str, rows: int, meant: str | None) -> str:
 
 
 def _sample(sample: Mapping[str, Any]) -> Iterator[str]:
+    """What the row or the run says; what every request has by itself is left out."""
+    usual = _usual()
     for field, value in sample.items():
-        if value not in (None, "", [], {}):
+        if value is not None and value != usual.get(field):
             yield f"  {field}: {output.one_line(str(value), 160)}"
+
+
+def _usual() -> dict[str, Any]:
+    return dump(GenerateAnswer(instruct="-", eval_crit="-"))
 
 
 def _flaws(found: DatasetCheck) -> Iterator[str]:

@@ -17,7 +17,7 @@ EPILOG = options.examples(
 Dataset = Annotated[
     str | None,
     typer.Argument(
-        metavar="[DATASET]", help="A file of rows, '-' for stdin, or the id of a dataset.", show_default=False
+        metavar="DATASET", help="A file of rows, '-' for stdin, or the id of a dataset.", show_default=False
     ),
 ]
 Resume = Annotated[

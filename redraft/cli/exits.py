@@ -102,6 +102,14 @@ _OPTIONS = {
     "/score": "--score",
     "/evaluation_id": "--evaluation",
     "/note": "--note",
+    "/name": "--name",
+    "/repeat": "--repeat",
+    "/max_in_flight": "--max-in-flight",
+    "/max_cost_usd": "--max-cost",
+    "/mapping": "--map",
+    "/defaults": "--defaults",
+    "/overrides": "--set",
+    "/baseline": "--baseline",
 }
 
 
@@ -148,7 +156,9 @@ def _words_after(error: RedraftError) -> str | None:
 def _place(flaw: Flaw) -> str:
     if not flaw.pointer:
         return ""
-    option = next((name for start, name in _OPTIONS.items() if _is_within(flaw.pointer, start)), None)
+    field = flaw.pointer.removeprefix("/defaults") or flaw.pointer
+    found = (name for start, name in _OPTIONS.items() if _is_within(field, start) or _is_within(flaw.pointer, start))
+    option = next(found, None)
     return f"{option} ({flaw.pointer}): " if option else f"{flaw.pointer}: "
 
 

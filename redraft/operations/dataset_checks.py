@@ -100,7 +100,7 @@ def check_dataset(
 
 
 def check_resource(report: Report) -> DatasetCheck:
-    known = asdict(report)
+    known = {**asdict(report), "kinds": dict(report.kinds), "blank": dict(report.blank)}
     cost = report.cost_max_usd
     known |= {"version": known.pop("digest"), "cost_max_usd": None if cost is None else cost_usd(int(cost * _NANO))}
     return DatasetCheck.model_validate(known)
