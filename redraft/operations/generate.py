@@ -168,6 +168,7 @@ def _record(step: StepInHand, outcomes: Sequence[Outcome], answered: Sequence[Ou
 
 def _told(step: StepInHand, outcome: Outcome, record: IterationRecord) -> Event:
     number = step.job.iteration + 1
+    found = record.grounding or NOTHING
     return event(
         "iteration.generated",
         f"Iteration {number}: an answer of {len(outcome.text or '')} characters was written.",
@@ -175,6 +176,7 @@ def _told(step: StepInHand, outcome: Outcome, record: IterationRecord) -> Event:
         candidate=outcome.slot.candidate,
         model=_model(step),
         answer=outcome.text,
-        citations=(record.grounding or NOTHING)["citations"],
+        citations=found["citations"],
+        grounding_score=found["grounding_score"],
         seconds=round(outcome.seconds, 3),
     )

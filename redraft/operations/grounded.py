@@ -96,7 +96,7 @@ def rests_on(request: AnyRequest, record: IterationRecord) -> dict[str, Any]:
     own = confidence_of(structure, record.answer, len(request.sources)) if structure else None
     return {
         **{name: grounding.get(name, nothing) for name, nothing in NOTHING.items()},
-        "sources_provided": len(request.sources),
+        "sources_provided": grounding.get("sources_provided", len(request.sources)),
         "unsupported_claims": _unsupported_claims(record),
         "confidence": own if verdict is None or verdict.confidence is None else verdict.confidence,
     }
