@@ -27,7 +27,7 @@ _STOP_REASONS = {
 _LOWEST_SHOWN = 10
 _COLUMNS = (
     "New: accepted in it for the first time. Pass rate: accepted in it or before. Better, worse, change: its score "
-    "against the best before."
+    "against the best before. Each new: the cost for each newly accepted."
 )
 
 
@@ -208,7 +208,7 @@ def _changes(yields: Sequence[IterationYield]) -> Table:
         )
         for each in yields
     )
-    return Table("Changes and costs", ("Iteration", "Better", "Worse", "Change", "Cost", "Cost for each new"), rows)
+    return Table("Changes and costs", ("Iteration", "Better", "Worse", "Change", "Cost", "Each new"), rows)
 
 
 def _advice(report: RunReport) -> Section:

@@ -66,10 +66,11 @@ def number(value: float | None) -> str:
 
 
 def seconds(value: float) -> str:
-    if value < 60:
-        return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
-    if value < 3600:
-        return f"{value // 60:.0f} min {value % 60:.0f} s"
+    if value < 59.95:
+        return f"{value:.2f} s" if value < 9.995 else f"{value:.1f} s"
+    whole = round(value)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
     return f"{value / 3600:,.1f} h"
 
 

@@ -1,0 +1,85 @@
+"""JSON: stable names, nothing rounded, null where a figure cannot be told."""
+
+import json
+from decimal import Decimal
+
+from hypothesis import given, settings
+
+from redraft.domain.outcomes import ItemOutcome
+from redraft.reports.figures import comparison_figures, render_comparison_json, render_json, report_figures
+from tests.domain.outcomes import RUNS, looped, many
+from tests.reports.sheets import HOSTILE, comparison_sheet, hostile_sheet, run_sheet
+
+
+def test_the_names_are_stable():
+    figures = report_figures(run_sheet())
+    assert list(figures) == [
+        *("object", "run", "gates", "counts", "stop_reasons", "pass_rate", "final_score", "uplift"),
+        *("iter_max_advice", "threshold_advice", "costs", "latency", "errors", "agreement"),
+        *("first_scores", "final_scores"),
+    ]
+    assert list(figures["run"]) == [
+        *("id", "name", "status", "dataset_name", "created_at", "dataset_version", "finished_at", "models"),
+        *("evaluator_models", "score_threshold", "iter_max", "cost_usd"),
+    ]
+    assert list(figures["pass_rate"]) == ["value", "low", "high"]
+    assert list(figures["costs"]) == [
+        *("total_usd", "known_usd", "unpriced", "per_accepted_usd", "input_tokens", "output_tokens"),
+        *("input_tokens_per_accepted", "output_tokens_per_accepted"),
+    ]
+    assert list(figures["uplift"]["iterations"][0]) == [
+        *("number", "reached", "newly_accepted", "accepted", "pass_rate", "better", "worse", "mean_gain"),
+        *("mean_change", "cost_usd", "cost_per_accepted_usd"),
+    ]
+    compared = comparison_figures(comparison_sheet([], []))
+    assert list(compared) == [
+        *("object", "baseline", "new", "gates", "n", "score", "pass_rate", "mcnemar_p", "wins", "ties", "losses"),
+        *("newly_passing", "newly_failing", "verdicts", "only_in_baseline", "only_in_new", "words"),
+    ]
+
+
+@settings(max_examples=25)
+@given(RUNS)
+def test_figures_are_those_of_the_report(items):
+    sheet = run_sheet(items)
+    report, read = sheet.report, json.loads(render_json(sheet))
+    assert read["counts"]["accepted"] == report.counts.accepted
+    assert read["pass_rate"] == (
+        report.pass_rate and {n: getattr(report.pass_rate, n) for n in ("value", "low", "high")}
+    )
+    assert (read["final_score"] or {}).get("value") == (report.final_score.value if report.final_score else None)
+    assert [each["count"] for each in read["final_scores"]] == [each.count for each in report.final_scores]
+    assert read["uplift"]["words"] == list(report.uplift.words)
+    assert Decimal(read["costs"]["known_usd"]) == report.costs.known_usd
+
+
+def test_money_is_a_decimal_string_and_unknown_is_null():
+    costs = report_figures(run_sheet(many("a", 3, 0.9, price=Decimal("0.000001"))))["costs"]
+    assert (costs["total_usd"], costs["per_accepted_usd"]) == ("0.000003", "0.000001")
+    third = report_figures(run_sheet([looped("a", 0.9), looped("b", 0.9), looped("c", 0.9, price=Decimal("0.02"))]))
+    assert third["costs"]["per_accepted_usd"] == "0.013333333"
+    assert report_figures(run_sheet([looped("a", 0.9, price=None)]))["costs"]["total_usd"] is None
+    assert report_figures(run_sheet([ItemOutcome("a")]))["costs"]["total_usd"] == "0"
+    assert report_figures(run_sheet(many("a", 10, 0.9, price=Decimal(10))))["costs"]["total_usd"] == "100"
+
+
+def test_times_are_utc_and_gates_are_told():
+    figures = report_figures(run_sheet())
+    assert figures["run"]["created_at"] == "2026-11-28T01:02:03.000Z"
+    assert figures["gates"][0]["gate"] == "min_pass_rate"
+    assert figures["gates"][0]["passed"] is False
+
+
+def test_agreement_has_its_derived_figures():
+    passes = report_figures(run_sheet(many("a", 4, 0.9, human_pass=True)))["agreement"]["passes"]
+    assert (passes["n"], passes["both_pass"], passes["agreement"]["value"], passes["kappa"]) == (4, 4, 1, None)
+
+
+def test_texts_come_back_as_they_were():
+    assert json.loads(render_json(hostile_sheet()))["run"]["name"] == HOSTILE
+
+
+def test_a_comparison_names_all_rows():
+    read = json.loads(render_comparison_json(comparison_sheet(many("a", 90, 0.9), many("a", 90, 0.1))))
+    assert len(read["newly_failing"]) == 90
+    assert read["verdicts"]["lost"] == []

@@ -1,0 +1,136 @@
+"""The page: one file that asks for nothing, whatever its texts hold, and that everybody can read."""
+
+import re
+from base64 import b64encode
+from hashlib import sha256
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+
+from redraft.reports.html import content_security_policy, render_comparison_html, render_html
+from tests.domain.outcomes import RUNS, looped, many
+from tests.reports.pages import Page
+from tests.reports.sheets import (
+    HOSTILE_RUNS,
+    comparison_sheet,
+    hostile_comparison,
+    hostile_sheet,
+    run_sheet,
+)
+
+
+@settings(max_examples=25)
+@given(HOSTILE_RUNS)
+def test_whatever_a_run_holds_its_page_is_well_formed_and_cannot_act(items):
+    Page(render_html(run_sheet(items)))
+
+
+@settings(max_examples=25)
+@given(RUNS, RUNS)
+def test_pages_of_comparisons_are_well_formed(old, new):
+    Page(render_comparison_html(comparison_sheet(old, new)))
+
+
+def test_hostile_texts_are_shown_as_texts():
+    for text in (render_html(hostile_sheet()), render_comparison_html(hostile_comparison())):
+        assert "<script>alert('x')</script>|`a`\"&amp; @all" in Page(text).text
+        assert "<script" not in text
+
+
+def test_a_page_asks_for_nothing_and_allows_its_own_style_only():
+    text = render_html(run_sheet())
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    style = re.search(r"<style>(.*?)</style>", text, re.DOTALL)
+    assert policy
+    assert style
+    digest = b64encode(sha256(style[1].encode()).digest()).decode()
+    assert policy[1].replace("&#39;", "'") == content_security_policy()
+    assert content_security_policy().startswith(f"default-src 'none'; style-src 'sha256-{digest}';")
+    assert not re.search(r"\b(src|href|style|on\w+)=|url\(|@import|https?://", text)
+
+
+def test_pictures_have_names_and_tables_beside_them():
+    text = render_html(run_sheet())
+    page = Page(text)
+    for key in ("pairs", "pass-rates", "costs", "scores"):
+        assert {f"{key}-title", f"{key}-desc"} <= set(page.ids)
+    assert text.count("<svg") == 4
+    assert text.count('role="img"') == 4
+    assert "Helped 25 55.6 % 41.2 % to 69.1 %" in page.text
+    assert "77.8 %" in page.text
+
+
+def test_the_figures_are_those_of_the_report():
+    sheet = run_sheet()
+    page = Page(render_html(sheet)).text
+    mean = sheet.report.final_score
+    assert mean
+    assert f"Mean score {mean.value:.3f} 95 % interval {mean.low:.3f} to {mean.high:.3f}" in page
+    for first, final in zip(sheet.report.first_scores, sheet.report.final_scores, strict=True):
+        assert f"{first.low:.1f} to {first.high:.1f} {first.count} {final.count}" in page
+    assert "✗ Pass rate Not passed: 35 of 47 items" in page
+
+
+def test_a_page_without_scores_has_no_pictures_of_them():
+    text = render_html(run_sheet([]))
+    assert "<svg" not in text
+    assert "<svg" not in render_comparison_html(comparison_sheet([], []))
+
+
+def test_a_page_of_ten_thousand_rows_is_small():
+    rnd = Random(1)
+    items = [
+        looped(f"row-{number}", first := rnd.random(), min(1.0, first + rnd.random() / 3)) for number in range(10_000)
+    ]
+    text = render_html(run_sheet(items))
+    assert len(text.encode()) < 200_000
+    assert text.count("<circle") <= 1000
+    assert "Scores are rounded to 0.05 here." in text
+
+
+def test_dots_are_coloured_by_what_became_of_the_item():
+    hurt = looped("c", 0.7, 0.6, final_score=0.6)
+    text = render_html(run_sheet([looped("a", 0.5, 0.9), looped("b", 0.5, 0.5), hurt]))
+    for way in ("helped", "unchanged", "hurt"):
+        assert len(re.findall(rf'<circle[^>]*class="{way}"', text)) == 1
+
+
+def test_a_comparison_is_drawn_about_nothing():
+    text = render_comparison_html(comparison_sheet(many("a", 30, 0.5), many("a", 30, 0.9)))
+    assert 'class="zero"' in text
+    assert ">+0.400</text>" in text
+    assert ">+100.0 points</text>" in text
+    one = render_comparison_html(comparison_sheet([looped("a", 0.5)], [looped("a", 0.5)]))
+    Page(one)
+
+
+def test_an_unknown_price_is_drawn_as_unknown():
+    items = [*many("a", 3, 0.9), *many("b", 3, 0.5, 0.9, cost_by_iteration=(None, None))]
+    assert "<svg" in render_html(run_sheet(items))
+    mixed = [looped("a", 0.9), looped("b", 0.5, 0.9, cost_by_iteration=("", None))]
+    mixed[1] = looped("b", 0.5, 0.9, cost_by_iteration=(mixed[0].cost_usd, None))
+    assert ">unknown</text>" in render_html(run_sheet(mixed))
+    assert ">none accepted</text>" in render_html(run_sheet([looped("a", 0.9), looped("b", 0.5, 0.6)]))
+
+
+def _light(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _contrast(one: str, other: str) -> float:
+    low, high = sorted((_light(one), _light(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("at", [0, 1], ids=["light", "dark"])
+def test_texts_and_marks_have_the_contrast_of_wcag_aa(at):
+    text = render_html(run_sheet([]))
+    colours = dict(re.findall(r"--(\w+): (#\w{6})", re.findall(r":root \{(.*?)\}", text, re.DOTALL)[at]))
+    for ground in ("page", "card"):
+        for name in ("text", "quiet", "good", "hurt"):
+            assert _contrast(colours[name], colours[ground]) >= 4.5, (name, ground)
+        for name in ("first", "returned", "cost", "hurt", "warn"):
+            assert _contrast(colours[name], colours[ground]) >= 3, (name, ground)

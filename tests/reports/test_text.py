@@ -1,0 +1,133 @@
+"""Reports on a terminal and in a pipe."""
+
+from io import StringIO
+
+from rich.console import Console
+
+from redraft.domain.outcomes import ItemOutcome
+from redraft.reports.text import print_comparison, print_report, render_comparison_text, render_text
+from redraft.reports.wording import DASH
+from tests.domain.outcomes import looped, many
+from tests.reports.sheets import HOSTILE, comparison_sheet, hostile_sheet, run_sheet
+
+
+def _printed(show, sheet, *, terminal: bool, width: int = 80) -> str:
+    stream = StringIO()
+    show(Console(file=stream, force_terminal=terminal, width=width, color_system=None), sheet)
+    return stream.getvalue()
+
+
+def _lines(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_the_figures_to_see_first_come_first():
+    lines = _lines(render_text(run_sheet()))
+    assert lines[0] == "Report: Nightly"
+    assert lines[1].startswith("Run: run_1 Status: succeeded Dataset: faq.jsonl (version 9f86d081884c) Model: openai:")
+    assert lines[3].startswith("Pass rate 77.8 % 95 % interval 63.7 % to 87.5 %; 35 of 45 items judged")
+    assert lines[4].startswith("Mean score 0.839 95 % interval ")
+    assert lines[6] == "Cost per accepted answer $0.0229 $0.80 in all"
+    assert lines[7].startswith("Gate pass rate: Not passed: 35 of 47 items accepted, 74.5 %; 90.0 % is wanted.")
+
+
+def test_each_iteration_is_told_with_what_it_brought_and_cost():
+    lines = _lines(render_text(run_sheet()))
+    assert "2 25 15 77.8 % 63.7 % to 87.5 %" in lines
+    assert "2 25 0 +0.250 $0.25 $0.0167" in lines
+    assert f"3 10 0 +0.100 $0.10 {DASH}" in lines
+
+
+def test_the_loop_the_advice_the_errors_and_the_times_are_told():
+    text = render_text(run_sheet())
+    lines = _lines(text)
+    assert "Helped 25 55.6 % 41.2 % to 69.1 %" in lines
+    assert any(line.startswith("iter_max 2: iteration 3 was reached by 10 items") for line in lines)
+    assert "provider_timeout 1 late It took too long." in lines
+    assert "Half within 2.00 s" in lines
+    assert "No person has judged an answer of this run" in text
+    assert "hard-0000 0.500 0.700 3 iter_max reached" in lines
+
+
+def test_agreement_with_people_is_told():
+    items = [*many("a", 8, 0.9, human_pass=True, human_score=4), *many("b", 4, 0.5, human_pass=True, human_score=2)]
+    text = render_text(run_sheet(items))
+    assert "Evaluator and people agree on 66.7 %" in text
+    assert "Cohen's kappa cannot be told" in text
+    assert "People score on another scale than 0 to 1" in text
+    on_scale = [looped(f"r{n}", n / 20, human_pass=n > 9, human_score=n / 20) for n in range(20)]
+    assert "Cohen's kappa, agreement beyond chance: 0.4" in render_text(run_sheet(on_scale))
+
+
+def test_a_run_of_which_nothing_has_ended_says_so():
+    items = [ItemOutcome("a"), ItemOutcome("b", status="running")]
+    text = render_text(run_sheet(items, status="running", finished_at=None))
+    assert "Nothing has ended yet: 1 running, 1 queued." in text
+    assert "no answer has a verdict yet" in text
+    assert "No item has succeeded: there is no time to tell." in text
+    assert "This run has not ended: 1 of 2 items so far." in render_text(run_sheet([looped("a", 0.9), items[0]]))
+
+
+def test_an_unknown_price_is_never_nothing():
+    text = render_text(run_sheet([looped("a", 0.9, price=None), looped("b", 0.9)]))
+    assert "unknown, at least $0.01 in all" in " ".join(text.split())
+    assert "$0.00" not in text
+
+
+def test_without_an_accepted_answer_there_is_no_cost_for_each():
+    assert "No answer was accepted, so there is no cost for each." in render_text(run_sheet([looped("a", 0.1)]))
+
+
+def test_a_pipe_gets_the_plain_lines_and_a_terminal_tables_that_fit():
+    sheet = run_sheet()
+    assert _printed(print_report, sheet, terminal=False) == render_text(sheet)
+    shown = _printed(print_report, sheet, terminal=True)
+    assert "───" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "3 10 0 77.8 %" in " ".join(shown.split())
+
+
+def test_markup_of_rich_is_plain_text():
+    sheet = run_sheet([looped("[bold red]x[/]", 0.1)], name="[link=file:///]n[/link]")
+    assert "[bold red]x[/]" in _printed(print_report, sheet, terminal=True)
+    assert "[link=file:///]n[/link]" in render_text(sheet)
+    assert "\\x1b[31m\\u202egpj.exe\\x00\\ud800" in render_text(hostile_sheet())
+    assert HOSTILE not in render_text(hostile_sheet())
+
+
+def test_a_comparison_says_what_is_not_shown():
+    old = [*many("a", 20, 0.9), *many("b", 20, 0.5)]
+    new = [*many("a", 19, 0.9), looped("a0019", 0.6), *many("b", 19, 0.5), looped("c", 0.9)]
+    sheet = comparison_sheet(old, new, score_threshold=0.7, evaluator_models=("local:tiny",), dataset_version="other")
+    text = render_comparison_text(sheet)
+    assert text.startswith("Comparison: Tried against Nightly\n")
+    assert "No difference in the mean score shown against that of Nightly" in text
+    lines = _lines(text)
+    assert "Newly failing 1 a0019" in lines
+    assert "Wins, ties, losses 0 / 38 / 1 rows, by score" in lines
+    assert "In the baseline only 1 b0019" in lines
+    assert "In the new run only 1 c" in lines
+    assert any("McNemar's exact test: p = 1.000" in line for line in lines)
+    for words in ("different thresholds", "different evaluators", "The datasets differ"):
+        assert words in text
+    assert _printed(print_comparison, sheet, terminal=False) == text
+    assert max(map(len, _printed(print_comparison, sheet, terminal=True).splitlines())) <= 80
+
+
+def test_a_comparison_of_nothing_says_so():
+    text = render_comparison_text(comparison_sheet([], [], status="running"))
+    assert "No row can be compared with Nightly" in text
+    assert "No row has a score in both runs." in text
+    assert "no interval can be told" in text
+    assert "No row passes in one run only." in text
+    assert "Nobody: all rows of both runs are compared." in text
+    assert "The run Tried is running." in text
+
+
+def test_of_many_names_the_first_are_shown_and_the_rest_counted():
+    text = render_comparison_text(comparison_sheet(many("a", 60, 0.9), many("a", 60, 0.1)))
+    assert "a0049 and 10 more" in text
+    long = [looped(f"{n}{'x' * 400}", 0.9) for n in range(9)]
+    assert " and 5 more" in render_comparison_text(
+        comparison_sheet(long, [looped(each.custom_id, 0.1) for each in long])
+    )
