@@ -6,8 +6,7 @@ all of them are one, which the caller has begun.
 
 from alembic import context
 
-from redraft.storage import bulk_tables  # noqa: F401 - its tables belong to the metadata
-from redraft.storage.tables import metadata
+from redraft.storage.bulk_tables import metadata
 
 connection = context.config.attributes["connection"]
 context.configure(
