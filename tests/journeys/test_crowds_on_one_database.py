@@ -1,4 +1,4 @@
-"""Many at one database: eight workers on one SQLite file (case D09), pruning and upgrading beside the work."""
+"""Many at one database: workers on one SQLite file (case D09), pruning and upgrading beside the work."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ from tests.support.waiting import PATIENCE, wait_until
 
 StartWorker = Callable[..., WorkerProcess]
 
-JOBS, WORKERS = 40, 8
+JOBS = 40
 GET_MAX_S = 2.0
 DAY_S = 86_400.0
 
@@ -60,14 +60,15 @@ class Poller:
         self._thread.join()
 
 
+@pytest.mark.parametrize("count", [4, pytest.param(8, marks=pytest.mark.long)])
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_eight_workers_on_one_sqlite_file_lock_nobody_out(
-    desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
+def test_many_workers_on_one_sqlite_file_lock_nobody_out(
+    desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker, count: int
 ) -> None:
     # Three rounds each: no answer is good enough, and no two are the same
     model_server.script(generate=[f"answer {number}" for number in range(JOBS * 3 + 1)], evaluate=[0.2])
-    workers = [start_worker(services) for _ in range(WORKERS)]
-    workers[0].wait_ready(WORKERS)
+    workers = [start_worker(services) for _ in range(count)]
+    workers[0].wait_ready(count)
     job_ids: list[str] = []
     with Poller(desk.client, job_ids) as poller:
         job_ids.extend(desk.submit(iter_max=3, stop={"plateau_patience": 0})["id"] for _ in range(JOBS))
@@ -80,7 +81,7 @@ def test_eight_workers_on_one_sqlite_file_lock_nobody_out(
     assert max(poller.seconds) < GET_MAX_S * PATIENCE
     for worker in workers:
         worker.process.terminate()
-    assert [worker.process.wait(timeout=30 * PATIENCE) for worker in workers] == [0] * WORKERS
+    assert [worker.process.wait(timeout=30 * PATIENCE) for worker in workers] == [0] * count
     assert [log for log in (worker.log_text() for worker in workers) if "locked" in log or "Traceback" in log] == []
 
 

@@ -345,12 +345,3 @@ def test_no_key_is_in_the_ledger(driver: Driver):
     job = driver.run_new()
     assert "sk-test" not in repr(driver.ledger(job.id))
     assert "authorization" not in repr(driver.ledger(job.id)).lower()
-
-
-def test_what_postgresql_cannot_store_is_cleaned_out_of_a_models_answer(driver: Driver, model_server: ModelServer):
-    model_server.script(generate=["a\x00b"], evaluate=[verdict(0.9, reasoning="r\x00s")])
-    job = driver.run_new()
-    (iteration,) = driver.iterations(job.id)
-    assert iteration.answer == "ab"
-    assert iteration.evaluation is not None
-    assert iteration.evaluation.evaluation_reasoning == "rs"
