@@ -2,23 +2,25 @@
 
 import re
 import unicodedata
+from typing import Literal
 from urllib.parse import quote
 
 _NAME_MAX = 100
 _UNFIT = re.compile(r'[/\\:*?"<>|%]+')
 
 
-def disposition(name: str, fallback: str, suffix: str) -> str:
+def disposition(name: str, fallback: str, suffix: str, *, kind: Literal["attachment", "inline"] = "attachment") -> str:
     """The value of Content-Disposition, for readers that know RFC 6266 and for those that do not.
 
     Args:
         name: as people know the thing; a path, control characters and what no file system takes are left out.
         fallback: stands for a name of which nothing is left; ASCII.
         suffix: with its dot.
+        kind: whether a browser saves it or shows it.
     """
     whole = _file_name(name) or fallback
     plain = unicodedata.normalize("NFKD", whole).encode("ascii", "ignore").decode().strip(" .") or fallback
-    return f"attachment; filename=\"{plain}{suffix}\"; filename*=UTF-8''{quote(whole + suffix, safe='')}"
+    return f"{kind}; filename=\"{plain}{suffix}\"; filename*=UTF-8''{quote(whole + suffix, safe='')}"
 
 
 def _file_name(name: str) -> str:

@@ -1,6 +1,6 @@
 """What a bulk run has come to: its items, its results as a file, its report, a comparison."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Annotated, Any, Literal
 
@@ -10,10 +10,9 @@ from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
 from api.bodies import StrictRoute
-from api.dependencies import ContextOf, ServicesOf
+from api.dependencies import Context, ContextOf, ServicesOf
 from api.description import answers
 from api.downloads import disposition
-from api.figures import render_figures
 from api.rendering import render
 from api.routes.datasets import NUMBER_MAX
 from redraft.datasets.results import csv_lines, jsonl_lines
@@ -21,6 +20,8 @@ from redraft.domain.comparing import Comparison
 from redraft.domain.reports import RunReport
 from redraft.operations import run_results, runs
 from redraft.operations.run_results import RESULT_COLUMNS
+from redraft.operations.run_sheets import comparison_sheet, run_sheet
+from redraft.reports.formats import COMPARISON_FORMATS, FORMATS, Format, Sheet
 
 router = APIRouter(prefix="/v1/runs/{run_id}", tags=["bulk"], route_class=StrictRoute)
 
@@ -29,6 +30,16 @@ ItemStatus = Literal["queued", "running", "succeeded", "failed", "canceled", "in
 _LINES_AT_ONCE = 100
 _WRITERS = {"jsonl": (jsonl_lines, "application/x-ndjson"), "csv": (csv_lines, "text/csv")}
 _COLUMNS = f"One line per item, in the dataset's order, with {', '.join(RESULT_COLUMNS)}."
+
+
+# A page in one file: its own styles and nothing else
+_PAGE = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
+
+
+def _written_as(words: str, formats: Mapping[str, Format[Any]]) -> dict[str, Any]:
+    """How an answer in several formats is described; that of JSON is the route's model."""
+    plain = {each.media_type.partition(";")[0]: {"schema": {"type": "string"}} for each in formats.values()}
+    return {"description": words, "content": {**plain, "application/json": {}}}
 
 
 class RunItem(BaseModel):
@@ -114,24 +125,47 @@ def _blocks(lines: Iterator[str]) -> Iterator[str]:
         yield block
 
 
-@router.get("/report", response_model=RunReport, responses=answers(404, 422))
+@router.get(
+    "/report",
+    response_model=RunReport,
+    responses={
+        200: _written_as("All figures, and with them `object`, `run` and `gates`.", FORMATS),
+        **answers(404, 422),
+    },
+)
 async def get_report(
     context: ContextOf,
     run_id: str,
-    format: Annotated[Literal["json"], Query()] = "json",  # noqa: A002, ARG001
+    format: Annotated[Literal["json", "html", "markdown", "junit", "text"], Query()] = "json",  # noqa: A002
 ) -> Response:
     """All figures of a run, as far as it has come; null where one cannot be told."""
-    found = await to_thread.run_sync(run_results.report, context.services, run_id, limiter=context.heavy)
-    return render_figures(found)
+    sheet = await to_thread.run_sync(run_sheet, context.services, run_id, limiter=context.heavy)
+    return await _written(context, FORMATS[format], sheet, f"{sheet.facts.name} report")
 
 
-@router.get("/compare", response_model=Comparison, responses=answers(404, 422))
+@router.get(
+    "/compare",
+    response_model=Comparison,
+    responses={
+        200: _written_as("The comparison, and with it `object`, `baseline`, `new` and `gates`.", COMPARISON_FORMATS),
+        **answers(404, 422),
+    },
+)
 async def compare_runs(
     context: ContextOf,
     run_id: str,
     baseline: Annotated[str, Query(max_length=40, description="The id of the run to compare with.")],
+    format: Annotated[Literal["json", "html", "markdown", "text"], Query()] = "json",  # noqa: A002
 ) -> Response:
     """This run beside a baseline, row by row: differences are this run less the baseline."""
     given = (context.services, baseline, run_id)
-    found: Any = await to_thread.run_sync(run_results.compare_runs, *given, limiter=context.heavy)
-    return render_figures(found)
+    sheet = await to_thread.run_sync(comparison_sheet, *given, limiter=context.heavy)
+    return await _written(context, COMPARISON_FORMATS[format], sheet, f"{sheet.new.name} comparison")
+
+
+async def _written(context: Context, written: Format[Sheet], sheet: Sheet, name: str) -> Response:
+    text = await to_thread.run_sync(written.render, sheet, limiter=context.heavy)
+    headers = {"Content-Disposition": disposition(name, "report", written.suffix, kind="inline")}
+    if written.suffix == ".html":
+        headers["Content-Security-Policy"] = _PAGE
+    return Response(text, headers=headers, media_type=written.media_type)
