@@ -66,7 +66,7 @@ def _threshold(plot: Plot, threshold: float | None) -> list[Markup]:
     at = plot.x(threshold)
     return [
         line(at, plot.top, at, plot.bottom, "threshold"),
-        label(f"threshold {threshold:g}", at - 4, plot.top - 6, "end" if threshold > 0.3 else "start"),
+        label(f"threshold {threshold:g}", at, plot.top - 14, "end" if threshold > 0.3 else "start"),
     ]
 
 
@@ -138,7 +138,7 @@ def draw_pairs(items: Sequence[ItemOutcome], threshold: float | None) -> Picture
     spots, grid = _spots(items)
     if not spots:
         return None
-    plot = Plot(height=400)
+    plot = Plot(height=412)
     largest = max(spots.values())
     dots = [
         tag("circle", cx=plot.x(first), cy=plot.y(final), r=_radius(number, largest), class_=_way(first, final))
@@ -155,7 +155,7 @@ def draw_pairs(items: Sequence[ItemOutcome], threshold: float | None) -> Picture
         *dots,
         *(label(f"{tick:g}", plot.x(tick), plot.bottom + 16) for tick in _TENTHS),
         plot.name_x("score of the first answer"),
-        height=400,
+        height=412,
     )
     rounded = "" if grid == _GRIDS[0] else f" Scores are rounded to {1 / grid:g} here."
     return Picture(
@@ -199,8 +199,8 @@ def draw_differences(found: Comparison) -> Picture | None:
         return None
     ends = [abs(end) for _, mean, _ in shown for end in (mean.value, mean.low or 0, mean.high or 0)]
     reach = ticks_to(max(ends), 2)[-1]
-    plot = Plot(x_min=-reach, x_max=reach, height=170, left=86)
-    rows = [part for at, row in enumerate(shown) for part in _interval(plot, 42 + 48 * at, *row)]
+    plot = Plot(x_min=-reach, x_max=reach, height=176, left=86)
+    rows = [part for at, row in enumerate(shown) for part in _interval(plot, 48 + 46 * at, *row)]
     scale = [-reach, -reach / 2, 0, reach / 2, reach]
     return Picture(
         picture(
@@ -211,7 +211,7 @@ def draw_differences(found: Comparison) -> Picture | None:
             *(label(f"{at:+.3g}" if at else "0", plot.x(at), plot.bottom + 16) for at in scale),
             *rows,
             plot.name_x("new run less baseline (0.1 is 10 points)"),
-            height=170,
+            height=176,
         ),
         "Dot: the difference. Line: its 95 % interval. To the right the new run is higher.",
     )

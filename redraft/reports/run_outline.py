@@ -169,7 +169,8 @@ def _loop(report: RunReport) -> Section:
         tables.append(Table("First answers against returned ones", ("", "Mean score", "95 % interval"), scores))
         parts = (("Helped", uplift.helped), ("Hurt", uplift.hurt), ("Unchanged", uplift.unchanged))
         rows = tuple(
-            (name, str(part.count), wording.share(part.share), wording.share_span(part.share)) for name, part in parts
+            (name, wording.number(part.count), wording.share(part.share), wording.share_span(part.share))
+            for name, part in parts
         )
         tables.append(Table("What became of the items", ("", "Items", "Share", "95 % interval"), rows))
     return Section("loop", "Did the loop pay?", uplift.words, tuple(tables))
@@ -220,7 +221,10 @@ def _scores(report: RunReport) -> Section | None:
     bins = list(zip(report.first_scores, report.final_scores, strict=True))
     if not any(first.count or final.count for first, final in bins):
         return None
-    rows = tuple((f"{first.low:.1f} to {first.high:.1f}", str(first.count), str(final.count)) for first, final in bins)
+    rows = tuple(
+        (f"{first.low:.1f} to {first.high:.1f}", wording.number(first.count), wording.number(final.count))
+        for first, final in bins
+    )
     return Section("scores", "Scores", (), (Table("Items by score", ("Score", "First", "Returned"), rows),))
 
 
@@ -270,7 +274,8 @@ def _errors(report: RunReport) -> Section:
     if not report.errors:
         return Section("errors", "Errors", ("None.",))
     rows = tuple(
-        (group.code, str(group.count), group.example_id, group.example_words or DASH) for group in report.errors
+        (group.code, wording.number(group.count), group.example_id, group.example_words or DASH)
+        for group in report.errors
     )
     headers = ("Code", "Items", "For example", "What it says")
     return Section("errors", "Errors", (), (Table("Errors by code", headers, rows, numeric=False),))

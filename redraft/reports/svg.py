@@ -6,8 +6,8 @@ from math import ceil, floor, log10
 
 from markupsafe import Markup, escape
 
-WIDTH, HEIGHT = 420, 260
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 18, 44
+WIDTH, HEIGHT = 420, 264
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 30, 44
 
 
 def tag(_name: str, *children: Markup | str, **attributes: str | float) -> Markup:

@@ -18,7 +18,7 @@ def _told(text: str) -> str:
     return text.replace("None.", "").replace("None of", "").replace("none", "")
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(RUNS)
 def test_no_format_tells_a_figure_that_is_none(items):
     sheet = run_sheet(items)
@@ -26,7 +26,7 @@ def test_no_format_tells_a_figure_that_is_none(items):
         assert not _NO_FIGURE.search(_told(shown.render(sheet)))
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(RUNS, RUNS)
 def test_no_comparison_tells_a_figure_that_is_none_or_calls_runs_equal(old, new):
     sheet = comparison_sheet(old, new)
@@ -37,7 +37,7 @@ def test_no_comparison_tells_a_figure_that_is_none_or_calls_runs_equal(old, new)
             assert not re.search(r"\b(equal|identical|same as)\b", text, re.IGNORECASE)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(HOSTILE_RUNS)
 def test_whatever_names_and_errors_hold_nothing_acts_on_a_screen(items):
     sheet = run_sheet(items)

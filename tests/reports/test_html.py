@@ -2,6 +2,7 @@
 
 import re
 from base64 import b64encode
+from dataclasses import replace
 from hashlib import sha256
 from random import Random
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from redraft.reports.html import content_security_policy, render_comparison_html, render_html
-from tests.domain.outcomes import RUNS, looped, many
+from tests.domain.outcomes import CENT, RUNS, looped, many
 from tests.reports.pages import Page
 from tests.reports.sheets import (
     HOSTILE_RUNS,
@@ -83,10 +84,15 @@ def test_a_page_of_ten_thousand_rows_is_small():
     items = [
         looped(f"row-{number}", first := rnd.random(), min(1.0, first + rnd.random() / 3)) for number in range(10_000)
     ]
-    text = render_html(run_sheet(items))
+    text = render_html(replace(run_sheet(), items=items))
     assert len(text.encode()) < 200_000
     assert text.count("<circle") <= 1000
     assert "Scores are rounded to 0.05 here." in text
+
+
+def test_without_one_threshold_for_all_none_is_drawn():
+    assert 'class="threshold"' in render_html(run_sheet())
+    assert 'class="threshold"' not in render_html(run_sheet(score_threshold=None, iter_max=None))
 
 
 def test_dots_are_coloured_by_what_became_of_the_item():
@@ -106,10 +112,9 @@ def test_a_comparison_is_drawn_about_nothing():
 
 
 def test_an_unknown_price_is_drawn_as_unknown():
-    items = [*many("a", 3, 0.9), *many("b", 3, 0.5, 0.9, cost_by_iteration=(None, None))]
-    assert "<svg" in render_html(run_sheet(items))
-    mixed = [looped("a", 0.9), looped("b", 0.5, 0.9, cost_by_iteration=("", None))]
-    mixed[1] = looped("b", 0.5, 0.9, cost_by_iteration=(mixed[0].cost_usd, None))
+    unpriced = render_html(run_sheet(many("a", 3, 0.9, price=None)))
+    assert 'id="costs-title"' not in unpriced
+    mixed = [looped("a", 0.9), looped("b", 0.5, 0.9, cost_by_iteration=(CENT, None))]
     assert ">unknown</text>" in render_html(run_sheet(mixed))
     assert ">none accepted</text>" in render_html(run_sheet([looped("a", 0.9), looped("b", 0.5, 0.6)]))
 
