@@ -36,7 +36,7 @@ def deafen(services: Services, worker: WorkerProcess) -> None:
         answers = control.control.inspect(timeout=2).active_queues() or {}
         return [queue["name"] for name, each in answers.items() if f"-{worker.process.pid}@" in name for queue in each]
 
-    wait_until(lambda: len(queues()) == 2, within_s=20, what="the worker's queues")
+    wait_until(lambda: len(queues()) == 3, within_s=20, what="the worker's queues")
     for name in queues():
         control.control.cancel_consumer(name, reply=True, timeout=2)
     wait_until(lambda: not queues(), within_s=20, what="a deaf worker")
