@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
 from redraft.cli import output
@@ -108,7 +109,8 @@ class _State:
         if self._run is None:
             return Text("starting …", style="dim")
         took = output.span(time.monotonic() - self._started_at)
-        bar = ProgressBar(total=max(1, self._run.counts.total), completed=done(self._run), width=_BAR_WIDTH_MAX)
+        bar = Table.grid()  # which ends the line; a bar alone does not
+        bar.add_row(ProgressBar(total=max(1, self._run.counts.total), completed=done(self._run), width=_BAR_WIDTH_MAX))
         return Group(bar, Text(f"{words_of(self._run, self._left)} ({took} so far)", style="dim"))
 
 

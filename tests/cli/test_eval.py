@@ -1,0 +1,365 @@
+"""`redraft eval`: rows in, a report out; gates, broken files, resuming, Ctrl-C."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from redraft.operations import run_results, runs
+from redraft.operations.runs import Run
+from redraft.operations.services import Services
+from tests.cli.bulk import rows, rows_file, write
+from tests.cli.test_embedded_asking import processes_of
+from tests.model_server import Asked, ModelServer, Reply
+from tests.support.shells import Outcome, Shell
+from tests.support.waiting import wait_until
+
+CRIT = ("--crit", "Right.")
+
+
+def counts_of(office: Shell, run: str = "latest") -> dict[str, int]:
+    return office.run("runs", "show", run, "--json").data["counts"]
+
+
+def test_each_row_becomes_a_job_and_the_report_goes_to_stdout(office: Shell, provider: ModelServer) -> None:
+    provider.script(generate=["one", "two"], evaluate=[0.4, 0.9])
+    asked = len(provider.requests("generate"))
+    done = office.run("eval", rows_file(3), *CRIT)
+    assert done.code == 0, done.err
+    assert "Pass rate" in done.out
+    assert "3 of 3 done" in done.err
+    assert "100 %" in done.err
+    assert len(provider.requests("generate")) == asked + 6
+
+
+def test_json_is_the_run_its_report_and_nothing_else(office: Shell, provider: ModelServer) -> None:
+    data = office.run("eval", rows_file(2), *CRIT, "--json").data
+    assert set(data) == {"run", "report", "comparison"}
+    assert data["run"]["counts"]["succeeded"] == data["report"]["counts"]["accepted"] == 2
+    assert data["comparison"] is None
+
+
+def test_results_and_reports_are_written_in_the_form_of_their_names(office: Shell, provider: ModelServer) -> None:
+    files = ["r.html", "r.md", "r.json", "r.xml", "r.txt", "r.junit"]
+    options = [part for file in files for part in ("--report", file)]
+    assert office.run("eval", rows_file(2), *CRIT, "--output", "out.csv", *options).code == 0
+    beginnings = [Path(file).read_text("utf-8")[:20] for file in files]
+    assert [text[0] for text in beginnings] == ["<", "#", "{", "<", "R", "<"]
+    table = list(csv.DictReader(Path("out.csv").read_text("utf-8").splitlines()))
+    assert [(row["custom_id"], row["status"]) for row in table] == [("r0", "succeeded"), ("r1", "succeeded")]
+    assert not [path for path in Path().iterdir() if path.name.startswith(".")]
+
+
+def test_rows_come_from_stdin_and_from_what_is_stored(office: Shell, provider: ModelServer) -> None:
+    piped = office.run("eval", "-", *CRIT, "--json", stdin=rows(1, metadata={"from": "a pipe"}))
+    assert piped.code == 0, piped.err
+    dataset = piped.data["run"]["dataset_id"]
+    again = office.run("eval", dataset.removeprefix("ds_"), *CRIT, "--json")
+    assert (again.code, again.data["run"]["dataset_id"]) == (0, dataset)
+
+
+def test_options_fill_what_rows_leave_open_and_set_is_over_what_they_say(office: Shell, provider: ModelServer) -> None:
+    write("defaults.json", json.dumps({"iter_max": 2, "eval_crit": "From the file.", "vars": {"n": 1}}))
+    data = office.run(
+        *("eval", rows_file(1, score_threshold=0.1), "--defaults", "defaults.json", "--iter-max", "1"),
+        *("--set", "score_threshold=0.25", "--set", "limits.max_tokens=9000", "--set", "metadata.a.b=x"),
+        *("--set", "sampling.temperature=0", "--name", "mine", "--repeat", "2", "--json"),
+    ).data
+    assert data["run"]["defaults"] == {"iter_max": 1, "eval_crit": "From the file.", "vars": {"n": 1}}
+    assert data["run"]["overrides"] == {
+        "score_threshold": 0.25,
+        "limits": {"max_tokens": 9000},
+        "metadata": {"a.b": "x"},
+        "sampling": {"temperature": 0},
+    }
+    assert (data["run"]["name"], data["run"]["counts"]["total"]) == ("mine", 2)
+    job = office.run("jobs", "show", "--json").data
+    assert (job["request"]["iter_max"], job["request"]["score_threshold"]) == (1, 0.25)
+
+
+def test_columns_are_mapped_and_unclear_ones_are_told(office: Shell, provider: ModelServer) -> None:
+    file = write("rows.csv", "Nr;Frage;instrct\n1;[[case:a]] Was?;x\n")
+    done = office.run("eval", file, *CRIT, "--map", "instruct=Frage", "--map", "custom_id=Nr", "--json")
+    assert done.code == 0, done.err
+    assert "column 'instrct' fills no field; if it is instruct: --map instruct=instrct" in done.err
+    assert "[[case:a]] Was?" in json.dumps(provider.requests("generate")[-1].body)
+
+
+def test_bad_rows_are_named_at_once_and_end_with_6(office: Shell, provider: ModelServer) -> None:
+    file = write("rows.jsonl", rows(2) + "nonsense\n" + '{"instruct": "Q", "iter_max": 99}\n')
+    done = office.run("eval", file, *CRIT, "--json")
+    assert (done.code, done.data["run"]["counts"]["invalid"]) == (6, 2)
+    assert "line 3: " in done.err
+    assert "line 4: " in office.run("runs", "show", "--status", "invalid").out
+
+
+def test_a_failed_item_ends_with_6_and_is_done_again_when_asked_for(office: Shell, provider: ModelServer) -> None:
+    provider.script(generate=["a"], evaluate=[0.9])
+    provider.script(generate=[Reply(status=401), "a"], case="r0")
+    first = office.run("eval", rows_file(2), *CRIT, "--max-in-flight", "1", "--json")
+    assert (first.code, first.data["run"]["counts"]["failed"]) == (6, 1)
+    assert "--retry-errors does failed ones again" in office.run("eval", "--resume", "latest").err
+    asked = len(provider.requests())
+    again = office.run("eval", "--resume", first.data["run"]["id"], "--retry-errors", "--json")
+    assert (again.code, again.data["run"]["counts"]["succeeded"]) == (0, 2)
+    assert len(provider.requests()) == asked + 2
+
+
+def test_gates_are_3_and_before_6(office: Shell, provider: ModelServer) -> None:
+    provider.script(generate=["a"], evaluate=[0.9])
+    provider.script(generate=["a"], evaluate=[0.1], case="r0")
+    file = rows_file(2, iter_max=1)
+    missed = office.run("eval", file, *CRIT, "--min-pass-rate", "0.9", "--json")
+    (gate,) = missed.data["report"]["gates"]
+    assert (missed.code, gate["passed"]) == (3, False)
+    assert office.run("eval", file, *CRIT, "--min-pass-rate", "0.5").code == 0
+    mixed = write("mixed.jsonl", rows(2, iter_max=1) + "nonsense\n")
+    assert office.run("eval", mixed, *CRIT, "--min-pass-rate", "0.9").code == 3
+
+
+def test_a_run_that_is_shown_to_be_worse_than_the_one_before_is_3(office: Shell, provider: ModelServer) -> None:
+    file = rows_file(24, iter_max=1, metadata={"of": "regression"})
+    gate = ("--baseline", "latest", "--fail-on-regression")
+    provider.script(generate=["a"], evaluate=[0.9])
+    first = office.run("eval", file, *CRIT, "--name", "nightly", *gate)
+    assert first.code == 3
+    assert "no earlier run of this dataset or name" in first.err
+    same = office.run("eval", file, *CRIT, "--name", "nightly", *gate)
+    assert same.code == 0, same.out
+    assert "No difference" in same.out
+    provider.script(generate=["a"], evaluate=[0.1])
+    worse = office.run("eval", file, *CRIT, "--name", "nightly", *gate, "--json")
+    assert worse.code == 3
+    assert len(worse.data["comparison"]["newly_failing"]) == 24
+
+
+def test_a_detached_run_is_left_to_the_workers(office: Shell, provider: ModelServer) -> None:
+    done = office.run("eval", rows_file(1), *CRIT, "--detach")
+    run_id = done.out.strip()
+    assert (done.code, run_id[:4]) == (0, "run_")
+    assert f"redraft runs watch {run_id}" in done.err
+    watched = office.run("runs", "watch", run_id, "--json")
+    assert (watched.code, watched.data["run"]["counts"]["succeeded"]) == (0, 1)
+    data = office.run("eval", rows_file(1), *CRIT, "--detach", "--json").data
+    assert data["object"] == "run"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "Name a file of rows"),
+        (("rows.jsonl", "--set", "itr_max=3"), "did you mean 'iter_max'"),
+        (("rows.jsonl", "--set", "iter_max"), "is not FIELD=VALUE"),
+        (("rows.jsonl", "--set", "iter_max=few"), "needs a whole number"),
+        (("rows.jsonl", "--set", "custom_id=x"), "belongs to a row"),
+        (("rows.jsonl", "--map", "nothing=x"), "nothing"),
+        (("rows.jsonl", "--map", "instruct"), "is not FIELD=COLUMN"),
+        (("rows.jsonl", "--file-format", "xls"), "is none of jsonl"),
+        (("rows.jsonl", "--output", "out.xls"), "ends with none of .jsonl, .csv"),
+        (("rows.jsonl", "--report", "out"), "ends with none of"),
+        (("rows.jsonl", "--report", "nowhere/out.md"), "No file can be written"),
+        (("rows.jsonl", "--fail-on-regression"), "needs --baseline"),
+        (("rows.jsonl", "--min-pass-rate", "90"), "--min-pass-rate"),
+        (("rows.jsonl", "--iter-max", "99"), "--iter-max (/defaults/iter_max)"),
+        (("rows.jsonl", "--repeat", "0"), "--repeat (/repeat)"),
+        (("rows.jsonl", "--max-in-flight", "0"), "--max-in-flight"),
+        (("rows.jsonl", "--max-cost", "-1"), "--max-cost"),
+        (("rows.jsonl", *CRIT, "--model", "nobody:knows"), "nobody"),
+        (("rows.jsonl", "--defaults", "absent.json"), "absent.json cannot be read"),
+        (("rows.jsonl", "--retry-errors"), "--retry-errors"),
+        (("absent.jsonl",), "absent.jsonl cannot be read"),
+        (("rows.jsonl", "--resume", "latest"), "leave out: DATASET"),
+        (("--resume", "latest", "--iter-max", "2"), "leave out: the field iter_max"),
+    ],
+)
+def test_wrong_usage_is_2_before_anything_is_asked(
+    shell: Shell, model_server: ModelServer, options: tuple[str, ...], words: str
+) -> None:
+    rows_file(1)
+    done = shell.run("eval", *options, COLUMNS="400")
+    assert done.code == 2, done.err
+    assert words in " ".join(done.err.replace("│", " ").split())
+    assert model_server.requests() == []
+
+
+def test_what_is_not_there_is_5(shell: Shell) -> None:
+    for arguments in (
+        ["eval", "ds_none"],
+        ["eval", "--resume", "latest"],
+        ["eval", rows_file(1), "--baseline", "none"],
+    ):
+        assert shell.run(*arguments).code == 5, arguments
+
+
+def test_a_broker_that_is_away_is_75(shell: Shell) -> None:
+    done = shell.run("eval", rows_file(1), *CRIT, REDRAFT_BROKER_URL="redis://127.0.0.1:1/0")
+    assert done.code == 75
+
+
+BROKEN = {
+    "empty.jsonl": (b"", "holds no rows"),
+    "blank.csv": (b"\n\n \n", "holds no rows"),
+    "only-header.csv": (b"id,question\n", "holds no rows"),
+    "book.xlsx": (b"PK\x03\x04rest", "save it as CSV"),
+    "rows.jsonl.gz": (b"\x1f\x8brest", "unpack it"),
+    "twice.csv": (b"question,question\na,b\n", "Two columns are called"),
+    "unclear.csv": (b"question,prompt\na,b\n", "both mean instruct"),
+    "none.jsonl": (b"nonsense\n[1]\n", "No row can be used"),
+    "picture.png": (b"\x89PNG\r\n\x1a\n\x00\x00\xff", ""),
+    "wide.jsonl": ("\ufeff".encode("utf-16") + b"\x00", ""),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_file_that_cannot_be_used_is_2_and_says_why(shell: Shell, model_server: ModelServer, name: str) -> None:
+    content, words = BROKEN[name]
+    write(name, content)
+    for command in (["eval", name, *CRIT], ["datasets", "check", name, *CRIT], ["datasets", "import", name]):
+        done = shell.run(*command)
+        assert done.code == 2, (command, done.err)
+        assert words in done.err
+        assert "bug" not in done.err
+    assert model_server.requests() == []
+
+
+def test_a_hostile_file_does_not_act_on_the_terminal(office: Shell, provider: ModelServer) -> None:
+    evil = "\x1b[2J\u202e[bold]x"
+    file = write("rows.jsonl", rows(1) + json.dumps({"custom_id": evil, "instruct": evil, evil: 1, "iter_max": evil}))
+    for command in (["eval", file, *CRIT, "--name", "[red]\u202ename"], ["runs"], ["runs", "show"], ["runs", "export"]):
+        _, screen = office.on_terminal(*command, width=200)
+        assert "\u202e" not in screen
+        assert "\x1b[2J" not in screen
+
+
+def test_on_a_terminal_progress_is_a_bar_with_figures(office: Shell, provider: ModelServer) -> None:
+    provider.script(generate=["a"], evaluate=[0.9], latency_s=0.3)
+    code, screen = office.on_terminal("eval", rows_file(6), *CRIT, "--max-in-flight", "2")
+    assert code == 0
+    for part in ("━", "of 6 done", "in flight", "accepted 100 %", " left", "so far)"):
+        assert part in screen
+    assert screen.count("\x1b[?25l") == screen.count("\x1b[?25h"), "the cursor is back"
+
+
+def start(office: Shell, provider: ModelServer) -> "subprocess.Popen[str]":
+    """A run of which one item has ended and three wait for a model that says nothing."""
+    provider.script(generate=[Reply(text="never", latency_s=60)], evaluate=[0.9])
+    provider.script(generate=["a"], evaluate=[0.9], case="r0")
+    process = office.start("eval", str(Path(rows_file(4)).absolute()), *CRIT, "--json")
+    wait_until(lambda: process.poll() is not None or has_ended_one(office), within_s=30, every_s=0.1)
+    return process
+
+
+def has_ended_one(office: Shell) -> bool:
+    page = office.run("runs", "list", "--json").data["data"]
+    return bool(page) and (page[0]["status"], page[0]["counts"]["succeeded"]) == ("running", 1)
+
+
+def test_ctrl_c_once_cancels_keeps_what_has_ended_and_says_how_to_go_on(office: Shell, provider: ModelServer) -> None:
+    process = start(office, provider)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    data = json.loads(out)
+    counts = data["run"]["counts"]
+    assert (process.returncode, data["run"]["status"], counts["succeeded"], counts["canceled"]) == (
+        130,
+        "canceled",
+        1,
+        3,
+    )
+    assert f"redraft eval --resume {data['run']['id']}" in err
+    provider.script(generate=["a"], evaluate=[0.9])
+    asked = len(provider.requests(case="r0"))
+    again = office.run("eval", "--resume", "latest", "--json")
+    assert (again.code, again.data["run"]["counts"]["succeeded"]) == (0, 4)
+    assert len(provider.requests(case="r0")) == asked
+
+
+def test_ctrl_c_twice_leaves_at_once(office: Shell, provider: ModelServer) -> None:
+    process = start(office, provider)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.stderr
+    assert any("Ctrl-C again leaves at once" in line for line in process.stderr)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+
+
+def test_ctrl_c_while_watching_leaves_the_run_alone(office: Shell, provider: ModelServer) -> None:
+    provider.script(generate=[Reply(text="never", latency_s=60)])
+    run_id = office.run("eval", rows_file(1), *CRIT, "--detach").out.strip()
+    process = office.start("runs", "watch", run_id)
+    assert process.stderr
+    assert any("in flight" in line for line in process.stderr)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert f"redraft runs watch {run_id}" in err
+    assert office.run("runs", "cancel", run_id, "--json").data["status"] == "canceled"
+    assert "had ended before" in office.run("runs", "cancel", run_id).err
+
+
+def answer(asked: Asked) -> Reply:
+    """The first answer of each row falls short, the second will do; how often it is asked plays no part."""
+    if asked.role == "generate":
+        text = "better" if "draft one" in asked.prompt else "draft one"
+        return Reply(text=f"{text} of {asked.case}", latency_s=0.2)
+    return Reply(score=0.9 if "better of" in asked.prompt else 0.4, latency_s=0.2)
+
+
+def figures(outcome: Outcome) -> dict[str, Any]:
+    """A report without what names the run and what is measured by the clock."""
+    assert outcome.code == 0, outcome.err
+    report = outcome.data["report"]
+    return {name: value for name, value in report.items() if name not in {"run", "latency"}}
+
+
+def kill_all(process: "subprocess.Popen[str]") -> None:
+    """The command, its worker, its broker and the guard of that, at one blow."""
+    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    for each in family:
+        each.suspend()
+    for each in family:
+        each.kill()
+    process.communicate(timeout=20)
+    psutil.wait_procs(family, timeout=20)
+
+
+def test_killed_in_the_middle_it_resumes_without_asking_again_for_what_has_ended(
+    home: Services, model_server: ModelServer
+) -> None:
+    model_server.respond(answer)
+    shell = Shell({**Shell.of(home).environment, "REDRAFT_BROKER_URL": "", "REDRAFT_LEASE_S": "2"})
+    begin = ("eval", str(Path(rows_file(12)).absolute()), *CRIT, "--max-in-flight", "3", "--json")
+    undisturbed = run_process(shell, *begin)
+    process = shell.start(*begin)
+    wait_until(lambda: len(all_runs(home)) == 2 and newest(home).counts.succeeded >= 3, within_s=60)
+    kill_all(process)
+    ended = [
+        item["custom_id"] for item in run_results.stream_results(home, newest(home).id) if item["status"] == "succeeded"
+    ]
+    assert 3 <= len(ended) < 12
+    asked = {case: len(model_server.requests(case=case)) for case in ended}
+    resumed = run_process(shell, "eval", "--resume", "latest", "--json")
+    assert {case: len(model_server.requests(case=case)) for case in ended} == asked
+    assert figures(resumed) == figures(undisturbed)
+    assert processes_of(str(home.settings.data_dir)) == ""
+
+
+def all_runs(home: Services) -> list[Run]:
+    return runs.list_runs(home, cursor=None, limit=9)[0]
+
+
+def newest(home: Services) -> Run:
+    return all_runs(home)[0]
+
+
+def run_process(shell: Shell, *arguments: str) -> Outcome:
+    process = shell.start(*arguments)
+    out, err = process.communicate(timeout=120)
+    return Outcome(process.returncode, out, err)
