@@ -144,6 +144,12 @@ def _by_verdicts(seen: Counter[tuple[float, bool]], who: Who) -> Advice:
             f"Nothing can be recommended for the threshold: whatever the score, {who} {accept} less than "
             f"{percent(PRECISION_WANTED)} of the answers that scored so or higher ({seen.total()} judged).",
         )
+    if found.n < REACHED_NEEDED:
+        return Advice(
+            None,
+            f"Nothing can be recommended for the threshold: only {count(found.n, 'answer')} scored {found.value:.3g} or "
+            f"higher, from where on {who} {accept} {percent(PRECISION_WANTED)}; that is too few to rest on.",
+        )
     return Advice(
         found.value,
         f"Threshold {found.value:.3g}: of {count(found.n, 'answer')} that scored so or higher {who} {accept} "

@@ -69,10 +69,8 @@ def check_pass_rate(items: Sequence[ItemOutcome], wanted: float) -> GateResult:
     words = f"{'Passed' if passed else 'Not passed'}: {accepted} of {count(len(items), 'item')} accepted, "
     words += f"{percent(value)}; {percent(wanted)} is wanted."
     if without:
-        words += (
-            f" {without} without a verdict {'counts' if without == 1 else 'count'} as not accepted; "
-            f"of the others {say_share(pass_rate_of(items))} passed."
-        )
+        words += f" {without} without a verdict {'counts' if without == 1 else 'count'} as not accepted"
+        words += f"; of the others {say_share(pass_rate_of(items))} passed." if without < len(items) else "."
     return GateResult("min_pass_rate", passed, words)
 
 

@@ -1,5 +1,7 @@
 """Recommendations and their reasons, word by word."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 
@@ -133,3 +135,14 @@ def test_there_is_always_a_reason(items: list[ItemOutcome]):
     for found in (advise_iter_max(items), advise_threshold(items, threshold=0.8)):
         assert found.words.endswith(".")
         assert "nan" not in found.words.split()
+
+
+def test_a_threshold_that_few_answers_reach_is_not_recommended():
+    low = [replace(item, human_pass=False) for item in many("low", 40, 0.5)]
+    high = [replace(item, human_pass=True) for item in many("high", 5, 0.95)]
+    found = advise_threshold([*low, *high])
+    assert found.value is None
+    assert found.words == (
+        "Nothing can be recommended for the threshold: only 5 answers scored 0.95 or higher, from where on people "
+        "accept 90.0 %; that is too few to rest on."
+    )

@@ -93,3 +93,8 @@ def test_a_run_that_passes_a_gate_passes_each_lower_one(items: list[ItemOutcome]
 def test_a_run_is_no_regression_of_itself(times: int):
     items = many("row", times, 0.5, 0.9)
     assert check_regression(compare(items, items)).passed
+
+
+def test_with_no_verdict_at_all_nothing_is_said_of_the_others():
+    words = check_pass_rate([failed("a"), ItemOutcome("b")], 0.5).words
+    assert words.endswith("50.0 % is wanted. 2 without a verdict count as not accepted.")
