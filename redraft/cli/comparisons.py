@@ -1,5 +1,6 @@
 """`redraft compare`: two runs, row by row."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -39,23 +40,23 @@ def compare(
 
     Exit codes: 0 compared; 1 an error; 2 wrong usage; 3 a gate is not met; 5 no such run.
     """
+    from redraft.cli.report_files import comparison_suffixes, render_comparison
     from redraft.cli.run_ends import check_file, exit_of_gates, write_file
-    from redraft.cli.run_sheets import comparison_suffixes, facts_of, render_comparison
     from redraft.cli.run_starts import find_run_id
     from redraft.domain.gates import check_gates
-    from redraft.operations import run_results, runs
+    from redraft.operations import run_results
+    from redraft.operations.run_sheets import comparison_sheet
     from redraft.reports.figures import comparison_figures
-    from redraft.reports.sheets import ComparisonSheet
     from redraft.reports.text import print_comparison
 
     for file in report or ():
         check_file(file, comparison_suffixes(), "--report")
     with sessions.opened() as services:
-        before, after = (runs.get_run(services, find_run_id(services, each)) for each in (base, new))
-        found = run_results.compare_runs(services, before.id, after.id)
-        items = [] if min_pass_rate is None else run_results.outcomes(services, after.id)
-        gates = check_gates(items, found, min_pass_rate=min_pass_rate, fail_on_regression=fail_on_regression)
-        sheet = ComparisonSheet(facts_of(services, before), facts_of(services, after), found, gates)
+        base_id, new_id = (find_run_id(services, each) for each in (base, new))
+        sheet = comparison_sheet(services, base_id, new_id)
+        items = [] if min_pass_rate is None else run_results.outcomes(services, new_id)
+    gates = check_gates(items, sheet.comparison, min_pass_rate=min_pass_rate, fail_on_regression=fail_on_regression)
+    sheet = replace(sheet, gates=gates)
     for file in report or ():
         write_file(file, [render_comparison(sheet, file)], "--report")
         output.say(f"Wrote the comparison to {file}.", "dim")

@@ -12,11 +12,12 @@ import typer
 
 from redraft.cli import output
 from redraft.cli.exits import Exit
-from redraft.cli.run_sheets import facts_of, render_run, suffix_of, suffixes
+from redraft.cli.report_files import render_run, suffix_of, suffixes
 from redraft.datasets.results import csv_lines, jsonl_lines
 from redraft.domain.gates import GateResult, check_gates
 from redraft.errors import Invalid
 from redraft.operations import run_results, runs
+from redraft.operations.run_sheets import comparison_sheet, run_sheet
 from redraft.operations.runs import Run
 from redraft.operations.services import Services
 from redraft.reports.figures import comparison_figures, report_figures
@@ -48,10 +49,6 @@ class Wanted:
     baseline: str | None = None
     min_pass_rate: float | None = None
     fail_on_regression: bool = False
-
-    @property
-    def needs_items(self) -> bool:
-        return bool(self.reports) or self.min_pass_rate is not None or self.fail_on_regression
 
     def check(self) -> None:
         """See to it, before anything is paid for, that it can be had.
@@ -94,17 +91,16 @@ def tell_run(services: Services, run: Run, wanted: Wanted) -> list[GateResult]:
     Returns:
         What became of each gate.
     """
-    baseline = _baseline(services, run, wanted)
-    comparison = None if baseline is None else run_results.compare_runs(services, baseline.id, run.id)
-    items = run_results.outcomes(services, run.id) if wanted.needs_items else []
+    baseline_id = _baseline_id(services, run, wanted)
+    beside = None if baseline_id is None else comparison_sheet(services, baseline_id, run.id)
+    sheet = run_sheet(services, run.id)
     gates = check_gates(
-        items, comparison, min_pass_rate=wanted.min_pass_rate, fail_on_regression=wanted.fail_on_regression
+        sheet.items,
+        beside and beside.comparison,
+        min_pass_rate=wanted.min_pass_rate,
+        fail_on_regression=wanted.fail_on_regression,
     )
-    facts = facts_of(services, run)
-    sheet = RunSheet(facts, run_results.report(services, run.id), gates, items)
-    beside = None
-    if baseline is not None and comparison is not None:
-        beside = ComparisonSheet(facts_of(services, baseline), facts, comparison)
+    sheet = replace(sheet, gates=gates)
     if wanted.results is not None:
         export_results(services, run.id, wanted.results, wanted.results.suffix.lower().removeprefix("."))
     for file in wanted.reports:
@@ -126,26 +122,24 @@ def _show(run: Run, sheet: RunSheet, beside: ComparisonSheet | None, *, as_json:
         print_comparison(output.stdout(), beside)
 
 
-def _baseline(services: Services, run: Run, wanted: Wanted) -> Run | None:
-    if wanted.baseline is None:
-        return None
+def _baseline_id(services: Services, run: Run, wanted: Wanted) -> str | None:
     if wanted.baseline != LATEST:
-        return runs.get_run(services, wanted.baseline)
-    found = earlier_run(services, run)
+        return wanted.baseline
+    found = _earlier_id(services, run)
     if found is None:
         words = "There is no earlier run of this dataset or name to compare with; this one can be the next one's."
         output.say(words, "yellow")
     return found
 
 
-def earlier_run(services: Services, run: Run) -> Run | None:
+def _earlier_id(services: Services, run: Run) -> str | None:
     """The newest run before this one that has its dataset or its name."""
     cursor: str | None = None
     while True:
         page, cursor = runs.list_runs(services, cursor=cursor, limit=_PAGE)
         for each in page:
             if each.created_at < run.created_at and (each.dataset_id == run.dataset_id or each.name == run.name):
-                return each
+                return each.id
         if cursor is None:
             return None
 
