@@ -39,7 +39,7 @@ TITLES: dict[int, tuple[str, str]] = {
     405: ("method_not_allowed", "This method is not possible here"),
     409: ("conflict", "The state does not allow this now"),
     413: ("body_too_large", "The request body is too large"),
-    415: ("unsupported_media_type", "The body must be JSON"),
+    415: ("unsupported_media_type", "The body is of a kind that is not taken here"),
     422: ("invalid_request", "The request is not valid"),
     429: ("too_many_requests", "Too many requests"),
     500: ("internal_error", "Something went wrong here"),

@@ -44,6 +44,12 @@ class Operation:
         content = self.described.get("requestBody", {}).get("content", {})
         return content["application/json"]["schema"] if content else None
 
+    @property
+    def examples(self) -> list[Any]:
+        """The bodies that the description shows."""
+        content = self.described.get("requestBody", {}).get("content", {})
+        return [each["value"] for each in content.get("application/json", {}).get("examples", {}).values()]
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

@@ -1,8 +1,10 @@
 """Every answer is one that the API's description knows: status, content type, and body."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ from jsonschema import Draft202012Validator
 from api.app import create_app
 from api.waking import Pace
 from redraft.domain.requests import GenerateAnswer
+from redraft.domain.runs import CreateRun
 from redraft.domain.scopes import Scope
-from redraft.operations import keys, lifecycle, submit
+from redraft.operations import datasets, keys, lifecycle, runs, submit
 from redraft.operations.services import Services
 from redraft.settings import Settings
 from redraft.storage import schema
@@ -36,6 +39,8 @@ KNOWN: dict[str, list[Any]] = {
     "max_cost_usd": [None],
     "webhook": [None],
     "after": ["1"],
+    "defaults": [{}, {"eval_crit": "c"}],
+    "overrides": [{}],
 }
 
 
@@ -67,11 +72,13 @@ def server(
 
 @pytest.fixture(scope="module")
 def known(server: ApiServer) -> dict[str, list[str]]:
-    """Ids that exist: of a live job and of one that has ended."""
+    """Ids that exist: of a live job and of one that has ended, of a dataset and a run."""
     services = server.app.state.context.services
+    dataset, _ = datasets.import_dataset(services, BytesIO(b'{"instruct": "i"}\nno row\n'), "rows.jsonl")
+    run = runs.create_run(services, CreateRun(dataset_id=dataset.id, defaults={"eval_crit": "c"}))
     ids = [submit.submit(services, GenerateAnswer(instruct="i", eval_crit="c")).job.id for _ in range(2)]
     lifecycle.cancel(services, ids[0])
-    return {"job_id": ids}
+    return {"job_id": ids, "dataset_id": [dataset.id], "run_id": [run.id]}
 
 
 def check(document: Schema, operation: Operation, response: httpx2.Response) -> None:
@@ -101,7 +108,16 @@ class Exploring:
 
     def explore_all(self) -> None:
         for operation in operations(self._document):
+            for example in operation.examples:
+                content = json.dumps(example).encode()
+                self._ask(operation, Request(operation.path, {"Content-Type": "application/json"}, content))
             self._explore(operation)
+
+    def _ask(self, operation: Operation, request: Request) -> None:
+        headers = {name: value.encode() for name, value in request.headers.items()}
+        response = self._client.request(operation.method, request.target, content=request.content, headers=headers)
+        check(self._document, operation, response)
+        self.met[f"{operation.method} {operation.path}", response.status_code] += 1
 
     def _explore(self, operation: Operation) -> None:
         @seed(20261128)
@@ -114,10 +130,7 @@ class Exploring:
         )
         @given(self._request(operation))
         def explore(request: Request) -> None:
-            headers = {name: value.encode() for name, value in request.headers.items()}
-            response = self._client.request(operation.method, request.target, content=request.content, headers=headers)
-            check(self._document, operation, response)
-            self.met[f"{operation.method} {operation.path}", response.status_code] += 1
+            self._ask(operation, request)
 
         explore()
 
@@ -130,7 +143,8 @@ def test_every_answer_is_described(server: ApiServer, known: dict[str, list[str]
     assert {400, 404, 409, 422} <= refused
     assert {"POST /v1/generate-answer", "POST /v1/evaluate-answer", "POST /v1/jobs/{job_id}/continue"} <= reached
     assert "POST /v1/refine-question" in reached
-    assert len(reached) >= 12, reached
+    assert {"POST /v1/datasets", "POST /v1/runs", "GET /v1/runs/{run_id}/report"} <= reached
+    assert len(reached) >= 24, reached
 
 
 def test_refusals_at_the_gate_are_described_too(start_api: Callable[..., ApiServer], services: Services):
