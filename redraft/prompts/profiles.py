@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -90,10 +91,15 @@ def load_profiles(folder: Path | None) -> Profiles:
     Raises:
         Invalid: something is wrong; the message names each file, and what to do (code `invalid_profile`).
     """
-    built_in = [_profile(path, is_built_in=True) for path in profile_files.folders(BUILT_IN)]
+    built_in = _built_in()
     if folder is None:
         return Profiles(built_in)
     return Profiles([*built_in, *_own(folder, {profile.name for profile in built_in})])
+
+
+@cache
+def _built_in() -> tuple[Profile, ...]:
+    return tuple(_profile(path, is_built_in=True) for path in profile_files.folders(BUILT_IN))
 
 
 def check_profiles(folder: Path) -> Sequence[Profile]:
