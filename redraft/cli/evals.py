@@ -79,9 +79,9 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
     The options of a job are for rows that do not say otherwise; --set is over what rows say. The report goes to
     stdout, progress to stderr. Ctrl-C cancels the run and keeps what has ended; a second one leaves at once.
 
-    Exit codes: 0 all is well; 1 an error; 2 wrong usage; 3 a gate is not met; 5 no such dataset or run; 6 items
-    failed, are invalid or were left out; 75 something cannot be reached; 130 interrupted. Where several fit: 130
-    before 3 before 6.
+    Exit codes: 0 all is well; 1 an error; 2 wrong usage; 3 a gate is not met; 4 a provider's key is missing; 5 no
+    such dataset or run; 6 items failed, are invalid or were left out; 75 something cannot be reached; 130
+    interrupted. Where several fit: 130 before 3 before 6.
     """
     from redraft.cli.run_ends import Wanted
     from redraft.cli.run_starts import Rows, resume_run, start_run

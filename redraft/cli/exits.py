@@ -90,6 +90,8 @@ _OPTIONS = {
     "/candidates": "--candidates",
     "/revision/strategy": "--strategy",
     "/limits/deadline_s": "--deadline",
+    "/limits/max_tokens": "--max-tokens",
+    "/limits/max_cost_usd": "--max-cost",
     "/sampling/temperature": "--temperature",
     "/sampling/max_output_tokens": "--max-output-tokens",
     "/system_instructions": "--system",

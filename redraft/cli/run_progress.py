@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from redraft.operations.runs import Run
 
 _LINE_EVERY_S = 5.0
-_BAR_WIDTH_MAX = 60
 
 
 class RunView(Protocol):
@@ -27,10 +26,6 @@ class RunView(Protocol):
     ) -> None: ...
     def show(self, run: "Run") -> None:
         """Tell how a run is now."""
-        ...
-
-    def close(self) -> None:
-        """Leave the terminal as it was; harmless when repeated."""
         ...
 
 
@@ -66,8 +61,6 @@ class PlainRunView:
             output.say(words_of(run, left))
             self._said, self._said_at = words, now
 
-    def close(self) -> None: ...
-
 
 class TerminalRunView:
     """A bar, and beneath it the figures."""
@@ -83,14 +76,11 @@ class TerminalRunView:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self._live.stop()
 
     def show(self, run: "Run") -> None:
         self._state.change(run)
         self._live.refresh()
-
-    def close(self) -> None:
-        self._live.stop()
 
 
 class _State:
@@ -108,10 +98,13 @@ class _State:
     def __rich__(self) -> RenderableType:
         if self._run is None:
             return Text("starting …", style="dim")
-        took = output.span(time.monotonic() - self._started_at)
-        bar = Table.grid()  # which ends the line; a bar alone does not
-        bar.add_row(ProgressBar(total=max(1, self._run.counts.total), completed=done(self._run), width=_BAR_WIDTH_MAX))
-        return Group(bar, Text(f"{words_of(self._run, self._left)} ({took} so far)", style="dim"))
+        bar = Table.grid(expand=True, padding=(0, 1))
+        bar.add_column(ratio=1)
+        bar.add_row(
+            ProgressBar(total=max(1, self._run.counts.total), completed=done(self._run)),
+            Text(output.span(time.monotonic() - self._started_at), style="dim"),
+        )
+        return Group(bar, Text(words_of(self._run, self._left), style="dim"))
 
 
 class Pace:

@@ -31,15 +31,15 @@ def conduct(services: Services, begin: Callable[[], str], wanted: Wanted, *, can
         wanted: what is told, and asked of it.
         cancels: whether Ctrl-C ends the run too, or the watching alone.
     """
-    with _leaving_at_once() as arm, make_run_view() as view, sessions.worker_beside(services) as keep_alive:
+    with _leaving_at_once() as arm, sessions.worker_beside(services) as keep_alive:
         run_id = begin()
         is_interrupted = False
         try:
-            _watch(services, run_id, keep_alive, view)
+            with make_run_view() as view:
+                _watch(services, run_id, keep_alive, view)
         except KeyboardInterrupt:
             is_interrupted = True
             arm(run_id)
-        view.close()
         if is_interrupted and not cancels:
             output.say(f"No longer watching; the run is not canceled. Again: redraft runs watch {run_id}", "yellow")
             return Exit.INTERRUPTED

@@ -5,12 +5,16 @@ import json
 import os
 import signal
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from redraft.cli.run_ends import exit_of_run
+from redraft.cli.run_progress import Pace, words_of
+from redraft.domain.gates import GateResult
 from redraft.operations import run_results, runs
 from redraft.operations.runs import Run
 from redraft.operations.services import Services
@@ -139,6 +143,49 @@ def test_a_run_that_is_shown_to_be_worse_than_the_one_before_is_3(office: Shell,
     assert len(worse.data["comparison"]["newly_failing"]) == 24
 
 
+@pytest.mark.parametrize(
+    ("status", "counts", "gate", "code"),
+    [
+        ("succeeded", {"succeeded": 2}, "passed", 0),
+        ("succeeded", {"succeeded": 1, "failed": 1}, "passed", 6),
+        ("succeeded", {"succeeded": 1, "invalid": 1}, "passed", 6),
+        ("succeeded", {"succeeded": 1, "canceled": 1}, "passed", 6),
+        ("succeeded", {"succeeded": 1, "failed": 1}, "missed", 3),
+        ("canceled", {"succeeded": 1, "canceled": 1}, "missed", 130),
+        ("running", {"running": 1, "failed": 1}, "passed", 0),
+    ],
+)
+def test_where_several_exit_codes_fit_one_has_precedence(
+    status: str, counts: dict[str, int], gate: str, code: int
+) -> None:
+    gates = [GateResult("min_pass_rate", gate == "passed", "…")]
+    assert exit_of_run(run_in(status, **counts), gates) == code
+
+
+def run_in(status: str, **counts: int) -> Run:
+    names = ("queued", "running", "succeeded", "failed", "canceled", "invalid", "accepted")
+    usage = dict.fromkeys(("calls", "input_tokens", "cached_input_tokens", "output_tokens"), 0)
+    return Run(
+        **dict.fromkeys(("id", "name", "dataset_id"), "x"),
+        **dict.fromkeys(("stop_reason", "finished_at", "max_cost_usd")),
+        **{name: {} for name in ("defaults", "overrides", "urls")},
+        **dict.fromkeys(("repeat", "max_in_flight", "version"), 1),
+        status=status,
+        created_at=datetime.now(UTC),
+        counts={**dict.fromkeys(names, 0), **counts, "total": sum(counts.values())},
+        usage={**usage, "cost_usd": "0.5"},
+    )
+
+
+def test_the_time_left_follows_from_how_fast_items_end() -> None:
+    pace = Pace()
+    assert pace.left(run_in("running", queued=10), 0) is None
+    assert pace.left(run_in("running", queued=8, succeeded=2), 4) == 16
+    words = words_of(run_in("running", queued=1, running=2, succeeded=3, failed=4), 75)
+    assert words == "7 of 10 done · 2 in flight · 4 failed · accepted 0 % (0 to 56 %) · $0.5 · 1 min 15 s left"
+    assert pace.left(run_in("succeeded", succeeded=10), 9) is None
+
+
 def test_a_detached_run_is_left_to_the_workers(office: Shell, provider: ModelServer) -> None:
     done = office.run("eval", rows_file(1), *CRIT, "--detach")
     run_id = done.out.strip()
@@ -239,9 +286,9 @@ def test_a_hostile_file_does_not_act_on_the_terminal(office: Shell, provider: Mo
 
 def test_on_a_terminal_progress_is_a_bar_with_figures(office: Shell, provider: ModelServer) -> None:
     provider.script(generate=["a"], evaluate=[0.9], latency_s=0.3)
-    code, screen = office.on_terminal("eval", rows_file(6), *CRIT, "--max-in-flight", "2")
+    code, screen = office.on_terminal("eval", rows_file(6), *CRIT, "--max-in-flight", "2", width=120)
     assert code == 0
-    for part in ("━", "of 6 done", "in flight", "accepted 100 %", " left", "so far)"):
+    for part in ("━", "of 6 done", "in flight", "accepted 100 %", " s left"):
         assert part in screen
     assert screen.count("\x1b[?25l") == screen.count("\x1b[?25h"), "the cursor is back"
 
