@@ -120,12 +120,12 @@ class Pace:
         ended = done(run) - before
         if run.status != "running" or not ended:
             return None
-        return (now - since) / ended * (run.counts.total - done(run))
+        return (now - since) / ended * (run.counts.queued + run.counts.running)
 
 
 def done(run: "Run") -> int:
-    """The items that need nothing more."""
-    return run.counts.total - run.counts.queued - run.counts.running
+    """The items that need nothing more; what was canceled can still be done."""
+    return run.counts.succeeded + run.counts.failed + run.counts.invalid
 
 
 def words_of(run: "Run", left: float | None) -> str:
