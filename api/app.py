@@ -20,7 +20,7 @@ from starlette.middleware import Middleware
 
 from api import description, problems
 from api.bodies import BodyLimit, Bound
-from api.dependencies import DRAFTS_AT_ONCE, HEAVY_AT_ONCE, Context
+from api.dependencies import DRAFTS_AT_ONCE, REPORTS_AT_ONCE, UPLOADS_AT_ONCE, Context
 from api.envelope import Envelope
 from api.gate import Gate
 from api.rates import GoodKeys, Rates
@@ -133,7 +133,8 @@ def _lifespan(
             rates,
             GoodKeys(),
             drafting=CapacityLimiter(DRAFTS_AT_ONCE),
-            heavy=CapacityLimiter(HEAVY_AT_ONCE),
+            uploads=CapacityLimiter(UPLOADS_AT_ONCE),
+            reports=CapacityLimiter(REPORTS_AT_ONCE),
             run_watches=RunWatches(services, wakeups),
         )
         listener = asyncio.create_task(wakeups.run())

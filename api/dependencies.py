@@ -17,7 +17,8 @@ from redraft.settings import Settings
 
 WAIT_MAX_S = 60
 DRAFTS_AT_ONCE = 16
-HEAVY_AT_ONCE = 4
+UPLOADS_AT_ONCE = 4
+REPORTS_AT_ONCE = 4
 _WAIT = re.compile(r"""\bwait\s*=\s*"?(\d{1,6})"?""", re.IGNORECASE)
 
 
@@ -33,8 +34,10 @@ class Context:
     good_keys: GoodKeys
     drafting: CapacityLimiter
     """How many requests may wait for a model at once."""
-    heavy: CapacityLimiter
-    """How many datasets are read, and runs reckoned up, at once: minutes of work, in threads of their own."""
+    uploads: CapacityLimiter
+    """How many datasets are read at once: a large one takes minutes."""
+    reports: CapacityLimiter
+    """How many runs are reckoned up at once."""
     run_watches: RunWatches
 
 

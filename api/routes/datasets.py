@@ -118,7 +118,7 @@ class Upload:
             if query.validate_only:
                 options |= layers
             work = partial(self._check if query.validate_only else self._store, file, query.name, **options)
-            return await to_thread.run_sync(work, limiter=context.heavy)
+            return await to_thread.run_sync(work, limiter=context.uploads)
 
     def _check(self, *given: Any, **options: Any) -> Response:
         with _pointing_into_the_query():

@@ -139,7 +139,7 @@ async def get_report(
     format: Annotated[Literal["json", "html", "markdown", "junit", "text"], Query()] = "json",  # noqa: A002
 ) -> Response:
     """All figures of a run, as far as it has come; null where one cannot be told."""
-    sheet = await to_thread.run_sync(run_sheet, context.services, run_id, limiter=context.heavy)
+    sheet = await to_thread.run_sync(run_sheet, context.services, run_id, limiter=context.reports)
     return await _written(context, FORMATS[format], sheet, f"{sheet.facts.name} report")
 
 
@@ -159,12 +159,12 @@ async def compare_runs(
 ) -> Response:
     """This run beside a baseline, row by row: differences are this run less the baseline."""
     given = (context.services, baseline, run_id)
-    sheet = await to_thread.run_sync(comparison_sheet, *given, limiter=context.heavy)
+    sheet = await to_thread.run_sync(comparison_sheet, *given, limiter=context.reports)
     return await _written(context, COMPARISON_FORMATS[format], sheet, f"{sheet.new.name} comparison")
 
 
 async def _written(context: Context, written: Format[Sheet], sheet: Sheet, name: str) -> Response:
-    text = await to_thread.run_sync(written.render, sheet, limiter=context.heavy)
+    text = await to_thread.run_sync(written.render, sheet, limiter=context.reports)
     headers = {"Content-Disposition": disposition(name, "report", written.suffix, kind="inline")}
     if written.suffix == ".html":
         headers["Content-Security-Policy"] = _PAGE
