@@ -4,6 +4,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+MESSY = (
+    "\ufeffid;question;expected;instrct\r\n"
+    'a;"two\r\nlines";x;\r\n'
+    "\r\n"
+    "b;What?;;zz\r\n"
+    "a;again;;\r\n"
+    "c;short\r\n"
+    "d;How?;y;\r\n"
+)
+"""A byte order mark, semicolons, CRLF, a line end in quotes, a blank line, an id twice, a row cut short."""
+
 
 def rows(count: int, **more: Any) -> str:
     """JSON lines r0, r1, …; each names its case, so that a script can answer it by itself."""

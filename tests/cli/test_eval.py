@@ -18,7 +18,7 @@ from redraft.domain.gates import GateResult
 from redraft.operations import run_results, runs
 from redraft.operations.runs import Run
 from redraft.operations.services import Services
-from tests.cli.bulk import rows, rows_file, write
+from tests.cli.bulk import MESSY, rows, rows_file, write
 from tests.cli.test_embedded_asking import processes_of
 from tests.model_server import Asked, ModelServer, Reply
 from tests.support.shells import Outcome, Shell
@@ -103,6 +103,21 @@ def test_bad_rows_are_named_at_once_and_end_with_6(office: Shell, provider: Mode
     assert "line 4: " in office.run("runs", "show", "--status", "invalid").out
 
 
+def test_the_good_rows_of_a_messy_file_are_run(office: Shell, provider: ModelServer) -> None:
+    done = office.run("eval", write("rows.csv", MESSY), *CRIT, "--output", "out.jsonl")
+    assert done.code == 6
+    assert "line 6: custom_id 'a' is on line 2 already." in done.err
+    assert "line 7: The row has 2 cells" in done.err
+    lines = [json.loads(line) for line in Path("out.jsonl").read_text("utf-8").splitlines()]
+    assert [(line["line"], line["custom_id"], line["status"], line["instruct"]) for line in lines] == [
+        (2, "a", "succeeded", "two\nlines"),
+        (5, "b", "succeeded", "What?"),
+        (6, "a", "invalid", None),
+        (7, "line 7", "invalid", None),
+        (8, "d", "succeeded", "How?"),
+    ]
+
+
 def test_a_failed_item_ends_with_6_and_is_done_again_when_asked_for(office: Shell, provider: ModelServer) -> None:
     provider.script(generate=["a"], evaluate=[0.9])
     provider.script(generate=[Reply(status=401), "a"], case="r0")
@@ -110,7 +125,7 @@ def test_a_failed_item_ends_with_6_and_is_done_again_when_asked_for(office: Shel
     assert (first.code, first.data["run"]["counts"]["failed"]) == (6, 1)
     assert "--retry-errors does failed ones again" in office.run("eval", "--resume", "latest").err
     asked = len(provider.requests())
-    again = office.run("eval", "--resume", first.data["run"]["id"], "--retry-errors", "--json")
+    again = office.run("eval", "--resume", first.data["run"]["id"], "--retry-errors", "--json", "--output", "o.jsonl")
     assert (again.code, again.data["run"]["counts"]["succeeded"]) == (0, 2)
     assert len(provider.requests()) == asked + 2
 
