@@ -28,8 +28,8 @@ hypothesis.settings.load_profile("any machine")
 # What these hold does not depend on the database: the long form runs them on PostgreSQL as well.
 _ON_EITHER = {
     "api": {
-        *("test_access", "test_conformance", "test_deltas", "test_edges", "test_limits", "test_problems"),
-        *("test_rates", "test_refining"),
+        *("test_access", "test_conformance", "test_datasets", "test_deltas", "test_edges", "test_limits"),
+        *("test_problems", "test_rates", "test_refining", "test_run_events"),
     },
     "operations": {
         *("test_adapting", "test_audits", "test_bad_replies", "test_budgets", "test_cases_evaluators"),
