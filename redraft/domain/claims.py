@@ -6,11 +6,12 @@ A claim is supported only if the judge says so and a source holds the quote word
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, Literal, cast
 
 from redraft.domain.quotes import Quotable, find_quote, read_quotable
-from redraft.domain.replies import Found, Unusable, find_object
-from redraft.domain.reply_members import flag_of, fraction_or_none, plain, plain_members, sentence_of, text_of
+from redraft.domain.replies import Found, Unusable, find_object, repeated_in
+from redraft.domain.reply_members import flag_of, fraction_or_none, plain, plain_members, sentence_of, text_of, texts_of
 from redraft.domain.support import quoted, shortened
 from redraft.domain.texts import fold
 
@@ -76,8 +77,9 @@ class ClaimCheck:
 class QuotedSources:
     """Sources as quotes are looked for in them; each is read when it is first needed."""
 
-    def __init__(self, contents: Sequence[str]) -> None:
+    def __init__(self, contents: Sequence[str], headings: Sequence[str] = ()) -> None:
         self._contents = contents
+        self._headings = headings
         self._read: dict[int, Quotable] = {}
 
     @property
@@ -92,6 +94,12 @@ class QuotedSources:
             self._read[number] = read_quotable(self._contents[number - 1])
         return find_quote(quote, self._read[number])
 
+    def heads(self, number: int | None, quote: str) -> bool:
+        """Whether the quote stands in what is known of the source beside its content."""
+        if number is None or not quote or not 1 <= number <= len(self._headings):
+            return False
+        return find_quote(quote, self._headings[number - 1]) is not None
+
 
 def read_claims(text: str, sources: QuotedSources, *, finish_reason: str | None = None) -> ClaimCheck | Unusable:
     """Reads a judge's reply, and looks for each quote; `finish_reason` is the provider's word for why it ended."""
@@ -103,15 +111,35 @@ def read_claims(text: str, sources: QuotedSources, *, finish_reason: str | None 
     told = cast("list[Any]", members["claims"])
     if len(told) > CLAIMS_MAX:
         return Unusable("incomplete", f"The reply names {len(told)} claims; at most {CLAIMS_MAX} are looked at.")
-    if _is_repeated(found):
-        return Unusable("ambiguous", "The reply holds its claims more than once.")
+    if _is_repeated(found) or any(repeated_in(entry) for entry in told):
+        return Unusable("ambiguous", "The reply names its claims, or a part of one, more than once.")
     claims = [_claim(plain_members(entry), sources) for entry in told]
-    if not all(claims):
+    named = [claim for claim in claims if claim is not None]
+    if len(named) < len(claims):
         return Unusable("incomplete", 'Each entry of "claims" needs a "claim" and a "label".')
-    known = {_key(claim): claim for claim in claims if claim}
-    known |= {_key(claim): claim for claim in _listed(members.get("ungroundedclaims"), known)}
+    united = _united([*named, *_listed(members.get("ungroundedclaims"), named)])
     grounded = flag_of(members.get("grounded"))
-    return ClaimCheck(tuple(known.values()), grounded, fraction_or_none(members.get("confidence")), found.repaired)
+    return ClaimCheck(united, grounded, fraction_or_none(members.get("confidence")), found.repaired)
+
+
+def merge_checks(checks: Sequence[ClaimCheck]) -> ClaimCheck:
+    """What several judges found: a claim holds if more of those who name it call it supported than not."""
+    votes: dict[str, list[Claim]] = {}
+    for claim in (claim for check in checks for claim in check.claims):
+        votes.setdefault(_key(claim.claim), []).append(claim)
+    flags = [check.grounded for check in checks if check.grounded is not None]
+    sure = [check.confidence for check in checks if check.confidence is not None]
+    return ClaimCheck(
+        claims=tuple(_elected(claims) for claims in votes.values()),
+        grounded=sum(flags) * 2 > len(flags) if flags else None,
+        confidence=fmean(sure) if sure else None,
+        is_repaired=any(check.is_repaired for check in checks),
+    )
+
+
+def _elected(claims: Sequence[Claim]) -> Claim:
+    holds = sum(claim.supported for claim in claims) * 2 > len(claims)
+    return next(claim for claim in claims if claim.supported == holds)
 
 
 def _has_claims(value: Mapping[str, Any]) -> bool:
@@ -123,21 +151,33 @@ def _is_repeated(found: Found) -> bool:
     return len(keys) > 1 or bool(found.repeated.intersection(keys))
 
 
-def _key(claim: Claim) -> str:
-    return fold(claim.claim).casefold()
+def _key(text: str) -> str:
+    return fold(text).casefold().rstrip(_STOPS)
 
 
-def _listed(value: Any, known: Mapping[str, Claim]) -> list[Claim]:
+def _united(claims: Sequence[Claim]) -> tuple[Claim, ...]:
+    """Each claim once: who calls one both supported and not has not supported it."""
+    known: dict[str, Claim] = {}
+    for claim in claims:
+        before = known.get(_key(claim.claim))
+        if before is None or (before.supported and not claim.supported):
+            known[_key(claim.claim)] = claim
+    return tuple(known.values())
+
+
+def _listed(value: Any, named: Sequence[Claim]) -> list[Claim]:
     """What the judge lists as ungrounded beside the claims: it takes away support, and gives none."""
-    items = cast("list[Any]", value) if isinstance(value, list) else []
+    known = {_key(claim.claim): claim.claim for claim in named if not claim.supported}
+    items = cast("list[Any]", value) if isinstance(value, list) else texts_of(value)
     texts = [text for item in items[:CLAIMS_MAX] if (text := sentence_of(plain_members(item).get("claim") or item))]
     return [
         Claim(text, supported=False, label="not_found", source=None, quote="", start=None, end=None, problem=_NO_SOURCE)
         for text in texts
-        if (there := known.get(fold(text).casefold())) is None or there.supported
+        if _key(text) not in known
     ]
 
 
+_STOPS = " .!?\u3002"
 _NO_SOURCE = "No source says so."
 
 
@@ -147,7 +187,8 @@ def _claim(entry: Mapping[str, Any], sources: QuotedSources) -> Claim | None:
         return None
     quote, source = sentence_of(entry.get("quote")), _number(entry.get("source"), sources)
     start, end = sources.find(source, quote) or (None, None)
-    problem = _problem(label, source, quote, is_there=start is not None)
+    is_there = start is not None or sources.heads(source, quote)
+    problem = _problem(label, source, quote, is_there=is_there)
     if label == "supported" and problem:
         label = "not_found"
     return Claim(claim, not problem, label, source, quote, start, end, problem)
@@ -157,23 +198,23 @@ def _problem(label: Label, source: int | None, quote: str, *, is_there: bool) ->
     if label == "not_found":
         return _NO_SOURCE
     if label == "contradicted":
-        return f"Source {source} says otherwise: {quoted(quote)}." if is_there else "A source says otherwise."
+        return f"Source {source} says otherwise." if is_there else "A source says otherwise."
     if is_there:
         return ""
     if not quote:
         return "No quote was given that supports it."
-    where = f"Source {source} does not hold" if source else "No source was named for"
-    return f"{where} the quote {quoted(quote)}."
+    # Without the quote: it is a source's text, and this goes to the writer as an instruction
+    return f"Source {source} does not hold the quote." if source else "No source was named for the quote."
 
 
 def _label(entry: Mapping[str, Any]) -> Label | None:
     said = [text_of(entry[name]) for name in ("label", "verdict", "supported") if entry.get(name) is not None]
-    labels: set[Label | None] = {_LABELS.get(plain(word)) for word in said}
+    labels: set[Label] = {_LABELS.get(plain(word), "not_found") for word in said}
     # Who calls a claim both supported and not has not supported it
     return labels.pop() if len(labels) == 1 else "not_found" if labels else None
 
 
-_DIGITS = re.compile(r"\d{1,9}")
+_DIGITS = re.compile(r"(?<![\d.-])\d{1,9}(?!\d|\.[1-9])")
 
 
 def _number(value: Any, sources: QuotedSources) -> int | None:

@@ -1,9 +1,10 @@
 """Sources too long for a judge, cut to what matters for an answer; what is left out is marked."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from redraft.domain.citations import cited_numbers
 from redraft.domain.texts import preview
 from redraft.domain.words import read_said
 
@@ -26,7 +27,8 @@ def excerpts(contents: Sequence[str], answer: str, chars: int) -> list[str]:
     """The sources as a judge sees them, `chars` characters of all together.
 
     They are whole if that is enough; else of each the passages nearest to the answer are left, in order, with `[…]`
-    where something is missing. A source of which nothing fits is `[…]`.
+    where something is missing: one of each cited source first, then one of each other, then what is nearest. A source
+    of which nothing fits is `[…]`.
     """
     if sum(map(len, contents)) <= chars:
         return list(contents)
@@ -34,7 +36,7 @@ def excerpts(contents: Sequence[str], answer: str, chars: int) -> list[str]:
     passages = [each for at, content in enumerate(contents) for each in _passages(at, content, wanted)]
     chosen: list[_Passage] = []
     room = chars
-    for each in sorted(passages, key=lambda passage: (-passage.worth, passage.source, passage.start)):
+    for each in _ranked(passages, cited_numbers(answer, len(contents))):
         if each.end - each.start <= room:
             chosen.append(each)
             room -= each.end - each.start
@@ -42,6 +44,16 @@ def excerpts(contents: Sequence[str], answer: str, chars: int) -> list[str]:
     for each in chosen:
         spans[each.source].append((each.start, each.end))
     return [_joined(content, sorted(kept)) for content, kept in zip(contents, spans, strict=True)]
+
+
+def _ranked(passages: Sequence[_Passage], cited: Collection[int]) -> list[_Passage]:
+    """No source pushes the others out, whatever it holds."""
+    by_worth = sorted(passages, key=lambda passage: (-passage.worth, passage.source, passage.start))
+    first: dict[int, _Passage] = {}
+    for each in by_worth:
+        first.setdefault(each.source, each)
+    leading = sorted(first.values(), key=lambda passage: (passage.source + 1 not in cited, -passage.worth))
+    return [*leading, *(each for each in by_worth if first[each.source] is not each)]
 
 
 def _words(text: str) -> frozenset[str]:

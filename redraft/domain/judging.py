@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Any, Literal, TypeVar
 
-from redraft.domain.claims import ClaimCheck
+from redraft.domain.claims import ClaimCheck, merge_checks
 from redraft.domain.rubrics import (
     Criterion,
     CriterionResult,
@@ -118,10 +118,15 @@ def combine(
         issues=_united(verdict.issues for verdict in verdicts),
         improvement_hint=closest.verdict.improvement_hint,
         criteria=criteria,
-        check=closest.verdict.check,
+        check=_merged_check(verdicts),
         judges=tuple(_entry(opinion, scored) for opinion in opinions) if len(opinions) > 1 else (),
         disagreement=max(spread) - min(spread) if len(opinions) > 1 else None,
     )
+
+
+def _merged_check(verdicts: Sequence[Verdict]) -> ClaimCheck | None:
+    checks = [verdict.check for verdict in verdicts if verdict.check is not None]
+    return merge_checks(checks) if checks else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,12 +39,18 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One candidate of one iteration; `evaluation` is None until it is judged."""
+    """One candidate of one iteration.
+
+    Attributes:
+        evaluation: None until it is judged.
+        is_outdated: it was written from other sources than the job has now.
+    """
 
     iteration: int
     candidate: int
     answer: str
     evaluation: Evaluation | None = None
+    is_outdated: bool = False
 
     @property
     def score(self) -> float | None:
@@ -136,13 +142,14 @@ def passes(score: float | None, threshold: float) -> bool:
 def best_of(attempts: Iterable[Attempt]) -> Attempt | None:
     """Highest valid score with required criteria met, the earliest on ties; the last answer if none is scored.
 
-    Whether one passed once does not count: a continuation may have moved the threshold.
+    What rests on other sources counts only where nothing else is scored. Whether one passed once does not count: a
+    continuation may have moved the threshold.
     """
     ordered = sorted(attempts, key=lambda attempt: (attempt.iteration, attempt.candidate))
     scored = [attempt for attempt in ordered if attempt.score is not None]
     if not scored:
         return ordered[-1] if ordered else None
-    return max(scored, key=lambda attempt: (attempt.is_qualified, attempt.score or 0.0))
+    return max(scored, key=lambda attempt: (not attempt.is_outdated, attempt.is_qualified, attempt.score or 0.0))
 
 
 def twin_of(attempt: Attempt, attempts: Sequence[Attempt]) -> Attempt | None:

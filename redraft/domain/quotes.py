@@ -16,10 +16,13 @@ from redraft.domain.words import is_unspaced
 QUOTE_CHARS_MIN = 8
 """Letters and digits that a quote must have; those of scripts without spaces count twice."""
 
-PART_CHARS_MIN = 4
+PART_CHARS_MIN = 6
 """The same for each part of a quote with ellipses."""
 
-_PARTS_MAX = 20
+GAP_CHARS_MAX = 300
+"""What an ellipsis may stand for: more would let words from anywhere be joined to any statement."""
+
+PARTS_MAX = 3
 # Of places where a word would be cut: in `aaaa…` there is one at each character.
 _TRIES_MAX = 1000
 _SINGLE = "\u2018\u2019\u201a\u201b\u2032\u02bc\u00b4`\uff07"
@@ -90,9 +93,9 @@ def _plain(char: str) -> str:
 def find_quote(quote: str, source: str | Quotable) -> tuple[int, int] | None:
     """Where a source holds a quote, in characters of the source as it was given; None when it does not.
 
-    An ellipsis stands for anything, so what it joins must follow in this order; the place then goes from the first
-    part to the last. The first letter of each part may be of either case, stops at the end and quotation marks around
-    the quote may be left out or added.
+    An ellipsis stands for up to `GAP_CHARS_MAX` characters, so what it joins must follow in this order; the place then
+    goes from the first part to the last. The first letter of each part may be of either case, stops at the end and
+    quotation marks around the quote may be left out or added.
     """
     there = read_quotable(source) if isinstance(source, str) else source
     wanted = read_quotable(quote).text.strip(_OUTER)
@@ -105,12 +108,12 @@ def find_quote(quote: str, source: str | Quotable) -> tuple[int, int] | None:
 
 def _find_parts(parts: list[str], text: str) -> tuple[int, int] | None:
     weights = [_weight(part) for part in parts]
-    if not 1 <= len(parts) <= _PARTS_MAX or sum(weights) < QUOTE_CHARS_MIN or min(weights) < PART_CHARS_MIN:
+    if not 1 <= len(parts) <= PARTS_MAX or sum(weights) < QUOTE_CHARS_MIN or min(weights) < PART_CHARS_MIN:
         return None
     start, end = -1, 0
     for part in parts:
         place = _find(part, text, end)
-        if place is None:
+        if place is None or (start >= 0 and place[0] - end > GAP_CHARS_MAX):
             return None
         start = place[0] if start < 0 else start
         end = place[1]

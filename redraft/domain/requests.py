@@ -1,10 +1,12 @@
 """What a user may ask for: the bodies of the API, strict, with their defaults."""
 
+import hashlib
 import re
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, to_json
 
 from redraft.domain.fields import (
     Answer,
@@ -101,6 +103,12 @@ class Source(StrictModel):
     title: Annotated[Text, Field(max_length=1000)] | None = None
     metadata: SourceMetadata = Field(default={})
     relevance_score: float | None = Field(default=None, allow_inf_nan=False)
+
+    @property
+    def about(self) -> str:
+        """What is known of it beside its content, a line each."""
+        lines = [f"Title: {self.title}"] if self.title else []
+        return "\n".join([*lines, *(f"{name}: {value}" for name, value in self.metadata.items())])
 
 
 class GroundingOptions(StrictModel):
@@ -270,6 +278,12 @@ def ladder(request: GenerateAnswer) -> tuple[str, ...]:
     """The generator's models in order; the request must be normalised (model set)."""
     models = request.model
     return tuple(models) if isinstance(models, list) else (models or "",)
+
+
+def sources_hash(sources: Sequence[Mapping[str, Any]]) -> str:
+    """Of dumped sources: other ones may say otherwise of the same answer."""
+    said = [[source["title"], source["metadata"], source["content"]] for source in sources]
+    return hashlib.sha256(to_json(said)).hexdigest()[:16]
 
 
 def dump(request: StrictModel) -> dict[str, Any]:

@@ -212,10 +212,10 @@ def _dimension(members: _Fields, dimension: Criterion) -> CriterionResult:
 
 
 def read_claims_reply(
-    sources: Sequence[str], text: str, *, unclaimed: float, finish_reason: str | None = None
+    sources: QuotedSources, text: str, *, unclaimed: float, finish_reason: str | None = None
 ) -> Verdict | Unusable:
     """Read a reply that checks an answer claim by claim; `unclaimed`: the score of an answer without claims."""
-    check = read_claims(text, QuotedSources(sources), finish_reason=finish_reason)
+    check = read_claims(text, sources, finish_reason=finish_reason)
     if isinstance(check, Unusable):
         return check
     held = sum(claim.supported for claim in check.claims)

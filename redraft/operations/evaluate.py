@@ -187,11 +187,16 @@ def _known(step: StepInHand, record: IterationRecord) -> EvaluationRecord | None
     )
     if step.job.step == Step.AUDIT or known is None or known.evaluation is None or known.evaluation.score is None:
         return None
-    if known.grounding != record.grounding:
-        # A continuation brought other sources
+    if _may_rest_on_others(step, known):
         return None
     passed = _passes(step, known.evaluation.score, is_qualified=known.evaluation.requirements_met is not False)
     return replace(known.evaluation, id=new_id("evaluation"), passed=passed, reused_from=known.evaluation.id)
+
+
+def _may_rest_on_others(step: StepInHand, known: IterationRecord) -> bool:
+    """Whether an earlier verdict may be about other sources: a structured answer does not tell."""
+    is_earlier = known.number < step.job.first_iteration and bool(step.request.sources)
+    return known.is_outdated or (is_earlier and known.grounding is None)
 
 
 def _by_checks(step: StepInHand, record: IterationRecord) -> EvaluationRecord | None:

@@ -6,10 +6,11 @@ from typing import Any
 
 from redraft.domain.citations import read_citations
 from redraft.domain.claims import ClaimCheck
-from redraft.domain.grounding import ground, read_evidence
-from redraft.domain.requests import AnyRequest, EvaluateAnswer
+from redraft.domain.grounding import OVERLAP_MIN, ground, read_evidence
+from redraft.domain.requests import AnyRequest, EvaluateAnswer, dump, sources_hash
 from redraft.domain.structured import confidence_of, prose_of
-from redraft.domain.support import find_support, quoted
+from redraft.domain.support import SUPPORTED_SHARE_MIN, find_support, quoted, shortened
+from redraft.domain.words import read_said
 from redraft.operations.terms import schema_of, structure_of
 from redraft.storage.history import IterationRecord
 
@@ -27,8 +28,9 @@ def grounding_reader(request: AnyRequest) -> Callable[[str], dict[str, Any] | No
     structure = structure_of(request)
     if options is None or (structure is None and schema_of(request) is not None):
         return lambda _answer: None
-    evidence = read_evidence(source.content for source in request.sources)
+    evidence = read_evidence(f"{source.about}\n{source.content}" for source in request.sources)
     count = len(request.sources)
+    version = sources_hash([dump(source) for source in request.sources])
     # A given answer was not told to
     must_cite = options.include_citations and not isinstance(request, EvaluateAnswer)
 
@@ -44,7 +46,9 @@ def grounding_reader(request: AnyRequest) -> Callable[[str], dict[str, Any] | No
             "issues": [asdict(issue) for issue in cited.issues],
             "sources_used": list(found.sources_used),
             "sources_provided": count,
+            "sources_hash": version,
             "grounding_score": found.score,
+            "stated": len(found.sentences),
             "unsupported": [asdict(each) for each in support.unsupported[:_UNSUPPORTED_MAX]],
             "cited_text": text if structure else None,
             "met": support.met,
@@ -58,23 +62,38 @@ def grounding_reader(request: AnyRequest) -> Callable[[str], dict[str, Any] | No
 def meets_rule(request: AnyRequest, grounding: Mapping[str, Any] | None, check: ClaimCheck | None) -> bool:
     """Whether an answer may be accepted for what it makes of its sources.
 
-    A claim check stands for what code takes for uncited; wrong marks and numbers from nowhere stay wrong.
+    A claim check stands for what code takes for uncited, as far as its claims go; wrong marks and numbers from
+    nowhere stay wrong.
     """
     if request.grounds is None or not request.grounds.require_grounding:
         return True
     found = grounding or {}
-    if check is not None and check.claims:
-        return found.get("sound", True) and all(claim.supported for claim in check.claims)
-    return found.get("met", True)
+    if check is None or not check.claims:
+        return found.get("met", True)
+    if not found.get("sound", True) or not all(claim.supported for claim in check.claims):
+        return False
+    return len(_unchecked(found, check)) <= (1 - SUPPORTED_SHARE_MIN) * found.get("stated", 0)
 
 
 def problems_of(request: AnyRequest, grounding: Mapping[str, Any] | None, check: ClaimCheck | None) -> tuple[str, ...]:
     """What code found that the next answer has to change; a claim check names uncited claims itself."""
     if request.grounds is None or not request.grounds.require_grounding or grounding is None:
         return ()
-    if check is not None and check.claims and grounding.get("sound", True):
-        return ()
-    return tuple(grounding.get("problems", ()))
+    if check is None or not check.claims or not grounding.get("sound", True):
+        return tuple(grounding.get("problems", ()))
+    advice = "is among the claims that were checked. Cite the source that says so, soften it, or delete it."
+    return tuple(shortened([f"No part of {quoted(text)} {advice}" for text in _unchecked(grounding, check)], "more"))
+
+
+def _unchecked(grounding: Mapping[str, Any], check: ClaimCheck) -> list[str]:
+    """What code takes for uncited, and no claim is about: a judge that leaves it out has not vouched for it."""
+    claims = [read_said(claim.claim).stems for claim in check.claims]
+    uncited = [each["text"] for each in grounding.get("unsupported", ()) if each["reason"] == "uncited"]
+    return [text for text in uncited if not any(_covers(claim, read_said(text).stems) for claim in claims)]
+
+
+def _covers(claim: frozenset[str], sentence: frozenset[str]) -> bool:
+    return len(claim & sentence) >= OVERLAP_MIN * min(len(claim), len(sentence))
 
 
 def checked_claims(check: ClaimCheck | None) -> dict[str, Any] | None:
@@ -93,10 +112,11 @@ def rests_on(request: AnyRequest, record: IterationRecord) -> dict[str, Any]:
     """What a job's result says of the sources of its answer."""
     grounding, verdict = record.grounding or NOTHING, record.evaluation
     structure = structure_of(request)
-    own = confidence_of(structure, record.answer, len(request.sources)) if structure else None
+    provided = grounding.get("sources_provided", len(request.sources))
+    own = confidence_of(structure, record.answer, provided) if structure else None
     return {
         **{name: grounding.get(name, nothing) for name, nothing in NOTHING.items()},
-        "sources_provided": grounding.get("sources_provided", len(request.sources)),
+        "sources_provided": provided,
         "unsupported_claims": _unsupported_claims(record),
         "confidence": own if verdict is None or verdict.confidence is None else verdict.confidence,
     }

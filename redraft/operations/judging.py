@@ -152,7 +152,7 @@ def _read(step: StepInHand, asking: Asking, outcome: Outcome) -> Verdict | Unusa
             profile_of(step),
             outcome.text or "",
             criteria=asking.criteria,
-            sources=[source.content for source in step.request.sources],
+            sources=step.request.sources,
             unclaimed=_unclaimed(asking.record),
             finish_reason=outcome.finish_reason,
         )

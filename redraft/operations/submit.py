@@ -40,6 +40,7 @@ from redraft.storage.jobs import JobRecord
 
 SAME_MODEL = "evaluator_is_generator"
 NO_CONTEXT = "no_context"
+GROUNDING_UNREAD = "grounding_not_read"
 CRITERIA_UNJUDGED = "eval_crit_not_judged"
 JUDGES_UNASKED = "evaluators_not_asked"
 
@@ -181,6 +182,9 @@ def warnings_of(request: AnyRequest) -> list[dict[str, str]]:
     if request.grounds and not request.sources:
         text = "The answer is to rest on sources and none are given: it can only ask for them."
         found.append({"code": NO_CONTEXT, "message": text})
+    if _is_unread(request):
+        text = "An answer of your own schema is not read for citations, so the grounding rule lets all of them pass."
+        found.append({"code": GROUNDING_UNREAD, "message": text})
     if isinstance(request, GenerateAnswer):
         own = [model for model in judges_of(request) if model in ladder(request)]
         text = f"{', '.join(own)} judges its own answers; another model family judges better."
@@ -188,6 +192,12 @@ def warnings_of(request: AnyRequest) -> list[dict[str, str]]:
     if not needs_judge(request):
         found += _idle_judges(request)
     return found
+
+
+def _is_unread(request: AnyRequest) -> bool:
+    """Whether nothing can be told of an answer's sources though they are required."""
+    has_own = isinstance(request, GenerateAnswer) and isinstance(request.answer_schema, Mapping)
+    return has_own and request.grounds is not None and request.grounds.require_grounding
 
 
 def _idle_judges(request: AnyRequest) -> list[dict[str, str]]:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from redraft.domain.chats import Message, Prompt, ReplySchema
+from redraft.domain.claims import QuotedSources
 from redraft.domain.replies import Unusable
-from redraft.domain.requests import AnyRequest
+from redraft.domain.requests import AnyRequest, Source
 from redraft.domain.rubrics import SCALE_TOP, Criterion
 from redraft.domain.verdicts import Verdict, read_claims_reply, read_reply, read_rubric_reply
 from redraft.prompts.profiles import Profile
@@ -43,7 +44,7 @@ def read_verdict(
     text: str,
     *,
     criteria: Sequence[Criterion] = (),
-    sources: Sequence[str] = (),
+    sources: Sequence[Source] = (),
     unclaimed: float = 1.0,
     finish_reason: str | None = None,
 ) -> Verdict | Unusable:
@@ -53,12 +54,13 @@ def read_verdict(
         profile: how it was asked.
         text: the reply.
         criteria: those that the call was about.
-        sources: their contents, where quotes are looked for.
+        sources: where quotes are looked for.
         unclaimed: the score of an answer without claims.
         finish_reason: the provider's word for why the reply ended.
     """
     if profile.reply.claims:
-        return read_claims_reply(sources, text, unclaimed=unclaimed, finish_reason=finish_reason)
+        quoted = QuotedSources([source.content for source in sources], [source.about for source in sources])
+        return read_claims_reply(quoted, text, unclaimed=unclaimed, finish_reason=finish_reason)
     if criteria:
         return read_rubric_reply(criteria, text, finish_reason=finish_reason)
     return read_reply(profile.reply, text, finish_reason=finish_reason)

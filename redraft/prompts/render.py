@@ -65,7 +65,7 @@ def generation_prompt(
         if message.content.strip()
     ]
     reply = ReplySchema("answer", schema) if schema else None
-    return Prompt(system, (*earlier, *_turns(task, feedback)), reply)
+    return Prompt(system, (*earlier, *_turns(task, feedback, nonce)), reply)
 
 
 def _source(number: int, source: Source, nonce: str) -> str:
@@ -80,7 +80,7 @@ def repair_prompt(prompt: Prompt, answer: str, complaint: str) -> Prompt:
     return replace(prompt, messages=(*prompt.messages, *given, request))
 
 
-def _turns(task: str, feedback: Feedback | None) -> tuple[Message, ...]:
+def _turns(task: str, feedback: Feedback | None, nonce: str) -> tuple[Message, ...]:
     if feedback is None:
         return (Message("user", task),)
     if feedback.strategy == "encourage" and feedback.base and feedback.base.answer.strip():
@@ -92,7 +92,8 @@ def _turns(task: str, feedback: Feedback | None) -> tuple[Message, ...]:
         base=feedback.base.answer if feedback.base else None,
         feedback=feedback_text(feedback),
     )
-    return (Message("user", f"{task}\n\n{revise}"),)
+    # A source can make the writer copy the marks around it
+    return (Message("user", f"{task}\n\n{revise.replace(nonce, '[…]')}"),)
 
 
 def feedback_text(feedback: Feedback) -> str:

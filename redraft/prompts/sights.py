@@ -115,9 +115,7 @@ def _task(request: AnyRequest) -> str:
 
 def source_text(source: Source, content: str) -> str:
     """What is known of a source, and its content: all of it is the source's own word."""
-    about = [f"Title: {source.title}"] if source.title else []
-    about += [f"{name}: {value}" for name, value in source.metadata.items()]
-    return "\n".join([*about, "", content] if about else [content])
+    return f"{source.about}\n\n{content}" if source.about else content
 
 
 def nonce_of(request: AnyRequest, answer: str) -> str:

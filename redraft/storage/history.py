@@ -1,7 +1,7 @@
 """What a job has written so far: its iterations and their evaluations."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Executable, and_, bindparam, select
 
 from redraft.domain.loop import Attempt, Evaluation
+from redraft.domain.requests import sources_hash
 from redraft.domain.rubrics import CriterionResult
 from redraft.storage.jobs import JobRecord
 from redraft.storage.statements import add_rows
@@ -67,7 +68,11 @@ class EvaluationRecord:
 
 @dataclass(frozen=True, slots=True)
 class IterationRecord:
-    """One candidate of one iteration, with its verdict if there is one."""
+    """One candidate of one iteration, with its verdict if there is one.
+
+    Attributes:
+        is_outdated: it was written from other sources than the job has now.
+    """
 
     id: str
     number: int
@@ -78,6 +83,7 @@ class IterationRecord:
     created_at: datetime
     evaluation: EvaluationRecord | None
     grounding: dict[str, Any] | None = None
+    is_outdated: bool = False
 
     @property
     def status(self) -> str:
@@ -85,7 +91,7 @@ class IterationRecord:
 
     def as_attempt(self) -> Attempt:
         verdict = self.evaluation
-        return Attempt(self.number, self.candidate, self.answer, verdict and verdict.as_evaluation())
+        return Attempt(self.number, self.candidate, self.answer, verdict and verdict.as_evaluation(), self.is_outdated)
 
 
 _EVALUATION = tuple(field.name for field in fields(EvaluationRecord))
@@ -113,7 +119,16 @@ def of(connection: Connection, job: JobRecord, number: int | None = None) -> lis
         given["p_number"] = number
     rows = connection.execute(_select_history(is_one=number is not None), given).mappings()
     wanted: list[int] | None = job.request["iterations"] if is_rescore else None
-    return [_record(row) for row in rows if wanted is None or row["number"] in wanted]
+    records = [_record(row) for row in rows if wanted is None or row["number"] in wanted]
+    return [_aged(record, job) for record in records] if job.continuations else records
+
+
+def _aged(record: IterationRecord, job: JobRecord) -> IterationRecord:
+    """Only a continuation brings other sources."""
+    before = (record.grounding or {}).get("sources_hash")
+    if before is None or record.number >= job.first_iteration:
+        return record
+    return replace(record, is_outdated=before != sources_hash(job.request["sources"]))
 
 
 @cache

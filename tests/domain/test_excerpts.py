@@ -15,11 +15,11 @@ def test_what_fits_is_left_as_it_is():
 def test_what_is_nearest_to_the_answer_stays_in_order():
     source = f"{FILLER}\n\nThe lighthouse keeper sang at midnight.\n\n{FILLER}\n\nThe lighthouse fell.\n\n{FILLER}"
     other = "Nothing of that kind. " * 500
-    (shown, rest) = excerpts([source, other], "At midnight the keeper of the lighthouse sang. It fell.", 1700)
+    (shown, rest) = excerpts([source, other], "At midnight the keeper of the lighthouse sang. It fell.", 2600)
     assert shown.index("sang at midnight") < shown.index("The lighthouse fell")
     assert shown.startswith(GAP)
     assert shown.endswith(GAP)
-    assert len(shown) + len(rest) <= 1700 + 20 * len(GAP)
+    assert len(shown) + len(rest) <= 2600 + 20 * len(GAP)
 
 
 def test_a_source_of_which_nothing_fits_is_a_gap():
@@ -38,3 +38,11 @@ def test_nothing_is_made_up(contents: list[str], answer: str, chars: int):
 def test_a_stretch_that_has_no_break_is_cut_all_the_same():
     shown = excerpts(["a\u0301" + "\u0301" * 9000], "a", 2000)[0]
     assert 0 < len(shown) <= 2000 + 2 * len(GAP) + 10
+
+
+def test_no_source_is_pushed_out_by_another_and_cited_ones_come_first():
+    stuffed = "The keeper sang at midnight. " * 400
+    told = [stuffed, *("Something else. " * 100 for _ in range(9)), "The truth is here. " * 100]
+    shown = excerpts(told, "The keeper sang at midnight [Source 11].", 9000)
+    assert all(each != GAP for each in shown)
+    assert excerpts(told, "The keeper sang [Source 11].", 900)[10] != GAP

@@ -115,3 +115,12 @@ def test_plain_words_are_always_found(words: list[str]):
 )
 def test_no_quote_takes_long(quote: str, source: str):
     find_quote(quote, source)
+
+
+def test_an_ellipsis_joins_only_what_stands_near_by():
+    source = (
+        "The drug is not approved. " + "It was tested in adults. " * 20 + "Whether it is safe for children is unknown."
+    )
+    assert find_quote("The drug is … safe for children", source) is None
+    assert find_quote("The drug is not … tested in adults", source) is not None
+    assert find_quote("drug … test … adults … child … unknown", source) is None

@@ -181,6 +181,55 @@ def test_other_sources_are_judged_anew(driver: Driver, model_server: ModelServer
     assert again.result["best_iteration"] == 2
 
 
+def test_a_verdict_on_other_sources_is_not_reused(driver: Driver, model_server: ModelServer):
+    answer = "The Aare flows through Bern [Source 1]."
+    model_server.script(generate=[answer], evaluate=[0.7, 0.2])
+    job = driver.run_new(sources=SOURCES[:1], iter_max=1)
+    other = [{"content": "Never through Bern flows the Aare."}]
+    change = ContinueJob.model_validate({"sources": other, "score_threshold": 0.5, "iter_max": 1})
+    lifecycle.continue_job(driver.services, job.id, change)
+    again = driver.run(job.id)
+    verdict = driver.iterations(job.id)[1].evaluation
+    assert verdict is not None
+    assert (verdict.reused_from, verdict.score) == (None, 0.2)
+    assert again.stop_reason != "accepted"
+    assert again.result is not None
+    # The better score was for other sources
+    assert again.result["best_iteration"] == 2
+
+
+def test_a_judge_that_leaves_claims_out_has_not_vouched_for_them(driver: Driver, model_server: ModelServer):
+    lazy = "The Aare flows through Bern. Basel was founded by aliens. Everyone there is rich."
+    model_server.script(generate=[lazy, GOOD], evaluate=[check(RIVER), check(RIVER, CITY)])
+    job = driver.run_new(sources=SOURCES, profile="grounding", eval_crit=None, score_threshold=0.5)
+    assert (job.stop_reason, job.progress.best_iteration) == ("accepted", 2)
+    assert 'No part of "Basel was founded by aliens."' in model_server.requests("generate")[1].prompt
+
+
+def test_a_panel_must_agree_on_the_claims(driver: Driver, model_server: ModelServer):
+    no = check({**CITY, "label": "not_found"}, RIVER)
+    model_server.script(generate=[GOOD], evaluate=[check(RIVER, CITY), no])
+    panel = {"panel": ["openai:a", "openai:b"]}
+    job = driver.run_new(
+        sources=SOURCES, profile="grounding", eval_crit=None, score_threshold=0.5, evaluation=panel, iter_max=1
+    )
+    assert job.stop_reason == "iteration_limit"
+    assert job.result is not None
+    assert job.result["unsupported_claims"] == ["It has been the federal city since 1848."]
+
+
+def test_numbers_of_a_title_stand_in_the_source(driver: Driver, model_server: ModelServer):
+    source = {"content": "Revenue rose to 5 million.", "title": "Annual report 2023", "metadata": {"page": 12}}
+    model_server.script(generate=["In 2023 revenue rose to 5 million (page 12) [Source 1]."], evaluate=[0.9])
+    assert driver.run_new(sources=[source], iter_max=1).stop_reason == "accepted"
+
+
+def test_a_schema_of_ones_own_is_warned_of(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=['{"text": "Basel has 97 bridges."}'], evaluate=[0.9])
+    job = driver.run_new(sources=SOURCES, answer_schema={"type": "object"})
+    assert "grounding_not_read" in [warning.code for warning in job.warnings]
+
+
 def test_what_an_iteration_took_is_told(driver: Driver, model_server: ModelServer):
     model_server.script(generate=[GOOD], evaluate=[0.9])
     job = driver.run_new(sources=SOURCES)
