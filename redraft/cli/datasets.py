@@ -36,11 +36,15 @@ def check(  # noqa: PLR0913 - one parameter per option
     resp_format: options.Format = None,
     eval_crit: options.Criteria = None,
     rubric: options.Rubric = None,
+    checks: options.Checks = None,
     profile: options.Profile = None,
     iter_max: options.IterMax = None,
     model: options.Model = None,
     evaluator_model: options.EvaluatorModel = None,
+    panel: options.Panel = None,
     samples: options.Samples = None,
+    audit: options.Audit = None,
+    candidates: options.Candidates = None,
     max_output_tokens: options.MaxOutputTokens = None,
     defaults: bulk_options.DefaultsFile = None,
     overrides: bulk_options.Overrides = None,
@@ -63,9 +67,14 @@ def check(  # noqa: PLR0913 - one parameter per option
         "iter_max": iter_max,
         "model": options.ladder(model),
         "evaluator_model": evaluator_model,
+        "evaluation.panel": panel or None,
         "evaluation.samples": samples,
+        "evaluation.audit": audit,
+        "candidates": candidates,
         "sampling.max_output_tokens": max_output_tokens,
     }
+    fields = bulk_options.defaults_of(defaults, given)
+    rubrics.add_checks(fields, checks)
     with sessions.opened() as services, opened_file(file) as (stream, name):
         found = check_dataset(
             services,
@@ -73,7 +82,7 @@ def check(  # noqa: PLR0913 - one parameter per option
             name,
             file_format=bulk_options.file_format_of(file_format),
             mapping=bulk_options.mapping_of(mapped),
-            defaults=bulk_options.defaults_of(defaults, given),
+            defaults=fields,
             overrides=bulk_options.overrides_of(overrides),
         )
     checked = check_resource(found)

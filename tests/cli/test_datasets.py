@@ -43,6 +43,16 @@ def test_a_check_as_json_counts_calls_and_cost_at_most(shell: Shell) -> None:
     assert float(done.data["cost_max_usd"]) > 0
 
 
+def test_a_check_counts_what_checks_candidates_and_judges_make_of_it(shell: Shell) -> None:
+    def calls(*options: str) -> int:
+        return shell.run("datasets", "check", rows_file(1), "--iter-max", "1", "--json", *options).data["calls_max"]
+
+    assert calls("--check", "max_words=9") == 1
+    assert calls("--crit", "x") == 3
+    assert calls("--crit", "x", "--candidates", "2") == 6
+    assert calls("--crit", "x", "--panel", "openai:a", "--panel", "openai:b") == 5
+
+
 def test_templates_without_vars_are_told(shell: Shell) -> None:
     file = write("rows.jsonl", '{"instruct": "Say {{ name }}."}\n')
     assert "1 row with braces and no vars" in shell.run("datasets", "check", file, "--crit", "x").out
