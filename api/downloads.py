@@ -7,6 +7,12 @@ from urllib.parse import quote
 
 _NAME_MAX = 100
 _UNFIT = re.compile(r'[/\\:*?"<>|%]+')
+_DATA = re.compile(r"(?<=.)\.(jsonl|ndjson|json|csv|tsv|tab|parquet|pq)$", re.IGNORECASE)
+
+
+def stem_of(name: str) -> str:
+    """A run's name without the suffix of the file that it comes from."""
+    return _DATA.sub("", name)
 
 
 def disposition(name: str, fallback: str, suffix: str, *, kind: Literal["attachment", "inline"] = "attachment") -> str:

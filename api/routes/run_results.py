@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 from api.bodies import StrictRoute
 from api.dependencies import Context, ContextOf, ServicesOf
 from api.description import answers
-from api.downloads import disposition
+from api.downloads import disposition, stem_of
 from api.rendering import render
 from api.routes.datasets import NUMBER_MAX
 from redraft.datasets.results import csv_lines, jsonl_lines
@@ -116,7 +116,7 @@ def export_results(
     write, media_type = _WRITERS[format]
     run = runs.get_run(services, run_id)
     lines = write(run_results.stream_results(services, run_id), RESULT_COLUMNS)
-    headers = {"Content-Disposition": disposition(run.name, run_id, f".{format}")}
+    headers = {"Content-Disposition": disposition(stem_of(run.name), run_id, f".{format}")}
     return StreamingResponse(_blocks(lines), headers=headers, media_type=media_type)
 
 
@@ -140,7 +140,7 @@ async def get_report(
 ) -> Response:
     """All figures of a run, as far as it has come; null where one cannot be told."""
     sheet = await to_thread.run_sync(run_sheet, context.services, run_id, limiter=context.reports)
-    return await _written(context, FORMATS[format], sheet, f"{sheet.facts.name} report")
+    return await _written(context, FORMATS[format], sheet, f"{stem_of(sheet.facts.name)} report")
 
 
 @router.get(
@@ -160,7 +160,7 @@ async def compare_runs(
     """This run beside a baseline, row by row: differences are this run less the baseline."""
     given = (context.services, baseline, run_id)
     sheet = await to_thread.run_sync(comparison_sheet, *given, limiter=context.reports)
-    return await _written(context, COMPARISON_FORMATS[format], sheet, f"{sheet.new.name} comparison")
+    return await _written(context, COMPARISON_FORMATS[format], sheet, f"{stem_of(sheet.new.name)} comparison")
 
 
 async def _written(context: Context, written: Format[Sheet], sheet: Sheet, name: str) -> Response:

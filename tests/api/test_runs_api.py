@@ -155,6 +155,7 @@ def test_results_are_files_also_while_the_run_goes_on(client: httpx2.Client, dri
         ("../../etc/passwd", "etc_passwd", "etc_passwd"),
         ("\u202egnp.exe", "gnp.exe", "gnp.exe"),
         ("...", None, None),
+        ("rows.jsonl", "rows", "rows"),
         ("質問", None, "質問"),
         ("x" * 200, "x" * 100, "x" * 100),
     ],
