@@ -1,28 +1,19 @@
-"""`redraft eval`: rows in, a report out; gates, broken files, resuming, Ctrl-C."""
+"""`redraft eval`: rows in, a report out; options, gates, broken files, progress."""
 
 import csv
 import json
-import os
-import signal
-import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 
 from redraft.cli.run_ends import exit_of_run
 from redraft.cli.run_progress import Pace, words_of
 from redraft.domain.gates import GateResult
-from redraft.operations import run_results, runs
 from redraft.operations.runs import Run
-from redraft.operations.services import Services
 from tests.cli.bulk import MESSY, rows, rows_file, write
-from tests.cli.test_embedded_asking import processes_of
-from tests.model_server import Asked, ModelServer, Reply
-from tests.support.shells import Outcome, Shell
-from tests.support.waiting import wait_until
+from tests.model_server import ModelServer, Reply
+from tests.support.shells import Shell
 
 CRIT = ("--crit", "Right.")
 
@@ -306,122 +297,3 @@ def test_on_a_terminal_progress_is_a_bar_with_figures(office: Shell, provider: M
     for part in ("━", "of 6 done", "in flight", "accepted 100 %", " s left"):
         assert part in screen
     assert screen.count("\x1b[?25l") == screen.count("\x1b[?25h"), "the cursor is back"
-
-
-def start(office: Shell, provider: ModelServer) -> "subprocess.Popen[str]":
-    """A run of which one item has ended and three wait for a model that says nothing."""
-    provider.script(generate=[Reply(text="never", latency_s=60)], evaluate=[0.9])
-    provider.script(generate=["a"], evaluate=[0.9], case="r0")
-    process = office.start("eval", str(Path(rows_file(4)).absolute()), *CRIT, "--json")
-    wait_until(lambda: process.poll() is not None or has_ended_one(office), within_s=30, every_s=0.1)
-    return process
-
-
-def has_ended_one(office: Shell) -> bool:
-    page = office.run("runs", "list", "--json").data["data"]
-    return bool(page) and (page[0]["status"], page[0]["counts"]["succeeded"]) == ("running", 1)
-
-
-def test_ctrl_c_once_cancels_keeps_what_has_ended_and_says_how_to_go_on(office: Shell, provider: ModelServer) -> None:
-    process = start(office, provider)
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    data = json.loads(out)
-    counts = data["run"]["counts"]
-    assert (process.returncode, data["run"]["status"], counts["succeeded"], counts["canceled"]) == (
-        130,
-        "canceled",
-        1,
-        3,
-    )
-    assert f"redraft eval --resume {data['run']['id']}" in err
-    provider.script(generate=["a"], evaluate=[0.9])
-    asked = len(provider.requests(case="r0"))
-    again = office.run("eval", "--resume", "latest", "--json")
-    assert (again.code, again.data["run"]["counts"]["succeeded"]) == (0, 4)
-    assert len(provider.requests(case="r0")) == asked
-
-
-def test_ctrl_c_twice_leaves_at_once(office: Shell, provider: ModelServer) -> None:
-    process = start(office, provider)
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.stderr
-    assert any("Ctrl-C again leaves at once" in line for line in process.stderr)
-    os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode == 130
-
-
-def test_ctrl_c_while_watching_leaves_the_run_alone(office: Shell, provider: ModelServer) -> None:
-    provider.script(generate=[Reply(text="never", latency_s=60)])
-    run_id = office.run("eval", rows_file(1), *CRIT, "--detach").out.strip()
-    process = office.start("runs", "watch", run_id)
-    assert process.stderr
-    assert any("in flight" in line for line in process.stderr)
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (130, "")
-    assert f"redraft runs watch {run_id}" in err
-    assert office.run("runs", "cancel", run_id, "--json").data["status"] == "canceled"
-    assert "had ended before" in office.run("runs", "cancel", run_id).err
-
-
-def answer(asked: Asked) -> Reply:
-    """The first answer of each row falls short, the second will do; how often it is asked plays no part."""
-    if asked.role == "generate":
-        text = "better" if "draft one" in asked.prompt else "draft one"
-        return Reply(text=f"{text} of {asked.case}", latency_s=0.2)
-    return Reply(score=0.9 if "better of" in asked.prompt else 0.4, latency_s=0.2)
-
-
-def figures(outcome: Outcome) -> dict[str, Any]:
-    """A report without what names the run and what is measured by the clock."""
-    assert outcome.code == 0, outcome.err
-    report = outcome.data["report"]
-    return {name: value for name, value in report.items() if name not in {"run", "latency"}}
-
-
-def kill_all(process: "subprocess.Popen[str]") -> None:
-    """The command, its worker, its broker and the guard of that, at one blow."""
-    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-    for each in family:
-        each.suspend()
-    for each in family:
-        each.kill()
-    process.communicate(timeout=20)
-    psutil.wait_procs(family, timeout=20)
-
-
-def test_killed_in_the_middle_it_resumes_without_asking_again_for_what_has_ended(
-    home: Services, model_server: ModelServer
-) -> None:
-    model_server.respond(answer)
-    shell = Shell({**Shell.of(home).environment, "REDRAFT_BROKER_URL": "", "REDRAFT_LEASE_S": "2"})
-    begin = ("eval", str(Path(rows_file(12)).absolute()), *CRIT, "--max-in-flight", "3", "--json")
-    undisturbed = run_process(shell, *begin)
-    process = shell.start(*begin)
-    wait_until(lambda: len(all_runs(home)) == 2 and newest(home).counts.succeeded >= 3, within_s=60)
-    kill_all(process)
-    ended = [
-        item["custom_id"] for item in run_results.stream_results(home, newest(home).id) if item["status"] == "succeeded"
-    ]
-    assert 3 <= len(ended) < 12
-    asked = {case: len(model_server.requests(case=case)) for case in ended}
-    resumed = run_process(shell, "eval", "--resume", "latest", "--json")
-    assert {case: len(model_server.requests(case=case)) for case in ended} == asked
-    assert figures(resumed) == figures(undisturbed)
-    assert processes_of(str(home.settings.data_dir)) == ""
-
-
-def all_runs(home: Services) -> list[Run]:
-    return runs.list_runs(home, cursor=None, limit=9)[0]
-
-
-def newest(home: Services) -> Run:
-    return all_runs(home)[0]
-
-
-def run_process(shell: Shell, *arguments: str) -> Outcome:
-    process = shell.start(*arguments)
-    out, err = process.communicate(timeout=120)
-    return Outcome(process.returncode, out, err)
