@@ -14,10 +14,6 @@ from redraft.domain.endnotes import SUPERSCRIPTS, Entry, heads_a_list, list_in_o
 
 Kind = Literal["prose", "heading", "code", "row", "note"]
 
-_PREFIX = re.compile(
-    r"(?P<indent>[ \t]*)(?P<quote>(?:>[ \t]*)*)"
-    r"(?P<item>(?:(?:[-*+•◦▪‣·\u2013]|\d{1,3}[.)])[ \t]+(?=\S))*)(?:\[[ xX]\][ \t]+)?"
-)
 _FENCE = re.compile(r"(?P<fence>`{3,}(?=[^`]*$)|~{3,})(?P<info>.*)")
 _HEADING = re.compile(r"#{1,6}(?:[ \t]+|$)")
 _UNDERLINE = re.compile(r"(?:=+|-{2,})\s*")
@@ -32,27 +28,6 @@ _DEFINITION = re.compile(
     re.IGNORECASE,
 )
 _TICKS = re.compile("`+")
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line without its line end and without what only lays it out.
-
-    Attributes:
-        start: where its content begins, in characters of the text.
-        end: where its content is over.
-        text: the content.
-        indent: the width of the white space before it.
-        starts_block: it is the beginning of a list item.
-        is_quote: it stands in a block quote.
-    """
-
-    start: int
-    end: int
-    text: str
-    indent: int
-    starts_block: bool
-    is_quote: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +51,6 @@ class Layout:
     text: str
     blocks: tuple[Block, ...]
     entries: tuple[Entry, ...]
-
-
-def read_lines(text: str) -> list[Line]:
-    lines: list[Line] = []
-    at = 0
-    for raw in text.splitlines(keepends=True):
-        bare = raw.rstrip()
-        found = _PREFIX.match(bare)
-        first = found.end() if found else 0
-        indent = len(found["indent"].expandtabs(4)) if found else 0
-        item, quote = (bool(found["item"]), bool(found["quote"])) if found else (False, False)
-        lines.append(Line(at + first, at + len(bare), bare[first:], indent, item, quote))
-        at += len(raw)
-    return lines
 
 
 class _Reader:

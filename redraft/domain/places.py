@@ -6,7 +6,11 @@ An error of our own may name in its context, as `field`, the field below its loc
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-_WORDS = {"extra_forbidden": "Unknown field", "missing": "This is required"}
+_WORDS = {
+    "extra_forbidden": "Unknown field",
+    "missing": "This is required",
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type", "dataclass_type"), "must be an object"),
+}
 
 
 def place_of(error: Mapping[str, Any], body: Any) -> str:

@@ -3,9 +3,9 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError, to_json
 
 from redraft.domain.fields import (
@@ -111,6 +111,14 @@ class Source(StrictModel):
         return "\n".join([*lines, *(f"{name}: {value}" for name, value in self.metadata.items())])
 
 
+def _known_structure(value: Any) -> Any:
+    if isinstance(value, str) and value not in get_args(StructureName):
+        names = " and ".join(get_args(StructureName))
+        words = "there is no schema of that name; there are {names}, or give a JSON Schema"
+        raise PydanticCustomError("unknown_schema", words, {"names": names})
+    return value
+
+
 class GroundingOptions(StrictModel):
     """How an answer rests on its sources. Without sources the answer says so, and asks for them."""
 
@@ -169,7 +177,12 @@ class EvaluationFields(StrictModel):
     @property
     def grounds(self) -> GroundingOptions | None:
         """How the answer is to rest on its sources: as asked for, and by default where there are some."""
-        return self.grounding or (GroundingOptions() if self.sources else None)
+        return self.grounding or (GroundingOptions() if self.sources or self._names_sources else None)
+
+    @property
+    def _names_sources(self) -> bool:
+        """Whether the answer has to say what it rests on."""
+        return False
 
     @model_validator(mode="after")
     def _has_something_to_evaluate_by(self) -> Self:
@@ -206,11 +219,15 @@ class GenerateAnswer(EvaluationFields):
     candidates: int = Field(default=1, ge=1, le=8, description="Parallel attempts per iteration; the best goes on.")
     revision: Revision = Revision()
     stop: Stop = Stop()
-    answer_schema: dict[str, Any] | StructureName | None = Field(
+    answer_schema: Annotated[dict[str, Any] | StructureName | None, BeforeValidator(_known_structure)] = Field(
         default=None,
         description="A JSON Schema of an object, or the name of one; the answer is JSON that fits it.",
     )
     stream: bool = Field(default=False, description="Publish the answer's text while it is written.")
+
+    @property
+    def _names_sources(self) -> bool:
+        return isinstance(self.answer_schema, str)
 
     @model_validator(mode="after")
     def _has_one_schema(self) -> Self:

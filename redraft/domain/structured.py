@@ -76,7 +76,7 @@ def _marks(numbers: Iterable[int]) -> str:
 
 
 def _numbers(sources: int) -> dict[str, Any]:
-    whole = {"type": "integer", "minimum": 1, "maximum": max(sources, 1)}
+    whole = {"type": "integer", "minimum": 1, "maximum": sources} if sources else {"type": "integer"}
     return {"type": "array", "items": whole, "maxItems": sources, "description": "Numbers of the sources"}
 
 

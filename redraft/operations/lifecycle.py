@@ -52,7 +52,7 @@ def continue_job(services: Services, job_id: str, change: ContinueJob) -> JobRec
         job = _get(connection, job_id)
     ensure_can_continue(job.kind, job.status, job_id)
     request = _changed(services, job, change)
-    values = _continuation(job, request, change)
+    values = _continuation(services, job, request, change)
     told = event(
         "job.continued",
         f"The job goes on for up to {values['iteration_limit'] - job.iteration} more iterations.",
@@ -89,7 +89,7 @@ def _changed(services: Services, job: JobRecord, change: ContinueJob) -> Generat
     return changed
 
 
-def _continuation(job: JobRecord, request: GenerateAnswer, change: ContinueJob) -> dict[str, Any]:
+def _continuation(services: Services, job: JobRecord, request: GenerateAnswer, change: ContinueJob) -> dict[str, Any]:
     return {
         "status": JobStatus.QUEUED.value,
         "stop_reason": None,
@@ -97,7 +97,7 @@ def _continuation(job: JobRecord, request: GenerateAnswer, change: ContinueJob) 
         "result": None,
         "error": None,
         "request": dump(request),
-        "warnings": submit.warnings_of(request),
+        "warnings": submit.warnings_of(services, request),
         "model": request.model[0] if isinstance(request.model, list) else request.model,
         "evaluator_model": request.evaluator_model,
         "guidance": change.guidance,

@@ -64,6 +64,7 @@ class Ready:
 
     request: AnyRequest
     digest: str
+    warnings: list[dict[str, str]]
     grounding: dict[str, Any] | None
 
 
@@ -177,7 +178,7 @@ def resolve_model(providers: ProviderCatalog, name: str, pointer: str) -> ModelR
     return ref
 
 
-def warnings_of(request: AnyRequest) -> list[dict[str, str]]:
+def warnings_of(services: Services, request: AnyRequest) -> list[dict[str, str]]:
     found: list[dict[str, str]] = []
     if request.grounds and not request.sources:
         text = "The answer is to rest on sources and none are given: it can only ask for them."
@@ -191,6 +192,9 @@ def warnings_of(request: AnyRequest) -> list[dict[str, str]]:
         found += [{"code": SAME_MODEL, "message": text}] if own and needs_judge(request) else []
     if not needs_judge(request):
         found += _idle_judges(request)
+    elif request.eval_crit and "eval_crit" not in services.profiles.get(request.profile).sees:
+        text = f"Profile {request.profile!r} does not look at eval_crit; the writer is told of it, no judge is."
+        found.append({"code": CRITERIA_UNJUDGED, "message": text})
     return found
 
 
@@ -220,7 +224,7 @@ def _asked_for(judging: Judging) -> list[tuple[str, bool]]:
 def estimate(services: Services, request: AnyRequest) -> Estimate:
     """What `validate_only` answers: the normalised request and the most calls it can take without retries."""
     normal = normalise(services, request)
-    return Estimate(dump(normal), warnings_of(normal), calls_max(services, normal))
+    return Estimate(dump(normal), warnings_of(services, normal), calls_max(services, normal))
 
 
 def calls_max(services: Services, request: AnyRequest) -> int:
@@ -262,14 +266,14 @@ def prepare(services: Services, request: AnyRequest) -> Ready:
     normal = normalise(services, request)
     digest = hashlib.sha256(to_json(dump(request))).hexdigest()
     grounding = grounding_reader(normal)(normal.answer) if isinstance(normal, EvaluateAnswer) else None
-    return Ready(normal, digest, grounding)
+    return Ready(normal, digest, warnings_of(services, normal), grounding)
 
 
 def store(
     connection: Connection, ready: Ready, *, idempotency: Idempotency | None = None, run_id: str | None = None
 ) -> JobRecord | None:
     """Store a job; None when one with its idempotency key exists already. Nobody is rung for yet."""
-    row = {**_row(ready.request, ready.digest, idempotency), "run_id": run_id}
+    row = {**_row(ready, idempotency), "run_id": run_id}
     job = jobs.add(connection, row, ready.request.limits.deadline_s)
     if job is None:
         return None
@@ -279,17 +283,18 @@ def store(
     return job
 
 
-def _row(request: AnyRequest, digest: str, idempotency: Idempotency | None) -> dict[str, Any]:
+def _row(ready: Ready, idempotency: Idempotency | None) -> dict[str, Any]:
+    request = ready.request
     return {
         "id": new_id("job"),
         "status": JobStatus.QUEUED.value,
         "request": dump(request),
         "metadata": request.metadata,
-        "warnings": warnings_of(request),
+        "warnings": ready.warnings,
         "evaluator_model": request.evaluator_model,
         "idempotency_scope": idempotency.scope if idempotency else None,
         "idempotency_key": idempotency.key if idempotency else None,
-        "request_hash": digest,
+        "request_hash": ready.digest,
         "event_seq": 1,
         **_beginning(request),
     }
