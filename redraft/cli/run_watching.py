@@ -1,13 +1,11 @@
 """Watches a run together with the person at the terminal, Ctrl-C included."""
 
-import contextlib
-import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from types import FrameType
+from typing import Any
 
 from redraft.cli import output, sessions
 from redraft.cli.exits import Exit
@@ -39,7 +37,7 @@ def conduct(services: Services, begin: Callable[[], str], wanted: Wanted, *, can
                 _watch(services, run_id, keep_alive, view)
         except KeyboardInterrupt:
             is_interrupted = True
-            arm(run_id)
+            arm()
         if is_interrupted and not cancels:
             output.say(f"No longer watching; the run is not canceled. Again: redraft runs watch {run_id}", "yellow")
             return Exit.INTERRUPTED
@@ -68,30 +66,29 @@ def _watch(services: Services, run_id: str, keep_alive: Callable[[], None], view
 
 
 def _cancel(services: Services, run_id: str) -> None:
-    output.say("Canceling; what has ended is kept. Ctrl-C again leaves at once.", "yellow")
+    output.say(f"Canceling {run_id}; what has ended is kept. Ctrl-C again leaves at once.", "yellow")
     runs.cancel_run(services, run_id)
     output.say(f"Canceled. What is open is done with: redraft eval --resume {run_id}", "yellow")
 
 
 @contextmanager
-def _leaving_at_once() -> Generator[Callable[[str], None]]:
-    """What to call at the first Ctrl-C: from then on a second one ends this process, whatever it is at.
+def _leaving_at_once() -> Generator[Callable[[], None]]:
+    """What to call at the first Ctrl-C: from then on a second one ends this process, whatever it waits for.
 
-    Broker and worker of ours end with it (`redraft/embedded/lifelines.py`).
+    It ends by the signal itself, which a shell tells as 130. Broker and worker of ours end with it
+    (`redraft/embedded/lifelines.py`).
     """
     before = signal.getsignal(signal.SIGINT)
 
-    def arm(run_id: str) -> None:
-        def leave(_number: int, _frame: FrameType | None) -> None:
-            with contextlib.suppress(OSError):
-                os.write(2, f"Left. Look at it with: redraft runs show {run_id}\n".encode())
-            os._exit(Exit.INTERRUPTED)
-
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, leave)
+    def arm() -> None:
+        _handle(signal.SIG_DFL)
 
     try:
         yield arm
     finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, before)
+        _handle(before)
+
+
+def _handle(handler: Any) -> None:
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)
