@@ -6,11 +6,13 @@ Not a parser of CommonMark: it tells what sentences and citations need to know, 
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from redraft.domain.endnotes import SUPERSCRIPTS, Entry, heads_a_list, list_in_one_line, read_entry
+from redraft.domain.endings import DEFINITION, find_endings
+from redraft.domain.endnotes import Entry, Known, heads_a_list, is_title, list_in_one_line
+from redraft.domain.lines import Line, read_lines
 
 Kind = Literal["prose", "heading", "code", "row", "note"]
 
@@ -20,12 +22,13 @@ _UNDERLINE = re.compile(r"(?:=+|-{2,})\s*")
 _RULE = re.compile(r"([-*_])(?:[ \t]*\1){2,}[ \t]*")
 _BOLD = re.compile(r"(\*\*|__)(?!\s)[^*_]{1,120}(?<![\s.!?。\uff01\uff1f])\1[:\uff1a]?\s*")
 _TABLE_RULE = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
-_TAGS = re.compile(r"(?:<[^<>]{1,200}>\s*)+")
+_VALUE = r"\"[^\"<>]{0,200}\"|'[^'<>]{0,200}'|[^\s<>\"']{1,200}"
+_TAGS = re.compile(
+    rf"(?:</?(?!source)[a-z][a-z0-9]{{0,20}}(?:\s+[\w:-]{{1,30}}=(?:{_VALUE}))*\s*/?>\s*)+", re.IGNORECASE
+)
 _DESTINATION = r"<?(?:[a-z][a-z0-9+.-]{1,20}:|www\.|[/#.]|[\w-]{1,60}\.)\S*"
-_DEFINITION = re.compile(
-    rf"\[\^[^\]\s]{{1,60}}\]:|[{SUPERSCRIPTS}]+[ \t]*[:.]?[ \t]*\S"
-    rf"|\[[^\]]{{1,200}}\]:[ \t]*{_DESTINATION}(?:[ \t]+[\"'(].*)?[ \t]*$",
-    re.IGNORECASE,
+_LINK = re.compile(
+    rf"\[(?P<label>[^\]]{{1,200}})\]:[ \t]*{_DESTINATION}(?:[ \t]+[\"'(](?P<title>.*))?[ \t]*$", re.IGNORECASE
 )
 _TICKS = re.compile("`+")
 
@@ -46,19 +49,22 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A text with its blocks in order, and the entries of the lists of sources in it."""
+    """A text with its blocks in order, the entries of the lists of sources in it, and the sources, where known."""
 
     text: str
     blocks: tuple[Block, ...]
     entries: tuple[Entry, ...]
+    known: Known | None = None
 
 
 class _Reader:
     """Goes through the lines once; `_take_…` methods say whether they took what stands at `at`."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, known: Known | None) -> None:
         self.text = text
+        self.known = known
         self.lines = read_lines(text)
+        self.endings = find_endings(text, self.lines, known)
         self.at = 0
         self.blocks: list[Block] = []
         self.entries: list[Entry] = []
@@ -74,7 +80,7 @@ class _Reader:
             elif not self._take_special(line):
                 self._take_prose(line)
         self._end_prose()
-        return Layout(self.text, tuple(self.blocks), tuple(self.entries))
+        return Layout(self.text, tuple(self.blocks), tuple(self.entries), self.known)
 
     def _take_special(self, line: Line) -> bool:
         return (
@@ -177,52 +183,42 @@ class _Reader:
         return "|" in before and (is_row or _is_table_rule(before))
 
     def _take_endnotes(self, line: Line) -> bool:
-        one_line = list_in_one_line(line.text)
-        if one_line is not None and self._take_listed(line, one_line):
-            return True
-        if not heads_a_list(line.text):
-            return False
-        first = self.at + 1
-        while first < len(self.lines) and _UNDERLINE.sub("", self.lines[first].text, count=1) == "":
-            first += 1
-        if first == len(self.lines) or self._entry(first) is None:
-            return False
-        self._add(line, line, "heading")
-        self.at = first
-        self._take_entries()
+        ending = self.endings.get(self.at)
+        if ending is None:
+            return self._take_listed(line) or self._take_lone_heading(line)
+        if ending.first > self.at:
+            self._add(line, line, "heading")
+        for each in self.lines[ending.first : ending.end]:
+            if each.text:
+                self._add(each, each, "note")
+        self.entries.extend(ending.entries)
+        self.at = ending.end
         return True
 
-    def _take_listed(self, line: Line, marks_at: int) -> bool:
+    def _take_listed(self, line: Line) -> bool:
         """Takes `Sources: [1], [3]`."""
-        parts = re.split(r"(?<=[\]\d])\s*[,;]\s*", line.text[marks_at:].rstrip(". \t"))
-        if not all(_LISTED.fullmatch(part) for part in parts):
+        entries = list_in_one_line(line.text, line.start, self.known)
+        if not entries:
             return False
         self._add(line, line, "note")
-        for found in re.finditer(r"\[?[^\W\d]*\s*(\d{1,40})\]?", line.text[marks_at:]):
-            at = line.start + marks_at
-            self.entries.append(Entry(int(found[1]), int(found[1]), at + found.start(), at + found.end()))
+        self.entries.extend(entries)
         self.at += 1
         return True
 
-    def _entry(self, at: int) -> Entry | None:
-        line = self.lines[at]
-        start = self.lines[at - 1].end if at else 0
-        return read_entry(self.text[start : line.end], start)
-
-    def _take_entries(self) -> None:
-        while self.at < len(self.lines):
-            line, entry = self.lines[self.at], self._entry(self.at)
-            if entry is None and (not line.text or line.indent < 2):
-                if line.text or not self._goes_on():
-                    return
-            elif line.text:
-                self._add(line, line, "note")
-            if entry is not None:
-                self.entries.append(entry)
-            self.at += 1
-
-    def _goes_on(self) -> bool:
-        return self.at + 1 < len(self.lines) and self._entry(self.at + 1) is not None
+    def _take_lone_heading(self, line: Line) -> bool:
+        """Takes "Notes" above what is no list of sources."""
+        after = self.lines[self.at + 1] if self.at + 1 < len(self.lines) else None
+        if self.prose or not heads_a_list(line.text):
+            return False
+        goes_on = (
+            after is not None and after.text and not after.starts_block and not line.text.endswith((":", "**", "#"))
+        )
+        if goes_on and not line.text.startswith(("#", "*")):
+            return False
+        start = line.end - len(line.text.lstrip("# \t"))
+        self.blocks.append(Block(start, line.end, "heading", line.is_quote))
+        self.at += 1
+        return True
 
     def _take_line(self, line: Line) -> bool:
         heading = _HEADING.match(line.text)
@@ -231,15 +227,16 @@ class _Reader:
             self._end_prose()
             self.blocks.append(Block(min(start, line.end), line.end, "heading", line.is_quote))
             self.in_list = False
-        elif _DEFINITION.match(line.text):
+        elif (link := _LINK.match(line.text)) and is_title(link["title"] or ""):
             self._add(line, line, "note")
+        elif label := DEFINITION.match(line.text):
+            self._end_prose()
+            start = line.start + (label.end() if label["name"] else 0)
+            self.blocks.append(Block(min(start, line.end), line.end, "prose", line.is_quote))
         else:
             return False
         self.at += 1
         return True
-
-
-_LISTED = re.compile(r"\[?(?:source[ \t]+)?\d{1,40}\]?", re.IGNORECASE)
 
 
 def _closes(text: str, fence: str) -> bool:
@@ -255,11 +252,12 @@ def _without_pipes(line: Line) -> Line:
     text = line.text.rstrip("| \t")
     inner = text.lstrip("| \t")
     start = line.start + len(text) - len(inner)
-    return Line(start, start + len(inner), inner, line.indent, line.starts_block, line.is_quote)
+    return replace(line, start=start, end=start + len(inner), text=inner)
 
 
-def read_layout(text: str) -> Layout:
-    return _Reader(text).read()
+def read_layout(text: str, known: Known | None = None) -> Layout:
+    """The blocks of a text; with the sources, a list of them is told from other lists with more certainty."""
+    return _Reader(text, known).read()
 
 
 def code_spans(layout: Layout) -> Iterator[tuple[int, int]]:

@@ -6,10 +6,11 @@ A mark that points to no source is an issue, never left out in silence.
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from redraft.domain.blocks import Layout, read_layout
+from redraft.domain.endnotes import Known
 from redraft.domain.marks import Mark, Style, find_marks, marks_of
 from redraft.domain.sentences import Sentence, sentence_at, sentences_of
 from redraft.domain.texts import fold
@@ -97,9 +98,11 @@ class Cited:
 
 def read_citations(answer: str, sources: Sequence[Chunk], style: Style = "inline") -> Cited:
     """Never raises, whatever the answer is."""
-    layout = read_layout(answer)
+    layout = read_layout(answer, Known(sources))
     labels = {entry.label: entry.number for entry in layout.entries}
     marks = [_by_labels(mark, labels) for mark in marks_of(layout, style)]
+    named = any(entry.is_named and 1 <= entry.number <= len(sources) for entry in layout.entries)
+    marks = _without_values(marks, len(sources), is_named=named)
     sentences = sentences_of(layout, marks)
     reading = _Reading(answer, sources)
     numbers: dict[int, dict[int, None]] = {}
@@ -124,7 +127,15 @@ def _by_labels(mark: Mark, labels: dict[int, int]) -> Mark:
     if mark.is_named or all(labels.get(first, first) == first for first, _ in mark.spans):
         return mark
     spans = tuple((labels.get(first, first), labels.get(last, last)) for first, last in mark.spans)
-    return Mark(mark.start, mark.end, spans, mark.is_named)
+    return replace(mark, spans=spans)
+
+
+def _without_values(marks: list[Mark], sources: int, *, is_named: bool) -> list[Mark]:
+    """Without `[6]` and `[1, 4]` where they are rather values: none fits, but marks or a list of other spelling do."""
+    fitting = [mark for mark in marks if all(1 <= first <= last <= sources for first, last in mark.spans)]
+    if any(mark.is_plain for mark in fitting) or not (fitting or is_named):
+        return marks
+    return [mark for mark in marks if not mark.is_plain]
 
 
 class _Reading:

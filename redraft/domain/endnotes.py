@@ -24,7 +24,8 @@ _IN_ONE_LINE = re.compile(
     rf"[*_]{{0,3}}(?:(?P<notes>{_NOTES})|{_TITLES})[*_]{{0,3}}\s*[:\uff1a][*_]{{0,3}}\s*(?=\S)", re.IGNORECASE
 )
 _LISTED = re.compile(
-    r"[*_]{0,2}(?:(?P<sign>\[\^?)|(?P<named>sources?[ \t]+)|\b(?=\d))(?:source[ \t]+)?(?P<number>\d{1,40})(?(sign)\])[*_]{0,2}",
+    r"[*_]{0,2}(?:(?P<sign>\[\^?)|(?P<named>sources?[ \t]+)|\b(?=\d))"
+    r"(?:source[ \t]+)?(?P<number>\d{1,40})(?(sign)\])[*_]{0,2}",
     re.IGNORECASE,
 )
 _COMMA = re.compile(r"(?<=[\]\d])\s*[,;]\s*")
@@ -43,17 +44,27 @@ _ENTRY = re.compile(
 )
 
 _ADDRESS = re.compile(r"\]?\(?<?(?:https?://|www\.|doi:)[^\s<>]{1,2000}>?", re.IGNORECASE)
-_PAGES = re.compile(r"\b(?:pp?|pages?|s|seiten?)\.? ?\d{1,5}(?:[-\u2013]\d{1,5})?\b", re.IGNORECASE)
+_PLACES = re.compile(
+    r"(?:\b(?:pp?\.|pages?|s\.|seiten?|lines?|zeilen?|l|sections?|sec\.|abschnitt|chapters?|ch\.|kapitel|para(?:graph)?s?"
+    r"|paras?\.|abs\.|tables?|fig(?:ure|\.)|parts?)|§§?) ?\d{1,5}(?:\.\d{1,3}){0,3}(?:[-\u2013]l?\d{1,5})?\b",
+    re.IGNORECASE,
+)
+_YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
 _WORD = re.compile(r"\w+")
 _TITLE_WORDS, _TITLE_CHARS = 10, 100
 _STOPPED_WORDS = 2
+_NAME_CHARS_MIN = 3
 _STOPS = (".", "!", "?", "\u2026", "\u3002", "\uff01", "\uff1f")
 # Titles do without them, statements hardly.
 _VERBS = frozenset(
-    "is are was were be been has have had does did can could will would shall should may might must says said states"
-    " ist sind war waren wird wurde wurden hat haben hatte kann soll muss est sont était ont sera es son fue fueron"
-    " era tiene tienen è sono aveva hanno é são foi tem были был была".split()
-)
+    {
+        "is", "are", "was", "were", "be", "been", "has", "have", "had", "does", "did", "can", "could",
+        "will", "would", "shall", "should", "may", "might", "must", "says", "said", "ist", "sind", "war",
+        "waren", "wird", "wurde", "wurden", "hat", "haben", "hatte", "kann", "soll", "muss", "est", "sont",
+        "était", "ont", "sera", "es", "son", "fue", "fueron", "era", "tiene", "tienen", "è", "sono",
+        "aveva", "hanno", "é", "são", "foi", "tem", "были", "был", "была",
+    }
+)  # fmt: skip
 
 
 class Titled(Protocol):
@@ -91,7 +102,7 @@ class Known:
 
 def _title(source: Titled) -> str | None:
     title: str | None = getattr(source, "title", None)
-    return title
+    return title if title and not title.isspace() else None
 
 
 def _plain(text: str) -> str:
@@ -147,7 +158,7 @@ def list_in_one_line(line: str, start: int, known: Known | None) -> list[Entry]:
             return []
         is_plain = not (found["sign"] or found["named"])
         number = int(found["number"])
-        if is_plain and (head and head["notes"] or (known and not known.has(number))):
+        if is_plain and ((head and head["notes"]) or (known and not known.has(number))):
             return []
         bare = part.strip("*_")
         first = start + line.index(bare, at)
@@ -191,27 +202,45 @@ def names_source(entry: Entry, rest: str, known: Known | None, *, must_name: boo
     if entry.is_plain and known is not None and not known.has(entry.number):
         return False
     bare = _ADDRESS.sub(" ", rest)
-    is_named = entry.is_named or bare != rest
-    left = _plain(bare)
-    for name in known.names(entry.number) if known else ():
-        if name in left:
-            is_named, left = True, left.replace(name, " ", 1)
+    left = _without_names(bare, entry.number, known)
+    is_shared = known is not None and _shares(left, known.names(entry.number))
+    is_named = entry.is_named or is_shared or bare != rest or left != _plain(bare)
     is_titled = known is not None and known.has_title(entry.number)
-    if not is_named and known and _shares(left, known.names(entry.number)):
-        is_named = True
     if not is_named and (must_name or is_titled or (entry.is_plain and not left)):
         return False
-    return is_title(left)
+    return is_title(left.rstrip("".join(_STOPS)) if is_shared else left)
+
+
+def is_note(text: str, number: int, known: Known | None) -> bool:
+    """Whether words beside a source's number only say which source or where in it, as in `[Source 1, Tides, 2019]`."""
+    return is_title(_YEAR.sub(" ", _without_names(text, number, known)))
+
+
+def _without_names(text: str, number: int, known: Known | None) -> str:
+    left = _plain(text)
+    for name in known.names(number) if known else ():
+        if (at := _find_name(name, left)) >= 0:
+            left = f"{left[:at]} {left[at + len(name) :]}"
+    return left
+
+
+def _find_name(name: str, text: str) -> int:
+    """Where a name stands as whole words, or -1; one of a letter or two is no more than a word unless it is all."""
+    at = text.find(name) if len(name) >= _NAME_CHARS_MIN or name == text else -1
+    is_cut = text[max(0, at - 1) : at].isalnum() or text[at + len(name) : at + len(name) + 1].isalnum()
+    return -1 if is_cut else at
 
 
 def _shares(text: str, names: Iterable[str]) -> bool:
-    words, named = set(_WORD.findall(text)), {word for name in names for word in _WORD.findall(name)}
+    """Whether half of the words are a source's."""
+    words = {word for word in _WORD.findall(text) if len(word) >= _NAME_CHARS_MIN}
+    named = {word for name in names for word in _WORD.findall(name)}
     return 2 * len(words & named) >= len(words) > 0
 
 
 def is_title(text: str) -> bool:
     """Whether words can be a title or an author: short, no sentence, no number but of pages."""
-    words = _PAGES.sub(" ", text.casefold()).split()
+    words = _PLACES.sub(" ", text.casefold()).split()
     if len(words) > _TITLE_WORDS or sum(map(len, words)) > _TITLE_CHARS:
         return False
     if any(char.isdecimal() for word in words for char in word) or not _VERBS.isdisjoint(words):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from redraft.domain.blocks import Block, Layout, code_spans, read_layout
-from redraft.domain.endnotes import PLAIN_DIGITS, SUPERSCRIPTS
+from redraft.domain.endnotes import PLAIN_DIGITS, SUPERSCRIPTS, is_note
 
 Style = Literal["inline", "footnote", "endnote"]
 
@@ -18,25 +18,38 @@ Style = Literal["inline", "footnote", "endnote"]
 _BARE_MAX = 999
 
 _S = r"[ \t\u00a0\u202f\u3000]{0,4}"
+# A long line may be broken within a mark.
+_GAP = rf"{_S}(?:\r?\n[ \t>]{{0,8}})?"
 _WORD = (
     "(?:sources?|quellen?|fuentes?|fontes?|fonti|bron(?:nen)?|źródł[oa]|источники?|来源|來源|出典|資料|资料|출처"
-    "|ال?مصدر|ال?مصادر)"
+    "|ال?مصدر|ال?مصادر|(?:src|docs?|refs?)\\.?|documents?|dokumente?|documentos?|references?|referenz(?:en)?"
+    "|chunks?|passages?|文档|文檔|文献)"
 )
-_NAMED = rf"{_WORD}{_S}[:#]?{_S}"
+_NAMED = rf"(?:{_WORD}(?:{_GAP}[:#]?{_GAP}|[-_\u2010\u2011](?=\d))|(?-i:S)[-_]?(?=\d))"
 _NUMBER = r"\d{1,40}"
 _TO = rf"{_S}(?:[-\u2010-\u2015\u2212~\u301c\uff5e]|\bto\b|\bbis\b){_S}"
 _PART = rf"(?:{_NAMED})?{_NUMBER}(?:{_TO}(?:{_NAMED})?{_NUMBER})?"
 _AND = r"(?:&|\b(?:and|und|et|y|e)\b|и|和|与|與|及|と)"
-_THEN = rf"{_S}(?:[,;\uff0c\u3001\uff1b\u060c\u061b]{_S}{_AND}?|{_AND}){_S}"
-_TAIL = rf"(?:{_S}[,:;(|\uff1a\uff0c\u2013\u2014]|{_S}[ ]-[ ])[^\[\]【】\uff3b\uff3d\n]{{0,200}}"
+_THEN = rf"{_S}(?:[,;/+\uff0c\u3001\uff1b\u060c\u061b]{_GAP}{_AND}?|{_AND}){_GAP}"
+_REST = r"[^\[\]【】\uff3b\uff3d\n]{0,200}"
+_TAIL = rf"(?:{_S}[,:;(|\uff1a\uff0c\u2013\u2014]|{_S}[ ]-[ ]){_REST}"
+# Behind a single number only: of `[Source 1, 3 tables]` the second is a note's.
+_WORDS = rf"(?:[.](?!\d)|[ \u00a0]{{1,4}}(?=[^\s\d])){_REST}"
 _OPEN, _CLOSE = "[\\[【\uff3b\u3014]", "[\\]】\uff3d\u3015]"
 _BRACKETS = re.compile(
-    rf"(?<!\\){_OPEN}{_S}(?:(?:see|cf\.?|vgl\.?|siehe){_S})?(?P<name>{_NAMED})?"
-    rf"(?P<parts>{_PART}(?:{_THEN}{_PART})*){_S}(?(name)(?:{_TAIL})?){_CLOSE}",
+    rf"(?<!\\){_OPEN}{_S}[*_]{{0,3}}(?:(?:see|cf\.?|vgl\.?|siehe){_S})?(?P<name>{_NAMED})?"
+    rf"(?P<parts>{_PART}(?P<more>{_THEN}{_PART})*)[*_]{{0,3}}{_S}"
+    rf"(?P<tail>\u2020{_REST}|(?(name)(?:{_TAIL}|(?(more)|{_WORDS}))?)){_CLOSE}",
     re.IGNORECASE,
 )
-_SPAN = re.compile(rf"({_NUMBER})(?:{_TO}(?:{_NAMED})?({_NUMBER}))?", re.IGNORECASE)
+_TAG = re.compile(
+    rf"</?{_S}{_WORD}(?:{_S}[:#]?{_S}|[-_\u2010\u2011])(?P<number>{_NUMBER})(?:[ \t]id=[\"']?\w{{1,64}}[\"']?)?{_S}/?>",
+    re.IGNORECASE,
+)
+_SPAN = re.compile(rf"(?P<name>{_NAMED})?({_NUMBER})(?:{_TO}(?:{_NAMED})?({_NUMBER}))?", re.IGNORECASE)
 _NOTE = re.compile(r"\[\^(\d{1,40})\]")
+# Behind it, of `[^1]: …`, the text of a note: what cites it is the mark in the answer's text.
+_LABEL = re.compile(r":[ \t]")
 _RUN = re.compile(rf"[{SUPERSCRIPTS}]+(?:\u207b[{SUPERSCRIPTS}]+)?")
 # What stands between the runs of `¹,²`, `¹˒²` and `¹ ²`.
 _BETWEEN = re.compile("[,\u02d2\u2e34 \u2009\u202f]{1,2}")
@@ -80,12 +93,14 @@ class Mark:
         end: where it is over.
         spans: the first and the last number of each part: `[1, 3-5]` has (1, 1) and (3, 5).
         is_named: it says "source", so the number is a source's and never a list's.
+        is_plain: it is nothing but numbers in brackets, as a vector is, too.
     """
 
     start: int
     end: int
     spans: tuple[tuple[int, int], ...]
     is_named: bool = False
+    is_plain: bool = False
 
 
 def find_marks(text: str, style: Style = "inline") -> list[Mark]:
@@ -98,7 +113,7 @@ def marks_of(layout: Layout, style: Style = "inline") -> list[Mark]:
         [*code_spans(layout), *((block.start, block.end) for block in layout.blocks if block.kind == "note")]
     )
     starts = [start for start, _ in left_alone]
-    found = [*_bracketed(layout.text), *(_footnotes(layout.text) if style == "footnote" else ())]
+    found = [*_bracketed(layout), *(_footnotes(layout.text) if style == "footnote" else ())]
     found = [mark for mark in found if not _is_within(mark.start, starts, left_alone)]
     quotes = [block for block in layout.blocks if block.is_quote]
     return _without_quoted(layout.text, sorted(found, key=lambda mark: mark.start), quotes)
@@ -109,18 +124,46 @@ def _is_within(at: int, starts: list[int], spans: list[tuple[int, int]]) -> bool
     return before > 0 and at < spans[before - 1][1]
 
 
-def _bracketed(text: str) -> Iterator[Mark]:
+def _bracketed(layout: Layout) -> Iterator[Mark]:
+    text = layout.text
     index_end = -1
     for found in _BRACKETS.finditer(text):
         is_named = found["name"] is not None
-        spans = tuple((int(span[1]), int(span[2] or span[1])) for span in _SPAN.finditer(found["parts"]))
+        spans = _spans(found["parts"], is_named=is_named)
         if not is_named:
             if _is_index(text, found.start(), found.end(), index_end):
                 index_end = found.end()
                 continue
             if _LINK.match(text, found.end()) or _is_other_numbers(found["parts"], spans):
                 continue
-        yield Mark(found.start(), found.end(), spans, is_named)
+        # A statement within a mark is stated all the same: the mark is over before it.
+        is_whole = not found["tail"] or is_note(found["tail"].strip("\u2020 "), spans[0][0], layout.known)
+        end = found.end() if is_whole else found.end("parts")
+        yield Mark(found.start(), end, spans, is_named, not is_named)
+    for found in _TAG.finditer(text):
+        number = int(found["number"])
+        yield Mark(found.start(), found.end(), ((number, number),), is_named=True)
+
+
+def _spans(parts: str, *, is_named: bool) -> tuple[tuple[int, int], ...]:
+    """The numbers of a mark; those of a note in it, such as `2024` in `[Source 1, 2024]`, are none of them."""
+    spans: list[tuple[int, int]] = []
+    end = group = 0
+    is_note = False
+    for found in _SPAN.finditer(parts):
+        first, last = int(found[2]), int(found[3] or found[2])
+        if "/" not in parts[end : found.start()]:
+            group = max(1, len(spans))
+        if found["name"]:
+            is_note = False
+        elif is_named and spans and first > _BARE_MAX:
+            is_note = True
+            # Day and month of `[Source 1, 12/05/2024]`.
+            del spans[group:]
+        if not is_note:
+            spans.append((first, last))
+        end = found.end()
+    return tuple(spans)
 
 
 def _is_index(text: str, start: int, end: int, index_end: int) -> bool:
@@ -141,14 +184,14 @@ def _glued(text: str, at: int) -> str:
 
 
 def _is_other_numbers(parts: str, spans: tuple[tuple[int, int], ...]) -> bool:
-    """Years, and intervals from zero as in `[0, 1]`."""
+    """Years, fractions, and intervals from zero as in `[0, 1]`."""
     is_interval = len(spans) == 2 and spans[0] == (0, 0) and "," in parts
-    return is_interval or all(first > _BARE_MAX for first, _ in spans)
+    return is_interval or "/" in parts or "+" in parts or any(first > _BARE_MAX for first, _ in spans)
 
 
 def _footnotes(text: str) -> Iterator[Mark]:
     for found in _NOTE.finditer(text):
-        if not _LINK.match(text, found.end()):
+        if not _LABEL.match(text, found.end()) and not _LINK.match(text, found.end()):
             yield Mark(found.start(), found.end(), ((int(found[1]), int(found[1])),))
     before = -1
     for found in _RUN.finditer(text):

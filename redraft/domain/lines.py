@@ -1,0 +1,46 @@
+"""The lines of an answer, each without what only lays it out: white space, list signs, signs of a quotation."""
+
+import re
+from dataclasses import dataclass
+
+_PREFIX = re.compile(
+    r"(?P<indent>[ \t]*)(?P<quote>(?:>[ \t]*)*)"
+    r"(?P<item>(?:(?:[-*+•◦▪‣·\u2013]|\d{1,3}[.)])[ \t]+(?=\S))*)(?:\[[ xX]\][ \t]+)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line without its line end and without what only lays it out.
+
+    Attributes:
+        begin: where the line itself begins, in characters of the text.
+        start: where its content begins.
+        end: where its content is over.
+        text: the content.
+        indent: the width of the white space before it.
+        starts_block: it is the beginning of a list item.
+        is_quote: it stands in a block quote.
+    """
+
+    begin: int
+    start: int
+    end: int
+    text: str
+    indent: int
+    starts_block: bool
+    is_quote: bool
+
+
+def read_lines(text: str) -> list[Line]:
+    lines: list[Line] = []
+    at = 0
+    for raw in text.splitlines(keepends=True):
+        bare = raw.rstrip()
+        found = _PREFIX.match(bare)
+        first = found.end() if found else 0
+        indent = len(found["indent"].expandtabs(4)) if found else 0
+        item, quote = (bool(found["item"]), bool(found["quote"])) if found else (False, False)
+        lines.append(Line(at, at + first, at + len(bare), bare[first:], indent, item, quote))
+        at += len(raw)
+    return lines
