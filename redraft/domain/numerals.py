@@ -23,10 +23,12 @@ class Numeral:
 
     Attributes:
         values: what it can mean: one value, or two for `1,234`.
+        start: where it begins.
     """
 
     text: str
     values: tuple[float, ...]
+    start: int = 0
 
 
 def find_numerals(text: str) -> Iterator[Numeral]:
@@ -36,7 +38,7 @@ def find_numerals(text: str) -> Iterator[Numeral]:
         if readings:
             sign = "-" if found["sign"] and found["sign"] in _MINUS else ""
             values = tuple(float(sign + digits + (found["power"] or "")) for digits in readings)
-            yield Numeral(found[0], values)
+            yield Numeral(found[0], values, found.start())
 
 
 def _readings(digits: str) -> list[str]:

@@ -32,6 +32,10 @@ _CONTINUES = re.compile("[とっだで、\uff0c]")
 _QUESTION = re.compile(rf"[?\uff1f\u061f\u2047\u2048\u2049][!?\u2026.]*[{_CLOSERS}]*\Z")
 _BOLD_LEAD_IN = re.compile(r"(\*\*|__)[^*_\n]{1,80}\1[:\uff1a]?\Z")
 _LEAD_IN_WORDS = 15
+_LEAD_IN_COUNT = 12
+_NUMBER = re.compile(r"\d{1,20}")
+_BOLD_LINE = re.compile(r"(\*\*|__)([^*_]{1,120})\1[:\uff1a]?")
+_BOLD_WORDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +69,10 @@ def sentences_of(layout: Layout, marks: Sequence[Mark]) -> list[Sentence]:
     """The sentences in order; between them stand only white space, markup and signs."""
     masked = _masked(layout, marks)
     found: list[Sentence] = []
-    for block in layout.blocks:
+    for at, block in enumerate(layout.blocks, 1):
         for start, end in _spans(masked, block):
-            _add(found, layout.text, masked, (start, end), _kind(masked, start, end, block))
+            kind = _kind(masked, start, end, block, is_final=at == len(layout.blocks))
+            _add(found, layout.text, masked, (start, end), kind)
     return found
 
 
@@ -122,6 +127,8 @@ def _ends(masked: str, found: re.Match[str], start: int, word: str) -> bool:
     while at > max(start, found.start() - _TOKEN_CHARS_MAX) and _is_in_token(masked[at - 1]):
         at -= 1
     token = masked[at : found.start()]
+    if token.isdecimal() and len(token) <= 2 and not any(map(str.isalnum, masked[start:at])):
+        return False  # `**1. Bern**: …`
     # Of `50°C.` and `m².` the letters are no initials.
     is_whole = at == start or masked[at - 1].isspace() or masked[at - 1] in _BEFORE
     return not token or not is_whole or _token_ends(token, word)
@@ -150,23 +157,35 @@ def _is_lower(word: str) -> bool:
     return word[:1].islower() and not word[1:2].isupper()
 
 
-def _kind(masked: str, start: int, end: int, block: Block) -> Kind:
+def _kind(masked: str, start: int, end: int, block: Block, *, is_final: bool) -> Kind:
+    said = masked[start:end].replace(_MARK, "").strip()
+    if block.kind == "heading" and _is_bold_prose(said):
+        return "statement"
     if block.kind != "prose":
         return block.kind
-    said = masked[start:end].replace(_MARK, "").rstrip()
     if _QUESTION.search(said):
         return "question"
     is_cited = _MARK in masked[start:end]
-    if not is_cited and _is_lead_in(said.strip(), is_last=end == block.end):
+    if not is_cited and _is_lead_in(said, is_last=end == block.end, is_final=is_final):
         return "heading"
     return "statement"
 
 
-def _is_lead_in(said: str, *, is_last: bool) -> bool:
+def _is_bold_prose(said: str) -> bool:
+    """A line that is all bold is a heading while it is short; else an answer could be written in such lines."""
+    found = _BOLD_LINE.fullmatch(said)
+    if not found or said.rstrip("*_ ")[-1:] in {":", "\uff1a"}:
+        return False
+    return len(found[2].split()) >= _BOLD_WORDS or sum(char >= "\u3040" for char in found[2]) >= 2 * _BOLD_WORDS
+
+
+def _is_lead_in(said: str, *, is_last: bool, is_final: bool) -> bool:
     if _BOLD_LEAD_IN.fullmatch(said) and not is_last:
         return True
     ends = said.rstrip("*_ ")[-1:] in {":", "\uff1a"}
-    return is_last and ends and len(said.split()) <= _LEAD_IN_WORDS and not any(map(str.isdigit, said))
+    # Numbers but small counts make it a statement.
+    has_numbers = any(int(number) > _LEAD_IN_COUNT for number in _NUMBER.findall(said))
+    return is_last and not is_final and ends and len(said.split()) <= _LEAD_IN_WORDS and not has_numbers
 
 
 def _add(found: list[Sentence], text: str, masked: str, span: tuple[int, int], kind: Kind) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from redraft.domain.citations import Issue
-from redraft.domain.grounding import Grounding, Judged
+from redraft.domain.grounding import Grounding, Judged, Loose
 from redraft.domain.texts import preview
 
 SUPPORTED_SHARE_MIN = 0.8
@@ -16,6 +16,8 @@ SUPPORTED_SHARE_MIN = 0.8
 
 _TOLD_MAX = 10
 _TEXT_CHARS = 300
+
+_SILENT = "The answer states nothing that can be held against the sources: write sentences, and cite."
 
 Reason = Literal["number", "uncited"]
 
@@ -62,24 +64,37 @@ def find_support(grounding: Grounding, issues: Sequence[Issue], *, sources: int,
         sources: how many there are; without any, only marks can be wrong.
         must_cite: an answer that states something has to cite something.
     """
-    unsupported = tuple(_unsupported(grounding.sentences)) if sources else ()
+    judges_words = must_cite or not grounding.is_foreign
+    uncited = tuple(_unsupported(grounding.sentences, judges_words=judges_words)) if sources else ()
+    loose = tuple(_loose(grounding.loose)) if sources else ()
+    unsupported = tuple(sorted((*uncited, *loose), key=lambda each: each.start_pos))
+    is_silent = must_cite and sources > 0 and grounding.is_silent
     cites_nothing = must_cite and sources > 0 and bool(grounding.sentences) and not grounding.sources_used
     is_sound = not issues and all(each.reason != "number" for each in unsupported)
-    share = 1 - len(unsupported) / len(grounding.sentences) if grounding.sentences else 1.0
+    share = 1 - len(uncited) / len(grounding.sentences) if grounding.sentences else 1.0
     return Support(
-        met=is_sound and not cites_nothing and share >= SUPPORTED_SHARE_MIN,
+        met=is_sound and not cites_nothing and not is_silent and share >= SUPPORTED_SHARE_MIN,
         is_sound=is_sound,
         unsupported=unsupported,
-        problems=tuple(_problems(issues, unsupported, cites_nothing=cites_nothing)),
+        problems=(
+            *_problems(issues, unsupported, cites_nothing=cites_nothing),
+            *((_SILENT,) if is_silent else ()),
+        ),
     )
 
 
-def _unsupported(sentences: Iterable[Judged]) -> Iterable[Unsupported]:
+def _unsupported(sentences: Iterable[Judged], *, judges_words: bool) -> Iterable[Unsupported]:
     for each in sentences:
-        is_told = each.cited or each.support != "none"
-        if each.missing_numbers or not is_told:
-            reason: Reason = "number" if each.missing_numbers else "uncited"
-            yield Unsupported(each.text, reason, each.missing_numbers, each.start, each.end)
+        is_told = each.cited or each.rests_on or each.support != "none"
+        if each.missing_numbers:
+            yield Unsupported(each.text, "number", each.missing_numbers, each.start, each.end)
+        elif not is_told and judges_words:
+            yield Unsupported(each.text, "uncited", (), each.start, each.end)
+
+
+def _loose(found: Iterable[Loose]) -> Iterable[Unsupported]:
+    for each in found:
+        yield Unsupported(each.text, "number", each.missing_numbers, each.start, each.end)
 
 
 def _problems(issues: Sequence[Issue], unsupported: Sequence[Unsupported], *, cites_nothing: bool) -> Iterable[str]:

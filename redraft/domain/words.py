@@ -12,7 +12,8 @@ from functools import lru_cache
 import unicode_segmentation_rs as segmentation
 
 from redraft.domain.function_words import FUNCTION_WORDS
-from redraft.domain.numerals import find_numerals
+from redraft.domain.number_words import find_han, find_spelled
+from redraft.domain.quantities import Number, find_numbers
 
 STEM_CHARS = 6
 _WORD_CHARS_MAX = 100
@@ -28,21 +29,8 @@ _HAN_FUNCTION_WORDS = frozenset("的了是在和与與及或也都就而被把�
 # What is left must have four letters.
 _ENDINGS = re.compile(r"(?<=\w{4})(?:ingly|edly|ings|ing|ies|ied|ed|es|en|er|em|ly|s|e|n|y)\Z")
 
-# From a digit to white space; what stands before it up to white space tells whether it is a number.
-_FROM_DIGIT = re.compile(r"\d\S*(?:[ \u00a0\u2009\u202f]\d\S*)*")
-_BEFORE_DIGIT_CHARS_MAX = 40
-
-NUMBER_WORDS = {
-    word: float(value)
-    for words in (
-        "zero one two three four five six seven eight nine ten eleven twelve",
-        "null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
-        "zéro un deux trois quatre cinq six sept huit neuf dix onze douze",
-        "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce",
-        "zero uno due tre quattro cinque sei sette otto nove dieci undici dodici",
-    )
-    for value, word in enumerate(words.split())
-}
+_SPELLED_MIN = 13
+"""Smaller numbers in words (`one`, `two`) are words like others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +39,18 @@ class Said:
 
     Attributes:
         stems: of its content words; pairs of characters in scripts without spaces.
-        numbers: as written in digits, each with the values that it can mean, without signs.
-        spelled: the values of numbers up to twelve that are written as words.
+        amounts: its numbers: in digits, in signs for numbers, and in words from thirteen on.
+        spelled: the values of all numbers that are written as words.
     """
 
     stems: frozenset[str]
-    numbers: tuple[tuple[str, tuple[float, ...]], ...]
+    amounts: tuple[Number, ...]
     spelled: frozenset[float]
+
+    @property
+    def numbers(self) -> tuple[tuple[str, tuple[float, ...]], ...]:
+        """The numbers as written, each with the values that it can mean, without signs."""
+        return tuple((amount.text, amount.values) for amount in self.amounts)
 
 
 def is_unspaced(char: str) -> bool:
@@ -70,23 +63,27 @@ def read_said(text: str) -> Said:
     has_unspaced = not text.isascii() and _UNSPACED.search(text) is not None
     parts = segmentation.split_word_bounds(folded) if has_unspaced else segmentation.unicode_words(folded)
     words = [part for part in parts if not part[0].isdecimal()]
-    spelled = frozenset(NUMBER_WORDS[word] for word in NUMBER_WORDS.keys() & words)
-    return Said(_stems(words, has_unspaced=has_unspaced), tuple(dict(find_numbers(text)).items()), spelled)
+    amounts = list(find_numbers(text))
+    spelled: set[float] = set()
+    for found in find_spelled(words) if not has_unspaced else ():
+        spelled.add(found.value)
+        if found.is_sure and found.value >= _SPELLED_MIN:
+            amounts.append(Number(_written(words[found.first : found.last], folded), (found.value,)))
+            words[found.first : found.last] = [""] * (found.last - found.first)
+    for shown, value, is_sure in find_han(text) if has_unspaced else ():
+        spelled.add(value)
+        if is_sure and value >= _SPELLED_MIN:
+            amounts.append(Number(shown, (value,)))
+    stems = _stems([word for word in words if word], has_unspaced=has_unspaced)
+    return Said(stems, tuple(dict.fromkeys(amounts)), frozenset(spelled))
 
 
-def find_numbers(text: str) -> Iterator[tuple[str, tuple[float, ...]]]:
-    """Each number in digits, as written, with the values that it can mean, without signs."""
-    spaced = text if text.isascii() else _UNSPACED_RUNS.sub(" ", text)
-    for found in _FROM_DIGIT.finditer(spaced):
-        start = found.start()
-        while start > max(0, found.start() - _BEFORE_DIGIT_CHARS_MAX) and not spaced[start - 1].isspace():
-            start -= 1
-        plain = spaced[start : found.end()].lstrip("(\"'").rstrip(".,;:!?)\"'")
-        if plain.isdecimal():
-            yield plain, (float(plain),)
-            continue
-        for numeral in find_numerals(plain):
-            yield numeral.text.strip(), tuple(map(abs, numeral.values))
+def stem(word: str) -> str:
+    return _stem(word.casefold())
+
+
+def _written(words: list[str], folded: str) -> str:
+    return next((shown for shown in ("-".join(words), " ".join(words)) if shown in folded), " ".join(words))
 
 
 def _stems(words: list[str], *, has_unspaced: bool) -> frozenset[str]:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from redraft.domain.asides import is_aside
 from redraft.domain.citations import read_citations
-from redraft.domain.grounding import Grounding, Judged, ground, is_aside, read_evidence
+from redraft.domain.grounding import Grounding, Judged, ground, read_evidence
 from redraft.domain.marks import Style
 from redraft.domain.words import read_said
 from tests.domain.test_sentences import TEXTS

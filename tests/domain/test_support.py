@@ -29,7 +29,7 @@ def support(answer: str, sources: list[Source] = SOURCES, *, must_cite: bool = T
         "Ice melts at 0 °C [2]. Melting ice takes heat.",
         "Wasser siedet am Meer bei 100 Grad [Source 1].",
         "The sources do not tell.",
-        "Is that all?",
+        "Could you send me the documents?",
         "",
     ],
 )
