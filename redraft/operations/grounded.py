@@ -28,7 +28,8 @@ def grounding_reader(request: AnyRequest) -> Callable[[str], dict[str, Any] | No
     structure = structure_of(request)
     if options is None or (structure is None and schema_of(request) is not None):
         return lambda _answer: None
-    evidence = read_evidence(f"{source.about}\n{source.content}" for source in request.sources)
+    asked = [request.instruct, *(text for turn in request.conversation for text in turn)]
+    evidence = read_evidence((f"{source.about}\n{source.content}" for source in request.sources), asked)
     count = len(request.sources)
     version = sources_hash([dump(source) for source in request.sources])
     # A given answer was not told to
