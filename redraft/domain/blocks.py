@@ -227,7 +227,7 @@ class _Reader:
             self._end_prose()
             self.blocks.append(Block(min(start, line.end), line.end, "heading", line.is_quote))
             self.in_list = False
-        elif (link := _LINK.match(line.text)) and is_title(link["title"] or ""):
+        elif _defines_link(line.text):
             self._add(line, line, "note")
         elif label := DEFINITION.match(line.text):
             self._end_prose()
@@ -237,6 +237,11 @@ class _Reader:
             return False
         self.at += 1
         return True
+
+
+def _defines_link(text: str) -> bool:
+    found = _LINK.match(text)
+    return found is not None and is_title(found["label"].strip("^ 0123456789")) and is_title(found["title"] or "")
 
 
 def _closes(text: str, fence: str) -> bool:

@@ -7,16 +7,18 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Literal, Protocol
 
 from redraft.domain.blocks import Layout, read_layout
 from redraft.domain.endnotes import Known
 from redraft.domain.marks import Mark, Style, find_marks, marks_of
-from redraft.domain.sentences import Sentence, sentence_at, sentences_of
+from redraft.domain.sentences import Sentence, sentences_of
 from redraft.domain.texts import fold
 
 _QUOTE_SIGN = re.compile(r"\n[ \t]*>[> \t]*")
 
+_START = attrgetter("start")
 _NO_SPACE_BEFORE = ".,;:!?)]\u3002\uff0c\u3001\uff01\uff1f\u061f\u06d4"
 
 CITATIONS_MAX = 5000
@@ -106,10 +108,11 @@ def read_citations(answer: str, sources: Sequence[Chunk], style: Style = "inline
     sentences = sentences_of(layout, marks)
     reading = _Reading(answer, sources)
     numbers: dict[int, dict[int, None]] = {}
-    for mark, sentence in ((mark, sentence_at(sentences, mark.start)) for mark in marks):
-        cited = reading.add(mark, reading.quoted(sentence, marks))
+    for sentence, its_marks in _by_sentence(marks, sentences):
+        quoted = said(answer, sentence, its_marks) if sentence else ""
+        cited = {number: None for mark in its_marks for number in reading.add(mark, quoted)}
         if sentence is not None:
-            numbers.setdefault(sentence.start, {}).update(dict.fromkeys(cited))
+            numbers[sentence.start] = cited
     listed = reading.add_list(layout)
     return Cited(
         layout,
@@ -120,6 +123,20 @@ def read_citations(answer: str, sources: Sequence[Chunk], style: Style = "inline
         tuple(sorted(reading.citations, key=lambda citation: citation.start_pos)),
         tuple(sorted(reading.issues, key=lambda issue: issue.start_pos)),
     )
+
+
+def _by_sentence(marks: list[Mark], sentences: Sequence[Sentence]) -> Iterator[tuple[Sentence | None, list[Mark]]]:
+    """The marks of each sentence that has any, and those of none."""
+    at = first = 0
+    while first < len(marks):
+        while at < len(sentences) and sentences[at].end <= marks[first].start:
+            at += 1
+        sentence = sentences[at] if at < len(sentences) and sentences[at].start <= marks[first].start else None
+        last = first + 1
+        while sentence and last < len(marks) and marks[last].start < sentence.end:
+            last += 1
+        yield sentence, marks[first:last]
+        first = last
 
 
 def _by_labels(mark: Mark, labels: dict[int, int]) -> Mark:
@@ -145,14 +162,6 @@ class _Reading:
         self.citations: list[Citation] = []
         self.issues: list[Issue] = []
         self.is_full = False
-        self._quoted: dict[int, str] = {}
-
-    def quoted(self, sentence: Sentence | None, marks: list[Mark]) -> str:
-        if sentence is None:
-            return ""
-        if sentence.start not in self._quoted:
-            self._quoted[sentence.start] = said(self.answer, sentence, marks)
-        return self._quoted[sentence.start]
 
     def add(self, mark: Mark, quoted: str) -> list[int]:
         """The existing sources that a mark cites."""
@@ -219,8 +228,8 @@ def _parts(answer: str, sentence: Sentence, marks: Sequence[Mark]) -> Iterator[s
 
 
 def marks_in(marks: Sequence[Mark], sentence: Sentence) -> Sequence[Mark]:
-    first = bisect_left(marks, sentence.start, key=lambda mark: mark.start)
-    return marks[first : bisect_left(marks, sentence.end, lo=first, key=lambda mark: mark.start)]
+    first = bisect_left(marks, sentence.start, key=_START)
+    return marks[first : bisect_left(marks, sentence.end, lo=first, key=_START)]
 
 
 def cited_numbers(text: str, sources: int) -> set[int]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from redraft.domain.endnotes import (
+    REST_CHARS_MAX,
     SUPERSCRIPTS,
     Entry,
     Known,
@@ -28,7 +29,8 @@ _USED = re.compile(rf"\[\^([^\]\s]{{1,60}})\](?!:)|([{SUPERSCRIPTS}]+)")
 # Of a line such as "I hope this helps.", which may follow.
 _FAREWELL_LINES, _FAREWELL_CHARS = 2, 200
 _LINES_BEHIND = 10
-_REST_CHARS = 4000
+# No request has so many sources.
+_ENTRIES_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +155,14 @@ def _runs(text: str, lines: Sequence[Line]) -> Iterator[_Run]:
             at += 1
         first = at
         at, entries = _read_run(text, lines, first)
-        if entries:
+        if 0 < len(entries) <= _ENTRIES_MAX:
             yield _Run(head, first, at, entries)
 
 
 def _read_run(text: str, lines: Sequence[Line], at: int) -> tuple[int, tuple[tuple[Entry, str], ...]]:
     entries: list[tuple[Entry, str]] = []
     end = at
-    while at < len(lines):
+    while at < len(lines) and len(entries) <= _ENTRIES_MAX:
         line = lines[at]
         at += 1
         entry = read_entry(text[line.begin : line.end], line.begin)
@@ -168,8 +170,7 @@ def _read_run(text: str, lines: Sequence[Line], at: int) -> tuple[int, tuple[tup
             entries.append((entry, text[entry.end : line.end]))
         elif line.text and entries and line.indent >= 2:
             before, rest = entries[-1]
-            # What is cut off is too long for a title as it is.
-            entries[-1] = before, f"{rest} {line.text}"[:_REST_CHARS]
+            entries[-1] = before, f"{rest} {line.text}"[:REST_CHARS_MAX]
         elif line.text:
             break
         if line.text:

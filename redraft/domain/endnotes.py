@@ -51,6 +51,7 @@ _PLACES = re.compile(
 )
 _YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
 _WORD = re.compile(r"\w+")
+_DIGIT = re.compile(r"\d")
 _TITLE_WORDS, _TITLE_CHARS = 10, 100
 _STOPPED_WORDS = 2
 _NAME_CHARS_MIN = 3
@@ -65,6 +66,10 @@ _VERBS = frozenset(
         "aveva", "hanno", "é", "são", "foi", "tem", "были", "был", "была",
     }
 )  # fmt: skip
+
+
+REST_CHARS_MAX = 4000
+"""No entry is so long: more than a title, two names and an address."""
 
 
 class Titled(Protocol):
@@ -199,11 +204,12 @@ def names_source(entry: Entry, rest: str, known: Known | None, *, must_name: boo
         known: the sources, where they are known.
         must_name: a title that no source is known by is not enough.
     """
-    if entry.is_plain and known is not None and not known.has(entry.number):
+    if len(rest) >= REST_CHARS_MAX or (entry.is_plain and known is not None and not known.has(entry.number)):
         return False
     bare = _ADDRESS.sub(" ", rest)
     left = _without_names(bare, entry.number, known)
-    is_shared = known is not None and _shares(left, known.names(entry.number))
+    names = known.names(entry.number) if known else []
+    is_shared = bool(names) and _shares(left, names)
     is_named = entry.is_named or is_shared or bare != rest or left != _plain(bare)
     is_titled = known is not None and known.has_title(entry.number)
     if not is_named and (must_name or is_titled or (entry.is_plain and not left)):
@@ -240,10 +246,13 @@ def _shares(text: str, names: Iterable[str]) -> bool:
 
 def is_title(text: str) -> bool:
     """Whether words can be a title or an author: short, no sentence, no number but of pages."""
-    words = _PLACES.sub(" ", text.casefold()).split()
-    if len(words) > _TITLE_WORDS or sum(map(len, words)) > _TITLE_CHARS:
+    if len(text) > REST_CHARS_MAX:
         return False
-    if any(char.isdecimal() for word in words for char in word) or not _VERBS.isdisjoint(words):
+    folded = text.casefold()
+    if _DIGIT.search(folded) and _DIGIT.search(folded := _PLACES.sub(" ", folded)):
+        return False
+    words = folded.split()
+    if len(words) > _TITLE_WORDS or sum(map(len, words)) > _TITLE_CHARS or not _VERBS.isdisjoint(words):
         return False
     return len(words) <= _STOPPED_WORDS or not words[-1].strip("*_)\"'\u201d").endswith(_STOPS)
 

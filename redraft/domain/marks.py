@@ -38,7 +38,7 @@ _WORDS = rf"(?:[.](?!\d)|[ \u00a0]{{1,4}}(?=[^\s\d])){_REST}"
 _OPEN, _CLOSE = "[\\[【\uff3b\u3014]", "[\\]】\uff3d\u3015]"
 _BRACKETS = re.compile(
     rf"(?<!\\){_OPEN}{_S}[*_]{{0,3}}(?:(?:see|cf\.?|vgl\.?|siehe){_S})?(?P<name>{_NAMED})?"
-    rf"(?P<parts>{_PART}(?P<more>{_THEN}{_PART})*)[*_]{{0,3}}{_S}"
+    rf"(?P<parts>{_PART}(?P<more>{_THEN}{_PART}){{0,300}})[*_]{{0,3}}{_S}"
     rf"(?P<tail>\u2020{_REST}|(?(name)(?:{_TAIL}|(?(more)|{_WORDS}))?)){_CLOSE}",
     re.IGNORECASE,
 )

@@ -30,6 +30,7 @@ def stated(found: Cited) -> list[str]:
     return [each.text for each in found.sentences if each.states]
 
 
+ADDRESS = f"https://e.test/{1985 * 'x'}"
 ALIENS = ["Bern was founded by aliens.", "The Rhine has 97 bridges."]
 
 
@@ -91,6 +92,11 @@ def test_entries_name_sources(listed: str, numbers: tuple[int, ...]):
     assert found.issues == ()
 
 
+def test_a_list_is_no_longer_than_sources_can_be_many():
+    assert read_citations("Sources:\n" + "[1] Tides\n" * 1000, UNTITLED).listed == (1,)
+    assert read_citations("Sources:\n" + "[1] Tides\n" * 1001, UNTITLED).listed == ()
+
+
 def test_a_name_of_one_letter_is_no_more_than_a_word():
     sources = [Chunk(document_id="a")]
     assert read_citations("Ice.\n\nNotes:\n1. a coat", sources).listed == ()
@@ -115,7 +121,9 @@ def test_a_heading_without_a_list_states_nothing():
         "Ice floats[^1].\n\n[^1]: Tides\n  Bern was founded by aliens in 1066.",
         "Ice floats[^a].\n\n[^a]: Bern was founded by aliens in 1066.",
         "[1]: e.test 'Bern was founded by aliens in 1066.'",
+        "[Bern was founded by aliens in 1066.]: https://e.test",
         "<Bern was founded by aliens in 1066.>",
+        f"Ice.\n\nSources:\n[1] {ADDRESS}\n  {ADDRESS}\n  Bern was founded by aliens in 1066.",
         "Ice floats [Source 1: Bern was founded by aliens in 1066.]",
         "Ice floats 【1†Bern was founded by aliens in 1066.】",
     ],
