@@ -20,9 +20,12 @@ _BARE_MAX = 999
 _S = r"[ \t\u00a0\u202f\u3000]{0,4}"
 # A long line may be broken within a mark.
 _GAP = rf"{_S}(?:\r?\n[ \t>]{{0,8}})?"
-_WORD = (
+_SOURCE = (
     "(?:sources?|quellen?|fuentes?|fontes?|fonti|bron(?:nen)?|źródł[oa]|источники?|来源|來源|出典|資料|资料|출처"
-    "|ال?مصدر|ال?مصادر|(?:src|docs?|refs?)\\.?|documents?|dokumente?|documentos?|references?|referenz(?:en)?"
+    "|ال?مصدر|ال?مصادر)"
+)
+_WORD = (
+    rf"(?:{_SOURCE}|(?:src|docs?|refs?)\.?|documents?|dokumente?|documentos?|references?|referenz(?:en)?"
     "|chunks?|passages?|文档|文檔|文献)"
 )
 _NAMED = rf"(?:{_WORD}(?:{_GAP}[:#]?{_GAP}|[-_\u2010\u2011](?=\d))|(?-i:S)[-_]?(?=\d))"
@@ -47,6 +50,10 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _SPAN = re.compile(rf"(?P<name>{_NAMED})?({_NUMBER})(?:{_TO}(?:{_NAMED})?({_NUMBER}))?", re.IGNORECASE)
+# In a note: the next source of `[Source 1: Ferries, Source 2: Island]`.
+_AGAIN = re.compile(
+    rf"(?<!\w){_SOURCE}(?:{_S}[:#]?{_S}|[-_])(?P<numbers>{_NUMBER}(?!\.?\d)(?:{_THEN}{_PART}){{0,50}})", re.IGNORECASE
+)
 _NOTE = re.compile(r"\[\^(\d{1,40})\]")
 # Behind it, of `[^1]: …`, the text of a note: what cites it is the mark in the answer's text.
 _LABEL = re.compile(r":[ \t]")
@@ -137,12 +144,29 @@ def _bracketed(layout: Layout) -> Iterator[Mark]:
             if _LINK.match(text, found.end()) or _is_other_numbers(found["parts"], spans):
                 continue
         # A statement within a mark is stated all the same: the mark is over before it.
-        is_whole = not found["tail"] or is_note(found["tail"].strip("\u2020 "), spans[0][0], layout.known)
-        end = found.end() if is_whole else found.end("parts")
+        more = _noted(found["tail"], spans[-1][1], layout) if found["tail"] else ()
+        end = found.end() if more is not None else found.end("parts")
+        spans += more or ()
         yield Mark(found.start(), end, spans, is_named, not is_named)
     for found in _TAG.finditer(text):
         number = int(found["number"])
         yield Mark(found.start(), found.end(), ((number, number),), is_named=True)
+
+
+def _noted(tail: str, number: int, layout: Layout) -> tuple[tuple[int, int], ...] | None:
+    """The sources named in what a mark says behind its numbers; None if that says more than which they are."""
+    found: list[tuple[int, int]] = []
+    at = 0
+    for again in _AGAIN.finditer(tail):
+        if not _is_note(tail[at : again.start()], number, layout):
+            return None
+        found += _spans(again["numbers"], is_named=True)
+        at, number = again.end(), found[-1][1]
+    return tuple(found) if _is_note(tail[at:], number, layout) else None
+
+
+def _is_note(text: str, number: int, layout: Layout) -> bool:
+    return is_note(text.strip("\u2020 "), number, layout.known)
 
 
 def _spans(parts: str, *, is_named: bool) -> tuple[tuple[int, int], ...]:

@@ -160,6 +160,8 @@ def test_f13_prose_that_talks_of_sources():
         ('<source-1> <Source 2/> <source-3 id="ab12"> </source-4>', [1, 2, 3, 4]),
         ("Ice floats.\n<source-1>", [1]),
         ("[Source 1, 2024] [Source 2, 12/05/2024] [Source 3, 2019-2021]", [1, 2, 3]),
+        ("[Source 1: Ferries, Source 2: Island; Sources 3, 4] [Source 5 – Ferries]", [1, 2, 3, 4, 5]),
+        ("[Source 1, Resource 8] [Source 2, row 7, ¶ 3, Art. 12]", [1, 2]),
         ("[Source 1, 2024, Source 2] [Source 3: Tides, 2019, p. 5]", [1, 2, 3]),
         ("[Source 1] The vector is [1, 9]. Players roll [6] or [0].", [1]),
     ],
@@ -229,6 +231,7 @@ def test_superscripts(text: str, cited: list[int]):
         ("Players roll [6].", 5, [("out_of_range", 6, "[6]")]),
         ("Players roll [6]. Ice [1] [Source 1].", 5, [("out_of_range", 6, "[6]")]),
         ("Ice [Source 1, 2024] [Source 7, 2024].", 5, [("out_of_range", 7, "[Source 7, 2024]")]),
+        ("Ice [Source 1: Tides; Source 9].", 5, [("out_of_range", 9, "[Source 1: Tides; Source 9]")]),
         ("Ice [Source 2024].", 5, [("out_of_range", 2024, "[Source 2024]")]),
     ],
 )
