@@ -47,7 +47,8 @@ _ADDRESS = re.compile(r"\]?\(?<?(?:https?://|www\.|doi:)[^\s<>]{1,2000}>?", re.I
 _PLACES = re.compile(
     r"(?:\b(?:pp?\.|pages?|s\.|seiten?|lines?|zeilen?|l|sections?|sec\.|abschnitt|chapters?|ch\.|kapitel|para(?:graph)?s?"
     r"|paras?\.|abs\.|tables?|fig(?:ure|\.)|parts?|art(?:icle|ikel|\.)|rows?|columns?|items?|steps?|slides?|clauses?"
-    r"|appendix|annex|entry|vol(?:ume|\.)|no\.|nr\.|(?:foot)?notes?)|§§?|¶|#) ?\d{1,5}(?:\.\d{1,3}){0,3}(?:[-\u2013]l?\d{1,5})?\b",
+    r"|appendix|annex|entry|vol(?:ume|\.)|no\.|nr\.|(?:foot)?notes?)|§§?|¶|#)"
+    r" ?\d{1,5}(?:\.\d{1,3}){0,3}(?:[-\u2013]l?\d{1,5})?\b",
     re.IGNORECASE,
 )
 _YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
