@@ -74,9 +74,11 @@ _TOLD = (
 _NOT = r"(?:not|n['\u2019]t|cannot|never)"
 _ASKS = r"(?:if|whether|what|who|when|where|why|how|which|this|that|it|the (?:answer|question)|your|from|based)"
 _BEHIND = rf"(?: {_IN} {_SOURCES}|(?=[.!\"'\u2019]*\Z))"
+_ENDS = r"(?=[.!\"'\u2019]*\Z|,| (?:that|who|when|where|whether|why|how|what|if|which|provided|given|i|you)\b)"
 _WORDS = r"(?:[\w'\u2019]{1,20} )"
 _LEAD = rf"(?:(?:sorry|unfortunately|i['\u2019]m (?:sorry|afraid)|(?:based on|from|given|with) {_SOURCES}),? )?"
-_ENGLISH = re.compile(
+# What stands before these is no more than a lead-in.
+_SUBJECT = re.compile(
     # The sources do not mention; the sources I was given contain nothing.
     rf"\b{_SOURCES}(?: (?:i (?:was|am|have been) given|(?:you )?(?:gave"
     rf"|provided|given|supplied)))?(?: \w{{2,8}}ly| also)?"
@@ -84,13 +86,17 @@ _ENGLISH = re.compile(
     rf"(?: [\w]{{2,12}}ly| even| actually| directly| anywhere)? {_TELLS}\b"
     rf"|\b{_SOURCES} {_WORDS}?(?:{_TELLS}|makes?|ha(?:s|ve)|holds?) (?:no|nothing|neither)\b"
     rf"|\b{_SOURCES} (?:is|are|was|were) (?:silent|(?:not|in)sufficient)\b"
-    rf"|\b{_SOURCES} {_WORDS}?fails? to {_TELL}"
+    rf"|\b{_SOURCES} {_WORDS}?fails? to {_TELL}",
+    re.IGNORECASE,
+)
+_ENGLISH = re.compile(
     # None of the documents says; no source mentions; nothing in the texts tells.
-    rf"|\b(?:none of {_SOURCES}|no(?: {_KIND})? {_NOUN}|neither(?: {_NOUN}| of {_SOURCES})|nothing in {_SOURCES})"
+    rf"\b(?:none of {_SOURCES}|no(?: {_KIND})? {_NOUN}|neither(?: {_NOUN}| of {_SOURCES})|nothing in {_SOURCES})"
     rf" {_WORDS}?{_TELLS}\b"
     rf"|\bno(?: {_KIND})? {_NOUN} (?:(?:was|were|is|are|has been"
     rf"|have been) )?(?:given|provided|supplied|available|attached)"
     # There are no sources to answer this; there's nothing on that in the texts.
+    rf"|\bthere (?:is|are) (?:not enough|insufficient|not sufficient) {_NOUN}\b"
     rf"|\bthere(?: is|['\u2019]s| are| was| were) (?:no|not any)(?: {_KIND}| \w{{1,12}})? {_NOUN}"
     rf"(?: (?:given|provided|available|to \w{{2,12}}|on|about|regarding|concerning|for|in|here)\b|(?=[.!]*\Z))"
     rf"|\b(?:nothing|no (?:information|mention|details?|word"
@@ -99,7 +105,7 @@ _ENGLISH = re.compile(
     rf"|(?:that )?you \w{{2,8}}|provided|given|available))?"
     rf"[.!]*\Z"
     # This is not stated in the sources; it cannot be answered from them.
-    rf"|{_NOT} (?:be )?{_WORDS}{{0,2}}{_TOLD}\b[^.;:,]{{0,60}} {_IN} {_SOURCES}"
+    rf"|{_NOT} (?:be )?{_WORDS}{{0,2}}{_TOLD}\b[^.;:,]{{0,60}} {_IN} {_SOURCES}{_ENDS}"
     rf"|\b(?:is|are|was|were)(?: not|n['\u2019]t) (?:\w{{2,12}} )?(?:in|part of|within) {_SOURCES}(?=[.!]*\Z)"
     rf"|\b(?:cannot|can['\u2019]t|can not|could not|couldn['\u2019]t|unable to|impossible to|not possible to)"
     rf" (?:be )?(?:answer|determin|tell|told|say|said|f[io]und|find"
@@ -166,14 +172,14 @@ _OTHERS = re.compile(
     rf"|dalle) (?:\w{{1,5}} )?{_IT}\b|^non lo so(?=[.!]*\Z)"
     rf"|\bне {_SKAZANO}[^.,;:]{{0,30}}\b(?:в|во|из) (?:\w{{1,14}} )?{_RU}|\b{_RU} [^.,;:]{{0,20}}\bне {_SKAZANO}"
     rf"|\bв (?:\w{{1,14}} )?{_RU} (?:об этом )?(?:нет|ничего не)\b|^я не знаю(?=[.!]*\Z)"
-    "|(?:来源|资料|資料|文档|上下文|文本|材料)[^。\uff0c]{0,10}(?:没有|沒有|未|并未)[^。\uff0c]{0,4}"
-    "(?:提|说|說|包含|涉及|给出|回答|记载|提供|说明|找到)",
+    "|^(?:根据|基于)?\\S{0,12}\uff0c?(?:我)?无法(?:回答|确定|得知)\\S{0,12}$|(?:来源|资料|資料|文档|上下文|文本|材料)[^。\uff0c]{0,10}(?:没有|沒有|未|并未)[^。\uff0c]{0,4}"
+    "(?:提|说|說|包含|涉及|给出|回答|记载|提供|说明|找到|相关信息|信息)",
     re.IGNORECASE,
 )
 _NEGATIVE = re.compile(
     r"\b(?:no|not|none|nothing|never|neither|cannot|silent|insufficient"
     r"|unable|impossible|fails?|nicht|nichts|keine?[nrms]?"
-    r"|nirgends|weder|ne|aucune?|non|ninguna?|не|нет)\b|n['\u2019]|没有|沒有|未",
+    r"|nirgends|weder|ne|aucune?|non|ninguna?|не|нет)\b|n['\u2019]|没有|沒有|未|无法",
     re.IGNORECASE,
 )
 # What follows is no longer the denial.
@@ -181,10 +187,20 @@ _GOES_ON = re.compile(
     r"\b(?:but|however|although|though|yet|because|therefore|thus|hence"
     r"|nevertheless|instead|still|aber|jedoch|sondern"
     r"|trotzdem|weil|daher|deshalb|mais|pourtant|donc|parce|pero|sino|porque"
-    r"|ma|però|но)\b|,\s+(?:so|which|since|as|also)\b|但",
+    r"|ma|però|но)\b|,\s+(?:which|since|as|also)\b|但",
     re.IGNORECASE,
 )
-_PARTS = re.compile(r"[;:\u2014]|\s\u2013\s|,\s+(?:and|und|et|y|e|и)\s", re.IGNORECASE)
+_SORRY = re.compile(
+    r"^[*_\"'\s]*(?:(?:i['\u2019]m|i am) (?:sorry|afraid)|sorry|unfortunately|i apologi[sz]e|however|leider"
+    r"|tut mir leid)\b"
+    r"[,.]?\s*(?:but |that |aber )?",
+    re.IGNORECASE,
+)
+_SUBORDINATES = re.compile(r"\s*(?:as|since|while|if|because|although|though|even|whom|which)\b", re.IGNORECASE)
+_REGARDING = re.compile(r"(?:regarding|concerning|as for|as to|when it comes to) [^,.;:]{1,80}, ?", re.IGNORECASE)
+_FRAGMENT_WORDS = 3
+_IS = re.compile(r"\b(?:is|are|was|were|ist|sind|war|est|sont|es|son)\b", re.IGNORECASE)
+_PARTS = re.compile(r"[;:\u2014]|\s\u2013\s|,\s+(?:so|and|und|et|y|e|и)\s", re.IGNORECASE)
 _ASKS_FOR_SOURCES = re.compile(
     r"\b(?:provide|share|send|give|upload|attach|paste|supply|add|include"
     r"|bring|schicken|senden|geben|teilen|hochladen|stellen"
@@ -216,23 +232,37 @@ def _is_talk(word: str) -> bool:
 
 def is_denial(plain: str) -> bool:
     """Whether all that a sentence says is that the sources do not tell, or that its writer does not know."""
-    if len(plain) > _CHARS_MAX or not _NEGATIVE.search(plain) or _GOES_ON.search(plain):
+    if len(plain) > _CHARS_MAX or not _NEGATIVE.search(plain):
+        return False
+    plain = _SORRY.sub("", plain)
+    if _GOES_ON.search(plain):
         return False
     parts = [" ".join(part.split()).strip("*_\"' ") for part in _PARTS.split(plain)]
     return any(map(_denies, parts)) and _all_harmless(parts)
 
 
 def _all_harmless(parts: Iterable[str]) -> bool:
-    return all(_denies(part) or is_small_talk(part) or len(part.split()) <= 3 for part in parts)
+    return all(_denies(part) or is_small_talk(part) or _is_fragment(part) for part in parts)
+
+
+def _is_fragment(part: str) -> bool:
+    """The last of a list: `the price, the author, and the date`."""
+    return len(part.split()) <= _FRAGMENT_WORDS and not _IS.search(part)
 
 
 def _denies(part: str) -> bool:
+    subject = _SUBJECT.search(part)
     return (
-        _ENGLISH.search(part) is not None
+        (subject is not None and _leads_in(part[: subject.start()]))
+        or _ENGLISH.search(part) is not None
         or _OTHERS.search(part) is not None
         or _ICH.search(part) is not None
         or any(all(word.search(clause) for word in _NICHT_QUELLEN) for clause in _CLAUSES.split(part))
     )
+
+
+def _leads_in(before: str) -> bool:
+    return (is_small_talk(before) and not _SUBORDINATES.match(before)) or _REGARDING.fullmatch(before) is not None
 
 
 def asks_for_sources(plain: str) -> bool:

@@ -34,7 +34,7 @@ _CONCLUDES = re.compile(
     r"|por (?:lo )?tanto|así que|en conclusión|quindi|dunque|pertanto)\b|[*_ ]*(?:因此|所以|总之)",
     re.IGNORECASE,
 )
-_ITEM = re.compile(r"(?:\A|[\r\n])[ \t>]*(?:[-*+•◦▪‣·\u2013]|\d{1,3}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?[*_]*\Z")
+_ITEM = re.compile(r"(?:\A|[\r\n])[ \t>]*(?:[-*+•◦▪‣·\u2013]|(?P<number>\d{1,3})[.)])[ \t]+(?:\[[ xX]\][ \t]+)?[*_]*\Z")
 _HEADS = 20
 _HEAD_CHARS = 1000
 
@@ -190,8 +190,10 @@ class _Reading:
         self.evidence = evidence
         # A list at the end, and no mark in the text: the answer rests on the listed sources as a whole.
         self.whole = () if cited.marks else cited.listed
-        items = sum(1 for block in cited.layout.blocks if _is_item(answer, block.start) or block.kind == "row")
-        self.labels = Labels(evidence.count, items)
+        items = [_item(answer, block.start) for block in cited.layout.blocks if block.kind in {"prose", "row"}]
+        rows = sum(block.kind == "row" for block in cited.layout.blocks)
+        numbers = {int(item["number"]) for item in items if item and item["number"]}
+        self.labels = Labels(evidence.count, sum(map(bool, items)) + rows, numbers)
         self.judged: list[Judged] = []
         self.loose: list[Loose] = []
         self.has_gap = False
@@ -245,10 +247,9 @@ class _Reading:
         return any(map(str.isalnum, self.answer)) and not is_cited and (hides or not self.has_gap)
 
 
-def _is_item(answer: str, start: int) -> bool:
-    """Whether a block is the item of a list."""
-    before = answer[max(0, start - 12) : start]
-    return _ITEM.search(before) is not None
+def _item(answer: str, start: int) -> re.Match[str] | None:
+    """What marks a block as the item of a list."""
+    return _ITEM.search(answer[max(0, start - 12) : start])
 
 
 def missing_of(read: Said, evidence: Evidence) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ answer itself lists (`Here are 3 facts:`); docs/grounding.md has the rule.
 # ruff: noqa: RUF001  (dashes)
 
 import re
+from collections.abc import Iterable
 
 COUNT_MAX = 12
 
@@ -72,19 +73,22 @@ _PARTS = re.compile(
 class Labels:
     """Blanks such numbers in the sentences of one answer, from its beginning to its end."""
 
-    def __init__(self, sources: int, items: int) -> None:
+    def __init__(self, sources: int, items: int, numbered: Iterable[int] = ()) -> None:
         self._sources = sources
         self._items = items
-        self._seen: set[tuple[int, ...]] = set()
+        self._seen: set[tuple[int, ...]] = {(number,) for number in numbered}
 
     def blank(self, plain: str, *, is_lead_in: bool = False) -> str:
         """The sentence with spaces in their place."""
         if not _DIGITS.search(plain):
             return plain
         spans = [*self._enumerators(plain), *self._names(plain), *self._counts(plain, is_lead_in=is_lead_in)]
-        for start, end in spans:
-            plain = f"{plain[:start]}{' ' * (end - start)}{plain[end:]}"
-        return plain
+        parts: list[str] = []
+        at = 0
+        for start, end in sorted(set(spans)):
+            parts += [plain[at:start], " " * (end - max(at, start))]
+            at = max(at, end)
+        return "".join((*parts, plain[at:]))
 
     def _enumerators(self, plain: str) -> list[tuple[int, int]]:
         spans: list[tuple[int, int]] = []

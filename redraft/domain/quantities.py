@@ -16,6 +16,7 @@ from redraft.domain.numerals import find_numerals
 _FROM_DIGIT = re.compile(r"\d\S*(?:[ \u00a0\u2009\u202f]\d\S*)*")
 _BEFORE_DIGIT_CHARS_MAX = 40
 _BEHIND_CHARS = 20
+_ROUND_IT = " .,;:!?()\"'*_"
 _UNSPACED_RUNS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u309f\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
@@ -27,6 +28,7 @@ _SPECIAL = re.compile(
     r"(?P<date>(?P<day>\d{1,2})(?P<point>[./])(?P<month>\d{1,2})(?P=point)(?P<year>\d{4}|\d{2})"
     r"|(?P<iso_year>\d{4})(?P<dash>[-/.])(?P<iso_month>\d{1,2})(?P=dash)(?P<iso_day>\d{1,2}))(?![\w/]|[.,]\d)"
     rf"|(?P<hour>\d{{1,2}})(?:[:.](?P<minute>\d{{2}}))?{_S}(?P<half>[ap])\.?m\b"
+    r"|(?P<dotted_hour>\d{1,2})\.(?P<dotted_minute>\d{2})(?=[ \u00a0]?(?:uhr|h)\b)"
     r"|(?P<whole_hour>\d{1,2})[:h]00(?![\w:]|[.,]\d)"
     rf"|(?P<first_year>\d{{4}}){_S}{_DASH}{_S}(?P<last_year>\d{{2}})(?![\w]|[.,:]\d)"
     r"|(?P<decade>\d{3}0)(?:['\u2019]?s|er)\b"
@@ -104,6 +106,11 @@ def _in_chunk(text: str, spaced: str, start: int, end: int) -> Iterator[Number]:
         yield from _special(found)
         first, last = found.start() - start, min(found.end(), end) - start
         chunk = f"{chunk[:first]}{' ' * (last - first)}{chunk[last:]}"
+    plain = chunk.strip(_ROUND_IT)
+    if plain.isdecimal():
+        first = start + chunk.index(plain)
+        yield _in_context(text, plain, (float(plain),), first, first + len(plain))
+        return
     for code in _CODE.finditer(chunk):
         yield Number(code[0], (float(code[1]),))
     for numeral in find_numerals(chunk):
@@ -154,6 +161,9 @@ def _special(found: re.Match[str]) -> Iterator[Number]:
         yield Number(found[0], (float(hour), float(found["hour"])))
         if found["minute"] and int(found["minute"]):
             yield Number(found["minute"], (float(found["minute"]),))
+    elif found["dotted_hour"]:
+        yield Number(found[0], (float(found["dotted_hour"]),))
+        yield Number(found[0], (float(found["dotted_minute"]),))
     elif found["whole_hour"]:
         yield Number(found[0], (float(found["whole_hour"]),))
     elif found["first_year"]:
