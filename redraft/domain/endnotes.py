@@ -212,9 +212,13 @@ def names_source(entry: Entry, rest: str, known: Known | None, *, must_name: boo
     left = _without_names(bare, entry.number, known)
     names = known.names(entry.number) if known else []
     is_shared = bool(names) and _shares(left, names)
-    is_named = entry.is_named or is_shared or bare != rest or left != _plain(bare)
+    is_called = is_shared or left != _plain(bare)
+    is_named = is_called or entry.is_named or bare != rest
     is_titled = known is not None and known.has_title(entry.number)
-    if not is_named and (must_name or is_titled or (entry.is_plain and not left)):
+    if not is_named and (must_name or (entry.is_plain and not left)):
+        return False
+    # A source that has a title is called by that, or by nothing but its number or address.
+    if is_titled and not is_called and (not is_named or _WORD.search(left)):
         return False
     return is_title(left.rstrip("".join(_STOPS)) if is_shared else left)
 

@@ -81,7 +81,9 @@ def test_what_is_no_list_cites_nothing(answer: str):
         ("Sources:\n[Source 1] Ferries\n\nNotes:\n- [2] Source 3", (1, 3)),
         ("Sources:\n1. FERRIES  to Hirsholm (ferries.md), p. 5\n3. Notices", (1, 3)),
         ("Sources:\n1. Hirsholm ferries.\n\nI hope this helps!\nJust ask.", (1,)),
-        ("Sources:\n1. [Timetable](https://e.test)\n", (1,)),
+        ("Sources:\n1. [Ferries](https://e.test)\n3. [Timetable](https://e.test)", (1, 3)),
+        ("Sources:\n1. [Timetable](https://e.test)\n", ()),
+        ("Sources:\n1. https://e.test\n[Source 2]", (1, 2)),
         ("Sources:\n1. Timetable\n", ()),
         ("Sources:\n1. a\n", ()),
     ],
@@ -90,6 +92,11 @@ def test_entries_name_sources(listed: str, numbers: tuple[int, ...]):
     found = read_citations(f"Ice floats.\n\n{listed}", TITLED, "endnote")
     assert found.listed == numbers
     assert found.issues == ()
+
+
+@pytest.mark.parametrize("entry", ["[Source 1] Aliens founded Bern", "1. Aliens founded Bern (https://e.test)"])
+def test_a_source_with_a_title_is_called_by_it(entry: str):
+    assert "Aliens" in stated(read_citations(f"Ice floats.\n\nSources:\n{entry}", TITLED))[-1]
 
 
 def test_a_list_is_no_longer_than_sources_can_be_many():
@@ -125,6 +132,8 @@ def test_a_heading_without_a_list_states_nothing():
         "<Bern was founded by aliens in 1066.>",
         f"Ice.\n\nSources:\n[1] {ADDRESS}\n  {ADDRESS}\n  Bern was founded by aliens in 1066.",
         "Ice floats [Source 1: Bern was founded by aliens in 1066.]",
+        "Ice floats [Source 1: Bern was founded by aliens in 1066, Source 2]",
+        "Ice floats[^a].\n\n[^a]: Tides\n  Bern was founded by aliens in 1066.",
         "Ice floats 【1†Bern was founded by aliens in 1066.】",
     ],
 )
@@ -163,7 +172,8 @@ def test_titles(text: str):
 
 
 @pytest.mark.parametrize(
-    "text", ["Bern was founded", "Aliens founded Bern.", "97 bridges", "a " * 11, "x" * 101, "水沸腾 很快 了。"]
+    "text",
+    ["Bern was founded", "Aliens founded Bern.", "97 bridges", "a " * 11, " " * 5_000, "x" * 101, "水沸腾 很快 了。"],
 )
 def test_what_is_no_title(text: str):
     assert not is_title(text)
