@@ -57,14 +57,16 @@ _DET = r"(?:the|these|those|any|your|this|my|our|all|both|each|every|either)"
 _KIND = r"(?:provided|given|retrieved|available|supplied|attached|above|cited|listed|source|reference|relevant)"
 _NOUN = (
     r"(?:sources?|contexts?|documents?|passages?|excerpts?|texts?|chunks?|materials?|information|articles?|snippets?"
-    r"|references|files?|notes|documentation)"
+    r"|references|documentation)"
 )
 _SOURCES = rf"{_DET}(?: {_KIND}){{0,2}} {_NOUN}(?! of\b)"
 _IN = "(?:of|in|by|from|within|with|using|on|through)"
 _TELL = (
     r"(?:mention|say|state|tell|specif|cover|contain|answer|includ"
     r"|provid|give|describ|discuss|address|indicat|explain"
-    r"|name|list|note|report|reveal|show|clarif|defin|offer|have|touch|refer|go into|make|confirm|support|detail)"
+    r"|name|list|note|report|reveal|show|clarif|defin"
+    r"|have (?:any |enough |the )?(?:information|details|data|answer|mention)"
+    r"|touch on|refer|go into|make|confirm)"
 )
 _TELLS = rf"{_TELL}(?:s|es|ies|y|e)?"
 _TOLD = (
@@ -95,6 +97,7 @@ _ENGLISH = re.compile(
     rf" {_WORDS}?{_TELLS}\b"
     rf"|\bno(?: {_KIND})? {_NOUN} (?:(?:was|were|is|are|has been"
     rf"|have been) )?(?:given|provided|supplied|available|attached)"
+    rf"(?=[.!,]|\Z| (?:to (?:answer|me|us)|for|on|about|with|here)\b)"
     # There are no sources to answer this; there's nothing on that in the texts.
     rf"|\bthere (?:is|are) (?:not enough|insufficient|not sufficient) {_NOUN}\b"
     rf"|\bthere(?: is|['\u2019]s| are| was| were) (?:no|not any)(?: {_KIND}| \w{{1,12}})? {_NOUN}"
@@ -134,7 +137,7 @@ _NICHT = r"\b(?:nicht|nichts|keine?[nrms]?|nirgends|weder)\b"
 _SAGT = re.compile(
     r"\b(?:nenn\w*|genannt|erwähn\w*|sag\w*|gesagt|steh\w*|enth[aä]lt\w*"
     r"|hervor\w*|hervorgeht|entnehmen|beantwort\w*|angegeben"
-    r"|angab\w*|gibt|geben|beschr[ie]\w*|behandel\w*|find\w*|gefunden"
+    r"|angab\w*|(?:gibt|geben)(?=[^.,;:]*\b(?:an|her|hin\w*|wieder)\b)|beschr[ie]\w*|behandel\w*|find\w*|gefunden"
     r"|verrat\w*|auskunft|liefer\w*|belegt?|vor|vorliegend"
     r"|vorhanden|ersichtlich|antwort\w*|aufgeführt|klar)\b",
     re.IGNORECASE,

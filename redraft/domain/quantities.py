@@ -42,6 +42,7 @@ _SCALE = re.compile(
     rf"|(?P<han>[{''.join(HAN_SCALES)}]{{1,2}}))",
     re.IGNORECASE,
 )
+_THOUSANDS = re.compile(r"\D?[1-9]\d{0,2}[.,]\d{2}0")
 _SHORT = {"k": 1e3, "m": 1e6, "mn": 1e6, "b": 1e9, "bn": 1e9}
 _ROUNDED = re.compile(
     r"(?:\b(?:(?P<down>over|more than|above|at least|upwards? of|mehr als|über|mindestens|plus de|más de|oltre|più di)"
@@ -124,10 +125,12 @@ def _in_context(text: str, shown: str, values: tuple[float, ...], start: int, en
     if "." in shown and re.fullmatch(r"\D?[1-9]\d{0,2}\.\d{3}", shown):
         values = (*values, float(re.sub(r"\D", "", shown)))
     bare: tuple[float, ...] = ()
+    if _THOUSANDS.fullmatch(shown):  # Not 5: decimals seldom end with a zero.
+        bare, values = values, (float(re.sub(r"\D", "", shown)),)
     scale = _SCALE.match(text, end)
     if scale:
         scaled = tuple(round(value * _factor(scale), 6) for value in values)
-        bare, values = (values, scaled) if not scale["short"] else ((), (*values, *scaled))
+        bare, values = ((*bare, *values), scaled) if not scale["short"] else (bare, (*values, *scaled))
     rounded = _ROUNDED.search(text, max(0, start - _ROUNDED_CHARS), start)
     low, high = _rounds(values[0], rounded) if rounded else (inf, -inf)
     return Number(shown, values, bare, low, high)
