@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import Literal
 
 from redraft.domain.endnotes import (
     REST_CHARS_MAX,
@@ -116,20 +118,26 @@ class _Endings:
     def _defined(self, lines: Sequence[Line]) -> list[Entry] | None:
         """The sources that definitions name by number; None if these are no definitions."""
         entries: list[Entry] = []
-        for line in lines:
-            found = DEFINITION.match(line.text)
-            if found is None:
-                if not is_title(line.text):
-                    return None
-                continue
-            entry = read_entry(line.text, line.start)
-            rest = self.text[entry.end if entry else line.start + found.end() : line.end]
-            fits = names_source(entry, rest, self.known) if entry else is_title(rest)
-            if not fits or self._used.get(found["name"] or found["raised"], line.begin) >= lines[0].begin:
+        starts = [at for at, line in enumerate(lines) if DEFINITION.match(line.text)]
+        for at, end in pairwise([*starts, len(lines)]):
+            entry = self._definition(lines[at:end], lines[0].begin)
+            if entry is False:
                 return None
             if entry and entry.is_named:
                 entries.append(entry)
         return entries
+
+    def _definition(self, lines: Sequence[Line], begin: int) -> Entry | Literal[False] | None:
+        """What a definition stands for, None if that has no number; False if it is none that is used before `begin`."""
+        line = lines[0]
+        found = DEFINITION.match(line.text)
+        if found is None or self._used.get(found["name"] or found["raised"], begin) >= begin:
+            return False
+        entry = read_entry(line.text, line.start)
+        first = self.text[entry.end if entry else line.start + found.end() : line.end]
+        rest = " ".join((first, *(each.text for each in lines[1:])))
+        fits = names_source(entry, rest, self.known) if entry else is_title(rest)
+        return entry if fits else False
 
     @cached_property
     def _used(self) -> dict[str, int]:

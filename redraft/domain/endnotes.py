@@ -251,10 +251,10 @@ def _shares(text: str, names: Iterable[str]) -> bool:
 
 
 def is_title(text: str) -> bool:
-    """Whether words can be a title or an author: short, no sentence, no number but of pages."""
+    """Whether words, but for addresses, can be a title or an author: short, no sentence, no number but of pages."""
     if len(text) > REST_CHARS_MAX:
         return False
-    folded = text.casefold()
+    folded = _ADDRESS.sub(" ", text.casefold())
     if _DIGIT.search(folded) and _DIGIT.search(folded := _PLACES.sub(" ", folded)):
         return False
     words = folded.split()

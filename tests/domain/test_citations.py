@@ -162,6 +162,7 @@ def test_f13_prose_that_talks_of_sources():
         ("[Source 1, 2024] [Source 2, 12/05/2024] [Source 3, 2019-2021]", [1, 2, 3]),
         ("[Source 1: Ferries, Source 2: Island; Sources 3, 4] [Source 5 – Ferries]", [1, 2, 3, 4, 5]),
         ("[Source 1, Resource 8] [Source 2, row 7, ¶ 3, Art. 12]", [1, 2]),
+        ("[Source 1, https://e.test/97]", [1]),
         ("[Source 1, 2024, Source 2] [Source 3: Tides, 2019, p. 5]", [1, 2, 3]),
         ("[Source 1] The vector is [1, 9]. Players roll [6] or [0].", [1]),
     ],

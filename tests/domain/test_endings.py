@@ -150,7 +150,7 @@ def test_no_line_hides_what_it_states(answer: str, style: Style):
     [
         ("Ice floats.¹ Salt sinks.²\n\n¹ Tides\n² Salt", [1, 2]),
         ("Ice floats[^1].\n\n[^1]: Source 3: Salt\n\nI hope this helps!", [3]),
-        ("Ice floats[^1] [^a].\n[^1]: Tides,\n  by Ann\n[^a]: https://e.test", [1]),
+        ("Ice floats[^1] [^a].\n[^1]: Tides,\n  by Ann\n[^a]: https://e.test/97", [1]),
         ("Ice floats[^1].\n\n[^1]: Tides\n\nSources:\n[Source 1] Tides", [1]),
     ],
 )
@@ -158,6 +158,11 @@ def test_definitions_at_the_end_state_nothing(answer: str, cited: list[int]):
     found = read_citations(answer, UNTITLED, "footnote")
     assert [each.source_number for each in found.citations] == cited
     assert not any("Tides" in each or "Salt\n" in each for each in stated(found))
+
+
+def test_a_definition_is_one_title_with_all_its_lines():
+    hidden = "Ice[^1].\n\n[^1]: Tides\n" + "  aliens founded Bern\n" * 3
+    assert "aliens" in stated(read_citations(hidden, UNTITLED))[-1]
 
 
 def test_definitions_that_nothing_refers_to_are_prose():
