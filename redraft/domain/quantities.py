@@ -103,10 +103,14 @@ def _in_chunk(text: str, spaced: str, start: int, end: int) -> Iterator[Number]:
     specials = [
         found for found in _SPECIAL.finditer(spaced, start, min(len(text), end + _BEHIND_CHARS)) if found.start() < end
     ]
+    parts: list[str] = []
+    at = 0
     for found in specials:
         yield from _special(found)
         first, last = found.start() - start, min(found.end(), end) - start
-        chunk = f"{chunk[:first]}{' ' * (last - first)}{chunk[last:]}"
+        parts += [chunk[at:first], " " * (last - first)]
+        at = last
+    chunk = "".join((*parts, chunk[at:]))
     plain = chunk.strip(_ROUND_IT)
     if plain.isdecimal():
         first = start + chunk.index(plain)
