@@ -36,7 +36,7 @@ async def _frames(context: Context, run_id: str) -> AsyncIterator[bytes]:
                 return  # gone, or the database is away: who comes back is told which
             yield _frame(found) if found is not None and found is not known else PING
             known = found
-            if known is not None and known.status != "running":
+            if known is not None and _has_ended(known):
                 return
             if wakeups.is_closing:
                 yield CLOSING
@@ -46,11 +46,16 @@ async def _frames(context: Context, run_id: str) -> AsyncIterator[bytes]:
 
 def _frame(run: Run) -> bytes:
     """The end has the run's version as its id, by which a browser that comes back by itself is known."""
-    has_ended = run.status != "running"
+    has_ended = _has_ended(run)
     at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     data = {"message": _words(run), "at": at, **run.model_dump(mode="json", include=_TOLD)}
     kind = "done" if has_ended else "run.progress"
     return format_sse_event(id=str(run.version) if has_ended else None, event=kind, data_str=json.dumps(data))
+
+
+def _has_ended(run: Run) -> bool:
+    """A canceled run is over when its last job is."""
+    return run.status != "running" and run.counts.running == 0
 
 
 def _words(run: Run) -> str:

@@ -116,7 +116,7 @@ def export_results(
     write, media_type = _WRITERS[format]
     run = runs.get_run(services, run_id)
     lines = write(run_results.stream_results(services, run_id), RESULT_COLUMNS)
-    headers = {"Content-Disposition": disposition(stem_of(run.name), run_id, f".{format}")}
+    headers = {"Content-Disposition": disposition(f"{stem_of(run.name)} results", run_id, f".{format}")}
     return StreamingResponse(_blocks(lines), headers=headers, media_type=media_type)
 
 

@@ -44,7 +44,8 @@ def page_lines(iteration: "Iteration") -> Iterator[Line]:
 
 def _unsupported(each: Any) -> str:
     numbers = ", ".join(each.missing_numbers)
-    why = f"no source holds {numbers}" if each.reason == "number" else "no source is given for it"
+    whys = {"uncited": "no source is given for it", "unrelated": "the cited source says nothing of it"}
+    why = whys.get(each.reason, f"no source holds {numbers}")
     return f'not supported: "{output.one_line(each.text)}" ({why})'
 
 

@@ -148,7 +148,8 @@ def _by_verdicts(seen: Counter[tuple[float, bool]], who: Who) -> Advice:
         return Advice(
             None,
             f"Nothing can be recommended for the threshold: only {count(found.n, 'answer')} scored "
-            f"{found.value:.3g} or higher, from where on {who} {accept} {percent(PRECISION_WANTED)}; that is too few to rest on.",
+            f"{found.value:.3g} or higher, from where on {who} {accept} {percent(PRECISION_WANTED)}; "
+            "that is too few to rest on.",
         )
     return Advice(
         found.value,

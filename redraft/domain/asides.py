@@ -216,6 +216,13 @@ _ASKS_FOR_SOURCES = re.compile(
 )
 
 
+_ASKS_FOR_SOME = re.compile(
+    r"(?:please|kindly|could you|can you|would you)(?: please)?"
+    r" (?:send|share|provide|give|upload|attach|paste|supply|add|include)\b",
+    re.IGNORECASE,
+)
+
+
 def is_aside(plain: str) -> bool:
     """Whether a sentence without marks is small talk, or says that the sources do not tell; none with a number is."""
     return not any(map(str.isdecimal, plain)) and (is_small_talk(plain) or is_denial(plain))
@@ -269,4 +276,6 @@ def _leads_in(before: str) -> bool:
 
 
 def asks_for_sources(plain: str) -> bool:
-    return len(plain) <= _CHARS_MAX and _ASKS_FOR_SOURCES.search(plain) is not None
+    return len(plain) <= _CHARS_MAX and (
+        _ASKS_FOR_SOURCES.search(plain) is not None or _ASKS_FOR_SOME.match(plain) is not None
+    )

@@ -17,6 +17,7 @@ from redraft.domain.asides import asks_for_sources, is_denial, is_small_talk
 from redraft.domain.citations import Cited, marks_in, said
 from redraft.domain.labels import Labels
 from redraft.domain.languages import CONFIDENCE_MIN, LETTERS_MIN, guess_language
+from redraft.domain.marks import Style
 from redraft.domain.quantities import Number
 from redraft.domain.sentences import Sentence
 from redraft.domain.words import Said, read_said, stem
@@ -150,15 +151,16 @@ def _values(read: Said) -> set[float]:
     return {value for each in read.amounts for value in (*each.values, *each.bare)} | read.spelled
 
 
-def ground(answer: str, cited: Cited, evidence: Evidence) -> Grounding:
+def ground(answer: str, cited: Cited, evidence: Evidence, style: Style = "inline") -> Grounding:
     """Scores an answer.
 
     Args:
         answer: the text that `cited` was read from.
         cited: what it cites.
         evidence: of the same sources in the same order.
+        style: how the answer was to cite; with `endnote` each sentence rests on the list at the end.
     """
-    reading = _Reading(answer, cited, evidence)
+    reading = _Reading(answer, cited, evidence, style)
     for at, (sentence, numbers) in enumerate(zip(cited.sentences, cited.numbers, strict=True)):
         reading.read(at, sentence, numbers)
     judged = reading.judged
@@ -176,20 +178,20 @@ def ground(answer: str, cited: Cited, evidence: Evidence) -> Grounding:
         len(prose),
         loose=tuple(reading.loose),
         is_silent=not judged and reading.is_silent(),
-        is_foreign=any(each.support == "none" and not each.cited for each in judged)
-        and _is_foreign(answer, evidence.heads),
+        is_foreign=any(each.support == "none" for each in judged) and _is_foreign(answer, evidence.heads),
     )
 
 
 class _Reading:
     """Goes through the sentences of an answer once."""
 
-    def __init__(self, answer: str, cited: Cited, evidence: Evidence) -> None:
+    def __init__(self, answer: str, cited: Cited, evidence: Evidence, style: Style) -> None:
         self.answer = answer
         self.cited = cited
         self.evidence = evidence
         # A list at the end, and no mark in the text: the answer rests on the listed sources as a whole.
         self.whole = () if cited.marks else cited.listed
+        self.listed_for_all = self.whole if style == "endnote" else ()
         items = [_item(answer, block.start) for block in cited.layout.blocks if block.kind in {"prose", "row"}]
         rows = sum(block.kind == "row" for block in cited.layout.blocks)
         numbers = {int(item["number"]) for item in items if item and item["number"]}
@@ -227,8 +229,8 @@ class _Reading:
         return not read.amounts and is_small_talk(bare)
 
     def _rests_on(self, at: int, plain: str, read: Said, numbers: tuple[int, ...]) -> tuple[int, ...]:
-        if numbers or self.whole:
-            return () if numbers else self.whole
+        if numbers or self.listed_for_all:
+            return () if numbers else self.listed_for_all
         before = self.cited.numbers[at - 1] if at else ()
         if not before or not self.cited.sentences[at - 1].states or not _CONCLUDES.match(plain):
             return ()

@@ -6,11 +6,8 @@ An error of our own may name in its context, as `field`, the field below its loc
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-_WORDS = {
-    "extra_forbidden": "Unknown field",
-    "missing": "This is required",
-    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type", "dataclass_type"), "must be an object"),
-}
+_WORDS = {"extra_forbidden": "Unknown field", "missing": "This is required"}
+_NO_OBJECT = frozenset({"model_type", "model_attributes_type", "dict_type"})
 
 
 def place_of(error: Mapping[str, Any], body: Any) -> str:
@@ -36,7 +33,10 @@ def place_of(error: Mapping[str, Any], body: Any) -> str:
 
 def words_of(error: Mapping[str, Any]) -> str:
     """What one of pydantic's errors says to a person, without what was sent."""
-    return _WORDS.get(str(error["type"]), str(error["msg"]))
+    kind, words = str(error["type"]), str(error["msg"])
+    if kind in _NO_OBJECT and words.startswith("Input should be"):
+        return "must be an object"
+    return _WORDS.get(kind, words)
 
 
 def can_follow(value: Any, part: str | int) -> bool:

@@ -27,6 +27,7 @@ from redraft.domain.webhooks import EVENT_TYPES, EventType
 
 MAX_URL = 2000
 MAX_SOURCES = 200
+ITERATIONS_MAX = 10
 JUDGE_CALLS_MAX = 200
 """How many calls may judge one iteration."""
 
@@ -211,7 +212,7 @@ class EvaluationFields(StrictModel):
 class GenerateAnswer(EvaluationFields):
     """A job that writes an answer: generate, evaluate, revise until it is accepted."""
 
-    iter_max: int = Field(default=3, ge=1, le=10, description="Generate + evaluate rounds at most.")
+    iter_max: int = Field(default=3, ge=1, le=ITERATIONS_MAX, description="Generate + evaluate rounds at most.")
     model: ModelName | Annotated[list[ModelName], Field(min_length=1, max_length=10)] | None = Field(
         default=None, description="provider:name, or a ladder: iteration k uses entry min(k, last)."
     )
@@ -270,7 +271,9 @@ class RescoreJob(StrictModel):
 class ContinueJob(StrictModel):
     """More iterations for a job that has ended; what is null stays as it was."""
 
-    iter_max: int | None = Field(default=None, ge=1, le=10, description="Further rounds at most; null: as at first.")
+    iter_max: int | None = Field(
+        default=None, ge=1, le=ITERATIONS_MAX, description="Further rounds at most; null: as at first."
+    )
     score_threshold: Fraction | None = None
     model: ModelName | Annotated[list[ModelName], Field(min_length=1, max_length=10)] | None = None
     evaluator_model: ModelName | None = None

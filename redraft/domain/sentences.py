@@ -119,6 +119,10 @@ def _boundary(masked: str, found: re.Match[str], start: int, end: int) -> int | 
     return found.start("marks") if found["marks"][:1] in {" ", "\t"} and found["stop"][0] != "\u2026" else None
 
 
+# Before the number of an item, at a sentence's beginning: `**1. Bern**`
+_SIGNS_MAX = 20
+
+
 def _ends(masked: str, found: re.Match[str], start: int, word: str) -> bool:
     """Whether a stop before this word is more than the point of an abbreviation, an initial or an ordinal number."""
     if found["stop"] != "." or found["close"].strip("*_"):
@@ -127,7 +131,8 @@ def _ends(masked: str, found: re.Match[str], start: int, word: str) -> bool:
     while at > max(start, found.start() - _TOKEN_CHARS_MAX) and _is_in_token(masked[at - 1]):
         at -= 1
     token = masked[at : found.start()]
-    if token.isdecimal() and len(token) <= 2 and not any(map(str.isalnum, masked[start:at])):
+    is_first = at - start <= _SIGNS_MAX and not any(map(str.isalnum, masked[start:at]))
+    if token.isdecimal() and len(token) <= 2 and is_first:
         return False  # `**1. Bern**: …`
     # Of `50°C.` and `m².` the letters are no initials.
     is_whole = at == start or masked[at - 1].isspace() or masked[at - 1] in _BEFORE

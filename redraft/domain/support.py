@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from redraft.domain.asides import asks_for_sources
 from redraft.domain.citations import Issue
 from redraft.domain.grounding import Grounding, Judged, Loose
 from redraft.domain.texts import preview
@@ -19,7 +20,9 @@ _TEXT_CHARS = 300
 
 _SILENT = "The answer states nothing that can be held against the sources: write sentences, and cite."
 
-Reason = Literal["number", "uncited"]
+_UNASKED = "No sources were given: say so, ask for them, and state nothing else."
+
+Reason = Literal["number", "uncited", "unrelated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,8 @@ class Unsupported:
     """A sentence that no source supports.
 
     Attributes:
-        reason: `number`: it holds one that stands in no source; `uncited`: it cites none, and none says the like.
+        reason: `number`: it holds one that stands in no source; `uncited`: it cites none, and none says the like;
+            `unrelated`: it cites one, and no source in its language has a single word of it.
         start_pos: where it begins, in characters of the text.
         end_pos: where it is over.
     """
@@ -61,15 +65,17 @@ def find_support(grounding: Grounding, issues: Sequence[Issue], *, sources: int,
     Args:
         grounding: what the answer states.
         issues: what is wrong with its marks.
-        sources: how many there are; without any, only marks can be wrong.
+        sources: how many there are; without any, nothing can be stated.
         must_cite: an answer that states something has to cite something.
     """
+    if sources == 0:
+        return _without_sources(grounding, issues)
     judges_words = must_cite or not grounding.is_foreign
-    uncited = tuple(_unsupported(grounding.sentences, judges_words=judges_words)) if sources else ()
-    loose = tuple(_loose(grounding.loose)) if sources else ()
+    uncited = tuple(_unsupported(grounding.sentences, judges_words=judges_words, is_foreign=grounding.is_foreign))
+    loose = tuple(_loose(grounding.loose))
     unsupported = tuple(sorted((*uncited, *loose), key=lambda each: each.start_pos))
-    is_silent = must_cite and sources > 0 and grounding.is_silent
-    cites_nothing = must_cite and sources > 0 and bool(grounding.sentences) and not grounding.sources_used
+    is_silent = must_cite and grounding.is_silent
+    cites_nothing = must_cite and bool(grounding.sentences) and not grounding.sources_used
     is_sound = not issues and all(each.reason != "number" for each in unsupported)
     share = 1 - len(uncited) / len(grounding.sentences) if grounding.sentences else 1.0
     return Support(
@@ -83,13 +89,25 @@ def find_support(grounding: Grounding, issues: Sequence[Issue], *, sources: int,
     )
 
 
-def _unsupported(sentences: Iterable[Judged], *, judges_words: bool) -> Iterable[Unsupported]:
+def _without_sources(grounding: Grounding, issues: Sequence[Issue]) -> Support:
+    """Whatever is stated is made up."""
+    made_up = [each for each in grounding.sentences if not asks_for_sources(each.text)]
+    stated = tuple(Unsupported(each.text, "uncited", (), each.start, each.end) for each in made_up)
+    wrong = [_wrong(issue) for issue in issues]
+    problems = (*shortened(wrong, "more marks are wrong"), *((_UNASKED,) if stated else ()))
+    is_met = not issues and not stated
+    return Support(met=is_met, is_sound=is_met, unsupported=stated, problems=problems)
+
+
+def _unsupported(sentences: Iterable[Judged], *, judges_words: bool, is_foreign: bool) -> Iterable[Unsupported]:
     for each in sentences:
         is_told = each.cited or each.rests_on or each.support != "none"
         if each.missing_numbers:
             yield Unsupported(each.text, "number", each.missing_numbers, each.start, each.end)
         elif not is_told and judges_words:
             yield Unsupported(each.text, "uncited", (), each.start, each.end)
+        elif each.cited and each.overlap == 0 and not is_foreign:
+            yield Unsupported(each.text, "unrelated", (), each.start, each.end)
 
 
 def _loose(found: Iterable[Loose]) -> Iterable[Unsupported]:
@@ -114,6 +132,8 @@ def _told(each: Unsupported) -> str:
     if each.reason == "number":
         numbers = ", ".join(each.missing_numbers[:5])
         return f"No source holds the number {numbers} in {quoted(each.text)}. Correct it, or delete it."
+    if each.reason == "unrelated":
+        return f"The source that is cited says nothing of {quoted(each.text)}. Cite the one that does, or delete it."
     return f"No source is given for {quoted(each.text)}. Cite the source that says so, soften it, or delete it."
 
 

@@ -8,9 +8,10 @@ from pydantic_core import to_json
 from sqlalchemy import Connection
 
 from redraft.domain.models import parse_model
-from redraft.domain.requests import Limits
+from redraft.domain.requests import AnyRequest, Limits, dump
 from redraft.operations.calling import PlannedCall
 from redraft.operations.services import Services
+from redraft.operations.terms import models_named
 from redraft.providers.protocol import Usage
 from redraft.storage import calls, runs
 from redraft.storage.jobs import JobRecord
@@ -57,6 +58,8 @@ def _run_leaves(connection: Connection, services: Services, run_id: str) -> int 
     budget = runs.max_cost(connection, run_id)
     if budget is None:
         return None
+    # What others plan at this moment must be seen
+    runs.hold(connection, run_id)
     rows = calls.open_in_run(connection, run_id)
     open_calls = sum(services.providers.price(parse_model(r["model"]), _worst_usage(r["request"])) or 0 for r in rows)
     return budget - runs.sums(connection, run_id).cost_nano_usd - open_calls
@@ -82,6 +85,13 @@ def _may_have_cost(row: Mapping[str, Any]) -> bool:
 def _worst_usage(body: Mapping[str, Any]) -> Usage:
     limit = next((body[name] for name in _LIMIT_NAMES if isinstance(body.get(name), int)), OUTPUT_BOUND)
     return Usage(input_tokens=len(to_json(body)) // BYTES_PER_TOKEN + 1, output_tokens=limit)
+
+
+def worst_cost(services: Services, request: AnyRequest) -> int:
+    """What the dearest first call of a normalised request can cost at most, in billionths of a USD; 0 if unknown."""
+    output = max(request.sampling.max_output_tokens or OUTPUT_BOUND, services.settings.evaluator_max_output_tokens)
+    usage = Usage(input_tokens=len(to_json(dump(request))) // BYTES_PER_TOKEN + 1, output_tokens=output)
+    return max(services.providers.price(parse_model(name), usage) or 0 for name in models_named(request))
 
 
 def plan_within(
@@ -133,6 +143,8 @@ def _words(before: Spent, limits: Limits) -> str:
         parts.append(f"{before.tokens} of {limits.max_tokens} tokens")
     if limits.max_cost_usd is not None:
         parts.append(f"{before.nano_usd / _NANO:.6f} of {limits.max_cost_usd:g} USD")
+    told = f"{' and '.join(parts)} may be spent" if parts else ""
     if before.run_leaves is not None:
-        parts.append(f"all but {before.run_leaves / _NANO:.6f} USD of its run's budget")
-    return f"The next call could cost more than the budget leaves: {' and '.join(parts)} may be spent."
+        left = f"{max(0, before.run_leaves) / _NANO:.6f} USD are left of its run's budget"
+        told = f"{told}, {left}" if told else f"{left}; sampling.max_output_tokens bounds what a call can cost"
+    return f"The next call could cost more than the budget leaves: {told}."

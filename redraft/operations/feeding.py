@@ -14,12 +14,15 @@ from sqlalchemy import Connection
 
 from redraft.datasets.items import Merger
 from redraft.datasets.rows import BadRow, Row
-from redraft.domain.requests import Limits
-from redraft.errors import Flaw, Invalid
-from redraft.operations import steps, submit
+from redraft.domain.requests import ITERATIONS_MAX, ContinueJob, Limits
+from redraft.domain.states import JobKind
+from redraft.errors import Flaw, Invalid, Unavailable
+from redraft.operations import lifecycle, steps, submit
+from redraft.operations.budgets import worst_cost
+from redraft.operations.lifecycle import Continuation
 from redraft.operations.services import Services
 from redraft.operations.submit import Ready
-from redraft.storage import runs, workers
+from redraft.storage import jobs, runs, workers
 from redraft.storage.jobs import JobRecord
 from redraft.storage.runs import RunRecord
 
@@ -28,16 +31,25 @@ log = structlog.get_logger()
 _AT_ONCE = 25
 # Of the threads of all workers: the rest is for people, who must not wait for a run.
 _SHARE = 0.75
+# Who comes first fills the window
+_WITHOUT_WORKERS = 4
 _NANO = 1_000_000_000
+# What depends on this process: another worker may have the key, the price or the profile
+_OF_THIS_WORKER = frozenset({"provider_auth", "unpriced_model", "unknown_profile"})
 
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    """An item before it is stored: what it becomes, or why it becomes nothing."""
+    """An item before it is stored: what it becomes, or why it becomes nothing.
+
+    Attributes:
+        live_job_id: its job is under way already: somebody has continued it.
+    """
 
     number: int
-    ready: Ready | None
+    ready: Ready | Continuation | None = None
     errors: list[dict[str, Any]] | None = None
+    live_job_id: str | None = None
 
 
 class Feeder:
@@ -68,7 +80,13 @@ def feed_all(services: Services) -> None:
     with services.database.read() as connection:
         active = runs.active_ids(connection)
     for run_id in active:
-        feed(services, run_id)
+        try:
+            feed(services, run_id)
+        except Unavailable:
+            raise
+        except Exception:
+            # One run must not keep the others waiting
+            log.exception("run_could_not_be_fed", run_id=run_id)
 
 
 def feed(services: Services, run_id: str) -> None:
@@ -85,12 +103,14 @@ def _start_some(services: Services, run_id: str) -> bool:
             return False
         room = min(_AT_ONCE, _room(services, connection, run))
         items = runs.take_queued(connection, run, room) if room > 0 else []
-    made = [_prepared(services, run, item) for item in items]
+    made = [each for each in (_prepared(services, run, item) for item in items) if each is not None]
     with services.database.write() as connection:
         started = _store(services, connection, run_id, made)
     for job in started:
         steps.ring(services, steps.message_of(job))
-    return len(items) == _AT_ONCE
+    # Invalid ones leave their room to others
+    has_invalid = any(each.errors is not None for each in made)
+    return has_invalid or (bool(started) and len(items) == _AT_ONCE)
 
 
 def _room(services: Services, connection: Connection, run: RunRecord) -> int:
@@ -98,24 +118,49 @@ def _room(services: Services, connection: Connection, run: RunRecord) -> int:
 
 
 def window_of(services: Services, connection: Connection, run: RunRecord) -> int:
-    """How many jobs of a run may be under way: some threads of the workers are left to people."""
+    """How many jobs of a run may be under way: some threads of the workers are left to people, by all runs together."""
     alive = workers.alive(connection, within_s=3 * services.settings.heartbeat_s)
     threads = sum(worker["concurrency"] for worker in alive)
-    return min(run.max_in_flight, max(1, int(threads * _SHARE))) if threads else run.max_in_flight
+    if not threads:
+        return min(run.max_in_flight, _WITHOUT_WORKERS)
+    return min(run.max_in_flight, max(1, int(threads * _SHARE) - runs.count_running_beside(connection, run.id)))
 
 
-def _prepared(services: Services, run: RunRecord, item: dict[str, Any]) -> _Started:
-    made = _merger(to_json(run.defaults), to_json(run.overrides)).item(_row(item["row"]))
-    if isinstance(made, BadRow):
-        return _Started(item["number"], None, [_error(flaw) for flaw in made.errors])
+def _prepared(services: Services, run: RunRecord, item: dict[str, Any]) -> _Started | None:
+    """What an item becomes; None when this worker cannot start it, which says nothing against it."""
     try:
-        ready = submit.prepare(services, made.request)
-        if run.max_cost_nano_usd is not None:
-            limits = Limits(max_cost_usd=run.max_cost_nano_usd / _NANO)
-            submit.check_priced(services, limits, submit.models_named(ready.request))
+        return _taken_up(services, item) or _new(services, run, item)
     except Invalid as error:
         flaws = error.flaws or (Flaw("", error.message, error.code),)
-        return _Started(item["number"], None, [_error(flaw) for flaw in flaws])
+        if any(flaw.code in _OF_THIS_WORKER for flaw in flaws):
+            log.warning("item_left_to_other_workers", run_id=run.id, item=item["number"], reason=error.message)
+            return None
+        return _Started(item["number"], errors=[_error(flaw) for flaw in flaws])
+
+
+def _taken_up(services: Services, item: dict[str, Any]) -> _Started | None:
+    """An item that was begun before goes on where its job stopped: what is paid for is kept."""
+    if item["job_id"] is None:
+        return None
+    with services.database.read() as connection:
+        job = jobs.get(connection, item["job_id"])
+    if job is None or job.kind != JobKind.GENERATE_ANSWER:
+        return None
+    if job.finished_at is None:
+        return _Started(item["number"], live_job_id=job.id)
+    left = max(1, job.iteration_limit - job.iteration)
+    ready = lifecycle.plan_continuation(services, job, ContinueJob(iter_max=min(left, ITERATIONS_MAX)))
+    return _Started(item["number"], ready)
+
+
+def _new(services: Services, run: RunRecord, item: dict[str, Any]) -> _Started:
+    made = _merger(to_json(run.defaults), to_json(run.overrides)).item(_row(item["row"]))
+    if isinstance(made, BadRow):
+        return _Started(item["number"], errors=[_error(flaw) for flaw in made.errors])
+    ready = submit.prepare(services, made.request)
+    if run.max_cost_nano_usd is not None:
+        limits = Limits(max_cost_usd=run.max_cost_nano_usd / _NANO)
+        submit.check_priced(services, limits, submit.models_named(ready.request))
     return _Started(item["number"], ready)
 
 
@@ -141,21 +186,38 @@ def _store(services: Services, connection: Connection, run_id: str, made: Sequen
         runs.end_queued(connection, run_id)
         made = ()
     queued = runs.still_queued(connection, run_id, [each.number for each in made])
-    room = _room(services, connection, run)
+    room = min(_room(services, connection, run), _carried(services, connection, run, made))
     started: list[JobRecord] = []
     for each in made:
         if each.number not in queued or len(started) >= room:
             continue
-        if each.ready is None:
+        if each.errors is not None:
             runs.move_item(connection, run_id, each.number, status="invalid", errors=each.errors)
-            continue
-        job = submit.store(connection, each.ready, run_id=run_id)
-        if job is None:
-            raise RuntimeError("A job without an idempotency key met another one.")
-        runs.move_item(connection, run_id, each.number, status="running", job_id=job.id)
-        started.append(job)
+        elif (job := _job_of(connection, run_id, each)) is not None:
+            runs.move_item(connection, run_id, each.number, status="running", job_id=job.id)
+            started.append(job)
     _end_if_done(connection, run)
     return started
+
+
+def _carried(services: Services, connection: Connection, run: RunRecord, made: Sequence[_Started]) -> int:
+    """How many more jobs the run's budget carries, if each makes its dearest call at the same time; one always."""
+    requests = [each.ready.request for each in made if isinstance(each.ready, Ready)]
+    if run.max_cost_nano_usd is None or not requests:
+        return len(made)
+    dearest = max(worst_cost(services, request) for request in requests)
+    left = run.max_cost_nano_usd - runs.sums(connection, run.id).cost_nano_usd
+    under_way = runs.count_running(connection, run.id)
+    return max(0 if under_way else 1, left // max(1, dearest) - under_way)
+
+
+def _job_of(connection: Connection, run_id: str, item: _Started) -> JobRecord | None:
+    """The job that an item is from now on; None when somebody moved it at this moment: it is looked at again."""
+    if isinstance(item.ready, Continuation):
+        return lifecycle.store_continuation(connection, item.ready)
+    if isinstance(item.ready, Ready):
+        return submit.store(connection, item.ready, run_id=run_id)
+    return jobs.get(connection, item.live_job_id or "")
 
 
 def _is_spent(connection: Connection, run: RunRecord) -> bool:

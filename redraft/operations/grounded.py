@@ -40,7 +40,7 @@ def grounding_reader(request: AnyRequest) -> Callable[[str], dict[str, Any] | No
         if text is None:
             return None
         cited = read_citations(text, request.sources, options.citation_style)
-        found = ground(text, cited, evidence)
+        found = ground(text, cited, evidence, options.citation_style)
         support = find_support(found, cited.issues, sources=count, must_cite=must_cite)
         return {
             "citations": [asdict(citation) for citation in cited.citations],
@@ -89,7 +89,7 @@ def problems_of(request: AnyRequest, grounding: Mapping[str, Any] | None, check:
 def _unchecked(grounding: Mapping[str, Any], check: ClaimCheck) -> list[str]:
     """What code takes for uncited, and no claim is about: a judge that leaves it out has not vouched for it."""
     claims = [read_said(claim.claim).stems for claim in check.claims]
-    uncited = [each["text"] for each in grounding.get("unsupported", ()) if each["reason"] == "uncited"]
+    uncited = [each["text"] for each in grounding.get("unsupported", ()) if each["reason"] != "number"]
     return [text for text in uncited if not any(_covers(claim, read_said(text).stems) for claim in claims)]
 
 

@@ -119,7 +119,7 @@ class UnsupportedFound(Resource):
     """A statement that no source supports, as code sees it; positions in characters of the answer."""
 
     text: str
-    reason: Literal["number", "uncited"]
+    reason: Literal["number", "uncited", "unrelated"]
     missing_numbers: list[str]
     start_pos: int
     end_pos: int

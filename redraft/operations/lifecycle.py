@@ -1,5 +1,7 @@
 """What people do to a job: cancel, continue, delete."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection
@@ -9,12 +11,21 @@ from redraft.domain.states import JobStatus, Step, StopReason, ensure_can_contin
 from redraft.errors import Conflict, NotFound
 from redraft.operations import steps, submit
 from redraft.operations.closing import close_up
-from redraft.operations.endings import ending, event
+from redraft.operations.endings import Event, ending, event
 from redraft.operations.services import Services
 from redraft.operations.terms import parse_request
-from redraft.storage import events, history, jobs, moves
+from redraft.storage import events, history, jobs, moves, runs
 from redraft.storage.columns import DbNow
 from redraft.storage.jobs import JobRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """A job as it was, the columns that let it go on, and what is told of that."""
+
+    job: JobRecord
+    values: Mapping[str, Any]
+    told: Event
 
 
 def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
@@ -50,24 +61,34 @@ def continue_job(services: Services, job_id: str, change: ContinueJob) -> JobRec
     """
     with services.database.read() as connection:
         job = _get(connection, job_id)
-    ensure_can_continue(job.kind, job.status, job_id)
-    request = _changed(services, job, change)
-    values = _continuation(services, job, request, change)
-    told = event(
-        "job.continued",
-        f"The job goes on for up to {values['iteration_limit'] - job.iteration} more iterations.",
-        **dump(change),
-    )
+    ready = plan_continuation(services, job, change)
     with services.database.write() as connection:
-        unmoved = moves.is_status(*sources_of(JobStatus.QUEUED)) & moves.is_version(job.version)
-        first_seq = moves.change(connection, job_id, values, when=unmoved, new_events=1)
-        if first_seq is None:
-            raise Conflict(f"Job {job_id} was changed by someone else at this moment; look at it again.")
-        events.add(connection, job, first_seq, [told])
-        job = _get(connection, job_id)
+        job = store_continuation(connection, ready)
+    if job is None:
+        raise Conflict(f"Job {job_id} was changed by someone else at this moment; look at it again.")
     services.queue.wake(job_id)
     steps.ring(services, steps.message_of(job))
     return job
+
+
+def plan_continuation(services: Services, job: JobRecord, change: ContinueJob) -> Continuation:
+    """All that can be known of a continuation before it is stored; raises what `continue_job` raises."""
+    ensure_can_continue(job.kind, job.status, job.id)
+    values = _continuation(services, job, _changed(services, job, change), change)
+    more = values["iteration_limit"] - job.iteration
+    words = f"The job goes on for up to {more} more iteration{'' if more == 1 else 's'}."
+    return Continuation(job, values, event("job.continued", words, **dump(change)))
+
+
+def store_continuation(connection: Connection, ready: Continuation) -> JobRecord | None:
+    """Let the job go on; None when it was changed by someone else meanwhile. Nobody is rung for yet."""
+    job = ready.job
+    unmoved = moves.is_status(*sources_of(JobStatus.QUEUED)) & moves.is_version(job.version)
+    first_seq = moves.change(connection, job.id, ready.values, when=unmoved, new_events=1)
+    if first_seq is None:
+        return None
+    events.add(connection, job, first_seq, [ready.told])
+    return _get(connection, job.id)
 
 
 def _changed(services: Services, job: JobRecord, change: ContinueJob) -> GenerateAnswer:
@@ -125,6 +146,9 @@ def delete(services: Services, job_id: str) -> None:
     """
     with services.database.write() as connection:
         job = _get(connection, job_id)
+        if job.run_id is not None and runs.is_running(connection, job.run_id):
+            words = f"Job {job_id} is an item of run {job.run_id}, which is running; delete it when that has ended."
+            raise Conflict(words)
         if not jobs.remove(connection, job_id):
             raise Conflict(f"Job {job_id} is {job.status}; cancel it before you delete it.", code="job_not_terminal")
 

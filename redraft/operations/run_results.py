@@ -165,7 +165,7 @@ def _custom_id(item: Mapping[str, Any]) -> str:
 
 
 def _success(item: Mapping[str, Any]) -> bool | None:
-    if item["status"] != "succeeded" or item["stop_reason"] == "evaluation_skipped":
+    if item["status"] != "succeeded" or item["stop_reason"] in {None, "evaluation_skipped"}:
         return None
     return item["stop_reason"] == "accepted"
 
@@ -176,7 +176,8 @@ def _first_score(written: Sequence[Mapping[Any, Any]]) -> float | None:
 
 def _cost(item: Mapping[str, Any]) -> Decimal | None:
     if item["job_id"] is None:
-        return Decimal(0)
+        # The job of one that has ended was deleted, with what it cost
+        return Decimal(0) if item["status"] in {"queued", "canceled", "invalid"} else None
     return None if item["unpriced_calls"] else Decimal(item["cost_nano_usd"]) / _NANO
 
 

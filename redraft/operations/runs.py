@@ -1,6 +1,7 @@
 """Bulk runs: create, look at, cancel, resume. `feeding` starts their items."""
 
 import hashlib
+from contextlib import suppress
 from typing import Any, Literal
 
 from pydantic import Field
@@ -202,9 +203,14 @@ def cancel_run(services: Services, run_id: str) -> tuple[Run, bool]:
             runs.end_queued(connection, run_id)
             runs.finish(connection, run_id, "canceled", "canceled")
         under_way = runs.running_jobs(connection, run_id)
-    for job_id in under_way:
-        lifecycle.cancel(services, job_id)
+    _cancel_all(services, under_way)
     return get_run(services, run_id), is_ours
+
+
+def _cancel_all(services: Services, job_ids: list[str]) -> None:
+    for job_id in job_ids:
+        with suppress(NotFound):  # deleted meanwhile
+            lifecycle.cancel(services, job_id)
 
 
 def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
@@ -215,6 +221,12 @@ def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
     Raises:
         NotFound: there is no such run.
     """
+    with services.database.read() as connection:
+        run = find(connection, run_id)
+        late = runs.running_jobs(connection, run_id) if run.status != "running" else []
+    if run.stop_reason == "budget_exhausted":
+        raise Conflict(f"The budget of run {run_id} is used up; start another run for what is open.")
+    _cancel_all(services, late)
     with services.database.write() as connection:
         run = _hold(connection, run_id)
         statuses = ["canceled"] if run.status != "running" else []
@@ -281,4 +293,4 @@ def _usage(run: RunRecord, sums: Sums) -> UsageTotals:
 def _urls(run_id: str) -> dict[str, str]:
     base = f"/v1/runs/{run_id}"
     parts = ("items", "results", "report", "compare", "events", "cancel", "resume")
-    return {"self": base, **{part: f"{base}/{part}" for part in parts}, "web": f"/runs/{run_id}"}
+    return {"self": base, **{part: f"{base}/{part}" for part in parts}}

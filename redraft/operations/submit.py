@@ -29,7 +29,7 @@ from redraft.operations.boundaries import Boundary, reached
 from redraft.operations.endings import event
 from redraft.operations.grounded import grounding_reader
 from redraft.operations.services import Services
-from redraft.operations.terms import judges_of, needs_judge, schema_of
+from redraft.operations.terms import judges_of, models_named, needs_judge, schema_of
 from redraft.operations.webhooks import check_webhook
 from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.protocol import Usage
@@ -126,13 +126,6 @@ def normal_judges(services: Services, request: AnyRequest, fallback: str) -> dic
         panel[0] if panel else str(resolve_model(providers, request.evaluator_model or fallback, "/evaluator_model"))
     )
     return {"evaluator_model": single, "evaluation": judging.model_copy(update={"panel": panel, "audit": audit})}
-
-
-def models_named(request: AnyRequest) -> list[str]:
-    """All models that a normalised request may call."""
-    writers = ladder(request) if isinstance(request, GenerateAnswer) else ()
-    auditor = [request.evaluation.audit] if request.evaluation.audit else []
-    return list(dict.fromkeys([*writers, *judges_of(request), *auditor]))
 
 
 def check_strict(schema: Mapping[str, Any]) -> None:

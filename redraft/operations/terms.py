@@ -57,6 +57,13 @@ def judges_of(request: AnyRequest) -> tuple[str, ...]:
     return tuple(request.evaluation.panel) or (request.evaluator_model or "",)
 
 
+def models_named(request: AnyRequest) -> list[str]:
+    """All models that a normalised request may call."""
+    writers = ladder(request) if isinstance(request, GenerateAnswer) else ()
+    auditor = [request.evaluation.audit] if request.evaluation.audit else []
+    return list(dict.fromkeys([*writers, *judges_of(request), *auditor]))
+
+
 def needs_judge(request: AnyRequest) -> bool:
     """Whether any of it is judged by a model: a rubric of checks is not."""
     return bool(groups_of(request.rubric, "auto"))

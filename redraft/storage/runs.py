@@ -98,6 +98,10 @@ def hold(connection: Connection, run_id: str) -> RunRecord | None:
     return None if row is None else RunRecord(**row)
 
 
+def is_running(connection: Connection, run_id: str) -> bool:
+    return connection.scalar(select(runs.c.id).where(runs.c.id == run_id, _is_active())) is not None
+
+
 def active_ids(connection: Connection) -> list[str]:
     return list(connection.scalars(select(runs.c.id).where(_is_active()).order_by(runs.c.id)))
 
@@ -171,7 +175,9 @@ def take_queued(connection: Connection, run: RunRecord, limit: int) -> list[dict
     """The next items to start, each with its row."""
     its_row = and_(dataset_items.c.dataset_id == run.dataset_id, dataset_items.c.position == run_items.c.position)
     query = (
-        select(run_items.c.number, dataset_items.c.row, dataset_items.c.custom_id, dataset_items.c.line)
+        select(
+            run_items.c.number, run_items.c.job_id, dataset_items.c.row, dataset_items.c.custom_id, dataset_items.c.line
+        )
         .join_from(run_items, dataset_items, its_row)
         .where(run_items.c.run_id == run.id, run_items.c.status == "queued")
         .order_by(run_items.c.number)
@@ -186,8 +192,9 @@ def move_item(connection: Connection, run_id: str, number: int, **values: Any) -
 
 
 def end_item(connection: Connection, job_id: str, status: str) -> None:
-    """The item that this job is has come to its end."""
-    connection.execute(update(run_items).where(run_items.c.job_id == job_id).values(status=status))
+    """The item that this job is has come to its end; what a continuation of it comes to takes no success away."""
+    its_own = and_(run_items.c.job_id == job_id, run_items.c.status != "succeeded")
+    connection.execute(update(run_items).where(its_own).values(status=status))
 
 
 def end_queued(connection: Connection, run_id: str) -> None:
@@ -197,9 +204,9 @@ def end_queued(connection: Connection, run_id: str) -> None:
 
 
 def reopen_items(connection: Connection, run_id: str, statuses: Sequence[str]) -> int:
-    """Items of these statuses are to be done anew; how many."""
+    """Items of these statuses are to be taken up again, each with its job if it has one; how many."""
     chosen = and_(run_items.c.run_id == run_id, run_items.c.status.in_(statuses))
-    statement = update(run_items).where(chosen).values(status="queued", job_id=None)
+    statement = update(run_items).where(chosen).values(status="queued")
     return connection.execute(statement).rowcount
 
 
@@ -217,6 +224,16 @@ def still_queued(connection: Connection, run_id: str, numbers: Sequence[int]) ->
 
 def count_running(connection: Connection, run_id: str) -> int:
     query = select(func.count()).where(run_items.c.run_id == run_id, run_items.c.status == "running")
+    return connection.scalar(query) or 0
+
+
+def count_running_beside(connection: Connection, run_id: str) -> int:
+    """How many items of other active runs are under way."""
+    query = (
+        select(func.count())
+        .select_from(run_items.join(runs, runs.c.id == run_items.c.run_id))
+        .where(_is_active(), run_items.c.status == "running", runs.c.id != run_id)
+    )
     return connection.scalar(query) or 0
 
 

@@ -22,7 +22,7 @@ CITED = "The ferry leaves Port Alder at 7:40 [Source 1]."
 def grounding(answer: str, *sources: str, known: tuple[str, ...] = (), style: Style = "inline") -> Grounding:
     given = sources or (FERRY, ISLAND)
     cited = read_citations(answer, [Source(content=each) for each in given], style)
-    return ground(answer, cited, read_evidence(given, known))
+    return ground(answer, cited, read_evidence(given, known), style)
 
 
 def support(
@@ -34,7 +34,7 @@ def support(
 ) -> Support:
     given = sources or (FERRY, ISLAND)
     cited = read_citations(answer, [Source(content=each) for each in given], style)
-    found = ground(answer, cited, read_evidence(given, known))
+    found = ground(answer, cited, read_evidence(given, known), style)
     return find_support(found, cited.issues, sources=len(given), must_cite=must_cite)
 
 

@@ -75,9 +75,26 @@ def test_marks_are_not_asked_for_where_they_were_not_wanted():
     assert support("Water boils at sea level.", must_cite=False).met
 
 
-def test_without_sources_only_marks_can_be_wrong():
+def test_without_sources_nothing_can_be_stated():
     assert support("Send me sources on the 1980s, please.", []).met
     assert "there are no sources" in support("It was so [Source 1].", []).problems[0]
+    made_up = support("The ferry leaves at 9:15 and costs 44 euros.", [])
+    assert (made_up.met, made_up.problems) == (
+        False,
+        ("No sources were given: say so, ask for them, and state nothing else.",),
+    )
+
+
+def test_a_cited_source_must_have_something_to_do_with_the_sentence():
+    found = support("Purple elephants dance in Bremen [Source 1].")
+    assert (found.met, [each.reason for each in found.unsupported]) == (False, ["unrelated"])
+    assert "The source that is cited says nothing of" in found.problems[0]
+    assert support("Violette Elefanten tanzen in den Gassen der alten Stadt Bremen [Source 1].").met
+
+
+def test_only_with_endnotes_a_list_stands_for_marks():
+    answer = "Gold is heavy.\n\nSources:\n[Source 1]"
+    assert not support(answer).met
 
 
 def test_feedback_stays_short_however_much_is_wrong():

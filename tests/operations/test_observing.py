@@ -148,15 +148,12 @@ def test_a_continuation_that_is_accepted_again_adds_only_another_answer(driver: 
 
 
 def test_an_answer_from_before_other_sources_came_is_not_observed(driver: Driver, model_server: ModelServer):
-    answers = [CITING, "The Aare is a river [Source 1].", "Bern is the federal city [Source 1]."]
-    model_server.script(generate=answers, evaluate=[0.7, 0.6, 0.8])
+    model_server.script(generate=[CITING, "Bern is the federal city [Source 1]."], evaluate=[0.7, 0.6])
     job = driver.run_new(sources=SOURCES, iter_max=1)
     others = [Source.model_validate(each) for each in SOURCES[1:]]
     continue_job(driver.services, job.id, ContinueJob(iter_max=1, score_threshold=0.5, sources=others))
     job = driver.run(job.id)
-    assert (job.stop_reason, job.result and job.result["best_iteration"]) == ("accepted", 1)
-    assert observed(driver, job.id) == []
-    continue_job(driver.services, job.id, ContinueJob(iter_max=1))
-    driver.run(job.id)
+    # The first answer has the better score, for sources that are gone
+    assert (job.stop_reason, job.result and job.result["best_iteration"]) == ("accepted", 2)
     [found] = observed(driver, job.id)
-    assert (found.iteration, len(found.sources)) == (3, 2)
+    assert (found.iteration, len(found.sources)) == (2, 2)

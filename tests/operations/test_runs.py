@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from redraft.domain.requests import ContinueJob
 from redraft.domain.runs import CreateRun, ResumeRun
-from redraft.errors import Invalid, NotFound
-from redraft.operations import datasets, feeding, run_results, runs
+from redraft.errors import Conflict, Invalid, NotFound
+from redraft.operations import datasets, feeding, lifecycle, run_results, runs
 from redraft.operations.runs import Run
 from redraft.operations.services import Services
 from redraft.settings import ModelPrice
+from redraft.storage import workers
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver
 
@@ -119,7 +121,8 @@ def test_a_canceled_run_keeps_its_results_and_resumes_with_what_is_open(driver: 
     ended = work_off(driver, run)
     assert ended.counts.succeeded == 4
     assert len(model_server.requests()) == asked + 3 * 2
-    assert driver.job(open_one).status == "canceled"
+    # It goes on as the job that it was, so nothing that is paid for is paid again
+    assert driver.job(open_one).continuations == 1
 
 
 def test_failed_items_are_done_again_only_when_asked_for(driver: Driver, model_server: ModelServer):
@@ -164,3 +167,64 @@ def test_a_run_keeps_to_its_budget_call_by_call(make_driver: Callable[..., Drive
     assert run.counts.accepted >= 3
     assert run.counts.canceled >= 2
     assert run.counts.failed <= 2
+
+
+def test_what_a_canceled_item_has_paid_for_is_not_paid_again(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["a"], evaluate=[0.9])
+    run = start(driver, rows(1))
+    (job_id,) = under_way(driver, run)
+    driver.step(job_id)
+    runs.cancel_run(driver.services, run.id)
+    assert [call.type for call in driver.calls(job_id)] == ["generate"]
+    runs.resume_run(driver.services, run.id, ResumeRun())
+    ended = work_off(driver, run)
+    assert ended.counts.succeeded == 1
+    (line,) = run_results.stream_results(driver.services, run.id)
+    assert (line["job_id"], line["calls"]) == (job_id, ended.usage.calls)
+
+
+def test_invalid_rows_leave_their_room_to_others(driver: Driver, model_server: ModelServer):
+    bad = "".join(json.dumps({"custom_id": f"b{n}", "instruct": "Q", "iter_max": 99}) + "\n" for n in range(60))
+    run = start(driver, bad.encode() + rows(2), max_in_flight=2)
+    assert (run.counts.invalid, run.counts.running) == (60, 2)
+
+
+def test_a_worker_that_cannot_start_items_leaves_them_to_others(
+    driver: Driver, make_driver: Callable[..., Driver], model_server: ModelServer
+):
+    model_server.script(generate=["a"], evaluate=[0.9])
+    run = start(driver, rows(8), max_in_flight=2)
+    keyless = make_driver(openai_api_key=None, openai_base_url=None, anthropic_api_key=None)
+    for job_id in under_way(driver, run):
+        driver.run(job_id)
+    feeding.feed_all(keyless.services)
+    assert (now(driver, run).counts.invalid, now(driver, run).counts.queued) == (0, 6)
+    assert work_off(driver, run).counts.succeeded == 8
+
+
+def test_all_runs_together_leave_threads_to_people(driver: Driver, model_server: ModelServer):
+    with driver.services.database.write() as connection:
+        workers.beat(connection, {"id": "wrk_a", "host": "h", "pid": 1, "concurrency": 8, "version": "1"})
+    first = start(driver, rows(20), max_in_flight=100)
+    second = start(driver, rows(20, reference="R"), max_in_flight=100)
+    assert (now(driver, first).counts.running, now(driver, second).counts.running) == (6, 1)
+
+
+def test_without_a_worker_few_items_are_started(driver: Driver, model_server: ModelServer):
+    assert start(driver, rows(50), max_in_flight=50).counts.running == 4
+
+
+def test_the_job_of_a_running_run_is_not_deleted_and_a_success_stays_one(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["a"], evaluate=[0.9])
+    run = start(driver, rows(2), max_in_flight=1)
+    (job_id,) = under_way(driver, run)
+    driver.run(job_id)
+    with pytest.raises(Conflict):
+        lifecycle.delete(driver.services, job_id)
+    assert work_off(driver, run).counts.succeeded == 2
+    lifecycle.continue_job(driver.services, job_id, ContinueJob())
+    lifecycle.cancel(driver.services, job_id)
+    assert now(driver, run).counts.succeeded == 2
+    lifecycle.delete(driver.services, job_id)
+    first, _ = run_results.stream_results(driver.services, run.id)
+    assert (first["status"], first["success"], first["cost_usd"]) == ("succeeded", None, None)
