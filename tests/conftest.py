@@ -28,13 +28,15 @@ hypothesis.settings.load_profile("any machine")
 # What these hold does not depend on the database: the long form runs them on PostgreSQL as well.
 _ON_EITHER = {
     "api": {
-        *("test_access", "test_conformance", "test_datasets", "test_deltas", "test_edges", "test_limits"),
-        *("test_problems", "test_rates", "test_refining", "test_run_events"),
+        *("test_access", "test_conformance", "test_crowds", "test_datasets", "test_deltas", "test_edges"),
+        *("test_events", "test_health", "test_lifecycle", "test_limits", "test_looking", "test_observations"),
+        *("test_problems", "test_rates", "test_ratings", "test_refining", "test_run_events", "test_runs_api"),
+        *("test_source_limits", "test_webhooks"),
     },
     "operations": {
         *("test_adapting", "test_audits", "test_bad_replies", "test_budgets", "test_cases_evaluators"),
         *("test_cases_providers", "test_citing", "test_grounded_loop", "test_panels", "test_refine"),
-        *("test_reply_cache", "test_rubrics", "test_structured_answers", "test_the_loop"),
+        *("test_reply_cache", "test_rescoring", "test_rubrics", "test_structured_answers", "test_the_loop"),
     },
 }
 

@@ -14,9 +14,15 @@ from redraft.domain.states import Step
 from redraft.jobs import StepMessage
 from redraft.settings import Settings
 from redraft.storage import moves, workers
+from redraft.storage.moves import DueStep
 from redraft.storage.work import Database
 
 _SAFETY_S = 5.0
+
+
+def message_for(due: DueStep) -> StepMessage:
+    """The message that rings for a step."""
+    return StepMessage(Step(due.step), due.job_id, due.step_no, due.run_id is not None)
 
 
 class LeaseHolder:
@@ -101,7 +107,7 @@ class LeaseHolder:
         with database.write() as connection:
             released = moves.release_leases(connection, self.owner)
             workers.leave(connection, self.owner)
-        return [StepMessage(Step(each.step), *each[1:]) for each in released]
+        return [message_for(each) for each in released]
 
     def _extend(self, database: Database) -> None:
         started_at = time.monotonic()

@@ -9,11 +9,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection
 
 from redraft.domain.failures import job_error
-from redraft.domain.states import Step, StopReason
+from redraft.domain.states import StopReason
 from redraft.jobs import StepMessage
 from redraft.operations import retention
 from redraft.operations.closing import close_up
 from redraft.operations.endings import ending
+from redraft.operations.leases import message_for
 from redraft.operations.services import Services
 from redraft.operations.terms import parse_request, step_iteration
 from redraft.storage import calls, events, history, jobs, moves, workers
@@ -71,7 +72,7 @@ def sweep(services: Services, *, with_expired: bool = True, suspects_max: int = 
 
 def _take_due(services: Services, connection: Connection, **narrowed: Any) -> list[StepMessage]:
     found = moves.take_due(connection, pause_s=services.settings.ring_again_s, **narrowed)
-    return [StepMessage(Step(each.step), *each[1:]) for each in found]
+    return [message_for(each) for each in found]
 
 
 def _ring_all(services: Services, messages: list[StepMessage]) -> list[StepMessage]:

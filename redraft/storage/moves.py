@@ -56,10 +56,11 @@ class DueStep(NamedTuple):
     step: str
     job_id: str
     step_no: int
-    is_bulk: bool
+    run_id: str | None
 
 
-_DUE = (jobs.c.step, jobs.c.id, jobs.c.step_no, jobs.c.run_id.is_not(None))
+# Not `run_id IS NOT NULL`: SQLite 3.40 returns true for it from an UPDATE, whatever is there
+_DUE = (jobs.c.step, jobs.c.id, jobs.c.step_no, jobs.c.run_id)
 
 FREE_LOSSES = 1
 """A step that has lost more holders than this runs alone: it may be what ends them."""

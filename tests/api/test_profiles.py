@@ -13,7 +13,7 @@ from tests.support.api_server import ApiServer
 
 def test_the_built_in_profiles_are_told_whole(client: httpx2.Client):
     data = client.get("/v1/profiles").json()["data"]
-    assert [each["name"] for each in data] == ["comprehensive", "criteria", "evidence", "quality"]
+    assert [each["name"] for each in data] == ["comprehensive", "criteria", "evidence", "grounding", "quality"]
     by_name = {each["name"]: each for each in data}
     criteria = by_name["criteria"]
     assert criteria["built_in"] is True

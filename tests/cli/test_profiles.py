@@ -14,8 +14,8 @@ def test_profiles_are_listed_with_ones_own(shell: Shell, tmp_path: Path) -> None
     for word in ("criteria", "evidence", "built in", "kind", "own", "Kindness"):
         assert word in listed.out
     data = shell.run("profiles", "list", "--json", REDRAFT_PROFILES_DIR=folder).data["data"]
-    assert [each["name"] for each in data] == ["comprehensive", "criteria", "evidence", "quality", "kind"]
-    assert [each["built_in"] for each in data] == [True] * 4 + [False]
+    assert [each["name"] for each in data] == ["comprehensive", "criteria", "evidence", "grounding", "quality", "kind"]
+    assert [each["built_in"] for each in data] == [True] * 5 + [False]
     assert len(data[-1]["files"]["user.j2"]) == 64
 
 
@@ -35,7 +35,7 @@ def test_a_profile_is_shown_with_its_templates(shell: Shell) -> None:
     unknown = shell.run("profiles", "show", "kind")
     assert unknown.code == 5
     assert "no profile 'kind'" in unknown.err
-    assert "comprehensive, criteria, evidence, quality" in unknown.err
+    assert "comprehensive, criteria, evidence, grounding, quality" in unknown.err
 
 
 def test_own_profiles_are_checked_before_they_are_used(shell: Shell, tmp_path: Path) -> None:

@@ -242,7 +242,7 @@ def test_a_worker_that_lacks_the_jobs_profile_ends_the_job_with_its_answer(
 
 
 def test_a_continuation_may_bring_other_sources(driver: Driver, model_server: ModelServer):
-    model_server.script(generate=["one [1]", "two [1]"], evaluate=[0.4, 0.9])
+    model_server.script(generate=["an old source [1]", "a new source [1]"], evaluate=[0.4, 0.9])
     job = driver.run_new(iter_max=1, sources=[{"content": "OLD-SOURCE"}])
     change = ContinueJob.model_validate({"sources": [{"content": "NEW-SOURCE", "title": "TITLE"}]})
     continue_job(driver.services, job.id, change)
