@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any, BinaryIO, Literal
 
 from pydantic import Field
+from sqlalchemy import Connection
 
 from redraft.datasets.formats import Format
 from redraft.datasets.reports import ERRORS_SHOWN
@@ -138,7 +139,7 @@ def _finish(services: Services, dataset_id: str, reader: RowReader, bad: int) ->
             return _resource(known), False
         facts = {"rows": reader.seen, "bad_rows": bad, "columns": _columns(reader), "version": reader.digest}
         datasets.finish(connection, dataset_id, facts)
-        record = _get(connection, dataset_id)
+        record = find(connection, dataset_id)
     return _resource(record), True
 
 
@@ -149,7 +150,7 @@ def get_dataset(services: Services, dataset_id: str) -> Dataset:
         NotFound: there is no such dataset.
     """
     with services.database.read() as connection:
-        return _resource(_get(connection, dataset_id))
+        return _resource(find(connection, dataset_id))
 
 
 def list_datasets(services: Services, *, cursor: str | None, limit: int) -> tuple[list[Dataset], str | None]:
@@ -172,7 +173,7 @@ def list_items(services: Services, dataset_id: str, *, after: int, limit: int) -
         NotFound: there is no such dataset.
     """
     with services.database.read() as connection:
-        _get(connection, dataset_id)
+        find(connection, dataset_id)
         rows = datasets.list_items(connection, dataset_id, after=after, limit=limit)
     return [_item(row) for row in rows]
 
@@ -188,7 +189,8 @@ def _item(stored: Mapping[str, Any]) -> DatasetItem:
     )
 
 
-def _get(connection: Any, dataset_id: str) -> DatasetRecord:
+def find(connection: Connection, dataset_id: str) -> DatasetRecord:
+    """Raises NotFound: there is no such dataset, or its import has not ended."""
     record = datasets.get(connection, dataset_id)
     if record is None or record.version is None:
         raise NotFound("dataset", dataset_id)

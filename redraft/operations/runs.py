@@ -16,6 +16,7 @@ from redraft.domain.runs import CreateRun, ResumeRun
 from redraft.domain.texts import clean_json
 from redraft.errors import Conflict, Flaw, Invalid, NotFound
 from redraft.operations import feeding, lifecycle, submit
+from redraft.operations.datasets import find as find_dataset
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services
 from redraft.operations.shapes import Moment, Resource, UsageTotals, cost_usd, latency_ms
@@ -87,7 +88,7 @@ def create_run_once(services: Services, body: CreateRun, idempotency: Idempotenc
         return get_run(services, known), True
     merger = Merger(body.defaults, body.overrides)
     with services.database.read() as connection:
-        dataset = _dataset(connection, body.dataset_id)
+        dataset = find_dataset(connection, body.dataset_id)
         first = datasets.list_items(connection, dataset.id, after=-1, limit=_FIRST_ROWS)
     _try_first(services, merger, [item["row"] for item in first if item["row"]], body)
     row = {**_row(body, dataset), "request_hash": digest}
@@ -251,13 +252,6 @@ def _hold(connection: Connection, run_id: str) -> RunRecord:
     if run is None:
         raise NotFound("run", run_id)
     return run
-
-
-def _dataset(connection: Connection, dataset_id: str) -> DatasetRecord:
-    dataset = datasets.get(connection, dataset_id)
-    if dataset is None or dataset.version is None:
-        raise NotFound("dataset", dataset_id)
-    return dataset
 
 
 def _resource(connection: Connection, run: RunRecord) -> Run:

@@ -1,6 +1,6 @@
 """Datasets and their rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,8 +10,6 @@ from sqlalchemy import Connection, and_, delete, or_, select, update
 from redraft.storage.bulk_tables import dataset_items, datasets
 from redraft.storage.columns import DbNow
 from redraft.storage.statements import add_rows
-
-_PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +86,3 @@ def list_items(connection: Connection, dataset_id: str, *, after: int, limit: in
         .limit(limit)
     )
     return [dict(row) for row in connection.execute(query).mappings()]
-
-
-def stream_items(connection: Connection, dataset_id: str) -> Iterator[dict[str, Any]]:
-    """All rows in order, a page in memory at a time."""
-    after = -1
-    while page := list_items(connection, dataset_id, after=after, limit=_PAGE):
-        yield from page
-        after = page[-1]["position"]

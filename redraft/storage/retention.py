@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, literal, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select
 
 from redraft.storage.bulk_tables import runs
+from redraft.storage.runs import is_active
 from redraft.storage.tables import calls, jobs
 
 
@@ -73,7 +74,6 @@ def _jobless(before: datetime) -> list[ColumnElement[bool]]:
 
 def _ended(before: datetime, statuses: Sequence[str]) -> list[ColumnElement[bool]]:
     # What a run has cost so far is the sum of its jobs
-    active = select(runs.c.id).where(runs.c.status == literal("running", literal_execute=True))
-    is_needed = jobs.c.run_id.is_not(None) & jobs.c.run_id.in_(active)
+    is_needed = jobs.c.run_id.is_not(None) & jobs.c.run_id.in_(select(runs.c.id).where(is_active()))
     has_ended = [jobs.c.finished_at.is_not(None), jobs.c.finished_at < before, ~is_needed]
     return [*has_ended, jobs.c.status.in_(statuses)] if statuses else has_ended

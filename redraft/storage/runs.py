@@ -5,7 +5,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Integer, Select, and_, case, func, insert, literal, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    Select,
+    and_,
+    case,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from redraft.storage.bulk_tables import dataset_items, run_items, runs
@@ -99,14 +112,14 @@ def hold(connection: Connection, run_id: str) -> RunRecord | None:
 
 
 def is_running(connection: Connection, run_id: str) -> bool:
-    return connection.scalar(select(runs.c.id).where(runs.c.id == run_id, _is_active())) is not None
+    return connection.scalar(select(runs.c.id).where(runs.c.id == run_id, is_active())) is not None
 
 
 def active_ids(connection: Connection) -> list[str]:
-    return list(connection.scalars(select(runs.c.id).where(_is_active()).order_by(runs.c.id)))
+    return list(connection.scalars(select(runs.c.id).where(is_active()).order_by(runs.c.id)))
 
 
-def _is_active() -> Any:
+def is_active() -> ColumnElement[bool]:
     # Spelled as in the index: SQLite takes it for no parameter
     return runs.c.status == literal("running", literal_execute=True)
 
@@ -232,7 +245,7 @@ def count_running_beside(connection: Connection, run_id: str) -> int:
     query = (
         select(func.count())
         .select_from(run_items.join(runs, runs.c.id == run_items.c.run_id))
-        .where(_is_active(), run_items.c.status == "running", runs.c.id != run_id)
+        .where(is_active(), run_items.c.status == "running", runs.c.id != run_id)
     )
     return connection.scalar(query) or 0
 
