@@ -41,6 +41,7 @@ def test_ctrl_c_once_cancels_keeps_what_has_ended_and_says_how_to_go_on(office: 
     process = start(office, provider)
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
+    assert out, err
     data = json.loads(out)
     counts = data["run"]["counts"]
     assert (process.returncode, data["run"]["status"], counts["succeeded"], counts["canceled"]) == (
