@@ -19,7 +19,7 @@ from redraft.datasets.results import csv_lines, jsonl_lines
 from redraft.domain.comparing import Comparison
 from redraft.domain.reports import RunReport
 from redraft.operations import run_results, runs
-from redraft.operations.run_results import RESULT_COLUMNS
+from redraft.operations.run_results import METADATA_COLUMNS_MAX, RESULT_COLUMNS
 from redraft.operations.run_sheets import comparison_sheet, run_sheet
 from redraft.reports.formats import COMPARISON_FORMATS, FORMATS, Format, Sheet
 
@@ -28,8 +28,9 @@ router = APIRouter(prefix="/v1/runs/{run_id}", tags=["bulk"], route_class=Strict
 ItemStatus = Literal["queued", "running", "succeeded", "failed", "canceled", "invalid"]
 
 _LINES_AT_ONCE = 100
-_WRITERS = {"jsonl": (jsonl_lines, "application/x-ndjson"), "csv": (csv_lines, "text/csv")}
-_COLUMNS = f"One line per item, in the dataset's order, with {', '.join(RESULT_COLUMNS)}."
+_MEDIA_TYPES = {"jsonl": "application/x-ndjson", "csv": "text/csv"}
+_COLUMNS = f"""One line per item, in the dataset's order, with {", ".join(RESULT_COLUMNS)}; in CSV a column
+`metadata.NAME` for each name in the metadata, unless there are more than {METADATA_COLUMNS_MAX} of them."""
 
 
 # A page in one file: its own styles and nothing else
@@ -67,9 +68,13 @@ class RunItem(BaseModel):
     seconds: float | None
     human_score: float | None
     human_pass: bool | None
+    evaluation_reasoning: str | None = Field(description="Of the returned answer, as the next.")
+    improvement_suggestions: list[str]
     error_code: str | None
     error: str | None
-    instruct: str | None
+    instruct: str | None = Field(description="What the row says, where there is no job; so the next two.")
+    reference: str | None
+    metadata: dict[str, Any]
     job_id: str | None
 
 
@@ -100,7 +105,7 @@ def list_items(
     responses={
         200: {
             "description": _COLUMNS,
-            "content": {media_type: {"schema": {"type": "string"}} for _, media_type in _WRITERS.values()},
+            "content": {media_type: {"schema": {"type": "string"}} for media_type in _MEDIA_TYPES.values()},
         },
         **answers(404, 422),
     },
@@ -113,11 +118,14 @@ def export_results(
     ] = "jsonl",
 ) -> Response:
     """All results as a file, also while the run goes on: items that have not ended have no answer yet."""
-    write, media_type = _WRITERS[format]
     run = runs.get_run(services, run_id)
-    lines = write(run_results.stream_results(services, run_id), RESULT_COLUMNS)
+    if format == "csv":
+        columns, rows = run_results.stream_table(services, run_id)
+        lines = csv_lines(rows, columns)
+    else:
+        lines = jsonl_lines(run_results.stream_results(services, run_id), RESULT_COLUMNS)
     headers = {"Content-Disposition": disposition(f"{stem_of(run.name)} results", run_id, f".{format}")}
-    return StreamingResponse(_blocks(lines), headers=headers, media_type=media_type)
+    return StreamingResponse(_blocks(lines), headers=headers, media_type=_MEDIA_TYPES[format])
 
 
 def _blocks(lines: Iterator[str]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import typer
 
@@ -166,7 +166,7 @@ def export_results(services: Services, run_id: str, file: Path | None, form: str
     Raises:
         Invalid: the file cannot be written.
     """
-    lines = lines_as(form, run_results.stream_results(services, run_id), bom=bom)
+    lines = _lines(services, run_id, form, bom=bom)
     if file is None:
         output.write_lines(lines)
         return
@@ -174,11 +174,11 @@ def export_results(services: Services, run_id: str, file: Path | None, form: str
     output.say(f"Wrote the results to {file}.", "dim")
 
 
-def lines_as(form: str, rows: Iterable[dict[str, Any]], *, bom: bool) -> Iterator[str]:
-    """Results as `jsonl` or `csv`, a line at a time."""
+def _lines(services: Services, run_id: str, form: str, *, bom: bool) -> Iterator[str]:
     if form == "csv":
-        return csv_lines(rows, run_results.RESULT_COLUMNS, bom=bom)
-    return jsonl_lines(rows, run_results.RESULT_COLUMNS)
+        columns, rows = run_results.stream_table(services, run_id)
+        return csv_lines(rows, columns, bom=bom)
+    return jsonl_lines(run_results.stream_results(services, run_id), run_results.RESULT_COLUMNS)
 
 
 def write_file(file: Path, lines: Iterable[str], option: str) -> None:

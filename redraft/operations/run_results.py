@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
+
+from pydantic_core import to_json
 
 from redraft.domain.comparing import Comparison, compare
 from redraft.domain.outcomes import ItemOutcome
@@ -13,7 +15,7 @@ from redraft.errors import Invalid
 from redraft.operations.runs import find
 from redraft.operations.services import Services
 from redraft.operations.shapes import cost_usd
-from redraft.storage import runs
+from redraft.storage import datasets, runs
 from redraft.storage.runs import RunRecord
 
 _NANO = Decimal(10) ** 9
@@ -23,18 +25,27 @@ RESULT_COLUMNS = (
     *("custom_id", "repeat", "line", "status", "stop_reason", "success", "final_score", "final_answer"),
     *("first_score", "best_iteration", "iterations", "score_threshold", "model", "evaluator_model"),
     *("calls", "input_tokens", "output_tokens", "cost_usd", "seconds", "human_score", "human_pass"),
-    *("error_code", "error", "instruct", "job_id"),
+    *("evaluation_reasoning", "improvement_suggestions", "error_code", "error"),
+    *("instruct", "reference", "metadata", "job_id"),
 )
 """Of each line of the results, in this order."""
+
+METADATA_COLUMNS_MAX = 100
+"""A table has a column for each name in the metadata, unless there are more of them: then it has one for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """Some items in order, with what their iterations scored and cost, by item number."""
+    """Some items in order, with what their iterations scored and cost, by item number.
+
+    Attributes:
+        verdicts: on the answers of their best iterations; empty without texts.
+    """
 
     items: Sequence[Mapping[str, Any]]
     iterations: Mapping[int, Sequence[Mapping[Any, Any]]]
     costs: Mapping[int, Sequence[Mapping[Any, Any]]]
+    verdicts: Mapping[int, Sequence[Mapping[Any, Any]]]
 
 
 def list_items(
@@ -58,6 +69,32 @@ def stream_results(services: Services, run_id: str) -> Iterator[dict[str, Any]]:
     """
     run = _run(services, run_id)
     return (_result(item, page) for page in _pages(services, run, with_texts=True) for item in page.items)
+
+
+def stream_table(services: Services, run_id: str) -> tuple[tuple[str, ...], Iterator[dict[str, Any]]]:
+    """The same for a table: its columns, and its rows, with a column `metadata.NAME` for each name in the metadata.
+
+    Raises:
+        NotFound: there is no such run.
+    """
+    run = _run(services, run_id)
+    names = _metadata_names(services, run)
+    rows = stream_results(services, run_id)
+    if len(names) > METADATA_COLUMNS_MAX:
+        return RESULT_COLUMNS, rows
+    at = RESULT_COLUMNS.index("metadata")
+    columns = (*RESULT_COLUMNS[:at], *(f"metadata.{name}" for name in names), *RESULT_COLUMNS[at + 1 :])
+    return columns, map(_spread, rows)
+
+
+def _metadata_names(services: Services, run: RunRecord) -> list[str]:
+    with services.database.read() as connection:
+        found = datasets.metadata_names(connection, run.dataset_id, METADATA_COLUMNS_MAX + 1)
+    return sorted({*found, *_labels(run.defaults), *_labels(run.overrides)})
+
+
+def _spread(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, **{f"metadata.{name}": value for name, value in row["metadata"].items()}}
 
 
 def outcomes(services: Services, run_id: str) -> list[ItemOutcome]:
@@ -118,11 +155,12 @@ def _page(
     with services.database.read() as connection:
         items = runs.list_items(connection, run, after=after, limit=limit, statuses=statuses, with_texts=with_texts)
         if not items:
-            return _Page((), {}, {})
+            return _Page((), {}, {}, {})
         first, last = items[0]["number"], items[-1]["number"]
         iterations = runs.list_iterations(connection, run.id, first, last)
         costs = runs.list_costs(connection, run.id, first, last)
-    return _Page(items, _by_item(iterations), _by_item(costs))
+        verdicts = runs.list_verdicts(connection, run.id, first, last) if with_texts else ()
+    return _Page(items, _by_item(iterations), _by_item(costs), _by_item(verdicts))
 
 
 def _by_item(rows: Sequence[Mapping[Any, Any]]) -> dict[int, list[Mapping[Any, Any]]]:
@@ -204,6 +242,8 @@ def _error(item: Mapping[str, Any]) -> tuple[str | None, str | None]:
 def _result(item: Mapping[str, Any], page: _Page) -> dict[str, Any]:
     found = _outcome(item, page)
     request: Mapping[str, Any] = item["request"] or {}
+    said = request or _fields(item["row"])
+    verdict = _returned_verdict(page.verdicts.get(item["number"], ()))
     result: Mapping[str, Any] = item["result"] or {}
     same = ("repeat", "status", "stop_reason", "success", "final_score", "first_score", "best_iteration", "iterations")
     plain = ("line", "model", "evaluator_model", "job_id")
@@ -222,5 +262,28 @@ def _result(item: Mapping[str, Any], page: _Page) -> dict[str, Any]:
         "human_pass": found.human_pass,
         "error_code": found.error_code,
         "error": found.error_words,
-        "instruct": request.get("instruct"),
+        "evaluation_reasoning": verdict and verdict["reasoning"],
+        "improvement_suggestions": verdict["suggestions"] if verdict else [],
+        "instruct": _text(said.get("instruct")),
+        "reference": _text(said.get("reference")),
+        "metadata": _labels(said),
     }
+
+
+def _fields(row: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return row["fields"] if row else {}
+
+
+def _labels(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What an invalid row gives for them may be anything."""
+    given = fields.get("metadata")
+    return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+
+
+def _returned_verdict(verdicts: Sequence[Mapping[Any, Any]]) -> Mapping[Any, Any] | None:
+    """Of several candidates the returned one, as `redraft.domain.loop.best_of` chooses it."""
+    return max(verdicts, key=lambda each: (each["requirements_met"] is not False, each["score"]), default=None)
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else to_json(value).decode()

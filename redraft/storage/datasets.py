@@ -5,11 +5,25 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, or_, select, update
+from sqlalchemy import Connection, and_, delete, or_, select, text, update
 
 from redraft.storage.bulk_tables import dataset_items, datasets
 from redraft.storage.columns import DbNow
 from redraft.storage.statements import add_rows
+
+_METADATA_NAMES = {
+    "sqlite": text(
+        "SELECT DISTINCT label.key FROM dataset_items, json_each(dataset_items.row, '$.fields.metadata') AS label "
+        "WHERE dataset_items.dataset_id = :dataset_id "
+        "AND json_type(dataset_items.row, '$.fields.metadata') = 'object' ORDER BY 1 LIMIT :limit"
+    ),
+    "postgresql": text(
+        "SELECT DISTINCT label FROM dataset_items, "
+        "json_object_keys(CASE json_typeof(\"row\"::json #> '{fields,metadata}') "
+        "WHEN 'object' THEN \"row\"::json #> '{fields,metadata}' ELSE '{}' END) AS label "
+        "WHERE dataset_id = :dataset_id ORDER BY 1 LIMIT :limit"
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +100,9 @@ def list_items(connection: Connection, dataset_id: str, *, after: int, limit: in
         .limit(limit)
     )
     return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def metadata_names(connection: Connection, dataset_id: str, limit: int) -> list[str]:
+    """The names that the rows' metadata have, so many at most, in order."""
+    statement = _METADATA_NAMES[connection.dialect.name]
+    return list(connection.scalars(statement, {"dataset_id": dataset_id, "limit": limit}))

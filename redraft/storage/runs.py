@@ -280,7 +280,7 @@ def list_items(
     statuses: Sequence[str] = (),
     with_texts: bool = False,
 ) -> list[dict[str, Any]]:
-    """Items beyond a number, in order, with their rows' and jobs' facts; `with_texts`: with result and request."""
+    """Items beyond a number, in order, with their rows' and jobs' facts; `with_texts`: with result, request and row."""
     query = _select_items(run, with_texts=with_texts).where(run_items.c.number > after)
     if statuses:
         query = query.where(run_items.c.status.in_(statuses))
@@ -289,7 +289,9 @@ def list_items(
 
 def _select_items(run: RunRecord, *, with_texts: bool) -> Select[Any]:
     its_row = and_(dataset_items.c.dataset_id == run.dataset_id, dataset_items.c.position == run_items.c.position)
-    texts = (jobs.c.result, jobs.c.request) if with_texts else ()
+    # What a row says is asked for where no job tells what became of it
+    own_row = case((jobs.c.id.is_(None), dataset_items.c.row)).label("row")
+    texts = (jobs.c.result, jobs.c.request, own_row) if with_texts else ()
     return (
         select(
             *(run_items.c[name] for name in _ITEM),
@@ -320,6 +322,22 @@ def list_iterations(connection: Connection, run_id: str, first: int, last: int) 
         .where(run_items.c.run_id == run_id, run_items.c.number.between(first, last))
         .group_by(run_items.c.number, iterations.c.number)
         .order_by(run_items.c.number, iterations.c.number)
+    )
+    return list(connection.execute(query).mappings())
+
+
+def list_verdicts(connection: Connection, run_id: str, first: int, last: int) -> list[Mapping[Any, Any]]:
+    """What the loop's judge said of the answers of these items' best iterations, in order."""
+    is_best = and_(iterations.c.job_id == jobs.c.id, iterations.c.number == jobs.c.best_iteration)
+    in_loop = and_(evaluations.c.iteration_id == iterations.c.id, evaluations.c.role == "loop")
+    names = ("score", "requirements_met", "reasoning", "suggestions")
+    query = (
+        select(run_items.c.number.label("item"), *(evaluations.c[name] for name in names))
+        .select_from(
+            run_items.join(jobs, jobs.c.id == run_items.c.job_id).join(iterations, is_best).join(evaluations, in_loop)
+        )
+        .where(run_items.c.run_id == run_id, run_items.c.number.between(first, last), evaluations.c.score.is_not(None))
+        .order_by(run_items.c.number, iterations.c.candidate)
     )
     return list(connection.execute(query).mappings())
 

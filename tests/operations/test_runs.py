@@ -31,6 +31,11 @@ def dataset(services: Services, data: bytes, name: str = "rows.jsonl") -> str:
     return datasets.import_dataset(services, BytesIO(data), name)[0].id
 
 
+def verdict(score: float, reasoning: str, suggestion: str) -> dict[str, Any]:
+    said = {"evaluation_reasoning": reasoning, "improvement_suggestions": [suggestion]}
+    return {"score": score, "meets_criteria": False, **said}
+
+
 def start(driver: Driver, data: bytes, **fields: Any) -> Run:
     body = {"dataset_id": dataset(driver.services, data), "defaults": DEFAULTS, **fields}
     return runs.create_run(driver.services, CreateRun.model_validate(body))
@@ -98,6 +103,45 @@ def test_bad_rows_are_errors_of_their_own(driver: Driver, model_server: ModelSer
         ("x", "invalid"),
     ]
     assert "iter_max" in lines[2]["error"]
+
+
+def test_results_tell_what_the_judge_said_of_the_returned_answer(driver: Driver, model_server: ModelServer):
+    model_server.script(
+        generate=["best", "worse"],
+        evaluate=[
+            verdict(0.6, "Nearly.", "Name a source."),
+            verdict(0.2, "Not at all.", "Start again."),
+        ],
+    )
+    run = work_off(driver, start(driver, rows(1, reference="R", metadata={"team": "docs"}, iter_max=2)))
+    (line,) = run_results.stream_results(driver.services, run.id)
+    assert (line["evaluation_reasoning"], line["improvement_suggestions"]) == ("Nearly.", ["Name a source."])
+    assert (line["reference"], line["metadata"]) == ("R", {"team": "docs"})
+
+
+def test_items_without_a_job_tell_what_their_rows_say(driver: Driver):
+    odd = {"custom_id": "odd", "instruct": 7, "reference": ["x"], "metadata": "none"}
+    data = rows(2, reference="R", metadata={"team": "docs"}) + json.dumps(odd).encode()
+    run = start(driver, data, max_in_flight=1)
+    found = [(line["instruct"], line["reference"]) for line in run_results.stream_results(driver.services, run.id)]
+    assert found == [("[[case:r0]]", "R"), ("[[case:r1]]", "R"), ("7", '["x"]')]
+
+
+def test_a_table_has_a_column_for_each_name_in_the_metadata(driver: Driver):
+    data = rows(1, metadata={"team": "docs", "a.b": "x"}) + b'{"instruct": "Q", "metadata": {"=who": "=me()"}}\n'
+    run = start(driver, data, defaults={**DEFAULTS, "metadata": {"of": "run"}}, max_in_flight=2)
+    columns, lines = run_results.stream_table(driver.services, run.id)
+    assert [name for name in columns if name.startswith("metadata")] == [
+        *("metadata.=who", "metadata.a.b", "metadata.of", "metadata.team"),
+    ]
+    assert [(line.get("metadata.of"), line.get("metadata.team"), line.get("metadata.=who")) for line in lines] == [
+        ("run", "docs", None),
+        ("run", None, "=me()"),
+    ]
+    many = "".join(json.dumps({"instruct": f"Q{n}", "metadata": {f"n{n}": "x"}}) + "\n" for n in range(101))
+    columns, lines = run_results.stream_table(driver.services, start(driver, many.encode(), max_in_flight=1).id)
+    assert columns == run_results.RESULT_COLUMNS
+    assert next(lines)["metadata"] == {"n0": "x"}
 
 
 def test_rows_with_an_answer_are_judged_only(driver: Driver, model_server: ModelServer):
