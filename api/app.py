@@ -23,6 +23,8 @@ from api.bodies import BodyLimit, Bound
 from api.dependencies import DRAFTS_AT_ONCE, REPORTS_AT_ONCE, UPLOADS_AT_ONCE, Context
 from api.envelope import Envelope
 from api.gate import Gate
+from api.pages import news, sign_in
+from api.pages.serving import PageCompression, static_files
 from api.rates import GoodKeys, Rates
 from api.routes import (
     catalog,
@@ -66,6 +68,7 @@ _ROUTERS = (
     health.router,
     metrics.router,
 )
+_PAGES = (sign_in.router, news.router)
 
 
 def create_app(
@@ -93,12 +96,13 @@ def create_app(
         middleware=[
             Middleware(Envelope),
             Middleware(BodyLimit, Bound(settings.max_body_bytes, "REDRAFT_MAX_BODY_BYTES"), _other_bounds(settings)),
+            Middleware(PageCompression),
             Middleware(Gate),
         ],
     )
-    for router in (*_ROUTERS, docs.router):
+    for router in (*_ROUTERS, docs.router, *_PAGES):
         app.include_router(router)
-    app.mount("/static", docs.static_files)
+    app.mount("/static", static_files)
     app.openapi = lambda: description.describe(app)
     app.state.end_streams = partial(end_streams, app)
     problems.install(app)

@@ -18,11 +18,11 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 _QUIET_PATHS = frozenset({"/livez", "/readyz"})
 _GUARDS = {
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 # Unless the answer says otherwise: it is data, which no cache keeps and no page shows as its own.
 _USUAL = {
+    "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
 }

@@ -1,6 +1,7 @@
 """Who may come in, and how often. Nothing is reachable unless it is named here as open or the caller is known.
 
 With API keys: a valid key, with the scope that method and path ask for, so that no route can forget to have one.
+Browsers that signed in with a key send a cookie instead, and are let in only from our own pages.
 Without (loopback): only a browser page of our own or a program on this machine, so that no web site can reach the
 API through the user's browser, by DNS rebinding or otherwise.
 """
@@ -21,16 +22,17 @@ from api.problems import HttpProblem
 from api.rates import Policy, Share, site_of
 from redraft.domain.scopes import Scope as KeyScope
 from redraft.errors import Forbidden, RedraftError
-from redraft.operations import keys
+from redraft.operations import keys, sign_ins
 from redraft.operations.keys import Caller, hash_of
 
-# Health for load balancers; the description of the API for browsers, which send no key for a page.
-OPEN_PATHS = frozenset({"/livez", "/readyz", "/docs", "/openapi.json"})
+COOKIE = "redraft_sign_in"
+# Health for load balancers; the description of the API for browsers, which send no key for a page; the way in.
+OPEN_PATHS = frozenset({"/livez", "/readyz", "/docs", "/openapi.json", "/sign-in"})
 OPEN_PREFIX = "/static/"
 # Scopes of their own, under whatever method: a scraper reads no answers, and changes no keys.
 _PLACES = {
     KeyScope.METRICS: re.compile(r"/metrics(/.*)?"),
-    KeyScope.ADMIN: re.compile(r"/v1/(keys|settings)(/.*)?"),
+    KeyScope.ADMIN: re.compile(r"/(v1/keys|v1/settings|settings/keys|settings/configuration)(/.*)?"),
 }
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES = frozenset({"same-origin", "none"})
@@ -97,9 +99,10 @@ async def admit(request: Request) -> Mapping[str, str]:
     context: Context = request.app.state.context
     if not context.settings.is_auth_required:
         refuse_strangers(request, context)
+        request.scope["state"]["scopes"] = frozenset(KeyScope)
         return {}
     caller = await identify(request, context)
-    request.scope["state"]["key_id"] = caller.key_id
+    request.scope["state"].update(key_id=caller.key_id, scopes=caller.scopes)
     share = await _take_share(context, caller)
     _require_scope(request, caller, share)
     return share.headers if share else {}
@@ -123,12 +126,21 @@ def refuse_strangers(request: Request, context: Context) -> None:
 
 
 async def identify(request: Request, context: Context) -> Caller:
-    """Whose key the request holds.
+    """Whose key the request holds, or signed in with."""
+    token = bearer_token(request)
+    signed_in = request.cookies.get(COOKIE)
+    if token is None and signed_in:
+        refuse_foreign_page(request)
+        return await run_in_threadpool(sign_ins.authenticate, context.services, signed_in)
+    return await identify_by_key(request, context, token)
+
+
+async def identify_by_key(request: Request, context: Context, token: str | None) -> Caller:
+    """Whose key it is.
 
     An address that sends wrong keys is turned away unheard after `FAILURES`, so that a flood of them neither finds
     one nor reaches the database.
     """
-    token = bearer_token(request)
     token_hash = hash_of(token) if token else ""
     site = site_of(request.client.host) if request.client else "unknown"
     if token and token_hash not in context.good_keys:

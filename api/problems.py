@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from api.locations import flaws_of
+from api.pages.errors import error_page, is_page_wanted
 from redraft.errors import (
     Conflict,
     Flaw,
@@ -197,9 +198,12 @@ def _respond(
         "errors": [{"pointer": f.pointer, "detail": f.detail, "code": f.code} for f in flaws],
         **(extensions or {}),
     }
+    headers = {"Cache-Control": "no-store", **(headers or {})}
+    if is_page_wanted(request):
+        return error_page(request, problem, headers)
     # What was sent may hold half a surrogate pair, and its names are in the pointers.
     content = json.dumps(problem, ensure_ascii=False).encode("utf-8", "replace")
-    return Response(content, status, {"Cache-Control": "no-store", **(headers or {})}, MEDIA_TYPE)
+    return Response(content, status, headers, MEDIA_TYPE)
 
 
 def request_id_of(request: Request) -> str:

@@ -24,6 +24,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 _OWN_CHANNEL = "redraft:api"
+_ANY_JOB = job_channel("*")
 _CONFIRMATION_S = 0.5
 _RECONNECT_MAX_S = 2.0
 _DELTAS_MAX_CHARS = 256_000
@@ -121,6 +122,17 @@ class Wakeups:
     async def watch(self, job_id: str, *, with_deltas: bool = False) -> AsyncGenerator[Watch]:
         """Hear of a job from here on: inside, no change after a look is missed."""
         channels = {job_channel(job_id), delta_channel(job_id)} if with_deltas else {job_channel(job_id)}
+        async with self._watch(channels) as watch:
+            yield watch
+
+    @contextlib.asynccontextmanager
+    async def watch_all(self) -> AsyncGenerator[Watch]:
+        """Hear of every job from here on."""
+        async with self._watch({_ANY_JOB}) as watch:
+            yield watch
+
+    @contextlib.asynccontextmanager
+    async def _watch(self, channels: Collection[str]) -> AsyncGenerator[Watch]:
         watch = Watch(self)
         for channel in channels:
             self._waiters.setdefault(channel, set()).add(watch)
@@ -190,20 +202,29 @@ class Wakeups:
             wanted = set(self._waiters)
             if left := subscribed - wanted:
                 self._confirmed -= left
-                await pubsub.unsubscribe(*left)
+                await self._tell(left, pubsub.unsubscribe, pubsub.punsubscribe)
             if new := wanted - subscribed:
-                await pubsub.subscribe(*new)
+                await self._tell(new, pubsub.subscribe, pubsub.psubscribe)
             subscribed = wanted
             await self._wanted_changed.wait()
 
+    async def _tell(
+        self, channels: Collection[str], by_name: Callable[..., Any], by_pattern: Callable[..., Any]
+    ) -> None:
+        if names := [each for each in channels if each != _ANY_JOB]:
+            await by_name(*names)
+        if _ANY_JOB in channels:
+            await by_pattern(_ANY_JOB)
+
     async def _hear(self, pubsub: Any) -> None:
         async for message in pubsub.listen():
-            channel = message["channel"].decode()
-            if message["type"] == "subscribe":
+            # What was heard by a pattern is for those who wait for the pattern.
+            channel = (message["pattern"] or message["channel"]).decode()
+            if message["type"] in {"subscribe", "psubscribe"}:
                 self.is_listening = True
                 if channel in self._waiters:
                     self._confirmed.add(channel)
-            self._spread(channel, message["data"] if message["type"] == "message" else b"")
+            self._spread(channel, message["data"] if message["type"] in {"message", "pmessage"} else b"")
 
     def _spread(self, channel: str, payload: bytes) -> None:
         """Wake-ups are empty; anything else is a delta."""

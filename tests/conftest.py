@@ -81,16 +81,27 @@ def model_server() -> Iterator[ModelServer]:
         yield server
 
 
+@pytest.fixture
+def make_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """Make an empty database with the schema, of the kind."""
+    made: list[str] = []
+
+    def make(kind: str) -> str:
+        if kind == "sqlite":
+            return create_sqlite(tmp_path / "redraft.db")
+        server: PostgresServer = request.getfixturevalue("postgres")
+        made.append(server.create_database())
+        return server.url_of(made[-1])
+
+    yield make
+    for name in made:
+        request.getfixturevalue("postgres").drop_database(name)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def database_url(request: pytest.FixtureRequest, make_database_url: Callable[[str], str]) -> str:
     """An empty database with the schema, on each kind in turn."""
-    if request.param == "sqlite":
-        yield create_sqlite(tmp_path / "redraft.db")
-        return
-    server: PostgresServer = request.getfixturevalue("postgres")
-    name = server.create_database()
-    yield server.url_of(name)
-    server.drop_database(name)
+    return make_database_url(request.param)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
-from starlette.staticfiles import StaticFiles
 
 PAGES = Path(__file__).parent.parent / "pages"
 POLICY = (
@@ -13,7 +12,6 @@ POLICY = (
 )
 
 router = APIRouter()
-static_files = StaticFiles(directory=PAGES / "static")
 
 
 @router.get("/docs", include_in_schema=False)

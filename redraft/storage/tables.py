@@ -307,6 +307,16 @@ api_keys = Table(
     Column("revoked_at", UtcTime),
 )
 
+sign_ins = Table(
+    "sign_ins",
+    metadata,
+    Column("token_hash", String(64), primary_key=True),
+    Column("key_id", String(40), ForeignKey("api_keys.id", ondelete="CASCADE"), nullable=False),
+    Column("created_at", UtcTime, nullable=False, default=DbNow()),
+    Column("expires_at", UtcTime, nullable=False),
+    Index("ix_sign_ins_expires", "expires_at"),
+)
+
 webhook_deliveries = Table(
     "webhook_deliveries",
     metadata,

@@ -1,0 +1,72 @@
+"""How values are written in the pages."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from markupsafe import Markup
+
+from redraft.domain.screens import reveal
+
+UNKNOWN = "\N{EN DASH}"
+_STEPS = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"), (float("inf"), 86_400, "d"))
+
+
+def shown(value: object) -> object:
+    """Whatever is written into a page: escaped by the template, and unable to act on the screen."""
+    if isinstance(value, Markup):
+        return value
+    return reveal(str(value))
+
+
+def ago(moment: datetime | None) -> Markup | str:
+    """A moment as its distance from now, which the page keeps up to date."""
+    if moment is None:
+        return UNKNOWN
+    moment = moment.astimezone(UTC)
+    exact = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    words = since(max(0.0, (datetime.now(UTC) - moment).total_seconds()))
+    return Markup('<time datetime="{}" title="{}">{} ago</time>').format(exact, exact, words)
+
+
+def since(seconds: float) -> str:
+    """A span in one unit: `12 s`, `3 min`, `5 h`, `2 d`."""
+    _, unit, name = next(step for step in _STEPS if seconds < step[0])
+    return f"{int(seconds // unit)} {name}"
+
+
+def duration(ms: float | None) -> str:
+    """A measured time: `120 ms`, `4.2 s`, `3 min 5 s`."""
+    if ms is None:
+        return UNKNOWN
+    if ms < 1000:
+        return f"{ms:.0f} ms"
+    if ms < 60_000:
+        return f"{ms / 1000:.1f} s"
+    minutes, seconds = divmod(round(ms / 1000), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
+
+
+def usd(cost: str | None) -> str:
+    """A cost in USD with the digits that matter; a dash where a price is unknown, never 0."""
+    if cost is None:
+        return UNKNOWN
+    amount = Decimal(cost)
+    if amount == 0:
+        return "$0"
+    return f"${amount:,.2f}" if amount >= 1 else f"${float(amount):.2g}" if amount >= Decimal("0.0001") else "<$0.0001"
+
+
+def score(value: float | None) -> str:
+    """A score with two digits, cut and not rounded: 0.799 does not read as 0.8."""
+    return UNKNOWN if value is None else f"{int(value * 100 + 1e-9) / 100:.2f}"
+
+
+def count(value: int | None) -> str:
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def clip(text: str | None, chars: int) -> str:
+    """The beginning of a text on one line."""
+    folded = " ".join((text or "")[: chars * 4].split())
+    return folded if len(folded) <= chars else folded[: chars - 1] + "…"

@@ -1,0 +1,38 @@
+"""`/news`: tells open lists that some job has changed, so that they fetch themselves anew."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from fastapi.sse import format_sse_event
+from starlette.responses import StreamingResponse
+
+from api.dependencies import Context, ContextOf
+from api.pages.rendering import pages_router
+from api.streams import CLOSING, HEADERS, OPENING, PING
+
+router = pages_router()
+
+# A thousand changes a second are one look every so many seconds.
+_REST_S = 2.0
+_CHANGED = format_sse_event(event="changed", data_str="{}")
+
+
+@router.get("/news")
+async def news(context: ContextOf) -> StreamingResponse:
+    """An event `changed` after changes, of whatever job."""
+    return StreamingResponse(_frames(context), headers=HEADERS, media_type="text/event-stream")
+
+
+async def _frames(context: Context) -> AsyncIterator[bytes]:
+    wakeups, clock = context.wakeups, asyncio.get_running_loop().time
+    end = clock() + wakeups.pace.stream_s
+    yield OPENING
+    async with wakeups.watch_all() as watch:
+        while clock() < end and not wakeups.is_closing:
+            watch.rearm()
+            await watch.wait(wakeups.pace.ping_s)
+            # While the broker is away nobody rings: there may be news.
+            yield _CHANGED if watch.must_look or not wakeups.is_listening else PING
+            await asyncio.sleep(_REST_S)
+    if wakeups.is_closing:
+        yield CLOSING

@@ -1,0 +1,61 @@
+"""Signing in to the pages with an API key, and out."""
+
+import re
+
+from fastapi import Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from api.dependencies import ContextOf, ServicesOf
+from api.gate import COOKIE, identify_by_key, refuse_foreign_page
+from api.pages.forms import FormOf
+from api.pages.rendering import page, pages_router, see_other
+from redraft.errors import Forbidden
+from redraft.operations import sign_ins
+
+router = pages_router()
+
+_OWN_PATH = re.compile(r"/(?![/\\])[^\\\s]*")
+
+
+@router.get("/sign-in")
+async def show_sign_in(request: Request) -> Response:
+    """The form that asks for a key."""
+    return page(request, "sign_in.html", next=own_path(request.query_params.get("next")), error=None)
+
+
+@router.post("/sign-in")
+async def sign_in(request: Request, context: ContextOf, form: FormOf) -> Response:
+    """Open the pages for this browser, and go to where it wanted to go."""
+    refuse_foreign_page(request)
+    goal = own_path(form.text("next"))
+    try:
+        caller = await identify_by_key(request, context, form.text("key") or None)
+    except Forbidden:
+        error = "This is not a valid API key. `redraft keys create NAME` makes one."
+        return page(request, "sign_in.html", 403, next=goal, error=error)
+    token = await run_in_threadpool(sign_ins.sign_in, context.services, caller)
+    response = see_other(goal)
+    response.set_cookie(
+        COOKIE,
+        token,
+        max_age=sign_ins.LIFETIME_S,
+        httponly=True,
+        samesite="lax",
+        secure=request.url.scheme == "https",
+    )
+    return response
+
+
+@router.post("/sign-out")
+def sign_out(request: Request, services: ServicesOf) -> Response:
+    """Close the pages for this browser."""
+    if token := request.cookies.get(COOKIE):
+        sign_ins.sign_out(services, token)
+    response = see_other("/sign-in", notice="signed_out")
+    response.delete_cookie(COOKIE)
+    return response
+
+
+def own_path(wanted: str | None) -> str:
+    """A path of ours, whatever an address asks for: nobody is sent to another site from here."""
+    return wanted if wanted and _OWN_PATH.fullmatch(wanted) else "/"

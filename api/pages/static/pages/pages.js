@@ -1,0 +1,115 @@
+// What pages do beyond links and forms. All of it is comfort: every page works without.
+(() => {
+  "use strict";
+
+  // Times: "3 min ago" stays true while the page is open.
+  const steps = [[60, 1, "s"], [3600, 60, "min"], [86400, 3600, "h"], [Infinity, 86400, "d"]];
+  function since(seconds) {
+    const [, unit, name] = steps.find(([limit]) => seconds < limit);
+    return `${Math.floor(seconds / unit)} ${name}`;
+  }
+  function tellTimes() {
+    for (const time of document.querySelectorAll("time[datetime]")) {
+      const seconds = Math.max(0, (Date.now() - Date.parse(time.dateTime)) / 1000);
+      const words = `${since(seconds)} ago`;
+      if (time.textContent !== words) time.textContent = words;
+    }
+  }
+
+  // Live: an element with data-live follows that stream of events. Each of the events named in data-live-on makes it
+  // fetch itself anew (its hx-get, on "news"); an answer that is being written is shown as it comes.
+  const streams = new Map();
+  function follow(element) {
+    const source = new EventSource(element.dataset.live);
+    for (const type of element.dataset.liveOn.split(" ")) source.addEventListener(type, () => tellNews(element, type, source));
+    source.addEventListener("answer.delta", (event) => write(JSON.parse(event.data)));
+    return source;
+  }
+  function tellNews(element, type, source) {
+    // The end comes with the last event: whoever asks again would be told nothing.
+    if (type === "done") source.close();
+    clearTimeout(element.newsTimer);
+    element.newsTimer = setTimeout(() => element.dispatchEvent(new CustomEvent("news")), 60);
+  }
+  function write(delta) {
+    const draft = document.getElementById("draft");
+    if (!draft) return;
+    const piece = `${delta.iteration}/${delta.candidate}/${delta.attempt}`;
+    if (draft.dataset.piece !== piece || delta.offset === 0) draft.textContent = "";
+    draft.dataset.piece = piece;
+    draft.hidden = false;
+    draft.append(delta.text);
+  }
+  // A hidden tab holds no connection: a browser has six for a server, and more tabs than that.
+  function followAll() {
+    const wanted = document.hidden ? [] : [...document.querySelectorAll("[data-live]")];
+    for (const [element, source] of streams) {
+      if (wanted.includes(element)) continue;
+      source.close();
+      streams.delete(element);
+    }
+    for (const element of wanted) if (!streams.has(element)) streams.set(element, follow(element));
+  }
+  function onVisibility() {
+    if (!document.hidden) for (const element of document.querySelectorAll("[data-live]")) element.dispatchEvent(new CustomEvent("news"));
+    followAll();
+  }
+
+  // Copy buttons show where copying is possible.
+  function prepareCopies() {
+    for (const button of document.querySelectorAll("button[data-copy][hidden]")) button.hidden = !navigator.clipboard;
+  }
+  async function copy(button) {
+    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+    announce("Copied");
+    const words = button.textContent;
+    button.textContent = "Copied ✓";
+    setTimeout(() => { button.textContent = words; }, 1500);
+  }
+  function announce(words) {
+    const announcer = document.getElementById("announcer");
+    announcer.textContent = "";
+    announcer.textContent = words;
+  }
+
+  // Lists: j and k move, Enter opens, x marks. A row that can be moved to has data-row and a link.
+  function move(step) {
+    const rows = [...document.querySelectorAll("[data-row]")];
+    if (!rows.length) return;
+    const at = rows.findIndex((row) => row.getAttribute("aria-selected") === "true");
+    const next = rows[Math.min(rows.length - 1, Math.max(0, at + step))];
+    for (const row of rows) row.setAttribute("aria-selected", String(row === next));
+    next.querySelector("a").focus();
+    next.scrollIntoView({ block: "nearest" });
+  }
+  function onKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
+    if (event.key === "j") move(1);
+    else if (event.key === "k") move(-1);
+    else if (event.key === "x") document.querySelector('[data-row][aria-selected="true"] input[type="checkbox"]')?.click();
+  }
+
+  function onClick(event) {
+    const button = event.target.closest("button[data-copy]");
+    if (button) copy(button);
+  }
+  function onSubmit(event) {
+    const words = event.submitter?.dataset.confirm ?? event.target.dataset.confirm;
+    if (words && !window.confirm(words)) event.preventDefault();
+  }
+  function refresh() {
+    tellTimes();
+    prepareCopies();
+    followAll();
+  }
+
+  document.addEventListener("click", onClick);
+  document.addEventListener("keydown", onKey);
+  document.addEventListener("submit", onSubmit);
+  document.addEventListener("visibilitychange", onVisibility);
+  document.addEventListener("htmx:after:swap", refresh);
+  window.addEventListener("pagehide", () => { for (const source of streams.values()) source.close(); streams.clear(); });
+  setInterval(tellTimes, 1000);
+  window.redraft = { announce };
+  refresh();
+})();

@@ -1,0 +1,17 @@
+"""Texts of models and files on a person's screen: what in them could act on it becomes visible."""
+
+import re
+
+# Controls but tab and newline, line and paragraph separators, bidi embeddings, overrides and isolates, halves of
+# surrogate pairs, annotations.
+ACTING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufff9-\ufffb\ufffe\uffff]")
+
+
+def reveal(text: str) -> str:
+    """The text with each such character as an escape that can be read."""
+    return ACTING.sub(_visible, text.replace("\r\n", "\n"))
+
+
+def _visible(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
