@@ -64,7 +64,6 @@ def render_run(run: Run, status: int = 200, **headers: str) -> Response:
     response_model=Run,
     responses={
         **_run_answers(202, "The run is stored, and its first items are started."),
-        **_run_answers(201, "There was nothing to start: the run has ended already."),
         **_run_answers(200, "A replay of an earlier request with the same Idempotency-Key."),
         **answers(400, 404, 413, 415, 422),
     },
@@ -75,7 +74,7 @@ def create_run(
     """Do a dataset's rows as jobs, a window of them at a time, behind whatever people ask for meanwhile."""
     run, is_replay = runs.create_run_once(services, body, idempotency)
     headers = {"Location": run.urls["self"], **({"Idempotent-Replayed": "true"} if is_replay else {})}
-    return render_run(run, 200 if is_replay else 202 if run.status == "running" else 201, **headers)
+    return render_run(run, 200 if is_replay else 202, **headers)
 
 
 @router.get("", response_model=RunPage, responses=answers(422))

@@ -66,6 +66,7 @@ _ADVICE = {
     "database_unavailable": "Check REDRAFT_DATABASE_URL and that it runs; `redraft doctor` looks at all parts.",
 }
 _OPTIONS = {
+    "/defaults/instruct": "--map",
     "/instruct": "INSTRUCT",
     "/resp_format": "--format",
     "/eval_crit": "--crit",
@@ -133,12 +134,13 @@ def advice(code: str) -> str | None:
 def complain(error: RedraftError) -> None:
     """Say on stderr what is wrong, where, and what to do."""
     flaws = error.flaws if isinstance(error, Invalid) else ()
+    places = [_place(flaw) if _is_given(error, flaw) else "" for flaw in flaws]
     if len(flaws) == 1 and flaws[0].detail == error.message:
-        output.say(f"Error: {_place(flaws[0])}{error.message}", "red")
+        output.say(f"Error: {places[0]}{error.message}", "red")
     else:
         output.say(f"Error: {error.message}", "red")
-        for flaw in flaws:
-            output.say(f"  {_place(flaw)}{flaw.detail}")
+        for place, flaw in zip(places, flaws, strict=True):
+            output.say(f"  {place}{flaw.detail}")
     if words := _words_after(error):
         output.say(words)
 
@@ -153,6 +155,11 @@ def _words_after(error: RedraftError) -> str | None:
     if isinstance(error, ProviderError) and error.retryable:
         return "Try again in a moment, or choose another --model."
     return advice(error.code)
+
+
+def _is_given(error: RedraftError, flaw: Flaw) -> bool:
+    """Whether a flaw is one of options: one of rows is nowhere on the command line."""
+    return error.code != "no_good_rows" or flaw.pointer.startswith("/defaults/")
 
 
 def _place(flaw: Flaw) -> str:

@@ -1,8 +1,8 @@
 """What `datasets check` tells of a file before anything is paid for."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +15,7 @@ from redraft.errors import Flaw, Invalid
 
 SAMPLES = 3
 ERRORS_SHOWN = 20
+_LACKS = frozenset({"missing", "nothing_to_evaluate_by"})
 
 CallsOf = Callable[[ItemRequest], int]
 CostOf = Callable[[ItemRequest], Decimal | None]
@@ -74,16 +75,23 @@ class Report:
         Raises:
             Invalid: no row is good (code `no_good_rows`); its flaws tell of the first ones.
         """
-        if self.good:
-            return
-        first = self.errors[0]
-        words = f"No row can be used. Line {first.line}: {first.errors[0].detail}"
-        flaws = [
-            Flaw(each.pointer, f"Line {bad.line}: {each.detail}", each.code)
-            for bad in self.errors
-            for each in bad.errors
-        ]
-        raise Invalid(words, tuple(flaws), code="no_good_rows")
+        if not self.good:
+            raise no_good_rows(self.errors)
+
+
+def no_good_rows(bad: Sequence[BadRow]) -> Invalid:
+    """What is told when every row is bad: what all lack and a run could give, else what is wrong line by line."""
+    lacking = [flaw for flaw in bad[0].errors if _is_lack(flaw) and all(flaw in each.errors for each in bad)]
+    flaws = [
+        replace(flaw, pointer=f"/defaults{flaw.pointer}", detail=f"No row can be used: {flaw.detail}")
+        for flaw in lacking
+    ] or [replace(flaw, detail=f"Line {row.line}: {flaw.detail}") for row in bad for flaw in row.errors]
+    words = flaws[0].detail if lacking else f"No row can be used. {flaws[0].detail}"
+    return Invalid(words, tuple(flaws), code="no_good_rows")
+
+
+def _is_lack(flaw: Flaw) -> bool:
+    return flaw.code in _LACKS and flaw.pointer.count("/") == 1
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Datasets: imported as streams of rows, kept by version, looked at."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any, BinaryIO, Literal
 
@@ -9,10 +9,10 @@ from pydantic import Field
 from sqlalchemy import Connection
 
 from redraft.datasets.formats import Format
-from redraft.datasets.reports import ERRORS_SHOWN
+from redraft.datasets.reports import ERRORS_SHOWN, no_good_rows
 from redraft.datasets.rows import BadRow, Row, RowReader
 from redraft.domain.ids import new_id
-from redraft.errors import Invalid, NotFound
+from redraft.errors import NotFound
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services
 from redraft.operations.shapes import Moment, Resource
@@ -103,12 +103,8 @@ class _Bad:
         self.first += bad[: ERRORS_SHOWN - len(self.first)]
 
     def refuse_if_all(self, rows: int) -> None:
-        if self.count < rows:
-            return
-        flaws = tuple(
-            replace(flaw, detail=f"Line {row.line}: {flaw.detail}") for row in self.first for flaw in row.errors
-        )
-        raise Invalid(f"No row can be used. {flaws[0].detail}", flaws, code="no_good_rows")
+        if self.count == rows:
+            raise no_good_rows(self.first)
 
 
 def _store_rows(services: Services, dataset_id: str, reader: Iterable[Row | BadRow]) -> _Bad:

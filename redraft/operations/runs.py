@@ -1,6 +1,7 @@
 """Bulk runs: create, look at, cancel, resume. `feeding` starts their items."""
 
 import hashlib
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -9,6 +10,7 @@ from pydantic_core import to_json
 from sqlalchemy import Connection
 
 from redraft.datasets.items import Merger
+from redraft.datasets.reports import ERRORS_SHOWN, no_good_rows
 from redraft.datasets.rows import BadRow, Row
 from redraft.domain.ids import new_id
 from redraft.domain.requests import Limits
@@ -26,7 +28,7 @@ from redraft.storage.datasets import DatasetRecord
 from redraft.storage.runs import RunRecord, Sums
 
 _NANO = 1_000_000_000
-_FIRST_ROWS = 50
+_PAGE = 200
 # What would be wrong with every item alike
 _OF_ALL = frozenset({"unknown_model", "provider_auth", "unpriced_model", "unknown_profile"})
 
@@ -79,8 +81,9 @@ def create_run_once(services: Services, body: CreateRun, idempotency: Idempotenc
 
     Raises:
         NotFound: there is no such dataset.
-        Invalid: the defaults or overrides are none, or something is wrong that every item would fail by: a model
-            that cannot be called, a budget in money and an unknown price; or the key was used with another body.
+        Invalid: the defaults or overrides are none, or something is wrong that every item would fail by: no criteria
+            anywhere, a model that cannot be called, a budget in money and an unknown price; or the key was used
+            with another body.
     """
     digest = hashlib.sha256(to_json(clean_json(body.model_dump()))).hexdigest()
     known = _find_replay(services, idempotency, digest)
@@ -89,8 +92,7 @@ def create_run_once(services: Services, body: CreateRun, idempotency: Idempotenc
     merger = Merger(body.defaults, body.overrides)
     with services.database.read() as connection:
         dataset = find_dataset(connection, body.dataset_id)
-        first = datasets.list_items(connection, dataset.id, after=-1, limit=_FIRST_ROWS)
-    _try_first(services, merger, [item["row"] for item in first if item["row"]], body)
+    _try_rows(services, dataset.id, merger, body)
     row = {**_row(body, dataset), "request_hash": digest}
     if idempotency:
         row |= {"idempotency_scope": idempotency.scope, "idempotency_key": idempotency.key}
@@ -131,19 +133,48 @@ def _row(body: CreateRun, dataset: DatasetRecord) -> dict[str, Any]:
     }
 
 
-def _try_first(services: Services, merger: Merger, rows: list[dict[str, Any]], body: CreateRun) -> None:
-    """See to it that the first row that can be tried meets nothing that all would meet."""
-    item = next((made for made in (merger.item(Row(**row)) for row in rows) if not isinstance(made, BadRow)), None)
-    if item is None:
-        return
+def _try_rows(services: Services, dataset_id: str, merger: Merger, body: CreateRun) -> None:
+    """See to it that some row can be used, and meets nothing that all would meet."""
+    bad: list[BadRow] = []
+    for row in _good_rows(services, dataset_id):
+        found = _tried(services, merger, row, body)
+        if found is None:
+            return
+        bad.append(found)
+        del bad[ERRORS_SHOWN:]
+    raise no_good_rows(bad)
+
+
+def _good_rows(services: Services, dataset_id: str) -> Iterator[Row]:
+    after = -1
+    while True:
+        with services.database.read() as connection:
+            page = datasets.list_items(connection, dataset_id, after=after, limit=_PAGE)
+        if not page:
+            return
+        yield from (Row(**item["row"]) for item in page if item["row"])
+        after = page[-1]["position"]
+
+
+def _tried(services: Services, merger: Merger, row: Row, body: CreateRun) -> BadRow | None:
+    """A row of this run with what is wrong with it; None if nothing is.
+
+    Raises:
+        Invalid: every row would meet the same.
+    """
+    item = merger.item(row)
+    if isinstance(item, BadRow):
+        return item
     try:
         ready = submit.prepare(services, item.request)
         limits = Limits(max_cost_usd=body.max_cost_usd)
         submit.check_priced(services, limits, submit.models_named(ready.request))
     except Invalid as error:
-        codes = {flaw.code for flaw in error.flaws} | {error.code}
-        if codes & _OF_ALL:
+        flaws = error.flaws or (Flaw("", error.message, error.code),)
+        if {flaw.code for flaw in flaws} & _OF_ALL:
             raise
+        return BadRow(row.line, row.last_line, row.custom_id, flaws, row.digest)
+    return None
 
 
 def get_run(services: Services, run_id: str) -> Run:

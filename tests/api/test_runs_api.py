@@ -252,6 +252,7 @@ def test_what_is_wrong_with_all_rows_is_said_at_once(client: httpx2.Client):
     for fields, code in [
         ({"defaults": {**DEFAULTS, "model": "nobody:knows"}}, "unknown_model"),
         ({"defaults": {"iter_mix": 1}}, "extra_forbidden"),
+        ({"defaults": {}}, "nothing_to_evaluate_by"),
         ({"overrides": {"answer": "x"}}, "misplaced"),
         ({"max_cost_usd": 1}, "unpriced_model"),
         ({"max_cost_usd": 1e-300}, "greater_than_equal"),

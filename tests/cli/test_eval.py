@@ -281,6 +281,28 @@ def test_a_file_that_cannot_be_used_is_2_and_says_why(shell: Shell, model_server
     assert model_server.requests() == []
 
 
+def test_a_file_of_which_no_row_can_be_used_by_the_run_is_2_before_anything_starts(
+    shell: Shell, model_server: ModelServer
+) -> None:
+    for content, options, words in [
+        (
+            rows(3),
+            (),
+            "--crit (/defaults/eval_crit): No row can be used: eval_crit: profile 'criteria' needs eval_crit",
+        ),
+        ('{"frage": "Was?"}\n', CRIT, "--map (/defaults/instruct): No row can be used: instruct"),
+        (rows(2, iter_max=99), CRIT, "Error: No row can be used. Line 1: iter_max"),
+    ]:
+        file = write("rows.jsonl", content)
+        for command in ("eval", "datasets check"):
+            done = shell.run(*command.split(), file, *options)
+            assert done.code == 2, done.err
+            assert words in " ".join(done.err.split())
+            assert "--iter-max" not in done.err, "what rows say is no option's fault"
+    assert shell.run("runs", "list", "--json").data["data"] == []
+    assert model_server.requests() == []
+
+
 def test_a_hostile_file_does_not_act_on_the_terminal(office: Shell, provider: ModelServer) -> None:
     evil = "\x1b[2J\u202e[bold]x"
     file = write("rows.jsonl", rows(1) + json.dumps({"custom_id": evil, "instruct": evil, evil: 1, "iter_max": evil}))

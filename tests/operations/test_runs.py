@@ -191,6 +191,27 @@ def test_what_every_item_would_fail_by_is_said_at_once(driver: Driver):
         runs.create_run(driver.services, CreateRun(dataset_id="ds_none"))
 
 
+def test_a_run_of_which_no_row_can_be_used_is_refused_and_names_what_is_missing(driver: Driver):
+    for data, fields, pointer, words in [
+        (rows(250), {"defaults": {}}, "/defaults/eval_crit", "needs eval_crit or a rubric"),
+        (b'{"note": "Q"}\nnonsense\n', {}, "/defaults/instruct", "instruct (also called question"),
+        (rows(2, iter_max=99), {}, "/iter_max", "Line 1: iter_max"),
+        (rows(2), {"overrides": {"resp_format": "{{ absent }}", "vars": {"a": 1}}}, "/resp_format", "'absent'"),
+    ]:
+        with pytest.raises(Invalid) as caught:
+            start(driver, data, **fields)
+        assert caught.value.code == "no_good_rows"
+        assert caught.value.flaws[0].pointer == pointer
+        assert words in caught.value.message
+    assert runs.list_runs(driver.services, cursor=None, limit=9)[0] == []
+
+
+def test_one_row_that_can_be_used_late_in_the_file_is_enough(driver: Driver):
+    late = b'{"custom_id": "late", "instruct": "Q", "eval_crit": "True."}\n'
+    run = start(driver, rows(201) + late, defaults={})
+    assert (run.counts.invalid, run.counts.running) == (201, 1)
+
+
 def test_the_same_rows_are_the_same_dataset(services: Services):
     first, is_new = datasets.import_dataset(services, BytesIO(rows(3)), "a.jsonl")
     again, is_new_again = datasets.import_dataset(services, BytesIO(rows(3)), "b.jsonl")
