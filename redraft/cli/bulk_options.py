@@ -60,7 +60,8 @@ Reports = Annotated[
 Baseline = Annotated[
     str | None,
     typer.Option(
-        metavar="RUN|latest", help="Compare with this run; 'latest': the newest one before of the same dataset or name."
+        metavar="RUN|latest",
+        help="Compare with this run; 'latest': the newest one before, on the same rows, that succeeded.",
     ),
 ]
 MinPassRate = Annotated[

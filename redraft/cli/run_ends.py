@@ -25,7 +25,6 @@ from redraft.reports.sheets import ComparisonSheet, RunSheet
 from redraft.reports.text import print_comparison, print_report
 
 LATEST = "latest"
-_PAGE = 100
 _INVALID_SHOWN = 5
 RESULT_SUFFIXES = (".jsonl", ".csv")
 
@@ -125,23 +124,10 @@ def _show(run: Run, sheet: RunSheet, beside: ComparisonSheet | None, *, as_json:
 def _baseline_id(services: Services, run: Run, wanted: Wanted) -> str | None:
     if wanted.baseline != LATEST:
         return wanted.baseline
-    found = _earlier_id(services, run)
+    found = runs.find_baseline_id(services, run.id)
     if found is None:
-        words = "There is no earlier run of this dataset or name to compare with; this one can be the next one's."
-        output.say(words, "yellow")
+        output.say("No earlier run on the same rows has succeeded, so there is no baseline to compare with.", "yellow")
     return found
-
-
-def _earlier_id(services: Services, run: Run) -> str | None:
-    """The newest run before this one that has its dataset or its name."""
-    cursor: str | None = None
-    while True:
-        page, cursor = runs.list_runs(services, cursor=cursor, limit=_PAGE)
-        for each in page:
-            if each.created_at < run.created_at and (each.dataset_id == run.dataset_id or each.name == run.name):
-                return each.id
-        if cursor is None:
-            return None
 
 
 def exit_of_run(run: Run, gates: Sequence[GateResult]) -> Exit:

@@ -219,6 +219,16 @@ def find_run_id(services: Services, text: str) -> str:
     return found[0]
 
 
+def find_baseline_id(services: Services, run_id: str) -> str | None:
+    """The newest earlier run on the same rows that came to its end by itself; None without one.
+
+    Raises:
+        NotFound: there is no such run.
+    """
+    with services.database.read() as connection:
+        return runs.latest_finished(connection, find(connection, run_id))
+
+
 def cancel_run(services: Services, run_id: str) -> tuple[Run, bool]:
     """Start nothing more, and cancel what is under way; what has ended is kept.
 

@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from redraft.storage.bulk_tables import dataset_items, run_items, runs
+from redraft.storage.bulk_tables import dataset_items, datasets, run_items, runs
 from redraft.storage.columns import DbNow
 from redraft.storage.tables import calls, evaluations, iterations, jobs
 
@@ -132,6 +132,20 @@ def find_ids(connection: Connection, prefix: str, limit: int = 2) -> list[str]:
 
 def latest_id(connection: Connection) -> str | None:
     return connection.scalar(select(runs.c.id).order_by(runs.c.created_at.desc(), runs.c.id.desc()).limit(1))
+
+
+def latest_finished(connection: Connection, run: RunRecord) -> str | None:
+    """The newest run before this one, on the same rows, that was neither canceled nor stopped by its budget."""
+    its_version = select(datasets.c.version).where(datasets.c.id == run.dataset_id).scalar_subquery()
+    is_earlier = or_(runs.c.created_at < run.created_at, and_(runs.c.created_at == run.created_at, runs.c.id < run.id))
+    query = (
+        select(runs.c.id)
+        .join(datasets, datasets.c.id == runs.c.dataset_id)
+        .where(datasets.c.version == its_version, runs.c.stop_reason == "finished", is_earlier)
+        .order_by(runs.c.created_at.desc(), runs.c.id.desc())
+        .limit(1)
+    )
+    return connection.scalar(query)
 
 
 def list_page(connection: Connection, *, after: tuple[datetime, str] | None, limit: int) -> list[RunRecord]:

@@ -139,7 +139,7 @@ def test_a_run_that_is_shown_to_be_worse_than_the_one_before_is_3(office: Shell,
     provider.script(generate=["a"], evaluate=[0.9])
     first = office.run("eval", file, *CRIT, "--name", "nightly", *gate)
     assert first.code == 3
-    assert "no earlier run of this dataset or name" in first.err
+    assert "No earlier run on the same rows has succeeded" in first.err
     same = office.run("eval", file, *CRIT, "--name", "nightly", *gate)
     assert same.code == 0, same.out
     assert "No difference" in same.out

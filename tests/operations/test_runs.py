@@ -219,6 +219,20 @@ def test_the_same_rows_are_the_same_dataset(services: Services):
     assert [item.custom_id for item in datasets.list_items(services, first.id, after=0, limit=9)] == ["r1", "r2"]
 
 
+def test_a_baseline_is_the_newest_run_of_the_same_rows_that_succeeded(driver: Driver, model_server: ModelServer):
+    services = driver.services
+    model_server.script(generate=["a"], evaluate=[0.9])
+    first = work_off(driver, start(driver, rows(2), name="nightly"))
+    assert runs.find_baseline_id(services, first.id) is None
+    second = work_off(driver, start(driver, rows(2)))
+    runs.cancel_run(services, start(driver, rows(2), name="nightly").id)
+    work_off(driver, start(driver, rows(3), name="nightly"))
+    start(driver, rows(2), name="nightly")
+    last = start(driver, rows(2), name="nightly")
+    assert runs.find_baseline_id(services, last.id) == second.id
+    assert runs.find_baseline_id(services, second.id) == first.id
+
+
 def test_a_run_keeps_to_its_budget_call_by_call(make_driver: Callable[..., Driver], model_server: ModelServer):
     price = ModelPrice(input=1.0, output=10.0)
     driver = make_driver(prices={"openai:writer": price, "openai:judge": price}, evaluator_max_output_tokens=1000)
