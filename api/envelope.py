@@ -22,7 +22,6 @@ _GUARDS = {
 }
 # Unless the answer says otherwise: it is data, which no cache keeps and no page shows as its own.
 _USUAL = {
-    "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
 }
@@ -92,6 +91,7 @@ class _Reply:
             headers = MutableHeaders(scope=message)
             headers["X-Request-Id"] = self._request_id
             headers.update(_GUARDS)
+            headers.setdefault("Referrer-Policy", "no-referrer")
             if not self._is_static:
                 for name, value in _USUAL.items():
                     headers.setdefault(name, value)

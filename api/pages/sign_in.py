@@ -34,16 +34,7 @@ async def sign_in(request: Request, context: ContextOf, form: FormOf) -> Respons
         error = "This is not a valid API key. `redraft keys create NAME` makes one."
         return page(request, "sign_in.html", 403, next=goal, error=error)
     token = await run_in_threadpool(sign_ins.sign_in, context.services, caller)
-    response = see_other(goal)
-    response.set_cookie(
-        COOKIE,
-        token,
-        max_age=sign_ins.LIFETIME_S,
-        httponly=True,
-        samesite="lax",
-        secure=request.url.scheme == "https",
-    )
-    return response
+    return _with_cookie(see_other(goal), token, is_secure=request.url.scheme == "https")
 
 
 @router.post("/sign-out")
@@ -53,6 +44,11 @@ def sign_out(request: Request, services: ServicesOf) -> Response:
         sign_ins.sign_out(services, token)
     response = see_other("/sign-in", notice="signed_out")
     response.delete_cookie(COOKIE)
+    return response
+
+
+def _with_cookie(response: Response, token: str, *, is_secure: bool) -> Response:
+    response.set_cookie(COOKIE, token, max_age=sign_ins.LIFETIME_S, httponly=True, samesite="lax", secure=is_secure)
     return response
 
 

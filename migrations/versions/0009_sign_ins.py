@@ -21,6 +21,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["key_id"], ["api_keys.id"], name=op.f("fk_sign_ins_key_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("token_hash", name=op.f("pk_sign_ins")),
     )
+    op.create_index("ix_sign_ins_key", "sign_ins", ["key_id"])
     op.create_index("ix_sign_ins_expires", "sign_ins", ["expires_at"])
 
 

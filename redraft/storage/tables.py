@@ -314,6 +314,7 @@ sign_ins = Table(
     Column("key_id", String(40), ForeignKey("api_keys.id", ondelete="CASCADE"), nullable=False),
     Column("created_at", UtcTime, nullable=False, default=DbNow()),
     Column("expires_at", UtcTime, nullable=False),
+    Index("ix_sign_ins_key", "key_id"),
     Index("ix_sign_ins_expires", "expires_at"),
 )
 

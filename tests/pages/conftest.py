@@ -10,7 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from redraft.operations.services import Services
-from tests.api.conftest import REQUEST, _plain_logs, api, start_api, submit_job  # noqa: F401 - fixtures
+from tests.api.conftest import _no_failures_before, _plain_logs, api, start_api, submit_job  # noqa: F401 - fixtures
 from tests.support.api_server import ApiServer
 
 # Where this is set, a machine without Chromium fails instead of leaving the browser's tests out.

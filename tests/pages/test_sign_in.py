@@ -5,9 +5,11 @@ from collections.abc import Callable
 import httpx2
 import pytest
 
+from api.gate import COOKIE
 from redraft.domain.scopes import Scope
-from redraft.operations import keys, sign_ins
+from redraft.operations import keys
 from redraft.operations.services import Services
+from redraft.storage import sign_ins
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
 
@@ -67,9 +69,16 @@ def test_a_sign_in_ends_with_its_key(guarded: ApiServer, services: Services, key
     assert client.get("/v1/jobs").status_code == 401
 
 
-def test_a_sign_in_ends_after_its_time(guarded: ApiServer, key: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sign_ins, "LIFETIME_S", -1)
-    assert sign_in(guarded, key).get("/v1/jobs").status_code == 401
+def test_a_sign_in_ends_after_its_time(guarded: ApiServer, services: Services, key: str):
+    [known] = keys.list_keys(services)
+    with services.database.write() as connection:
+        sign_ins.add(connection, keys.hash_of("fresh"), known["id"], lifetime_s=60)
+        sign_ins.add(connection, keys.hash_of("stale"), known["id"], lifetime_s=-1)
+    statuses = [
+        guarded.client(headers={"Cookie": f"{COOKIE}={token}"}).get("/v1/jobs").status_code
+        for token in ("fresh", "stale", "made-up")
+    ]
+    assert statuses == [200, 401, 401]
 
 
 @pytest.mark.parametrize("goal", ["//evil.test", "/\\evil.test", "https://evil.test", "javascript:alert(1)", "/a b"])
