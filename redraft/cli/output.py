@@ -1,11 +1,10 @@
 """What goes to the terminal, and how: data on stdout, words on stderr, texts of models never as commands.
 
 Model texts may hold escape sequences, markup and bidi overrides: nothing reaches a person's screen but
-through `printable`, and nothing is ever read as rich markup.
+through `reveal`, and nothing is ever read as rich markup.
 """
 
 import json
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
@@ -17,9 +16,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from redraft.domain import screens
+from redraft.domain.screens import reveal, reveal_in_json
+
 is_debug: ContextVar[bool] = ContextVar("is_debug", default=False)
 
-_ACTING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufff9-\ufffb]")
 _PIPED_WIDTH = 400
 # What a column of a table needs beside its text, and what the last one shows of a long text at least.
 _PADDING = 3
@@ -48,24 +49,13 @@ def _console(*, stderr: bool) -> Console:
     return console
 
 
-def printable(text: str) -> str:
-    """Text that cannot act on a terminal: control characters and bidi overrides become visible escapes."""
-    return _ACTING.sub(_escape, text.replace("\r\n", "\n"))
-
-
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-
-
 def one_line(text: str, limit: int = 600) -> str:
-    """White space folded, cut with an ellipsis, printable."""
-    folded = " ".join(text.split())
-    return printable(folded if len(folded) <= limit else folded[: limit - 1] + "…")
+    """White space folded, cut with an ellipsis, unable to act on the terminal."""
+    return screens.one_line(text, limit)
 
 
 def styled(text: str, style: str = "") -> Text:
-    return Text(printable(text), style=style)
+    return Text(reveal(text), style=style)
 
 
 def say(text: str, style: str = "") -> None:
@@ -83,7 +73,7 @@ def show(text: Text | str, style: str = "") -> None:
 
 def write_data(text: str) -> None:
     """A text as data: exact where a program reads it, printable where a person does."""
-    shown = printable(text) if sys.stdout.isatty() else text
+    shown = reveal(text) if sys.stdout.isatty() else text
     sys.stdout.write(shown if shown.endswith("\n") else shown + "\n")
     sys.stdout.flush()
 
@@ -92,14 +82,14 @@ def write_lines(lines: Iterable[str]) -> None:
     """Lines of data as they come, each with its end: exact where a program reads them, printable for a person."""
     is_read = sys.stdout.isatty()
     for line in lines:
-        sys.stdout.write(printable(line) if is_read else line)
+        sys.stdout.write(reveal(line) if is_read else line)
     sys.stdout.flush()
 
 
 def write_json(value: Any) -> None:
     """JSON that is safe on a terminal: what could act there is escaped as JSON allows."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=_as_json)
-    sys.stdout.write(_ACTING.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
+    sys.stdout.write(reveal_in_json(text) + "\n")
     sys.stdout.flush()
 
 

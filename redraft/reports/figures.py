@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, cast
 
+from redraft.domain.screens import reveal_in_json
 from redraft.domain.statistics import Crossing
-from redraft.reports.cleaning import safe_json
 from redraft.reports.sheets import ComparisonSheet, RunSheet
 
 _NANO = Decimal("1e-9")
@@ -48,7 +48,7 @@ def render_comparison_json(sheet: ComparisonSheet) -> str:
 
 
 def _dump(figures: Mapping[str, Any]) -> str:
-    return safe_json(json.dumps(figures, ensure_ascii=False, indent=2, allow_nan=False)) + "\n"
+    return reveal_in_json(json.dumps(figures, ensure_ascii=False, indent=2, allow_nan=False)) + "\n"
 
 
 def _plain(value: Any) -> Any:

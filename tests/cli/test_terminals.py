@@ -31,7 +31,7 @@ def plain(screen: str) -> str:
     ],
 )
 def test_control_characters_and_bidi_overrides_become_visible(text: str, shown: str) -> None:
-    assert output.printable(text) == shown
+    assert output.reveal(text) == shown
 
 
 def test_a_terminal_gets_a_hostile_answer_as_harmless_text(

@@ -14,7 +14,7 @@ from tests.api.conftest import _no_failures_before, _plain_logs, api, start_api,
 from tests.support.api_server import ApiServer
 
 # Where this is set, a machine without Chromium fails instead of leaving the browser's tests out.
-NEEDED = "REDRAFT_TESTS_NEED_CHROMIUM"
+NEEDED = "TESTS_NEED_CHROMIUM"
 _FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run")
 _WATCH = """
 window.violations = [];

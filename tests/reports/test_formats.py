@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given, settings
 
-from redraft.reports.cleaning import one_line
+from redraft.domain.screens import one_line
 from redraft.reports.formats import COMPARISON_FORMATS, FORMATS
 from tests.domain.outcomes import RUNS, looped
 from tests.reports.sheets import HOSTILE_RUNS, comparison_sheet, hostile_comparison, hostile_sheet, run_sheet
