@@ -21,6 +21,8 @@ from redraft.domain.scores import meets
 
 Gate = Literal["min_pass_rate", "fail_on_regression"]
 
+BASELINE = "that of the baseline"
+
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
@@ -93,11 +95,19 @@ def check_regression(comparison: Comparison | None) -> GateResult:
     reasons = _regressions(comparison)
     if reasons:
         return GateResult("fail_on_regression", passed=False, words=f"Not passed: {' '.join(reasons)}")
-    return GateResult(
-        "fail_on_regression",
-        passed=True,
-        words=f"Passed: no regression shown in {count(comparison.n, 'row')}. {say_flips(comparison)}",
-    )
+    words = [f"Passed: no regression shown in {count(comparison.n, 'row')}.", say_flips(comparison)]
+    return GateResult("fail_on_regression", passed=True, words=" ".join([*words, *_doubts(comparison)]))
+
+
+def _doubts(comparison: Comparison) -> list[str]:
+    """What lies below 0 by its interval and is not taken for shown."""
+    score, rate = comparison.score, comparison.pass_rate
+    words: list[str] = []
+    if score and score.high is not None and score.high < 0:
+        words.append(say_difference("mean score", score, than=BASELINE))
+    if rate and rate.high is not None and rate.high < 0:
+        words.append(say_difference("pass rate", rate, than=BASELINE, unit="points", p=comparison.mcnemar_p))
+    return words
 
 
 def _regressions(comparison: Comparison) -> list[str]:
@@ -106,7 +116,7 @@ def _regressions(comparison: Comparison) -> list[str]:
     if p is not None and p < SIGNIFICANT and len(comparison.newly_failing) > len(comparison.newly_passing):
         reasons.append(say_flips(comparison))
     if direction_shown(comparison.score) == "lower":
-        reasons.append(say_difference("mean score", comparison.score, than="that of the baseline"))
+        reasons.append(say_difference("mean score", comparison.score, than=BASELINE))
     if verdicts.p < SIGNIFICANT and len(verdicts.lost) > len(verdicts.won):
         reasons.append(
             f"{count(len(verdicts.lost), 'row')} lost their verdict ({say_names(verdicts.lost)}), "

@@ -16,6 +16,7 @@ Unit = Literal["score", "points"]
 Direction = Literal["higher", "lower"]
 
 _NAMES_MAX = 5
+_WITHIN = "Any within that interval is possible."
 
 
 def direction_shown(difference: Mean | None) -> Direction | None:
@@ -37,7 +38,8 @@ def say_difference(
         difference: the new less the old, over rows; both in 0 to 1.
         than: what it is compared with, such as "the baseline".
         unit: `points` says shares as percentage points.
-        p: of an exact test; where there is one, it and not the interval says whether a difference is shown.
+        p: of an exact test; where there is one, it and not the interval says whether a difference is shown. Where
+            both disagree, the words tell what each says.
     """
     if difference is None:
         return f"The {what} cannot be compared with {than}: no row has it on both sides."
@@ -48,16 +50,26 @@ def say_difference(
     span = f"95 % interval {_signed(difference.low, unit)} to {_signed(difference.high, unit)}, {rows}"
     facts = span if p is None else f"{span}, {say_p(p)}"
     shown = direction_shown(difference) if p is None else _direction(difference) if p < SIGNIFICANT else None
+    leaves_out_0 = difference.low > 0 or difference.high < 0
     if shown:
-        return f"The {what} is {shown} than {than} by {value.lstrip('+-')} ({facts})."
-    if difference.clusters < ROWS_NEEDED:
-        return f"No difference in the {what} shown against {than}: {value} ({facts}). So few rows show only large ones."
-    if difference.low == difference.high:
+        doubt = "" if leaves_out_0 else " The exact test shows it; the interval, which holds 0, does not."
+        return f"The {what} is {shown} than {than} by {value.lstrip('+-')} ({facts}).{doubt}"
+    if leaves_out_0:
+        return f"Whether the {what} differs from {than} is open: {value} ({facts}). {_say_doubt(p)}"
+    if difference.low == difference.high and difference.clusters >= ROWS_NEEDED:
         return (
             f"No difference in the {what} shown against {than}: there is none in any of {rows}. "
             "Without variation there is no telling how other rows would do."
         )
-    return f"No difference in the {what} shown against {than}: {value} ({facts}). Any within that interval is possible."
+    limit = "So few rows show only large ones." if difference.clusters < ROWS_NEEDED else _WITHIN
+    return f"No difference in the {what} shown against {than}: {value} ({facts}). {limit}"
+
+
+def _say_doubt(p: float | None) -> str:
+    """Why an interval that leaves out 0 is not taken for a difference."""
+    if p is None:
+        return f"The interval leaves out 0, but from fewer than {ROWS_NEEDED} rows it is too narrow to rely on."
+    return "The interval leaves out 0, but the exact test, which decides, says that chance alone may bring this."
 
 
 def _direction(difference: Mean) -> Direction | None:

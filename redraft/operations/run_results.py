@@ -118,6 +118,12 @@ def report(services: Services, run_id: str) -> RunReport:
     return report_on(outcomes(services, run_id), threshold=threshold)
 
 
+def unpriced_models(services: Services, run_id: str) -> tuple[str, ...]:
+    """The models that were called while no price of theirs was known."""
+    with services.database.read() as connection:
+        return tuple(runs.unpriced_models(connection, run_id))
+
+
 def compare_runs(services: Services, baseline_id: str, run_id: str) -> Comparison:
     """A run beside a baseline, row by row.
 

@@ -2,12 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
+from redraft.datasets.items import Item, ItemRequest, Merger
+from redraft.datasets.rows import Row
+from redraft.domain.requests import GenerateAnswer
 from redraft.operations import datasets, run_results, runs
 from redraft.operations.runs import Run
 from redraft.operations.services import Services
 from redraft.reports.sheets import ComparisonSheet, RunFacts, RunSheet
+from redraft.storage import datasets as stored_datasets
+
+Number = TypeVar("Number", int, float)
 
 _LOOKED_AT = 200
 
@@ -33,7 +39,7 @@ def facts_of(services: Services, run: Run) -> RunFacts:
     """What names a run; models and limits by its first items, where they agree."""
     dataset = datasets.get_dataset(services, run.dataset_id)
     items = run_results.list_items(services, run.id, after=0, limit=_LOOKED_AT)
-    thresholds = {item["score_threshold"] for item in items if item["score_threshold"] is not None}
+    requests = _first_requests(services, run)
     cost = run.usage.cost_usd
     return RunFacts(
         id=run.id,
@@ -45,10 +51,23 @@ def facts_of(services: Services, run: Run) -> RunFacts:
         finished_at=run.finished_at,
         models=_named(items, "model"),
         evaluator_models=_named(items, "evaluator_model"),
-        score_threshold=thresholds.pop() if len(thresholds) == 1 else None,
-        iter_max=run.overrides.get("iter_max", run.defaults.get("iter_max")),
+        score_threshold=_shared({request.score_threshold for request in requests}),
+        iter_max=_shared({request.iter_max for request in requests if isinstance(request, GenerateAnswer)}),
         cost_usd=None if cost is None else Decimal(cost),
+        unpriced_models=run_results.unpriced_models(services, run.id) if cost is None else (),
     )
+
+
+def _first_requests(services: Services, run: Run) -> list[ItemRequest]:
+    """As the rows ask for them: what a continuation changed is left aside."""
+    with services.database.read() as connection:
+        stored = stored_datasets.list_items(connection, run.dataset_id, after=-1, limit=_LOOKED_AT)
+    made = Merger(run.defaults, run.overrides).items(Row(**each["row"]) for each in stored if each["row"])
+    return [item.request for item in made if isinstance(item, Item)]
+
+
+def _shared(values: set[Number]) -> Number | None:
+    return values.pop() if len(values) == 1 else None
 
 
 def _named(items: Sequence[Mapping[str, Any]], column: str) -> tuple[str, ...]:

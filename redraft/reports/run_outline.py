@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from redraft.domain.phrases import count, say_share
-from redraft.domain.reports import Costs, HumanAgreement, RunReport
+from redraft.domain.phrases import count, say_names, say_share
+from redraft.domain.reports import Costs, Counts, HumanAgreement, RunReport
 from redraft.domain.uplift import IterationYield
 from redraft.reports import wording
 from redraft.reports.outlines import Figure, Outline, Section, Table
@@ -11,6 +11,7 @@ from redraft.reports.sheets import RunFacts, RunSheet
 from redraft.reports.wording import DASH
 
 _STATES = ("succeeded", "failed", "invalid", "canceled", "running", "queued")
+_WITHOUT_VERDICT = ("invalid", "failed", "canceled", "running", "queued")
 _STOP_REASONS = {
     "accepted": "accepted",
     "iteration_limit": "iter_max reached",
@@ -25,6 +26,7 @@ _STOP_REASONS = {
 }
 
 _LOWEST_SHOWN = 10
+_BY_ROW = "by row"
 _COLUMNS = (
     "New: accepted in it for the first time. Pass rate: accepted in it or before. Better, worse, change: its score "
     "against the best before. Each new: the cost for each newly accepted."
@@ -55,7 +57,7 @@ def outline_run(sheet: RunSheet) -> Outline:
         facts=facts_of(sheet.facts),
         figures=_headline(report),
         gates=sheet.gates,
-        notes=_notes(report),
+        notes=_notes(report, sheet.facts.unpriced_models),
         sections=tuple(section for section in sections if section is not None),
     )
 
@@ -69,11 +71,17 @@ def facts_of(facts: RunFacts) -> tuple[tuple[str, str], ...]:
         ("Dataset", dataset),
         ("Model", wording.listed(facts.models)),
         ("Evaluator", wording.listed(facts.evaluator_models)),
-        ("Threshold", DASH if facts.score_threshold is None else f"{facts.score_threshold:g}"),
-        ("iter_max", DASH if facts.iter_max is None else str(facts.iter_max)),
+        ("Threshold", _BY_ROW if facts.score_threshold is None else f"{facts.score_threshold:g}"),
+        ("iter_max", _iter_max(facts)),
         ("Created", wording.moment(facts.created_at)),
         ("Finished", wording.moment(facts.finished_at)),
     )
+
+
+def _iter_max(facts: RunFacts) -> str:
+    if facts.iter_max is not None:
+        return str(facts.iter_max)
+    return _BY_ROW if facts.models else DASH
 
 
 def _headline(report: RunReport) -> tuple[Figure, ...]:
@@ -87,6 +95,7 @@ def _headline(report: RunReport) -> tuple[Figure, ...]:
             if rate
             else "no answer has a verdict yet",
         ),
+        Figure("Items counted", f"{counts.judged} of {counts.total}", _left_out(counts)),
         Figure(
             "Mean score",
             wording.score(mean.value) if mean else DASH,
@@ -99,6 +108,14 @@ def _headline(report: RunReport) -> tuple[Figure, ...]:
         ),
         Figure("Cost per accepted answer", _per_accepted(report), f"{_total(costs)} in all"),
     )
+
+
+def _left_out(counts: Counts) -> str:
+    """Who is in no rate and no score, and why."""
+    kinds = [(getattr(counts, state), state) for state in _WITHOUT_VERDICT]
+    kinds.append((counts.succeeded - counts.judged, "without a verdict"))
+    words = ", ".join(f"{number} {kind}" for number, kind in kinds if number)
+    return f"left out: {words}" if words else "none is left out"
 
 
 def _sureness(interval: str, *, is_missing: bool) -> str:
@@ -117,7 +134,7 @@ def _total(costs: Costs) -> str:
     return f"unknown, at least {wording.money(costs.known_usd)}"
 
 
-def _notes(report: RunReport) -> tuple[str, ...]:
+def _notes(report: RunReport, unpriced_models: Sequence[str]) -> tuple[str, ...]:
     counts, costs = report.counts, report.costs
     ended = counts.total - counts.queued - counts.running
     notes: list[str] = []
@@ -135,10 +152,16 @@ def _notes(report: RunReport) -> tuple[str, ...]:
         notes.append("Only one row has a score: it says next to nothing of others.")
     if costs.unpriced:
         notes.append(
-            f"What {count(costs.unpriced, 'item')} cost is unknown: a model has no known price. "
-            "So what the run cost is unknown, too."
+            f"What {count(costs.unpriced, 'item')} cost is unknown, and so is what the run cost: "
+            f"{_why_unpriced(unpriced_models)}"
         )
     return tuple(notes)
+
+
+def _why_unpriced(models: Sequence[str]) -> str:
+    if models:
+        return f"no price is known of {say_names(models)}. REDRAFT_PRICES sets prices, for calls to come."
+    return "of some calls nobody knows what became of them."
 
 
 def _items(report: RunReport) -> Section:

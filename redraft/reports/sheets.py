@@ -17,8 +17,10 @@ class RunFacts:
 
     Attributes:
         models: those that wrote the answers; `evaluator_models`: those that judged them.
-        score_threshold: None unless all items share one; `iter_max` likewise.
+        score_threshold: that in force, the default included; None unless all items share one; `iter_max` likewise,
+            and None where no answer is written.
         cost_usd: of all its calls; None where a price is unknown.
+        unpriced_models: those of whose calls the price was unknown.
     """
 
     id: str
@@ -33,6 +35,7 @@ class RunFacts:
     score_threshold: float | None = None
     iter_max: int | None = None
     cost_usd: Decimal | None = None
+    unpriced_models: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

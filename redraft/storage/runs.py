@@ -188,6 +188,19 @@ def limits_of_exhausted(connection: Connection, run_id: str) -> list[dict[str, A
     return [request["limits"] for request in connection.scalars(select(jobs.c.request).where(is_one).limit(_PAGE))]
 
 
+def unpriced_models(connection: Connection, run_id: str) -> list[str]:
+    """The models of calls whose tokens are known and whose price is not, in order."""
+    query = (
+        select(calls.c.model)
+        .distinct()
+        .join_from(jobs, calls, calls.c.job_id == jobs.c.id)
+        .where(jobs.c.run_id == run_id, jobs.c.unpriced_calls > 0)
+        .where(calls.c.cost_nano_usd.is_(None), calls.c.input_tokens.is_not(None))
+        .order_by(calls.c.model)
+    )
+    return list(connection.scalars(query))
+
+
 def accepted(connection: Connection, run_id: str) -> int:
     """How many of a run's items have ended accepted."""
     query = (

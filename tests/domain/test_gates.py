@@ -56,7 +56,17 @@ def test_lower_scores_are_a_regression_though_all_pass():
         "Not passed: The mean score is lower than that of the baseline by 0.050 "
         "(95 % interval -0.050 to -0.050, 25 rows)."
     )
-    assert check_regression(compare(many("row", 19, 0.9), many("row", 19, 0.85))).passed
+
+
+def test_what_an_interval_says_and_does_not_show_is_told_beside_a_gate_that_is_passed():
+    few = check_regression(compare(many("row", 19, 0.9), many("row", 19, 0.85)))
+    assert few.passed
+    assert "Whether the mean score differs from that of the baseline is open: -0.050" in few.words
+    base, new = many("row", 20, 0.9) + many("flip", 5, 0.8), many("row", 20, 0.95) + many("flip", 5, 0.79)
+    flips = check_regression(compare(base, new))
+    assert flips.passed
+    assert "Whether the pass rate differs from that of the baseline is open: -20.0 points" in flips.words
+    assert "chance alone may bring this" in flips.words
 
 
 def test_rows_that_lose_their_verdict_are_a_regression():

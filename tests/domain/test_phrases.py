@@ -35,7 +35,7 @@ def test_an_exact_test_decides_where_there_is_one():
     said = {p: say_difference("pass rate", found, than="before", unit="points", p=p) for p in (0.04, 0.0625)}
     assert said[0.04] == (
         "The pass rate is lower than before by 5.0 points (95 % interval -10.0 points to +0.1 points, 100 rows, "
-        "p = 0.040)."
+        "p = 0.040). The exact test shows it; the interval, which holds 0, does not."
     )
     assert said[0.0625].startswith("No difference in the pass rate shown against before: -5.0 points")
     nothing = Mean(0.0, -0.1, 0.1, 100, 100)
@@ -45,9 +45,23 @@ def test_an_exact_test_decides_where_there_is_one():
 
 
 def test_few_rows_show_nothing_by_their_interval():
-    found = Mean(-0.2, -0.3, -0.1, 19, 19)
+    found = Mean(-0.2, -0.3, 0.1, 19, 19)
     assert direction_shown(found) is None
     assert say_difference("mean score", found, than="before").endswith("19 rows). So few rows show only large ones.")
+
+
+def test_an_interval_without_0_is_never_called_no_difference():
+    few = Mean(-0.2, -0.3, -0.1, 19, 19)
+    assert direction_shown(few) is None
+    assert say_difference("mean score", few, than="before") == (
+        "Whether the mean score differs from before is open: -0.200 (95 % interval -0.300 to -0.100, 19 rows). The "
+        "interval leaves out 0, but from fewer than 20 rows it is too narrow to rely on."
+    )
+    assert say_difference("pass rate", few, than="before", unit="points", p=0.0625) == (
+        "Whether the pass rate differs from before is open: -20.0 points (95 % interval -30.0 points to -10.0 points, "
+        "19 rows, p = 0.062). The interval leaves out 0, but the exact test, which decides, says that chance alone may "
+        "bring this."
+    )
 
 
 @given(st.floats(-1, 1), st.floats(0, 0.5), st.integers(1, 100), st.none() | st.floats(0.001, 1))
@@ -59,8 +73,13 @@ def test_nothing_is_called_equal_and_nothing_shown_against_the_interval(
     assert "equal" not in words
     assert "interval" in words or "Without variation" in words
     assert f"{rows} row" in words
-    if p is None and value - half <= 0 <= value + half:
-        assert words.startswith("No difference in the mean score shown")
+    holds_0 = value - half <= 0 <= value + half
+    if words.startswith("No difference"):
+        assert holds_0
+    elif p is None:
+        assert not holds_0
+    if p is not None and p >= 0.05 and not holds_0:
+        assert words.startswith("Whether the mean score differs from before is open")
 
 
 def test_shares_names_and_p_values_are_said_shortly():

@@ -7,7 +7,7 @@ from rich.console import Console
 from redraft.domain.outcomes import ItemOutcome
 from redraft.reports.text import print_comparison, print_report, render_comparison_text, render_text
 from redraft.reports.wording import DASH
-from tests.domain.outcomes import looped, many
+from tests.domain.outcomes import failed, looped, many
 from tests.reports.sheets import HOSTILE, comparison_sheet, hostile_sheet, run_sheet
 
 
@@ -26,9 +26,10 @@ def test_the_figures_to_see_first_come_first():
     assert lines[0] == "Report: Nightly"
     assert lines[1].startswith("Run: run_1 Status: succeeded Dataset: faq.jsonl (version 9f86d081884c) Model: openai:")
     assert lines[3].startswith("Pass rate 77.8 % 95 % interval 63.7 % to 87.5 %; 35 of 45 items judged")
-    assert lines[4].startswith("Mean score 0.839 95 % interval ")
-    assert lines[6] == "Cost per accepted answer $0.0229 $0.80 in all"
-    assert lines[7].startswith("Gate pass rate: Not passed: 35 of 47 items accepted, 74.5 %; 90.0 % is wanted.")
+    assert lines[4] == "Items counted 45 of 47 left out: 1 invalid, 1 failed"
+    assert lines[5].startswith("Mean score 0.839 95 % interval ")
+    assert lines[7] == "Cost per accepted answer $0.0229 $0.80 in all"
+    assert lines[8].startswith("Gate pass rate: Not passed: 35 of 47 items accepted, 74.5 %; 90.0 % is wanted.")
 
 
 def test_each_iteration_is_told_with_what_it_brought_and_cost():
@@ -72,6 +73,23 @@ def test_an_unknown_price_is_never_nothing():
     text = render_text(run_sheet([looped("a", 0.9, price=None), looped("b", 0.9)]))
     assert "unknown, at least $0.01 in all" in " ".join(text.split())
     assert "$0.00" not in text
+
+
+def test_a_model_without_a_price_is_named_with_the_setting_that_mends_it():
+    text = render_text(run_sheet([looped("a", 0.9, price=None)], cost_usd=None, unpriced_models=("openai:writer",)))
+    assert "no price is known of openai:writer. REDRAFT_PRICES sets prices, for calls to come." in text
+
+
+def test_limits_that_differ_from_row_to_row_are_said_to():
+    assert "Threshold: by row  iter_max: by row" in render_text(run_sheet(score_threshold=None, iter_max=None))
+    assert f"iter_max: {DASH}" in render_text(run_sheet(iter_max=None, models=()))
+
+
+def test_who_is_left_out_is_told_beside_the_pass_rate():
+    items = [looped("a", 0.9), looped("b", None), failed("c"), ItemOutcome("d", status="canceled"), ItemOutcome("e")]
+    lines = _lines(render_text(run_sheet(items)))
+    assert "Items counted 1 of 5 left out: 1 failed, 1 canceled, 1 queued, 1 without a verdict" in lines
+    assert "Items counted 1 of 1 none is left out" in _lines(render_text(run_sheet(items[:1])))
 
 
 def test_without_an_accepted_answer_there_is_no_cost_for_each():
