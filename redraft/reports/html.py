@@ -29,23 +29,28 @@ from redraft.reports.sheets import ComparisonSheet, RunSheet
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
+_Pictures = Mapping[str, Sequence[Picture | None]]
+
+Links = Mapping[str, Mapping[str, str]]
+"""By a section's key, addresses for what stands in the first column of its tables."""
+
 
 def render_html(sheet: RunSheet) -> str:
     """With the picture of first against returned scores where the sheet has its items."""
-    report, threshold = sheet.report, sheet.facts.score_threshold
-    yields = report.uplift.iterations
-    return _render(
-        outline_run(sheet),
-        {
-            "loop": [draw_pairs(sheet.items, threshold)],
-            "iterations": [draw_pass_rates(yields), draw_costs(yields)],
-            "scores": [draw_scores(report.first_scores, report.final_scores, threshold)],
-        },
-    )
+    return _render_file(outline_run(sheet), _pictures_of_run(sheet))
 
 
 def render_comparison_html(sheet: ComparisonSheet) -> str:
-    return _render(outline_comparison(sheet), {"differences": [draw_differences(sheet.comparison)]})
+    return _render_file(outline_comparison(sheet), _pictures_of_comparison(sheet))
+
+
+def render_body(sheet: RunSheet, links: Links | None = None) -> Markup:
+    """The same without head, title and facts, for a page that has its own."""
+    return _render_body(outline_run(sheet), _pictures_of_run(sheet), links or {})
+
+
+def render_comparison_body(sheet: ComparisonSheet) -> Markup:
+    return _render_body(outline_comparison(sheet), _pictures_of_comparison(sheet), {})
 
 
 def content_security_policy() -> str:
@@ -54,19 +59,33 @@ def content_security_policy() -> str:
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
-def _render(outline: Outline, pictures: Mapping[str, Sequence[Picture | None]]) -> str:
+def _pictures_of_run(sheet: RunSheet) -> _Pictures:
+    report, threshold = sheet.report, sheet.facts.score_threshold
+    yields = report.uplift.iterations
+    return {
+        "loop": [draw_pairs(sheet.items, threshold)],
+        "iterations": [draw_pass_rates(yields), draw_costs(yields)],
+        "scores": [draw_scores(report.first_scores, report.final_scores, threshold)],
+    }
+
+
+def _pictures_of_comparison(sheet: ComparisonSheet) -> _Pictures:
+    return {"differences": [draw_differences(sheet.comparison)]}
+
+
+def _render_file(outline: Outline, pictures: _Pictures) -> str:
+    head = {"policy": content_security_policy(), "style": Markup(_style())}  # noqa: S704
+    return _render("report.html", outline, pictures, {}, **head)
+
+
+def _render_body(outline: Outline, pictures: _Pictures, links: Links) -> Markup:
+    return Markup(_render("body.html", outline, pictures, links))  # noqa: S704 - escaped by the template
+
+
+def _render(template: str, outline: Outline, pictures: _Pictures, links: Links, **more: str) -> str:
     drawn = {key: [each for each in some if each] for key, some in pictures.items()}
-    return (
-        _environment()
-        .get_template("report.html")
-        .render(
-            outline=outline,
-            pictures=drawn,
-            gate_names=GATE_NAMES,
-            policy=content_security_policy(),
-            style=Markup(_style()),  # noqa: S704
-        )
-    )
+    known: dict[str, Any] = {"outline": outline, "pictures": drawn, "links": links, "gate_names": GATE_NAMES}
+    return _environment().get_template(template).render(**known, **more)
 
 
 @lru_cache(maxsize=1)

@@ -9,7 +9,13 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 
-from redraft.reports.html import content_security_policy, render_comparison_html, render_html
+from redraft.reports.html import (
+    content_security_policy,
+    render_body,
+    render_comparison_body,
+    render_comparison_html,
+    render_html,
+)
 from tests.domain.outcomes import CENT, RUNS, looped, many
 from tests.reports.pages import Page
 from tests.reports.sheets import (
@@ -139,3 +145,13 @@ def test_texts_and_marks_have_the_contrast_of_wcag_aa(at):
             assert _contrast(colours[name], colours[ground]) >= 4.5, (name, ground)
         for name in ("first", "returned", "cost", "hurt", "warn"):
             assert _contrast(colours[name], colours[ground]) >= 3, (name, ground)
+
+
+def test_a_body_is_what_the_file_holds_and_links_where_it_is_told_to():
+    assert render_body(run_sheet()) in render_html(run_sheet())
+    compared = comparison_sheet(many("r", 3, 0.5), many("r", 3, 0.9))
+    assert render_comparison_body(compared) in render_comparison_html(compared)
+    links = {"errors": {"refused": "/runs/run_1/items?error_code=refused"}}
+    body = render_body(hostile_sheet(), links)
+    assert '<a href="/runs/run_1/items?error_code=refused">refused</a>' in body
+    assert body.count("<a ") == 1
