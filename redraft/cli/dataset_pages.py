@@ -7,7 +7,7 @@ from rich.text import Text
 
 from redraft.cli import output
 from redraft.datasets.columns import shown
-from redraft.domain.phrases import count
+from redraft.domain.phrases import count, say_names
 from redraft.domain.requests import GenerateAnswer, dump
 from redraft.operations.dataset_checks import DatasetCheck
 from redraft.operations.datasets import Dataset, DatasetItem
@@ -84,13 +84,20 @@ def show_check(found: DatasetCheck) -> None:
     if found.literal:
         _fact("templates", f"{count(found.literal, 'row')} with braces and no vars: the braces are sent as they are")
     _fact("calls", f"at most {found.calls_max:,}, retries after failures aside")
-    cost = "unknown, as a price is" if found.cost_max_usd is None else f"at most ${found.cost_max_usd}"
-    _fact("cost", cost)
+    _fact("cost", _cost(found))
     for number, sample in enumerate(found.samples, 1):
         _section(f"Row {number} as a request", _sample(sample))
     if found.errors:
         more = f", the first {len(found.errors)}" if found.bad > len(found.errors) else ""
         _section(f"Rows that cannot be used{more}", _flaws(found))
+
+
+def _cost(found: DatasetCheck) -> str:
+    if found.cost_max_usd is not None:
+        return f"at most ${found.cost_max_usd}"
+    if found.unpriced_models:
+        return f"unknown: no price is known of {say_names(found.unpriced_models)}; REDRAFT_PRICES sets it"
+    return "unknown: a model that rows name cannot be called from here"
 
 
 def _columns(used: Mapping[str, str]) -> None:

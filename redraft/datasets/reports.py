@@ -17,8 +17,17 @@ SAMPLES = 3
 ERRORS_SHOWN = 20
 _LACKS = frozenset({"missing", "nothing_to_evaluate_by"})
 
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The most that something can cost, in USD; None when it cannot be told, as when models have no known price."""
+
+    usd: Decimal | None
+    unpriced_models: tuple[str, ...] = ()
+
+
 CallsOf = Callable[[ItemRequest], int]
-CostOf = Callable[[ItemRequest], Decimal | None]
+CostOf = Callable[[ItemRequest], Cost]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,7 @@ class Report:
         errors: the first bad rows.
         calls_max: the most model calls that the good rows can take, retries aside.
         cost_max_usd: what they can cost at most; None when any price is unknown.
+        unpriced_models: those of which no price is known.
     """
 
     format: Format
@@ -68,6 +78,7 @@ class Report:
     errors: list[BadRow]
     calls_max: int
     cost_max_usd: Decimal | None
+    unpriced_models: list[str]
 
     def check_usable(self) -> None:
         """See to it that there is something to run.
@@ -104,6 +115,7 @@ class _Tally:
     errors: list[BadRow] = field(default_factory=list[BadRow])
     calls: int = 0
     cost: Decimal | None = Decimal(0)
+    unpriced: set[str] = field(default_factory=set[str])
     literal: int = 0
 
     def add(self, item: Item | BadRow) -> None:
@@ -113,8 +125,9 @@ class _Tally:
             return
         self.kinds[item.kind.value] += 1
         self.calls += self.calls_of(item.request)
-        cost = self.cost_of(item.request) if self.cost is not None else None
-        self.cost = None if self.cost is None or cost is None else self.cost + cost
+        cost = self.cost_of(item.request)
+        self.cost = None if self.cost is None or cost.usd is None else self.cost + cost.usd
+        self.unpriced.update(cost.unpriced_models)
         if len(self.samples) < SAMPLES:
             self.samples.append({"custom_id": item.custom_id, "kind": item.kind.value, **dump(item.request)})
 
@@ -128,7 +141,7 @@ def check(
         reader: the file, not yet gone through.
         merger: the run's defaults and overrides.
         calls_of: the most model calls that one request can take.
-        cost_of: the most that one request can cost, in USD; None when a price is unknown.
+        cost_of: the most that one request can cost.
         errors_max: of so many bad rows the report tells; at least one.
 
     Raises:
@@ -161,4 +174,5 @@ def check(
         errors=tally.errors,
         calls_max=tally.calls,
         cost_max_usd=tally.cost,
+        unpriced_models=sorted(tally.unpriced),
     )

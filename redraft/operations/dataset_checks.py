@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from redraft.datasets.formats import Format
 from redraft.datasets.items import ItemRequest, Merger
-from redraft.datasets.reports import Report, check
+from redraft.datasets.reports import Cost, Report, check
 from redraft.datasets.rows import RowReader
 from redraft.domain.judging import groups_of
 from redraft.domain.models import parse_model
@@ -77,6 +77,7 @@ class DatasetCheck(Resource):
         description="What they can cost at most, a call without an output limit counted with 8192 tokens; "
         "null when a price is unknown."
     )
+    unpriced_models: list[str] = Field(description="Those of which no price is known: REDRAFT_PRICES sets it.")
 
 
 def check_dataset(
@@ -96,7 +97,7 @@ def check_dataset(
     """
     merger = Merger(defaults, overrides)
     reader = RowReader(stream, name, file_format=file_format, mapping=mapping)
-    return check(reader, merger, calls_of=partial(submit.calls_max, services), cost_of=partial(cost_max_usd, services))
+    return check(reader, merger, calls_of=partial(submit.calls_max, services), cost_of=partial(cost_max, services))
 
 
 def check_resource(report: Report) -> DatasetCheck:
@@ -106,8 +107,8 @@ def check_resource(report: Report) -> DatasetCheck:
     return DatasetCheck.model_validate(known)
 
 
-def cost_max_usd(services: Services, request: ItemRequest) -> Decimal | None:
-    """The most that a request can cost, retries after failures aside; None when a price is unknown.
+def cost_max(services: Services, request: ItemRequest) -> Cost:
+    """The most that a request can cost, retries after failures aside.
 
     As many calls as `submit.calls_max` counts, each with the longest prompt and reply that its limits allow. Models of
     which no price is known, or that cannot be called here, have no bound.
@@ -115,10 +116,12 @@ def cost_max_usd(services: Services, request: ItemRequest) -> Decimal | None:
     try:
         normal = submit.normalise(services, request)
     except Invalid:
-        return None
-    prices = [_price(services, *each) for each in _worst_calls(services, normal)]
-    known = [price for price in prices if price is not None]
-    return sum(known, Decimal(0)) if len(known) == len(prices) else None
+        return Cost(None)
+    prices = [(each[0], _price(services, *each)) for each in _worst_calls(services, normal)]
+    known = [price for _, price in prices if price is not None]
+    if len(known) == len(prices):
+        return Cost(sum(known, Decimal(0)))
+    return Cost(None, tuple(dict.fromkeys(model for model, price in prices if price is None)))
 
 
 def _price(services: Services, model: str, usage: Usage, times: int) -> Decimal | None:

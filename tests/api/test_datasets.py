@@ -11,9 +11,10 @@ from typing import Any
 import httpx2
 import pytest
 
+from redraft.datasets.reports import Cost
 from redraft.domain.requests import GenerateAnswer
 from redraft.operations import datasets
-from redraft.operations.dataset_checks import cost_max_usd
+from redraft.operations.dataset_checks import cost_max
 from redraft.operations.services import Services
 from redraft.settings import ModelPrice
 from tests.api.conftest import assert_problem
@@ -270,7 +271,7 @@ def test_the_bound_of_the_cost_holds(make_services: Callable[..., Services], mod
     model_server.script(generate=["x" * 3000, "y" * 3000, "z" * 3000], evaluate=["no verdict", 0.1, 0.2, 0.3])
     services = make_services(prices=PRICES)
     request = GenerateAnswer.model_validate({"instruct": "Why? " * 300, "eval_crit": "True. " * 100, "iter_max": 3})
-    bound = cost_max_usd(services, request)
+    bound = cost_max(services, request).usd
     assert bound is not None
     driver = Driver(services)
     job = driver.run_new(**request.model_dump(by_alias=True, exclude_unset=True))
@@ -278,8 +279,8 @@ def test_the_bound_of_the_cost_holds(make_services: Callable[..., Services], mod
     for call in driver.calls(job.id):
         assert call.input_tokens is not None
     assert 0 < float(job.usage.cost_usd) < float(bound)
-    assert cost_max_usd(make_services(prices={}), request) is None
-    assert cost_max_usd(services, request.model_copy(update={"model": "nobody:knows"})) is None
+    assert cost_max(make_services(prices={}), request) == Cost(None, ("openai:writer", "openai:judge"))
+    assert cost_max(services, request.model_copy(update={"model": "nobody:knows"})) == Cost(None)
 
 
 def test_a_check_knows_the_cost_where_prices_are_known(start_api: Callable[..., ApiServer]):

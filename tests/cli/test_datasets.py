@@ -21,7 +21,7 @@ def test_a_messy_file_is_told_line_by_line(shell: Shell, model_server: ModelServ
         "1 row with an id that was there before",
         "reference in 2 rows",
         "at most 27, retries after failures aside",
-        "unknown, as a price is",
+        "unknown: no price is known of openai:judge, openai:writer; REDRAFT_PRICES sets it",
         "Row 3 as a request",
         "instruct: two lines",
         "line 6: custom_id 'a' is on line 2 already.",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from benchmarks.datasets import write
 from redraft.datasets.items import Item, Merger
-from redraft.datasets.reports import check
+from redraft.datasets.reports import Cost, check
 from redraft.datasets.rows import RowReader
 from redraft.domain.checks import run_check
 from redraft.domain.requests import EvaluateAnswer
@@ -21,7 +21,7 @@ def example_items() -> list[Item]:
 
 def test_the_example_holds_50_good_rows_and_uses_all_columns():
     with EXAMPLE.open("rb") as file:
-        report = check(RowReader(file, EXAMPLE.name), Merger(), calls_of=lambda _: 1, cost_of=lambda _: None)
+        report = check(RowReader(file, EXAMPLE.name), Merger(), calls_of=lambda _: 1, cost_of=lambda _: Cost(None))
     assert (report.rows, report.good, report.unused) == (50, 50, [])
     assert report.kinds == Counter(generate_answer=38, evaluate_answer=12)
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from redraft.datasets.items import ItemRequest, Merger
-from redraft.datasets.reports import Report, UnusedColumn, check
+from redraft.datasets.reports import Cost, Report, UnusedColumn, check
 from redraft.domain.requests import GenerateAnswer
 from redraft.errors import Invalid
 from tests.datasets.reading import reader_of
@@ -28,7 +28,7 @@ def report_of(content: str, name: str = "", **options: object) -> Report:
         reader_of(content, name, **options),
         Merger({"eval_crit": "c", "iter_max": 2}),
         calls_of=calls_of,
-        cost_of=lambda request: None if request.instruct == "free?" else Decimal("0.25"),
+        cost_of=lambda request: Cost(None, ("a:b",)) if request.instruct == "free?" else Cost(Decimal("0.25")),
     )
 
 
@@ -59,7 +59,8 @@ def test_samples_are_normal_requests():
 
 
 def test_one_unknown_price_makes_the_cost_unknown():
-    assert report_of('{"question": "a"}\n{"question": "free?"}\n{"question": "b"}').cost_max_usd is None
+    report = report_of('{"question": "a"}\n{"question": "free?"}\n{"question": "b"}')
+    assert (report.cost_max_usd, report.unpriced_models) == (None, ["a:b"])
 
 
 def test_a_mapped_column_that_no_row_has_is_told():
