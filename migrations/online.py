@@ -17,3 +17,12 @@ def create_index(name: str, table: str, columns: list[str], *, where: str | None
     with op.get_context().autocommit_block():
         op.drop_index(name, table_name=table, if_exists=True, postgresql_concurrently=True)
         op.create_index(name, table, columns, postgresql_where=condition, postgresql_concurrently=True)
+
+
+def drop_index(name: str, table: str) -> None:
+    """Drop an index while its table is read and written; on PostgreSQL this commits, as `create_index` does."""
+    if op.get_bind().dialect.name != "postgresql":
+        op.drop_index(name, table_name=table)
+        return
+    with op.get_context().autocommit_block():
+        op.drop_index(name, table_name=table, if_exists=True, postgresql_concurrently=True)

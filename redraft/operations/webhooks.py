@@ -4,6 +4,7 @@ from redraft.domain.goals import read_goal
 from redraft.domain.requests import Webhook
 from redraft.domain.webhooks import read_keys
 from redraft.errors import Invalid, NotFound
+from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.reading import version_of
 from redraft.operations.resources import WebhookDelivery, delivery_resource
 from redraft.operations.services import Services
@@ -49,6 +50,21 @@ def list_deliveries(services: Services, job_id: str) -> list[WebhookDelivery]:
         version_of(connection, job_id)
         found = webhooks.of_job(connection, job_id)
     return [delivery_resource(each) for each in found]
+
+
+def latest_deliveries(
+    services: Services, *, only_failed: bool = False, cursor: str | None = None, limit: int = 50
+) -> tuple[list[WebhookDelivery], str | None]:
+    """The newest deliveries over all jobs, and the cursor of the next page if there is one.
+
+    Raises:
+        Invalid: the cursor is not one of ours.
+    """
+    after = read_cursor(cursor)
+    with services.database.read() as connection:
+        found = webhooks.latest(connection, only_failed=only_failed, after=after, limit=limit)
+    page = found[:limit]
+    return [delivery_resource(each) for each in page], write_cursor(page, more=len(found) > len(page))
 
 
 def redeliver(services: Services, job_id: str, delivery_id: str) -> WebhookDelivery:

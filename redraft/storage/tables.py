@@ -91,9 +91,14 @@ jobs = Table(
     CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'canceled')", name="status"),
     UniqueConstraint("idempotency_scope", "idempotency_key"),
     Index("ix_jobs_live", "available_at", postgresql_where=text(_LIVE), sqlite_where=text(_LIVE)),
+    # More than the time: what they came to and cost is summed up from it alone
     Index(
-        "ix_jobs_finished",
+        "ix_jobs_ended",
         "finished_at",
+        "status",
+        "stop_reason",
+        "cost_nano_usd",
+        "unpriced_calls",
         postgresql_where=text("finished_at IS NOT NULL"),
         sqlite_where=text("finished_at IS NOT NULL"),
     ),

@@ -15,8 +15,9 @@ from redraft.storage.tables import events, jobs, webhook_deliveries
 from redraft.storage.work import tell_after_commit
 
 _rows = webhook_deliveries.c
-# Spelled out as in the index on due ones: SQLite takes it for no parameter.
+# Spelled out as in the indexes on due and failed ones: SQLite takes them for no parameters.
 _IS_PENDING = _rows.status == literal_column("'pending'")
+_IS_FAILED = _rows.status == literal_column("'failed'")
 _IS_DUE = and_(
     _IS_PENDING, _rows.next_at <= DbNow(), or_(_rows.lease_expires_at.is_(None), _rows.lease_expires_at < DbNow())
 )
@@ -135,3 +136,21 @@ def send_again(connection: Connection, job_id: str, delivery_id: str) -> Deliver
 def of_job(connection: Connection, job_id: str) -> list[DeliveryRecord]:
     query = select(*_rows).where(_rows.job_id == job_id).order_by(_rows.seq)
     return [DeliveryRecord(**row) for row in connection.execute(query).mappings()]
+
+
+def latest(
+    connection: Connection, *, only_failed: bool, after: tuple[datetime, str] | None, limit: int
+) -> list[DeliveryRecord]:
+    """Entries of all jobs, newest first: one page and one more. Ids sort by age, and are an index anyway."""
+    query = select(*_rows)
+    if only_failed:
+        query = query.where(_IS_FAILED).order_by(_rows.created_at.desc(), _rows.id.desc())
+        if after:
+            at, delivery_id = after
+            is_older = or_(_rows.created_at < at, and_(_rows.created_at == at, _rows.id < delivery_id))
+            query = query.where(_rows.created_at <= at, is_older)
+    else:
+        query = query.order_by(_rows.id.desc())
+        if after:
+            query = query.where(_rows.id < after[1])
+    return [DeliveryRecord(**row) for row in connection.execute(query.limit(limit + 1)).mappings()]

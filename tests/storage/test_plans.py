@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection, event, insert, text
 
 from redraft.domain.ids import new_id
-from redraft.storage import calls, events, history, jobs, metrics, moves, retention, webhooks
+from redraft.storage import calls, events, history, jobs, metrics, moves, overview, retention, webhooks
 from redraft.storage.jobs import JobFilter, JobRecord
 from redraft.storage.retention import EndedJob
 from redraft.storage.tables import calls as calls_table
@@ -21,6 +21,8 @@ from tests.storage.conftest import job_values
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
+# So long ago that few have ended before it: of many, PostgreSQL rather reads the table.
+LONG = timedelta(hours=28)
 MANY = 1800
 
 
@@ -126,6 +128,10 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "whether a webhook is due": webhooks.has_due,
     "a webhook that is due": lambda c: webhooks.claim(c, lease_s=9, spared=("a.example:443",)),
     "a job's webhooks": lambda c: webhooks.of_job(c, "job_1"),
+    "the latest webhooks": lambda c: webhooks.latest(c, only_failed=False, after=None, limit=9),
+    "more of the latest webhooks": lambda c: webhooks.latest(c, only_failed=False, after=(NOW, "whd_1"), limit=9),
+    "the latest failed webhooks": lambda c: webhooks.latest(c, only_failed=True, after=None, limit=9),
+    "more failed webhooks": lambda c: webhooks.latest(c, only_failed=True, after=(NOW, "whd_1"), limit=9),
     "a webhook again": lambda c: webhooks.send_again(c, "job_1", "whd_1"),
     "a job's history": lambda c: history.of(c, _job(c)),
     "what others say of it": lambda c: history.further(c, ["itr_1", "itr_2"]),
@@ -138,7 +144,7 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "abandoned calls": lambda c: calls.close_abandoned(c, after_s=200, limit=100),
     "a job's events": lambda c: events.after(c, "job_1", 5),
     "a deletion": lambda c: jobs.remove(c, "job_1"),
-    "jobs too old": lambda c: retention.count_ended(c, NOW - DAY, ()),
+    "jobs too old": lambda c: retention.count_ended(c, NOW - LONG, ()),
     "the first jobs too old": lambda c: retention.find_ended(c, NOW - DAY, (), after=None, limit=9),
     "more jobs too old": lambda c: retention.find_ended(c, NOW - DAY, (), after=EndedJob(NOW - 2 * DAY, "j"), limit=9),
     "failed jobs too old": lambda c: retention.find_ended(c, NOW - DAY, ("failed",), after=None, limit=9),
@@ -150,6 +156,9 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "calls that ended lately": lambda c: metrics.closed_calls(c, within_s=300),
     "open calls": metrics.open_calls,
     "webhooks to send": metrics.deliveries,
+    "running jobs for the overview": lambda c: overview.running(c, limit=8),
+    "ended jobs for the overview": lambda c: overview.last_ended(c, limit=8),
+    "steps in flight": overview.steps_in_flight,
 }
 
 
@@ -167,7 +176,7 @@ def test_no_statement_reads_a_whole_table(full: Database):
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
-@pytest.mark.parametrize("name", ["what is due", "what is overdue", "a shutdown", "live steps"])
+@pytest.mark.parametrize("name", ["what is due", "what is overdue", "a shutdown", "live steps", "steps in flight"])
 def test_the_sweeper_looks_at_live_jobs_only(full: Database, name: str):
     with full.write() as connection, explained(connection) as plans:
         STATEMENTS[name](connection)
@@ -191,10 +200,10 @@ def test_pruning_and_metrics_look_only_at_the_time_they_tell_of(full: Database, 
         forget_statistics(full)
     with full.write() as connection, explained(connection) as plans:
         STATEMENTS[name](connection)
-    table = "calls" if "calls" in name else "jobs"
-    used = rf"SEARCH {table} USING (COVERING )?INDEX ix_{table}_finished \(finished_at[<>]"
+    index = "ix_calls_finished" if "calls" in name else "ix_jobs_ended"
+    used = rf"SEARCH {index[3:].partition('_')[0]} USING (COVERING )?INDEX {index} \(finished_at[<>]"
     if not full.is_sqlite:
-        used = rf"ix_{table}_finished.*\n *Index Cond: .*finished_at [<>]"
+        used = rf"{index}.*\n *Index Cond: .*finished_at [<>]"
     assert re.search(used, plans[-1]), plans[-1]
 
 
