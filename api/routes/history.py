@@ -9,7 +9,8 @@ from api.bodies import StrictRoute
 from api.dependencies import ServicesOf
 from api.description import answers
 from api.rendering import render
-from redraft.operations import reading
+from redraft.operations import diffs, reading
+from redraft.operations.diffs import AnswerDiff
 from redraft.operations.iterations import CriteriaMatrix, Iteration
 from redraft.operations.resources import Call
 
@@ -46,6 +47,17 @@ def get_iteration(services: ServicesOf, job_id: str, number: Annotated[int, Path
 def get_criteria(services: ServicesOf, job_id: str) -> Response:
     """Iteration by criterion: which attempt met what, and what was met before and lost again."""
     return render(reading.criteria_matrix(services, job_id))
+
+
+@router.get("/diff", response_model=AnswerDiff, responses=answers(404, 422))
+def get_diff(
+    services: ServicesOf,
+    job_id: str,
+    old: Annotated[int, Query(alias="from", ge=1, le=1_000_000, description="An iteration's number.")],
+    new: Annotated[int, Query(alias="to", ge=1, le=1_000_000, description="Another one's.")],
+) -> Response:
+    """What changed between the answers of two iterations, word by word."""
+    return render(diffs.diff(services, job_id, old, new))
 
 
 @router.get("/calls", response_model=CallList, responses=answers(404, 422))

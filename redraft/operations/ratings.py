@@ -87,7 +87,7 @@ def rate(services: Services, job_id: str, number: int, body: RateEvaluation, rat
         }
         created_at = ratings.add(connection, values)
     place: dict[str, Any] = {"iteration": number, "candidate": judged.candidate, "role": judged.role}
-    return _shown(RatingRecord(**values, **place, created_at=created_at))
+    return rating_resource(RatingRecord(**values, **place, created_at=created_at))
 
 
 def _ensure_has(connection: Connection, job_id: str, number: int) -> None:
@@ -185,10 +185,11 @@ def list_ratings(services: Services, job_id: str) -> list[Rating]:
     """
     with services.database.read() as connection:
         version_of(connection, job_id)
-        return [_shown(record) for record in ratings.of_job(connection, job_id)]
+        return [rating_resource(record) for record in ratings.of_job(connection, job_id)]
 
 
-def _shown(record: RatingRecord) -> Rating:
+def rating_resource(record: RatingRecord) -> Rating:
+    """A rating as people see it."""
     names = [field.name for field in fields(record) if field.name != "criterion_id"]
     return Rating(criterion=record.criterion_id, **{name: getattr(record, name) for name in names})
 

@@ -26,8 +26,8 @@ def get_job(services: Services, job_id: str, *, with_iterations: bool = False) -
         NotFound: there is no such job.
     """
     with services.database.read() as connection:
-        record = _get(connection, job_id)
-        written = _iterations(connection, record) if with_iterations else None
+        record = record_of(connection, job_id)
+        written = iterations_of(connection, record) if with_iterations else None
     return resources.job_resource(record, written)
 
 
@@ -93,13 +93,14 @@ def list_iterations(services: Services, job_id: str, number: int | None = None) 
         NotFound: there is no such job, or no such iteration.
     """
     with services.database.read() as connection:
-        found = _iterations(connection, _get(connection, job_id), number)
+        found = iterations_of(connection, record_of(connection, job_id), number)
     if number is not None and not found:
         raise NotFound("iteration", f"{job_id}/{number}")
     return found
 
 
-def _iterations(connection: Connection, job: JobRecord, number: int | None = None) -> list[Iteration]:
+def iterations_of(connection: Connection, job: JobRecord, number: int | None = None) -> list[Iteration]:
+    """All candidates, or those of one iteration, as people see them: three queries."""
     records = history.of(connection, job, number)
     # A job that judges anew has nothing to say of what other judges said
     ids = [] if job.rescored_job_id else [record.id for record in records]
@@ -122,11 +123,16 @@ def criteria_matrix(services: Services, job_id: str) -> CriteriaMatrix:
         NotFound: there is no such job.
     """
     with services.database.read() as connection:
-        records = history.of(connection, _get(connection, job_id))
+        records = history.of(connection, record_of(connection, job_id))
     return iterations.criteria_matrix(records)
 
 
-def _get(connection: Connection, job_id: str) -> JobRecord:
+def record_of(connection: Connection, job_id: str) -> JobRecord:
+    """A job's row.
+
+    Raises:
+        NotFound: there is no such job.
+    """
     record = jobs.get(connection, job_id)
     if record is None:
         raise NotFound("job", job_id)

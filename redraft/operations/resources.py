@@ -152,7 +152,7 @@ def _urls(job_id: str) -> dict[str, str]:
     return {"self": base, **{part: f"{base}/{part}" for part in parts}, "web": f"/jobs/{job_id}"}
 
 
-_CALL_STATUS = {
+_CALL_STATUS: dict[str, Literal["started", "succeeded", "failed"]] = {
     "started": "started",
     "ok": "succeeded",
     "dup": "succeeded",
@@ -163,6 +163,11 @@ _OMITTED = frozenset({"job_id", "step", "seq", "lease_token", "reply_text", "cos
 _TEXT_LIMIT = 256 * 1024
 
 
+def call_status(stored: str) -> Literal["started", "succeeded", "failed"]:
+    """What has become of a call, as people see it."""
+    return _CALL_STATUS[stored]
+
+
 def call_resource(row: dict[str, Any], *, full: bool = False) -> Call:
     """A ledger row; texts over 256 KB are cut unless `full` is asked for."""
     shown = {name: value for name, value in row.items() if name not in _OMITTED}
@@ -170,7 +175,7 @@ def call_resource(row: dict[str, Any], *, full: bool = False) -> Call:
     shown["request"], shown["response"] = cut.of(row["request"]), cut.of(row["response"])
     return Call(
         **shown,
-        status=_CALL_STATUS[row["status"]],  # type: ignore[arg-type]
+        status=call_status(row["status"]),
         cost_usd=cost_usd(row["cost_nano_usd"]),
         truncated=cut.has_cut,
     )

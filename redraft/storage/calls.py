@@ -60,6 +60,10 @@ _CLOSING = (
     "error",
 )
 _SUMMED = ("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "latency_ms")
+_LINE = (
+    *("id", "type", "iteration", "candidate", "model", "attempt", "status", "cached", "http_status", "finish_reason"),
+    *("input_tokens", "output_tokens", "cost_nano_usd", "latency_ms", "error", "started_at", "finished_at"),
+)
 _MEMO = ("id", "iteration", "candidate", "seq", "status", "request", "reply_text", "finish_reason", "error")
 
 
@@ -186,6 +190,19 @@ def open_in_run(connection: Connection, run_id: str) -> list[dict[str, Any]]:
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
+def untold_in_run(connection: Connection, run_id: str) -> list[dict[str, Any]]:
+    """The calls of a run's jobs that are over, and of which nobody knows what they cost."""
+    names = ("model", "request", "status", "http_status")
+    query = (
+        select(*(calls.c[name] for name in names))
+        .join_from(jobs, calls, calls.c.job_id == jobs.c.id)
+        .where(jobs.c.run_id == run_id, jobs.c.unpriced_calls > 0)
+        .where(calls.c.status != literal("started", literal_execute=True))
+        .where(calls.c.input_tokens.is_(None), calls.c.cached.is_(False))
+    )
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
 def usage_by_attempt(connection: Connection, job_id: str) -> dict[tuple[int, int], dict[str, int]]:
     """What each candidate of each iteration took, by (iteration, candidate)."""
     sums = {
@@ -209,6 +226,17 @@ def set_aside(connection: Connection, call_id: str) -> None:
 
 def of_job(connection: Connection, job_id: str) -> list[dict[str, Any]]:
     query = select(calls).where(calls.c.job_id == job_id).order_by(calls.c.started_at, calls.c.id)
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def lines_of_job(connection: Connection, job_id: str, limit: int) -> list[dict[str, Any]]:
+    """The same without the texts, which may be large."""
+    query = (
+        select(*(calls.c[name] for name in _LINE))
+        .where(calls.c.job_id == job_id)
+        .order_by(calls.c.started_at, calls.c.id)
+        .limit(limit)
+    )
     return [dict(row) for row in connection.execute(query).mappings()]
 
 

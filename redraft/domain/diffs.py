@@ -1,0 +1,125 @@
+"""What changed between two answers, word by word.
+
+Whitespace is not compared: the text that stayed is told as the new answer has it. Long texts take bounded time: what is
+beyond a limit is told as replaced, not looked into.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import groupby
+from typing import Literal
+
+CHARS_MAX = 200_000
+"""Of each answer so many characters are compared."""
+
+# Pairs of words, or of lines, looked at for one comparison.
+_WORK_MAX = 4_000_000
+# A word like "the" that stayed between two changes makes them no easier to read.
+_ISLAND_CHARS = 3
+_EAST_ASIAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
+_TOKEN = re.compile(rf"(?:[{_EAST_ASIAN}]|[^\W{_EAST_ASIAN}]+|[^\w\s])\s*|\s+")
+
+Kind = Literal["equal", "delete", "insert"]
+_Span = tuple[bool, int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of text: in both, in the old one only, or in the new one only."""
+
+    kind: Kind
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """The parts in order. `is_cut`: the answers are longer than what was compared."""
+
+    parts: tuple[Part, ...]
+    is_cut: bool = False
+
+
+def compare_words(old: str, new: str) -> Diff:
+    """The least that one has to read to know what changed: lines that differ, word by word."""
+    is_cut = max(len(old), len(new)) > CHARS_MAX
+    parts = _Comparison().compare(old[:CHARS_MAX], new[:CHARS_MAX])
+    return Diff(tuple(_joined(parts)), is_cut)
+
+
+class _Comparison:
+    def __init__(self) -> None:
+        self._room = _WORK_MAX
+
+    def compare(self, old: str, new: str) -> Iterator[Part]:
+        before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+        for is_same, i1, i2, j1, j2 in self._spans(before, after):
+            if is_same:
+                yield Part("equal", "".join(after[j1:j2]))
+            else:
+                yield from self._compare_words("".join(before[i1:i2]), "".join(after[j1:j2]))
+
+    def _compare_words(self, old: str, new: str) -> Iterator[Part]:
+        before, after = _TOKEN.findall(old), _TOKEN.findall(new)
+        for is_same, i1, i2, j1, j2 in _without_islands(list(self._spans(before, after)), before):
+            if is_same:
+                yield Part("equal", "".join(after[j1:j2]))
+                continue
+            yield Part("delete", "".join(before[i1:i2]))
+            yield Part("insert", "".join(after[j1:j2]))
+
+    def _spans(self, before: Sequence[str], after: Sequence[str]) -> Iterator[_Span]:
+        """(is it the same, from and to in the old one, from and to in the new one), in order."""
+        old, new = [each.strip() for each in before], [each.strip() for each in after]
+        head = _common(old, new)
+        tail = _common(old[head:][::-1], new[head:][::-1])
+        yield True, 0, head, 0, head
+        old_end, new_end = len(old) - tail, len(new) - tail
+        for is_same, i1, i2, j1, j2 in self._matched(old[head:old_end], new[head:new_end]):
+            yield is_same, i1 + head, i2 + head, j1 + head, j2 + head
+        yield True, old_end, len(old), new_end, len(new)
+
+    def _matched(self, old: Sequence[str], new: Sequence[str]) -> Iterator[_Span]:
+        work = len(old) * len(new)
+        if work > self._room:
+            yield False, 0, len(old), 0, len(new)
+            return
+        self._room -= work
+        for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new).get_opcodes():
+            yield tag == "equal", i1, i2, j1, j2
+
+
+def _common(old: Sequence[str], new: Sequence[str]) -> int:
+    """How many of both are the same from the beginning on."""
+    return next(
+        (at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), min(len(old), len(new))
+    )
+
+
+def _without_islands(spans: Sequence[_Span], words: Sequence[str]) -> Iterator[_Span]:
+    """Changes with hardly anything between them as one change."""
+    filled = [span for span in spans if span[1:] != (span[1], span[1], span[3], span[3])]
+    last = len(filled) - 1
+
+    def is_kept(at: int) -> bool:
+        is_same, start, end, _, _ = filled[at]
+        return is_same and (at in {0, last} or len("".join(words[start:end]).strip()) > _ISLAND_CHARS)
+
+    for is_same, group in groupby(range(len(filled)), key=is_kept):
+        run = [filled[at] for at in group]
+        yield is_same, run[0][1], run[-1][2], run[0][3], run[-1][4]
+
+
+def _joined(parts: Iterable[Part]) -> Iterator[Part]:
+    """No part empty, and none beside another one of its kind."""
+    last: Part | None = None
+    for part in parts:
+        if last is not None and last.kind == part.kind:
+            last = Part(part.kind, last.text + part.text)
+        elif part.text:
+            if last is not None:
+                yield last
+            last = part
+    if last is not None:
+        yield last

@@ -1,0 +1,135 @@
+"""A job as its pages show it: each look is one short read transaction with a fixed number of queries."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from redraft.operations import iterations, reading
+from redraft.operations.iterations import CriteriaMatrix, Iteration
+from redraft.operations.ratings import Rating, rating_resource
+from redraft.operations.resources import Event, Job, WebhookDelivery, call_status, delivery_resource, event_resource
+from redraft.operations.resources import job_resource as job_of
+from redraft.operations.services import Services
+from redraft.operations.shapes import cost_usd
+from redraft.storage import calls, events, history, ratings, webhooks
+
+CALLS_MAX = 500
+EVENTS_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class JobLook:
+    """A job, and the number of the last event that it had at that moment: a stream goes on from there."""
+
+    job: Job
+    last_event: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLook(JobLook):
+    iterations: list[Iteration]
+    matrix: CriteriaMatrix
+    ratings: list[Rating]
+
+
+@dataclass(frozen=True, slots=True)
+class CallLine:
+    """A call without what was sent and came back."""
+
+    id: str
+    type: str
+    iteration: int
+    candidate: int
+    model: str
+    attempt: int
+    status: str
+    cached: bool
+    http_status: int | None
+    finish_reason: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: str | None
+    latency_ms: int | None
+    error: Mapping[str, Any] | None
+    started_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallsLook(JobLook):
+    """The first calls; `has_more`: there are others."""
+
+    calls: list[CallLine]
+    has_more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EventsLook(JobLook):
+    """Events from a number on; `has_more`: there are later ones."""
+
+    events: list[Event]
+    has_more: bool
+    deliveries: list[WebhookDelivery]
+
+
+def look(services: Services, job_id: str) -> JobLook:
+    """The job alone.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        record = reading.record_of(connection, job_id)
+    return JobLook(job_of(record), record.event_seq)
+
+
+def look_at_history(services: Services, job_id: str) -> HistoryLook:
+    """With its iterations, and what people said of their evaluations.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        record = reading.record_of(connection, job_id)
+        written = reading.iterations_of(connection, record)
+        matrix = iterations.criteria_matrix(history.of(connection, record))
+        rated = [rating_resource(each) for each in ratings.of_job(connection, job_id)]
+    return HistoryLook(job_of(record), record.event_seq, written, matrix, rated)
+
+
+def look_at_calls(services: Services, job_id: str) -> CallsLook:
+    """With its ledger, without the texts.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        record = reading.record_of(connection, job_id)
+        rows = calls.lines_of_job(connection, job_id, CALLS_MAX + 1)
+    lines = [_line(row) for row in rows[:CALLS_MAX]]
+    return CallsLook(job_of(record), record.event_seq, lines, len(rows) > CALLS_MAX)
+
+
+def _line(row: Mapping[str, Any]) -> CallLine:
+    rest = {name: value for name, value in row.items() if name not in {"status", "cost_nano_usd"}}
+    return CallLine(**rest, status=call_status(row["status"]), cost_usd=cost_usd(row["cost_nano_usd"]))
+
+
+def look_at_events(services: Services, job_id: str, after: int = 0) -> EventsLook:
+    """With what happened since an event, and what was sent of it to its webhook.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        record = reading.record_of(connection, job_id)
+        found = events.after(connection, job_id, after, EVENTS_MAX + 1)
+        sent = webhooks.of_job(connection, job_id) if record.request.get("webhook") else []
+    return EventsLook(
+        job_of(record),
+        record.event_seq,
+        [event_resource(each) for each in found[:EVENTS_MAX]],
+        len(found) > EVENTS_MAX,
+        [delivery_resource(each) for each in sent],
+    )
