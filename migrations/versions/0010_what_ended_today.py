@@ -1,7 +1,5 @@
 """An index that tells what jobs that ended since some time came to and cost, without reading the jobs."""
 
-from alembic import op
-
 from migrations.online import create_index, drop_index
 
 revision = "0010"

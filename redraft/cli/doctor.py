@@ -15,8 +15,10 @@ def doctor(*, as_json: options.AsJson = False) -> None:
     Says what to do for each trouble; exits with 1 if something is broken.
     """
     from redraft.cli import examining
+    from redraft.operations.configuration import settings_in_effect
 
     settings = sessions.load_settings()
+    in_effect = [(each.name, each.value, each.origin) for each in settings_in_effect(settings)]
     findings = examining.examine(settings)
     is_well = all(finding.state != "broken" for finding in findings)
     if as_json:
@@ -24,7 +26,7 @@ def doctor(*, as_json: options.AsJson = False) -> None:
             {
                 "ok": is_well,
                 "checks": [finding.as_data() for finding in findings],
-                "settings": [setting.as_data() for setting in examining.settings_in_effect(settings)],
+                "settings": [dict(zip(("name", "value", "origin"), each, strict=True)) for each in in_effect],
             }
         )
     else:
@@ -35,7 +37,6 @@ def doctor(*, as_json: options.AsJson = False) -> None:
             if finding.advice:
                 output.show(f"  {'':<12}→ {finding.advice}", "bold" if finding.state == "broken" else "dim")
         output.show("")
-        rows = [(each.name, each.value, each.origin) for each in examining.settings_in_effect(settings)]
-        output.show_table(("setting", "value", "from"), rows)
+        output.show_table(("setting", "value", "from"), in_effect)
     if not is_well:
         raise typer.Exit(Exit.ERROR)

@@ -6,15 +6,12 @@ import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
-from urllib.parse import urlsplit, urlunsplit
-
-from pydantic import SecretStr
-from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource, TomlConfigSettingsSource
 
 from redraft import __version__
 from redraft.cli import exits, sessions
 from redraft.errors import Invalid, RedraftError
 from redraft.operations import health
+from redraft.operations.configuration import without_password
 from redraft.operations.services import Services
 from redraft.operations.webhooks import keys_of
 from redraft.settings import Settings, unknown_names
@@ -32,18 +29,6 @@ class Finding:
     state: State
     detail: str
     advice: str = ""
-
-    def as_data(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A setting in effect; secrets are masked."""
-
-    name: str
-    value: str
-    origin: str
 
     def as_data(self) -> dict[str, Any]:
         return asdict(self)
@@ -156,43 +141,3 @@ def _default_model(services: Services) -> Finding:
         return Finding("model", "broken", error.message, "Or choose another: REDRAFT_MODEL=provider:name")
     note = next((each.note for each in providers.models() if each.default), "")
     return Finding("model", "ok", f"{ref} writes when a job names no model", note)
-
-
-def settings_in_effect(settings: Settings) -> list[Setting]:
-    """Every setting with where it comes from."""
-    origins = _origins()
-    return [
-        Setting(f"REDRAFT_{name.upper()}", _shown(name, getattr(settings, name)), origins.get(name, "default"))
-        for name in Settings.model_fields
-    ]
-
-
-def _origins() -> dict[str, str]:
-    sources = (
-        ("redraft.toml", TomlConfigSettingsSource(Settings)),
-        (".env", DotEnvSettingsSource(Settings)),
-        ("environment", EnvSettingsSource(Settings)),
-    )
-    return {name.lower().removeprefix("redraft_"): origin for origin, source in sources for name in source()}
-
-
-def _shown(name: str, value: Any) -> str:
-    if isinstance(value, SecretStr):
-        return mask(value.get_secret_value())
-    if name.endswith("_url") and value:
-        return without_password(str(value))
-    return "" if value is None or value == {} else str(value)
-
-
-def mask(secret: str) -> str:
-    """Enough to tell keys apart, too little to use them."""
-    return f"{secret[:3]}…{secret[-4:]}" if len(secret) >= 16 else "…"
-
-
-def without_password(url: str) -> str:
-    """A URL whose password is masked."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    user_and_host = parts.netloc.replace(f":{parts.password}@", ":…@")
-    return urlunsplit(parts._replace(netloc=user_and_host))

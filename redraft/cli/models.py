@@ -1,6 +1,5 @@
 """`redraft models …`: which models can be used, and whether they answer."""
 
-import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,19 +7,15 @@ import typer
 from rich.text import Text
 
 from redraft.cli import exits, options, output, sessions
-from redraft.errors import ProviderError
 
 if TYPE_CHECKING:
-    from redraft.domain.models import ModelRef
-    from redraft.operations.services import Services
+    from redraft.operations.model_checks import ModelCheck
 
 app = typer.Typer(
     help="See which models can be used, and try one. Without a command: list them.",
     rich_markup_mode="rich",
     invoke_without_command=True,
 )
-
-_USABLE_ALL_THE_SAME = frozenset({"output_truncated", "empty_output", "refused"})
 
 
 @app.callback()
@@ -60,34 +55,28 @@ def check(
     as_json: options.AsJson = False,
 ) -> None:
     """Make one tiny real call, and say how long it took or what was wrong."""
-    from redraft.operations import submit
+    from redraft.operations.model_checks import check_model
 
     with sessions.connected(sessions.load_settings()) as services:
-        providers = services.providers
-        ref = submit.resolve_model(providers, model or str(providers.default_model()), "/model")
-        report = _try(services, ref)
+        found = check_model(services, model or "")
     if as_json:
-        output.write_json(report)
-    error = report["error"]
-    if error is None:
-        output.say(f"✓ {ref} answered in {report['latency_ms']:,} ms.", "green")
+        output.write_json(_data(found))
+    if found.error is None:
+        output.say(f"✓ {found.model} answered in {found.latency_ms:,} ms.", "green")
         return
-    output.say(f"✗ {ref}: {error['detail']}", "red")
-    if words := exits.advice(error["code"]):
+    output.say(f"✗ {found.model}: {found.error.message}", "red")
+    if words := exits.advice(found.error.code):
         output.say(words)
-    raise typer.Exit(exits.exit_of_code(error["code"]))
+    raise typer.Exit(exits.exit_of_code(found.error.code))
 
 
-def _try(services: "Services", ref: "ModelRef") -> dict[str, Any]:
-    from redraft.domain.chats import Chat, Message
-
-    chat = Chat(ref, "", (Message("user", "Reply with the one word: ready"),), max_output_tokens=256)
-    provider = services.providers.get(ref)
-    started_at, error = time.monotonic(), None
-    try:
-        provider.send(provider.wire_body(chat), timeout_s=services.settings.call_timeout_s)
-    except ProviderError as caught:
-        if caught.code not in _USABLE_ALL_THE_SAME:
-            error = {"code": caught.code, "detail": caught.message, "http_status": caught.http_status}
-    latency_ms = round((time.monotonic() - started_at) * 1000)
-    return {"model": str(ref), "ok": error is None, "latency_ms": latency_ms, "error": error}
+def _data(found: "ModelCheck") -> dict[str, Any]:
+    error = found.error
+    told = error and {"code": error.code, "detail": error.message, "http_status": error.http_status}
+    return {
+        "model": found.model,
+        "ok": found.is_ok,
+        "latency_ms": found.latency_ms,
+        "cost_usd": found.cost_usd,
+        "error": told,
+    }

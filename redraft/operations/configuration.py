@@ -1,0 +1,89 @@
+"""The settings in effect: what each is, where it comes from, what it is for. Secrets are masked."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from pydantic import SecretStr
+from pydantic_core import to_json
+from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource, TomlConfigSettingsSource
+
+from redraft.redaction import redact_known
+from redraft.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting in effect.
+
+    Attributes:
+        value: as one writes it, without passwords; of a secret enough to tell it from another one.
+        origin: `default`, `redraft.toml`, `.env`, `environment`, or `command line` for what this process was given.
+    """
+
+    name: str
+    value: str
+    origin: str
+    description: str
+    is_secret: bool
+
+    @property
+    def is_default(self) -> bool:
+        return self.origin == "default"
+
+
+def settings_in_effect(settings: Settings) -> list[Setting]:
+    """Every setting, in the order of their documentation."""
+    origins = _origins()
+    return [
+        Setting(
+            f"REDRAFT_{name.upper()}",
+            _shown(name, getattr(settings, name)),
+            origins.get(name) or ("command line" if name in _changed(settings) else "default"),
+            field.description or "",
+            is_secret="SecretStr" in str(field.annotation),
+        )
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+def _origins() -> dict[str, str]:
+    sources = (
+        ("redraft.toml", TomlConfigSettingsSource(Settings)),
+        (".env", DotEnvSettingsSource(Settings)),
+        ("environment", EnvSettingsSource(Settings)),
+    )
+    return {name.lower().removeprefix("redraft_"): origin for origin, source in sources for name in source()}
+
+
+def _changed(settings: Settings) -> set[str]:
+    """The settings that are not what they are by default."""
+    defaults = {
+        name: field.get_default(call_default_factory=True, validated_data={})
+        for name, field in Settings.model_fields.items()
+    }
+    return {name for name, default in defaults.items() if getattr(settings, name) != default}
+
+
+def _shown(name: str, value: Any) -> str:
+    if isinstance(value, SecretStr):
+        return mask(value.get_secret_value())
+    if value is None or value == {}:
+        return ""
+    if name.endswith("_url"):
+        return without_password(str(value))
+    return to_json(value).decode() if isinstance(value, dict) else redact_known(str(value))
+
+
+def mask(secret: str) -> str:
+    """Enough to tell keys apart, too little to use them."""
+    return f"{secret[:3]}…{secret[-4:]}" if len(secret) >= 16 else "…"
+
+
+def without_password(url: str) -> str:
+    """A URL whose password is masked."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    user_and_host = parts.netloc.replace(f":{parts.password}@", ":…@")
+    return urlunsplit(parts._replace(netloc=user_and_host))
