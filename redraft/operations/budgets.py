@@ -1,6 +1,6 @@
 """Budgets of a job: before each call its worst case must fit into what is left."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from redraft.domain.models import parse_model
 from redraft.domain.requests import AnyRequest, Limits, dump
-from redraft.operations.calling import PlannedCall
+from redraft.operations.calling import PlannedCall, may_have_cost
 from redraft.operations.services import Services
 from redraft.operations.terms import models_named
 from redraft.providers.protocol import Usage
@@ -37,8 +37,8 @@ class Spent:
     """What a job has spent, calls that are open or of unknown outcome at their worst case.
 
     Attributes:
-        run_leaves: what is left of its run's budget, the open calls of all its jobs at their worst case; None
-            without one.
+        run_leaves: what is left of its run's budget, the calls of all its jobs that are open or of unknown outcome at
+            their worst case; None without one.
     """
 
     tokens: int
@@ -60,9 +60,18 @@ def _run_leaves(connection: Connection, services: Services, run_id: str) -> int 
         return None
     # What others plan at this moment must be seen
     runs.hold(connection, run_id)
-    rows = calls.open_in_run(connection, run_id)
-    open_calls = sum(services.providers.price(parse_model(r["model"]), _worst_usage(r["request"])) or 0 for r in rows)
-    return budget - runs.sums(connection, run_id).cost_nano_usd - open_calls
+    open_calls = _worst(services, calls.open_in_run(connection, run_id))
+    return budget - spent_of_run(connection, services, run_id) - open_calls
+
+
+def spent_of_run(connection: Connection, services: Services, run_id: str) -> int:
+    """What a run has spent, in billionths of a USD, calls of unknown outcome at their worst case."""
+    untold = [row for row in calls.untold_in_run(connection, run_id) if _may_have_cost(row)]
+    return runs.sums(connection, run_id).cost_nano_usd + _worst(services, untold)
+
+
+def _worst(services: Services, rows: Sequence[Mapping[str, Any]]) -> int:
+    return sum(services.providers.price(parse_model(row["model"]), _worst_usage(row["request"])) or 0 for row in rows)
 
 
 def _spent(connection: Connection, services: Services, job_id: str) -> Spent:
@@ -78,8 +87,7 @@ def _spent(connection: Connection, services: Services, job_id: str) -> Spent:
 
 
 def _may_have_cost(row: Mapping[str, Any]) -> bool:
-    """A refusal costs nothing; whoever gave no answer, or half of one, may charge for it."""
-    return row["status"] != "error" or row["http_status"] is None or row["http_status"] < 400
+    return row["status"] != "error" or may_have_cost(row["http_status"])
 
 
 def _worst_usage(body: Mapping[str, Any]) -> Usage:

@@ -221,8 +221,7 @@ def _failed(services: Services, planned: PlannedCall, error: ProviderError, seco
         ),
         **(spent.columns if spent else {}),
     }
-    # No answer came: nobody knows what the provider charges for it.
-    sums = spent.sums if spent else {"calls": 1, "unpriced_calls": int(error.http_status is None)}
+    sums = spent.sums if spent else {"calls": 1, "unpriced_calls": int(may_have_cost(error.http_status))}
     return Outcome(
         planned.slot,
         None,
@@ -234,6 +233,11 @@ def _failed(services: Services, planned: PlannedCall, error: ProviderError, seco
         seconds=seconds,
         model=str(planned.chat.model),
     )
+
+
+def may_have_cost(http_status: int | None) -> bool:
+    """Of a call that failed: a refusal costs nothing; whoever gave no answer, or half of one, may charge for it."""
+    return http_status is None or http_status < 400
 
 
 class _Spent:

@@ -18,7 +18,7 @@ from redraft.domain.requests import ITERATIONS_MAX, ContinueJob, Limits
 from redraft.domain.states import JobKind
 from redraft.errors import Flaw, Invalid, Unavailable
 from redraft.operations import lifecycle, steps, submit
-from redraft.operations.budgets import worst_cost
+from redraft.operations.budgets import spent_of_run, worst_cost
 from redraft.operations.lifecycle import Continuation
 from redraft.operations.services import Services
 from redraft.operations.submit import Ready
@@ -182,7 +182,7 @@ def _store(services: Services, connection: Connection, run_id: str, made: Sequen
     run = runs.hold(connection, run_id)
     if run is None or run.status != "running":
         return []
-    if _is_spent(connection, run):
+    if _is_spent(services, connection, run):
         runs.end_queued(connection, run_id)
         made = ()
     queued = runs.still_queued(connection, run_id, [each.number for each in made])
@@ -196,7 +196,7 @@ def _store(services: Services, connection: Connection, run_id: str, made: Sequen
         elif (job := _job_of(connection, run_id, each)) is not None:
             runs.move_item(connection, run_id, each.number, status="running", job_id=job.id)
             started.append(job)
-    _end_if_done(connection, run)
+    _end_if_done(services, connection, run)
     return started
 
 
@@ -206,7 +206,7 @@ def _carried(services: Services, connection: Connection, run: RunRecord, made: S
     if run.max_cost_nano_usd is None or not requests:
         return len(made)
     dearest = max(worst_cost(services, request) for request in requests)
-    left = run.max_cost_nano_usd - runs.sums(connection, run.id).cost_nano_usd
+    left = run.max_cost_nano_usd - spent_of_run(connection, services, run.id)
     under_way = runs.count_running(connection, run.id)
     return max(0 if under_way else 1, left // max(1, dearest) - under_way)
 
@@ -220,20 +220,20 @@ def _job_of(connection: Connection, run_id: str, item: _Started) -> JobRecord | 
     return jobs.get(connection, item.live_job_id or "")
 
 
-def _is_spent(connection: Connection, run: RunRecord) -> bool:
+def _is_spent(services: Services, connection: Connection, run: RunRecord) -> bool:
     """Nothing is left of its budget, or not enough for one more call of a job that has no budget of its own."""
     limit = run.max_cost_nano_usd
     if limit is None:
         return False
-    if runs.sums(connection, run.id).cost_nano_usd >= limit:
+    if spent_of_run(connection, services, run.id) >= limit:
         return True
     exhausted = runs.limits_of_exhausted(connection, run.id)
     return any(each["max_cost_usd"] is None and each["max_tokens"] is None for each in exhausted)
 
 
-def _end_if_done(connection: Connection, run: RunRecord) -> None:
+def _end_if_done(services: Services, connection: Connection, run: RunRecord) -> None:
     if runs.has_queued(connection, run.id) or runs.count_running(connection, run.id):
         return
-    reason = "budget_exhausted" if _is_spent(connection, run) else "finished"
+    reason = "budget_exhausted" if _is_spent(services, connection, run) else "finished"
     runs.finish(connection, run.id, "succeeded", reason)
     log.info("run_finished", run_id=run.id, reason=reason)
