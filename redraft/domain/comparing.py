@@ -99,7 +99,7 @@ def compare(
         seed: of the bootstrap.
     """
     before, after = by_row(baseline), by_row(new)
-    verdicts_before, verdicts_after = _verdicts(before), _verdicts(after)
+    verdicts_before, verdicts_after = verdicts_of(before), verdicts_of(after)
     rows = sorted(verdicts_before.keys() & verdicts_after.keys())
     pairs = [(verdicts_before[row], verdicts_after[row]) for row in rows]
     scores = [(a.score, b.score) for a, b in pairs if a.score is not None and b.score is not None]
@@ -134,7 +134,8 @@ def compare_all(
     return {run: compare(baseline, items, name=name, seed=seed) for run, items in runs.items()}
 
 
-def _verdicts(rows: Mapping[str, Sequence[ItemOutcome]]) -> dict[str, RowVerdict]:
+def verdicts_of(rows: Mapping[str, Sequence[ItemOutcome]]) -> dict[str, RowVerdict]:
+    """By name, what each row came to whose items have a verdict."""
     found: dict[str, RowVerdict] = {}
     for name, row in rows.items():
         judged = [item for item in row if item.has_verdict]

@@ -171,10 +171,11 @@ def list_items(services: Services, dataset_id: str, *, after: int, limit: int) -
     with services.database.read() as connection:
         find(connection, dataset_id)
         rows = datasets.list_items(connection, dataset_id, after=after, limit=limit)
-    return [_item(row) for row in rows]
+    return [item_resource(row) for row in rows]
 
 
-def _item(stored: Mapping[str, Any]) -> DatasetItem:
+def item_resource(stored: Mapping[str, Any]) -> DatasetItem:
+    """A stored row as people see it."""
     row: Mapping[str, Any] = stored["row"] or {}
     names = ("position", "custom_id", "line", "human_score", "human_pass")
     return DatasetItem(

@@ -131,10 +131,15 @@ def compare_runs(services: Services, baseline_id: str, run_id: str) -> Compariso
         NotFound: one of them is not there.
         Invalid: both are the same (code `same_run`).
     """
-    if baseline_id == run_id:
-        raise Invalid.at("/baseline", "A run cannot be compared with itself: name another baseline.", "same_run")
+    refuse_same_run(baseline_id, run_id)
     name = _run(services, baseline_id).name
     return compare(outcomes(services, baseline_id), outcomes(services, run_id), name=name)
+
+
+def refuse_same_run(baseline_id: str, run_id: str) -> None:
+    """Raises Invalid: both are the same (code `same_run`)."""
+    if baseline_id == run_id:
+        raise Invalid.at("/baseline", "A run cannot be compared with itself: name another baseline.", "same_run")
 
 
 def _run(services: Services, run_id: str) -> RunRecord:

@@ -1,0 +1,184 @@
+"""What people see of runs in lists: a page of runs or items at a time, by the same number of statements for each."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import JSON, ColumnElement, Connection, Text, and_, cast, func, or_, select, type_coerce
+
+from redraft.domain.reports import UNKNOWN_ERROR
+from redraft.storage.bulk_tables import dataset_items, datasets, run_items
+from redraft.storage.runs import RunRecord
+from redraft.storage.tables import evaluations, iterations, jobs
+
+EXCERPT_CHARS = 300
+_FAULTY = ("failed", "invalid")
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What all jobs of a run have come to; `unpriced_calls`: of how many calls nobody knows what they cost."""
+
+    cost_nano_usd: int
+    unpriced_calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class ItemFilter:
+    """Which items of a run.
+
+    Attributes:
+        is_accepted: None: whether accepted or not.
+        error_code: as the report's error groups have it.
+    """
+
+    statuses: tuple[str, ...] = ()
+    is_accepted: bool | None = None
+    error_code: str | None = None
+
+
+def dataset_names(connection: Connection, dataset_ids: Sequence[str]) -> dict[str, str]:
+    query = select(datasets.c.id, datasets.c.name).where(datasets.c.id.in_(dataset_ids))
+    return {row[0]: row[1] for row in connection.execute(query)}
+
+
+def totals(connection: Connection, run_ids: Sequence[str]) -> dict[str, Totals]:
+    """By run; none of a run without jobs."""
+    sums = (func.sum(jobs.c.cost_nano_usd), func.sum(jobs.c.unpriced_calls))
+    query = select(jobs.c.run_id, *sums).where(jobs.c.run_id.in_(run_ids)).group_by(jobs.c.run_id)
+    return {run_id: Totals(int(cost), int(unpriced)) for run_id, cost, unpriced in connection.execute(query)}
+
+
+def accepted(connection: Connection, run_ids: Sequence[str]) -> dict[str, int]:
+    """How many items of each run have ended accepted; none of a run without any."""
+    query = (
+        select(run_items.c.run_id, func.count())
+        .select_from(run_items.join(jobs, jobs.c.id == run_items.c.job_id))
+        .where(run_items.c.run_id.in_(run_ids), run_items.c.status == "succeeded", jobs.c.stop_reason == "accepted")
+        .group_by(run_items.c.run_id)
+    )
+    return {row[0]: row[1] for row in connection.execute(query)}
+
+
+def latest_ends(connection: Connection, run_id: str, limit: int) -> list[datetime]:
+    """When the jobs that ended last have ended, the latest first."""
+    query = (
+        select(jobs.c.finished_at)
+        .where(jobs.c.run_id == run_id, jobs.c.finished_at.is_not(None))
+        .order_by(jobs.c.finished_at.desc())
+        .limit(limit)
+    )
+    return [at for at in connection.scalars(query) if at]
+
+
+_ITEM = ("number", "repeat", "status", "job_id", "errors")
+_ROW = ("custom_id", "line")
+_JOB = (
+    *("kind", "stop_reason", "best_score", "best_iteration", "iteration", "model", "error", "cost_nano_usd"),
+    *("unpriced_calls", "started_at", "finished_at"),
+)
+
+
+def list_items(
+    connection: Connection, run: RunRecord, chosen: ItemFilter, *, after: int, limit: int
+) -> list[dict[str, Any]]:
+    """Items beyond a number, in order, without their texts; of each question the beginning."""
+    its_row = and_(dataset_items.c.dataset_id == run.dataset_id, dataset_items.c.position == run_items.c.position)
+    question = func.coalesce(
+        _text_in(connection, jobs.c.request, "instruct"),
+        _text_in(connection, dataset_items.c.row, "fields", "instruct"),
+    )
+    query = (
+        select(
+            *(run_items.c[name] for name in _ITEM),
+            *(dataset_items.c[name] for name in _ROW),
+            *(jobs.c[name] for name in _JOB),
+            func.substr(cast(question, Text), 1, EXCERPT_CHARS).label("question"),
+            _text_in(connection, jobs.c.request, "score_threshold").label("score_threshold"),
+        )
+        .select_from(run_items.join(dataset_items, its_row).outerjoin(jobs, jobs.c.id == run_items.c.job_id))
+        .where(run_items.c.run_id == run.id, run_items.c.number > after, *_conditions(connection, chosen))
+        .order_by(run_items.c.number)
+        .limit(limit)
+    )
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def _conditions(connection: Connection, chosen: ItemFilter) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = []
+    if chosen.statuses:
+        found.append(run_items.c.status.in_(chosen.statuses))
+    if chosen.is_accepted is not None:
+        is_accepted = jobs.c.stop_reason == "accepted"
+        found.append(run_items.c.status == "succeeded")
+        found.append(is_accepted if chosen.is_accepted else ~is_accepted)
+    if chosen.error_code is not None:
+        found.append(_has_error(connection, chosen.error_code))
+    return found
+
+
+def _has_error(connection: Connection, code: str) -> ColumnElement[bool]:
+    if code == UNKNOWN_ERROR:
+        return and_(run_items.c.status.in_(_FAULTY), run_items.c.errors.is_(None), jobs.c.error.is_(None))
+    of_row = _text_in(connection, run_items.c.errors, 0, "code")
+    of_job = _text_in(connection, jobs.c.error, "code")
+    # Texts are read only where there are any
+    return or_(
+        and_(run_items.c.errors.is_not(None), of_row == code),
+        and_(run_items.c.errors.is_(None), jobs.c.error.is_not(None), of_job == code),
+    )
+
+
+def _text_in(connection: Connection, column: ColumnElement[Any], *path: str | int) -> ColumnElement[Any]:
+    """What stands in a JSON text at this place."""
+    if connection.dialect.name == "postgresql":
+        return func.json_extract_path_text(cast(column, JSON), *map(str, path))
+    steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return func.json_extract(type_coerce(column, Text), f"${steps}")
+
+
+def scores(connection: Connection, job_ids: Sequence[str]) -> dict[str, list[float | None]]:
+    """The best score of each iteration of these jobs, in order; None where there is none."""
+    in_loop = and_(evaluations.c.iteration_id == iterations.c.id, evaluations.c.role == "loop")
+    query = (
+        select(iterations.c.job_id, iterations.c.number, func.max(evaluations.c.score))
+        .select_from(iterations.outerjoin(evaluations, in_loop))
+        .where(iterations.c.job_id.in_(job_ids))
+        .group_by(iterations.c.job_id, iterations.c.number)
+        .order_by(iterations.c.job_id, iterations.c.number)
+    )
+    found: dict[str, list[float | None]] = {}
+    for job_id, _, score in connection.execute(query):
+        found.setdefault(job_id, []).append(score)
+    return found
+
+
+def find_item(connection: Connection, run: RunRecord, custom_id: str, repeat: int) -> Mapping[Any, Any] | None:
+    """One row in one of its repeats, with its job's result and request."""
+    is_row = and_(dataset_items.c.dataset_id == run.dataset_id, dataset_items.c.custom_id == custom_id)
+    position = connection.scalar(select(dataset_items.c.position).where(is_row).limit(1))
+    if position is None:
+        return None
+    names = ("result", "request", "stop_reason", "best_score", "best_iteration")
+    query = (
+        select(run_items.c.number, run_items.c.status, run_items.c.job_id, *(jobs.c[name] for name in names))
+        .select_from(run_items.outerjoin(jobs, jobs.c.id == run_items.c.job_id))
+        .where(run_items.c.run_id == run.id, run_items.c.number == position * run.repeat + repeat)
+    )
+    return connection.execute(query).mappings().one_or_none()
+
+
+def list_bad_rows(connection: Connection, dataset_id: str, *, after: int, limit: int) -> list[dict[str, Any]]:
+    """Rows that cannot be used, in order, beyond a position."""
+    query = (
+        select(dataset_items)
+        .where(
+            dataset_items.c.dataset_id == dataset_id,
+            dataset_items.c.position > after,
+            dataset_items.c.errors.is_not(None),
+        )
+        .order_by(dataset_items.c.position)
+        .limit(limit)
+    )
+    return [dict(row) for row in connection.execute(query).mappings()]
