@@ -142,10 +142,13 @@ def cancel_run(services: ServicesOf, run_id: str) -> Response:
     responses={
         **_run_answers(202, "The run goes on."),
         **_run_answers(200, "There was nothing to do."),
-        **answers(400, 404, 413, 415, 422),
+        **answers(400, 404, 409, 413, 415, 422),
     },
 )
 def resume_run(services: ServicesOf, run_id: str, body: Annotated[ResumeRun, Body()] = _OPEN) -> Response:
-    """Do what is open: items that were never started or were canceled, and failed ones with `retry: errors`."""
+    """Do what is open: items that were never started or were canceled, and failed ones with `retry: errors`.
+
+    A run whose budget is used up goes on with a larger `max_cost_usd`.
+    """
     run = runs.resume_run(services, run_id, body)
     return render_run(run, 202 if run.status == "running" else 200)

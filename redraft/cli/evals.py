@@ -60,7 +60,10 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
     repeat: Annotated[int | None, typer.Option(help="Do each row so often: 1 to 100.")] = None,
     max_in_flight: Annotated[int | None, typer.Option(help="Jobs at once, at most.")] = None,
     max_cost: Annotated[
-        float | None, typer.Option(help="Budget: USD for the whole run, if its models' prices are known.")
+        float | None,
+        typer.Option(
+            help="Budget: USD for the whole run, if its models' prices are known; with --resume, a larger one."
+        ),
     ] = None,
     resume: Resume = None,
     retry_errors: bulk_options.RetryErrors = False,
@@ -122,11 +125,10 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
         "--set": overrides,
         "--repeat": repeat,
         "--max-in-flight": max_in_flight,
-        "--max-cost": max_cost,
     }
     if resume is not None:
         _ensure_alone(of_new, fields)
-        raise typer.Exit(resume_run(resume, wanted, retry_errors=retry_errors, detach=detach))
+        raise typer.Exit(resume_run(resume, wanted, retry_errors=retry_errors, max_cost=max_cost, detach=detach))
     if dataset is None or retry_errors:
         hint = "--retry-errors" if retry_errors else "DATASET"
         raise typer.BadParameter("Name a file of rows, or resume a run: redraft eval --resume latest", param_hint=hint)

@@ -60,6 +60,7 @@ _ADVICE = {
     "evaluator_invalid": "Choose another --evaluator-model.",
     "draft_invalid": "Say more in the question, or choose another --model.",
     "budget_exhausted": "Allow more with --max-tokens or --max-cost; `redraft jobs continue` goes on from here.",
+    "run_budget_exhausted": "Give it a larger one: redraft eval --resume RUN --max-cost USD",
     "deadline_exceeded": "Allow more time with --deadline; `redraft jobs continue` goes on from here.",
     "worker_lost": "See the worker's log, then `redraft jobs continue`.",
     "broker_unavailable": "Check REDRAFT_BROKER_URL and that the broker runs; `redraft doctor` looks at all parts.",

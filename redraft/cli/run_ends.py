@@ -106,6 +106,8 @@ def tell_run(services: Services, run: Run, wanted: Wanted) -> list[GateResult]:
         write_file(file, [render_run(sheet, file)], "--report")
         output.say(f"Wrote the report to {file}.", "dim")
     _show(run, sheet, beside, as_json=wanted.as_json)
+    if run.stop_reason == "budget_exhausted":
+        output.say(f"{runs.say_spent(services, run.id)} redraft eval --resume {run.id} --max-cost USD", "yellow")
     return gates
 
 

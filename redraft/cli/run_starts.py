@@ -45,9 +45,11 @@ def start_run(rows: Rows, body: Mapping[str, Any], wanted: Wanted, *, detach: bo
         return conduct(services, begin, wanted)
 
 
-def resume_run(run: str, wanted: Wanted, *, retry_errors: bool, detach: bool) -> int:
+def resume_run(
+    run: str, wanted: Wanted, *, retry_errors: bool = False, max_cost: float | None = None, detach: bool = False
+) -> int:
     """Do what is open of a run, and watch it unless it is left to workers."""
-    body = ResumeRun(retry="errors" if retry_errors else "open")
+    body = sessions.check(ResumeRun, {"retry": "errors" if retry_errors else "open", "max_cost_usd": max_cost})
     with sessions.opened() as services:
         wanted = resolved(services, wanted)
         run_id = find_run_id(services, run)

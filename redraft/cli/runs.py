@@ -133,6 +133,7 @@ def resume(
     *,
     run: bulk_options.RunRef,
     retry_errors: bulk_options.RetryErrors = False,
+    max_cost: Annotated[float | None, typer.Option(help="A larger budget: USD for the whole run.")] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Leave; workers do the rest.")] = False,
     results: bulk_options.Results = None,
     report: bulk_options.Reports = None,
@@ -144,7 +145,7 @@ def resume(
 
     wanted = Wanted(as_json, results, tuple(report or ()))
     wanted.check()
-    raise typer.Exit(resume_run(run, wanted, retry_errors=retry_errors, detach=detach))
+    raise typer.Exit(resume_run(run, wanted, retry_errors=retry_errors, max_cost=max_cost, detach=detach))
 
 
 @app.command(

@@ -10,6 +10,7 @@ MAX_IN_FLIGHT = 10_000
 
 RunName = Annotated[Text, Field(min_length=1, max_length=200)]
 DatasetId = Annotated[Text, Field(max_length=40)]
+Budget = Annotated[float, Field(ge=1e-6, le=1_000_000, allow_inf_nan=False)]
 
 
 class CreateRun(StrictModel):
@@ -21,12 +22,14 @@ class CreateRun(StrictModel):
     overrides: dict[str, Any] = Field(default={}, description="The same, over what the rows say.")
     repeat: int = Field(default=1, ge=1, le=100, description="Do each row so often.")
     max_in_flight: int = Field(default=32, ge=1, le=MAX_IN_FLIGHT, description="Jobs at once, at most.")
-    max_cost_usd: float | None = Field(
-        default=None, ge=1e-6, le=1_000_000, allow_inf_nan=False, description="For the whole run; null: no limit."
-    )
+    max_cost_usd: Budget | None = Field(default=None, description="For the whole run; null: no limit.")
 
 
 class ResumeRun(StrictModel):
     """Which items are done anew: those that were not started or were canceled, and failed ones if asked for."""
 
     retry: Literal["open", "errors"] = Field(default="open", description="errors: failed items, too.")
+    max_cost_usd: Budget | None = Field(
+        default=None,
+        description="A larger budget for the whole run: what the old one stopped goes on. null: it stays.",
+    )

@@ -70,6 +70,12 @@ def spent_of_run(connection: Connection, services: Services, run_id: str) -> int
     return runs.sums(connection, run_id).cost_nano_usd + _worst(services, untold)
 
 
+def stopped_items(connection: Connection, run_id: str, limit: int | None = None) -> list[int]:
+    """The items that their run's budget stopped, and no budget of their own: of so many at most that any stopped."""
+    found = runs.list_exhausted(connection, run_id, limit)
+    return [number for number, own in found if own["max_cost_usd"] is None and own["max_tokens"] is None]
+
+
 def _worst(services: Services, rows: Sequence[Mapping[str, Any]]) -> int:
     return sum(services.providers.price(parse_model(row["model"]), _worst_usage(row["request"])) or 0 for row in rows)
 
@@ -124,7 +130,7 @@ def plan_within(
         if _fits(services, before, limits, planned, output, calls):
             return planned
         if output <= _SHORTEST_OUTPUT:
-            raise BudgetExhausted(_words(before, limits))
+            raise BudgetExhausted(_words(before, limits) + _cost_words(services, before, limits, planned, output))
         output = max(_SHORTEST_OUTPUT, output // 2)
 
 
@@ -143,6 +149,15 @@ def _fits(services: Services, before: Spent, limits: Limits, planned: PlannedCal
 def _money_left(before: Spent, limits: Limits) -> int | None:
     own = None if limits.max_cost_usd is None else round(limits.max_cost_usd * _NANO) - before.nano_usd
     return min((left for left in (own, before.run_leaves) if left is not None), default=None)
+
+
+def _cost_words(services: Services, before: Spent, limits: Limits, planned: PlannedCall, output: int) -> str:
+    """What must be left for a call to be made, where money is what lacks."""
+    usage = replace(_worst_usage(planned.body), output_tokens=output)
+    nano_usd = services.providers.price(planned.chat.model, usage)
+    if nano_usd is None or _money_left(before, limits) is None:
+        return ""
+    return f" It could cost up to {nano_usd / _NANO:.6f} USD with {output} tokens of output."
 
 
 def _words(before: Spent, limits: Limits) -> str:

@@ -124,6 +124,15 @@ def cost_max(services: Services, request: ItemRequest) -> Cost:
     return Cost(None, tuple(dict.fromkeys(model for model, price in prices if price is None)))
 
 
+def dearest_call(services: Services, request: ItemRequest) -> Decimal:
+    """The most that a single call of a request can cost, in USD; 0 when that cannot be told."""
+    try:
+        normal = submit.normalise(services, request)
+    except Invalid:
+        return Decimal(0)
+    return max(_price(services, model, usage, 1) or Decimal(0) for model, usage, _ in _worst_calls(services, normal))
+
+
 def _price(services: Services, model: str, usage: Usage, times: int) -> Decimal | None:
     nano = services.providers.price(parse_model(model), usage)
     return None if nano is None else Decimal(nano) * times / _NANO

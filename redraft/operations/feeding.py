@@ -18,7 +18,7 @@ from redraft.domain.requests import ITERATIONS_MAX, ContinueJob, Limits
 from redraft.domain.states import JobKind
 from redraft.errors import Flaw, Invalid, Unavailable
 from redraft.operations import lifecycle, steps, submit
-from redraft.operations.budgets import spent_of_run, worst_cost
+from redraft.operations.budgets import spent_of_run, stopped_items, worst_cost
 from redraft.operations.lifecycle import Continuation
 from redraft.operations.services import Services
 from redraft.operations.submit import Ready
@@ -29,6 +29,7 @@ from redraft.storage.runs import RunRecord
 log = structlog.get_logger()
 
 _AT_ONCE = 25
+_LOOKED_AT = 200
 # Of the threads of all workers: the rest is for people, who must not wait for a run.
 _SHARE = 0.75
 # Who comes first fills the window
@@ -225,10 +226,7 @@ def _is_spent(services: Services, connection: Connection, run: RunRecord) -> boo
     limit = run.max_cost_nano_usd
     if limit is None:
         return False
-    if spent_of_run(connection, services, run.id) >= limit:
-        return True
-    exhausted = runs.limits_of_exhausted(connection, run.id)
-    return any(each["max_cost_usd"] is None and each["max_tokens"] is None for each in exhausted)
+    return spent_of_run(connection, services, run.id) >= limit or bool(stopped_items(connection, run.id, _LOOKED_AT))
 
 
 def _end_if_done(services: Services, connection: Connection, run: RunRecord) -> None:

@@ -3,21 +3,25 @@
 import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
+from decimal import Decimal
 from typing import Any, Literal
 
 from pydantic import Field
 from pydantic_core import to_json
 from sqlalchemy import Connection
 
-from redraft.datasets.items import Merger
+from redraft.datasets.items import Item, Merger
 from redraft.datasets.reports import ERRORS_SHOWN, no_good_rows
 from redraft.datasets.rows import BadRow, Row
 from redraft.domain.ids import new_id
+from redraft.domain.phrases import dollars
 from redraft.domain.requests import Limits
 from redraft.domain.runs import CreateRun, ResumeRun
 from redraft.domain.texts import clean_json
 from redraft.errors import Conflict, Flaw, Invalid, NotFound
 from redraft.operations import feeding, lifecycle, submit
+from redraft.operations.budgets import spent_of_run, stopped_items
+from redraft.operations.dataset_checks import dearest_call
 from redraft.operations.datasets import find as find_dataset
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services
@@ -258,26 +262,63 @@ def _cancel_all(services: Services, job_ids: list[str]) -> None:
 def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
     """Do what is open: items that were never started or were canceled, and failed ones if asked for.
 
-    Nothing that has ended is done again. A run that goes on by itself is left to.
+    Nothing that has ended is done again. A run that goes on by itself is left to. With a larger budget, what the old
+    one stopped goes on.
+
+    Raises:
+        NotFound: there is no such run.
+        Conflict: its budget is used up, and no larger one is given.
+        Invalid: the budget that is given is not larger.
+    """
+    with services.database.read() as connection:
+        run = find(connection, run_id)
+        late = runs.running_jobs(connection, run_id) if run.status != "running" else []
+    if run.stop_reason == "budget_exhausted" and body.max_cost_usd is None:
+        raise Conflict(say_spent(services, run_id), code="run_budget_exhausted")
+    _cancel_all(services, late)
+    with services.database.write() as connection:
+        run = _hold(connection, run_id)
+        stopped = _raise_budget(connection, run, body.max_cost_usd)
+        statuses = ["canceled"] if run.status != "running" else []
+        statuses += ["failed"] if body.retry == "errors" else []
+        reopened = runs.reopen_items(connection, run_id, statuses) + stopped
+        if reopened and run.status != "running":
+            runs.change(connection, run_id, status="running", stop_reason=None, finished_at=None)
+    feeding.feed(services, run_id)
+    return get_run(services, run_id)
+
+
+def _raise_budget(connection: Connection, run: RunRecord, max_cost_usd: float | None) -> int:
+    """Give a run a larger budget and open again what the old one stopped; of how many items."""
+    if max_cost_usd is None:
+        return 0
+    raised = round(max_cost_usd * _NANO)
+    if run.max_cost_nano_usd is None or raised <= run.max_cost_nano_usd:
+        has = "none" if run.max_cost_nano_usd is None else f"one of ${cost_usd(run.max_cost_nano_usd)}"
+        words = f"A budget can only be raised, and run {run.id} has {has}."
+        raise Invalid.at("/max_cost_usd", words, "budget_not_raised")
+    runs.change(connection, run.id, max_cost_nano_usd=raised)
+    stopped = stopped_items(connection, run.id)
+    runs.reopen(connection, run.id, stopped)
+    return len(stopped)
+
+
+def say_spent(services: Services, run_id: str) -> str:
+    """That a run's budget is used up, and what a single call needs.
 
     Raises:
         NotFound: there is no such run.
     """
     with services.database.read() as connection:
         run = find(connection, run_id)
-        late = runs.running_jobs(connection, run_id) if run.status != "running" else []
-    if run.stop_reason == "budget_exhausted":
-        raise Conflict(f"The budget of run {run_id} is used up; start another run for what is open.")
-    _cancel_all(services, late)
-    with services.database.write() as connection:
-        run = _hold(connection, run_id)
-        statuses = ["canceled"] if run.status != "running" else []
-        statuses += ["failed"] if body.retry == "errors" else []
-        reopened = runs.reopen_items(connection, run_id, statuses)
-        if reopened and run.status != "running":
-            runs.change(connection, run_id, status="running", stop_reason=None, finished_at=None)
-    feeding.feed(services, run_id)
-    return get_run(services, run_id)
+        spent = spent_of_run(connection, services, run_id)
+        first = datasets.list_items(connection, run.dataset_id, after=-1, limit=_PAGE)
+    made = Merger(run.defaults, run.overrides).items(Row(**item["row"]) for item in first if item["row"])
+    dearest = max((dearest_call(services, item.request) for item in made if isinstance(item, Item)), default=Decimal(0))
+    return (
+        f"The budget of run {run_id} is used up: ${cost_usd(spent)} of ${cost_usd(run.max_cost_nano_usd)} are spent or "
+        f"may have been, and a single call can cost up to {dollars(dearest)}. With a larger budget it goes on."
+    )
 
 
 def find(connection: Connection, run_id: str) -> RunRecord:

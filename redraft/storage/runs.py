@@ -182,10 +182,16 @@ def max_cost(connection: Connection, run_id: str) -> int | None:
     return connection.scalar(select(runs.c.max_cost_nano_usd).where(runs.c.id == run_id))
 
 
-def limits_of_exhausted(connection: Connection, run_id: str) -> list[dict[str, Any]]:
-    """The limits of some jobs of a run that ended for want of a budget."""
-    is_one = and_(jobs.c.run_id == run_id, jobs.c.stop_reason == "budget_exhausted")
-    return [request["limits"] for request in connection.scalars(select(jobs.c.request).where(is_one).limit(_PAGE))]
+def list_exhausted(connection: Connection, run_id: str, limit: int | None = None) -> list[tuple[int, dict[str, Any]]]:
+    """The items that ended for want of a budget, each with its job's limits."""
+    query = (
+        select(run_items.c.number, jobs.c.request)
+        .join_from(run_items, jobs, jobs.c.id == run_items.c.job_id)
+        .where(run_items.c.run_id == run_id, run_items.c.status.in_(("succeeded", "failed")))
+        .where(jobs.c.stop_reason == "budget_exhausted")
+        .limit(limit)
+    )
+    return [(number, request["limits"]) for number, request in connection.execute(query)]
 
 
 def unpriced_models(connection: Connection, run_id: str) -> list[str]:
@@ -248,6 +254,12 @@ def reopen_items(connection: Connection, run_id: str, statuses: Sequence[str]) -
     chosen = and_(run_items.c.run_id == run_id, run_items.c.status.in_(statuses))
     statement = update(run_items).where(chosen).values(status="queued")
     return connection.execute(statement).rowcount
+
+
+def reopen(connection: Connection, run_id: str, numbers: Sequence[int]) -> None:
+    """These items are to be taken up again."""
+    chosen = and_(run_items.c.run_id == run_id, run_items.c.number.in_(numbers))
+    connection.execute(update(run_items).where(chosen).values(status="queued"))
 
 
 def has_queued(connection: Connection, run_id: str) -> bool:

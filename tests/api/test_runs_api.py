@@ -15,6 +15,7 @@ from redraft.domain.scopes import Scope
 from redraft.operations import feeding, keys
 from redraft.operations.run_results import RESULT_COLUMNS
 from redraft.operations.services import Services
+from redraft.settings import ModelPrice
 from tests.api.conftest import assert_problem
 from tests.api.test_datasets import upload
 from tests.model_server import ModelServer, Reply
@@ -246,6 +247,23 @@ def test_a_canceled_run_is_resumed_with_what_is_open(client: httpx2.Client, driv
     response = client.post(run["urls"]["resume"], json={"retry": "errors"})
     assert (response.status_code, response.json()["status"]) == (200, "succeeded")
     assert_problem(client.post(run["urls"]["resume"], json={"retry": "all"}), 422)
+
+
+def test_a_run_whose_budget_is_used_up_goes_on_with_a_larger_one(
+    start_api: Callable[..., ApiServer], make_services: Callable[..., Services], model_server: ModelServer
+):
+    price = ModelPrice(input=1.0, output=10.0)
+    prices = {"openai:writer": price, "openai:judge": price}
+    driver, client = Driver(make_services(prices=prices)), start_api(prices=prices).client()
+    run = work_off(client, driver, started(client, lines(2), max_cost_usd=0.0001))
+    assert run["stop_reason"] == "budget_exhausted"
+    problem = assert_problem(client.post(run["urls"]["resume"]), 409, "run_budget_exhausted")
+    assert "of $0.0001 are spent" in problem["detail"]
+    problem = assert_problem(client.post(run["urls"]["resume"], json={"max_cost_usd": 0.0001}), 422)
+    assert problem["errors"][0]["pointer"] == "/max_cost_usd"
+    response = client.post(run["urls"]["resume"], json={"max_cost_usd": 5})
+    assert (response.status_code, response.json()["max_cost_usd"]) == (202, "5")
+    assert work_off(client, driver, run)["counts"]["succeeded"] == 2
 
 
 def test_what_is_wrong_with_all_rows_is_said_at_once(client: httpx2.Client):
