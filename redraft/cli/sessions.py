@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from redraft.settings import Settings
 
 _GRACE_S = 1.0
+_JOINED = "A running `redraft serve`, or another command on this data folder, has a worker: it does the work."
 _DATABASES = ("sqlite:///", "postgresql://")
 # Where an option mends what is wrong, when that is not the very place.
 _MENDED_AT = {"too_many_judge_calls": "/evaluation/samples"}
@@ -116,6 +117,8 @@ def worker_beside(services: "Services") -> Generator[Callable[[], None]]:
         # Who has the answer, or has pressed Ctrl-C, does not wait for calls that nobody wants any more.
         brief = settings.model_copy(update={"shutdown_grace_s": min(_GRACE_S, settings.shutdown_grace_s)})
         with embedded.stack(brief, worker_log=log) as stack:
+            if not stack.is_owner:
+                output.say(_JOINED, "dim")
             yield stack.ensure
         return
     services.queue.ping()

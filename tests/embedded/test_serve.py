@@ -2,6 +2,7 @@ import json
 import signal
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +54,20 @@ def test_a_second_one_on_the_same_folder_is_refused_and_told_where_the_first_is(
     assert json.loads((folder.path / "serve.json").read_text()) == {"url": url, "pid": first.pid}
     assert first.end(signal.SIGINT) == 130
     folder.wait_empty()
+
+
+def test_a_command_beside_it_says_whose_worker_does_the_work(
+    folder: Folder, command: Start, model_server: ModelServer, tmp_path: Path
+):
+    model_server.script(generate=["Hello."], evaluate=[0.9])
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"instruct": "Say hello."}\n')
+    alone = command(folder, "eval", str(rows), "--crit", "A greeting.")
+    assert (alone.wait(), "has a worker" in alone.stderr) == (0, False)
+    command(folder, "serve").wait_says("ready at")
+    beside = command(folder, "eval", str(rows), "--crit", "A greeting.")
+    assert beside.wait() == 0
+    assert "A running `redraft serve`, or another command on this data folder, has a worker" in beside.stderr
 
 
 def test_two_on_two_folders_do_not_meet(make_folder: Callable[..., Folder], command: Start, model_server: ModelServer):
