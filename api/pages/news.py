@@ -28,11 +28,13 @@ async def _frames(context: Context) -> AsyncIterator[bytes]:
     end = clock() + wakeups.pace.stream_s
     yield OPENING
     async with wakeups.watch_all() as watch:
+        yield _CHANGED  # since the page was rendered, perhaps
         while clock() < end and not wakeups.is_closing:
-            watch.rearm()
             await watch.wait(wakeups.pace.ping_s)
             # While the broker is away nobody rings: there may be news.
-            yield _CHANGED if watch.must_look or not wakeups.is_listening else PING
+            is_changed = watch.must_look or not wakeups.is_listening
+            watch.rearm()
+            yield _CHANGED if is_changed else PING
             await asyncio.sleep(_REST_S)
     if wakeups.is_closing:
         yield CLOSING

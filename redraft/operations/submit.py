@@ -235,7 +235,7 @@ def calls_max(services: Services, request: AnyRequest) -> int:
 
 
 def submit(services: Services, request: AnyRequest, idempotency: Idempotency | None = None) -> Submission:
-    """Store a job and ring for its first step.
+    """Store a job, ring for its first step, and wake whoever watches all jobs.
 
     The idempotency key is a column of the job's own row, so twins that arrive at once are one job.
 
@@ -251,6 +251,7 @@ def submit(services: Services, request: AnyRequest, idempotency: Idempotency | N
             raise RuntimeError("A job without an idempotency key met another one.")
     reached(Boundary.SUBMITTED, job.id)
     steps.ring(services, steps.message_of(job))
+    services.queue.wake(job.id)
     return Submission(job, is_replay=False)
 
 
