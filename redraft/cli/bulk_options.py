@@ -45,8 +45,13 @@ Overrides = Annotated[
 ]
 RetryErrors = Annotated[bool, typer.Option("--retry-errors", help="Do failed items again, too.")]
 Results = Annotated[
-    Path | None,
-    typer.Option("--output", metavar="FILE", dir_okay=False, help="One line per item there: .jsonl or .csv."),
+    list[Path] | None,
+    typer.Option(
+        "--output",
+        metavar="FILE",
+        dir_okay=False,
+        help="One line per item there: .jsonl or .csv; may be given again.",
+    ),
 ]
 Reports = Annotated[
     list[Path] | None,

@@ -89,7 +89,7 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
     from redraft.cli.run_ends import Wanted
     from redraft.cli.run_starts import Rows, resume_run, start_run
 
-    wanted = Wanted(as_json, results, tuple(report or ()), baseline, min_pass_rate, fail_on_regression)
+    wanted = Wanted(as_json, tuple(results or ()), tuple(report or ()), baseline, min_pass_rate, fail_on_regression)
     wanted.check()
     given = {
         "resp_format": resp_format,

@@ -41,14 +41,17 @@ def export(
     *,
     after: After = None,
     before: Before = None,
-    file: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", dir_okay=False, help="Write there, not to stdout.")
+    files: Annotated[
+        list[Path] | None, typer.Option("--output", metavar="FILE", dir_okay=False, help="Write there, not to stdout.")
     ] = None,
 ) -> None:
     """Print all observations, oldest first: one line of JSON each."""
     from redraft.operations import observations
 
     criteria = _criteria(after, before)
+    if files and len(files) > 1:
+        raise typer.BadParameter("is given more than once; the lines go to one file.", param_hint="--output")
+    file = files[0] if files else None
     count = 0
     with sessions.opened() as services, _writer(file) as write:
         for page in observations.export(services, criteria):

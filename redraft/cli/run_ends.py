@@ -35,7 +35,7 @@ class Wanted:
 
     Attributes:
         as_json: the run, its report, comparison and gates as JSON on stdout, in place of the report as text.
-        results: a file for one line per item.
+        results: files for one line per item, each in the form that its name says.
         reports: files for the report, each in the form that its name says.
         baseline: a run to compare with, as it was typed.
         min_pass_rate: a gate.
@@ -43,7 +43,7 @@ class Wanted:
     """
 
     as_json: bool = False
-    results: Path | None = None
+    results: tuple[Path, ...] = ()
     reports: tuple[Path, ...] = ()
     baseline: str | None = None
     min_pass_rate: float | None = None
@@ -55,8 +55,8 @@ class Wanted:
         Raises:
             BadParameter: a file's name says no form, or its folder is not there; a gate lacks its baseline.
         """
-        if self.results is not None:
-            check_file(self.results, RESULT_SUFFIXES, "--output")
+        for file in self.results:
+            check_file(file, RESULT_SUFFIXES, "--output")
         for file in self.reports:
             check_file(file, suffixes(), "--report")
         if self.fail_on_regression and self.baseline is None:
@@ -100,8 +100,8 @@ def tell_run(services: Services, run: Run, wanted: Wanted) -> list[GateResult]:
         fail_on_regression=wanted.fail_on_regression,
     )
     sheet = replace(sheet, gates=gates)
-    if wanted.results is not None:
-        export_results(services, run.id, wanted.results, wanted.results.suffix.lower().removeprefix("."))
+    for file in wanted.results:
+        export_results(services, run.id, file, form_of(file))
     for file in wanted.reports:
         write_file(file, [render_run(sheet, file)], "--report")
         output.say(f"Wrote the report to {file}.", "dim")
@@ -146,6 +146,11 @@ def exit_of_run(run: Run, gates: Sequence[GateResult]) -> Exit:
 
 def exit_of_gates(gates: Sequence[GateResult]) -> Exit:
     return Exit.OK if all(gate.passed for gate in gates) else Exit.NOT_ACCEPTED
+
+
+def form_of(file: Path) -> str:
+    """What the name of a file of results says that it is."""
+    return suffix_of(file).removeprefix(".")
 
 
 def export_results(services: Services, run_id: str, file: Path | None, form: str, *, bom: bool = False) -> None:

@@ -100,7 +100,7 @@ def watch(
     from redraft.cli.run_watching import conduct, end
     from redraft.operations import runs
 
-    wanted = Wanted(as_json, results, tuple(report or ()), baseline, min_pass_rate, fail_on_regression)
+    wanted = Wanted(as_json, tuple(results or ()), tuple(report or ()), baseline, min_pass_rate, fail_on_regression)
     wanted.check()
     with sessions.opened() as services:
         run_id = find_run_id(services, run)
@@ -143,7 +143,7 @@ def resume(
     from redraft.cli.run_ends import Wanted
     from redraft.cli.run_starts import resume_run
 
-    wanted = Wanted(as_json, results, tuple(report or ()))
+    wanted = Wanted(as_json, tuple(results or ()), tuple(report or ()))
     wanted.check()
     raise typer.Exit(resume_run(run, wanted, retry_errors=retry_errors, max_cost=max_cost, detach=detach))
 
@@ -161,19 +161,22 @@ def export(
         str | None, typer.Option("--format", metavar="jsonl|csv", help="Without it, the file's name tells, else jsonl.")
     ] = None,
     bom: Annotated[bool, typer.Option("--bom", help="Begin CSV with the mark by which Excel knows UTF-8.")] = False,
-    file: bulk_options.Results = None,
+    files: bulk_options.Results = None,
 ) -> None:
     """Print one line per item and repeat, in the dataset's order, as far as the run is."""
-    from redraft.cli.run_ends import RESULT_SUFFIXES, check_file, export_results
+    from redraft.cli.run_ends import RESULT_SUFFIXES, check_file, export_results, form_of
     from redraft.cli.run_starts import find_run_id
 
     if form not in (None, "jsonl", "csv"):
         raise typer.BadParameter(f"{form!r} is none of jsonl, csv.", param_hint="--format")
-    if file is not None and form is None:
-        check_file(file, RESULT_SUFFIXES, "--output")
-    chosen = form or (file.suffix.lower().removeprefix(".") if file else "jsonl")
+    if form is None:
+        for file in files or ():
+            check_file(file, RESULT_SUFFIXES, "--output")
     with sessions.opened() as services:
-        export_results(services, find_run_id(services, run), file, chosen, bom=bom)
+        run_id = find_run_id(services, run)
+        for file in files or (None,):
+            chosen = form or (form_of(file) if file else "jsonl")
+            export_results(services, run_id, file, chosen, bom=bom)
 
 
 @app.command(
@@ -197,7 +200,7 @@ def report(
     from redraft.cli.run_starts import find_run_id
     from redraft.operations import runs
 
-    wanted = Wanted(as_json, None, tuple(report or ()), baseline, min_pass_rate, fail_on_regression)
+    wanted = Wanted(as_json, (), tuple(report or ()), baseline, min_pass_rate, fail_on_regression)
     wanted.check()
     with sessions.opened() as services:
         found = runs.get_run(services, find_run_id(services, run))

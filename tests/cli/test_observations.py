@@ -59,6 +59,8 @@ def test_an_export_is_lines_on_stdout_or_in_a_file(shell: Shell, observed: list[
     assert (done.code, done.out) == (0, "")
     assert f"Wrote 3 observations to {file.name}." in done.err.replace(f"{tmp_path}/", "")
     assert [json.loads(line)["id"] for line in file.read_text("utf-8").splitlines()] == observed[2:5]
+    twice = shell.run("observations", "export", "--output", str(file), "--output", str(tmp_path / "other"))
+    assert (twice.code, "more than once" in twice.err) == (2, True)
     wrong = shell.run("observations", "export", "--output", str(tmp_path / "no" / "file"))
     assert wrong.code == 2
     assert "cannot be written" in wrong.err

@@ -108,6 +108,20 @@ def test_results_are_exported_line_by_line(office: Shell, provider: ModelServer)
         assert office.run("runs", "export", run_id, *wrong).code == 2
 
 
+def test_results_are_written_to_each_file_that_is_named(office: Shell, provider: ModelServer) -> None:
+    provider.script(generate=["a"], evaluate=[0.9])
+    run_id = made(office)
+    both = ("--output", "a.jsonl", "--output", "b.CSV")
+    assert office.run("runs", "export", run_id, *both).code == 0
+    exported = [Path(name).read_text("utf-8") for name in ("a.jsonl", "b.CSV")]
+    assert [text[:10] for text in exported] == ['{"custom_i', "custom_id,"]
+    for name in ("a.jsonl", "b.CSV"):
+        Path(name).unlink()
+    assert office.run("runs", "watch", run_id, *both).code == 0
+    assert [Path(name).read_text("utf-8") for name in ("a.jsonl", "b.CSV")] == exported
+    assert office.run("runs", "export", run_id, "--output", "a.jsonl", "--output", "b.xls").code == 2
+
+
 def test_a_report_is_made_again_with_gates(office: Shell, provider: ModelServer) -> None:
     provider.script(generate=["a"], evaluate=[0.9])
     run_id = made(office)
