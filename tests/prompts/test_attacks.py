@@ -188,7 +188,7 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(PIECES | st.text(st.characters(exclude_categories=["Cs"]), max_size=3), max_size=12).map("".join)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(st.sampled_from(FORMS), st.fixed_dictionaries(dict.fromkeys(PLACES, TEXTS)))
 def test_no_text_opens_or_closes_a_frame(form: str, texts: dict[str, str]):
     seen = frames_of(prompt_of(form, {place: text for place, text in texts.items() if text.strip(" \n\x00")}))
