@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, BinaryIO
+from dataclasses import dataclass, field, replace
+from typing import Any, BinaryIO, cast
 
 from redraft.datasets.assembling import Draft, assemble
 from redraft.datasets.columns import Columns
@@ -16,6 +16,7 @@ from redraft.datasets.tables import Table
 from redraft.errors import Flaw, Invalid
 
 _HASH_CHARS = 24
+_TOLD = ("instruct", "reference")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,18 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that cannot be used, and why; `custom_id` if it is known."""
+    """A row that cannot be used, and why; `custom_id` if it is known.
+
+    Attributes:
+        told: those of its texts by which a person knows it again, as far as they could be read.
+    """
 
     line: int
     last_line: int
     custom_id: str | None
     errors: tuple[Flaw, ...]
     digest: str
+    told: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class RowReader:
@@ -169,21 +175,22 @@ class RowReader:
 
     def _row(self, line: Line, draft: Draft) -> Row | BadRow:
         if draft.flaws:
-            return _bad(line, draft.custom_id, draft.flaws, _text_hash(line, draft))
+            return _bad(line, draft, draft.flaws, _text_hash(line, draft))
         try:
             text = canonical(draft.whole())
             digest = hash_of(text)
             flaws = draft.unstorable(text)
         except (ValueError, RecursionError) as error:
             words = "is nested too deeply" if isinstance(error, RecursionError) else str(error)
-            return _bad(line, draft.custom_id, [Flaw("", f"The row {words}.", "invalid_row")], _text_hash(line, draft))
+            return _bad(line, draft, [Flaw("", f"The row {words}.", "invalid_row")], _text_hash(line, draft))
         custom_id = draft.custom_id or f"row_{digest[:_HASH_CHARS]}"
         if flaws:
-            return _bad(line, draft.custom_id, flaws, digest)
+            return _bad(line, draft, flaws, digest)
         before = self._ids.add(custom_id, line.number)
         if before is not None:
             self.duplicates += 1
-            return _bad(line, custom_id, [_duplicate(draft.custom_id, before)], digest)
+            bad = _bad(line, draft, [_duplicate(draft.custom_id, before)], digest)
+            return replace(bad, custom_id=custom_id)
         return Row(
             custom_id=custom_id,
             line=line.number,
@@ -211,8 +218,18 @@ def _unreadable(fault: str) -> Draft:
     return draft
 
 
-def _bad(line: Line, custom_id: str | None, flaws: list[Flaw], digest: str) -> BadRow:
-    return BadRow(line.number, line.last, custom_id, tuple(flaws), digest)
+def _bad(line: Line, draft: Draft, flaws: list[Flaw], digest: str) -> BadRow:
+    return BadRow(line.number, line.last, draft.custom_id, tuple(flaws), digest, _told(draft))
+
+
+def _told(draft: Draft) -> dict[str, Any]:
+    """Texts alone: what else it holds may be what is wrong with it."""
+    found: dict[str, Any] = {name: draft.fields[name] for name in _TOLD if isinstance(draft.fields.get(name), str)}
+    labels = draft.fields.get("metadata")
+    if isinstance(labels, dict):
+        given = cast("dict[str, Any]", labels)
+        found["metadata"] = {name: value for name, value in given.items() if isinstance(value, str)}
+    return found
 
 
 def _text_hash(line: Line, draft: Draft) -> str:

@@ -122,9 +122,9 @@ def _stored(dataset_id: str, position: int, row: Row | BadRow) -> dict[str, Any]
     if isinstance(row, BadRow):
         errors = [asdict(flaw) for flaw in row.errors]
         nothing = {"row": None, "human_score": None, "human_pass": None}
-        return {**place, **nothing, "errors": errors, "digest": row.digest}
+        return {**place, **nothing, "errors": errors, "told": dict(row.told) or None, "digest": row.digest}
     human = {"human_score": row.human_score, "human_pass": row.human_pass}
-    return {**place, **human, "row": asdict(row), "errors": None, "digest": row.digest}
+    return {**place, **human, "row": asdict(row), "errors": None, "told": None, "digest": row.digest}
 
 
 def _finish(services: Services, dataset_id: str, reader: RowReader, bad: int) -> tuple[Dataset, bool]:

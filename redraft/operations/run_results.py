@@ -253,7 +253,7 @@ def _error(item: Mapping[str, Any]) -> tuple[str | None, str | None]:
 def _result(item: Mapping[str, Any], page: _Page) -> dict[str, Any]:
     found = _outcome(item, page)
     request: Mapping[str, Any] = item["request"] or {}
-    said = request or _fields(item["row"])
+    said = request or _fields(item)
     verdict = _returned_verdict(page.verdicts.get(item["number"], ()))
     result: Mapping[str, Any] = item["result"] or {}
     same = ("repeat", "status", "stop_reason", "success", "final_score", "first_score", "best_iteration", "iterations")
@@ -281,8 +281,9 @@ def _result(item: Mapping[str, Any], page: _Page) -> dict[str, Any]:
     }
 
 
-def _fields(row: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    return row["fields"] if row else {}
+def _fields(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What its row says; of a bad one as far as it could be read."""
+    return item["row"]["fields"] if item["row"] else item["told"] or {}
 
 
 def _labels(fields: Mapping[str, Any]) -> dict[str, Any]:

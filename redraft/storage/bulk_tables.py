@@ -46,6 +46,8 @@ dataset_items = Table(
     # The row's fields and vars; NULL for a bad one, which has errors instead
     Column("row", Json),
     Column("errors", Json),
+    # Texts of a bad row, as far as they could be read
+    Column("told", Json),
     Column("human_score", Float),
     Column("human_pass", Boolean),
     Column("digest", String(64), nullable=False),

@@ -330,7 +330,7 @@ def _select_items(run: RunRecord, *, with_texts: bool) -> Select[Any]:
     its_row = and_(dataset_items.c.dataset_id == run.dataset_id, dataset_items.c.position == run_items.c.position)
     # What a row says is asked for where no job tells what became of it
     own_row = case((jobs.c.id.is_(None), dataset_items.c.row)).label("row")
-    texts = (jobs.c.result, jobs.c.request, own_row) if with_texts else ()
+    texts = (jobs.c.result, jobs.c.request, own_row, dataset_items.c.told) if with_texts else ()
     return (
         select(
             *(run_items.c[name] for name in _ITEM),

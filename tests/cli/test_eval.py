@@ -103,7 +103,7 @@ def test_the_good_rows_of_a_messy_file_are_run(office: Shell, provider: ModelSer
     assert [(line["line"], line["custom_id"], line["status"], line["instruct"]) for line in lines] == [
         (2, "a", "succeeded", "two\nlines"),
         (5, "b", "succeeded", "What?"),
-        (6, "a", "invalid", None),
+        (6, "a", "invalid", "again"),
         (7, "line 7", "invalid", None),
         (8, "d", "succeeded", "How?"),
     ]

@@ -127,6 +127,15 @@ def test_items_without_a_job_tell_what_their_rows_say(driver: Driver):
     assert found == [("[[case:r0]]", "R"), ("[[case:r1]]", "R"), ("7", '["x"]')]
 
 
+def test_bad_rows_tell_their_texts_as_far_as_they_could_be_read(driver: Driver):
+    bad = {"instruct": "NUL \x00", "reference": "R", "metadata": {"team": "docs", "n": 1}, "human_score": 7}
+    data = rows(1) + f"{json.dumps(bad)}\nnonsense\n".encode()
+    _, read, unread = run_results.stream_results(driver.services, start(driver, data).id)
+    assert (read["status"], read["instruct"], read["reference"]) == ("invalid", "NUL ", "R")
+    assert read["metadata"] == {"team": "docs"}
+    assert (unread["instruct"], unread["reference"], unread["metadata"]) == (None, None, {})
+
+
 def test_a_table_has_a_column_for_each_name_in_the_metadata(driver: Driver):
     data = rows(1, metadata={"team": "docs", "a.b": "x"}) + b'{"instruct": "Q", "metadata": {"=who": "=me()"}}\n'
     run = start(driver, data, defaults={**DEFAULTS, "metadata": {"of": "run"}}, max_in_flight=2)

@@ -1,0 +1,19 @@
+"""The texts of bad rows, as far as they could be read."""
+
+import sqlalchemy as sa
+from alembic import op
+
+from redraft.storage.columns import Json
+
+revision = "0011"
+down_revision = "0010"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column("dataset_items", sa.Column("told", Json(), nullable=True))
+
+
+def downgrade() -> None:
+    op.drop_column("dataset_items", "told")
