@@ -29,8 +29,15 @@ HEADERS = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin", 
 NOTICES: dict[str, str] = {
     "canceled": "Canceled. What it has written so far is kept.",
     "continued": "The job goes on.",
+    "dataset_added": "The rows are stored.",
+    "dataset_known": "The same rows were there already: this is their dataset.",
     "deleted": "Deleted.",
+    "key_revoked": "The key is revoked: it opens nothing any more.",
+    "none_marked": "No job is marked: mark some in the first column.",
     "rated": "Thank you: your rating is kept.",
+    "resent": "It is sent again now, and by the whole schedule if need be.",
+    "run_resumed": "The run goes on.",
+    "run_started": "The run is stored, and its first items are started.",
     "signed_out": "You are signed out.",
 }
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Make, list and revoke API keys.", rich_markup_mode="rich", no_args_is_help=True)
 
-_NAME_LIMIT = 200
-
 
 @app.command(
     "create",
@@ -32,7 +30,7 @@ def create(
         typer.Option(
             metavar="read|write|metrics|admin",
             help="What it may do; may be given again. read: look at everything; write: submit, cancel, continue,"
-            " delete; metrics: /metrics alone; admin: nothing yet. Without it: read and write.",
+            " delete; metrics: /metrics alone; admin: keys and settings in the pages. Without it: read and write.",
         ),
     ] = None,
     expires: Annotated[
@@ -43,8 +41,8 @@ def create(
     """Make a key. It is printed once, on stdout, and stored only as a hash."""
     from redraft.operations import keys
 
-    if not name.strip() or len(name) > _NAME_LIMIT:
-        raise Invalid.at("NAME", f"must have 1 to {_NAME_LIMIT} characters.", "name")
+    if not name.strip() or len(name) > keys.NAME_CHARS_MAX:
+        raise Invalid.at("NAME", f"must have 1 to {keys.NAME_CHARS_MAX} characters.", "name")
     scopes = _read_scopes(scope) if scope else keys.DEFAULT_SCOPES
     lifetime_s = read_span_s(expires, "--expires") if expires is not None else None
     with sessions.opened() as services:

@@ -17,6 +17,8 @@ from redraft.storage import api_keys
 
 log = structlog.get_logger()
 
+NAME_CHARS_MAX = 200
+
 _PREFIX = "rd_"
 # Not a write for every request: "in use, or forgotten?" needs no better clock.
 _USE_NOTED_EVERY_S = 60.0
@@ -78,7 +80,7 @@ def revoke_key(services: Services, prefix: str) -> str:
     """
     with services.database.read() as connection:
         found = [k["id"] for k in api_keys.all_keys(connection) if k["id"].startswith(prefix) and not k["revoked_at"]]
-    if not found:
+    if not found or not prefix:
         raise NotFound("API key", prefix)
     if len(found) > 1:
         raise Conflict(f"{prefix!r} is the beginning of several keys' ids; write more of it.", code="ambiguous_id")

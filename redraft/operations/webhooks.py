@@ -12,6 +12,12 @@ from redraft.settings import Settings
 from redraft.storage import webhooks
 
 
+class DeliveryLine(WebhookDelivery):
+    """A delivery in a list of all jobs' ones."""
+
+    receiver: str
+
+
 def keys_of(settings: Settings) -> list[bytes]:
     """The keys that webhooks are signed with; none when no secret is set.
 
@@ -54,7 +60,7 @@ def list_deliveries(services: Services, job_id: str) -> list[WebhookDelivery]:
 
 def latest_deliveries(
     services: Services, *, only_failed: bool = False, cursor: str | None = None, limit: int = 50
-) -> tuple[list[WebhookDelivery], str | None]:
+) -> tuple[list[DeliveryLine], str | None]:
     """The newest deliveries over all jobs, and the cursor of the next page if there is one.
 
     Raises:
@@ -64,7 +70,8 @@ def latest_deliveries(
     with services.database.read() as connection:
         found = webhooks.latest(connection, only_failed=only_failed, after=after, limit=limit)
     page = found[:limit]
-    return [delivery_resource(each) for each in page], write_cursor(page, more=len(found) > len(page))
+    lines = [DeliveryLine(**delivery_resource(each).model_dump(), receiver=each.receiver) for each in page]
+    return lines, write_cursor(page, more=len(found) > len(page))
 
 
 def redeliver(services: Services, job_id: str, delivery_id: str) -> WebhookDelivery:

@@ -1,7 +1,6 @@
 """What the overview shows of single jobs: few columns of few rows, however long the texts in them are."""
 
-from dataclasses import dataclass
-from datetime import datetime
+from typing import Any
 
 from sqlalchemy import JSON, ColumnElement, Connection, Float, String, cast, func, literal_column, select
 
@@ -14,40 +13,26 @@ _AGES_S = 1e9
 _TEXT_CHARS = 300
 
 
-@dataclass(frozen=True, slots=True)
-class JobLine:
-    """One line about a job; `task` is the beginning of its instruction."""
+_COLUMNS = (
+    *("id", "kind", "status", "stop_reason", "created_at", "started_at", "finished_at", "model", "step", "iteration"),
+    *("iteration_limit", "best_score", "cost_nano_usd", "unpriced_calls"),
+)
 
-    id: str
-    kind: str
-    status: str
-    stop_reason: str | None
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    model: str | None
-    step: str
-    iteration: int
-    iteration_limit: int
-    best_score: float | None
-    cost_nano_usd: int
-    unpriced_calls: int
-    task: str
-    score_threshold: float
+Rows = list[dict[str, Any]]
 
 
-def running(connection: Connection, *, limit: int) -> list[JobLine]:
+def running(connection: Connection, *, limit: int) -> Rows:
     """Jobs that are being worked on, newest first."""
     query = select(*_line(connection)).where(jobs.c.status == "running")
     query = query.order_by(jobs.c.created_at.desc(), jobs.c.id.desc()).limit(limit)
-    return [JobLine(**row) for row in connection.execute(query).mappings()]
+    return [dict(row) for row in connection.execute(query).mappings()]
 
 
-def last_ended(connection: Connection, *, limit: int) -> list[JobLine]:
+def last_ended(connection: Connection, *, limit: int) -> Rows:
     """Jobs that have ended, the latest first."""
     query = select(*_line(connection)).where(jobs.c.finished_at.is_not(None))
     query = query.order_by(jobs.c.finished_at.desc()).limit(limit)
-    return [JobLine(**row) for row in connection.execute(query).mappings()]
+    return [dict(row) for row in connection.execute(query).mappings()]
 
 
 def steps_in_flight(connection: Connection) -> dict[str, int]:
@@ -60,11 +45,11 @@ def steps_in_flight(connection: Connection) -> dict[str, int]:
     return {owner: count for owner, count in connection.execute(query) if owner}
 
 
-def _line(connection: Connection) -> list[ColumnElement[object]]:
-    names = [name for name in JobLine.__dataclass_fields__ if name not in {"task", "score_threshold"}]
+def _line(connection: Connection) -> list[ColumnElement[Any]]:
+    """Of the request the beginning of its task, and the threshold."""
     task = func.substr(_of_request(connection, "instruct"), 1, _TEXT_CHARS)
     threshold = cast(_of_request(connection, "score_threshold"), Float)
-    return [*(jobs.c[name] for name in names), task.label("task"), threshold.label("score_threshold")]
+    return [*(jobs.c[name] for name in _COLUMNS), task.label("task"), threshold.label("score_threshold")]
 
 
 def _of_request(connection: Connection, name: str) -> ColumnElement[str]:
