@@ -26,10 +26,10 @@ async def refine_question(
     `instruct`, `resp_format`, `eval_crit` and `rubric` of the answer are the body of `POST /v1/generate-answer`.
     It waits for the model, and stores nothing but the calls.
     """
-    return render(await _draft(context, body))
+    return render(await draft(context, body))
 
 
-async def _draft(context: Context, body: RefineQuestion) -> Refinement:
+async def draft(context: Context, body: RefineQuestion) -> Refinement:
     """In threads apart from those of the other requests, which are not to wait for a model."""
     limiter = context.drafting
     if limiter.borrowed_tokens >= limiter.total_tokens:

@@ -15,8 +15,9 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
-    or_,
+    literal,
     select,
+    tuple_,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -145,14 +146,15 @@ def latest_id(connection: Connection) -> str | None:
 
 def list_page(connection: Connection, criteria: JobFilter) -> list[JobRecord]:
     """One page and one row more, so that the caller knows whether there is a next page."""
-    query = select(jobs).where(*_conditions(connection, criteria))
+    query = select(jobs).where(*conditions(connection, criteria))
     order = (jobs.c.created_at, jobs.c.id)
     query = query.order_by(*(column.desc() if criteria.newest_first else column.asc() for column in order))
     rows = connection.execute(query.limit(criteria.limit + 1)).mappings()
     return [as_record(row) for row in rows]
 
 
-def _conditions(connection: Connection, criteria: JobFilter) -> list[ColumnElement[bool]]:
+def conditions(connection: Connection, criteria: JobFilter) -> list[ColumnElement[bool]]:
+    """What a filter asks of a row."""
     found: list[ColumnElement[bool]] = []
     if criteria.statuses:
         found.append(jobs.c.status.in_(criteria.statuses))
@@ -183,10 +185,10 @@ def _metadata_conditions(connection: Connection, wanted: Mapping[str, str]) -> l
 
 
 def _beyond(after: tuple[datetime, str], *, newest_first: bool) -> ColumnElement[bool]:
-    at, job_id = after
-    if newest_first:
-        return or_(jobs.c.created_at < at, and_(jobs.c.created_at == at, jobs.c.id < job_id))
-    return or_(jobs.c.created_at > at, and_(jobs.c.created_at == at, jobs.c.id > job_id))
+    """As one comparison of rows, so that an index leads to the place."""
+    place = tuple_(jobs.c.created_at, jobs.c.id)
+    goal = tuple_(literal(after[0], jobs.c.created_at.type), literal(after[1], jobs.c.id.type))
+    return place < goal if newest_first else place > goal
 
 
 def remove(connection: Connection, job_id: str) -> bool:

@@ -1,0 +1,36 @@
+// The list of jobs: marks and the row that one is at outlive the news; many are done batch after batch.
+(() => {
+  "use strict";
+  const goOn = document.querySelector("form[data-go-on]");
+  if (goOn) { setTimeout(() => goOn.requestSubmit(), 300); return; }
+
+  const boxes = () => [...document.querySelectorAll('#live [data-row] input[type="checkbox"]')];
+  let marked = new Set();
+  let at = null;
+
+  function tell() {
+    const all = document.getElementById("mark-all");
+    if (!all) return;
+    all.closest("label").hidden = false;
+    const number = boxes().filter((box) => box.checked).length;
+    all.checked = number > 0 && number === boxes().length;
+    all.indeterminate = number > 0 && !all.checked;
+    document.getElementById("marked").textContent = number ? ` (${number})` : "";
+  }
+  function remember() {
+    marked = new Set(boxes().filter((box) => box.checked).map((box) => box.value));
+    at = document.querySelector('[data-row][aria-selected="true"]')?.id ?? null;
+  }
+  function restore() {
+    for (const box of boxes()) box.checked = marked.has(box.value);
+    if (at) document.getElementById(at)?.setAttribute("aria-selected", "true");
+    tell();
+  }
+  document.addEventListener("change", (event) => {
+    if (event.target.id === "mark-all") for (const box of boxes()) box.checked = event.target.checked;
+    tell();
+  });
+  document.addEventListener("htmx:before:swap", remember);
+  document.addEventListener("htmx:after:swap", restore);
+  tell();
+})();

@@ -1,0 +1,59 @@
+// The form for a job: what it can take at most is told while one writes; a source more is there at once.
+(() => {
+  "use strict";
+  const form = document.getElementById("job-form");
+  const place = document.querySelector("[data-preview]");
+  if (!form || !place) return;
+  let timer;
+  let asked = 0;
+
+  async function preview() {
+    const number = ++asked;
+    const body = new URLSearchParams(new FormData(form));
+    body.set("do", "preview");
+    const response = await fetch("/new", { method: "POST", body, headers: { Accept: "text/html" } }).catch(() => null);
+    if (!response?.ok || number !== asked) return;
+    const open = [...place.querySelectorAll("details[open]")].map((each) => each.id);
+    const found = new DOMParser().parseFromString(await response.text(), "text/html").getElementById("preview");
+    if (!found) return;
+    for (const each of found.querySelectorAll("details")) each.open = open.includes(each.id);
+    for (const button of found.querySelectorAll("button[data-copy]")) button.hidden = !navigator.clipboard;
+    place.replaceChildren(found);
+  }
+
+  function addSource(event) {
+    const button = event.target.closest("[data-add-source]");
+    if (!button) return;
+    event.preventDefault();
+    const rows = form.querySelectorAll("[data-source]");
+    const row = rows[rows.length - 1].cloneNode(true);
+    const number = rows.length + 1;
+    row.querySelector("legend").textContent = `Source ${number}`;
+    for (const flaw of row.querySelectorAll(".flaw")) flaw.remove();
+    for (const label of row.querySelectorAll("label")) label.htmlFor = label.htmlFor.replace(/\d+$/, number);
+    for (const field of row.querySelectorAll("input, textarea")) {
+      field.id = field.id.replace(/\d+$/, number);
+      field.value = "";
+      field.removeAttribute("aria-invalid");
+      field.removeAttribute("aria-describedby");
+    }
+    rows[rows.length - 1].after(row);
+    row.querySelector("input").focus();
+  }
+
+  // A second click while the first is on its way would send the form again.
+  function onSubmit(event) {
+    const button = event.submitter;
+    setTimeout(() => {
+      for (const each of form.querySelectorAll("button")) each.disabled = true;
+      if (button?.dataset.busy) button.textContent = button.dataset.busy;
+    });
+  }
+
+  form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(preview, 500); });
+  form.addEventListener("click", addSource);
+  form.addEventListener("submit", onSubmit);
+  // Back from the job: the form as it was, its buttons alive.
+  window.addEventListener("pageshow", (event) => { if (event.persisted) window.location.reload(); });
+  document.getElementById("summary")?.focus();
+})();
