@@ -23,7 +23,8 @@ from api.bodies import BodyLimit, Bound
 from api.dependencies import DRAFTS_AT_ONCE, REPORTS_AT_ONCE, UPLOADS_AT_ONCE, Context
 from api.envelope import Envelope
 from api.gate import Gate
-from api.pages import keys, news, overview, settings, sign_in
+from api.pages import jobs as job_pages
+from api.pages import keys, new, news, overview, settings, sign_in
 from api.pages.serving import PageCompression, static_files
 from api.rates import GoodKeys, Rates
 from api.routes import (
@@ -68,7 +69,15 @@ _ROUTERS = (
     health.router,
     metrics.router,
 )
-_PAGES = (sign_in.router, news.router, overview.router, settings.router, keys.router)
+_PAGES = (
+    sign_in.router,
+    news.router,
+    overview.router,
+    new.router,
+    job_pages.router,
+    settings.router,
+    keys.router,
+)
 
 
 def create_app(
