@@ -23,8 +23,12 @@ from api.bodies import BodyLimit, Bound
 from api.dependencies import DRAFTS_AT_ONCE, REPORTS_AT_ONCE, UPLOADS_AT_ONCE, Context
 from api.envelope import Envelope
 from api.gate import Gate
+from api.pages import comparing, job, job_changes, keys, new, news, overview, settings, sign_in
+from api.pages import datasets as dataset_pages
 from api.pages import jobs as job_pages
-from api.pages import keys, new, news, overview, settings, sign_in
+from api.pages import ratings as rating_pages
+from api.pages import run as run_page
+from api.pages import runs as run_pages
 from api.pages.serving import PageCompression, static_files
 from api.rates import GoodKeys, Rates
 from api.routes import (
@@ -75,8 +79,15 @@ _PAGES = (
     overview.router,
     new.router,
     job_pages.router,
+    job.router,
+    job_changes.router,
+    rating_pages.router,
     settings.router,
     keys.router,
+    run_pages.router,
+    comparing.router,
+    run_page.router,
+    dataset_pages.router,
 )
 
 

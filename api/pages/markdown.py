@@ -1,11 +1,13 @@
 """Answers as people read them: Markdown of an unknown author, rendered so that nothing in it runs or loads."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import nh3
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from api.pages.marks import Frames, Mark, without_frames
 from redraft.domain.screens import reveal
 
 # Beyond, rendering costs more than reading is worth: the raw text is shown.
@@ -16,18 +18,23 @@ _TAGS = {
 }
 
 
-def render_markdown(text: str) -> Markup:
-    """Markdown as HTML of known elements: no images, no scripts, no addresses but web and mail."""
-    html = _parser().render(reveal(text))
-    return Markup(  # noqa: S704 - cleaned by nh3
-        nh3.clean(
-            html,
-            tags=_TAGS,
-            attributes={"a": {"href", "title"}, "ol": {"start"}},
-            url_schemes={"http", "https", "mailto"},
-            link_rel="noopener noreferrer nofollow",
-        )
+def render_markdown(text: str, cited: Sequence[Mark] = ()) -> Markup:
+    """Markdown as HTML of known elements: no images, no scripts, no addresses but web and mail.
+
+    Args:
+        text: by an unknown author.
+        cited: the marks in it that point to sources: they become links.
+    """
+    frames = Frames(cited)
+    html = nh3.clean(
+        _parser().render(reveal(frames.put(text))),
+        tags=_TAGS,
+        attributes={"a": {"href", "title"}, "ol": {"start"}},
+        attribute_filter=lambda _element, _name, value: without_frames(value),
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer nofollow",
     )
+    return frames.link(html)
 
 
 @lru_cache(maxsize=1)

@@ -5,10 +5,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from redraft.errors import NotFound
 from redraft.operations import iterations, reading
 from redraft.operations.iterations import CriteriaMatrix, Iteration
 from redraft.operations.ratings import Rating, rating_resource
-from redraft.operations.resources import Event, Job, WebhookDelivery, call_status, delivery_resource, event_resource
+from redraft.operations.resources import (
+    Call,
+    Event,
+    Job,
+    WebhookDelivery,
+    call_resource,
+    call_status,
+    delivery_resource,
+    event_resource,
+)
 from redraft.operations.resources import job_resource as job_of
 from redraft.operations.services import Services
 from redraft.operations.shapes import cost_usd
@@ -65,6 +75,13 @@ class CallsLook(JobLook):
 
 
 @dataclass(frozen=True, slots=True)
+class CallLook(JobLook):
+    """One call with its texts, cut where they are very long."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
 class EventsLook(JobLook):
     """Events from a number on; `has_more`: there are later ones."""
 
@@ -114,6 +131,20 @@ def look_at_calls(services: Services, job_id: str) -> CallsLook:
 def _line(row: Mapping[str, Any]) -> CallLine:
     rest = {name: value for name, value in row.items() if name not in {"status", "cost_nano_usd"}}
     return CallLine(**rest, status=call_status(row["status"]), cost_usd=cost_usd(row["cost_nano_usd"]))
+
+
+def look_at_call(services: Services, job_id: str, call_id: str) -> CallLook:
+    """With one row of its ledger.
+
+    Raises:
+        NotFound: there is no such job, or no such call of it.
+    """
+    with services.database.read() as connection:
+        record = reading.record_of(connection, job_id)
+        row = calls.get(connection, job_id, call_id)
+    if row is None:
+        raise NotFound("call", call_id)
+    return CallLook(job_of(record), record.event_seq, call_resource(row))
 
 
 def look_at_events(services: Services, job_id: str, after: int = 0) -> EventsLook:

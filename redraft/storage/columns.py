@@ -5,7 +5,9 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 from sqlalchemy import (
+    JSON,
     BindParameter,
+    ColumnElement,
     Connection,
     DateTime,
     Dialect,
@@ -13,7 +15,10 @@ from sqlalchemy import (
     String,
     Text,
     TypeDecorator,
+    cast,
+    func,
     select,
+    type_coerce,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.compiler import compiles
@@ -120,3 +125,11 @@ class SearchableJson(TypeDecorator[Any]):
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
         return from_json(value) if isinstance(value, str) else value
+
+
+def text_in(connection: Connection, column: ColumnElement[Any], *path: str | int) -> ColumnElement[Any]:
+    """What stands in a JSON text at this place."""
+    if connection.dialect.name == "postgresql":
+        return func.json_extract_path_text(cast(column, JSON), *map(str, path))
+    steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return func.json_extract(type_coerce(column, Text), f"${steps}")

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, ColumnElement, Connection, Text, and_, cast, func, or_, select, type_coerce
+from sqlalchemy import ColumnElement, Connection, Text, and_, cast, func, or_, select
 
 from redraft.domain.reports import UNKNOWN_ERROR
 from redraft.storage.bulk_tables import dataset_items, datasets, run_items
+from redraft.storage.columns import text_in
 from redraft.storage.runs import RunRecord
 from redraft.storage.tables import evaluations, iterations, jobs
 
@@ -86,8 +87,8 @@ def list_items(
     """Items beyond a number, in order, without their texts; of each question the beginning."""
     its_row = and_(dataset_items.c.dataset_id == run.dataset_id, dataset_items.c.position == run_items.c.position)
     question = func.coalesce(
-        _text_in(connection, jobs.c.request, "instruct"),
-        _text_in(connection, dataset_items.c.row, "fields", "instruct"),
+        text_in(connection, jobs.c.request, "instruct"),
+        text_in(connection, dataset_items.c.row, "fields", "instruct"),
     )
     query = (
         select(
@@ -95,7 +96,7 @@ def list_items(
             *(dataset_items.c[name] for name in _ROW),
             *(jobs.c[name] for name in _JOB),
             func.substr(cast(question, Text), 1, EXCERPT_CHARS).label("question"),
-            _text_in(connection, jobs.c.request, "score_threshold").label("score_threshold"),
+            text_in(connection, jobs.c.request, "score_threshold").label("score_threshold"),
         )
         .select_from(run_items.join(dataset_items, its_row).outerjoin(jobs, jobs.c.id == run_items.c.job_id))
         .where(run_items.c.run_id == run.id, run_items.c.number > after, *_conditions(connection, chosen))
@@ -121,21 +122,13 @@ def _conditions(connection: Connection, chosen: ItemFilter) -> list[ColumnElemen
 def _has_error(connection: Connection, code: str) -> ColumnElement[bool]:
     if code == UNKNOWN_ERROR:
         return and_(run_items.c.status.in_(_FAULTY), run_items.c.errors.is_(None), jobs.c.error.is_(None))
-    of_row = _text_in(connection, run_items.c.errors, 0, "code")
-    of_job = _text_in(connection, jobs.c.error, "code")
+    of_row = text_in(connection, run_items.c.errors, 0, "code")
+    of_job = text_in(connection, jobs.c.error, "code")
     # Texts are read only where there are any
     return or_(
         and_(run_items.c.errors.is_not(None), of_row == code),
         and_(run_items.c.errors.is_(None), jobs.c.error.is_not(None), of_job == code),
     )
-
-
-def _text_in(connection: Connection, column: ColumnElement[Any], *path: str | int) -> ColumnElement[Any]:
-    """What stands in a JSON text at this place."""
-    if connection.dialect.name == "postgresql":
-        return func.json_extract_path_text(cast(column, JSON), *map(str, path))
-    steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return func.json_extract(type_coerce(column, Text), f"${steps}")
 
 
 def scores(connection: Connection, job_ids: Sequence[str]) -> dict[str, list[float | None]]:

@@ -1,0 +1,41 @@
+"""What the pages of a job say in plain words."""
+
+from redraft.domain.states import StopReason
+
+STOPS: dict[str, str] = {
+    StopReason.ACCEPTED: "Accepted: the answer reached the threshold.",
+    StopReason.ITERATION_LIMIT: "All iterations are used up, and none reached the threshold: this is the best answer.",
+    StopReason.PLATEAU: "The score stopped rising: this is the best answer.",
+    StopReason.UNCHANGED: "The model repeated an earlier answer: this is the best one.",
+    StopReason.BUDGET_EXHAUSTED: "The budget is used up: this is the best answer so far.",
+    StopReason.DEADLINE_EXCEEDED: "The deadline passed: this is what there was by then.",
+    StopReason.EVALUATOR_ERROR: "No evaluation could be used: this is the last answer, unjudged.",
+    StopReason.EVALUATION_SKIPPED: "The task is too simple to judge its answer.",
+    StopReason.CANCELED: "Canceled: this is what there was by then.",
+    StopReason.ERROR: "A step failed for good: this is what there was by then.",
+}
+NO_ANSWER = "There is no answer."
+
+STEPS = {"generate": "is being written", "evaluate": "is being evaluated", "audit": "is being audited"}
+
+_KEY = "Set the key of that provider, and restart the workers; then continue the job."
+REMEDIES: dict[str, str] = {
+    "provider_auth": _KEY,
+    "provider_rate_limited": "Set REDRAFT_MODEL_LIMITS to what the provider allows, or raise it there; then continue.",
+    "provider_quota": "Look at the plan and billing of that provider; then continue the job, or name another model.",
+    "provider_timeout": "Raise REDRAFT_CALL_TIMEOUT_S, or ask for shorter answers; then continue the job.",
+    "provider_unavailable": "Wait, and continue the job. Of a server of your own: is it up, is its base URL right?",
+    "provider_bad_request": "Adjust the parameter that the message names.",
+    "unknown_model": "Check the spelling after 'provider:', or continue the job with another model.",
+    "context_too_long": "Shorten the task, or continue the job with a model of a longer context.",
+    "refused": "Rephrase the task, or continue the job with another model.",
+    "content_filtered": "Rephrase the task.",
+    "empty_output": "Raise sampling.max_output_tokens, or continue the job with another model.",
+    "output_truncated": "Raise sampling.max_output_tokens, or ask for a shorter answer.",
+    "schema_mismatch": "Simplify the schema of the answer.",
+    "draft_invalid": "Try again, or name another model.",
+    "evaluator_invalid": "Continue the job with a stronger evaluator.",
+    "deadline_exceeded": "Continue the job with a longer deadline. Are there enough workers?",
+    "budget_exhausted": "Raise the limit and continue the job: limits that you do not name stay.",
+    "worker_lost": "Look at the worker's log, and at its memory; then continue the job.",
+}
