@@ -176,19 +176,21 @@ def open_to(deed: Deed, criteria: JobFilter) -> JobFilter | None:
     return replace(criteria, statuses=tuple(sorted(statuses))) if statuses else None
 
 
-def do_to_matching(services: Services, deed: Deed, criteria: JobFilter, cursor: str | None = None) -> Done:
+def do_to_matching(
+    services: Services, deed: Deed, criteria: JobFilter, cursor: str | None = None, *, batch: int = BATCH
+) -> Done:
     """Cancel or delete a batch of the jobs that match, newest first: few enough that nobody waits long.
 
     Raises:
         Invalid: the cursor is not one of ours.
     """
-    wanted = open_to(deed, replace(criteria, newest_first=True, after=read_cursor(cursor), limit=BATCH))
+    wanted = open_to(deed, replace(criteria, newest_first=True, after=read_cursor(cursor), limit=batch))
     if wanted is None:
         return Done(0, 0, None)
     with services.database.read() as connection:
         found = job_lists.places(connection, wanted)
     done, seen = _do_to(services, deed, [job_id for _, job_id in found])
-    is_over = seen == len(found) < BATCH
+    is_over = seen == len(found) < batch
     last = _Place(*found[seen - 1]) if seen else None
     return Done(done, seen - done, None if is_over or last is None else write_cursor([last], more=True))
 
