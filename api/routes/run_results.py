@@ -69,7 +69,7 @@ class RunItem(BaseModel):
     human_score: float | None
     human_pass: bool | None
     evaluation_reasoning: str | None = Field(description="Of the returned answer, as the next.")
-    improvement_suggestions: list[str]
+    improvement_suggestions: list[str] | None
     error_code: str | None
     error: str | None
     instruct: str | None = Field(description="What the row says, where there is no job; so the next two.")

@@ -274,7 +274,7 @@ def _result(item: Mapping[str, Any], page: _Page) -> dict[str, Any]:
         "error_code": found.error_code,
         "error": found.error_words,
         "evaluation_reasoning": verdict and verdict["reasoning"],
-        "improvement_suggestions": verdict["suggestions"] if verdict else [],
+        "improvement_suggestions": verdict and verdict["suggestions"],
         "instruct": _text(said.get("instruct")),
         "reference": _text(said.get("reference")),
         "metadata": _labels(said),

@@ -148,6 +148,26 @@ def test_results_are_files_also_while_the_run_goes_on(client: httpx2.Client, dri
     assert_problem(client.get(run["urls"]["results"], params={"format": "xlsx"}), 422)
 
 
+def test_results_bring_the_row_and_the_verdict_along(client: httpx2.Client, driver: Driver, model_server: ModelServer):
+    said = {"evaluation_reasoning": "=Right.", "improvement_suggestions": ["Say more."]}
+    model_server.script(generate=["a"], evaluate=[{"score": 0.9, "meets_criteria": True, **said}])
+    row = {"instruct": "Q", "reference": "+R", "metadata": {"team": "=docs()"}}
+    run = work_off(
+        client, driver, started(client, json.dumps(row).encode() + b'\n{"instruct": "B", "human_score": 9}\n')
+    )
+    names = ("status", "evaluation_reasoning", "improvement_suggestions", "instruct", "reference", "metadata.team")
+    table = list(csv.DictReader(io.StringIO(client.get(run["urls"]["results"], params={"format": "csv"}).text)))
+    assert [[line[name] for name in names] for line in table] == [
+        ["succeeded", "'=Right.", '["Say more."]', "Q", "'+R", "'=docs()"],
+        ["invalid", "", "", "B", "", ""],
+    ]
+    first, bad = map(json.loads, client.get(run["urls"]["results"]).text.splitlines())
+    assert (first["evaluation_reasoning"], first["improvement_suggestions"]) == ("=Right.", ["Say more."])
+    assert (first["reference"], first["metadata"], bad["instruct"]) == ("+R", {"team": "=docs()"}, "B")
+    items = client.get(run["urls"]["items"]).json()["data"]
+    assert [{name: each[name] for name in first} for each in items] == [first, bad]
+
+
 @pytest.mark.parametrize(
     ("name", "plain", "whole"),
     [
