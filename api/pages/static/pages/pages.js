@@ -72,14 +72,14 @@
     announcer.textContent = words;
   }
 
-  // Lists: j and k move, Enter opens, x marks. A row that can be moved to has data-row and a link.
+  // Lists: j and k move, Enter opens, x marks. A row that can be moved to has data-row, and its link in a th.
   function move(step) {
     const rows = [...document.querySelectorAll("[data-row]")];
     if (!rows.length) return;
     const at = rows.findIndex((row) => row.getAttribute("aria-selected") === "true");
     const next = rows[Math.min(rows.length - 1, Math.max(0, at + step))];
     for (const row of rows) row.setAttribute("aria-selected", String(row === next));
-    next.querySelector("a").focus();
+    next.querySelector("th a").focus();
     next.scrollIntoView({ block: "nearest" });
   }
   function onKey(event) {
@@ -92,6 +92,10 @@
   function onClick(event) {
     const button = event.target.closest("button[data-copy]");
     if (button) copy(button);
+  }
+  // What a person has opened stays open when the page renews itself.
+  function onMorph(event) {
+    if (event.detail.attrName === "open") event.preventDefault();
   }
   function onSubmit(event) {
     const words = event.submitter?.dataset.confirm ?? event.target.dataset.confirm;
@@ -108,6 +112,7 @@
   document.addEventListener("submit", onSubmit);
   document.addEventListener("visibilitychange", onVisibility);
   document.addEventListener("htmx:after:swap", refresh);
+  document.addEventListener("htmx:before:morph:attr", onMorph);
   window.addEventListener("pagehide", () => { for (const source of streams.values()) source.close(); streams.clear(); });
   setInterval(tellTimes, 1000);
   window.redraft = { announce };
