@@ -11,9 +11,10 @@ from anyio import to_thread
 from fastapi import Query, Request, Response
 
 from api.dependencies import Context, ContextOf, ServicesOf
+from api.pages.filled import Filled
 from api.pages.forms import Form, FormOf
 from api.pages.rendering import address, page, pages_router, see_other
-from api.pages.run_forms import Filled, filled
+from api.pages.run_forms import filled_rows
 from api.routes.datasets import NUMBER_MAX, UploadQuery
 from redraft.datasets.formats import Format
 from redraft.errors import Invalid
@@ -25,7 +26,6 @@ router = pages_router("/datasets")
 _PAGE = 20
 _ROWS = 20
 _CELLS = 20
-_FIELDS = ("name", "format", "mapping", "rows")
 _FORMATS = tuple(each for each in get_args(Format) if each != "parquet")
 
 
@@ -51,7 +51,7 @@ async def add_dataset(request: Request, context: ContextOf, form: FormOf) -> Res
     try:
         dataset, is_new = await _stored(context, form)
     except Invalid as error:
-        return _new_dataset(request, filled(form, _FIELDS, error), 422)
+        return _new_dataset(request, filled_rows(form, error), 422)
     return see_other(f"/datasets/{dataset.id}", notice="dataset_added" if is_new else "dataset_known")
 
 

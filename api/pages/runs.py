@@ -5,9 +5,10 @@ from typing import Annotated
 from fastapi import Query, Request, Response
 
 from api.dependencies import ServicesOf
+from api.pages.filled import Filled
 from api.pages.forms import FormOf
 from api.pages.rendering import address, page, pages_router, see_other
-from api.pages.run_forms import FIELDS, Filled, filled, idempotency_of, new_token, read_run
+from api.pages.run_forms import filled_run, idempotency_of, new_token, read_run
 from redraft.errors import Invalid
 from redraft.operations import datasets, run_listing, runs
 from redraft.operations.services import Services
@@ -41,13 +42,13 @@ def start_run(request: Request, services: ServicesOf, form: FormOf) -> Response:
     try:
         run, _ = runs.create_run_once(services, read_run(form), idempotency_of(request, form))
     except Invalid as error:
-        return _new_run(request, services, filled(form, FIELDS, error), 422)
+        return _new_run(request, services, filled_run(form, error), 422)
     return see_other(f"/runs/{run.id}", notice="run_started")
 
 
 def _new_run(request: Request, services: Services, form: Filled, status: int = 200) -> Response:
     known, _ = datasets.list_datasets(services, cursor=None, limit=_CHOICES)
-    chosen = form.value("dataset_id")
+    chosen = form.text("dataset_id")
     if chosen and all(each.id != chosen for each in known):
         known = [datasets.get_dataset(services, chosen), *known]
     models = services.settings.model or "", services.settings.evaluator_model or ""

@@ -1,0 +1,317 @@
+"""The pages of bulk evaluation: runs from the form to the report, beside each other, and their datasets."""
+
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from redraft.domain.scopes import Scope
+from redraft.operations import keys, runs
+from redraft.operations.runs import Run
+from redraft.operations.services import Services
+from tests.model_server import ModelServer, Reply
+from tests.operations.driving import Driver
+from tests.operations.test_runs import dataset, rows, start, work_off
+from tests.pages.conftest import Visitor
+from tests.support.api_server import ApiServer
+from tests.support.processes import WorkerProcess
+
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\u202egpj.exe <b hx-get=/x>b</b>"
+SHOWN = "<img src=x onerror=alert(1)><script>alert(2)</script>\\u202egpj.exe <b hx-get=/x>b</b>"
+
+
+@pytest.fixture
+def driver(services: Services) -> Driver:
+    return Driver(services)
+
+
+@pytest.fixture
+def mixed(driver: Driver, model_server: ModelServer) -> Run:
+    """A run with an item of each fate: accepted, not accepted, failed, invalid."""
+    model_server.script(generate=["one", "two"], evaluate=[0.4, 0.9], case="r0")
+    model_server.script(generate=["no", "never"], evaluate=[0.4, 0.1], case="r1")
+    model_server.script(generate=[Reply(status=400)], case="r2")
+    return work_off(driver, start(driver, rows(3, iter_max=2) + b"nonsense\n", name="mixed"))
+
+
+def told(page: Page) -> str:
+    return page.inner_text("main")
+
+
+def test_without_runs_the_list_says_how_to_start_one(visitor: Visitor):
+    page = visitor.go("/runs")
+    assert 'redraft eval questions.jsonl --crit "Correct and complete."' in told(page)
+    assert f"{visitor.base_url}/v1/datasets?name=questions.jsonl" in told(page)
+    page.get_by_role("link", name="Start a run").click()
+    page.get_by_role("link", name="Add a dataset").click()
+    expect(page).to_have_url(visitor.base_url + "/datasets/new")
+
+
+def test_two_runs_are_marked_and_compared(visitor: Visitor, driver: Driver, mixed: Run):
+    newer = work_off(driver, start(driver, rows(3, iter_max=2) + b"nonsense\n", name="again"))
+    page = visitor.go("/runs")
+    row = page.get_by_role("row", name="mixed")
+    assert " ".join(row.inner_text().split()).startswith("mixed ✓ succeeded 4 of 4 50 % 1 of 2 2 ")
+    visitor.check_accessible()
+    for key in "jxjx":
+        page.keyboard.press(key)
+    page.get_by_role("button", name="Compare the two marked").click()
+    expect(page).to_have_url(f"{visitor.base_url}/runs/compare?baseline={mixed.id}&run={newer.id}")
+
+
+def test_a_run_is_started_in_a_form_that_keeps_what_was_written(visitor: Visitor, services: Services):
+    dataset_id = dataset(services, rows(2))
+    page = visitor.go(f"/runs/new?dataset={dataset_id}")
+    page.get_by_label("Name").fill("mine")
+    page.get_by_label("Score threshold").fill("0.7")
+    page.get_by_role("button", name="Start").click()
+    assert "No row can be used" in page.get_by_role("alert").inner_text()
+    criteria = page.get_by_label("Criteria")
+    expect(criteria).to_have_attribute("aria-invalid", "true")
+    expect(criteria).to_have_accessible_description(re.compile("No row can be used"))
+    expect(page.get_by_label("Score threshold")).to_have_value("0.7")
+    visitor.check_accessible()
+    criteria.fill("True.")
+    page.get_by_text("More defaults", exact=True).click()
+    page.get_by_label("More defaults, as JSON").fill('{"candidates": 2')
+    page.get_by_role("button", name="Start").click()
+    assert "not valid JSON" in page.get_by_role("alert").inner_text()
+    page.get_by_label("More defaults, as JSON").fill('{"candidates": 2}')
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_url(re.compile(r"/runs/run_\w+\?notice=run_started"))
+    run = runs.list_runs(services, cursor=None, limit=5)[0][0]
+    assert (run.name, run.max_in_flight) == ("mine", 32)
+    assert run.defaults == {"candidates": 2, "eval_crit": "True.", "iter_max": 3, "score_threshold": 0.7}
+
+
+def test_a_form_that_is_sent_twice_starts_one_run(api: ApiServer, services: Services):
+    client = api.client(headers={"Accept": "text/html"})
+    form = {"dataset_id": dataset(services, rows(1)), "eval_crit": "True.", "token": "t"}
+    assert len({client.post("/runs/new", data=form).headers["location"] for _ in range(2)}) == 1
+    assert client.post("/runs/new", data={**form, "iter_max": "1"}).status_code == 303
+    assert len(runs.list_runs(services, cursor=None, limit=5)[0]) == 2
+
+
+def test_a_run_goes_on_before_the_eyes_until_its_report(
+    visitor: Visitor, services: Services, start_worker: Callable[..., WorkerProcess], model_server: ModelServer
+):
+    model_server.script(generate=["one", "two"], evaluate=[0.4, 0.9])
+    run = start(Driver(services), rows(12), max_in_flight=4)
+    page = visitor.go(f"/runs/{run.id}")
+    expect(page.get_by_text("0 of 12 items have ended")).to_be_visible()
+    assert page.get_by_role("heading", name="Did the loop pay?").count() == 0
+    page.evaluate("window.stays = true")
+    start_worker(services)
+    expect(page.get_by_text("12 of 12 items have ended")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("heading", name="Did the loop pay?")).to_be_visible()
+    assert page.evaluate("window.stays")
+    visitor.check_accessible()
+
+
+def test_a_list_that_is_open_hears_of_runs(
+    visitor: Visitor, services: Services, start_worker: Callable[..., WorkerProcess], model_server: ModelServer
+):
+    model_server.script(generate=["one"], evaluate=[0.9])
+    run = start(Driver(services), rows(3))
+    page = visitor.go("/runs")
+    mark = page.get_by_role("checkbox")
+    mark.check()
+    start_worker(services)
+    expect(page.locator(f"#{run.id}")).to_contain_text("3 of 3", timeout=30_000)
+    expect(mark).to_be_checked()
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [("質問 ü 😀", "質問 ü 😀"), ('a"b\r\nX-Evil: 1', "a_b X-Evil_ 1"), ("../../etc/passwd", "etc_passwd")],
+)
+def test_case_e16_downloads_have_the_names_of_their_runs(visitor: Visitor, driver: Driver, name: str, stem: str):
+    run = work_off(driver, start(driver, rows(1), name=name))
+    page = visitor.go(f"/runs/{run.id}")
+    downloads = page.get_by_role("list", name="Download")
+    found: list[str] = []
+    for link in downloads.get_by_role("link").all():
+        with page.expect_download() as caught:
+            link.click()
+        found.append(caught.value.suggested_filename)
+    ends = ("report.html", "report.md", "report.json", "report.xml", "results.jsonl", "results.csv")
+    assert found == [f"{stem} {end}" for end in ends]
+
+
+def test_error_groups_lead_to_their_items(visitor: Visitor, mixed: Run):
+    page = visitor.go(f"/runs/{mixed.id}")
+    page.get_by_role("region", name="Errors by code").get_by_role("link", name="provider_bad_request").click()
+    items = page.get_by_role("region", name="Items").get_by_role("row")
+    expect(items).to_have_count(2)
+    assert "r2" in items.nth(1).inner_text()
+    page.get_by_role("link", name="all 4").click()
+    assert "0.40 → , then 0.90 of 0.80" in " ".join(items.nth(1).inner_text().split())
+    visitor.check_accessible()
+    page.get_by_role("link", name="invalid 1").click()
+    expect(items).to_have_count(2)
+    assert "line 4" in items.nth(1).inner_text()
+    page.get_by_role("link", name="not accepted 1").click()
+    expect(items.nth(1).get_by_role("link", name="r1")).to_have_attribute("href", re.compile("/jobs/job_"))
+
+
+def test_a_run_is_canceled_resumed_and_its_errors_tried_again_without_javascript(
+    visit: Callable[..., Visitor], driver: Driver, model_server: ModelServer, services: Services
+):
+    model_server.script(generate=[Reply(status=400), "fine"], evaluate=[0.9], case="r0")
+    run = start(driver, rows(2), max_in_flight=1)
+    page = visit(java_script_enabled=False).go(f"/runs/{run.id}")
+    page.get_by_role("button", name="Cancel").click()
+    assert "Canceled." in told(page)
+    page.get_by_role("button", name="Resume 2").click()
+    assert "The run goes on." in told(page)
+    work_off(driver, run)
+    page.reload()
+    assert "Did the loop pay?" in told(page)
+    page.get_by_role("button", name="Retry 1 failed").click()
+    assert work_off(driver, run).counts.failed == 0
+
+
+def test_who_only_reads_changes_nothing(start_api: Callable[..., ApiServer], services: Services, mixed: Run):
+    guarded = start_api(require_auth=True)
+    key = keys.create_key(services, "reader", [Scope.READ])[1]
+    client = guarded.client(headers={"Accept": "text/html"})
+    client.post("/sign-in", data={"key": key})
+    for path in (f"/runs/{mixed.id}", "/runs", "/datasets", f"/datasets/{mixed.dataset_id}"):
+        page = client.get(path)
+        assert page.status_code == 200
+        assert 'method="post" action="/runs' not in page.text
+    for path in (f"/runs/{mixed.id}/cancel", f"/runs/{mixed.id}/resume", "/runs/new", "/datasets/new"):
+        assert client.post(path, data={"retry": "errors"}).status_code == 403
+
+
+def test_two_runs_are_read_row_by_row(visitor: Visitor, driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["the old one", "the new one"], evaluate=[0.9, 0.2], case="r0")
+    model_server.script(generate=["same", "same"], evaluate=[0.9, 0.9], case="r1")
+    old, new = (work_off(driver, start(driver, rows(2, iter_max=1), name=name)) for name in ("old", "new"))
+    page = visitor.go(f"/runs/compare?baseline={old.id}&run={new.id}")
+    assert "newly passing, newly failing" in told(page)
+    assert page.locator("svg[aria-labelledby^=differences]").count() == 1
+    lines = page.get_by_role("region", name="Rows beside each other").get_by_role("row")
+    expect(lines).to_have_count(3)
+    visitor.check_accessible()
+    page.get_by_role("link", name="show changed only (1)").click()
+    expect(lines).to_have_count(2)
+    assert "newly failing" in lines.nth(1).inner_text()
+    with page.expect_download() as caught:
+        page.get_by_role("link", name="Markdown").click()
+    assert caught.value.suggested_filename == "new comparison.md"
+    page.get_by_role("link", name="Both answers").click()
+    assert page.locator(".diff").inner_text() == "the old new one"
+    assert (page.locator(".diff del").inner_text(), page.locator(".diff ins").inner_text()) == ("old ", "new ")
+    visitor.check_accessible()
+    page.go_back()
+    page.go_back()
+    page.get_by_role("link", name="Swap").click()
+    assert "newly passing" in lines.nth(1).inner_text()
+
+
+def test_what_cannot_be_compared_is_asked_for(visitor: Visitor, driver: Driver, mixed: Run):
+    page = visitor.go(f"/runs/compare?run={mixed.id}")
+    assert "Nothing to compare yet" in told(page)
+    other = start(driver, rows(1), name="other")
+    page = visitor.go(f"/runs/compare?run={mixed.id}")
+    expect(page.get_by_label("New run")).to_have_value(mixed.id)
+    page.get_by_label("Baseline").select_option(other.id)
+    page.get_by_role("button", name="Compare").click()
+    assert "The run other is running." in told(page)
+    visitor.go(f"/runs/compare?run={mixed.id}&run={mixed.id}")
+    assert "Choose two different runs" in told(page)
+    visitor.go(f"/runs/compare?baseline={mixed.id}&run={mixed.id}")
+    assert visitor.status == 422
+
+
+def test_a_large_run_is_reckoned_after_its_page_is_there(visit: Callable[..., Visitor], driver: Driver):
+    run = runs.cancel_run(driver.services, start(driver, rows(1001), max_in_flight=1).id)[0]
+    plain = visit(java_script_enabled=False).go(f"/runs/{run.id}")
+    assert "Did the loop pay?" not in told(plain)
+    plain.get_by_role("link", name="Show the report").click()
+    assert "Did the loop pay?" in told(plain)
+    page = visit().go(f"/runs/{run.id}")
+    expect(page.get_by_role("heading", name="Did the loop pay?")).to_be_visible()
+
+
+def test_rows_become_a_dataset_and_then_a_run(visitor: Visitor):
+    page = visitor.go("/datasets/new")
+    page.get_by_label("Rows").fill("nonsense")
+    page.get_by_label("Name", exact=True).fill("few.jsonl")
+    page.get_by_role("button", name="Add").click()
+    assert page.get_by_role("alert").inner_text()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("few.jsonl")
+    visitor.check_accessible()
+    page.get_by_label("Rows").fill('{"Frage": "Why?", "colour": "red"}\n{"Frage": "How?"}\nnonsense')
+    page.get_by_label("Columns with other names").fill("instruct=Frage")
+    page.get_by_label("Format").select_option("jsonl")
+    page.get_by_role("button", name="Add").click()
+    page.wait_for_url(re.compile(r"/datasets/ds_\w+\?notice=dataset_added"))
+    assert "Columns that fill nothing: colour." in told(page)
+    assert page.get_by_role("region", name="Columns").get_by_role("row", name="instruct Frage").count() == 1
+    visitor.check_accessible()
+    page.get_by_role("link", name="bad 1").click()
+    rows_shown = page.get_by_role("region", name="Rows").get_by_role("row")
+    expect(rows_shown).to_have_count(2)
+    assert rows_shown.nth(1).inner_text().startswith("3")
+    page.get_by_role("link", name="Start a run").click()
+    assert "few.jsonl (3 rows, 1 bad)" in page.get_by_label("Dataset").inner_text()
+    visitor.go("/datasets")
+    visitor.check_accessible()
+    page.get_by_role("link", name="few.jsonl").first.click()
+    expect(page.get_by_role("heading", name="few.jsonl")).to_be_visible()
+
+
+def test_hostile_texts_are_read_and_do_nothing(visitor: Visitor, driver: Driver, model_server: ModelServer):
+    model_server.script(generate=[HOSTILE], evaluate=[0.2])
+    row = {"custom_id": HOSTILE, "instruct": f"{HOSTILE} [[case:r0]]", HOSTILE: "x", "metadata": {"a": HOSTILE}}
+    data = json.dumps(row).encode() + b'\n{"custom_id": "b", "instruct": "x", "iter_max": "' + b"<b>" * 50 + b'"}\n'
+    old, new = (work_off(driver, start(driver, data, name=HOSTILE, repeat=2)) for _ in range(2))
+    page = visitor.go("/runs")
+    assert SHOWN in told(page)
+    page.get_by_role("link", name=SHOWN[:20]).first.click()
+    assert SHOWN in page.inner_text("h1")
+    assert page.locator("main img, main b").count() == 0
+    page.get_by_role("link", name="Items").click()
+    assert SHOWN[:60] in told(page)
+    visitor.go(f"/runs/compare?baseline={old.id}&run={new.id}")
+    page.get_by_role("link", name="Both answers").first.click()
+    assert told(page).count(SHOWN) >= 3
+    visitor.go(f"/datasets/{old.dataset_id}")
+    assert told(page).count(SHOWN[:60]) >= 3
+    assert page.locator("main img, main b").count() == 0
+
+
+def test_pages_fit_a_phone(visit: Callable[..., Visitor], driver: Driver, mixed: Run):
+    other = work_off(driver, start(driver, rows(3, iter_max=2) + b"nonsense\n", name="x" * 200))
+    visitor = visit(viewport={"width": 390, "height": 800})
+    both = f"baseline={mixed.id}&run={other.id}"
+    for path in (
+        *("/runs", f"/runs/{other.id}", f"/runs/{mixed.id}/items", "/runs/new", "/runs/compare", "/datasets"),
+        *(f"/runs/compare?{both}", f"/runs/compare/row?{both}&row=r0", f"/datasets/{mixed.dataset_id}"),
+        "/datasets/new",
+    ):
+        page = visitor.go(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
+def test_lists_are_paged(visitor: Visitor, driver: Driver):
+    for number in range(21):
+        start(driver, rows(1, metadata={"n": str(number)}), name=f"run {number:02}")
+    page = visitor.go("/runs")
+    assert page.locator("[data-row]").count() == 20
+    page.get_by_role("link", name="Next page").click()
+    expect(page.locator("[data-row]")).to_have_count(1)
+    assert "run 00" in told(page)
+    page.get_by_role("link", name="First page").click()
+    expect(page.locator("[data-row]")).to_have_count(20)
+    visitor.go("/datasets")
+    page.get_by_role("link", name="Next page").click()
+    expect(page.locator("[data-row]")).to_have_count(1)
+    run = start(driver, rows(55), max_in_flight=1)
+    visitor.go(f"/runs/{run.id}/items")
+    page.get_by_role("link", name="Next page").click()
+    expect(page.locator("tbody tr")).to_have_count(5)

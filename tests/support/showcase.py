@@ -1,0 +1,234 @@
+"""A small installation with something on every page: the same jobs and runs each time, and no network.
+
+For pictures of the pages, and for looking at them: `python -m tests.support.showcase` serves it.
+"""
+
+import json
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from api.app import create_app
+from redraft.domain.ids import new_id
+from redraft.domain.requests import GenerateAnswer
+from redraft.domain.runs import CreateRun
+from redraft.operations import datasets, feeding, runs
+from redraft.operations.services import Services
+from redraft.operations.submit import submit
+from redraft.runtime import build_runtime
+from redraft.settings import ModelPrice, Settings
+from redraft.storage import workers
+from tests.model_server.requests import Asked
+from tests.model_server.scripts import Reply
+from tests.model_server.server import ModelServer
+from tests.support.api_server import ApiServer
+from tests.support.shells import drain
+from tests.support.sqlite import create_sqlite
+from tests.support.valkey import ValkeyServer
+
+WRITER, BETTER, JUDGE = "openai:gpt-5-mini", "openai:gpt-5", "anthropic:claude-haiku-5"
+PRICES = {
+    WRITER: ModelPrice(input=0.25, output=2.0),
+    BETTER: ModelPrice(input=1.25, output=10.0),
+    JUDGE: ModelPrice(input=1.0, output=5.0),
+}
+
+WORKER = {"host": "worker-1", "pid": 4711, "concurrency": 8, "version": version("redraft")}
+
+SKY = "Explain to a ten-year-old why the sky is blue and the sunset is red."
+_SKY_ANSWERS = (
+    "The sky looks blue because of Rayleigh scattering: the intensity of scattered light is inversely proportional to "
+    "the fourth power of its wavelength, so short wavelengths dominate.",
+    "Sunlight looks white, but all colours of the rainbow are mixed in it. When it meets the tiny bits of air, **blue "
+    "light bounces around** far more than red light does. So blue comes to your eyes from everywhere you look.",
+    "Sunlight looks white, but all colours of the rainbow are mixed in it.\n\n"
+    "- **At noon**, blue light bounces off the tiny bits of air like a ball in a pinball machine. It reaches your eyes "
+    "from everywhere: the sky looks blue.\n"
+    "- **At sunset**, the light comes a much longer way through the air. Most of the blue has bounced away by then, "
+    "and red and orange are what is left.",
+)
+_SKY_RUBRIC = [
+    {"id": "noon", "text": "Says why the sky is blue: blue light is scattered more.", "required": True},
+    {"id": "sunset", "text": "Says why the sunset is red: a longer way through the air.", "required": True},
+    {"id": "child", "text": "A ten-year-old understands every word.", "kind": "scale", "weight": 2},
+    {"id": "short", "kind": "check", "check": {"kind": "max_words", "value": 90}},
+]
+_SKY_VERDICTS: tuple[Mapping[str, tuple[bool | int, str, str]], ...] = (
+    {
+        "noon": (True, "short wavelengths dominate", ""),
+        "sunset": (False, "", "Nothing is said about the sunset. Say why it is red."),
+        "child": (1, "inversely proportional to the fourth power", "Replace the physics terms by a picture."),
+    },
+    {
+        "noon": (True, "blue light bounces around far more", ""),
+        "sunset": (False, "", "The sunset is still missing: tell of the longer way through the air."),
+        "child": (4, "tiny bits of air", "A picture from everyday life would help."),
+    },
+    {
+        "noon": (True, "blue light bounces off the tiny bits of air", ""),
+        "sunset": (True, "a much longer way through the air", ""),
+        "child": (5, "like a ball in a pinball machine", ""),
+    },
+)
+_TASKS = (
+    ("Write a polite reply to a customer whose parcel is three days late.", 2),
+    ("Summarise the release notes for people who do not program.", 1),
+    ("Name three risks of storing passwords in plain text.", 1),
+    ("Translate the opening hours into German and French.", 3),
+    ("Draft a job advertisement for a warehouse lead, in 120 words.", 4),
+    ("Which of the two contracts may be cancelled at the end of the month?", 2),
+)
+_TOPICS = (
+    *("reset a password", "change the delivery address", "cancel an order", "return a gift"),
+    *("use a voucher twice", "pay by invoice", "get an invoice again", "delete an account"),
+    *("change the e-mail address", "track a parcel", "report a damaged parcel", "order for a company"),
+    *("combine two orders", "pick up an order", "ship abroad", "store a payment card"),
+    *("leave a review", "find the size chart", "order a spare part", "extend the warranty"),
+    *("split a delivery", "name a neighbour for the parcel", "pause a subscription", "change a subscription"),
+    *("end a subscription", "add a second user", "print a return label", "return without a label"),
+    *("exchange a size", "get a refund in cash", "use two vouchers at once", "see old orders"),
+    *("order by telephone", "change the language", "report a wrong price", "ask for a sample"),
+    *("book an installation", "move an appointment", "dispose of an old device", "get on the waiting list"),
+)
+_OPENING = "Thank you for asking."
+_SENTENCES = (
+    "Here is how to {0}: open your account and choose the entry of that name.",
+    "If you cannot sign in, write to support with your order number, and we {0} for you.",
+    "It takes effect at once, and you get an e-mail that confirms it.",
+)
+
+
+class Author:
+    """Answers and verdicts that follow from what is asked, so that each time comes to the same."""
+
+    def __init__(self) -> None:
+        self._asked: Counter[str] = Counter()
+
+    def reply(self, asked: Asked) -> Reply | None:
+        if asked.role == "draft":
+            return None
+        if SKY in asked.prompt:
+            return self._of_sky(asked)
+        for number, topic in enumerate((*_TOPICS, *(task for task, _ in _TASKS))):
+            if topic in asked.prompt:
+                return self._of_topic(asked, number, topic)
+        return None
+
+    def _of_sky(self, asked: Asked) -> Reply:
+        if asked.role == "generate":
+            self._asked["sky"] += 1
+            number = min(self._asked["sky"], 3)
+            return Reply(_SKY_ANSWERS[number - 1], usage={"input": 310 + 240 * number, "output": 95 + 12 * number})
+        number = max(at for at, answer in enumerate(_SKY_ANSWERS) if answer[:60] in asked.prompt)
+        found = {name: _entry(*said) for name, said in _SKY_VERDICTS[number].items()}
+        return Reply(verdict={"criteria": found}, usage={"input": 720, "output": 180})
+
+    def _of_topic(self, asked: Asked, number: int, topic: str) -> Reply:
+        if asked.role == "generate":
+            if number % 16 == 7 and topic in _TOPICS:
+                return Reply(status=400, raw={"error": {"message": "The parameter is not supported.", "code": "x"}})
+            key = f"{asked.model}/{topic}"
+            self._asked[key] += 1
+            sentences = min(3, self._asked[key])
+            opening = [_OPENING] if BETTER.endswith(f":{asked.model}") else []
+            text = " ".join([*opening, *_SENTENCES[:sentences]]).format(topic)
+            return Reply(text, usage={"input": 260, "output": 40 * sentences})
+        sentences = sum(each.partition("{0}")[0].strip() in asked.prompt for each in _SENTENCES)
+        opened = (0.12, 0.08, -0.1, 0.15)[number % 4] if _OPENING in asked.prompt else 0.0
+        score = round(min(1.0, 0.44 + number * 7 % 11 * 0.028 + 0.15 * (sentences - 1) + opened), 2)
+        return Reply(verdict=_verdict(score), usage={"input": 420, "output": 90})
+
+
+def _entry(verdict: bool | int, evidence: str, gap: str) -> dict[str, Any]:  # noqa: FBT001 - it is the datum
+    said = {"evidence": evidence, "gap": gap}
+    return {**said, "met": verdict} if isinstance(verdict, bool) else {**said, "level": verdict}
+
+
+def _verdict(score: float) -> dict[str, Any]:
+    gaps = ["Say what to do when signing in fails.", "Say when it takes effect."]
+    return {
+        "evaluation_reasoning": "Correct, and polite." if score >= 0.8 else "Correct as far as it goes.",
+        "improvement_suggestions": [] if score >= 0.8 else gaps,
+        "score": score,
+        "meets_criteria": score >= 0.8,
+    }
+
+
+@contextmanager
+def showcase() -> Iterator[tuple[ApiServer, Services]]:
+    """The installation, filled and served."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="showcase-")))
+        valkey = ValkeyServer().start()
+        stack.callback(valkey.remove)
+        models = stack.enter_context(ModelServer())
+        models.respond(Author().reply)
+        settings = Settings(
+            _env_file=None,  # pyright: ignore[reportCallIssue]
+            data_dir=folder,
+            database_url=create_sqlite(folder / "redraft.db"),
+            broker_url=valkey.url,
+            model=WRITER,
+            evaluator_model=JUDGE,
+            openai_api_key=SecretStr("sk-none"),
+            openai_base_url=models.openai_url,
+            anthropic_api_key=SecretStr("sk-none"),
+            anthropic_base_url=models.anthropic_url,
+            prices=PRICES,
+        )
+        services = build_runtime(settings)
+        stack.callback(services.close)
+        fill(services)
+        yield stack.enter_context(ApiServer(create_app(settings))), services
+
+
+def fill(services: Services) -> None:
+    """Jobs, a dataset, two runs on it, a job that is under way, a worker that is alive."""
+    for task, iter_max in _TASKS:
+        _submit(services, instruct=task, eval_crit="Correct, complete and polite.", iter_max=iter_max)
+    drain(services)
+    dataset_id = _add_dataset(services)
+    _run(services, dataset_id, "Support questions, baseline", WRITER)
+    _run(services, dataset_id, "Support questions, larger model", BETTER)
+    _submit(services, instruct=SKY, rubric=_SKY_RUBRIC, iter_max=4, score_threshold=0.9)
+    drain(services)
+    with services.database.write() as connection:
+        workers.beat(connection, WORKER | {"id": new_id("worker")})
+
+
+def _submit(services: Services, **fields: Any) -> str:
+    return submit(services, GenerateAnswer.model_validate(fields)).job.id
+
+
+def _add_dataset(services: Services) -> str:
+    lines = [
+        {"custom_id": topic.replace(" ", "-"), "instruct": f"A customer asks how to {topic}.", "iter_max": 3}
+        for topic in _TOPICS
+    ]
+    data = "".join(json.dumps(line) + "\n" for line in lines) + '{"custom_id": "empty", "instruct": ""}\n'
+    return datasets.import_dataset(services, BytesIO(data.encode()), "support-questions.jsonl")[0].id
+
+
+def _run(services: Services, dataset_id: str, name: str, model: str) -> str:
+    defaults = {"model": model, "eval_crit": "Correct, complete and polite.", "resp_format": "Three sentences at most."}
+    body = {"dataset_id": dataset_id, "name": name, "defaults": defaults, "max_cost_usd": 5}
+    run = runs.create_run(services, CreateRun.model_validate(body))
+    while runs.get_run(services, run.id).status == "running":
+        drain(services)
+        feeding.feed_all(services)
+    return run.id
+
+
+if __name__ == "__main__":
+    with showcase() as (served, _):
+        print(served.url, flush=True)  # noqa: T201
+        while True:
+            time.sleep(60)
