@@ -6,7 +6,6 @@ A fixed number of short queries, each from an index, however many jobs are store
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -16,7 +15,7 @@ from redraft.operations.health import Check, check_readiness
 from redraft.operations.services import Services
 from redraft.operations.shapes import cost_usd
 from redraft.providers.catalog import DEFAULT_LOCAL
-from redraft.storage import metrics, overview, runs, workers
+from redraft.storage import overview, runs, workers
 from redraft.storage.columns import moment
 from redraft.storage.runs import RunRecord
 
@@ -61,9 +60,9 @@ class Figures:
     cost_today: str | None
 
     @property
-    def accepted_share(self) -> float | None:
-        """Of the jobs that succeeded today; None without any."""
-        return self.accepted_today / self.succeeded_today if self.succeeded_today else None
+    def accepted_percent(self) -> int | None:
+        """Of the jobs that succeeded today, cut and not rounded: 99.9 % are not all; None without any."""
+        return 100 * self.accepted_today // self.succeeded_today if self.succeeded_today else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,25 +214,19 @@ def _activity(services: Services) -> Activity:
 
 def _figures(connection: Connection) -> Figures:
     now = moment(connection, ago_s=0).astimezone(UTC)
-    today_s = (now - now.replace(hour=0, minute=0, second=0, microsecond=0)).total_seconds()
-    live = metrics.live_steps(connection)
-    ended = metrics.ended_jobs(connection, within_s=today_s)
-    waits = [row["due_since"] for row in live if row["status"] == "queued" and row["due_since"]]
-    is_priced = not any(row["unpriced_calls"] for row in ended)
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    live = overview.count_live(connection)
+    today = overview.sum_up_ended(connection, since=midnight)
     return Figures(
-        queued=_sum(live, status="queued"),
-        running=_sum(live, status="running"),
-        oldest_wait_s=max(0.0, (now - min(waits)).total_seconds()) if waits else None,
-        ended_today=_sum(ended),
-        succeeded_today=_sum(ended, status="succeeded"),
-        failed_today=_sum(ended, status="failed"),
-        accepted_today=_sum(ended, stop_reason="accepted"),
-        cost_today=cost_usd(sum(row["cost_nano_usd"] for row in ended)) if is_priced else None,
+        queued=live.get("queued", 0),
+        running=live.get("running", 0),
+        oldest_wait_s=overview.waiting_s(connection),
+        ended_today=today["ended"],
+        succeeded_today=today["succeeded"],
+        failed_today=today["failed"],
+        accepted_today=today["accepted"],
+        cost_today=None if today["unpriced_calls"] else cost_usd(today["cost_nano_usd"]),
     )
-
-
-def _sum(rows: Sequence[dict[str, Any]], **wanted: str) -> int:
-    return sum(row["jobs"] for row in rows if all(row[name] == value for name, value in wanted.items()))
 
 
 def _runs(connection: Connection) -> list[RunLine]:

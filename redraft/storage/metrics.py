@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
-    BigInteger,
     ColumnElement,
     Connection,
     Executable,
@@ -70,12 +69,11 @@ def live_steps(connection: Connection) -> Rows:
 
 
 def ended_jobs(connection: Connection, *, within_s: float) -> Rows:
-    """Jobs that ended lately, by status and why, with what they cost; all of it stands in the index on their end."""
-    names, sums = ("status", "stop_reason"), ("cost_nano_usd", "unpriced_calls")
-    lately = _lately(connection, jobs, (*names, *sums), within_s)
+    """Jobs that ended lately, by status and why."""
+    names = ("status", "stop_reason")
+    lately = _lately(connection, jobs, names, within_s)
     columns = [lately.c[name] for name in names]
-    summed = (cast(func.sum(lately.c[name]), BigInteger).label(name) for name in sums)
-    return _rows(connection, select(*columns, func.count().label("jobs"), *summed).group_by(*columns))
+    return _rows(connection, select(*columns, func.count().label("jobs")).group_by(*columns))
 
 
 def closed_calls(connection: Connection, *, within_s: float) -> Rows:

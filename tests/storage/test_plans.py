@@ -158,6 +158,9 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "webhooks to send": metrics.deliveries,
     "running jobs for the overview": lambda c: overview.running(c, limit=8),
     "ended jobs for the overview": lambda c: overview.last_ended(c, limit=8),
+    "jobs that ended today": lambda c: overview.sum_up_ended(c, since=NOW - timedelta(hours=1)),
+    "how many are queued and running": overview.count_live,
+    "the oldest wait": overview.waiting_s,
     "steps in flight": overview.steps_in_flight,
 }
 
@@ -176,7 +179,7 @@ def test_no_statement_reads_a_whole_table(full: Database):
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
-@pytest.mark.parametrize("name", ["what is due", "what is overdue", "a shutdown", "live steps", "steps in flight"])
+@pytest.mark.parametrize("name", ["what is due", "what is overdue", "a shutdown", "live steps", "the oldest wait"])
 def test_the_sweeper_looks_at_live_jobs_only(full: Database, name: str):
     with full.write() as connection, explained(connection) as plans:
         STATEMENTS[name](connection)
@@ -190,7 +193,7 @@ def test_the_sweeper_looks_at_open_calls_only(full: Database):
 
 
 RECENT = ["jobs too old", "the first jobs too old", "more jobs too old"]
-RECENT += ["jobs that ended lately", "calls that ended lately"]
+RECENT += ["jobs that ended lately", "jobs that ended today", "calls that ended lately"]
 
 
 @pytest.mark.parametrize("name", RECENT)
