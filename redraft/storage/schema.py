@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -174,13 +175,24 @@ def current(database: Database) -> str | None:
 
 
 def head() -> str:
-    return ScriptDirectory.from_config(make_config()).get_current_head() or ""
+    return _own_revisions()[1]
 
 
 def standing(database: Database, config: Config | None = None) -> Standing:
     """What stands in the database, and whether this program can work with it."""
-    scripts = ScriptDirectory.from_config(config or make_config())
-    known = {script.revision for script in scripts.walk_revisions()}
+    known, newest = _own_revisions() if config is None else _revisions(config)
     found = current(database)
     is_newer = found is not None and found not in known
-    return Standing(found, scripts.get_current_head() or "", is_newer)
+    return Standing(found, newest, is_newer)
+
+
+@cache
+def _own_revisions() -> tuple[frozenset[str], str]:
+    """Read once: health is asked for every few seconds."""
+    return _revisions(make_config())
+
+
+def _revisions(config: Config) -> tuple[frozenset[str], str]:
+    """All revisions, and the newest one."""
+    scripts = ScriptDirectory.from_config(config)
+    return frozenset(script.revision for script in scripts.walk_revisions()), scripts.get_current_head() or ""
