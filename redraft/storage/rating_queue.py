@@ -67,7 +67,7 @@ def tasks_of(connection: Connection, job_ids: Sequence[str]) -> dict[str, str]:
     """The beginnings of the jobs' instructions."""
     task = func.substr(text_in(connection, jobs.c.request, "instruct"), 1, _TASK_CHARS)
     query = select(jobs.c.id, task).where(jobs.c.id.in_(job_ids))
-    return dict(connection.execute(query).tuples())
+    return {row[0]: row[1] for row in connection.execute(query)}
 
 
 def place_of(connection: Connection, evaluation_id: str) -> Mapping[str, Any] | None:
