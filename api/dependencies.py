@@ -1,19 +1,23 @@
 """What handlers are given: the process's context, and what the request's headers ask for."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Header, Request
 
 from api.rates import GoodKeys, Rates
 from api.run_watching import RunWatches
 from api.waking import Wakeups
+from redraft.errors import Unavailable
 from redraft.operations.metrics import Metrics
 from redraft.operations.services import Services
 from redraft.operations.submit import Idempotency
 from redraft.settings import Settings
+
+T = TypeVar("T")
 
 WAIT_MAX_S = 60
 DRAFTS_AT_ONCE = 16
@@ -83,6 +87,19 @@ async def get_idempotency(
     caller = request.scope["state"].get("key_id") or "-"
     route = request.url.path.rpartition("/")[2]
     return Idempotency(f"{caller}:{route}", idempotency_key)
+
+
+async def wait_for_model(context: Context, ask: Callable[[], T]) -> T:
+    """Run what waits for a model in threads apart from those of the other requests.
+
+    Raises:
+        Unavailable: too many wait already (`too_many_drafts`).
+    """
+    limiter = context.drafting
+    if limiter.borrowed_tokens >= limiter.total_tokens:
+        words = f"{limiter.total_tokens:g} requests wait for a model here already."
+        raise Unavailable(words, code="too_many_drafts")
+    return await to_thread.run_sync(ask, limiter=limiter)
 
 
 ContextOf = Annotated[Context, Depends(get_context)]

@@ -5,10 +5,10 @@ import json
 from anyio import to_thread
 from fastapi import Request, Response
 
-from api.dependencies import Context, ContextOf, ServicesOf
+from api.dependencies import Context, ContextOf, ServicesOf, wait_for_model
 from api.pages.forms import FormOf
 from api.pages.rendering import page, pages_router, see_other
-from redraft.errors import Invalid, Unavailable
+from redraft.errors import Invalid
 from redraft.operations import configuration, health, installation, model_checks, overview, webhooks
 from redraft.operations.model_checks import ModelCheck
 from redraft.operations.profile_looks import compare_profiles, find_profile
@@ -37,13 +37,7 @@ async def test_model(request: Request, context: ContextOf, form: FormOf) -> Resp
 
 
 async def _check(context: Context, name: str) -> ModelCheck:
-    """In threads apart from those of the other requests, which are not to wait for a model."""
-    limiter = context.drafting
-    if limiter.borrowed_tokens >= limiter.total_tokens:
-        raise Unavailable("Too many models are being asked here already.", code="too_many_drafts")
-    return await to_thread.run_sync(
-        lambda: model_checks.check_model(context.services, name, timeout_s=_CHECK_S), limiter=limiter
-    )
+    return await wait_for_model(context, lambda: model_checks.check_model(context.services, name, timeout_s=_CHECK_S))
 
 
 def _settings_page(

@@ -2,15 +2,13 @@
 
 from typing import Annotated
 
-from anyio import to_thread
 from fastapi import APIRouter, Body, Response
 
 from api.bodies import StrictRoute
-from api.dependencies import Context, ContextOf
+from api.dependencies import Context, ContextOf, wait_for_model
 from api.description import EXAMPLE_REFINE, answers
 from api.rendering import render
 from redraft.domain.drafts import RefineQuestion
-from redraft.errors import Unavailable
 from redraft.operations import refine
 from redraft.operations.refine import Refinement
 
@@ -30,9 +28,4 @@ async def refine_question(
 
 
 async def draft(context: Context, body: RefineQuestion) -> Refinement:
-    """In threads apart from those of the other requests, which are not to wait for a model."""
-    limiter = context.drafting
-    if limiter.borrowed_tokens >= limiter.total_tokens:
-        words = f"{limiter.total_tokens:g} drafts are being made here already."
-        raise Unavailable(words, code="too_many_drafts")
-    return await to_thread.run_sync(refine.refine, context.services, body, limiter=limiter)
+    return await wait_for_model(context, lambda: refine.refine(context.services, body))
