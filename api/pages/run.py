@@ -26,7 +26,7 @@ from redraft.reports.html import render_body
 
 router = pages_router("/runs/{run_id}")
 
-REPORTED_AT_ONCE = 1000
+REPORTED_AT_ONCE = 500
 """A report of more items is reckoned when it is asked for."""
 
 _ITEMS = 50

@@ -26,7 +26,7 @@ from redraft.storage.runs import RunRecord
 __all__ = ["ItemFilter"]
 
 _ENDS = 50
-_NONE = Totals(0, 0)
+_NONE = Totals(0, 0, 0)
 _STATUSES = ("queued", "running", "succeeded", "failed", "canceled", "invalid")
 
 
@@ -137,16 +137,16 @@ def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[li
 def _lines(connection: Connection, records: Sequence[RunRecord]) -> list[RunLine]:
     ids = [record.id for record in records]
     names = stored.dataset_names(connection, [record.dataset_id for record in records])
-    counts, accepted = stored_runs.count(connection, ids), stored.accepted(connection, ids)
-    totals = stored.totals(connection, ids)
+    counts = stored_runs.count(connection, ids)
+    totals = {**dict.fromkeys(ids, _NONE), **stored.totals(connection, ids)}
     return [
         RunLine(
             **{name: getattr(record, name) for name in ("id", "name", "dataset_id", "status", "stop_reason")},
             dataset_name=names.get(record.dataset_id, ""),
             created_at=record.created_at,
             finished_at=record.finished_at,
-            counts=_counts(counts[record.id], accepted.get(record.id, 0)),
-            cost_usd=_cost(totals.get(record.id, _NONE)),
+            counts=_counts(counts[record.id], totals[record.id].accepted),
+            cost_usd=_cost(totals[record.id]),
             max_cost_usd=cost_usd(record.max_cost_nano_usd),
         )
         for record in records

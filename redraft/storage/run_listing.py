@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Text, and_, cast, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Text, and_, case, cast, func, or_, select
 
 from redraft.domain.reports import UNKNOWN_ERROR
 from redraft.storage.bulk_tables import dataset_items, datasets, run_items
@@ -19,8 +19,14 @@ _FAULTY = ("failed", "invalid")
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What all jobs of a run have come to; `unpriced_calls`: of how many calls nobody knows what they cost."""
+    """What all jobs of a run have come to.
 
+    Attributes:
+        accepted: how many of them.
+        unpriced_calls: of how many calls nobody knows what they cost.
+    """
+
+    accepted: int
     cost_nano_usd: int
     unpriced_calls: int
 
@@ -45,21 +51,11 @@ def dataset_names(connection: Connection, dataset_ids: Sequence[str]) -> dict[st
 
 
 def totals(connection: Connection, run_ids: Sequence[str]) -> dict[str, Totals]:
-    """By run; none of a run without jobs."""
-    sums = (func.sum(jobs.c.cost_nano_usd), func.sum(jobs.c.unpriced_calls))
+    """By run; none of a run without jobs. Read from an index alone."""
+    is_accepted = case((jobs.c.stop_reason == "accepted", 1), else_=0)
+    sums = [func.sum(each) for each in (is_accepted, jobs.c.cost_nano_usd, jobs.c.unpriced_calls)]
     query = select(jobs.c.run_id, *sums).where(jobs.c.run_id.in_(run_ids)).group_by(jobs.c.run_id)
-    return {run_id: Totals(int(cost), int(unpriced)) for run_id, cost, unpriced in connection.execute(query)}
-
-
-def accepted(connection: Connection, run_ids: Sequence[str]) -> dict[str, int]:
-    """How many items of each run have ended accepted; none of a run without any."""
-    query = (
-        select(run_items.c.run_id, func.count())
-        .select_from(run_items.join(jobs, jobs.c.id == run_items.c.job_id))
-        .where(run_items.c.run_id.in_(run_ids), run_items.c.status == "succeeded", jobs.c.stop_reason == "accepted")
-        .group_by(run_items.c.run_id)
-    )
-    return {row[0]: row[1] for row in connection.execute(query)}
+    return {run_id: Totals(*map(int, values)) for run_id, *values in connection.execute(query)}
 
 
 def latest_ends(connection: Connection, run_id: str, limit: int) -> list[datetime]:

@@ -208,13 +208,9 @@ def unpriced_models(connection: Connection, run_id: str) -> list[str]:
 
 
 def accepted(connection: Connection, run_id: str) -> int:
-    """How many of a run's items have ended accepted."""
-    query = (
-        select(func.count())
-        .select_from(run_items.join(jobs, jobs.c.id == run_items.c.job_id))
-        .where(run_items.c.run_id == run_id, run_items.c.status == "succeeded", jobs.c.stop_reason == "accepted")
-    )
-    return connection.scalar(query) or 0
+    """How many of a run's items have ended accepted: each is a job of its own."""
+    is_accepted = and_(jobs.c.run_id == run_id, jobs.c.stop_reason == "accepted")
+    return connection.scalar(select(func.count()).where(is_accepted)) or 0
 
 
 def take_queued(connection: Connection, run: RunRecord, limit: int) -> list[dict[str, Any]]:
