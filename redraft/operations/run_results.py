@@ -114,8 +114,13 @@ def report(services: Services, run_id: str) -> RunReport:
         NotFound: there is no such run.
     """
     run = _run(services, run_id)
-    threshold: float | None = run.overrides.get("score_threshold", run.defaults.get("score_threshold"))
-    return report_on(outcomes(services, run_id), threshold=threshold)
+    return report_of(run.defaults, run.overrides, outcomes(services, run_id))
+
+
+def report_of(defaults: Mapping[str, Any], overrides: Mapping[str, Any], items: Sequence[ItemOutcome]) -> RunReport:
+    """The same of items that have been read."""
+    threshold: float | None = overrides.get("score_threshold", defaults.get("score_threshold"))
+    return report_on(items, threshold=threshold)
 
 
 def unpriced_models(services: Services, run_id: str) -> tuple[str, ...]:

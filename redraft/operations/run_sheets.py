@@ -24,8 +24,9 @@ def run_sheet(services: Services, run_id: str) -> RunSheet:
     Raises:
         NotFound: there is no such run.
     """
-    facts = facts_of(services, runs.get_run(services, run_id))
-    return RunSheet(facts, run_results.report(services, run_id), items=run_results.outcomes(services, run_id))
+    run = runs.get_run(services, run_id)
+    items = run_results.outcomes(services, run_id)
+    return RunSheet(facts_of(services, run), run_results.report_of(run.defaults, run.overrides, items), items=items)
 
 
 def comparison_sheet(services: Services, baseline_id: str, run_id: str) -> ComparisonSheet:
