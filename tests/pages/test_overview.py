@@ -36,6 +36,7 @@ def test_an_empty_installation_teaches_and_says_what_is_missing(visitor: Visitor
     visitor.check_accessible()
 
 
+@pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
 def test_tiles_and_lines_tell_of_today(visitor: Visitor, stored: Callable[..., str], submit_job: Callable[..., str]):
     accepted = stored(instruct="Why is the sky blue?")
     stored(instruct="Why <b>not</b>?", score_threshold=0.95, iter_max=1)
@@ -85,6 +86,7 @@ def test_it_works_without_javascript_and_on_a_phone(visit: Callable[..., Visitor
         page = visitor.go("/")
         assert tile(visitor, "Succeeded today").startswith("Succeeded today")
         assert page.get_by_role("link", name="x" * 109 + "…").count() == 1
+        assert page.locator("meta[http-equiv=refresh]").count() == (not options.get("java_script_enabled", True))
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
