@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo serve test check chaos bench lint types contracts audit coverage docs lock clean
+.PHONY: help setup demo serve test check chaos bench lint types contracts audit coverage docs screenshots lock clean
 
 # A pyenv shim or a python3 without its venv package is found but does not work: ask each one.
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -28,7 +28,7 @@ LOCK := build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 
 	--generate-hashes --no-annotate --no-emit-index-url --custom-compile-command "make lock"
 
 help:
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## install what running needs into .venv
 	@echo "Ready: make demo, make serve, or $(BIN)/redraft --help"
@@ -72,6 +72,9 @@ coverage: test
 
 docs: $(READY) ## write the generated pages anew
 	$(BIN)/python docs/generate.py
+
+screenshots: $(READY) $(DEV) ## take the pictures in docs/images anew; needs Chromium
+	$(BIN)/python -m docs.screenshots
 
 lock: build/lock/bin/uv ## resolve the lock files anew; UPGRADE=--upgrade takes the newest releases
 	$(LOCK) pyproject.toml --group build --output-file requirements.lock

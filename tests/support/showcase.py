@@ -9,23 +9,32 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
+from sqlalchemy import func, select, update
 
 from api.app import create_app
 from redraft.domain.ids import new_id
 from redraft.domain.requests import GenerateAnswer
 from redraft.domain.runs import CreateRun
+from redraft.domain.states import Step
+from redraft.jobs import StepMessage
 from redraft.operations import datasets, feeding, runs
+from redraft.operations.leases import LeaseHolder
+from redraft.operations.running import run as run_step
 from redraft.operations.services import Services
 from redraft.operations.submit import submit
 from redraft.runtime import build_runtime
 from redraft.settings import ModelPrice, Settings
 from redraft.storage import workers
+from redraft.storage.bulk_tables import runs as runs_table
+from redraft.storage.tables import jobs
 from tests.model_server.requests import Asked
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
@@ -43,17 +52,24 @@ PRICES = {
 
 WORKER = {"host": "worker-1", "pid": 4711, "concurrency": 8, "version": version("redraft")}
 
+CRITERIA = "Correct, complete and polite."
 SKY = "Explain to a ten-year-old why the sky is blue and the sunset is red."
 _SKY_ANSWERS = (
-    "The sky looks blue because of Rayleigh scattering: the intensity of scattered light is inversely proportional to "
-    "the fourth power of its wavelength, so short wavelengths dominate.",
-    "Sunlight looks white, but all colours of the rainbow are mixed in it. When it meets the tiny bits of air, **blue "
-    "light bounces around** far more than red light does. So blue comes to your eyes from everywhere you look.",
-    "Sunlight looks white, but all colours of the rainbow are mixed in it.\n\n"
-    "- **At noon**, blue light bounces off the tiny bits of air like a ball in a pinball machine. It reaches your eyes "
-    "from everywhere: the sky looks blue.\n"
-    "- **At sunset**, the light comes a much longer way through the air. Most of the blue has bounced away by then, "
-    "and red and orange are what is left.",
+    (
+        "The sky looks blue because of Rayleigh scattering: the intensity of scattered light is inversely "
+        "proportional to the fourth power of its wavelength, so short wavelengths dominate."
+    ),
+    (
+        "Sunlight looks white, but all colours of the rainbow are mixed in it. When it meets the tiny bits of air, "
+        "**blue light bounces around** far more than red light does. So blue comes to your eyes from everywhere."
+    ),
+    (
+        "Sunlight looks white, but all colours of the rainbow are mixed in it.\n\n"
+        "- **At noon**, blue light bounces off the tiny bits of air like a ball in a pinball machine. It reaches "
+        "your eyes from everywhere: the sky looks blue.\n"
+        "- **At sunset**, the light comes a much longer way through the air. Most of the blue has bounced away by "
+        "then, and red and orange are what is left."
+    ),
 )
 _SKY_RUBRIC = [
     {"id": "noon", "text": "Says why the sky is blue: blue light is scattered more.", "required": True},
@@ -86,6 +102,7 @@ _TASKS = (
     ("Draft a job advertisement for a warehouse lead, in 120 words.", 4),
     ("Which of the two contracts may be cancelled at the end of the month?", 2),
 )
+_UNDER_WAY = ("Explain two-factor sign-in to a customer.", "Write the out-of-office note for the holidays.")
 _TOPICS = (
     *("reset a password", "change the delivery address", "cancel an order", "return a gift"),
     *("use a voucher twice", "pay by invoice", "get an invoice again", "delete an account"),
@@ -117,7 +134,7 @@ class Author:
             return None
         if SKY in asked.prompt:
             return self._of_sky(asked)
-        for number, topic in enumerate((*_TOPICS, *(task for task, _ in _TASKS))):
+        for number, topic in enumerate((*_TOPICS, *(task for task, _ in _TASKS), *_UNDER_WAY)):
             if topic in asked.prompt:
                 return self._of_topic(asked, number, topic)
         return None
@@ -127,7 +144,7 @@ class Author:
             self._asked["sky"] += 1
             number = min(self._asked["sky"], 3)
             return Reply(_SKY_ANSWERS[number - 1], usage={"input": 310 + 240 * number, "output": 95 + 12 * number})
-        number = max(at for at, answer in enumerate(_SKY_ANSWERS) if answer[:60] in asked.prompt)
+        number = max(at for at, answer in enumerate(_SKY_ANSWERS) if answer[-60:] in asked.prompt)
         found = {name: _entry(*said) for name, said in _SKY_VERDICTS[number].items()}
         return Reply(verdict={"criteria": found}, usage={"input": 720, "output": 180})
 
@@ -162,9 +179,20 @@ def _verdict(score: float) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class Showcase:
+    """The installation; a job of three iterations in it, and a run with another one to compare it with."""
+
+    api: ApiServer
+    services: Services
+    job_id: str
+    run_id: str
+    baseline_id: str
+
+
 @contextmanager
-def showcase() -> Iterator[tuple[ApiServer, Services]]:
-    """The installation, filled and served."""
+def showcase() -> Iterator[Showcase]:
+    """Fill it and serve it."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="showcase-")))
         valkey = ValkeyServer().start()
@@ -186,22 +214,50 @@ def showcase() -> Iterator[tuple[ApiServer, Services]]:
         )
         services = build_runtime(settings)
         stack.callback(services.close)
-        fill(services)
-        yield stack.enter_context(ApiServer(create_app(settings))), services
+        filled = fill(services)
+        yield Showcase(stack.enter_context(ApiServer(create_app(settings))), services, **filled)
 
 
-def fill(services: Services) -> None:
-    """Jobs, a dataset, two runs on it, a job that is under way, a worker that is alive."""
-    for task, iter_max in _TASKS:
-        _submit(services, instruct=task, eval_crit="Correct, complete and polite.", iter_max=iter_max)
-    drain(services)
+def fill(services: Services) -> dict[str, str]:
+    """Two runs on one dataset, some jobs, a few that are under way, and a worker that is alive."""
     dataset_id = _add_dataset(services)
-    _run(services, dataset_id, "Support questions, baseline", WRITER)
-    _run(services, dataset_id, "Support questions, larger model", BETTER)
-    _submit(services, instruct=SKY, rubric=_SKY_RUBRIC, iter_max=4, score_threshold=0.9)
+    baseline_id = _run(services, dataset_id, "Support questions, baseline", WRITER)
+    run_id = _run(services, dataset_id, "Support questions, larger model", BETTER)
+    for task, iter_max in _TASKS:
+        _submit(services, instruct=task, eval_crit=CRITERIA, iter_max=iter_max)
+        drain(services)
+    job_id = _submit(services, instruct=SKY, rubric=_SKY_RUBRIC, iter_max=4, score_threshold=0.9)
     drain(services)
+    _set_back(services)
+    holder = LeaseHolder(services.settings)
+    for task in _UNDER_WAY:
+        started = _submit(services, instruct=task, eval_crit=CRITERIA)
+        run_step(services, holder, StepMessage(Step.GENERATE, started, 1), goes_on=lambda: False)
     with services.database.write() as connection:
         workers.beat(connection, WORKER | {"id": new_id("worker")})
+    return {"job_id": job_id, "run_id": run_id, "baseline_id": baseline_id}
+
+
+def _set_back(services: Services) -> None:
+    """As if it had gone on for a while, and models took their time."""
+    names = ("id", "calls", "iteration")
+    with services.database.write() as connection:
+        newest_first = select(*(jobs.c[name] for name in names)).order_by(jobs.c.run_id.is_not(None), jobs.c.id.desc())
+        for number, job in enumerate(connection.execute(newest_first).all()):
+            ago = (
+                timedelta(minutes=3 + 6 * number)
+                if number <= len(_TASKS)
+                else timedelta(minutes=45, seconds=4 * number)
+            )
+            finished_at = datetime.now(UTC) - ago
+            started_at = finished_at - timedelta(seconds=1.9 * job.calls + 0.7 * job.iteration)
+            times = {"created_at": started_at, "started_at": started_at, "finished_at": finished_at}
+            connection.execute(update(jobs).where(jobs.c.id == job.id).values(**times))
+        for row in connection.execute(select(runs_table.c.id)).all():
+            of_run = select(func.min(jobs.c.started_at), func.max(jobs.c.finished_at)).where(jobs.c.run_id == row.id)
+            first, last = connection.execute(of_run).one()
+            times = {"created_at": first, "finished_at": last}
+            connection.execute(update(runs_table).where(runs_table.c.id == row.id).values(**times))
 
 
 def _submit(services: Services, **fields: Any) -> str:
@@ -218,7 +274,7 @@ def _add_dataset(services: Services) -> str:
 
 
 def _run(services: Services, dataset_id: str, name: str, model: str) -> str:
-    defaults = {"model": model, "eval_crit": "Correct, complete and polite.", "resp_format": "Three sentences at most."}
+    defaults = {"model": model, "eval_crit": CRITERIA, "resp_format": "Three sentences at most."}
     body = {"dataset_id": dataset_id, "name": name, "defaults": defaults, "max_cost_usd": 5}
     run = runs.create_run(services, CreateRun.model_validate(body))
     while runs.get_run(services, run.id).status == "running":
@@ -228,7 +284,7 @@ def _run(services: Services, dataset_id: str, name: str, model: str) -> str:
 
 
 if __name__ == "__main__":
-    with showcase() as (served, _):
-        print(served.url, flush=True)  # noqa: T201
+    with showcase() as served:
+        print(served.api.url, flush=True)  # noqa: T201
         while True:
             time.sleep(60)

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Takes the pictures of the pages in docs/images: of a small installation that is the same each time, in Chromium."""
+
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from playwright.sync_api import Browser, ViewportSize, sync_playwright
+
+from tests.support.showcase import Showcase, showcase
+
+IMAGES = Path(__file__).parent / "images"
+WIDE, TALL = ViewportSize(width=1320, height=880), ViewportSize(width=1320, height=1120)
+SCALE = 0.78
+BYTES_MAX = 150_000
+_PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+_FLAGS = ("--no-sandbox", "--disable-gpu", "--hide-scrollbars")
+
+
+def paths(shown: Showcase) -> Mapping[str, str]:
+    """The pages, by the names of their pictures."""
+    job = f"/jobs/{shown.job_id}"
+    return {"overview": "/", "job": job, "iterations": f"{job}/iterations", "run": f"/runs/{shown.run_id}"}
+
+
+def take(browser: Browser, url: str, file: Path, scheme: str) -> None:
+    """One page as it looks when all of it is there."""
+    look = "dark" if scheme == "dark" else "light"
+    size = TALL if file.name.startswith(("iterations", "run")) else WIDE
+    page = browser.new_page(viewport=size, device_scale_factor=SCALE, color_scheme=look)
+    response = page.goto(url, wait_until="load")
+    if response is None or not response.ok:
+        sys.exit(f"{url} cannot be shown: {response and response.status}")
+    page.screenshot(path=file)
+    page.close()
+    if file.stat().st_size > BYTES_MAX:
+        sys.exit(f"{file} is larger than {BYTES_MAX:,} bytes.")
+
+
+def main() -> None:
+    program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
+    if program is None:
+        sys.exit("Chromium is not found: install it to take the pictures.")
+    IMAGES.mkdir(exist_ok=True)
+    with showcase() as shown, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=list(_FLAGS))
+        for name, path in paths(shown).items():
+            for scheme in ("light", "dark"):
+                take(browser, shown.api.url + path, IMAGES / f"{name}-{scheme}.png", scheme)
+        browser.close()
+    sys.stdout.write(f"The pictures are in {IMAGES}.\n")
+
+
+if __name__ == "__main__":
+    main()
