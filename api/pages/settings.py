@@ -9,9 +9,8 @@ from api.dependencies import Context, ContextOf, ServicesOf, wait_for_model
 from api.pages.forms import FormOf
 from api.pages.rendering import page, pages_router, see_other
 from redraft.errors import Invalid
-from redraft.operations import configuration, health, installation, model_checks, overview, webhooks
+from redraft.operations import configuration, health, installation, model_checks, overview, profile_looks, webhooks
 from redraft.operations.model_checks import ModelCheck
-from redraft.operations.profile_looks import compare_profiles, find_profile
 
 router = pages_router("/settings")
 
@@ -67,17 +66,19 @@ async def show_profiles(request: Request, services: ServicesOf) -> Response:
 
 @router.get("/profiles/{name}")
 def show_profile(request: Request, services: ServicesOf, name: str) -> Response:
-    """One profile: its prompts and the schema of its reply, beside another one if asked for."""
-    profile = find_profile(services, name)
-    other = request.query_params.get("with") or None
+    """One profile: its prompts and the schema of its reply, beside an earlier version or another one if asked for."""
+    version, other = (request.query_params.get(each, "") for each in ("from", "with"))
+    found = profile_looks.look(services, name, version=version, other=other)
     return page(
         request,
         "settings/profile.html",
-        profile=profile,
-        schema=json.dumps(profile.reply_schema, indent=2, ensure_ascii=False),
+        profile=found.profile,
+        versions=found.versions,
+        changes=found.changes,
+        before=f"version {version}" if version else other,
+        schema=json.dumps(found.profile.reply_schema, indent=2, ensure_ascii=False),
         others=[each for each in services.profiles.all() if each.name != name],
         other=other,
-        changes=compare_profiles(find_profile(services, other), profile) if other else None,
     )
 
 

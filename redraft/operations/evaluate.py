@@ -24,6 +24,7 @@ from redraft.operations.endings import ending
 from redraft.operations.grounded import checked_claims, meets_rule, problems_of
 from redraft.operations.judging import Asking, Heard, askings, hear, profile_of, prompt_of, verdict_on
 from redraft.operations.judging import plan as plan_askings
+from redraft.operations.profile_looks import keep_version
 from redraft.operations.steps import Move, StepInHand
 from redraft.operations.telling import evaluated, thinking
 from redraft.operations.terms import judges_of, needs_judge, rules_of, schema_of
@@ -362,3 +363,4 @@ def write_evaluations(step: StepInHand, judged: Sequence[Judgement], role: str, 
         there = history.hold_existing(connection, [row["iteration_id"] for row in rows])
         rows = [row for row in rows if row["iteration_id"] in there]
     history.add_evaluations(connection, rows)
+    keep_version(step.services.database, connection, profile_of(step))

@@ -373,6 +373,16 @@ webhook_deliveries = Table(
     ),
 )
 
+profile_versions = Table(
+    "profile_versions",
+    metadata,
+    Column("name", String(40), primary_key=True),
+    Column("version", String(16), primary_key=True),
+    # What its files say, by name
+    Column("texts", Json, nullable=False),
+    Column("first_used_at", UtcTime, nullable=False, default=DbNow()),
+)
+
 worker_heartbeats = Table(
     "worker_heartbeats",
     metadata,

@@ -1,7 +1,9 @@
 """The settings: models that can be tried, profiles, keys, webhooks, the configuration; and no secret in any of them."""
 
 import re
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -9,16 +11,19 @@ import pytest
 from playwright.sync_api import expect
 from pydantic import SecretStr
 
+from redraft.domain.requests import GenerateAnswer
 from redraft.domain.scopes import Scope
-from redraft.operations import keys
+from redraft.operations import keys, submit
 from redraft.operations.deliveries import Deliverer
 from redraft.operations.services import Services
+from redraft.prompts.profiles import BUILT_IN
 from redraft.settings import ModelPrice
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
 from tests.support.receiver import LOOPBACK, SECRET, Answer, Receiver
+from tests.support.shells import drain
 
 PAGES = [
     "/settings",
@@ -92,7 +97,7 @@ def test_profiles_are_read_and_compared(visitor: Visitor):
     visitor.check_accessible()
     page.get_by_role("link", name="quality", exact=True).click()
     assert "quality_score" in page.inner_text("#schema")
-    assert "The texts of earlier versions are not stored" in page.inner_text("main")
+    assert "Versions that have judged" not in page.inner_text("main")
     page.get_by_label("Compare with").select_option("criteria")
     page.get_by_role("button", name="Show the difference").click()
     assert page.url.endswith("/settings/profiles/quality?with=criteria")
@@ -100,6 +105,38 @@ def test_profiles_are_read_and_compared(visitor: Visitor):
     assert "meets_criteria" in " ".join(page.locator("del").all_inner_texts())
     visitor.check_accessible()
     visitor.go("/settings/profiles/none")
+    assert visitor.status == 404
+
+
+def own_profile(folder: Path, line: str) -> Path:
+    """A folder with a profile of one's own: the built-in `quality`, saying one thing more."""
+    shutil.copytree(BUILT_IN / "quality", folder / "strict", dirs_exist_ok=True)
+    with (folder / "strict" / "system.j2").open("a") as file:
+        file.write(line)
+    return folder
+
+
+def test_what_a_profile_said_before_is_kept_and_compared(
+    start_api: Callable[..., ApiServer],
+    make_services: Callable[..., Services],
+    visit: Callable[..., Visitor],
+    tmp_path: Path,
+):
+    folder = tmp_path / "profiles"
+    for line in ("Be kind.\n", "Be <b>strict</b>.\n"):
+        services = make_services(profiles_dir=own_profile(folder, line))
+        for _ in range(3):
+            submit.submit(services, GenerateAnswer(instruct="Why?", profile="strict"))
+            drain(services)
+    visitor = visit(base_url=start_api(profiles_dir=folder).url)
+    page = visitor.go("/settings/profiles/strict")
+    rows = page.locator("section", has=page.get_by_role("heading", name="Versions that have judged")).locator("li")
+    assert ["in use" in row.inner_text() for row in rows.all()] == [True, False]
+    rows.last.get_by_role("link").click()
+    assert page.locator("ins").all_inner_texts() == ["<b>strict</b>"]
+    assert page.locator("del").all_inner_texts() == ["kind"]
+    visitor.check_accessible()
+    visitor.go("/settings/profiles/strict?from=0123456789ab")
     assert visitor.status == 404
 
 

@@ -10,7 +10,18 @@ import pytest
 from sqlalchemy import Connection, event, insert, text
 
 from redraft.domain.ids import new_id
-from redraft.storage import calls, events, history, jobs, metrics, moves, overview, retention, webhooks
+from redraft.storage import (
+    calls,
+    events,
+    history,
+    jobs,
+    metrics,
+    moves,
+    overview,
+    profile_versions,
+    retention,
+    webhooks,
+)
 from redraft.storage.jobs import JobFilter, JobRecord
 from redraft.storage.retention import EndedJob
 from redraft.storage.tables import calls as calls_table
@@ -158,6 +169,9 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "webhooks to send": metrics.deliveries,
     "running jobs for the overview": lambda c: overview.running(c, limit=8),
     "ended jobs for the overview": lambda c: overview.last_ended(c, limit=8),
+    "whether a profile's version is kept": lambda c: profile_versions.is_kept(c, "criteria", "1"),
+    "a profile's versions": lambda c: profile_versions.list_of(c, "criteria", limit=9),
+    "what a version said": lambda c: profile_versions.texts_of(c, "criteria", "1"),
     "jobs that ended today": lambda c: overview.sum_up_ended(c, since=NOW - timedelta(hours=1)),
     "how many are queued and running": overview.count_live,
     "the oldest wait": overview.waiting_s,
