@@ -35,10 +35,22 @@
     const draft = document.getElementById("draft");
     if (!draft) return;
     const piece = `${delta.iteration}/${delta.candidate}/${delta.attempt}`;
-    if (draft.dataset.piece !== piece || delta.offset === 0) draft.textContent = "";
+    if (draft.dataset.piece !== piece || delta.offset === 0) draft.textContent = delta.offset ? "… " : "";
     draft.dataset.piece = piece;
     draft.hidden = false;
     draft.append(delta.text);
+  }
+  // What cannot be had now is asked for again; what is shown stays until then.
+  const patienceMs = 3000;
+  function onAnswer(event) {
+    const { status } = event.detail.ctx.response;
+    if ((status >= 500 || status === 429) && askAgain(event)) event.preventDefault();
+  }
+  function askAgain(event) {
+    const element = event.target;
+    if (!element.dataset?.live) return false;
+    setTimeout(() => element.dispatchEvent(new CustomEvent("news")), patienceMs);
+    return true;
   }
   // A hidden tab holds no connection: a browser has six for a server, and more tabs than that.
   function followAll() {
@@ -93,10 +105,6 @@
     const button = event.target.closest("button[data-copy]");
     if (button) copy(button);
   }
-  // What a person has opened stays open when the page renews itself.
-  function onMorph(event) {
-    if (event.detail.attrName === "open") event.preventDefault();
-  }
   function onSubmit(event) {
     const words = event.submitter?.dataset.confirm ?? event.target.dataset.confirm;
     if (words && !window.confirm(words)) event.preventDefault();
@@ -112,7 +120,10 @@
   document.addEventListener("submit", onSubmit);
   document.addEventListener("visibilitychange", onVisibility);
   document.addEventListener("htmx:after:swap", refresh);
-  document.addEventListener("htmx:before:morph:attr", onMorph);
+  document.addEventListener("htmx:after:request", onAnswer);
+  document.addEventListener("htmx:error", askAgain);
+  // What a person has opened stays open when the page renews itself.
+  window.htmx?.registerExtension("opened", { htmx_before_morph_attr: (_, detail) => detail.attrName !== "open" });
   window.addEventListener("pagehide", () => { for (const source of streams.values()) source.close(); streams.clear(); });
   setInterval(tellTimes, 1000);
   window.redraft = { announce };
