@@ -52,11 +52,13 @@ class RunView:
 
     Attributes:
         seconds_left: as fast as the last items have ended; None where that cannot be told.
+        spent: why its budget lets nothing more begin; None where it does.
     """
 
     run: Run
     dataset: Dataset
     seconds_left: float | None
+    spent: str | None
 
     @property
     def has_ended(self) -> bool:
@@ -168,7 +170,8 @@ def look(services: Services, run_id: str) -> RunView:
         NotFound: there is no such run.
     """
     run = runs.get_run(services, run_id)
-    return RunView(run, datasets.get_dataset(services, run.dataset_id), _seconds_left(services, run))
+    spent = runs.say_spent(services, run_id) if run.stop_reason == "budget_exhausted" else None
+    return RunView(run, datasets.get_dataset(services, run.dataset_id), _seconds_left(services, run), spent)
 
 
 def _seconds_left(services: Services, run: Run) -> float | None:

@@ -11,6 +11,7 @@ from redraft.domain.scopes import Scope
 from redraft.operations import keys, runs
 from redraft.operations.runs import Run
 from redraft.operations.services import Services
+from redraft.settings import ModelPrice
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver
 from tests.operations.test_runs import dataset, rows, start, work_off
@@ -171,6 +172,23 @@ def test_a_run_is_canceled_resumed_and_its_errors_tried_again_without_javascript
     assert "Did the loop pay?" in told(page)
     page.get_by_role("button", name="Retry 1 failed").click()
     assert work_off(driver, run).counts.failed == 0
+
+
+def test_a_run_whose_budget_is_used_up_goes_on_with_a_larger_one(
+    visit: Callable[..., Visitor], start_api: Callable[..., ApiServer], make_services: Callable[..., Services]
+):
+    price = ModelPrice(input=1.0, output=10.0)
+    prices = {"openai:writer": price, "openai:judge": price}
+    driver = Driver(make_services(prices=prices))
+    run = work_off(driver, start(driver, rows(2), max_cost_usd=0.0001))
+    visitor = visit(base_url=start_api(prices=prices).url)
+    page = visitor.go(f"/runs/{run.id}")
+    assert "of $0.0001 are spent" in told(page)
+    visitor.check_accessible()
+    page.get_by_label("Larger budget in USD").fill("5")
+    page.get_by_role("button", name="Resume").click()
+    assert "The run goes on." in told(page)
+    assert work_off(driver, run).counts.succeeded == 2
 
 
 def test_who_only_reads_changes_nothing(start_api: Callable[..., ApiServer], services: Services, mixed: Run):
