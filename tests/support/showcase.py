@@ -4,8 +4,8 @@ For pictures of the pages, and for looking at them: `python -m tests.support.sho
 """
 
 import json
+import signal
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -286,5 +286,4 @@ def _run(services: Services, dataset_id: str, name: str, model: str) -> str:
 if __name__ == "__main__":
     with showcase() as served:
         print(served.api.url, flush=True)  # noqa: T201
-        while True:
-            time.sleep(60)
+        signal.pause()
