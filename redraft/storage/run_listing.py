@@ -1,5 +1,6 @@
 """What people see of runs in lists: a page of runs or items at a time, by the same number of statements for each."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +16,7 @@ from redraft.storage.tables import evaluations, iterations, jobs
 
 EXCERPT_CHARS = 300
 _FAULTY = ("failed", "invalid")
+_LINE = re.compile(r"line (\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ def scores(connection: Connection, job_ids: Sequence[str]) -> dict[str, list[flo
 
 def find_item(connection: Connection, run: RunRecord, custom_id: str, repeat: int) -> Mapping[Any, Any] | None:
     """One row in one of its repeats, with its job's result and request."""
-    is_row = and_(dataset_items.c.dataset_id == run.dataset_id, dataset_items.c.custom_id == custom_id)
+    is_row = and_(dataset_items.c.dataset_id == run.dataset_id, _is_named(custom_id))
     position = connection.scalar(select(dataset_items.c.position).where(is_row).limit(1))
     if position is None:
         return None
@@ -156,6 +158,15 @@ def find_item(connection: Connection, run: RunRecord, custom_id: str, repeat: in
         .where(run_items.c.run_id == run.id, run_items.c.number == position * run.repeat + repeat)
     )
     return connection.execute(query).mappings().one_or_none()
+
+
+def _is_named(name: str) -> ColumnElement[bool]:
+    """A row that cannot be used may have no id: its line names it."""
+    is_named = dataset_items.c.custom_id == name
+    found = _LINE.fullmatch(name)
+    if found is None:
+        return is_named
+    return or_(is_named, and_(dataset_items.c.custom_id.is_(None), dataset_items.c.line == int(found[1])))
 
 
 def list_bad_rows(connection: Connection, dataset_id: str, *, after: int, limit: int) -> list[dict[str, Any]]:

@@ -170,6 +170,13 @@ def test_two_runs_row_beside_row(driver: Driver, both: tuple[Run, Run]):
         run_listing.get_sides(driver.services, both[0].id, both[1].id, "r9", 1)
 
 
+def test_a_row_without_an_id_is_named_by_its_line(driver: Driver, mixed: Run):
+    other = start(driver, rows(1), name="other")
+    sides = run_listing.get_sides(driver.services, mixed.id, other.id, "line 4", 1)
+    assert sides.baseline
+    assert (sides.baseline.status, sides.baseline.answer, sides.new) == ("invalid", None, None)
+
+
 def test_bad_rows_of_a_dataset(driver: Driver, mixed: Run):
     found = run_listing.list_bad_rows(driver.services, mixed.dataset_id, after=-1, limit=5)
     assert [(row.line, row.errors[0]["code"]) for row in found] == [(4, "invalid_row")]

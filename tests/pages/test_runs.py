@@ -220,7 +220,9 @@ def test_two_runs_are_read_row_by_row(visitor: Visitor, driver: Driver, model_se
     with page.expect_download() as caught:
         page.get_by_role("link", name="Markdown").click()
     assert caught.value.suggested_filename == "new comparison.md"
-    page.get_by_role("link", name="Both answers").click()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/runs/compare/row?*")
     assert page.locator(".diff").inner_text() == "the old new one"
     assert (page.locator(".diff del").inner_text(), page.locator(".diff ins").inner_text()) == ("old ", "new ")
     visitor.check_accessible()
@@ -296,7 +298,8 @@ def test_hostile_texts_are_read_and_do_nothing(visitor: Visitor, driver: Driver,
     page.get_by_role("link", name="Items").click()
     assert SHOWN[:60] in told(page)
     visitor.go(f"/runs/compare?baseline={old.id}&run={new.id}")
-    page.get_by_role("link", name="Both answers").first.click()
+    lines = page.get_by_role("region", name="Rows beside each other")
+    lines.get_by_role("link").first.click()
     assert told(page).count(SHOWN) >= 3
     visitor.go(f"/datasets/{old.dataset_id}")
     assert told(page).count(SHOWN[:60]) >= 3
