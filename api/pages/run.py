@@ -1,11 +1,12 @@
 """One run: how far it has come, its report, its items; and what people do to it."""
 
 import json
+import re
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from anyio import to_thread
-from fastapi import Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 
@@ -30,6 +31,7 @@ REPORTED_AT_ONCE = 500
 """A report of more items is reckoned when it is asked for."""
 
 _ITEMS = 50
+_REPEAT = re.compile(r" \(repeat \d+\)\Z")
 
 
 @router.get("")
@@ -57,11 +59,25 @@ async def _reckon(context: Context, run_id: str) -> Markup:
 
 
 def _report(services: Services, run_id: str) -> Markup:
-    sheet = run_sheet(services, run_id)
-    groups = {
-        group.code: f"/runs/{run_id}/items?{urlencode({'error_code': group.code})}" for group in sheet.report.errors
-    }
-    return render_body(sheet, {"errors": groups})
+    """The report, with ways from its error groups and lowest scores to the items."""
+    items = f"/runs/{run_id}/items"
+    return render_body(
+        run_sheet(services, run_id),
+        {
+            "errors": lambda code: f"{items}?{urlencode({'error_code': code})}",
+            "lowest": lambda name: f"{items}?{urlencode({'row': _REPEAT.sub('', name)})}",
+        },
+    )
+
+
+def get_chosen(
+    status: Annotated[list[ItemStatus], Query(max_length=6)] = [],  # noqa: B006
+    accepted: Literal["yes", "no"] | None = None,
+    error_code: Annotated[str | None, Query(max_length=100)] = None,
+    row: Annotated[str | None, Query(max_length=2000)] = None,
+) -> ItemFilter:
+    """Which items the address asks for."""
+    return ItemFilter(tuple(status), None if accepted is None else accepted == "yes", error_code, row)
 
 
 @router.get("/items")
@@ -69,13 +85,10 @@ def list_items(
     request: Request,
     services: ServicesOf,
     run_id: str,
-    status: Annotated[list[ItemStatus], Query(max_length=6)] = [],  # noqa: B006
-    accepted: Literal["yes", "no"] | None = None,
-    error_code: Annotated[str | None, Query(max_length=100)] = None,
+    chosen: Annotated[ItemFilter, Depends(get_chosen)],
     after: Annotated[int, Query(ge=0, le=NUMBER_MAX)] = 0,
 ) -> Response:
     """Items, all or some of them."""
-    chosen = ItemFilter(tuple(status), None if accepted is None else accepted == "yes", error_code)
     run = runs.get_run(services, run_id)
     items, more = run_listing.list_items(services, run_id, chosen, after=after, limit=_ITEMS)
     following = address(request, after=more) if more is not None else None

@@ -4,7 +4,7 @@ Whatever is written into the page is cleaned and escaped, but for our own drawin
 """
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -31,8 +31,8 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 _Pictures = Mapping[str, Sequence[Picture | None]]
 
-Links = Mapping[str, Mapping[str, str]]
-"""By a section's key, addresses for what stands in the first column of its tables."""
+Links = Mapping[str, Callable[[str], str]]
+"""By a section's key, what makes an address of what stands in the first column of its tables."""
 
 
 def render_html(sheet: RunSheet) -> str:

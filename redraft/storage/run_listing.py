@@ -40,11 +40,13 @@ class ItemFilter:
     Attributes:
         is_accepted: None: whether accepted or not.
         error_code: as the report's error groups have it.
+        custom_id: of the row; one without is named by its line, as in `line 4`.
     """
 
     statuses: tuple[str, ...] = ()
     is_accepted: bool | None = None
     error_code: str | None = None
+    custom_id: str | None = None
 
 
 def dataset_names(connection: Connection, dataset_ids: Sequence[str]) -> dict[str, str]:
@@ -114,6 +116,8 @@ def _conditions(connection: Connection, chosen: ItemFilter) -> list[ColumnElemen
         found.append(is_accepted if chosen.is_accepted else ~is_accepted)
     if chosen.error_code is not None:
         found.append(_has_error(connection, chosen.error_code))
+    if chosen.custom_id is not None:
+        found.append(_is_named(chosen.custom_id))
     return found
 
 

@@ -113,6 +113,8 @@ def test_what_waits_has_its_question_from_its_row(driver: Driver):
         (ItemFilter(error_code="provider_bad_request"), [3]),
         (ItemFilter(error_code="invalid_row"), [4]),
         (ItemFilter(error_code="unknown"), []),
+        (ItemFilter(custom_id="r1"), [2]),
+        (ItemFilter(custom_id="line 4"), [4]),
         (ItemFilter(statuses=("succeeded",), error_code="invalid_row"), []),
     ],
 )

@@ -147,6 +147,10 @@ def test_error_groups_lead_to_their_items(visitor: Visitor, mixed: Run):
     items = page.get_by_role("region", name="Items").get_by_role("row")
     expect(items).to_have_count(2)
     assert "r2" in items.nth(1).inner_text()
+    page.go_back()
+    page.get_by_role("region", name="Lowest scores").get_by_role("link", name="r1").click()
+    expect(items).to_have_count(2)
+    assert "not accepted" in items.nth(1).inner_text()
     page.get_by_role("link", name="all 4").click()
     assert "0.40 → , then 0.90 of 0.80" in " ".join(items.nth(1).inner_text().split())
     visitor.check_accessible()
@@ -255,6 +259,10 @@ def test_a_large_run_is_reckoned_after_its_page_is_there(visit: Callable[..., Vi
     assert "Did the loop pay?" in told(plain)
     page = visit().go(f"/runs/{run.id}")
     expect(page.get_by_role("heading", name="Did the loop pay?")).to_be_visible()
+    other = runs.cancel_run(driver.services, start(driver, rows(1001), max_in_flight=1).id)[0]
+    plain.goto(f"{plain.url.partition('/runs')[0]}/runs/compare?baseline={run.id}&run={other.id}")
+    plain.get_by_role("link", name="Compare them").click()
+    assert "No row can be compared" in told(plain)
 
 
 def test_rows_become_a_dataset_and_then_a_run(visitor: Visitor):
