@@ -217,6 +217,9 @@ def test_a_page_takes_as_many_queries_for_one_job_as_for_fifty(
         numbers.append(len([each for each in counted if each.startswith("SELECT")]))
         shown.append(text.count("<tr id="))
         assert ('rel="next"' in text) is (jobs > 1)
+    [after] = re.findall(r'href="([^"]*)" rel="next"', text)
+    second = client.get(after).text
+    assert (second.count("<tr id="), second.count('href="/jobs" rel="first"')) == (6, 1)
     assert (shown, numbers) == ([1, 50], [2, 2])
 
 
