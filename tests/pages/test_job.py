@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
+from pydantic import SecretStr
 
 from redraft.domain.failures import TITLES
 from redraft.domain.scopes import Scope
@@ -15,8 +16,11 @@ from redraft.operations.services import Services
 from tests.model_server import ModelServer, Reply
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
+from tests.support.receiver import SECRET
+from tests.support.shells import drain
 
 BROWSER = {"Accept": "text/html"}
+TABS = ("", "/iterations", "/calls", "/events", "/request")
 FIRST = "The sky is blue because of light."
 SECOND = "The sky looks **blue** because light scatters."
 Stored = Callable[..., str]
@@ -240,6 +244,39 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(visit: Visit, twice: str):
     for path in ("", "/iterations", "/calls", "/events", "/request", "/delete"):
         page = visitor.go(f"/jobs/{twice}{path}")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
+def test_jobs_of_every_kind_are_shown(
+    start_api: Callable[..., ApiServer], services: Services, model_server: ModelServer
+):
+    api = start_api(webhook_secret=SecretStr(SECRET))
+    client = api.client(headers=BROWSER)
+    model_server.script(evaluate=[0.5])
+    hook = {"url": "https://hooks.example/jobs?token=t0p", "events": ["job.queued", "done"]}
+    given = {"instruct": "Why?", "eval_crit": "Says it.", "answer": "So it is.", "webhook": hook}
+    job_id = client.post("/v1/evaluate-answer", json=given).json()["id"]
+    drain(services)
+    again = client.post(f"/v1/jobs/{job_id}/rescore", json={"score_threshold": 0.4}).json()["id"]
+    for state in ("queued", "succeeded"):
+        for each in (job_id, again):
+            for path in TABS:
+                response = client.get(f"/jobs/{each}{path}")
+                assert response.status_code == 200, (state, path)
+                assert "Continue this job" not in response.text
+        assert state in client.get(f"/jobs/{again}").text
+        drain(services)
+    events = client.get(f"/jobs/{job_id}/events").text
+    assert events.count("Send again</button>") == 2
+    delivery = re.findall(r'action="(/jobs/\w+/deliveries/\w+/redeliver)"', events)[0]
+    sent = client.post(delivery, data={"a": "b"})
+    assert (sent.status_code, sent.headers["location"]) == (303, f"/jobs/{job_id}/events?notice=resent")
+    assert client.post(f"/jobs/{job_id}/continue", data={"iter_max": "1"}).status_code == 409
+
+
+def test_without_javascript_a_job_that_goes_on_is_fetched_anew(api: ApiServer, submit_job: Callable[..., str]):
+    job_id, refresh = submit_job(), '<noscript><meta http-equiv="refresh"'
+    client = api.client(headers=BROWSER)
+    assert [refresh in client.get(f"/jobs/{job_id}{path}").text for path in TABS] == [True, False, True, True, True]
 
 
 def test_every_end_and_every_error_has_words():
