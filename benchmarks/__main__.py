@@ -16,6 +16,7 @@ from benchmarks.bulk import run_bulk
 from benchmarks.contenders import run_plain_celery, run_redraft
 from benchmarks.latency import measure_added_ms
 from benchmarks.loads import Load, Outcome
+from benchmarks.pages import measure_pages
 from benchmarks.parts import model_server
 from tests.support.postgres import PostgresServer
 from tests.support.valkey import ValkeyServer
@@ -32,7 +33,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=500, help="jobs of 4 calls in A; B uses a fifth")
     parser.add_argument("--in-flight", type=int, default=500)
     parser.add_argument("--latency", type=float, default=1.0, help="seconds a call takes in A")
-    parser.add_argument("--only", choices=["A", "B", "C", "D"])
+    parser.add_argument("--only", choices=["A", "B", "C", "D", "E"], help="E, pages of a million jobs, only so")
     options = parser.parse_args()
     console = Console()
     postgres, valkey = PostgresServer(), ValkeyServer().start()
@@ -48,6 +49,8 @@ def main() -> None:
             _latency(console, postgres, valkey)
         if options.only in {None, "D"}:
             _bulk(console, postgres, valkey)
+        if options.only == "E":
+            _pages(console, postgres, valkey)
     finally:
         valkey.remove()
         postgres.stop()
@@ -113,6 +116,15 @@ def _bulk(console: Console, postgres: PostgresServer, valkey: ValkeyServer) -> N
             ratio = run_bulk(url, Load(500, in_flight, 0.2), workers, postgres, valkey)
         table.add_row(str(in_flight), str(workers), f"{ratio:.2f}")
     console.print(table)
+
+
+def _pages(console: Console, postgres: PostgresServer, valkey: ValkeyServer) -> None:
+    for name, count in (("SQLite", 100_000), ("PostgreSQL", 1_000_000)):
+        url = "" if name == "SQLite" else postgres.url_of(postgres.create_database())
+        table = Table("page", "p50 ms", "highest", title=f"E: pages, {count:,} jobs on {name}")
+        for page, (middle, highest) in measure_pages(valkey, count, database_url=url).items():
+            table.add_row(page, f"{middle:.1f}", f"{highest:.1f}")
+        console.print(table)
 
 
 if __name__ == "__main__":

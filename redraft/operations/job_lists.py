@@ -106,8 +106,8 @@ def look_again(services: Services, criteria: JobFilter, shown: Sequence[str], cu
     with services.database.read() as connection:
         page = job_lists.by_ids(connection, shown, newest_first=criteria.newest_first)
         scores = job_lists.scores(connection, [row.id for row in page])
-        found = job_lists.page_ids(connection, criteria)
-    more = 0 if cursor else len(set(found[: criteria.limit]) - set(shown))
+        found = job_lists.places(connection, criteria, more=1)
+    more = 0 if cursor else len({job_id for _, job_id in found[: criteria.limit]} - set(shown))
     return JobLines(_lines(page, scores), write_cursor(page, more=len(found) > criteria.limit), more)
 
 

@@ -1,7 +1,7 @@
 """Lists of jobs for people: the columns that a line shows, whatever the length of the texts beside them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -50,19 +50,28 @@ class JobRow:
 
 def page(connection: Connection, criteria: JobFilter) -> list[JobRow]:
     """One page and one row more, so that the caller knows whether there is a next page."""
-    query = _ordered(_select(connection).where(*conditions(connection, criteria)), newest_first=criteria.newest_first)
-    return _rows(connection, query.limit(criteria.limit + 1))
+    found = [
+        row
+        for each in _by_status(criteria)
+        for row in _rows(connection, _page(_select(connection), connection, each, more=1))
+    ]
+    ordered = sorted(found, key=lambda row: (row.created_at, row.id), reverse=criteria.newest_first)
+    return ordered[: criteria.limit + 1]
+
+
+def _by_status(criteria: JobFilter) -> list[JobFilter]:
+    """Of several statuses each has its place in an index; all of them at once have none."""
+    return [replace(criteria, statuses=(status,)) for status in dict.fromkeys(criteria.statuses)] or [criteria]
+
+
+def _page(query: Any, connection: Connection, criteria: JobFilter, *, more: int = 0) -> Any:
+    matching = query.where(*conditions(connection, criteria))
+    return _ordered(matching, newest_first=criteria.newest_first).limit(criteria.limit + more)
 
 
 def by_ids(connection: Connection, job_ids: Sequence[str], *, newest_first: bool) -> list[JobRow]:
     """Those of the jobs that are still there, in the list's order."""
     return _rows(connection, _ordered(_select(connection).where(jobs.c.id.in_(job_ids)), newest_first=newest_first))
-
-
-def page_ids(connection: Connection, criteria: JobFilter) -> list[str]:
-    """The ids of a page and one more."""
-    query = select(jobs.c.id).where(*conditions(connection, criteria))
-    return list(connection.scalars(_ordered(query, newest_first=criteria.newest_first).limit(criteria.limit + 1)))
 
 
 def count(connection: Connection, criteria: JobFilter, *, most: int) -> int:
@@ -71,11 +80,15 @@ def count(connection: Connection, criteria: JobFilter, *, most: int) -> int:
     return connection.scalar(select(func.count()).select_from(some)) or 0
 
 
-def places(connection: Connection, criteria: JobFilter) -> list[tuple[datetime, str]]:
-    """Where the jobs of a page stand in the list."""
-    query = select(jobs.c.created_at, jobs.c.id).where(*conditions(connection, criteria))
-    ordered = _ordered(query, newest_first=criteria.newest_first).limit(criteria.limit)
-    return [(row.created_at, row.id) for row in connection.execute(ordered)]
+def places(connection: Connection, criteria: JobFilter, *, more: int = 0) -> list[tuple[datetime, str]]:
+    """Where the jobs of a page stand in the list, and so many more."""
+    query = select(jobs.c.created_at, jobs.c.id)
+    found = [
+        (row.created_at, row.id)
+        for each in _by_status(criteria)
+        for row in connection.execute(_page(query, connection, each, more=more))
+    ]
+    return sorted(found, reverse=criteria.newest_first)[: criteria.limit + more]
 
 
 def scores(connection: Connection, job_ids: Sequence[str]) -> list[tuple[str, int, float | None]]:
