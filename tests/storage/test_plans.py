@@ -14,6 +14,7 @@ from redraft.storage import (
     calls,
     events,
     history,
+    job_lists,
     jobs,
     metrics,
     moves,
@@ -176,6 +177,13 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "how many are queued and running": overview.count_live,
     "the oldest wait": overview.waiting_s,
     "steps in flight": overview.steps_in_flight,
+    "lines of the newest jobs": lambda c: job_lists.page(c, JobFilter()),
+    "lines of two statuses": lambda c: job_lists.page(c, JobFilter(statuses=("queued", "failed"))),
+    "lines of the next page": lambda c: job_lists.page(c, JobFilter(after=(NOW, "job_1"))),
+    "the same lines again": lambda c: job_lists.by_ids(c, ["job_1", "job_2"], newest_first=True),
+    "places of jobs": lambda c: job_lists.places(c, JobFilter(model="openai:7")),
+    "scores of jobs": lambda c: job_lists.scores(c, ["job_1", "job_2"]),
+    "how many failed": lambda c: job_lists.count(c, JobFilter(statuses=("failed",)), most=100),
 }
 
 
@@ -191,6 +199,13 @@ def test_no_statement_reads_a_whole_table(full: Database):
             assert plans, name
             found[name] = [line for plan in plans for line in whole_table_reads(plan)]
     assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize("name", ["the next page", "lines of the next page"])
+def test_an_index_leads_to_the_place_of_a_page(full: Database, name: str):
+    with full.write() as connection, explained(connection) as plans:
+        STATEMENTS[name](connection)
+    assert re.search(r"\(created_at,\s*id\)\s*<|ROW\(created_at, .*id.*\) < ROW", plans[0]), plans[0]
 
 
 @pytest.mark.parametrize("name", ["what is due", "what is overdue", "a shutdown", "live steps", "the oldest wait"])
