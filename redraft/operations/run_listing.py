@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from sqlalchemy import Connection
@@ -26,6 +26,7 @@ from redraft.storage.runs import RunRecord
 __all__ = ["ItemFilter"]
 
 _ENDS = 50
+_LATELY_S = 600.0
 _NONE = Totals(0, 0, 0)
 _STATUSES = ("queued", "running", "succeeded", "failed", "canceled", "invalid")
 
@@ -178,13 +179,12 @@ def _seconds_left(services: Services, run: Run) -> float | None:
     if run.status != "running":
         return None
     with services.database.read() as connection:
-        ends = stored.latest_ends(connection, run.id, _ENDS)
+        ends = stored.latest_ends(connection, run.id, within_s=_LATELY_S, limit=_ENDS)
     if not ends:
         return None
-    # All that have ended so far, and the time since the first of them began: with the run
-    since = run.created_at if len(ends) < _ENDS else ends[-1]
-    seconds = (datetime.now(UTC) - since).total_seconds()
-    return max(0.0, seconds / len(ends) * (run.counts.queued + run.counts.running))
+    now = datetime.now(UTC)
+    since = ends[-1] if len(ends) == _ENDS else max(run.created_at, now - timedelta(seconds=_LATELY_S))
+    return max(0.0, (now - since).total_seconds() / len(ends) * (run.counts.queued + run.counts.running))
 
 
 def list_items(

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Text, and_, case, cast, func, 
 
 from redraft.domain.reports import UNKNOWN_ERROR
 from redraft.storage.bulk_tables import dataset_items, datasets, run_items
-from redraft.storage.columns import text_in
+from redraft.storage.columns import moment, text_in
 from redraft.storage.runs import RunRecord
 from redraft.storage.tables import evaluations, iterations, jobs
 
@@ -62,11 +62,14 @@ def totals(connection: Connection, run_ids: Sequence[str]) -> dict[str, Totals]:
     return {run_id: Totals(*map(int, values)) for run_id, *values in connection.execute(query)}
 
 
-def latest_ends(connection: Connection, run_id: str, limit: int) -> list[datetime]:
-    """When the jobs that ended last have ended, the latest first."""
+def latest_ends(connection: Connection, run_id: str, *, within_s: float, limit: int) -> list[datetime]:
+    """When the jobs that ended last have ended, the latest first; none that ended longer ago."""
+    # Not by the run's index: it would bring all of its jobs, to be put in order
+    is_of_run = func.coalesce(jobs.c.run_id, "") == run_id
+    since = moment(connection, ago_s=within_s)
     query = (
         select(jobs.c.finished_at)
-        .where(jobs.c.run_id == run_id, jobs.c.finished_at.is_not(None))
+        .where(jobs.c.finished_at.is_not(None), jobs.c.finished_at >= since, is_of_run)
         .order_by(jobs.c.finished_at.desc())
         .limit(limit)
     )
