@@ -26,8 +26,8 @@ from redraft.operations import keys, sign_ins
 from redraft.operations.keys import Caller, hash_of
 
 COOKIE = "redraft_sign_in"
-# Health for load balancers; the description of the API for browsers, which send no key for a page; the way in.
-OPEN_PATHS = frozenset({"/livez", "/readyz", "/docs", "/openapi.json", "/sign-in"})
+# Health for load balancers; the description of the API for browsers, which send no key for a page; the way in and out.
+OPEN_PATHS = frozenset({"/livez", "/readyz", "/docs", "/openapi.json", "/sign-in", "/sign-out"})
 OPEN_PREFIX = "/static/"
 # Scopes of their own, under whatever method: a scraper reads no answers, and changes no keys.
 _PLACES = {

@@ -9,8 +9,10 @@ from api.dependencies import ContextOf, ServicesOf
 from api.gate import COOKIE, identify_by_key, refuse_foreign_page
 from api.pages.forms import FormOf
 from api.pages.rendering import page, pages_router, see_other
+from redraft.domain.scopes import Scope
 from redraft.errors import Forbidden
 from redraft.operations import sign_ins
+from redraft.operations.keys import Caller
 
 router = pages_router()
 
@@ -30,8 +32,8 @@ async def sign_in(request: Request, context: ContextOf, form: FormOf) -> Respons
     goal = own_path(form.text("next"))
     try:
         caller = await identify_by_key(request, context, form.text("key") or None)
-    except Forbidden:
-        error = "This is not a valid API key. `redraft keys create NAME` makes one."
+        _ensure_sees(caller)
+    except Forbidden as error:
         return page(request, "sign_in.html", 403, next=goal, error=error)
     token = await run_in_threadpool(sign_ins.sign_in, context.services, caller)
     return _with_cookie(see_other(goal), token, is_secure=request.url.scheme == "https")
@@ -40,11 +42,17 @@ async def sign_in(request: Request, context: ContextOf, form: FormOf) -> Respons
 @router.post("/sign-out")
 def sign_out(request: Request, services: ServicesOf) -> Response:
     """Close the pages for this browser."""
+    refuse_foreign_page(request)
     if token := request.cookies.get(COOKIE):
         sign_ins.sign_out(services, token)
     response = see_other("/sign-in", notice="signed_out")
     response.delete_cookie(COOKIE)
     return response
+
+
+def _ensure_sees(caller: Caller) -> None:
+    if Scope.READ not in caller.scopes:
+        raise Forbidden("This key may not see anything: the pages need one with the scope 'read'.", code="unreadable")
 
 
 def _with_cookie(response: Response, token: str, *, is_secure: bool) -> Response:

@@ -63,6 +63,20 @@ def test_a_cookie_opens_the_api_to_our_own_pages_only(guarded: ApiServer, key: s
     assert client.post("/v1/generate-answer", json={}, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 422
 
 
+def test_who_may_only_read_signs_in_and_out(guarded: ApiServer, services: Services):
+    client = sign_in(guarded, keys.create_key(services, "reader", [Scope.READ])[1])
+    assert client.get("/v1/jobs").status_code == 200
+    assert client.post("/sign-out").headers["location"] == "/sign-in?notice=signed_out"
+    assert client.get("/v1/jobs").status_code == 401
+
+
+def test_a_key_that_sees_nothing_opens_no_pages(guarded: ApiServer, services: Services):
+    _, token = keys.create_key(services, "sender", [Scope.WRITE])
+    response = guarded.client(headers=BROWSER).post("/sign-in", data={"key": token})
+    assert (response.status_code, "set-cookie" in response.headers) == (403, False)
+    assert "need one with the scope &#39;read&#39;" in response.text
+
+
 def test_a_sign_in_ends_with_its_key(guarded: ApiServer, services: Services, key: str):
     client = sign_in(guarded, key)
     keys.revoke_key(services, keys.list_keys(services)[0]["id"])
