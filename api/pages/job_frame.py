@@ -83,7 +83,7 @@ def stop_words(job: Job) -> str | None:
     if job.stop_reason is None:
         return None
     if job.result is None:
-        return f"{'Canceled.' if job.stop_reason == 'canceled' else 'Failed.'} {NO_ANSWER}"
+        return NO_ANSWER
     if job.kind != JobKind.GENERATE_ANSWER and job.stop_reason == "iteration_limit":
         return "Judged: not accepted."
     return STOPS[job.stop_reason]
