@@ -1,6 +1,7 @@
 """The forms of bulk evaluation: what was written in them as requests, and what is wrong with it field by field."""
 
 import hashlib
+import json
 from dataclasses import replace
 from typing import Any, cast
 from uuid import uuid4
@@ -13,12 +14,13 @@ from api.pages.forms import Form
 from api.problems import HttpProblem
 from redraft.domain.runs import CreateRun, ResumeRun
 from redraft.errors import Invalid
+from redraft.operations.runs import Run
 from redraft.operations.submit import Idempotency
 
 _TEXTS = ("eval_crit", "resp_format", "evaluator_model")
 _NUMBERS = ("iter_max", "score_threshold")
 _OF_RUN = ("repeat", "max_in_flight", "max_cost_usd")
-FIELDS = ("dataset_id", "name", *_TEXTS, "model", *_NUMBERS, *_OF_RUN, "more")
+FIELDS = ("dataset_id", "name", *_TEXTS, "model", *_NUMBERS, *_OF_RUN, "more", "overrides")
 ROWS_FIELDS = ("name", "format", "mapping", "rows")
 _FLAWS = 5
 
@@ -50,6 +52,7 @@ def read_run(form: Form) -> CreateRun:
         Invalid: a field is wrong in itself.
     """
     body: dict[str, Any] = {"dataset_id": form.text("dataset_id"), "defaults": _defaults(form)}
+    body["overrides"] = _object(form, "overrides")
     if form.text("name"):
         body["name"] = form.text("name")
     body |= {name: read_number(form.text(name)) for name in _OF_RUN if form.text(name)}
@@ -67,22 +70,36 @@ def read_resume(form: Form) -> ResumeRun:
 def _defaults(form: Form) -> dict[str, Any]:
     models = [name.strip() for name in form.text("model").split(",") if name.strip()]
     return {
-        **_more(form.text("more")),
+        **_object(form, "more"),
         **{name: form.text(name) for name in _TEXTS if form.text(name)},
         **{name: read_number(form.text(name)) for name in _NUMBERS if form.text(name)},
         **({"model": models if len(models) > 1 else models[0]} if models else {}),
     }
 
 
-def _more(text: str) -> dict[str, Any]:
+def _object(form: Form, name: str) -> dict[str, Any]:
+    text = form.text(name)
     try:
         value: Any = parse_json(text.encode()) if text else {}
     except HttpProblem as problem:
         words = problem.detail.replace("The body", "This")
-        raise Invalid.at("/more", words, "invalid_json") from None
+        raise Invalid.at(f"/{name}", words, "invalid_json") from None
     if not isinstance(value, dict):
-        raise Invalid.at("/more", 'This must be a JSON object, such as {"candidates": 2}.', "dict_type")
+        raise Invalid.at(f"/{name}", 'This must be a JSON object, such as {"candidates": 2}.', "dict_type")
     return cast("dict[str, Any]", value)
+
+
+def filled_like(run: Run) -> Filled:
+    """The form as it would have been filled in for a run."""
+    rest = dict(run.defaults)
+    texts = {name: rest.pop(name) for name in _TEXTS if isinstance(rest.get(name), str)}
+    texts |= {name: str(rest.pop(name)) for name in _NUMBERS if isinstance(rest.get(name), int | float)}
+    models: Any = rest.pop("model", None) or []
+    texts["model"] = models if isinstance(models, str) else ", ".join(map(str, models))
+    texts |= {name: str(value) for name in _OF_RUN if (value := getattr(run, name)) is not None}
+    for name, given in (("more", rest), ("overrides", run.overrides)):
+        texts[name] = json.dumps(given, ensure_ascii=False, indent=2) if given else ""
+    return Filled({"dataset_id": run.dataset_id, "name": run.name, **texts})
 
 
 def new_token() -> str:

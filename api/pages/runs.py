@@ -8,7 +8,7 @@ from api.dependencies import ServicesOf
 from api.pages.filled import Filled
 from api.pages.forms import FormOf
 from api.pages.rendering import address, page, pages_router, see_other
-from api.pages.run_forms import filled_run, idempotency_of, new_token, read_run
+from api.pages.run_forms import filled_like, filled_run, idempotency_of, new_token, read_run
 from redraft.errors import Invalid
 from redraft.operations import datasets, run_listing, runs
 from redraft.operations.services import Services
@@ -31,9 +31,10 @@ def list_runs(
 
 
 @router.get("/new")
-def show_new_run(request: Request, services: ServicesOf, dataset: str = "") -> Response:
-    """The form for a run."""
-    return _new_run(request, services, Filled({**_START, "dataset_id": dataset}))
+def show_new_run(request: Request, services: ServicesOf, dataset: str = "", like: str = "") -> Response:
+    """The form for a run: an empty one, or as another run was started."""
+    form = filled_like(runs.get_run(services, like)) if like else Filled({**_START, "dataset_id": dataset})
+    return _new_run(request, services, form)
 
 
 @router.post("/new")

@@ -75,7 +75,8 @@ def test_a_run_is_started_in_a_form_that_keeps_what_was_written(visitor: Visitor
     expect(page.get_by_label("Score threshold")).to_have_value("0.7")
     visitor.check_accessible()
     criteria.fill("True.")
-    page.get_by_text("More defaults", exact=True).click()
+    page.get_by_text("More defaults, and overrides").click()
+    page.get_by_label("Overrides, as JSON").fill('{"metadata": {"team": "docs"}}')
     page.get_by_label("More defaults, as JSON").fill('{"candidates": 2')
     page.get_by_role("button", name="Start").click()
     assert "not valid JSON" in page.get_by_role("alert").inner_text()
@@ -85,6 +86,13 @@ def test_a_run_is_started_in_a_form_that_keeps_what_was_written(visitor: Visitor
     run = runs.list_runs(services, cursor=None, limit=5)[0][0]
     assert (run.name, run.max_in_flight) == ("mine", 32)
     assert run.defaults == {"candidates": 2, "eval_crit": "True.", "iter_max": 3, "score_threshold": 0.7}
+    assert run.overrides == {"metadata": {"team": "docs"}}
+    page.get_by_role("link", name="Run again").click()
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_url(re.compile(r"/runs/run_\w+\?notice=run_started"))
+    found, _ = runs.list_runs(services, cursor=None, limit=5)
+    names = ("name", "dataset_id", "defaults", "overrides", "repeat", "max_in_flight", "max_cost_usd")
+    assert [getattr(found[0], name) for name in names] == [getattr(found[1], name) for name in names]
 
 
 def test_a_form_that_is_sent_twice_starts_one_run(api: ApiServer, services: Services):
@@ -143,6 +151,8 @@ def test_case_e16_downloads_have_the_names_of_their_runs(visitor: Visitor, drive
 
 def test_error_groups_lead_to_their_items(visitor: Visitor, mixed: Run):
     page = visitor.go(f"/runs/{mixed.id}")
+    legend = page.get_by_role("region", name="Progress").get_by_role("listitem").all_inner_texts()
+    assert [int(each.split()[0]) for each in legend] == [1, 1, 1, 1]
     page.get_by_role("region", name="Errors by code").get_by_role("link", name="provider_bad_request").click()
     items = page.get_by_role("region", name="Items").get_by_role("row")
     expect(items).to_have_count(2)
