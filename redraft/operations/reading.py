@@ -75,6 +75,10 @@ def find_job_id(services: Services, text: str) -> str:
         Conflict: several do.
     """
     with services.database.read() as connection:
+        if _JOB_ID.fullmatch(text):
+            # No beginning: not all databases look for those in an index
+            version_of(connection, text)
+            return text
         if text == "latest":
             found = [newest] if (newest := jobs.latest_id(connection)) else []
         else:
