@@ -1,7 +1,7 @@
 """What a person rates next: of the latest verdicts those first that could as well have been others."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -84,7 +84,9 @@ def look(services: Services, rater: str, *, chosen: str | None = None, last: str
         NotFound: there is no such evaluation.
     """
     with services.database.read() as connection:
-        waiting = _ordered(rating_queue.latest(connection, rater))
+        latest = rating_queue.latest(connection)
+        rated = rating_queue.rated_of(connection, [each.evaluation_id for each in latest], rater)
+        waiting = _ordered(latest, rated)
         first = waiting[:SHOWN]
         tasks = rating_queue.tasks_of(connection, [each.job_id for each, _ in first])
         wanted = chosen or (first[0][0].evaluation_id if first else None)
@@ -97,7 +99,7 @@ def look(services: Services, rater: str, *, chosen: str | None = None, last: str
     return RatingQueue(lines, len(waiting), LOOK_BACK, item, _last(said) if said else None)
 
 
-def _ordered(latest: Sequence[Waiting]) -> list[tuple[Waiting, str]]:
+def _ordered(latest: Sequence[Waiting], rated: Collection[str]) -> list[tuple[Waiting, str]]:
     """Those not yet rated, the most doubtful first, each with the reason."""
     verdicts: defaultdict[str, set[bool]] = defaultdict(set)
     for each in latest:
@@ -113,7 +115,7 @@ def _ordered(latest: Sequence[Waiting]) -> list[tuple[Waiting, str]]:
             ),
         )
         for each in latest
-        if not each.is_rated
+        if each.evaluation_id not in rated
     ]
     doubts.sort(key=lambda pair: -pair[1].weight)
     return [(each, doubt.words) for each, doubt in doubts]

@@ -29,17 +29,11 @@ class Waiting:
     passed: bool
     disagreement: float | None
     threshold: float
-    is_rated: bool
 
 
-def latest(connection: Connection, rater: str) -> list[Waiting]:
+def latest(connection: Connection) -> list[Waiting]:
     """The newest `LOOK_BACK` evaluations, without those that are errors; ids sort by age."""
     newest = select(evaluations.c.id).order_by(evaluations.c.id.desc()).limit(LOOK_BACK).subquery()
-    is_rated = (
-        select(1)
-        .where(ratings.c.evaluation_id == evaluations.c.id, ratings.c.rater == rater, ratings.c.criterion_id.is_(None))
-        .exists()
-    )
     query = (
         select(
             evaluations.c.id.label("evaluation_id"),
@@ -52,7 +46,6 @@ def latest(connection: Connection, rater: str) -> list[Waiting]:
             evaluations.c.passed,
             evaluations.c.disagreement,
             cast(text_in(connection, jobs.c.request, "score_threshold"), Float).label("threshold"),
-            is_rated.label("is_rated"),
         )
         .join(newest, newest.c.id == evaluations.c.id)
         .join(iterations, iterations.c.id == evaluations.c.iteration_id)
@@ -61,6 +54,14 @@ def latest(connection: Connection, rater: str) -> list[Waiting]:
         .order_by(evaluations.c.id.desc())
     )
     return [Waiting(**row) for row in connection.execute(query).mappings()]
+
+
+def rated_of(connection: Connection, evaluation_ids: Sequence[str], rater: str) -> set[str]:
+    """Those of which this person has said something as a whole."""
+    query = select(ratings.c.evaluation_id).where(
+        ratings.c.evaluation_id.in_(evaluation_ids), ratings.c.rater == rater, ratings.c.criterion_id.is_(None)
+    )
+    return set(connection.scalars(query))
 
 
 def tasks_of(connection: Connection, job_ids: Sequence[str]) -> dict[str, str]:
