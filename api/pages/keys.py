@@ -1,5 +1,7 @@
 """`/settings/keys`: who may use this installation. A new key is shown once, on the page that answers its making."""
 
+import json
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,6 +11,7 @@ from api.dependencies import ContextOf, ServicesOf
 from api.pages.forms import Form, FormOf
 from api.pages.rendering import page, pages_router, see_other
 from redraft.domain.scopes import DEFAULT_SCOPES, Scope
+from redraft.errors import Conflict
 from redraft.operations import keys
 from redraft.operations.keys import NAME_CHARS_MAX
 from redraft.operations.services import Services
@@ -34,12 +37,19 @@ _MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A key as it was asked for, with what is wrong by the field's name."""
+    """A key as it was asked for, with what is wrong by the field's name; `token`: the form's, for one key."""
 
     name: str
     scopes: frozenset[str]
     days: str
     flaws: Mapping[str, str]
+    token: str = ""
+
+    @property
+    def once(self) -> str:
+        """Per form and what it says: an edited one, sent from the same page again, is another key."""
+        said = [self.token or secrets.token_urlsafe(16), self.name, sorted(self.scopes), self.days]
+        return json.dumps(said)
 
 
 _FRESH = _Wanted("", frozenset(DEFAULT_SCOPES), "90", {})
@@ -57,10 +67,10 @@ def create_key(request: Request, services: ServicesOf, form: FormOf) -> Response
     wanted = _read(form)
     if wanted.flaws:
         return _keys_page(request, services, wanted, status=422)
-    scopes = [Scope(scope) for scope in wanted.scopes]
-    lifetime_s = float(wanted.days) * _DAY_S if wanted.days else None
-    key, token = keys.create_key(services, wanted.name, scopes, lifetime_s=lifetime_s)
-    return _keys_page(request, services, created={**key, "token": token}, status=201)
+    try:
+        return _keys_page(request, services, created=_make(services, wanted), status=201)
+    except Conflict as error:
+        return _keys_page(request, services, trouble=error.message, status=409)
 
 
 @router.post("/revoke")
@@ -68,6 +78,13 @@ def revoke_key(services: ServicesOf, form: FormOf) -> Response:
     """A key opens nothing from now on."""
     keys.revoke_key(services, form.text("key_id"))
     return see_other("/settings/keys", notice="key_revoked")
+
+
+def _make(services: Services, wanted: _Wanted) -> Mapping[str, object]:
+    scopes = [Scope(scope) for scope in wanted.scopes]
+    lifetime_s = float(wanted.days) * _DAY_S if wanted.days else None
+    key, token = keys.create_key(services, wanted.name, scopes, lifetime_s=lifetime_s, once=wanted.once)
+    return {**key, "token": token}
 
 
 def _read(form: Form) -> _Wanted:
@@ -80,7 +97,7 @@ def _read(form: Form) -> _Wanted:
         flaws["scope"] = "Choose at least one of the scopes."
     if days not in _LIFETIMES:
         flaws["days"] = "Choose one of the times."
-    return _Wanted(name, scopes, days, flaws)
+    return _Wanted(name, scopes, days, flaws, form.text("token"))
 
 
 def _keys_page(
@@ -89,6 +106,7 @@ def _keys_page(
     wanted: _Wanted = _FRESH,
     *,
     created: Mapping[str, object] | None = None,
+    trouble: str | None = None,
     status: int = 200,
 ) -> Response:
     return page(
@@ -100,6 +118,8 @@ def _keys_page(
         is_auth_required=services.settings.is_auth_required,
         wanted=wanted,
         created=created,
+        trouble=trouble,
+        form_token=secrets.token_urlsafe(16),
         lifetimes=_LIFETIMES,
         meanings=_MEANINGS,
     )

@@ -35,6 +35,12 @@ async def test_model(request: Request, context: ContextOf, form: FormOf) -> Resp
     return await to_thread.run_sync(lambda: _settings_page(request, context, checked, name, flaw))
 
 
+@router.get("/models/test")
+async def show_models() -> Response:
+    """A browser's address after a test: it can be opened, too."""
+    return see_other("/settings")
+
+
 async def _check(context: Context, name: str) -> ModelCheck:
     return await wait_for_model(context, lambda: model_checks.check_model(context.services, name, timeout_s=_CHECK_S))
 

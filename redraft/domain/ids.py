@@ -1,5 +1,6 @@
 """Ids: a prefix that names the noun, and a UUIDv7, so that ids sort by age."""
 
+import hashlib
 from typing import NewType
 
 import uuid_utils
@@ -23,3 +24,8 @@ PREFIXES = {
 
 def new_id(noun: str) -> str:
     return f"{PREFIXES[noun]}{uuid_utils.uuid7().hex}"
+
+
+def id_once(noun: str, seed: str) -> str:
+    """The same id for the same seed: what is made with it cannot be made twice."""
+    return f"{PREFIXES[noun]}{hashlib.sha256(seed.encode(errors='replace')).hexdigest()[:32]}"

@@ -1,10 +1,11 @@
 """The settings in effect: what each is, where it comes from, what it is for. Secrets are masked."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import SecretStr
+from pydantic import AliasChoices, SecretStr
 from pydantic_core import to_json
 from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource, TomlConfigSettingsSource
 
@@ -17,6 +18,7 @@ class Setting:
     """A setting in effect.
 
     Attributes:
+        name: of its environment variable; where it has two, the one that was used, else the one without a prefix.
         value: as one writes it, without passwords; of a secret enough to tell it from another one.
         origin: `default`, `redraft.toml`, `.env`, `environment`, or `command line` for what this process was given.
     """
@@ -34,10 +36,10 @@ class Setting:
 
 def settings_in_effect(settings: Settings) -> list[Setting]:
     """Every setting, in the order of their documentation."""
-    origins = _origins()
+    origins, found = _origins(), [source.env_vars for source in _environments()]
     return [
         Setting(
-            f"REDRAFT_{name.upper()}",
+            _name_of(name, found),
             _shown(name, getattr(settings, name)),
             origins.get(name) or ("command line" if name in _changed(settings) else "default"),
             field.description or "",
@@ -47,12 +49,23 @@ def settings_in_effect(settings: Settings) -> list[Setting]:
     ]
 
 
+def _name_of(setting: str, environments: Sequence[Collection[str]]) -> str:
+    alias = Settings.model_fields[setting].validation_alias
+    if not isinstance(alias, AliasChoices):
+        return f"REDRAFT_{setting.upper()}"
+    names = [str(each) for each in alias.choices]
+    used = (name for environment in environments for name in names if name.lower() in environment)
+    return next(used, names[-1])
+
+
+def _environments() -> tuple[EnvSettingsSource, EnvSettingsSource]:
+    """What wins comes first."""
+    return EnvSettingsSource(Settings), DotEnvSettingsSource(Settings)
+
+
 def _origins() -> dict[str, str]:
-    sources = (
-        ("redraft.toml", TomlConfigSettingsSource(Settings)),
-        (".env", DotEnvSettingsSource(Settings)),
-        ("environment", EnvSettingsSource(Settings)),
-    )
+    environment, dotenv = _environments()
+    sources = (("redraft.toml", TomlConfigSettingsSource(Settings)), (".env", dotenv), ("environment", environment))
     return {name.lower().removeprefix("redraft_"): origin for origin, source in sources for name in source()}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from redraft.domain.ids import new_id
+from redraft.domain.ids import id_once, new_id
 from redraft.domain.scopes import DEFAULT_SCOPES, Scope, read, spell
 from redraft.errors import Conflict, Forbidden, NotFound, Unavailable
 from redraft.operations.services import Services
@@ -38,6 +38,7 @@ def create_key(
     scopes: Iterable[Scope] = DEFAULT_SCOPES,
     *,
     lifetime_s: float | None = None,
+    once: str | None = None,
 ) -> tuple[dict[str, Any], str]:
     """Make a key; its token is returned here and never again.
 
@@ -46,17 +47,24 @@ def create_key(
         name: what it is for.
         scopes: what it may do.
         lifetime_s: seconds until it opens nothing any more; None: it is valid until it is revoked.
+        once: whatever is asked for with the same word again was made already.
+
+    Raises:
+        Conflict: `key_made`, a key was made with that word before.
     """
     token = _PREFIX + secrets.token_urlsafe(32)
     values = {
-        "id": new_id("key"),
+        "id": id_once("key", once) if once else new_id("key"),
         "name": name,
         "hint": token[:7] + "…",
         "token_hash": hash_of(token),
         "scopes": spell(scopes),
     }
     with services.database.write() as connection:
-        return _shown(api_keys.add(connection, values, lifetime_s=lifetime_s)), token
+        made = api_keys.add(connection, values, lifetime_s=lifetime_s)
+    if made is None:
+        raise Conflict("This key was made already; its token is shown only once.", code="key_made")
+    return _shown(made), token
 
 
 def list_keys(services: Services) -> list[dict[str, Any]]:

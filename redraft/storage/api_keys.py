@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from redraft.storage.columns import DbNow
 from redraft.storage.tables import api_keys
@@ -16,9 +17,14 @@ def _shown() -> list[ColumnElement[Any]]:
     return [*(api_keys.c[name] for name in _SHOWN), is_expired.label("is_expired")]
 
 
-def add(connection: Connection, values: Mapping[str, Any], *, lifetime_s: float | None = None) -> dict[str, Any]:
+def add(connection: Connection, values: Mapping[str, Any], *, lifetime_s: float | None = None) -> dict[str, Any] | None:
+    """Insert a key; None when one with its id exists already."""
     expires_at = None if lifetime_s is None else DbNow(lifetime_s)
-    connection.execute(insert(api_keys).values(**values, expires_at=expires_at))
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    statement = dialect.insert(api_keys).values(**values, expires_at=expires_at)
+    statement = statement.on_conflict_do_nothing(index_elements=[api_keys.c.id]).returning(api_keys.c.id)
+    if connection.execute(statement).one_or_none() is None:
+        return None
     query = select(*_shown()).where(api_keys.c.id == values["id"])
     return dict(connection.execute(query).mappings().one())
 

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import event, update
 
 from redraft.domain.scopes import DEFAULT_SCOPES, Scope, read, spell
-from redraft.errors import Forbidden
+from redraft.errors import Conflict, Forbidden
 from redraft.operations import keys
 from redraft.operations.services import Services
 from redraft.storage.columns import DbNow
@@ -40,6 +40,16 @@ def test_only_the_hash_is_stored(services: Services):
         (row,) = connection.execute(api_keys.select()).mappings()
     assert token[7:] not in repr(row)
     assert row["token_hash"] == keys.hash_of(token)
+
+
+def test_what_is_asked_for_with_the_same_word_is_made_once(services: Services):
+    key, token = keys.create_key(services, "a program", once="word")
+    with pytest.raises(Conflict, match="its token is shown only once") as refused:
+        keys.create_key(services, "a program", once="word")
+    assert refused.value.code == "key_made"
+    keys.create_key(services, "a program", once="another word")
+    assert len(keys.list_keys(services)) == 2
+    assert keys.authenticate(services, token).key_id == key["id"]
 
 
 def test_an_expired_key_opens_nothing(services: Services):

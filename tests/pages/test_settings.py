@@ -58,6 +58,8 @@ def test_a_model_is_tried_with_one_call(priced: ApiServer, visit: Callable[..., 
     assert "default: evaluates" in page.get_by_role("row", name=re.compile("openai:judge")).inner_text()
     visitor.check_accessible()
     row.get_by_role("button", name="Test").click()
+    opened = priced.client(headers=BROWSER).get(page.url.removeprefix(priced.url))
+    assert (opened.status_code, opened.headers["Location"]) == (303, "/settings")
     result = page.locator("#result")
     assert re.fullmatch(r"✓ openai:writer answered in [\d.]+ m?s, for (<?\$[\d.]+)\.", result.inner_text())
     model_server.script(generate=[Reply(status=401, raw={"error": {"message": "no such key sk-test"}})])
@@ -157,6 +159,10 @@ def test_a_key_is_made_shown_once_and_opens_the_pages_until_it_is_revoked(
     assert token not in page.url
     assert "the <i>new</i> one" in page.inner_text("main")
     visitor.check_accessible()
+    page.reload()
+    assert "This key was made already" in page.get_by_role("alert").inner_text()
+    assert page.locator("#token").count() == 0
+    assert [key["name"] for key in keys.list_keys(services)] == ["admin", "the <i>new</i> one"]
     assert token not in visitor.go("/settings/keys").content()
     other = visit(base_url=api.url)
     sign_in(other, token)
@@ -257,7 +263,7 @@ def test_the_configuration_tells_origins_and_no_page_tells_a_secret(start_api: C
     text = client.get("/settings/configuration").text
     rows = [re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", row)).strip() for row in re.findall(r"(?s)<tr>.+?</tr>", text)]
     found = {row.split()[0]: row for row in rows}
-    assert found["REDRAFT_OPENAI_API_KEY"].startswith("REDRAFT_OPENAI_API_KEY set command line Key for")
+    assert found["OPENAI_API_KEY"].startswith("OPENAI_API_KEY set command line Key for")
     assert found["REDRAFT_PORT"].startswith("REDRAFT_PORT 9001 command line Port the API listens on")
     assert found["REDRAFT_HOST"].startswith("REDRAFT_HOST 127.0.0.1 default Address")
     changed = client.get("/settings/configuration?show=changed").text
