@@ -99,6 +99,33 @@ def _tell_none(criteria: "JobFilter", services: "Services") -> None:
         output.say("No jobs yet. Try: redraft ask 'Explain recursion to a child.'")
 
 
+@app.command(
+    "export",
+    epilog=options.examples("redraft jobs export > jobs.jsonl", "redraft jobs export --status failed --meta team=docs"),
+)
+def export(
+    *,
+    status: Statuses = None,
+    stop_reason: Annotated[str | None, typer.Option(help="accepted, iteration_limit, plateau, error, …")] = None,
+    kind: Kind = None,
+    model: Annotated[str | None, typer.Option(help="Who wrote first, as provider:name.")] = None,
+    meta: options.Meta = None,
+) -> None:
+    """Print all jobs that match, the newest first: one line of JSON each, without their iterations."""
+    from redraft.operations import job_lists
+    from redraft.storage.jobs import JobFilter
+
+    criteria = JobFilter(
+        statuses=tuple(_known("--status", each, "JobStatus") for each in status or ()),
+        stop_reason=stop_reason and _known("--stop-reason", stop_reason, "StopReason"),
+        kind=kind and _known("--kind", kind, "JobKind"),
+        model=model and _full_name(model),
+        metadata=options.pairs(meta) or None,
+    )
+    with sessions.opened() as services:
+        output.write_lines(job_lists.export_matching(services, criteria))
+
+
 @app.command("show", epilog=options.examples("redraft jobs show latest", "redraft jobs show 0199a3 --json"))
 def show(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
     """Show a job with its iterations, verdicts and result."""

@@ -34,6 +34,16 @@ def test_a_line_tells_state_score_iterations_model_and_task(shell: Shell, add_jo
         assert part in line
 
 
+def test_an_export_has_a_line_for_each_job_that_matches(shell: Shell, add_job: AddJob) -> None:
+    assert shell.run("jobs", "export").out == ""
+    first, second = add_job("One\u2028job", is_done=True), add_job("Another")
+    lines = [json.loads(line) for line in shell.run("jobs", "export").out.splitlines()]
+    assert [line["id"] for line in lines] == [second, first]
+    assert lines[1]["result"]["final_answer"]
+    (line,) = shell.run("jobs", "export", "--status", "queued").out.splitlines()
+    assert json.loads(line)["id"] == second
+
+
 def test_a_missed_threshold_is_told_apart(shell: Shell, add_job: AddJob) -> None:
     add_job(score_threshold=1.0, iter_max=1, is_done=True)
     assert "≈ succeeded (iteration limit)" in shell.run("jobs").out

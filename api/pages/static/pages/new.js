@@ -45,15 +45,18 @@
   function onSubmit(event) {
     const button = event.submitter;
     setTimeout(() => {
-      for (const each of form.querySelectorAll("button")) each.disabled = true;
+      setDisabled(true);
       if (button?.dataset.busy) button.textContent = button.dataset.busy;
     });
+  }
+  function setDisabled(is) {
+    for (const each of form.querySelectorAll("button")) each.disabled = is;
   }
 
   form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(preview, 500); });
   form.addEventListener("click", addSource);
   form.addEventListener("submit", onSubmit);
   // Back from the job: the form as it was, its buttons alive.
-  window.addEventListener("pageshow", (event) => { if (event.persisted) window.location.reload(); });
+  window.addEventListener("pageshow", (event) => { if (event.persisted) setDisabled(false); });
   document.getElementById("summary")?.focus();
 })();
