@@ -17,7 +17,7 @@ from api.pages.rendering import page, pages_router, see_other
 from api.pages.snippets import Snippet, snippets_of
 from api.routes.refine import draft
 from redraft.domain.drafts import RefineQuestion
-from redraft.domain.requests import GenerateAnswer
+from redraft.domain.requests import DEFAULT_PROFILE, GenerateAnswer
 from redraft.errors import Invalid, RedraftError
 from redraft.operations import previews, reading, submit
 from redraft.operations.previews import Preview
@@ -26,8 +26,6 @@ from redraft.operations.services import Services
 from redraft.operations.submit import Idempotency
 
 router = pages_router()
-
-_QUESTION_FIELD = {"question": "instruct", "model": "model"}
 
 
 @dataclass
@@ -136,7 +134,7 @@ async def _add_source(request: Request, context: Context, desk: _Desk) -> None: 
 
 
 async def _refine(request: Request, context: Context, desk: _Desk) -> None:
-    """Let a model draft the other fields from the question; what else is in the form stays."""
+    """Let a model draft the task and the fields that are empty from the question."""
     question = desk.form.texts["instruct"]
     try:
         asked = RefineQuestion.model_validate({"question": question, "model": desk.form.first_model})
@@ -149,9 +147,17 @@ async def _refine(request: Request, context: Context, desk: _Desk) -> None:
         desk.trouble, desk.status = f"No draft was made. {error.message}", 502
     else:
         desk.draft, desk.question = found, question
-        rubric = [each.model_dump(mode="json") for each in found.rubric]
-        desk.form.fill(instruct=found.instruct, resp_format=found.resp_format, eval_crit=found.eval_crit, rubric=rubric)
+        _fill_in(desk.form, found)
         await _check(request, context, desk)
+
+
+def _fill_in(form: JobForm, found: Refinement) -> None:
+    """The question gives way to the task; of the other fields, what the user has written stays."""
+    drafted = found.model_dump(mode="json", include={"resp_format", "eval_crit", "rubric"})
+    if form.texts["profile"] not in {"", DEFAULT_PROFILE}:
+        del drafted["rubric"]
+    empty = {name: value for name, value in drafted.items() if not form.texts[name].strip()}
+    form.fill(instruct=found.instruct, **empty)
 
 
 _VERBS: dict[str, Callable[[Request, Context, _Desk], Awaitable[None]]] = {

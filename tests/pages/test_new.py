@@ -103,11 +103,13 @@ def test_a_rough_question_is_drafted_and_the_draft_can_be_edited(
 ):
     page = visitor.go("/new")
     page.get_by_label("Task").fill("capital of switzerland?")
+    page.get_by_label("Form of the answer").fill("One word.")
     page.get_by_label("Iterations at most").fill("1")
     press(page, "Refine")
     assert "The person wants to know a capital." in page.get_by_role("status").first.inner_text()
     assert page.get_by_label("Task").input_value() == "Name the capital of Switzerland."
-    assert page.get_by_label("Form of the answer").input_value() == "One sentence."
+    assert page.get_by_label("Form of the answer").input_value() == "One word."
+    assert page.get_by_label("What makes it good").input_value() == "Names the city and nothing else."
     rubric = page.get_by_role("textbox", name="Rubric")
     assert (
         rubric.input_value()
