@@ -12,6 +12,8 @@ from redraft.domain.screens import reveal
 
 # Beyond, rendering costs more than reading is worth: the raw text is shown.
 CHARS_MAX = 100_000
+# A table of more cells than these takes a browser seconds to lay out: its lines are shown as they are.
+_CELLS_MAX = 3_000
 _TAGS = {
     *("a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p"),
     *("pre", "s", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"),
@@ -27,7 +29,7 @@ def render_markdown(text: str, cited: Sequence[Mark] = ()) -> Markup:
     """
     frames = Frames(cited)
     html = nh3.clean(
-        _parser().render(reveal(frames.put(text))),
+        _parser(with_tables=text.count("|") <= _CELLS_MAX).render(reveal(frames.put(text))),
         tags=_TAGS,
         attributes={"a": {"href", "title"}, "ol": {"start"}},
         attribute_filter=lambda _element, _name, value: without_frames(value),
@@ -37,6 +39,7 @@ def render_markdown(text: str, cited: Sequence[Mark] = ()) -> Markup:
     return frames.link(html)
 
 
-@lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
+@lru_cache(maxsize=2)
+def _parser(*, with_tables: bool) -> MarkdownIt:
+    more = ["strikethrough", "table"] if with_tables else ["strikethrough"]
+    return MarkdownIt("commonmark", {"html": False}).enable(more).disable("image")

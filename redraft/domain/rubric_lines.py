@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from redraft.domain.checks import CHECK_KINDS, KINDS_WITHOUT_VALUE
 from redraft.domain.drafts import free_id, kebab
-from redraft.domain.rubrics import Criterion, Rubric
+from redraft.domain.rubrics import CRITERIA_MAX, Criterion, Rubric
 from redraft.domain.short_checks import read_check
 
 _RUBRIC: TypeAdapter[list[Criterion]] = TypeAdapter(Rubric)
@@ -35,6 +35,8 @@ def read_rubric(text: str) -> list[Any] | None:
     if text[:1] in {"[", "{"}:
         return _read_json(text)
     lines = [_BULLET.sub("", line.strip()) for line in text.splitlines() if line.strip()]
+    if len(lines) > CRITERIA_MAX:
+        raise ValueError(f"{len(lines):,} lines are {len(lines):,} criteria; {CRITERIA_MAX} at most")
     found: list[dict[str, Any]] = []
     for number, line in enumerate(lines, 1):
         try:
@@ -57,6 +59,8 @@ def _criterion(line: str, taken: Sequence[str]) -> dict[str, Any]:
     if parts is None:
         raise ValueError("it cannot be read")
     said = parts["said"].strip()
+    if not said:
+        raise ValueError("it says nothing of the answer")
     check = None if parts["scale"] else _check(said)
     own = check or {"text": said, "kind": "scale" if parts["scale"] else "binary"}
     name = parts["id"] or free_id(kebab(own.get("text") or own["check"]["kind"]), taken)

@@ -3,8 +3,10 @@
 import re
 
 # Controls but tab and newline, line and paragraph separators, bidi embeddings, overrides and isolates, halves of
-# surrogate pairs, annotations.
-_ACTING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufff9-\ufffb\ufffe\uffff]")
+# surrogate pairs, annotations, and the tags that hide whole sentences from people and not from models.
+_ACTING = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
+)
 
 
 def reveal(text: str) -> str:
@@ -14,7 +16,7 @@ def reveal(text: str) -> str:
 
 def _visible(match: re.Match[str]) -> str:
     code = ord(match[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def one_line(text: str, limit: int = 2000) -> str:
@@ -25,4 +27,9 @@ def one_line(text: str, limit: int = 2000) -> str:
 
 def reveal_in_json(text: str) -> str:
     """JSON in which the same characters stand as JSON's own escapes; its line ends stay."""
-    return _ACTING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _ACTING.sub(_in_json, text)
+
+
+def _in_json(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

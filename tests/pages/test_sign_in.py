@@ -47,6 +47,20 @@ def test_who_is_not_signed_in_signs_in_with_a_key_and_comes_back(
     assert "/sign-in?next=" in visitor.go("/nowhere").url
 
 
+def test_a_live_page_whose_sign_in_is_over_asks_to_sign_in_again(
+    guarded: ApiServer, visit: Callable[..., Visitor], services: Services, key: str, submit_job: Callable[..., str]
+):
+    submit_job()
+    visitor = visit(base_url=guarded.url)
+    page = visitor.go("/jobs?limit=10")
+    page.get_by_label("API key").fill(key)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/jobs?limit=10")
+    keys.revoke_key(services, keys.list_keys(services)[0]["id"])
+    submit_job()
+    page.wait_for_url("**/sign-in?next=%2Fjobs%3Flimit%3D10")
+
+
 def sign_in(api: ApiServer, key: str) -> httpx2.Client:
     client = api.client(headers=BROWSER)
     response = client.post("/sign-in", data={"key": key, "next": "/"}, headers={"Origin": api.url})

@@ -38,7 +38,15 @@
     if (draft.dataset.piece !== piece || delta.offset === 0) draft.textContent = delta.offset ? "… " : "";
     draft.dataset.piece = piece;
     draft.hidden = false;
-    draft.append(delta.text);
+    draft.append(reveal(delta.text));
+  }
+  // What acts on a screen becomes visible, as the server does it (redraft/domain/screens.py).
+  const acting = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
+  function reveal(text) {
+    return text.replaceAll("\r\n", "\n").replace(acting, (found) => {
+      const code = found.codePointAt(0).toString(16);
+      return code.length > 4 ? `\\U${code.padStart(8, "0")}` : code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
+    });
   }
   // What cannot be had now is asked for again; what is shown stays until then.
   const patienceMs = 3000;
