@@ -174,6 +174,7 @@ def _require_scope(request: Request, caller: Caller, share: Share | None) -> Non
     needed = scope_of(request.method, request.url.path)
     if needed in caller.scopes:
         return
+    request.scope["state"]["missing_scope"] = needed
     challenge = f'Bearer realm="redraft", error="insufficient_scope", scope="{needed}"'
     raise HttpProblem(
         403,

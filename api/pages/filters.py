@@ -3,10 +3,11 @@
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from redraft.domain.screens import reveal
 
+_CENT, _COST_SHOWN_MIN = Decimal("0.01"), Decimal("0.0001")
 UNKNOWN = "\N{EN DASH}"
 _STEPS = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"), (float("inf"), 86_400, "d"))
 
@@ -48,13 +49,19 @@ def duration(ms: float | None) -> str:
 
 
 def usd(cost: str | None) -> str:
-    """A cost in USD with the digits that matter; a dash where a price is unknown, never 0."""
+    """A cost in USD: cents, and two digits that matter below a cent; a dash where a price is unknown, never 0."""
     if cost is None:
         return UNKNOWN
     amount = Decimal(cost)
-    if amount == 0:
-        return "$0"
-    return f"${amount:,.2f}" if amount >= 1 else f"${float(amount):.2g}" if amount >= Decimal("0.0001") else "<$0.0001"
+    if 0 < amount < _COST_SHOWN_MIN:
+        return f"<${_COST_SHOWN_MIN}"
+    digits = 1 - amount.adjusted() if 0 < amount < _CENT else 2
+    return f"${amount:,.{digits}f}"
+
+
+def breakable(name: str) -> Markup:
+    """A name that is put on several lines only after its underscores."""
+    return escape(reveal(name)).replace("_", Markup("_<wbr>"))
 
 
 def score(value: float | None) -> str:

@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, urlencode
 from fastapi import Request
 from pydantic import ValidationError
 
+from api.pages.job_words import ending
 from api.pages.rendering import address
 from api.routes.jobs import JobQuery
 from redraft.domain.places import words_of
@@ -88,7 +89,8 @@ def chips(request: Request) -> list[tuple[str, str]]:
         if name != "limit" and (name == "status" or name in _SINGLE or _is_label(name)):
             others = urlencode([*pairs[:at], *pairs[at + 1 :]])
             label = _WORDS.get(name, name.removeprefix(METADATA))
-            found.append((f"{label}: {value}", f"/jobs?{others}" if others else "/jobs"))
+            words = ending(value) if name == "stop_reason" else value
+            found.append((f"{label}: {words}", f"/jobs?{others}" if others else "/jobs"))
     return found
 
 

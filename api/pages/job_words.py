@@ -1,6 +1,6 @@
 """What the pages of a job say in plain words."""
 
-from redraft.domain.states import StopReason
+from redraft.domain.states import JobKind, StopReason
 
 STOPS: dict[str, str] = {
     StopReason.ACCEPTED: "Accepted: the answer reached the threshold.",
@@ -9,10 +9,22 @@ STOPS: dict[str, str] = {
     StopReason.UNCHANGED: "The model repeated an earlier answer: this is the best one.",
     StopReason.BUDGET_EXHAUSTED: "The budget is used up: this is the best answer so far.",
     StopReason.DEADLINE_EXCEEDED: "The deadline passed: this is what there was by then.",
-    StopReason.EVALUATOR_ERROR: "No evaluation could be used: this is the last answer, unjudged.",
-    StopReason.EVALUATION_SKIPPED: "The task is too simple to judge its answer.",
+    StopReason.EVALUATOR_ERROR: "No evaluation could be used: this is the last answer, not evaluated.",
+    StopReason.EVALUATION_SKIPPED: "The task is too simple to evaluate its answer.",
     StopReason.CANCELED: "Canceled: this is what there was by then.",
     StopReason.ERROR: "A step failed for good: this is what there was by then.",
+}
+_ENDINGS: dict[str, str] = {
+    StopReason.ACCEPTED: "accepted",
+    StopReason.ITERATION_LIMIT: "iterations used up",
+    StopReason.PLATEAU: "score stopped rising",
+    StopReason.UNCHANGED: "answer repeated",
+    StopReason.BUDGET_EXHAUSTED: "budget used up",
+    StopReason.DEADLINE_EXCEEDED: "deadline passed",
+    StopReason.EVALUATOR_ERROR: "no usable evaluation",
+    StopReason.EVALUATION_SKIPPED: "evaluation skipped",
+    StopReason.CANCELED: "canceled",
+    StopReason.ERROR: "a step failed",
 }
 NO_ANSWER = "There is no answer."
 
@@ -39,3 +51,10 @@ REMEDIES: dict[str, str] = {
     "budget_exhausted": "Raise the limit and continue the job: limits that you do not name stay.",
     "worker_lost": "Look at the worker's log, and at its memory; then continue the job.",
 }
+
+
+def ending(stop_reason: str, kind: str = JobKind.GENERATE_ANSWER) -> str:
+    """A stop reason in short, for lists."""
+    if kind != JobKind.GENERATE_ANSWER and stop_reason == StopReason.ITERATION_LIMIT:
+        return "not accepted"
+    return _ENDINGS.get(stop_reason, stop_reason)

@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from api.pages import filters
+from api.pages import filters, job_words
 from api.pages.markdown import render_markdown
 from redraft.domain.scopes import Scope
 
@@ -105,6 +105,7 @@ def environment() -> Environment:
         finalize=filters.shown,
     )
     written = (filters.ago, filters.duration, filters.usd, filters.score, filters.count, filters.clip, filters.since)
+    written += (filters.breakable, job_words.ending)
     known: dict[str, Any] = made.filters
     known.update({each.__name__: each for each in written}, markdown=render_markdown)
     known_everywhere: dict[str, Any] = made.globals

@@ -1,6 +1,8 @@
 """`/settings`: models, profiles, webhook deliveries and the configuration of this installation."""
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from anyio import to_thread
 from fastapi import Request, Response
@@ -82,10 +84,17 @@ def show_profile(request: Request, services: ServicesOf, name: str) -> Response:
         versions=found.versions,
         changes=found.changes,
         before=f"version {version}" if version else other,
+        renamed=_renamed(found.profile.mapping),
         schema=json.dumps(found.profile.reply_schema, indent=2, ensure_ascii=False),
         others=[each for each in services.profiles.all() if each.name != name],
         other=other,
     )
+
+
+def _renamed(mapping: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of an evaluation that are not called so in the reply."""
+    fields = {role: field if isinstance(field, str) else ", ".join(field) for role, field in mapping.items()}
+    return {role: field for role, field in fields.items() if field != role}
 
 
 @router.get("/webhooks")

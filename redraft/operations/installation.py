@@ -24,7 +24,7 @@ class ModelLine:
 
     Attributes:
         is_ready: whether calls can be made: a key is set, or none is needed.
-        uses: what it does when a job names no model: `writes`, `evaluates`.
+        uses: what it does when a job names no model: `generator`, `evaluator`.
         input_usd: per million tokens; None where no price is known.
     """
 
@@ -87,9 +87,11 @@ def _read(name: str) -> ModelRef | None:
 
 
 def _uses(services: Services) -> dict[ModelRef, tuple[str, ...]]:
-    writer = services.providers.default_model()
-    judge = _read(services.settings.evaluator_model) or writer
-    return {writer: ("writes", "evaluates")} if judge == writer else {writer: ("writes",), judge: ("evaluates",)}
+    generator = services.providers.default_model()
+    evaluator = _read(services.settings.evaluator_model) or generator
+    if evaluator == generator:
+        return {generator: ("generator", "evaluator")}
+    return {generator: ("generator",), evaluator: ("evaluator",)}
 
 
 def _price(services: Services, ref: ModelRef, usage: Usage) -> str | None:

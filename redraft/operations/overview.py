@@ -56,6 +56,7 @@ class Figures:
     ended_today: int
     succeeded_today: int
     failed_today: int
+    canceled_today: int
     accepted_today: int
     cost_today: str | None
 
@@ -224,6 +225,7 @@ def _figures(connection: Connection) -> Figures:
         ended_today=today["ended"],
         succeeded_today=today["succeeded"],
         failed_today=today["failed"],
+        canceled_today=today["canceled"],
         accepted_today=today["accepted"],
         cost_today=None if today["unpriced_calls"] else cost_usd(today["cost_nano_usd"]),
     )

@@ -46,7 +46,7 @@ def sum_up_ended(connection: Connection, *, since: datetime) -> dict[str, int]:
     has_ended = and_(jobs.c.finished_at.is_not(None), jobs.c.finished_at >= since)
     query = select(
         func.count().label("ended"),
-        *(_count(jobs.c.status == status).label(status) for status in ("succeeded", "failed")),
+        *(_count(jobs.c.status == status).label(status) for status in ("succeeded", "failed", "canceled")),
         _count(jobs.c.stop_reason == "accepted").label("accepted"),
         *(func.coalesce(func.sum(jobs.c[name]), 0).label(name) for name in ("cost_nano_usd", "unpriced_calls")),
     ).where(has_ended)

@@ -11,12 +11,15 @@ from playwright.sync_api import expect
 from sqlalchemy import event
 
 from api.pages.filters import UNKNOWN
+from redraft.operations import lifecycle
 from redraft.operations.services import Services
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
 from tests.support.processes import WorkerProcess
+
+CUT = "[...document.querySelectorAll('.table')].filter(e => e.scrollWidth > e.clientWidth).map(e => e.ariaLabel)"
 
 
 def tile(visitor: Visitor, name: str) -> str:
@@ -37,25 +40,32 @@ def test_an_empty_installation_teaches_and_says_what_is_missing(visitor: Visitor
 
 
 @pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
-def test_tiles_and_lines_tell_of_today(visitor: Visitor, stored: Callable[..., str], submit_job: Callable[..., str]):
+def test_tiles_and_lines_tell_of_today(
+    visitor: Visitor, services: Services, stored: Callable[..., str], submit_job: Callable[..., str]
+):
     accepted = stored(instruct="Why is the sky blue?")
     stored(instruct="Why <b>not</b>?", score_threshold=0.95, iter_max=1)
     submit_job(instruct="Still waiting")
+    lifecycle.cancel(services, submit_job(instruct="Not any more"))
     page = visitor.go("/")
     assert tile(visitor, "Queued").endswith("1")
     assert tile(visitor, "Running").endswith("0")
     assert re.search(r"\d+ s\s+of a queued job", tile(visitor, "Oldest wait"))
-    assert "none failed" in tile(visitor, "Succeeded today")
+    assert "none failed, 1 canceled" in tile(visitor, "Succeeded today")
     assert re.search(r"50 %\s+1 of 2 answers", tile(visitor, "Accepted today"))
     # What the scripted server's models cost nobody knows: that is not 0
     assert re.search(rf"{UNKNOWN}\s+a price is unknown", tile(visitor, "Cost today"))
     lines = page.get_by_role("region", name="Last jobs").locator("tbody tr")
-    assert "Why <b>not</b>?" in lines.first.inner_text()
-    assert "iteration limit" in lines.first.inner_text()
-    assert "✓ accepted" in lines.last.inner_text()
-    assert "0.90 / 0.80" in lines.last.inner_text()
+    assert "■ canceled" in lines.first.inner_text()
+    assert "Why <b>not</b>?" in lines.nth(1).inner_text()
+    assert "✓ succeeded iterations used up" in lines.nth(1).inner_text()
+    assert "✓ succeeded accepted" in lines.last.inner_text()
+    assert re.search(r"✓ 0.90\s+of 0.80", lines.last.inner_text())
     assert lines.last.get_by_role("link").get_attribute("href") == f"/jobs/{accepted}"
     visitor.check_accessible()
+    same = visitor.go("/jobs").locator(f"#{accepted}").inner_text()
+    assert re.search(r"✓ succeeded\s+accepted", same)
+    assert re.search(r"✓ 0.90\s+of 0.80", same)
 
 
 def test_it_is_live(
@@ -75,8 +85,11 @@ def test_it_is_live(
     expect(row).to_contain_text("Why is water wet?")
     expect(row).to_contain_text("1 of 3")
     expect(row).to_contain_text("generate")
-    expect(page.get_by_role("region", name="Workers").locator("tbody tr td").first).to_have_text("1")
-    expect(page.get_by_role("region", name="Last jobs")).to_contain_text("✓ accepted")
+    expect(page.get_by_role("region", name="Workers").locator("tbody tr td").first).to_have_text(re.compile("^1 of "))
+    expect(page.get_by_role("region", name="Last jobs")).to_contain_text("✓ succeeded accepted")
+    # As wide as each of three cards side by side
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate(CUT) == []
 
 
 def test_it_works_without_javascript_and_on_a_phone(visit: Callable[..., Visitor], stored: Callable[..., str]):
@@ -88,6 +101,9 @@ def test_it_works_without_javascript_and_on_a_phone(visit: Callable[..., Visitor
         assert page.get_by_role("link", name="x" * 109 + "…").count() == 1
         assert page.locator("meta[http-equiv=refresh]").count() == (not options.get("java_script_enabled", True))
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate(CUT) == []
+    label = "getComputedStyle(document.querySelectorAll('.cards td')[2], '::before').content"
+    assert "Iterations" in page.evaluate(label)
 
 
 @pytest.mark.parametrize(

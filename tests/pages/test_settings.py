@@ -14,13 +14,15 @@ from pydantic import SecretStr
 from redraft.domain.requests import GenerateAnswer
 from redraft.domain.scopes import Scope
 from redraft.operations import keys, submit
+from redraft.operations.configuration import settings_in_effect
 from redraft.operations.deliveries import Deliverer
 from redraft.operations.services import Services
 from redraft.prompts.profiles import BUILT_IN
-from redraft.settings import ModelPrice
+from redraft.settings import ModelPrice, Settings
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.pages.conftest import Visitor
+from tests.pages.test_overview import CUT
 from tests.support.api_server import ApiServer
 from tests.support.receiver import LOOPBACK, SECRET, Answer, Receiver
 from tests.support.shells import drain
@@ -54,8 +56,8 @@ def test_a_model_is_tried_with_one_call(priced: ApiServer, visit: Callable[..., 
     page = visitor.go("/settings")
     row = page.get_by_role("row", name=re.compile("openai:writer"))
     assert [cell.inner_text() for cell in row.locator("td").all()][:3] == ["✓ ready", "$0.25", "$2.00"]
-    assert "default: writes" in row.inner_text()
-    assert "default: evaluates" in page.get_by_role("row", name=re.compile("openai:judge")).inner_text()
+    assert "default: generator" in row.inner_text()
+    assert "default: evaluator" in page.get_by_role("row", name=re.compile("openai:judge")).inner_text()
     visitor.check_accessible()
     row.get_by_role("button", name="Test").click()
     opened = priced.client(headers=BROWSER).get(page.url.removeprefix(priced.url))
@@ -99,7 +101,9 @@ def test_profiles_are_read_and_compared(visitor: Visitor):
     visitor.check_accessible()
     page.get_by_role("link", name="quality", exact=True).click()
     assert "quality_score" in page.inner_text("#schema")
-    assert "Versions that have judged" not in page.inner_text("main")
+    assert page.get_by_role("heading", level=1).inner_text() == "Settings"
+    assert page.locator(".mapping li").first.inner_text() == "score ← quality_score"
+    assert "Versions that have evaluated" not in page.inner_text("main")
     page.get_by_label("Compare with").select_option("criteria")
     page.get_by_role("button", name="Show the difference").click()
     assert page.url.endswith("/settings/profiles/quality?with=criteria")
@@ -132,7 +136,7 @@ def test_what_a_profile_said_before_is_kept_and_compared(
             drain(services)
     visitor = visit(base_url=start_api(profiles_dir=folder).url)
     page = visitor.go("/settings/profiles/strict")
-    rows = page.locator("section", has=page.get_by_role("heading", name="Versions that have judged")).locator("li")
+    rows = page.locator("section", has=page.get_by_role("heading", name="Versions that have evaluated")).locator("li")
     assert ["in use" in row.inner_text() for row in rows.all()] == [True, False]
     rows.last.get_by_role("link").click()
     assert page.locator("ins").all_inner_texts() == ["<b>strict</b>"]
@@ -245,6 +249,11 @@ def test_a_key_that_reads_sees_no_buttons_and_changes_nothing(
     ]
     assert [response.status_code for response in refused] == [403] * 5
     assert all("needs an API key with the scope" in response.text for response in refused)
+    assert all("keys create NAME --scope read --scope admin" in refused[each].text for each in (0, 3, 4))
+    assert "keys create NAME --scope read --scope write" in refused[1].text
+    assert all('<a href="/settings">To the settings</a>' in response.text for response in refused)
+    told = api.client(headers={**OWN, "Cookie": client.headers["Cookie"]}).get("/v1/keys").json()["detail"]
+    assert "keys create NAME --scope admin" in told
     assert len(keys.list_keys(services)) == 1
 
 
@@ -261,14 +270,26 @@ def test_the_configuration_tells_origins_and_no_page_tells_a_secret(start_api: C
         for secret in ("0123456789", "abcdef", "hunter2", SECRET, SECRET.removeprefix("whsec_")):
             assert secret not in text, path
     text = client.get("/settings/configuration").text
+    text = text.replace("<wbr>", "")
     rows = [re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", row)).strip() for row in re.findall(r"(?s)<tr>.+?</tr>", text)]
     found = {row.split()[0]: row for row in rows}
-    assert found["OPENAI_API_KEY"].startswith("OPENAI_API_KEY set command line Key for")
-    assert found["REDRAFT_PORT"].startswith("REDRAFT_PORT 9001 command line Port the API listens on")
-    assert found["REDRAFT_HOST"].startswith("REDRAFT_HOST 127.0.0.1 default Address")
-    changed = client.get("/settings/configuration?show=changed").text
+    assert found["OPENAI_API_KEY"].startswith("OPENAI_API_KEY Key for openai:… models. set command line")
+    assert found["REDRAFT_PORT"].startswith("REDRAFT_PORT Port the API listens on")
+    assert found["REDRAFT_PORT"].endswith("9001 command line")
+    assert found["REDRAFT_HOST"].endswith("127.0.0.1 default")
+    changed = client.get("/settings/configuration?show=changed").text.replace("<wbr>", "")
     assert "REDRAFT_PORT" in changed
     assert "REDRAFT_HOST" not in changed
+
+
+def test_a_setting_with_two_names_is_named_as_it_was_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    Path(".env").write_text("ANTHROPIC_API_KEY=sk-ant-0123456789\n")
+    monkeypatch.setenv("REDRAFT_OPENAI_API_KEY", "sk-0123456789abcdef")
+    found = {each.name: each.origin for each in settings_in_effect(Settings())}
+    assert found["REDRAFT_OPENAI_API_KEY"] == "environment"
+    assert found["ANTHROPIC_API_KEY"] == ".env"
+    assert found["OPENAI_BASE_URL"] == "default"
 
 
 def test_the_settings_fit_a_phone(visit: Callable[..., Visitor], services: Services):
@@ -278,4 +299,5 @@ def test_the_settings_fit_a_phone(visit: Callable[..., Visitor], services: Servi
         page = visitor.go(path)
         assert visitor.status == 200
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        assert page.evaluate(CUT) == [], path
     visitor.check_accessible()
