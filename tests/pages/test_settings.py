@@ -214,6 +214,7 @@ def test_failed_webhooks_are_found_and_sent_again(
     page = visitor.go("/settings/webhooks")
     assert page.get_by_role("row").count() == 3
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate(CUT) == []
     visitor.check_accessible()
     page.get_by_role("link", name="failed only").click()
     [row] = page.locator("tbody tr").all()
