@@ -1,4 +1,4 @@
-"""Datasets: upload, check, list, look."""
+"""Datasets: upload, check, list, look, delete."""
 
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from api.problems import HttpProblem
 from api.rendering import render
 from redraft.datasets.formats import Format
 from redraft.errors import Invalid
-from redraft.operations import datasets
+from redraft.operations import datasets, removing
 from redraft.operations.dataset_checks import DatasetCheck, check_dataset, check_resource
 from redraft.operations.datasets import Dataset, DatasetItem
 
@@ -197,3 +197,10 @@ def list_items(
     more = len(found) > limit
     page = found[:limit]
     return render(DatasetItemPage(data=page, next_cursor=page[-1].position if more else None))
+
+
+@router.delete("/{dataset_id}", status_code=204, responses=answers(404, 409))
+def delete_dataset(services: ServicesOf, dataset_id: str) -> Response:
+    """Remove a dataset that no run uses, with its rows."""
+    removing.delete_dataset(services, dataset_id)
+    return Response(status_code=204)

@@ -1,4 +1,4 @@
-"""Bulk runs: start, look, follow, cancel, resume."""
+"""Bulk runs: start, look, follow, cancel, resume, delete."""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ from api.rendering import POLL_AFTER_S, render
 from api.routes.datasets import PageQuery
 from api.routes.events import prefers_json
 from redraft.domain.runs import CreateRun, ResumeRun
-from redraft.operations import runs
+from redraft.operations import removing, runs
 from redraft.operations.runs import Run
 
 router = APIRouter(prefix="/v1/runs", tags=["bulk"], route_class=StrictRoute)
@@ -152,3 +152,13 @@ def resume_run(services: ServicesOf, run_id: str, body: Annotated[ResumeRun, Bod
     """
     run = runs.resume_run(services, run_id, body)
     return render_run(run, 202 if run.status == "running" else 200)
+
+
+@router.delete("/{run_id}", status_code=204, responses=answers(404, 409))
+def delete_run(services: ServicesOf, run_id: str) -> Response:
+    """Remove a run that has ended, with its items and their jobs; its dataset stays.
+
+    It answers when all is gone. A deletion that was broken off goes on where it stopped when it is asked for again.
+    """
+    removing.delete_run(services, run_id)
+    return Response(status_code=204)

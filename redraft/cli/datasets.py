@@ -7,7 +7,7 @@ import typer
 from redraft.cli import bulk_options, options, output, rubrics, sessions
 
 app = typer.Typer(
-    help="Check, import and look at datasets. Without a command: list them.",
+    help="Check, import, look at and delete datasets. Without a command: list them.",
     rich_markup_mode="rich",
     invoke_without_command=True,
 )
@@ -169,3 +169,17 @@ def show(
     show_rows(rows)
     if len(rows) == limit and rows[-1].position + 1 < found.rows:
         output.say(f"There are more: redraft datasets show {found.id} --after {rows[-1].position}", "dim")
+
+
+@app.command("delete", epilog=options.examples("redraft datasets delete 0199a3"))
+def delete(*, dataset: bulk_options.DatasetRef, as_json: options.AsJson = False) -> None:
+    """Delete a dataset that no run uses, with its rows. It does not ask again."""
+    from redraft.cli.dataset_files import find_dataset_id
+    from redraft.operations import removing
+
+    with sessions.opened() as services:
+        dataset_id = find_dataset_id(services, dataset)
+        removing.delete_dataset(services, dataset_id)
+    if as_json:
+        output.write_json({"id": dataset_id, "deleted": True})
+    output.say(f"Deleted {dataset_id}.")

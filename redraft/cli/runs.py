@@ -7,7 +7,7 @@ import typer
 from redraft.cli import bulk_options, options, output, sessions
 
 app = typer.Typer(
-    help="Look at bulk runs, cancel, resume or export them. Without a command: list them.",
+    help="Look at bulk runs, cancel, resume, export or delete them. Without a command: list them.",
     rich_markup_mode="rich",
     invoke_without_command=True,
 )
@@ -206,3 +206,17 @@ def report(
         found = runs.get_run(services, find_run_id(services, run))
         gates = tell_run(services, found, resolved(services, wanted))
     raise typer.Exit(exit_of_gates(gates))
+
+
+@app.command("delete", epilog=options.examples("redraft runs delete 0199a3"))
+def delete(*, run: bulk_options.RunRef, as_json: options.AsJson = False) -> None:
+    """Delete a run that has ended, with its items and their jobs. It does not ask again."""
+    from redraft.cli.run_starts import find_run_id
+    from redraft.operations import removing
+
+    with sessions.opened() as services:
+        run_id = find_run_id(services, run)
+        removing.delete_run(services, run_id)
+    if as_json:
+        output.write_json({"id": run_id, "deleted": True})
+    output.say(f"Deleted {run_id}.")

@@ -84,7 +84,7 @@ def prune(services: Services, what: Retention, told: Told = lambda _done, _of: N
             removed += _remove(services, batch, what.before)
             took_s = time.monotonic() - began
             told(removed.total(), total)
-            size = _next_size(size, took_s)
+            size = next_size(size, took_s)
             time.sleep(max(_PAUSE_MIN_S, took_s))
     with services.database.write() as connection:
         workers.forget_silent(connection, for_s=_FORGET_WORKERS_S)
@@ -152,7 +152,7 @@ def _remove(services: Services, batch: Sequence[EndedJob], before: datetime) -> 
     )
 
 
-def _next_size(size: int, took_s: float) -> int:
+def next_size(size: int, took_s: float) -> int:
     """Jobs may hold a kilobyte or a hundred megabytes: what a batch took says how many to take next."""
     if took_s > _BATCH_S:
         return max(1, size // 2)

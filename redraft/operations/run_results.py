@@ -172,10 +172,10 @@ def _page(
         items = runs.list_items(connection, run, after=after, limit=limit, statuses=statuses, with_texts=with_texts)
         if not items:
             return _Page((), {}, {}, {})
-        first, last = items[0]["number"], items[-1]["number"]
-        iterations = runs.list_iterations(connection, run.id, first, last)
-        costs = runs.list_costs(connection, run.id, first, last)
-        verdicts = runs.list_verdicts(connection, run.id, first, last) if with_texts else ()
+        numbers = [item["number"] for item in items]
+        iterations = runs.list_iterations(connection, run.id, numbers)
+        costs = runs.list_costs(connection, run.id, numbers)
+        verdicts = runs.list_verdicts(connection, run.id, numbers) if with_texts else ()
     return _Page(items, _by_item(iterations), _by_item(costs), _by_item(verdicts))
 
 

@@ -12,6 +12,7 @@ from redraft.operations.runs import Run
 from redraft.operations.services import Services
 from redraft.reports.sheets import ComparisonSheet, RunFacts, RunSheet
 from redraft.storage import datasets as stored_datasets
+from redraft.storage import runs as stored_runs
 
 Number = TypeVar("Number", int, float)
 
@@ -39,7 +40,7 @@ def comparison_sheet(services: Services, baseline_id: str, run_id: str) -> Compa
 def facts_of(services: Services, run: Run) -> RunFacts:
     """What names a run; models and limits by its first items, where they agree."""
     dataset = datasets.get_dataset(services, run.dataset_id)
-    items = run_results.list_items(services, run.id, after=0, limit=_LOOKED_AT)
+    items = _first_items(services, run)
     requests = _first_requests(services, run)
     cost = run.usage.cost_usd
     return RunFacts(
@@ -57,6 +58,12 @@ def facts_of(services: Services, run: Run) -> RunFacts:
         cost_usd=None if cost is None else Decimal(cost),
         unpriced_models=run_results.unpriced_models(services, run.id) if cost is None else (),
     )
+
+
+def _first_items(services: Services, run: Run) -> list[dict[str, Any]]:
+    """Without their texts."""
+    with services.database.read() as connection:
+        return stored_runs.list_items(connection, runs.find(connection, run.id), limit=_LOOKED_AT)
 
 
 def _first_requests(services: Services, run: Run) -> list[ItemRequest]:

@@ -101,6 +101,8 @@ def create_run_once(services: Services, body: CreateRun, idempotency: Idempotenc
     if idempotency:
         row |= {"idempotency_scope": idempotency.scope, "idempotency_key": idempotency.key}
     with services.database.write() as connection:
+        datasets.hold(connection, dataset.id, is_shared=True)
+        find_dataset(connection, dataset.id)
         is_new = runs.add(connection, row)
     if not is_new:
         return create_run_once(services, body, idempotency)

@@ -58,6 +58,22 @@ def remove(connection: Connection, dataset_id: str) -> None:
     connection.execute(delete(datasets).where(datasets.c.id == dataset_id))
 
 
+def hold(connection: Connection, dataset_id: str, *, is_shared: bool = False) -> bool:
+    """Keep a dataset from being removed before this unit of work is committed; `is_shared`: others may, too."""
+    query = select(datasets.c.id).where(datasets.c.id == dataset_id)
+    return connection.scalar(query.with_for_update(read=is_shared, key_share=is_shared)) is not None
+
+
+def remove_some(connection: Connection, dataset_id: str, limit: int) -> int:
+    """Remove some rows of a dataset, or the dataset itself when it has none left: then 0."""
+    is_its_own = dataset_items.c.dataset_id == dataset_id
+    first = select(dataset_items.c.position).where(is_its_own).order_by(dataset_items.c.position).limit(limit)
+    removed = connection.execute(delete(dataset_items).where(is_its_own, dataset_items.c.position.in_(first))).rowcount
+    if not removed:
+        remove(connection, dataset_id)
+    return removed
+
+
 def remove_unfinished(connection: Connection, *, older_than_s: float) -> None:
     """What is left of imports that were broken off."""
     is_left = and_(datasets.c.version.is_(None), datasets.c.created_at < DbNow(-older_than_s))

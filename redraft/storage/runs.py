@@ -12,6 +12,7 @@ from sqlalchemy import (
     Select,
     and_,
     case,
+    delete,
     func,
     insert,
     literal,
@@ -290,6 +291,38 @@ def running_jobs(connection: Connection, run_id: str) -> list[str]:
     return [job_id for job_id in connection.scalars(query) if job_id]
 
 
+def live_job(connection: Connection, run_id: str) -> str | None:
+    """A job of this run that has not ended."""
+    return connection.scalar(select(jobs.c.id).where(jobs.c.run_id == run_id, jobs.c.finished_at.is_(None)).limit(1))
+
+
+def one_of_dataset(connection: Connection, dataset_id: str) -> str | None:
+    """A run of these rows."""
+    return connection.scalar(select(runs.c.id).where(runs.c.dataset_id == dataset_id).limit(1))
+
+
+def first_items(connection: Connection, run_id: str, limit: int) -> list[tuple[int, str | None]]:
+    """The numbers of the first items that are left, each with its job."""
+    query = select(run_items.c.number, run_items.c.job_id).where(run_items.c.run_id == run_id)
+    found = connection.execute(query.order_by(run_items.c.number).limit(limit))
+    return [(number, job_id) for number, job_id in found]
+
+
+def remove_jobs(connection: Connection, job_ids: Sequence[str]) -> str | None:
+    """Remove those of these jobs that have ended, with all that hangs on them; one that is left, if any is."""
+    chosen = jobs.c.id.in_(job_ids)
+    connection.execute(delete(jobs).where(chosen, jobs.c.finished_at.is_not(None)))
+    return connection.scalar(select(jobs.c.id).where(chosen).limit(1))
+
+
+def remove_items(connection: Connection, run_id: str, numbers: Sequence[int]) -> None:
+    connection.execute(delete(run_items).where(run_items.c.run_id == run_id, run_items.c.number.in_(numbers)))
+
+
+def remove(connection: Connection, run_id: str) -> None:
+    connection.execute(delete(runs).where(runs.c.id == run_id))
+
+
 def change(connection: Connection, run_id: str, **values: Any) -> None:
     connection.execute(update(runs).where(runs.c.id == run_id).values(version=runs.c.version + 1, **values))
 
@@ -340,7 +373,7 @@ def _select_items(run: RunRecord, *, with_texts: bool) -> Select[Any]:
     )
 
 
-def list_iterations(connection: Connection, run_id: str, first: int, last: int) -> list[Mapping[Any, Any]]:
+def list_iterations(connection: Connection, run_id: str, numbers: Sequence[int]) -> list[Mapping[Any, Any]]:
     """What each iteration of these items scored, in order: by the loop and by the audit, and whether it passed."""
     in_loop, in_audit = evaluations.c.role == "loop", evaluations.c.role == "audit"
     query = (
@@ -354,14 +387,14 @@ def list_iterations(connection: Connection, run_id: str, first: int, last: int) 
         )
         .join_from(run_items, iterations, iterations.c.job_id == run_items.c.job_id)
         .outerjoin(evaluations, evaluations.c.iteration_id == iterations.c.id)
-        .where(run_items.c.run_id == run_id, run_items.c.number.between(first, last))
+        .where(run_items.c.run_id == run_id, run_items.c.number.in_(numbers))
         .group_by(run_items.c.number, iterations.c.number)
         .order_by(run_items.c.number, iterations.c.number)
     )
     return list(connection.execute(query).mappings())
 
 
-def list_verdicts(connection: Connection, run_id: str, first: int, last: int) -> list[Mapping[Any, Any]]:
+def list_verdicts(connection: Connection, run_id: str, numbers: Sequence[int]) -> list[Mapping[Any, Any]]:
     """What the loop's judge said of the answers of these items' best iterations, in order."""
     is_best = and_(iterations.c.job_id == jobs.c.id, iterations.c.number == jobs.c.best_iteration)
     in_loop = and_(evaluations.c.iteration_id == iterations.c.id, evaluations.c.role == "loop")
@@ -371,13 +404,13 @@ def list_verdicts(connection: Connection, run_id: str, first: int, last: int) ->
         .select_from(
             run_items.join(jobs, jobs.c.id == run_items.c.job_id).join(iterations, is_best).join(evaluations, in_loop)
         )
-        .where(run_items.c.run_id == run_id, run_items.c.number.between(first, last), evaluations.c.score.is_not(None))
+        .where(run_items.c.run_id == run_id, run_items.c.number.in_(numbers), evaluations.c.score.is_not(None))
         .order_by(run_items.c.number, iterations.c.candidate)
     )
     return list(connection.execute(query).mappings())
 
 
-def list_costs(connection: Connection, run_id: str, first: int, last: int) -> list[Mapping[Any, Any]]:
+def list_costs(connection: Connection, run_id: str, numbers: Sequence[int]) -> list[Mapping[Any, Any]]:
     """What each iteration of these items cost, in order; `unpriced`: of how many calls nobody knows."""
     query = (
         select(
@@ -387,7 +420,7 @@ def list_costs(connection: Connection, run_id: str, first: int, last: int) -> li
             func.sum(case((calls.c.cost_nano_usd.is_(None), 1), else_=0)).label("unpriced"),
         )
         .join_from(run_items, calls, calls.c.job_id == run_items.c.job_id)
-        .where(run_items.c.run_id == run_id, run_items.c.number.between(first, last))
+        .where(run_items.c.run_id == run_id, run_items.c.number.in_(numbers))
         .group_by(run_items.c.number, calls.c.iteration)
         .order_by(run_items.c.number, calls.c.iteration)
     )

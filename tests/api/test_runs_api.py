@@ -356,3 +356,15 @@ def test_lists_of_runs_are_paged(client: httpx2.Client):
     assert [each["id"] for each in first["data"] + rest["data"]] == ids[::-1]
     for query in ({"after": "garbage"}, {"limit": 0}, {"status": "running"}):
         assert_problem(client.get("/v1/runs", params=query), 422)
+
+
+def test_a_run_and_then_its_dataset_are_deleted(client: httpx2.Client, driver: Driver, model_server: ModelServer):
+    run = started(client, lines(2))
+    rows = f"/v1/datasets/{run['dataset_id']}"
+    assert_problem(client.delete(run["urls"]["self"]), 409, "run_not_ended")
+    client.post(run["urls"]["cancel"])
+    assert_problem(client.delete(rows), 409, "dataset_in_use")
+    for path in (run["urls"]["self"], rows):
+        assert client.delete(path).status_code == 204
+        assert_problem(client.delete(path), 404)
+    assert client.get("/v1/jobs", params={"run_id": run["id"]}).json()["data"] == []

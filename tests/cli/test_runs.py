@@ -28,7 +28,7 @@ def test_without_runs_it_teaches_how_to_start_one(shell: Shell) -> None:
     assert shell.run("runs", "list", "--json").data == {"data": [], "next_cursor": None}
 
 
-@pytest.mark.parametrize("verb", ["show", "watch", "cancel", "resume", "export", "report"])
+@pytest.mark.parametrize("verb", ["show", "watch", "cancel", "resume", "export", "report", "delete"])
 def test_a_run_that_is_not_there_is_5(shell: Shell, verb: str) -> None:
     for text in ("latest", "0199", "run_0199", "ö"):
         done = shell.run("runs", verb, text)
@@ -155,3 +155,12 @@ def test_what_cannot_be_compared_is_said(office: Shell, provider: ModelServer) -
     assert (same.code, "--baseline" in same.err) == (2, True)
     assert office.run("compare", "none", run_id).code == 5
     assert office.run("compare", run_id, run_id, "--report", "c.xml").code == 2
+
+
+def test_a_run_and_its_dataset_are_deleted(office: Shell, provider: ModelServer) -> None:
+    run_id = made(office, 1)
+    dataset_id = office.run("runs", "show", run_id, "--json").data["dataset_id"]
+    assert office.run("datasets", "delete", dataset_id).code != 0
+    assert office.run("runs", "delete", run_id, "--json").data == {"id": run_id, "deleted": True}
+    assert office.run("datasets", "delete", dataset_id).code == 0
+    assert (office.run("runs", "show", run_id).code, office.run("datasets", "show", dataset_id).code) == (5, 5)
