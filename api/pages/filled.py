@@ -1,5 +1,6 @@
 """A small form as it was filled in, with what is wrong in it: what it is shown with again."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -9,6 +10,8 @@ from pydantic import BaseModel, ValidationError
 from api.pages.forms import Form
 from redraft.domain.places import place_of, words_of
 from redraft.errors import Flaw, Invalid, RedraftError
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -38,8 +41,10 @@ def filled(form: Form, names: Sequence[str], error: RedraftError) -> Filled:
 
 def read_number(text: str) -> float | str:
     """What is no number stays text: the model's own words say what is wanted."""
+    if _WHOLE.fullmatch(text):
+        return int(text)
     try:
-        return int(text) if text.lstrip("+-").isdecimal() else float(text)
+        return float(text)
     except ValueError:
         return text
 

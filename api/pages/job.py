@@ -3,7 +3,7 @@
 import json
 from typing import Annotated, Any
 
-from fastapi import Query, Request, Response
+from fastapi import Path, Query, Request, Response
 
 from api.dependencies import ServicesOf
 from api.pages.job_charts import draw_waterfall
@@ -16,7 +16,8 @@ from redraft.operations import job_looks, reading
 
 router = pages_router("/jobs/{job_id}")
 
-Number = Annotated[int, Query(ge=1, le=1_000_000)]
+Candidate = Annotated[int, Query(ge=1, le=1_000_000)]
+Number = Annotated[int, Path(ge=1, le=1_000_000)]
 After = Annotated[int, Query(ge=0, le=10**9)]
 JSON_CHARS = 20_000
 
@@ -44,7 +45,7 @@ def show_iterations(request: Request, services: ServicesOf, job_id: JobIdOf) -> 
 
 @router.get("/iterations/{number}/answer.txt")
 def get_iteration_answer(
-    request: Request, services: ServicesOf, job_id: JobIdOf, number: int, candidate: Number = 1
+    request: Request, services: ServicesOf, job_id: JobIdOf, number: Number, candidate: Candidate = 1
 ) -> Response:
     """The whole answer of one candidate as plain text."""
     found = reading.list_iterations(services, job_id, number)

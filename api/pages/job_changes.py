@@ -22,6 +22,7 @@ CONTINUATION = ("guidance", "iter_max", "score_threshold", "model", "evaluator_m
 RATING = ("evaluation_id", "iteration", "verdict", "criterion", "score", "note")
 _NUMBERS = {"iter_max", "score_threshold", "score", "iteration"}
 
+NUMBER_MAX = 1_000_000
 Rater = Annotated[str, Depends(get_rater)]
 
 
@@ -83,7 +84,7 @@ def read_rating(form: Form) -> tuple[int, RateEvaluation]:
     """
     values = values_of(form, RATING)
     number = values.pop("iteration", None)
-    if not isinstance(number, int):
+    if not isinstance(number, int) or not 1 <= number <= NUMBER_MAX:
         raise Invalid.at("/iteration", "This is no iteration's number.", "invalid_iteration")
     if "verdict" not in values:
         raise Invalid.at("/verdict", "Say whether you agree.", "missing")

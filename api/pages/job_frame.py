@@ -1,16 +1,18 @@
 """What all pages of a job share: its address, its header, its tabs, and how they stay live."""
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
 
 from api.dependencies import ServicesOf
-from api.pages.job_words import NO_ANSWER, REMEDIES, STEPS, STOPS
+from api.pages.filters import clip
+from api.pages.job_words import NO_ANSWER, REMEDIES, STEPS, STOPS, held_back
 from api.pages.rendering import address, page
 from api.problems import HttpProblem
 from api.rendering import has_ended
-from redraft.domain.states import JobKind
+from redraft.domain.states import JobKind, StopReason
 from redraft.operations import reading
 from redraft.operations.job_looks import JobLook
 from redraft.operations.resources import Job
@@ -67,7 +69,7 @@ def job_page(
         tabs=[(base + end, words) for end, words in _TABS],
         live=None if has_ended(job) else f"/v1/jobs/{job.id}/events?after={look.last_event}",
         live_on=_NEWS,
-        stop_words=stop_words(job),
+        stop_words=stop_words(job, look.facts.held_back),
         remedy=REMEDIES.get(job.error["code"]) if job.error else None,
         step_words=STEPS.get(job.progress.step or ""),
         writers=_models(job.request.get("model")),
@@ -78,14 +80,21 @@ def job_page(
     )
 
 
-def stop_words(job: Job) -> str | None:
-    """Why the job has ended; None while it has not."""
+def stop_words(job: Job, lacks: Sequence[str] = ()) -> str | None:
+    """Why the job has ended; None while it has not.
+
+    Args:
+        job: the job.
+        lacks: what its best answer lacks although its score is high enough.
+    """
     if job.stop_reason is None:
         return None
     if job.result is None:
         return NO_ANSWER
-    if job.kind != JobKind.GENERATE_ANSWER and job.stop_reason == "iteration_limit":
-        return "Judged: not accepted."
+    if job.kind != JobKind.GENERATE_ANSWER and job.stop_reason == StopReason.ITERATION_LIMIT:
+        return f"Evaluated, not accepted: {'; '.join(lacks) or 'the score is below the threshold'}."
+    if lacks:
+        return held_back(job.stop_reason, [clip(each, 200) for each in lacks])
     return STOPS[job.stop_reason]
 
 

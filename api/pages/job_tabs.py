@@ -69,11 +69,9 @@ def _diff(request: Request, look: HistoryLook) -> AnswerDiff | None:
     numbers = sorted({each.number for each in look.iterations})
     if len(numbers) < 2:
         return None
+    by_text = {str(number): number for number in numbers}
     wanted = [request.query_params.get(name, "") for name in ("from", "to")]
-    old, new = (
-        int(text) if text.isdecimal() and int(text) in numbers else usual
-        for text, usual in zip(wanted, numbers[-2:], strict=True)
-    )
+    old, new = (by_text.get(text, usual) for text, usual in zip(wanted, numbers[-2:], strict=True))
     return diff_of(look.iterations, old, new, look.job.id)
 
 

@@ -1,5 +1,7 @@
 """What the pages of a job say in plain words."""
 
+from collections.abc import Sequence
+
 from redraft.domain.states import JobKind, StopReason
 
 STOPS: dict[str, str] = {
@@ -51,6 +53,12 @@ REMEDIES: dict[str, str] = {
     "budget_exhausted": "Raise the limit and continue the job: limits that you do not name stay.",
     "worker_lost": "Look at the worker's log, and at its memory; then continue the job.",
 }
+
+
+def held_back(stop_reason: str, lacks: Sequence[str]) -> str:
+    """Why a job has ended whose best answer has the score, but not all that is required."""
+    why = ending(stop_reason)
+    return f"{why[0].upper()}{why[1:]}: the best answer reached the threshold, but was not accepted; {'; '.join(lacks)}."
 
 
 def ending(stop_reason: str, kind: str = JobKind.GENERATE_ANSWER) -> str:

@@ -28,6 +28,6 @@ def doubt_of(score: float, threshold: float, *, disagreement: float | None, is_c
     if is_contradicted:
         return Doubt(3 - distance, "another evaluation of this answer decided otherwise")
     if disagreement is not None and disagreement >= DISAGREEMENT:
-        return Doubt(1 + disagreement, f"its judges are {disagreement:.2f} apart")
+        return Doubt(1 + disagreement, f"its evaluators are {disagreement:.2f} apart")
     words = f"{distance:.2f} {side} the threshold" if distance >= 0.005 else "at the threshold"
     return Doubt(1 - distance, words)

@@ -8,6 +8,7 @@ from typing import Any
 from redraft.errors import NotFound
 from redraft.operations import iterations, reading
 from redraft.operations.iterations import CriteriaMatrix, Iteration
+from redraft.operations.job_facts import JobFacts, facts_of
 from redraft.operations.ratings import Rating, rating_resource
 from redraft.operations.resources import (
     Call,
@@ -34,6 +35,14 @@ class JobLook:
 
     job: Job
     last_event: int
+    facts: JobFacts
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLook(JobLook):
+    """With the events of its continuations: each holds what it asked for."""
+
+    continued: list[Event]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +107,21 @@ def look(services: Services, job_id: str) -> JobLook:
     """
     with services.database.read() as connection:
         record = reading.record_of(connection, job_id)
-    return JobLook(job_of(record), record.event_seq)
+        facts = facts_of(connection, record)
+    return JobLook(job_of(record), record.event_seq, facts)
+
+
+def look_at_request(services: Services, job_id: str) -> RequestLook:
+    """With what was asked for later.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        record = reading.record_of(connection, job_id)
+        facts = facts_of(connection, record)
+        continued = events.of_types(connection, job_id, ("job.continued",)) if record.continuations else []
+    return RequestLook(job_of(record), record.event_seq, facts, [event_resource(each) for each in continued])
 
 
 def look_at_history(services: Services, job_id: str) -> HistoryLook:
@@ -112,7 +135,8 @@ def look_at_history(services: Services, job_id: str) -> HistoryLook:
         written = reading.iterations_of(connection, record)
         matrix = iterations.criteria_matrix(history.of(connection, record))
         rated = [rating_resource(each) for each in ratings.of_job(connection, job_id)]
-    return HistoryLook(job_of(record), record.event_seq, written, matrix, rated)
+        facts = facts_of(connection, record)
+    return HistoryLook(job_of(record), record.event_seq, facts, written, matrix, rated)
 
 
 def look_at_calls(services: Services, job_id: str) -> CallsLook:
@@ -124,8 +148,9 @@ def look_at_calls(services: Services, job_id: str) -> CallsLook:
     with services.database.read() as connection:
         record = reading.record_of(connection, job_id)
         rows = calls.lines_of_job(connection, job_id, CALLS_MAX + 1)
+        facts = facts_of(connection, record)
     lines = [_line(row) for row in rows[:CALLS_MAX]]
-    return CallsLook(job_of(record), record.event_seq, lines, len(rows) > CALLS_MAX)
+    return CallsLook(job_of(record), record.event_seq, facts, lines, len(rows) > CALLS_MAX)
 
 
 def _line(row: Mapping[str, Any]) -> CallLine:
@@ -142,9 +167,10 @@ def look_at_call(services: Services, job_id: str, call_id: str) -> CallLook:
     with services.database.read() as connection:
         record = reading.record_of(connection, job_id)
         row = calls.get(connection, job_id, call_id)
+        facts = facts_of(connection, record)
     if row is None:
         raise NotFound("call", call_id)
-    return CallLook(job_of(record), record.event_seq, call_resource(row))
+    return CallLook(job_of(record), record.event_seq, facts, call_resource(row))
 
 
 def look_at_events(services: Services, job_id: str, after: int = 0) -> EventsLook:
@@ -157,9 +183,11 @@ def look_at_events(services: Services, job_id: str, after: int = 0) -> EventsLoo
         record = reading.record_of(connection, job_id)
         found = events.after(connection, job_id, after, EVENTS_MAX + 1)
         sent = webhooks.of_job(connection, job_id) if record.request.get("webhook") else []
+        facts = facts_of(connection, record)
     return EventsLook(
         job_of(record),
         record.event_seq,
+        facts,
         [event_resource(each) for each in found[:EVENTS_MAX]],
         len(found) > EVENTS_MAX,
         [delivery_resource(each) for each in sent],

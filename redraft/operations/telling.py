@@ -43,6 +43,12 @@ def _outcome_in_words(record: IterationRecord, verdict: EvaluationRecord) -> str
     return f"scored {verdict.score:.2f}{without}{lacking}{ungrounded}"
 
 
+def shortcomings(record: IterationRecord, verdict: EvaluationRecord) -> list[str]:
+    """What an answer lacks, whatever its score, for being accepted."""
+    unmet = [f"required and not met: {each['text'] or each['id']}" for each in _unmet(verdict)]
+    return [*unmet, *(["it does not rest on its sources"] if _is_ungrounded(record, verdict) else [])]
+
+
 def _unmet(verdict: EvaluationRecord) -> list[Mapping[str, Any]]:
     return [each for each in verdict.criteria or () if each["required"] and not each["passed"]]
 

@@ -224,6 +224,12 @@ def set_aside(connection: Connection, call_id: str) -> None:
     connection.execute(update(calls).where(calls.c.id == call_id).values(status="dup"))
 
 
+def has_open(connection: Connection, job_id: str) -> bool:
+    """Whether a call of it has not come back yet."""
+    query = select(calls.c.id).where(calls.c.job_id == job_id, calls.c.status == "started").limit(1)
+    return connection.execute(query).first() is not None
+
+
 def of_job(connection: Connection, job_id: str) -> list[dict[str, Any]]:
     query = select(calls).where(calls.c.job_id == job_id).order_by(calls.c.started_at, calls.c.id)
     return [dict(row) for row in connection.execute(query).mappings()]

@@ -46,6 +46,16 @@ def of_types(connection: Connection, job_id: str, types: Sequence[str]) -> list[
     return [EventRecord(**row) for row in connection.execute(query).mappings()]
 
 
+def moments(connection: Connection, job_id: str, types: Sequence[str]) -> list[tuple[str, datetime]]:
+    """When each of these types happened, in order: their type and time alone."""
+    query = (
+        select(events.c.type, events.c.at)
+        .where(events.c.job_id == job_id, events.c.type.in_(types))
+        .order_by(events.c.seq)
+    )
+    return [(row[0], row[1]) for row in connection.execute(query)]
+
+
 def after(connection: Connection, job_id: str, seq: int, limit: int = 1000) -> list[EventRecord]:
     query = (
         select(events.c.seq, events.c.type, events.c.data, events.c.at)

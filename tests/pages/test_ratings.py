@@ -48,7 +48,7 @@ def test_the_doubtful_come_first_and_what_is_rated_comes_no_more(services: Servi
     assert order(services) == wanted
     queue = rating_queue.look(services, "local")
     assert queue.waiting == 6
-    assert [line.why for line in queue.lines][2:4] == ["its judges are 0.40 apart", "0.01 below the threshold"]
+    assert [line.why for line in queue.lines][2:4] == ["its evaluators are 0.40 apart", "0.01 below the threshold"]
     assert queue.item
     assert (queue.item.evaluation.id, queue.item.job.request["instruct"]) == (judged["audited"], "audited")
     from redraft.domain.ratings import RateEvaluation
