@@ -35,6 +35,7 @@ class ItemOutcome:
         human_pass: whether a person accepts the returned answer.
         audit_score: what an outside judge gives the returned answer after the loop has ended.
         audit_passed: whether the outside judge accepts it.
+        is_deleted: it has ended, and its job is gone with all that it came to.
     """
 
     custom_id: str
@@ -59,6 +60,7 @@ class ItemOutcome:
     human_pass: bool | None = None
     audit_score: float | None = None
     audit_passed: bool | None = None
+    is_deleted: bool = False
 
     @property
     def has_verdict(self) -> bool:

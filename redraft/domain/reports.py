@@ -31,6 +31,8 @@ class Counts:
         judged: of the succeeded ones, those with a verdict, which figures of scores and passes rest on.
         accepted: of the judged ones.
         rows: different `custom_id`s; as many as `total` without repeats.
+        deleted: of those that have ended, whose jobs were deleted: they are in no other figure than these counts.
+        deleted_answers: of the deleted ones, those that succeeded.
     """
 
     total: int
@@ -43,6 +45,8 @@ class Counts:
     judged: int
     accepted: int
     rows: int
+    deleted: int = 0
+    deleted_answers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class Costs:
     """What a run has cost, failures included, and what that makes for each accepted answer.
 
     Attributes:
-        total_usd: None where the price of a call is unknown, never 0 for it.
+        total_usd: None where the price of a call is unknown or a job was deleted, never 0 for it.
         known_usd: what is known of it: the least that it was.
         unpriced: the items whose price is unknown.
         per_accepted_usd: None without an accepted answer, or where the total is unknown; the tokens likewise.
@@ -184,6 +188,8 @@ def count_items(items: Sequence[ItemOutcome]) -> Counts:
         judged=sum(item.has_verdict for item in items),
         accepted=sum(item.is_accepted for item in items),
         rows=len({item.custom_id for item in items}),
+        deleted=sum(item.is_deleted for item in items),
+        deleted_answers=sum(item.is_deleted and item.status == "succeeded" for item in items),
     )
 
 
@@ -194,9 +200,10 @@ def pass_rate_of(items: Iterable[ItemOutcome]) -> Estimate | None:
 
 
 def add_costs(items: Sequence[ItemOutcome]) -> Costs:
-    spent = [item for item in items if item.has_called]
+    spent = [item for item in items if item.has_called and not item.is_deleted]
     accepted = sum(item.is_accepted for item in items)
-    total = sum_costs(item.cost_usd for item in spent)
+    is_whole = not any(item.is_deleted for item in items)
+    total = sum_costs(item.cost_usd for item in spent) if is_whole else None
     inputs, outputs = sum(item.input_tokens for item in spent), sum(item.output_tokens for item in spent)
     return Costs(
         total_usd=total,
@@ -226,6 +233,8 @@ def group_errors(items: Iterable[ItemOutcome]) -> tuple[ErrorGroup, ...]:
     """
     groups: defaultdict[str, list[ItemOutcome]] = defaultdict(list)
     for item in items:
+        if item.is_deleted:
+            continue
         if item.error_code is not None or item.status in ("failed", "invalid"):
             groups[item.error_code or UNKNOWN_ERROR].append(item)
     found: list[ErrorGroup] = []

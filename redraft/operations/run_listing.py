@@ -54,12 +54,14 @@ class RunView:
     Attributes:
         seconds_left: as fast as the last items have ended; None where that cannot be told.
         spent: why its budget lets nothing more begin; None where it does.
+        deleted: how many items of each status have lost their jobs.
     """
 
     run: Run
     dataset: Dataset
     seconds_left: float | None
     spent: str | None
+    deleted: Mapping[str, int]
 
     @property
     def has_ended(self) -> bool:
@@ -171,19 +173,24 @@ def look(services: Services, run_id: str) -> RunView:
         NotFound: there is no such run.
     """
     run = runs.get_run(services, run_id)
+    left_s = _seconds_left(services, run)
     spent = runs.say_spent(services, run_id) if run.stop_reason == "budget_exhausted" else None
-    return RunView(run, datasets.get_dataset(services, run.dataset_id), _seconds_left(services, run), spent)
+    with services.database.read() as connection:
+        deleted = stored_runs.count_deleted(connection, run_id) if run.status != "running" else {}
+    return RunView(run, datasets.get_dataset(services, run.dataset_id), left_s, spent, deleted)
 
 
 def _seconds_left(services: Services, run: Run) -> float | None:
     if run.status != "running":
         return None
     with services.database.read() as connection:
+        begun_at = runs.find(connection, run.id).resumed_at or run.created_at
         ends = stored.latest_ends(connection, run.id, within_s=_LATELY_S, limit=_ENDS)
+    ends = [at for at in ends if at >= begun_at]
     if not ends:
         return None
     now = datetime.now(UTC)
-    since = ends[-1] if len(ends) == _ENDS else max(run.created_at, now - timedelta(seconds=_LATELY_S))
+    since = ends[-1] if len(ends) == _ENDS else max(begun_at, now - timedelta(seconds=_LATELY_S))
     return max(0.0, (now - since).total_seconds() / len(ends) * (run.counts.queued + run.counts.running))
 
 

@@ -210,6 +210,7 @@ def _outcome(item: Mapping[str, Any], page: _Page) -> ItemOutcome:
         human_pass=item["human_pass"],
         audit_score=best["audit_score"] if best else None,
         audit_passed=None if best is None or best["audit_passed"] is None else bool(best["audit_passed"]),
+        is_deleted=item["job_id"] is None and item["status"] in runs.DONE,
     )
 
 

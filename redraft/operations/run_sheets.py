@@ -57,7 +57,13 @@ def facts_of(services: Services, run: Run) -> RunFacts:
         iter_max=_shared({request.iter_max for request in requests if isinstance(request, GenerateAnswer)}),
         cost_usd=None if cost is None else Decimal(cost),
         unpriced_models=run_results.unpriced_models(services, run.id) if cost is None else (),
+        deleted_jobs=_count_deleted(services, run),
     )
+
+
+def _count_deleted(services: Services, run: Run) -> int:
+    with services.database.read() as connection:
+        return sum(stored_runs.count_deleted(connection, run.id).values())
 
 
 def _first_items(services: Services, run: Run) -> list[dict[str, Any]]:

@@ -285,7 +285,7 @@ def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
         statuses += ["failed"] if body.retry == "errors" else []
         reopened = runs.reopen_items(connection, run_id, statuses) + stopped
         if reopened and run.status != "running":
-            runs.change(connection, run_id, status="running", stop_reason=None, finished_at=None)
+            runs.go_on(connection, run)
     feeding.feed(services, run_id)
     return get_run(services, run_id)
 
@@ -364,8 +364,14 @@ def _usage(run: RunRecord, sums: Sums) -> UsageTotals:
         cached_input_tokens=sums.cached_input_tokens,
         output_tokens=sums.output_tokens,
         cost_usd=None if sums.unpriced_calls else cost_usd(sums.cost_nano_usd),
-        latency_ms=latency_ms(run.created_at, run.finished_at),
+        latency_ms=_latency_ms(run),
     )
+
+
+def _latency_ms(run: RunRecord) -> int | None:
+    """Without the time between an end and a resume."""
+    whole = latency_ms(run.created_at, run.finished_at)
+    return None if whole is None else max(0, whole - (run.idle_ms or 0))
 
 
 def _urls(run_id: str) -> dict[str, str]:

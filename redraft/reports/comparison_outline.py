@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from redraft.domain.comparing import Comparison
-from redraft.domain.phrases import count, say_p
+from redraft.domain.phrases import say_p
 from redraft.domain.screens import one_line
 from redraft.reports import wording
 from redraft.reports.outlines import Figure, Outline, Section, Table
@@ -23,7 +23,7 @@ def outline_comparison(sheet: ComparisonSheet) -> Outline:
         figures=_headline(found),
         gates=sheet.gates,
         notes=_notes(sheet),
-        sections=(_differences(found), _rows(found), _flips(found), _left_out(found), _sides(sheet)),
+        sections=(Section("differences", "What differs", found.words), _flips(found), _left_out(found), _sides(sheet)),
     )
 
 
@@ -32,13 +32,18 @@ def _headline(found: Comparison) -> tuple[Figure, ...]:
     return (
         Figure("Pass rate", wording.points(rate and rate.value), _interval(wording.points_span(rate))),
         Figure("Mean score", wording.change(score and score.value), _interval(wording.change_span(score))),
-        Figure("Wins, ties, losses", f"{found.wins} / {found.ties} / {found.losses}", "rows, by score"),
+        Figure("Wins, ties, losses", f"{found.wins} / {found.ties} / {found.losses}", _by_score(found)),
         Figure(
             "Flips",
             f"+{len(found.newly_passing)} / -{len(found.newly_failing)}",
             "no row to compare" if p is None else f"newly passing, newly failing; McNemar's exact test: {say_p(p)}",
         ),
     )
+
+
+def _by_score(found: Comparison) -> str:
+    has_scores = found.wins + found.ties + found.losses > 0
+    return "rows, by score" if has_scores else "no row has a score in both runs"
 
 
 def _interval(span: str) -> str:
@@ -51,7 +56,7 @@ def _notes(sheet: ComparisonSheet) -> tuple[str, ...]:
     if old.score_threshold != new.score_threshold:
         notes.append("The runs have different thresholds: what passes in one may fail in the other for that alone.")
     if old.evaluator_models != new.evaluator_models:
-        notes.append("The runs have different evaluators: a difference may be one of judges, not of answers.")
+        notes.append("The runs have different evaluators: a difference may be one of evaluators, not of answers.")
     if old.dataset_version != new.dataset_version:
         notes.append("The datasets differ: rows are paired by custom_id, whatever they hold.")
     return tuple(notes)
@@ -59,36 +64,6 @@ def _notes(sheet: ComparisonSheet) -> tuple[str, ...]:
 
 def _unfinished(sheet: ComparisonSheet) -> list[tuple[str, RunFacts]]:
     return [(facts.name, facts) for facts in (sheet.baseline, sheet.new) if facts.status != "succeeded"]
-
-
-def _differences(found: Comparison) -> Section:
-    rows = (
-        (
-            "Pass rate",
-            wording.points(found.pass_rate and found.pass_rate.value),
-            wording.points_span(found.pass_rate),
-            str(found.pass_rate.clusters if found.pass_rate else 0),
-        ),
-        (
-            "Mean score",
-            wording.change(found.score and found.score.value),
-            wording.change_span(found.score),
-            str(found.score.clusters if found.score else 0),
-        ),
-    )
-    headers = ("", "New less baseline", "95 % interval", "Rows")
-    return Section("differences", "What differs", found.words, (Table("Differences, row by row", headers, rows),))
-
-
-def _rows(found: Comparison) -> Section:
-    compared = found.wins + found.ties + found.losses
-    if not compared:
-        return Section("rows", "Row by row", ("No row has a score in both runs.",))
-    rows = (("Wins", str(found.wins)), ("Ties", str(found.ties)), ("Losses", str(found.losses)))
-    words = (
-        f"Of {count(compared, 'row')} with a score in both: how many score higher, as high, or lower in the new run."
-    )
-    return Section("rows", "Row by row", (words,), (Table("By score", ("", "Rows"), rows),))
 
 
 def _flips(found: Comparison) -> Section:
@@ -132,6 +107,11 @@ def _sides(sheet: ComparisonSheet) -> Section:
     pairs = zip(facts_of(sheet.baseline), facts_of(sheet.new), strict=True)
     rows = [("Name", sheet.baseline.name, sheet.new.name)]
     rows += [(name, old, new) for (name, old), (_, new) in pairs]
-    rows.append(("Cost", wording.money(sheet.baseline.cost_usd), wording.money(sheet.new.cost_usd)))
+    rows.append(("Cost", _cost(sheet.baseline), _cost(sheet.new)))
     table = Table("Both runs", ("", "Baseline", "New run"), tuple(rows), numeric=False)
     return Section("sides", "The two runs", (), (table,))
+
+
+def _cost(facts: RunFacts) -> str:
+    cost = wording.money(facts.cost_usd)
+    return f"at least {cost}" if facts.deleted_jobs and facts.cost_usd is not None else cost

@@ -71,6 +71,8 @@ def _case(item: ItemOutcome, facts: RunFacts) -> Element:
     case = Element("testcase", name=one_line(name), time=f"{item.seconds or 0:.3f}")
     if item.status in _NOT_RUN:
         SubElement(case, "skipped", message=_NOT_RUN[item.status])
+    elif item.is_deleted:
+        SubElement(case, "skipped", message="Its job was deleted.")
     elif item.status != "succeeded":
         _flaw(case, "error", item.error_code or item.status, item.error_words or f"The item is {item.status}.")
     elif item.success is None:

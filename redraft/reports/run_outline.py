@@ -112,8 +112,10 @@ def _headline(report: RunReport) -> tuple[Figure, ...]:
 
 def _left_out(counts: Counts) -> str:
     """Who is in no rate and no score, and why."""
-    kinds = [(getattr(counts, state), state) for state in _WITHOUT_VERDICT]
-    kinds.append((counts.succeeded - counts.judged, "without a verdict"))
+    deleted = {"failed": counts.deleted - counts.deleted_answers}
+    kinds = [(getattr(counts, state) - deleted.get(state, 0), state) for state in _WITHOUT_VERDICT]
+    kinds.append((counts.succeeded - counts.judged - counts.deleted_answers, "without a verdict"))
+    kinds.append((counts.deleted, "deleted"))
     words = ", ".join(f"{number} {kind}" for number, kind in kinds if number)
     return f"left out: {words}" if words else "none is left out"
 
@@ -131,7 +133,7 @@ def _per_accepted(report: RunReport) -> str:
 def _total(costs: Costs) -> str:
     if costs.total_usd is not None:
         return wording.money(costs.total_usd)
-    return f"unknown, at least {wording.money(costs.known_usd)}"
+    return f"{'unknown, ' if costs.unpriced else ''}at least {wording.money(costs.known_usd)}"
 
 
 def _notes(report: RunReport, unpriced_models: Sequence[str]) -> tuple[str, ...]:
@@ -150,6 +152,9 @@ def _notes(report: RunReport, unpriced_models: Sequence[str]) -> tuple[str, ...]
         notes.append("No returned answer has a score.")
     if report.final_score and report.final_score.low is None:
         notes.append("Only one row has a score: it says next to nothing of others.")
+    if counts.deleted:
+        what = "job of this run was" if counts.deleted == 1 else "jobs of this run were"
+        notes.append(f"{counts.deleted} {what} deleted: what they came to and cost is in no figure of this report.")
     if costs.unpriced:
         notes.append(
             f"What {count(costs.unpriced, 'item')} cost is unknown, and so is what the run cost: "

@@ -21,6 +21,7 @@ class RunFacts:
             and None where no answer is written.
         cost_usd: of all its calls; None where a price is unknown.
         unpriced_models: those of whose calls the price was unknown.
+        deleted_jobs: how many of its jobs were deleted: what they cost is not in `cost_usd`.
     """
 
     id: str
@@ -36,6 +37,7 @@ class RunFacts:
     iter_max: int | None = None
     cost_usd: Decimal | None = None
     unpriced_models: tuple[str, ...] = ()
+    deleted_jobs: int = 0
 
 
 @dataclass(frozen=True, slots=True)

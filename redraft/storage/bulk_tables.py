@@ -76,6 +76,9 @@ runs = Table(
     Column("idempotency_scope", String(80)),
     Column("idempotency_key", String(255)),
     Column("request_hash", String(64), nullable=False),
+    Column("resumed_at", UtcTime),
+    # Between an end and the resume after it, all of them
+    Column("idle_ms", BigInteger),
     CheckConstraint("status IN ('running', 'succeeded', 'canceled')", name="status"),
     CheckConstraint(f"({_ACTIVE}) = (finished_at IS NULL)", name="active_is_unfinished"),
     UniqueConstraint("idempotency_scope", "idempotency_key"),

@@ -23,10 +23,13 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from redraft.storage.bulk_tables import dataset_items, datasets, run_items, runs
-from redraft.storage.columns import DbNow
+from redraft.storage.columns import DbNow, moment
 from redraft.storage.tables import calls, evaluations, iterations, jobs
 
 _PAGE = 200
+
+DONE = ("succeeded", "failed")
+"""What an item comes to by its job: without one, the job was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,8 @@ class RunRecord:
     idempotency_scope: str | None
     idempotency_key: str | None
     request_hash: str
+    resumed_at: datetime | None
+    idle_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +175,16 @@ def count(connection: Connection, run_ids: Sequence[str]) -> dict[str, dict[str,
     for run_id, status, number in connection.execute(query):
         found[run_id][status] = number
     return found
+
+
+def count_deleted(connection: Connection, run_id: str) -> dict[str, int]:
+    """How many items of each status have ended and lost their jobs."""
+    query = (
+        select(run_items.c.status, func.count())
+        .where(run_items.c.run_id == run_id, run_items.c.status.in_(DONE), run_items.c.job_id.is_(None))
+        .group_by(run_items.c.status)
+    )
+    return {status: number for status, number in connection.execute(query)}
 
 
 def sums(connection: Connection, run_id: str) -> Sums:
@@ -325,6 +340,15 @@ def remove(connection: Connection, run_id: str) -> None:
 
 def change(connection: Connection, run_id: str, **values: Any) -> None:
     connection.execute(update(runs).where(runs.c.id == run_id).values(version=runs.c.version + 1, **values))
+
+
+def go_on(connection: Connection, run: RunRecord) -> None:
+    """A run that has ended is no longer at its end; the time since then is idle."""
+    at = moment(connection, ago_s=0)
+    since = at - (run.finished_at or at)
+    idle_ms = (run.idle_ms or 0) + round(since.total_seconds() * 1000)
+    ended_no_more = {"status": "running", "stop_reason": None, "finished_at": None}
+    change(connection, run.id, **ended_no_more, resumed_at=at, idle_ms=idle_ms)
 
 
 def finish(connection: Connection, run_id: str, status: str, stop_reason: str) -> None:

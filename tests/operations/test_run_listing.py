@@ -7,11 +7,16 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from redraft.domain.runs import ResumeRun
 from redraft.errors import Invalid, NotFound
-from redraft.operations import run_listing, run_results, runs
+from redraft.operations import lifecycle, run_listing, run_results, runs
 from redraft.operations.run_listing import ItemFilter, ItemLine
+from redraft.operations.run_sheets import run_sheet
 from redraft.operations.runs import Run
+from redraft.reports.text import render_text
 from redraft.settings import ModelPrice
+from redraft.storage import runs as stored_runs
+from redraft.storage.columns import moment
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver
 from tests.operations.test_runs import rows, start, under_way, work_off
@@ -146,6 +151,41 @@ def test_the_time_left_follows_from_what_has_ended(driver: Driver, model_server:
     assert not view.has_ended
     ended = run_listing.look(driver.services, work_off(driver, run).id)
     assert (ended.seconds_left, ended.has_ended, ended.dataset.name) == (None, True, "rows.jsonl")
+
+
+def test_what_a_run_lay_still_is_in_no_time_of_it(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["x"], evaluate=[0.9])
+    run = start(driver, rows(3), max_in_flight=1)
+    driver.run(under_way(driver, run)[0])
+    runs.cancel_run(driver.services, run.id)
+    with driver.services.database.write() as connection:
+        long_ago = {name: moment(connection, ago_s=3600) for name in ("created_at", "finished_at")}
+        stored_runs.change(connection, run.id, **long_ago)
+    runs.resume_run(driver.services, run.id, ResumeRun())
+    assert run_listing.look(driver.services, run.id).seconds_left is None
+    driver.run(under_way(driver, run)[0])
+    assert 0 < (run_listing.look(driver.services, run.id).seconds_left or 0) < 60
+    assert 0 < (work_off(driver, run).usage.latency_ms or 0) < 60_000
+
+
+def test_an_item_whose_job_was_deleted_is_counted_apart(driver: Driver, mixed: Run):
+    answered, failed = (items(driver, mixed, ItemFilter((status,)))[0].job_id for status in ("succeeded", "failed"))
+    before = run_results.report(driver.services, mixed.id).costs
+    for job_id in (answered, failed):
+        assert job_id
+        lifecycle.delete(driver.services, job_id)
+    sheet = run_sheet(driver.services, mixed.id)
+    counts, costs = sheet.report.counts, sheet.report.costs
+    assert (counts.succeeded, counts.failed, counts.deleted, counts.deleted_answers) == (2, 1, 2, 1)
+    assert (counts.judged, costs.total_usd, costs.unpriced) == (1, None, 0)
+    assert 0 < costs.known_usd < before.known_usd
+    assert [group.code for group in sheet.report.errors] == ["invalid_row"]
+    text = render_text(sheet)
+    assert "2 jobs of this run were deleted" in text
+    assert "left out: 1 invalid, 2 deleted" in text
+    assert f"at least ${costs.known_usd:f}"[:12] in text
+    assert "unknown, at least" not in text
+    assert run_listing.look(driver.services, mixed.id).deleted == {"succeeded": 1, "failed": 1}
 
 
 @pytest.fixture
