@@ -126,7 +126,7 @@ def _example(status: int, path: str) -> dict[str, Any]:
     code, title = TITLES[status]
     flaw = {
         "pointer": "/iter_max",
-        "detail": "Input should be greater than or equal to 1",
+        "detail": "must be at least 1",
         "code": "greater_than_equal",
     }
     return {

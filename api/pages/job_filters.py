@@ -1,5 +1,6 @@
 """The filters of the list of jobs, as they stand in its address."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -17,11 +18,27 @@ from redraft.storage.jobs import JobFilter
 LIMIT = 50
 METADATA = "metadata."
 Pairs = Sequence[tuple[str, str]]
+FILTERS = {
+    "stop_reason": "Stop reason",
+    "kind": "Kind",
+    "model": "Generator of the first iteration",
+    "run_id": "Run",
+    "created_after": "Created from (UTC)",
+    "created_before": "Created before (UTC)",
+    "metadata": "Metadata",
+    "order": "Order",
+    "status": "Status",
+    "after": "Place in the list",
+}
 
 _SINGLE = ("stop_reason", "kind", "model", "run_id", "created_after", "created_before", "order", "limit")
 _MOMENTS = ("created_after", "created_before")
+_ORDERING = ("order", "limit")
+_FIELDS_MAX = 100
+_JOB = re.compile(r"job_[0-9a-f]{32}")
 # Where in the list one is, not what is in it.
 _PLACES = ("after", "shown", "notice")
+_MISTAKEN = "One of the filters cannot be understood."
 _WORDS = {"stop_reason": "stop reason", "run_id": "run", "created_after": "from", "created_before": "before"}
 
 
@@ -45,8 +62,21 @@ def filters_of(pairs: Pairs) -> Pairs:
 
 
 def pairs_of(query: str) -> Pairs:
-    """A part of an address that was sent along in a field."""
-    return parse_qsl(query, max_num_fields=100)
+    """A part of an address that was sent along in a field.
+
+    Raises:
+        Invalid: it is none.
+    """
+    try:
+        return parse_qsl(query, max_num_fields=_FIELDS_MAX)
+    except ValueError:
+        words = f"These are more filters than the {_FIELDS_MAX} that can be asked for."
+        raise Invalid.at("/filters", words, "invalid_filter") from None
+
+
+def is_narrowed(pairs: Pairs) -> bool:
+    """Whether not simply all jobs are meant."""
+    return any(name not in _ORDERING for name, _ in filters_of(pairs))
 
 
 def read_filter(pairs: Pairs) -> JobFilter:
@@ -55,6 +85,7 @@ def read_filter(pairs: Pairs) -> JobFilter:
     Raises:
         Invalid: a value cannot be understood.
     """
+    flaws = tuple(_unknown(name, value) for name, value in filters_of(pairs) if not _is_filter(name))
     values: dict[str, Any] = {name: value for name, value in pairs if name in _SINGLE}
     values["status"] = [value for name, value in pairs if name == "status"]
     for name in _MOMENTS:
@@ -63,9 +94,22 @@ def read_filter(pairs: Pairs) -> JobFilter:
     try:
         query = JobQuery.model_validate({"limit": LIMIT, **values})
     except ValidationError as error:
-        flaws = tuple(_flaw(each) for each in error.errors(include_url=False))
-        raise Invalid("One of the filters cannot be understood.", flaws) from None
+        flaws += tuple(_flaw(each) for each in error.errors(include_url=False))
+        raise Invalid(_MISTAKEN, flaws) from None
+    if flaws:
+        raise Invalid(_MISTAKEN, flaws)
     return query.as_filter({name.removeprefix(METADATA): value for name, value in pairs if _is_label(name)})
+
+
+def _is_filter(name: str) -> bool:
+    return name == "status" or name in _SINGLE or _is_label(name)
+
+
+def _unknown(name: str, value: str) -> Flaw:
+    """What is passed over would be a filter that lets everything through."""
+    if name.removesuffix(".") == "metadata":
+        return Flaw("/metadata", f"write it as key=value; this is none: {value[:80]}", "invalid_filter")
+    return Flaw(f"/{name[:80]}", "there is no such filter", "invalid_filter")
 
 
 def _is_label(name: str) -> bool:
@@ -86,7 +130,7 @@ def chips(request: Request) -> list[tuple[str, str]]:
     pairs = filters_of(request.query_params.multi_items())
     found: list[tuple[str, str]] = []
     for at, (name, value) in enumerate(pairs):
-        if name != "limit" and (name == "status" or name in _SINGLE or _is_label(name)):
+        if name != "limit" and _is_filter(name):
             others = urlencode([*pairs[:at], *pairs[at + 1 :]])
             label = _WORDS.get(name, name.removeprefix(METADATA))
             words = ending(value) if name == "stop_reason" else value
@@ -99,4 +143,9 @@ def write_shown(job_ids: Sequence[str]) -> str:
 
 
 def read_shown(text: str) -> list[str]:
-    return [f"job_{each}" for each in text.split(".")[:100] if each]
+    return only_jobs([f"job_{each}" for each in text.split(".")[:100]])
+
+
+def only_jobs(texts: Sequence[str]) -> list[str]:
+    """Those that can be the id of a job."""
+    return [text for text in texts if _JOB.fullmatch(text)]

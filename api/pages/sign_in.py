@@ -16,7 +16,7 @@ from redraft.operations.keys import Caller
 
 router = pages_router()
 
-_OWN_PATH = re.compile(r"/(?![/\\])[^\\\s]*")
+_OWN_PATH = re.compile(r"/(?![/\\])[^\\\s]{0,1999}")
 
 
 @router.get("/sign-in")
@@ -61,5 +61,5 @@ def _with_cookie(response: Response, token: str, *, is_secure: bool) -> Response
 
 
 def own_path(wanted: str | None) -> str:
-    """A path of ours, whatever an address asks for: nobody is sent to another site from here."""
+    """A path of ours, of 2,000 characters at most, whatever is asked for: nobody is sent to another site from here."""
     return wanted if wanted and _OWN_PATH.fullmatch(wanted) else "/"

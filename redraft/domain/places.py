@@ -7,6 +7,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 _WORDS = {"extra_forbidden": "Unknown field", "missing": "This is required"}
+_PLAIN = {
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be less than {lt}",
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be more than {gt}",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "too_short": "must have at least {min_length} items",
+    "too_long": "must have at most {max_length} items",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing", "finite_number"), "must be a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
+    **dict.fromkeys(
+        ("datetime_type", "datetime_parsing", "datetime_from_date_parsing"),
+        "must be a date, or a time with its zone, such as 2026-11-28 or 2026-11-28T12:00:00Z",
+    ),
+    "timezone_aware": "must name its time zone, such as 2026-11-28T12:00:00Z",
+    "string_type": "must be a text",
+    "list_type": "must be a list",
+}
 _NO_OBJECT = frozenset({"model_type", "model_attributes_type", "dict_type"})
 
 
@@ -36,7 +58,14 @@ def words_of(error: Mapping[str, Any]) -> str:
     kind, words = str(error["type"]), str(error["msg"])
     if kind in _NO_OBJECT and words.startswith("Input should be"):
         return "must be an object"
-    return _WORDS.get(kind, words)
+    return _plain(kind, error.get("ctx", {})) or _WORDS.get(kind, words)
+
+
+def _plain(kind: str, told: Mapping[str, Any]) -> str | None:
+    try:
+        return _PLAIN[kind].format_map(told)
+    except KeyError:
+        return None
 
 
 def can_follow(value: Any, part: str | int) -> bool:

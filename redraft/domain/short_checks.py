@@ -38,7 +38,7 @@ def read_check(kind: str, text: str | None) -> Check:
 
 def told(error: ValidationError) -> str:
     """What pydantic found first, without what was sent."""
-    return words_of(error.errors(include_url=False, include_input=False, include_context=False)[0])
+    return words_of(error.errors(include_url=False, include_input=False)[0])
 
 
 def _values(kind: str, text: str | None) -> dict[str, Any]:

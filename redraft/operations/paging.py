@@ -21,8 +21,8 @@ class Placed(Protocol):
 
 
 def write_cursor(page: Sequence[Placed], *, more: bool) -> str | None:
-    """The cursor behind a page; None when nothing is there."""
-    if not more:
+    """The cursor behind a page; None when nothing is there, or nothing is on it to go on from."""
+    if not more or not page:
         return None
     text = f"{page[-1].created_at.isoformat()}|{page[-1].id}"
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")

@@ -153,7 +153,7 @@ def test_an_empty_answer_is_an_answer():
 
 
 def test_json_rows_are_typed_already():
-    assert told(items_of('{"question": "a", "iter_max": "3"}')) == [(1, "iter_max: Input should be a valid integer.")]
+    assert told(items_of('{"question": "a", "iter_max": "3"}')) == [(1, "iter_max: must be a whole number.")]
 
 
 def test_a_cell_that_does_not_fit_names_field_and_column():

@@ -71,8 +71,8 @@ def test_what_a_row_gives_for_generating_does_not_go_with_its_answer():
     ("text", "pointer", "words"),
     [
         ('{"question": " "}', "/instruct", "instruct: must hold more than white space."),
-        ('{"question": 5}', "/instruct", "instruct: Input should be a valid string."),
-        ('{"question": "a", "score_threshold": 2}', "/score_threshold", "less than or equal to 1"),
+        ('{"question": 5}', "/instruct", "instruct: must be a text."),
+        ('{"question": "a", "score_threshold": 2}', "/score_threshold", "must be at most 1"),
         ('{"question": "a", "limits": {"max_tokens": 0}}', "/limits/max_tokens", "limits.max_tokens: "),
         ('{"question": "a", "limits": {"max": 0}}', "/limits/max", "limits.max: Unknown field."),
         ('{"question": "a", "metadata": {"n": 1}}', "/metadata/n", "metadata.n: "),
@@ -98,7 +98,7 @@ def test_all_flaws_of_a_row_are_told():
 @pytest.mark.parametrize(
     ("defaults", "pointer", "words"),
     [
-        ({"iter_max": 99}, "/defaults/iter_max", "less than or equal to 10"),
+        ({"iter_max": 99}, "/defaults/iter_max", "must be at most 10"),
         ({"iter_mx": 1}, "/defaults/iter_mx", r"There is no field 'iter_mx' \(did you mean 'iter_max'\?\)"),
         ({"limits": {"max_cost": 1}}, "/defaults/limits/max_cost", "'limits.max_cost_usd'"),
         ({"custom_id": "a"}, "/defaults/custom_id", "belongs to a row"),

@@ -92,10 +92,10 @@ def test_texts_are_cleaned_and_empty_criteria_in_words_are_none():
         ([line(), check("regex", "x")], "names in `check` one of max_words"),
         ([line(), line(kind="check")], "names in `check` one of"),
         ([line(text=" ")], "criterion 1: needs a text"),
-        ([line(kind="odd")], "criterion 1, `kind`: Input should be 'binary', 'scale' or 'check'"),
+        ([line(kind="odd")], "criterion 1, `kind`: must be 'binary', 'scale' or 'check'"),
         ([line(required="yes")], "criterion 1, `required`"),
         ([line(text=7)], "`text` must be text"),
-        ([line() for _ in range(51)], "`rubric`: List should have at most 50 items"),
+        ([line() for _ in range(51)], "`rubric`: must have at most 50 items"),
     ],
 )
 def test_what_is_wrong_with_a_rubric_is_told_with_its_place(rubric: list[Any], words: str):

@@ -38,7 +38,7 @@ def test_a_check_is_read(kind: str, text: str | None, found: dict[str, Any]):
     [
         ("max_words", None, "needs a value"),
         ("max_words", "-1", "needs a whole number"),
-        ("max_words", "9" * 9, "less than or equal to"),
+        ("max_words", "9" * 9, "must be at most"),
         ("lines", "4..2", "`min` is larger than `max`"),
         ("lines", "..", "needs a range"),
         ("numeric_between", "5", "needs a range"),

@@ -108,6 +108,13 @@ def test_looking_again_shows_the_same_jobs_and_counts_the_others(driver: Driver)
     assert job_lists.look_again(driver.services, running, [*ids, later]).more == 0
 
 
+def test_of_shown_jobs_all_may_be_gone(driver: Driver):
+    for _ in range(3):
+        driver.submit()
+    found = job_lists.look_again(driver.services, replace(ALL, limit=2), ["job_" + "0" * 32])
+    assert (found.lines, found.next_cursor, found.more) == ([], None, 2)
+
+
 def do_all(driver: Driver, deed: job_lists.Deed, criteria: JobFilter, batch: int) -> tuple[int, int, int]:
     done = kept = rounds = 0
     cursor = None

@@ -81,8 +81,56 @@ def test_a_click_on_a_value_filters_by_it_and_filters_are_in_the_address(
     visitor.check_accessible()
     page.get_by_role("link", name="Clear the filters").click()
     assert tasks(page) == ["Waiting", "Done"]
-    visitor.go("/jobs?status=nonsense")
+
+
+def test_a_filter_that_is_none_is_told_at_its_field_and_never_passed_over(visitor: Visitor, submit_job: Any):
+    submit_job(instruct="Waiting")
+    page = visitor.go("/jobs?kind=odd&created_after=soon&metadata=team")
     assert visitor.status == 422
+    assert tasks(page) == []
+    for label in ("Kind", "Created from (UTC)", "Metadata"):
+        field = page.get_by_label(label)
+        expect(field).to_have_attribute("aria-invalid", "true")
+        assert page.get_by_role("alert").get_by_role("link", name=label).is_visible()
+    expect(page.get_by_label("Metadata")).to_have_value("team")
+    expect(page.get_by_label("Metadata")).to_have_accessible_description(re.compile("key=value"))
+    assert "Input should be" not in page.inner_text("main")
+    visitor.check_accessible()
+    for query in ("status=nonsense", "after=nowhere", "metadata.=x", "statuz=failed"):
+        visitor.go(f"/jobs?{query}")
+        assert visitor.status == 422, query
+        assert page.locator('a[href^="/jobs/bulk"]').count() == 0
+    for filters in ("metadata%3Dteam", "statuz%3Dfailed", "%26a%3Db" * 101):
+        visitor.go(f"/jobs/bulk?do=cancel&filters={filters}")
+        assert visitor.status == 422
+
+
+def test_all_can_be_meant_only_where_a_filter_says_which(visitor: Visitor, submit_job: Any):
+    submit_job(metadata={"a": "b"})
+    page = visitor.go("/jobs?order=asc")
+    everyone = page.locator("#bulk .group").nth(1)
+    assert everyone.inner_text().split() == ["All", "jobs:", "Export"]
+    page.goto(visitor.base_url + "/jobs?metadata.a=b")
+    assert everyone.inner_text().startswith("All that match:")
+    everyone.get_by_role("link", name="Cancel …").click()
+    assert page.get_by_role("button", name="Cancel it").is_visible()
+    assert page.get_by_role("link", name="Leave it").is_visible()
+
+
+@pytest.mark.parametrize("shown", ["junk", "0" * 32])
+def test_a_list_of_which_nothing_is_left_shows_that_there_are_new_jobs(api: ApiServer, submit_job: Any, shown: str):
+    for _ in range(51):
+        submit_job()
+    answer = api.client(headers={"Accept": "text/html"}).get(f"/jobs?shown={shown}")
+    assert answer.status_code == 200
+    assert "50 or more new jobs" in answer.text
+
+
+@pytest.mark.parametrize("back", ["x" * 100_000, "a\r\nSet-Cookie: b=c", "\\evil"])
+def test_where_one_goes_back_to_is_a_short_path_of_ours(api: ApiServer, submit_job: Any, back: str):
+    client = api.client(headers={"Accept": "text/html"})
+    answer = client.post("/jobs/bulk", data={"do": "cancel", "job": submit_job(), "back": back})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/jobs/bulk?do=cancel&done=1&kept=0&back=")
 
 
 def test_hostile_words_are_shown_as_they_are(visitor: Visitor, stored: Callable[..., str]):
@@ -167,7 +215,7 @@ def test_marked_and_matching_jobs_are_canceled_deleted_and_exported_without_java
     assert tasks(page) == ["Job 3"]
     with page.expect_download() as download:
         page.get_by_role("link", name="Export").click()
-    assert download.value.suggested_filename == "redraft jobs.jsonl"
+    assert download.value.suggested_filename == "redraft-jobs.jsonl"
     assert [json.loads(line)["id"] for line in download.value.path().read_text().splitlines()] == [ids[3]]
     page.goto(page.url.partition("/jobs")[0] + "/jobs")
     page.get_by_label("Mark Job 0").check()
