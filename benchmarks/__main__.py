@@ -110,11 +110,19 @@ def _latency(console: Console, postgres: PostgresServer, valkey: ValkeyServer) -
 
 
 def _bulk(console: Console, postgres: PostgresServer, valkey: ValkeyServer) -> None:
-    table = Table("in flight", "workers", "of the ideal time", title="D: a run of 500 rows x 4 calls, 0.2 s a call")
+    title = "D: a run of 500 rows x 4 calls, 0.2 s a call, in times of the ideal"
+    table = Table("in flight", "workers", "a run", REFERENCE, "plain Celery + PostgreSQL", title=title)
     for in_flight, workers in ((10, 1), (20, 1), (100, 2)):
-        with model_server(0.2) as url:
-            ratio = run_bulk(url, Load(500, in_flight, 0.2), workers, postgres, valkey)
-        table.add_row(str(in_flight), str(workers), f"{ratio:.2f}")
+        load = Load(500, in_flight, 0.2)
+        ideal_s = load.calls * load.latency_s / in_flight
+        with model_server(load.latency_s) as url:
+            run_s = run_bulk(url, load, workers, postgres, valkey)
+        with model_server(load.latency_s) as url:
+            bare_s = run_bare(url, load, sharded=True).seconds
+        with model_server(load.latency_s) as url:
+            plain_s = run_plain_celery(url, load, workers, postgres, valkey).seconds
+        found = (f"{seconds / ideal_s:.2f}" for seconds in (run_s, bare_s, plain_s))
+        table.add_row(str(in_flight), str(workers), *found)
     console.print(table)
 
 
