@@ -83,7 +83,7 @@ def show_events(request: Request, services: ServicesOf, job_id: JobIdOf, after: 
 @router.get("/request")
 def show_request(request: Request, services: ServicesOf, job_id: JobIdOf) -> Response:
     """What was asked for, and how to ask for it again."""
-    look = job_looks.look(services, job_id)
+    look = job_looks.look_at_request(services, job_id)
     texts = request_texts(request, look.job)
     return job_page(
         request,

@@ -80,6 +80,32 @@ def answer_of(job: Job, iterations: Sequence[Iteration], view: str | None) -> An
     )
 
 
+@dataclass(frozen=True, slots=True)
+class PendingAnswer:
+    """An answer that is being evaluated."""
+
+    number: int
+    candidate: int
+    shown: Markup
+    is_cut: bool
+
+
+def pending_of(job: Job, iterations: Sequence[Iteration]) -> list[PendingAnswer]:
+    """The answers of a job in work that wait for their verdicts."""
+    if job.finished_at is not None:
+        return []
+    waiting = [each for each in iterations if each.evaluation is None]
+    return [_pending(each) for each in waiting]
+
+
+def _pending(iteration: Iteration) -> PendingAnswer:
+    text = iteration.answer
+    is_cut = len(text) > CUT_CHARS
+    return PendingAnswer(
+        iteration.number, iteration.candidate, _shown(text[:CUT_CHARS], [], is_rendered=not is_cut), is_cut
+    )
+
+
 def _best_so_far(job: Job, iterations: Sequence[Iteration]) -> dict[str, Any] | None:
     best = job.progress.best_iteration
     found = [each for each in iterations if each.number == best and each.evaluation is not None]

@@ -14,6 +14,7 @@ from redraft.reports.svg import Plot, label, line, picture, tag
 
 CRITERIA_DRAWN_MAX = 6
 _TICKS = [0, 0.25, 0.5, 0.75, 1.0]
+_SPOTS = (("passed", "passed"), ("missed", "not passed"), ("other", "another candidate"))
 _TRACK = 1000
 _SMALLEST_BAR = 6.0
 _GAP_SHARE = 0.15
@@ -44,13 +45,14 @@ def draw_scores(matrix: CriteriaMatrix, threshold: float) -> Chart | None:
         *_criteria(plot, matrix, best),
         line(plot.left, plot.y(threshold), plot.right, plot.y(threshold), "threshold"),
         *_curve(plot, [(column.number, column.score) for column in best], "score"),
-        *_spots(plot, matrix.iterations, best),
+        *_spots(plot, matrix, best),
         *(label(str(number), plot.x(number), plot.bottom + 16) for number in numbers),
         plot.name_x("iteration"),
     )
     drawn = matrix.criteria[:CRITERIA_DRAWN_MAX] if len(best) > 1 else []
     names = [(f"crit{at}", row.text or row.id) for at, row in enumerate(drawn, 1)]
-    return Chart(drawing, (("score", "score"), ("threshold", f"threshold {threshold:g}"), *names))
+    spots = [(class_, words) for class_, words in _SPOTS if any(class_ == each for each, _ in _spotted(matrix, best))]
+    return Chart(drawing, (("score", "score"), *spots, ("threshold", f"threshold {threshold:g}"), *names))
 
 
 def _best(columns: Sequence[MatrixColumn]) -> list[MatrixColumn]:
@@ -80,18 +82,22 @@ def _curve(plot: Plot, points: Sequence[tuple[int, float | None]], class_: str) 
             yield line(plot.x(one), plot.y(low), plot.x(other), plot.y(high), f"curve {class_}")
 
 
-def _spots(plot: Plot, columns: Sequence[MatrixColumn], best: Sequence[MatrixColumn]) -> Iterator[Markup]:
-    for column in columns:
-        x = plot.x(column.number)
+def _spotted(matrix: CriteriaMatrix, best: Sequence[MatrixColumn]) -> Iterator[tuple[str, MatrixColumn]]:
+    """Each that has a score, with the class of its spot."""
+    for column in matrix.iterations:
+        if column.score is not None:
+            yield "other" if column not in best else "passed" if column.passed else "missed", column
+
+
+def _spots(plot: Plot, matrix: CriteriaMatrix, best: Sequence[MatrixColumn]) -> Iterator[Markup]:
+    for column in matrix.iterations:
         if column.score is None:
-            yield label("no score", x, plot.bottom - 6)
-            continue
-        y = plot.y(column.score)
-        if column not in best:
-            yield tag("circle", cx=x, cy=y, r=3, class_="spot other")
-            continue
-        yield tag("circle", cx=x, cy=y, r=5, class_="spot passed" if column.passed else "spot missed")
-        yield label(score(column.score), x, y - 10, class_="value")
+            yield label("no score", plot.x(column.number), plot.bottom - 6)
+    for class_, column in _spotted(matrix, best):
+        x, y = plot.x(column.number), plot.y(column.score or 0.0)
+        yield tag("circle", cx=x, cy=y, r=3 if class_ == "other" else 5, class_=f"spot {class_}")
+        if class_ != "other":
+            yield label(score(column.score), x, y - 10, class_="value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +105,14 @@ class Waterfall:
     """One bar per call, to stand in its row of a table, all on one clock.
 
     Attributes:
-        spans: how long all took, in words, and how much of it nobody worked.
+        legend: the classes of the bars, each with what it stands for; those alone that occur.
+        scale: what the track's beginning, its quarters and its end stand for.
+        spans: how long all took, in words, and how long no call was out between them.
     """
 
     bars: Mapping[str, Markup]
+    legend: tuple[tuple[str, str], ...]
+    scale: tuple[str, ...]
     spans: str
 
 
@@ -111,11 +121,20 @@ def draw_waterfall(calls: Sequence[CallLine]) -> Waterfall:
     spans = {call.id: _span(call) for call in calls}
     clock = _Clock(list(spans.values()))
     bars = {call.id: _bar(call, clock, *spans[call.id]) for call in calls}
-    return Waterfall(bars, clock.words)
+    kinds = dict.fromkeys(map(_kind, calls))
+    legend = tuple((kind, "failed" if kind == "bad" else kind.replace("_", " ")) for kind in kinds)
+    return Waterfall(bars, legend, clock.scale, clock.words)
+
+
+def _kind(call: CallLine) -> str:
+    return "bad" if call.status == "failed" else call.type
 
 
 def _span(call: CallLine) -> tuple[float, float]:
+    """By the latency that its row tells, so that bar and number agree."""
     start = call.started_at.timestamp()
+    if call.latency_ms is not None:
+        return start, start + call.latency_ms / 1000
     end = call.finished_at or datetime.now(UTC)
     return start, max(start, end.timestamp())
 
@@ -128,17 +147,17 @@ class _Clock:
         worked = sum(end - start for start, end in busy)
         longest = max(_SMALLEST_GAP_S, worked * _GAP_SHARE)
         self._starts: list[tuple[float, float]] = []
-        shown = left_out = 0.0
+        shown = idle = 0.0
         for at, (start, end) in enumerate(busy):
             gap = start - busy[at - 1][1] if at else 0.0
             shown += min(gap, longest)
-            left_out += max(0.0, gap - longest)
+            idle += gap
             self._starts.append((start, shown))
             shown += end - start
         self._whole = max(shown, 0.001)
-        self.words = duration(shown * 1000) + (
-            f" ({duration(left_out * 1000)} of waiting left out)" if left_out else ""
-        )
+        self.scale = tuple(duration(self._whole * 1000 * part) for part in _TICKS)
+        between = f", with {duration(idle * 1000)} between them" if idle >= _SMALLEST_GAP_S else ""
+        self.words = duration(worked * 1000) + between
 
     def place(self, moment: float) -> float:
         start, shown = max((each for each in self._starts if each[0] <= moment), default=self._starts[0])
@@ -158,8 +177,7 @@ def _merged(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 def _bar(call: CallLine, clock: _Clock, start: float, end: float) -> Markup:
     left, right = clock.place(start), clock.place(end)
     width = max(_SMALLEST_BAR, right - left)
-    class_ = "bad" if call.status == "failed" else call.type
-    bar = tag("rect", x=min(left, _TRACK - width), y=3, width=width, height=14, class_=f"bar {class_}")
+    bar = tag("rect", x=min(left, _TRACK - width), y=3, width=width, height=14, class_=f"bar {_kind(call)}")
     return tag(
         "svg",
         bar,

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import Request, Response
 
 from api.pages.filled import Filled
-from api.pages.job_answers import answer_of
+from api.pages.job_answers import answer_of, pending_of
 from api.pages.job_charts import draw_scores
 from api.pages.job_frame import job_page
 from redraft.operations.diffs import AnswerDiff, DiffPart, diff_of, score_of
@@ -28,6 +28,7 @@ def answer_tab(request: Request, look: HistoryLook, form: Filled = _EMPTY, statu
         look,
         status=status,
         answer=answer_of(look.job, look.iterations, request.query_params.get("view")),
+        pending=pending_of(look.job, look.iterations),
         attempts=best_attempts(look.iterations),
         form=form,
     )
@@ -50,6 +51,7 @@ def iterations_tab(
         status=status,
         groups=[(number, list(group)) for number, group in groupby(look.iterations, key=lambda each: each.number)],
         best=best,
+        best_ids={each.id for each in best},
         chart=draw_scores(look.matrix, look.job.progress.score_threshold),
         matrix=look.matrix,
         ratings=_by_evaluation(look.ratings),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from redraft.domain.states import JobKind, StopReason
+from redraft.operations.iterations import CriterionFound, Evaluation
 
 STOPS: dict[str, str] = {
     StopReason.ACCEPTED: "Accepted: the answer reached the threshold.",
@@ -55,10 +56,36 @@ REMEDIES: dict[str, str] = {
 }
 
 
+def criteria_words(criteria: Sequence[CriterionFound]) -> str:
+    """What became of the criteria, the unmet ones by their texts."""
+    judged = [each for each in criteria if each.passed is not None]
+    unmet = [each for each in judged if not each.passed]
+    if not judged:
+        return "no criterion was evaluated"
+    if not unmet:
+        return f"all {len(judged)} criteria met" if len(judged) > 1 else "the criterion is met"
+    told = " · ".join(_unmet_words(each) for each in unmet)
+    return f"{len(unmet)} of {len(judged)} not met: {told}"
+
+
+def _unmet_words(found: CriterionFound) -> str:
+    text = found.text or found.id
+    return f"{text} ({found.gap})" if found.gap else text
+
+
+def is_told_by_criteria(evaluation: Evaluation) -> bool:
+    """Whether the reasoning says no more than what stands beside each criterion."""
+    shown = [each for each in evaluation.criteria if each.passed is not None and not each.hidden]
+    lines = (f"{each.id}: {'met' if each.passed else 'not met'}. {each.evidence}".strip() for each in shown)
+    return bool(shown) and evaluation.evaluation_reasoning == "\n".join(lines)
+
+
 def held_back(stop_reason: str, lacks: Sequence[str]) -> str:
     """Why a job has ended whose best answer has the score, but not all that is required."""
     why = ending(stop_reason)
-    return f"{why[0].upper()}{why[1:]}: the best answer reached the threshold, but was not accepted; {'; '.join(lacks)}."
+    return (
+        f"{why[0].upper()}{why[1:]}: the best answer reached the threshold, but was not accepted; {'; '.join(lacks)}."
+    )
 
 
 def ending(stop_reason: str, kind: str = JobKind.GENERATE_ANSWER) -> str:

@@ -105,7 +105,12 @@ def environment() -> Environment:
         finalize=filters.shown,
     )
     written = (filters.ago, filters.duration, filters.usd, filters.score, filters.count, filters.clip, filters.since)
-    written += (filters.breakable, job_words.ending)
+    written += (
+        filters.breakable,
+        job_words.ending,
+        job_words.is_told_by_criteria,
+        job_words.criteria_words,
+    )
     known: dict[str, Any] = made.filters
     known.update({each.__name__: each for each in written}, markdown=render_markdown)
     known_everywhere: dict[str, Any] = made.globals

@@ -1,4 +1,4 @@
-"""What is told of a job beside its row: why a good score was not enough, how long it lay still, whether a call is out."""
+"""What is told of a job beside its row: why a good score was not enough, how long it rested, whether a call is out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
