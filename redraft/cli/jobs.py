@@ -7,6 +7,8 @@ import typer
 from redraft.cli import options, output, ratings, rescoring, sessions
 from redraft.cli.criteria import EPILOG as CRITERIA_EPILOG
 from redraft.cli.criteria import show_criteria
+from redraft.cli.diffs import EPILOG as DIFF_EPILOG
+from redraft.cli.diffs import show_diff
 
 if TYPE_CHECKING:
     from redraft.operations.services import Services
@@ -270,6 +272,7 @@ def webhooks(
         output.say("Nothing was sent: the job has no webhook, or no event that it asks for.")
 
 
+app.command("diff", epilog=DIFF_EPILOG)(show_diff)
 app.command("criteria", epilog=CRITERIA_EPILOG)(show_criteria)
 app.command("rescore", epilog=rescoring.EPILOG)(rescoring.rescore)
 app.command("rate", epilog=ratings.RATE_EPILOG)(ratings.rate)

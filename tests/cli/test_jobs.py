@@ -107,7 +107,7 @@ def test_ids_may_be_shortened_while_they_are_unique(shell: Shell, add_job: AddJo
 @pytest.mark.parametrize("text", ["job_nope", "", " ", "ü"])
 def test_an_unknown_id_is_5(shell: Shell, add_job: AddJob, text: str) -> None:
     add_job()
-    for command in ("show", "watch", "cancel", "continue", "calls", "delete"):
+    for command in ("show", "watch", "cancel", "continue", "calls", "diff", "delete"):
         assert shell.run("jobs", command, text).code == 5
 
 
@@ -120,6 +120,24 @@ def test_show_tells_the_whole_story(shell: Shell, add_job: AddJob, model_server:
     assert positions == sorted(positions)
     for words in ("a=b", "openai:judge", "accepted", "4 calls"):
         assert words in page
+
+
+def test_a_diff_tells_what_an_iteration_changed(shell: Shell, add_job: AddJob, model_server: ModelServer) -> None:
+    model_server.script(
+        generate=["The sky is blue.", "The sky looks blue.", "The sea \x1b[31mlooks blue."], evaluate=[0.4, 0.5, 0.9]
+    )
+    job_id = add_job(is_done=True)
+    done = shell.run("jobs", "diff", job_id, "--from", "1", "--to", "2")
+    assert (done.code, done.out) == (0, "The sky [-is -]{+looks +}blue.\n")
+    assert "From iteration 1 to 2" in done.err
+    assert "{+sea" in shell.run("jobs", "diff").out
+    for options in (["--from", "1", "--to", "2"], ["--to", "2"]):
+        data = shell.run("jobs", "diff", job_id, *options, "--json").data
+        assert (data["from_iteration"], data["to_iteration"]) == (1, 2)
+    assert [part["kind"] for part in data["parts"]] == ["equal", "delete", "insert", "equal"]
+    assert shell.run("jobs", "diff", job_id, "--from", "9").code == 5
+    assert shell.run("jobs", "diff", job_id, "--to", "0").code == 2
+    assert shell.run("jobs", "diff", add_job("Once", iter_max=1, is_done=True)).code == 5
 
 
 def test_a_page_names_whose_answers_are_judged_and_that_code_alone_judges(
