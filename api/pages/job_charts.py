@@ -156,8 +156,9 @@ class _Clock:
             shown += end - start
         self._whole = max(shown, 0.001)
         self.scale = tuple(duration(self._whole * 1000 * part) for part in _TICKS)
-        between = f", with {duration(idle * 1000)} between them" if idle >= _SMALLEST_GAP_S else ""
-        self.words = duration(worked * 1000) + between
+        has_rested = idle >= _SMALLEST_GAP_S
+        between = f", with {duration(idle * 1000)} between them" if has_rested else ""
+        self.words = duration((worked if has_rested else shown) * 1000) + between
 
     def place(self, moment: float) -> float:
         start, shown = max((each for each in self._starts if each[0] <= moment), default=self._starts[0])
