@@ -17,8 +17,8 @@ from api.pages.rendering import address, page, pages_router, see_other
 from api.pages.run_forms import filled_rows
 from api.routes.datasets import NUMBER_MAX, UploadQuery
 from redraft.datasets.formats import Format
-from redraft.errors import Invalid
-from redraft.operations import datasets, run_listing
+from redraft.errors import Conflict, Invalid
+from redraft.operations import datasets, removing, run_listing
 from redraft.operations.datasets import Dataset, DatasetItem
 
 router = pages_router("/datasets")
@@ -26,6 +26,7 @@ router = pages_router("/datasets")
 _PAGE = 20
 _ROWS = 20
 _CELLS = 20
+_OTHER_FIELDS = 20_000
 _FORMATS = tuple(each for each in get_args(Format) if each != "parquet")
 
 
@@ -40,9 +41,9 @@ def list_datasets(
 
 
 @router.get("/new")
-def show_new_dataset(request: Request) -> Response:
+def show_new_dataset(request: Request, context: ContextOf) -> Response:
     """The form for a few rows."""
-    return _new_dataset(request, Filled())
+    return _new_dataset(request, context, Filled())
 
 
 @router.post("/new")
@@ -51,12 +52,15 @@ async def add_dataset(request: Request, context: ContextOf, form: FormOf) -> Res
     try:
         dataset, is_new = await _stored(context, form)
     except Invalid as error:
-        return _new_dataset(request, filled_rows(form, error), 422)
+        return _new_dataset(request, context, filled_rows(form, error), 422)
+    if "instruct" not in dataset.columns.get("used", {}):
+        return see_other(f"/datasets/{dataset.id}")  # which says what they lack
     return see_other(f"/datasets/{dataset.id}", notice="dataset_added" if is_new else "dataset_known")
 
 
-def _new_dataset(request: Request, form: Filled, status: int = 200) -> Response:
-    return page(request, "datasets/new.html", status, form=form, formats=_FORMATS)
+def _new_dataset(request: Request, context: Context, form: Filled, status: int = 200) -> Response:
+    most = context.settings.max_body_bytes - _OTHER_FIELDS
+    return page(request, "datasets/new.html", status, form=form, formats=_FORMATS, bytes=max(0, most))
 
 
 async def _stored(context: Context, form: Form) -> tuple[Dataset, bool]:
@@ -90,6 +94,23 @@ def show_dataset(
         "is_bad_only": bad is not None,
     }
     return page(request, "datasets/dataset.html", dataset=dataset, **shown)
+
+
+@router.get("/{dataset_id}/delete")
+def ask_to_delete(request: Request, services: ServicesOf, dataset_id: str) -> Response:
+    """Whether it is meant."""
+    return page(request, "datasets/delete.html", dataset=datasets.get_dataset(services, dataset_id), trouble=None)
+
+
+@router.post("/{dataset_id}/delete")
+def delete_dataset(request: Request, services: ServicesOf, dataset_id: str) -> Response:
+    """Remove a dataset that no run uses."""
+    try:
+        removing.delete_dataset(services, dataset_id)
+    except Conflict as error:
+        dataset = datasets.get_dataset(services, dataset_id)
+        return page(request, "datasets/delete.html", 409, dataset=dataset, trouble=error.message)
+    return see_other("/datasets", notice="deleted")
 
 
 def _cells(row: DatasetItem) -> list[tuple[str, str]]:

@@ -17,7 +17,8 @@ from api.pages.run_forms import read_resume
 from api.routes.datasets import NUMBER_MAX
 from api.routes.run_results import ItemStatus
 from redraft.domain.statistics import share
-from redraft.operations import run_listing, runs
+from redraft.errors import Conflict
+from redraft.operations import removing, run_listing, runs
 from redraft.operations.run_listing import ItemFilter
 from redraft.operations.run_sheets import run_sheet
 from redraft.operations.runs import Run
@@ -108,3 +109,19 @@ def resume_run(services: ServicesOf, run_id: str, form: FormOf) -> Response:
     """Do what is open and, if asked for, what failed."""
     runs.resume_run(services, run_id, read_resume(form))
     return see_other(f"/runs/{run_id}", notice="run_resumed")
+
+
+@router.get("/delete")
+def ask_to_delete(request: Request, services: ServicesOf, run_id: str) -> Response:
+    """Whether it is meant."""
+    return page(request, "runs/delete.html", run=runs.get_run(services, run_id), trouble=None)
+
+
+@router.post("/delete")
+def delete_run(request: Request, services: ServicesOf, run_id: str) -> Response:
+    """Remove a run that has ended, with its items and their jobs."""
+    try:
+        removing.delete_run(services, run_id)
+    except Conflict as error:
+        return page(request, "runs/delete.html", 409, run=runs.get_run(services, run_id), trouble=error.message)
+    return see_other("/runs", notice="deleted")

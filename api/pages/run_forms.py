@@ -17,7 +17,7 @@ from redraft.errors import Invalid
 from redraft.operations.runs import Run
 from redraft.operations.submit import Idempotency
 
-_TEXTS = ("eval_crit", "resp_format", "evaluator_model")
+_TEXTS = ("instruct", "eval_crit", "resp_format", "evaluator_model")
 _NUMBERS = ("iter_max", "score_threshold")
 _OF_RUN = ("repeat", "max_in_flight", "max_cost_usd")
 FIELDS = ("dataset_id", "name", *_TEXTS, "model", *_NUMBERS, *_OF_RUN, "more", "overrides")
@@ -27,14 +27,15 @@ _FLAWS = 5
 
 def filled_run(form: Form, error: Invalid) -> Filled:
     """The form to be shown again: what is wrong with a default stands at its field, or at that of all other ones."""
-    flaws = tuple(replace(flaw, pointer=_place(flaw.pointer)) for flaw in error.flaws)
+    is_of_rows = error.code == "no_good_rows"
+    flaws = tuple(replace(flaw, pointer=_place(flaw.pointer, is_of_rows=is_of_rows)) for flaw in error.flaws)
     return filled(form, FIELDS, Invalid(error.message, flaws, code=error.code))
 
 
-def _place(pointer: str) -> str:
+def _place(pointer: str, *, is_of_rows: bool) -> str:
     head, _, rest = pointer.removeprefix("/").partition("/")
     if head != "defaults":
-        return pointer
+        return "/dataset_id" if is_of_rows else pointer
     return f"/{rest}" if rest.partition("/")[0] in FIELDS else "/more"
 
 

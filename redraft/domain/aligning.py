@@ -34,12 +34,17 @@ class Change(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RowPair:
-    """A row of two runs, its repeats averaged; None where there is no verdict."""
+    """A row of two runs, its repeats averaged; None where there is no verdict.
+
+    Attributes:
+        has_answer: whether there is an answer to read in either run.
+    """
 
     custom_id: str
     change: Change
     baseline: RowVerdict | None
     new: RowVerdict | None
+    has_answer: bool
 
     @property
     def difference(self) -> float | None:
@@ -60,7 +65,8 @@ def align(baseline: Sequence[ItemOutcome], new: Sequence[ItemOutcome]) -> list[R
             change = _change(old, fresh)
         else:
             change = Change.ONLY_IN_BASELINE if name in before else Change.ONLY_IN_NEW
-        pairs.append(RowPair(name, change, old, fresh))
+        has_answer = any(item.iterations for run in (before, after) for item in run.get(name, ()))
+        pairs.append(RowPair(name, change, old, fresh, has_answer))
     return sorted(pairs, key=lambda pair: (pair.change, -abs(pair.difference or 0), pair.custom_id))
 
 

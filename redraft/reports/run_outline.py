@@ -137,7 +137,7 @@ def _total(costs: Costs) -> str:
 
 
 def _notes(report: RunReport, unpriced_models: Sequence[str]) -> tuple[str, ...]:
-    counts, costs = report.counts, report.costs
+    counts = report.counts
     ended = counts.total - counts.queued - counts.running
     notes: list[str] = []
     if counts.total == 0:
@@ -152,6 +152,13 @@ def _notes(report: RunReport, unpriced_models: Sequence[str]) -> tuple[str, ...]
         notes.append("No returned answer has a score.")
     if report.final_score and report.final_score.low is None:
         notes.append("Only one row has a score: it says next to nothing of others.")
+    return (*notes, *_gaps(report, unpriced_models))
+
+
+def _gaps(report: RunReport, unpriced_models: Sequence[str]) -> list[str]:
+    """What is not known any more, or never was."""
+    counts, costs = report.counts, report.costs
+    notes: list[str] = []
     if counts.deleted:
         what = "job of this run was" if counts.deleted == 1 else "jobs of this run were"
         notes.append(f"{counts.deleted} {what} deleted: what they came to and cost is in no figure of this report.")
@@ -160,7 +167,7 @@ def _notes(report: RunReport, unpriced_models: Sequence[str]) -> tuple[str, ...]
             f"What {count(costs.unpriced, 'item')} cost is unknown, and so is what the run cost: "
             f"{_why_unpriced(unpriced_models)}"
         )
-    return tuple(notes)
+    return notes
 
 
 def _why_unpriced(models: Sequence[str]) -> str:

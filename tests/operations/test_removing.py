@@ -6,7 +6,7 @@ from redraft.domain.requests import ContinueJob
 from redraft.errors import Conflict, NotFound
 from redraft.operations import datasets, lifecycle, removing, runs
 from redraft.storage import datasets as stored_datasets
-from redraft.storage import runs as stored_runs
+from redraft.storage import run_removal
 from tests.model_server import ModelServer
 from tests.operations.driving import Driver
 from tests.operations.test_runs import dataset, rows, start, under_way, work_off
@@ -14,7 +14,7 @@ from tests.operations.test_runs import dataset, rows, start, under_way, work_off
 
 def job_ids(driver: Driver, run_id: str) -> list[str]:
     with driver.services.database.read() as connection:
-        return [job_id for _, job_id in stored_runs.first_items(connection, run_id, 1000) if job_id]
+        return [job_id for _, job_id in run_removal.first_items(connection, run_id, 1000) if job_id]
 
 
 def test_a_run_goes_with_its_items_and_jobs_and_leaves_others(driver: Driver, model_server: ModelServer):

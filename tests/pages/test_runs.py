@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from redraft.domain.scopes import Scope
-from redraft.operations import keys, runs
+from redraft.operations import keys, lifecycle, run_results, runs
 from redraft.operations.runs import Run
 from redraft.operations.services import Services
 from redraft.settings import ModelPrice
@@ -54,7 +54,7 @@ def test_two_runs_are_marked_and_compared(visitor: Visitor, driver: Driver, mixe
     newer = work_off(driver, start(driver, rows(3, iter_max=2) + b"nonsense\n", name="again"))
     page = visitor.go("/runs")
     row = page.get_by_role("row", name="mixed")
-    assert " ".join(row.inner_text().split()).startswith("mixed ✓ succeeded 4 of 4 50 % 1 of 2 2 ")
+    assert " ".join(row.inner_text().split()).startswith("mixed ✓ succeeded 4 of 4 50 % 1 of 2 accepted 1 1 invalid ")
     visitor.check_accessible()
     for key in "jxjx":
         page.keyboard.press(key)
@@ -66,13 +66,13 @@ def test_a_run_is_started_in_a_form_that_keeps_what_was_written(visitor: Visitor
     dataset_id = dataset(services, rows(2))
     page = visitor.go(f"/runs/new?dataset={dataset_id}")
     page.get_by_label("Name").fill("mine")
-    page.get_by_label("Score threshold").fill("0.7")
+    page.get_by_label("Threshold").fill("0.7")
     page.get_by_role("button", name="Start").click()
     assert "No row can be used" in page.get_by_role("alert").inner_text()
     criteria = page.get_by_label("Criteria")
     expect(criteria).to_have_attribute("aria-invalid", "true")
     expect(criteria).to_have_accessible_description(re.compile("No row can be used"))
-    expect(page.get_by_label("Score threshold")).to_have_value("0.7")
+    expect(page.get_by_label("Threshold")).to_have_value("0.7")
     visitor.check_accessible()
     criteria.fill("True.")
     page.get_by_text("More defaults, and overrides").click()
@@ -214,7 +214,12 @@ def test_who_only_reads_changes_nothing(start_api: Callable[..., ApiServer], ser
         page = client.get(path)
         assert page.status_code == 200
         assert 'method="post" action="/runs' not in page.text
-    for path in (f"/runs/{mixed.id}/cancel", f"/runs/{mixed.id}/resume", "/runs/new", "/datasets/new"):
+    for path in ("/runs/new", "/datasets/new"):
+        shown = client.get(path).text
+        assert "--scope read --scope write" in shown
+        assert 'action="/runs' not in shown
+    of_run = (f"/runs/{mixed.id}/{verb}" for verb in ("cancel", "resume", "delete"))
+    for path in (*of_run, "/runs/new", "/datasets/new", f"/datasets/{mixed.dataset_id}/delete"):
         assert client.post(path, data={"retry": "errors"}).status_code == 403
 
 
@@ -339,6 +344,73 @@ def test_pages_fit_a_phone(visit: Callable[..., Visitor], driver: Driver, mixed:
     ):
         page = visitor.go(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
+def test_a_run_and_its_dataset_are_deleted_without_javascript(visit: Callable[..., Visitor], mixed: Run):
+    visitor = visit(java_script_enabled=False)
+    page = visitor.go(f"/datasets/{mixed.dataset_id}/delete")
+    page.get_by_role("button", name="Delete it for good").click()
+    assert mixed.id in page.get_by_role("alert").inner_text()
+    visitor.go(f"/runs/{mixed.id}")
+    page.get_by_role("link", name="Delete").click()
+    assert "its 4 items and their jobs" in told(page)
+    page.get_by_role("button", name="Delete it for good").click()
+    expect(page).to_have_url(f"{visitor.base_url}/runs?notice=deleted")
+    visitor.go(f"/datasets/{mixed.dataset_id}")
+    page.get_by_role("link", name="Delete").click()
+    page.get_by_role("button", name="Delete it for good").click()
+    expect(page).to_have_url(f"{visitor.base_url}/datasets?notice=deleted")
+    assert "No datasets yet" in told(page)
+
+
+def test_a_run_whose_jobs_were_deleted_says_so(visitor: Visitor, driver: Driver, mixed: Run):
+    for item in run_results.stream_results(driver.services, mixed.id):
+        if item["custom_id"] in {"r0", "r2"}:
+            lifecycle.delete(driver.services, item["job_id"])
+    page = visitor.go(f"/runs/{mixed.id}")
+    assert "2 jobs of this run were deleted" in told(page)
+    legend = page.get_by_role("region", name="Progress").get_by_role("listitem").all_inner_texts()
+    assert legend == ["0 accepted", "1 not accepted", "1 job deleted", "1 failed", "1 invalid"]
+    visitor.check_accessible()
+
+
+def test_rows_without_a_question_are_told_of_and_asked_for_at_their_field(visitor: Visitor, services: Services):
+    page = visitor.go("/datasets/new")
+    page.get_by_label("File", exact=True).set_input_files(
+        {"name": "fragen.csv", "mimeType": "text/csv", "buffer": "Frage\nWarum?\nWie groß?\n".encode()}
+    )
+    expect(page.get_by_label("Rows")).to_have_value("Frage\nWarum?\nWie groß?\n")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("fragen.csv")
+    page.get_by_role("button", name="Add").click()
+    page.wait_for_url(re.compile(r"/datasets/ds_\w+$"))
+    assert "none of these rows can be used" in told(page)
+    visitor.check_accessible()
+    page.get_by_role("link", name="Start a run").click()
+    page.get_by_label("Criteria").fill("True.")
+    page.get_by_role("button", name="Start").click()
+    instruct = page.get_by_label("Instruction")
+    expect(instruct).to_have_accessible_description(re.compile("No row can be used: instruct"))
+    assert "More defaults" not in page.get_by_role("alert").inner_text()
+    instruct.fill("Why?")
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_url(re.compile(r"/runs/run_\w+\?notice=run_started"))
+    assert runs.list_runs(services, cursor=None, limit=1)[0][0].defaults["instruct"] == "Why?"
+
+
+def test_files_that_the_form_does_not_take_are_named(visitor: Visitor):
+    page = visitor.go("/datasets/new")
+    for buffer, why in ((b"\xff\xfe\x00", "is not text in UTF-8"), (b"=" * 3_000_000, "is too large for this form")):
+        page.get_by_label("File", exact=True).set_input_files(
+            {"name": "a.csv", "mimeType": "text/csv", "buffer": buffer}
+        )
+        expect(page.locator("#file-told")).to_contain_text(f"a.csv {why}: use redraft datasets import FILE")
+        expect(page.get_by_label("Rows")).to_have_value("")
+
+
+def test_a_row_without_any_answer_opens_no_answers(visitor: Visitor, driver: Driver, mixed: Run):
+    other = start(driver, rows(3, iter_max=2) + b"nonsense\n", max_in_flight=1)
+    page = visitor.go(f"/runs/compare?baseline={mixed.id}&run={other.id}")
+    assert sorted(page.locator("tbody th[scope=row] a").all_inner_texts()) == ["r0", "r1"]
 
 
 def test_lists_are_paged(visitor: Visitor, driver: Driver):
