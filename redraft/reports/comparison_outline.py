@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from redraft.domain.comparing import Comparison
-from redraft.domain.phrases import say_p
+from redraft.domain.phrases import count, say_p
 from redraft.domain.screens import one_line
 from redraft.reports import wording
 from redraft.reports.outlines import Figure, Outline, Section, Table
@@ -23,7 +23,7 @@ def outline_comparison(sheet: ComparisonSheet) -> Outline:
         figures=_headline(found),
         gates=sheet.gates,
         notes=_notes(sheet),
-        sections=(Section("differences", "What differs", found.words), _flips(found), _left_out(found), _sides(sheet)),
+        sections=(_differences(found), _flips(found), _left_out(found), _sides(sheet)),
     )
 
 
@@ -66,6 +66,11 @@ def _unfinished(sheet: ComparisonSheet) -> list[tuple[str, RunFacts]]:
     return [(facts.name, facts) for facts in (sheet.baseline, sheet.new) if facts.status != "succeeded"]
 
 
+def _differences(found: Comparison) -> Section:
+    """Score and pass rate in words, or that nothing can be compared; the rest of the words has places of its own."""
+    return Section("differences", "What differs", found.words[: 1 if found.mcnemar_p is None else 2])
+
+
 def _flips(found: Comparison) -> Section:
     flips = (("Newly failing", found.newly_failing), ("Newly passing", found.newly_passing))
     if not any(names for _, names in flips):
@@ -82,9 +87,12 @@ def _left_out(found: Comparison) -> Section:
         ("In the baseline only", found.only_in_baseline),
         ("In the new run only", found.only_in_new),
     )
+    number = verdicts.repeats_without
+    repeats = (f"{count(number, 'repeat')} without a verdict, of rows that are compared.",) if number else ()
     if not any(names for _, names in kinds):
-        return Section("left_out", "Who is left out", ("Nobody: all rows of both runs are compared.",))
-    return Section("left_out", "Who is left out", (), (_names("Rows left out", kinds),))
+        words = repeats or ("Nobody: all rows of both runs are compared.",)
+        return Section("left_out", "Who is left out", words)
+    return Section("left_out", "Who is left out", repeats, (_names("Rows left out", kinds),))
 
 
 def _names(caption: str, kinds: Sequence[tuple[str, tuple[str, ...]]]) -> Table:
