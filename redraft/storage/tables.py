@@ -28,6 +28,7 @@ metadata = MetaData(
     }
 )
 
+OTHER_KINDS = "kind <> 'generate_answer'"
 _LIVE = "status IN ('queued', 'running')"
 
 jobs = Table(
@@ -128,6 +129,15 @@ jobs = Table(
     Index("ix_jobs_status_created", "status", "created_at", "id"),
     Index("ix_jobs_stop_reason_created", "stop_reason", "created_at", "id"),
     Index("ix_jobs_model_created", "model", "created_at", "id"),
+    # The kinds of which there are few: a list of them would look for them among all jobs
+    Index(
+        "ix_jobs_other_kinds",
+        "kind",
+        "created_at",
+        "id",
+        postgresql_where=text(OTHER_KINDS),
+        sqlite_where=text(OTHER_KINDS),
+    ),
 )
 Index(
     "ix_jobs_metadata",

@@ -218,6 +218,14 @@ def test_an_index_leads_to_the_place_of_a_page(full: Database, name: str):
     assert re.search(r"\(created_at,\s*id\)\s*<|ROW\(created_at, .*id.*\) < ROW", plans[0]), plans[0]
 
 
+@pytest.mark.parametrize("kind", ["evaluate_answer", "rescore_answers"])
+def test_few_jobs_of_a_kind_are_not_looked_for_among_all(full: Database, kind: str):
+    with full.write() as connection, explained(connection) as plans:
+        job_lists.page(connection, JobFilter(kind=kind))
+        job_lists.places(connection, JobFilter(kind=kind, after=(NOW, "job_1"), newest_first=False))
+    assert ["ix_jobs_other_kinds" in plan for plan in plans] == [True, True], plans
+
+
 @pytest.mark.parametrize("name", ["what is due", "what is overdue", "a shutdown", "live steps", "the oldest wait"])
 def test_the_sweeper_looks_at_live_jobs_only(full: Database, name: str):
     with full.write() as connection, explained(connection) as plans:
