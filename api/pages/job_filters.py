@@ -21,7 +21,7 @@ Pairs = Sequence[tuple[str, str]]
 FILTERS = {
     "stop_reason": "Stop reason",
     "kind": "Kind",
-    "model": "Generator of the first iteration",
+    "model": "First generator",
     "run_id": "Run",
     "created_after": "Created from (UTC)",
     "created_before": "Created before (UTC)",
@@ -39,7 +39,13 @@ _JOB = re.compile(r"job_[0-9a-f]{32}")
 # Where in the list one is, not what is in it.
 _PLACES = ("after", "shown", "notice")
 _MISTAKEN = "One of the filters cannot be understood."
-_WORDS = {"stop_reason": "stop reason", "run_id": "run", "created_after": "from", "created_before": "before"}
+_WORDS = {
+    "stop_reason": "stop reason",
+    "run_id": "run",
+    "created_after": "from",
+    "created_before": "before",
+    "model": "generator",
+}
 
 
 def tidy_address(request: Request) -> str | None:

@@ -16,20 +16,21 @@ from redraft.domain.rubric_lines import read_rubric, write_rubric
 from redraft.domain.structured import StructureName
 from redraft.errors import Flaw
 
+_OWN_WORDS = {"nothing_to_evaluate_by": "Say what makes an answer good, here or in a rubric"}
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _SOURCE_PARTS: tuple[str, ...] = ("title", "content", "more")
 
 
 LABELS: dict[str, str] = {
-    "instruct": "Task",
-    "resp_format": "Form of the answer",
-    "eval_crit": "What makes it good",
+    "instruct": "Instruction",
+    "resp_format": "Response format",
+    "eval_crit": "Criteria",
     "rubric": "Rubric",
     "iter_max": "Iterations at most",
-    "score_threshold": "Accept from score",
-    "model": "Model that writes",
-    "evaluator_model": "Model that judges",
+    "score_threshold": "Threshold",
+    "model": "Generator",
+    "evaluator_model": "Evaluator",
     "profile": "Profile",
     "candidates": "Candidates",
     "strategy": "After a low score",
@@ -319,10 +320,24 @@ def validate(body: Mapping[str, Any]) -> tuple[GenerateAnswer | None, list[FormF
     try:
         return GenerateAnswer.model_validate(body), []
     except ValidationError as error:
-        flaws = [
-            Flaw(place_of(each, body), words_of(each), str(each["type"])) for each in error.errors(include_url=False)
-        ]
-        return None, located(flaws)
+        return None, located([*_flaws(error, body), *_lack_of_criteria(body)])
+
+
+def _flaws(error: ValidationError, body: Mapping[str, Any]) -> list[Flaw]:
+    return [
+        Flaw(place_of(each, body), _OWN_WORDS.get(each["type"]) or words_of(each), str(each["type"]))
+        for each in error.errors(include_url=False)
+    ]
+
+
+def _lack_of_criteria(body: Mapping[str, Any]) -> list[Flaw]:
+    """What is looked for only where no field is wrong in itself: it is told in the same round."""
+    known = {name: body[name] for name in ("profile", "eval_crit", "rubric") if name in body}
+    try:
+        GenerateAnswer.model_validate({"instruct": "-", **known})
+    except ValidationError as error:
+        return [flaw for flaw in _flaws(error, body) if flaw.code in _OWN_WORDS]
+    return []
 
 
 def located(flaws: Iterable[Flaw]) -> list[FormFlaw]:

@@ -12,20 +12,24 @@ from starlette.concurrency import run_in_threadpool
 
 from api.dependencies import Context, ContextOf, ServicesOf
 from api.pages.forms import FormOf
-from api.pages.job_forms import LABELS, FormFlaw, JobForm, located, minimal, validate
+from api.pages.job_forms import LABELS, FormFlaw, JobForm, located, validate
 from api.pages.rendering import page, pages_router, see_other
 from api.pages.snippets import Snippet, snippets_of
 from api.routes.refine import draft
 from redraft.domain.drafts import RefineQuestion
 from redraft.domain.requests import DEFAULT_PROFILE, GenerateAnswer
+from redraft.domain.rubric_lines import check_like
 from redraft.errors import Invalid, RedraftError
-from redraft.operations import previews, reading, submit
+from redraft.operations import installation, previews, reading, submit
 from redraft.operations.previews import Preview
 from redraft.operations.refine import Refinement
 from redraft.operations.services import Services
 from redraft.operations.submit import Idempotency
 
 router = pages_router()
+
+_NOTES_MAX = 5
+_NO_CHECK = "No check is called or written so: {line} (a model will judge this line of the rubric as words)."
 
 
 @dataclass
@@ -44,6 +48,7 @@ class _Desk:
     trouble: str | None = None
     status: int = 200
     found: Preview | None = None
+    notes: Sequence[str] = ()
     snippets: Sequence[Snippet] = ()
     draft: Refinement | None = None
     question: str = ""
@@ -104,7 +109,10 @@ def _idempotency(request: Request, desk: _Desk) -> Idempotency:
 def _read(desk: _Desk) -> GenerateAnswer | None:
     body, flaws = desk.form.body()
     asked, more = validate(body)
-    desk.flaws = [*flaws, *(each for each in more if each.field not in {flaw.field for flaw in flaws})]
+    told = {flaw.field for flaw in flaws}
+    if "rubric" in told:
+        told.add("eval_crit")
+    desk.flaws = [*flaws, *(each for each in more if each.field not in told)]
     if desk.flaws:
         desk.status = 422
         return None
@@ -120,7 +128,8 @@ def _look_at(request: Request, services: Services, desk: _Desk) -> None:
         desk.found = previews.preview(services, asked)
     except Invalid as error:
         desk.flaws, desk.status = located(error.flaws), 422
-    body = minimal(desk.form.body()[0])
+    desk.notes = [_NO_CHECK.format(line=line[:200]) for line in check_like(desk.form.texts["rubric"])[:_NOTES_MAX]]
+    body = asked.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     base_url = str(request.base_url).rstrip("/")
     desk.snippets = snippets_of(body, base_url, with_key="key_id" in request.scope["state"])
 
@@ -174,7 +183,7 @@ def _show(request: Request, services: Services, desk: _Desk, *, is_part: bool = 
         "desk": desk,
         "texts": desk.form.texts,
         "words": {name: ". ".join(each) for name, each in words.items()},
-        "models": services.providers.models(),
+        "models": installation.list_models(services),
         "labels": LABELS,
         "profiles": services.profiles.all(),
     }

@@ -77,11 +77,11 @@ def _command(body: Mapping[str, Any], text: str) -> str:
 
 def _python(url: str, body: Mapping[str, Any], *, with_key: bool) -> str:
     key = f', "Authorization": f"Bearer {{os.environ[\'{KEY}\']}}"' if with_key else ""
-    imports = "import os\n\nimport requests" if with_key else "import requests"
+    imports = "import os\n\nimport httpx2" if with_key else "import httpx2"
     return f"""{imports}
 
 request = {pformat(dict(body), width=96, sort_dicts=False)}
-response = requests.post(
+response = httpx2.post(
     {url!r},
     json=request,
     headers={{"Prefer": "wait={_WAIT_S}"{key}}},

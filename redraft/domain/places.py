@@ -63,9 +63,13 @@ def words_of(error: Mapping[str, Any]) -> str:
 
 def _plain(kind: str, told: Mapping[str, Any]) -> str | None:
     try:
-        return _PLAIN[kind].format_map(told)
+        return _PLAIN[kind].format_map({name: _tidy(value) for name, value in told.items()})
     except KeyError:
         return None
+
+
+def _tidy(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def can_follow(value: Any, part: str | int) -> bool:

@@ -22,6 +22,8 @@ _BULLET = re.compile(r"^[-•]\s+")
 _LINE = re.compile(
     r"(?P<required>!\s*)?(?:#(?P<id>\S+)\s+)?(?:\*\s?(?P<weight>-?\d+(?:\.\d+)?)\s+)?(?P<scale>scale:\s*)?(?P<said>.*)"
 )
+_CHECK_LIKE = re.compile(r"[a-z]+([_-][a-z]+)*\s*[=(]|[a-z]+(_[a-z]+)+\b")
+_TOLD_CHARS = 80
 _CHECK = re.compile(r"(?P<kind>[a-z_-]+)\s*(?:(?P<equals>=)(?P<value>.*?))?(?:\s--\s+(?P<text>.*))?")
 
 
@@ -42,8 +44,24 @@ def read_rubric(text: str) -> list[Any] | None:
         try:
             found.append(_criterion(line, [each["id"] for each in found]))
         except ValueError as error:
-            raise ValueError(f"criterion {number}: {error}") from None
+            raise ValueError(f"criterion {number}, {line[:_TOLD_CHARS]!r}: {error}") from None
     return found or None
+
+
+def check_like(text: str) -> list[str]:
+    """The lines that look like a check and are none: each was read as a criterion in words."""
+    if text.strip()[:1] in {"[", "{"}:
+        return []
+    lines = [_BULLET.sub("", line.strip()) for line in text.splitlines() if line.strip()]
+    return [line for line in lines if _is_check_like(line)]
+
+
+def _is_check_like(line: str) -> bool:
+    said = found["said"].strip() if (found := _LINE.fullmatch(line)) and not found["scale"] else ""
+    try:
+        return bool(_CHECK_LIKE.match(said)) and _check(said) is None
+    except ValueError:
+        return False
 
 
 def _read_json(text: str) -> list[Any]:

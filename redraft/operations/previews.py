@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from redraft.domain.requests import GenerateAnswer
+from redraft.domain.requests import GenerateAnswer, dump
 from redraft.operations import submit
 from redraft.operations.dataset_checks import cost_max
 from redraft.operations.services import Services
+from redraft.operations.submit import CallsMax
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,7 @@ class Preview:
 
     Attributes:
         request: normalised.
-        calls_max: retries after failures aside.
+        calls: the most that it can take, retries after failures aside.
         cost_usd_max: a call without an output limit counted with the usual one; None when a price is unknown.
         unpriced: the models of which no price is known.
         budget_usd: what the request itself allows.
@@ -24,7 +25,7 @@ class Preview:
 
     request: dict[str, Any]
     warnings: list[dict[str, str]]
-    calls_max: int
+    calls: CallsMax
     cost_usd_max: Decimal | None
     unpriced: tuple[str, ...]
     budget_usd: float | None
@@ -36,8 +37,13 @@ def preview(services: Services, request: GenerateAnswer) -> Preview:
     Raises:
         Invalid: what `submit.normalise` refuses.
     """
-    found = submit.estimate(services, request)
+    normal = submit.normalise(services, request)
     cost = cost_max(services, request)
     return Preview(
-        found.request, found.warnings, found.calls_max, cost.usd, cost.unpriced_models, request.limits.max_cost_usd
+        dump(normal),
+        submit.warnings_of(services, normal),
+        submit.reckon_calls(services, normal),
+        cost.usd,
+        cost.unpriced_models,
+        request.limits.max_cost_usd,
     )

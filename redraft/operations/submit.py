@@ -220,18 +220,40 @@ def estimate(services: Services, request: AnyRequest) -> Estimate:
     return Estimate(dump(normal), warnings_of(services, normal), calls_max(services, normal))
 
 
-def calls_max(services: Services, request: AnyRequest) -> int:
+@dataclass(frozen=True, slots=True)
+class CallsMax:
     """The most model calls that a request can take, retries after failures aside.
 
-    Every asking of an evaluator may be made twice, and so may every generation that a schema binds.
+    Attributes:
+        generate: in each iteration; as are `evaluate` and `repair`, which asks again after an unusable reply.
+        audit: after the end, with its own repairs.
     """
-    askings = 2 * len(groups_of(request.rubric, services.settings.criteria_per_call))
+
+    iterations: int
+    generate: int
+    evaluate: int
+    repair: int
+    audit: int
+
+    @property
+    def total(self) -> int:
+        return self.iterations * (self.generate + self.evaluate + self.repair) + self.audit
+
+
+def calls_max(services: Services, request: AnyRequest) -> int:
+    """The most model calls that a request can take, retries after failures aside."""
+    return reckon_calls(services, request).total
+
+
+def reckon_calls(services: Services, request: AnyRequest) -> CallsMax:
+    """Every asking of an evaluator may be made twice, and so may every generation that a schema binds."""
+    askings = len(groups_of(request.rubric, services.settings.criteria_per_call))
     judged = askings * len(judges_of(request)) * request.evaluation.samples
-    audited = askings if request.evaluation.audit else 0
+    audited = 2 * askings if request.evaluation.audit else 0
     if not isinstance(request, GenerateAnswer):
-        return judged + audited
-    written = 2 if schema_of(request) else 1
-    return request.iter_max * request.candidates * (written + judged) + 2 * audited
+        return CallsMax(1, 0, judged, judged, audited)
+    many, repaired = request.candidates, judged + (1 if schema_of(request) else 0)
+    return CallsMax(request.iter_max, many, many * judged, many * repaired, 2 * audited)
 
 
 def submit(services: Services, request: AnyRequest, idempotency: Idempotency | None = None) -> Submission:

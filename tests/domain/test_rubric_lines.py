@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from redraft.domain.rubric_lines import read_rubric, write_rubric
+from redraft.domain.rubric_lines import check_like, read_rubric, write_rubric
 from redraft.domain.rubrics import Criterion, Rubric
 
 RUBRIC: TypeAdapter[list[Criterion]] = TypeAdapter(Rubric)
@@ -40,6 +40,13 @@ def test_a_line_is_a_criterion(line: str, criterion: dict[str, Any]):
     assert RUBRIC.validate_python(read_rubric("Fine.\n" + line))
 
 
+def test_lines_that_look_like_a_check_and_are_none_are_named():
+    none = ["nope=3", "matches=(", "! max_words 60", "contains(Bern)"]
+    fine = ["max_words=60", "is_json", "Contains a joke.", "scale: nope=3", "says a=b", "well-meant", "max_words=x"]
+    assert check_like("\n".join([*none, *fine])) == none
+    assert check_like('[{"id": "a", "text": "nope=3"}]') == []
+
+
 def test_nothing_is_no_rubric_and_ids_are_their_own():
     assert read_rubric(" \n ") is None
     assert [each["id"] for each in read_rubric("Good.\n\nGood.") or []] == ["good", "good-2"]
@@ -48,10 +55,10 @@ def test_nothing_is_no_rubric_and_ids_are_their_own():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("Good.\nmax_words=few", "criterion 2: needs a whole number"),
+        ("Good.\nmax_words=few", "criterion 2, 'max_words=few': needs a whole number"),
         ("[1,", "this is no JSON"),
         ('{"id": ', "this is no JSON"),
-        ("is_json=1", "criterion 1: is_json takes no value"),
+        ("is_json=1", "criterion 1, 'is_json=1': is_json takes no value"),
     ],
 )
 def test_what_cannot_be_read_is_told(text: str, words: str):

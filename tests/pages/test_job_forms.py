@@ -76,6 +76,10 @@ def test_the_rest_is_shown_without_what_is_so_anyway():
     ("fields", "flaws"),
     [
         ({"instruct": " "}, {"instruct"}),
+        ({"instruct": "", "eval_crit": ""}, {"instruct", "eval_crit"}),
+        ({"iter_max": "0", "eval_crit": ""}, {"iter_max", "eval_crit"}),
+        ({"instruct": "", "eval_crit": "", "profile": "quality"}, {"instruct"}),
+        ({"instruct": "", "eval_crit": "", "rubric": "True."}, {"instruct"}),
         ({"eval_crit": ""}, {"eval_crit"}),
         ({"iter_max": "many", "score_threshold": "1.5"}, {"iter_max", "score_threshold"}),
         ({"metadata": "no pair"}, {"metadata"}),

@@ -24,9 +24,9 @@ def test_j_and_k_move_x_marks_and_enter_opens(visitor: Visitor, submit_job: Call
 def test_keys_typed_into_a_field_are_text(visitor: Visitor, submit_job: Callable[..., str]):
     submit_job()
     page = visitor.go("/new")
-    page.get_by_label("Task").first.fill("")
-    page.get_by_label("Task").first.press_sequentially("jkx")
-    expect(page.get_by_label("Task").first).to_have_value("jkx")
+    page.get_by_label("Instruction", exact=True).first.fill("")
+    page.get_by_label("Instruction", exact=True).first.press_sequentially("jkx")
+    expect(page.get_by_label("Instruction", exact=True).first).to_have_value("jkx")
 
 
 def test_times_stay_true_while_a_page_is_open(visitor: Visitor, submit_job: Callable[..., str]):

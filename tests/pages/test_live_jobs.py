@@ -83,8 +83,8 @@ def watch_the_third(page: Page, services: Services, job_id: str) -> None:
 @pytest.mark.usefixtures("worker", "slowly")
 def test_from_a_question_to_a_third_iteration_with_the_mouse(visitor: Visitor, services: Services):
     page = visitor.go("/new")
-    page.get_by_label("Task", exact=True).fill("Why is the sky blue?")
-    page.get_by_label("What makes it good").fill("Says how.")
+    page.get_by_label("Instruction", exact=True).fill("Why is the sky blue?")
+    page.get_by_label("Criteria").fill("Says how.")
     page.get_by_label("Iterations at most").fill("2")
     page.get_by_role("button", name="Send").click()
     job_id = job_of(page)
@@ -133,8 +133,8 @@ def press(page: Page, name: str, *, key: str = "Tab") -> None:
 @pytest.mark.usefixtures("worker", "slowly")
 def test_from_a_question_to_a_third_iteration_with_the_keyboard_alone(visitor: Visitor, services: Services):
     page = visitor.go("/new")
-    type_into(page, "Task", "Why is the sky blue?")
-    type_into(page, "What makes it good", "Says how.")
+    type_into(page, "Instruction", "Why is the sky blue?")
+    type_into(page, "Criteria", "Says how.")
     type_into(page, "Iterations at most", "2")
     press(page, "Send")
     job_id = job_of(page)

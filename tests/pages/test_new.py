@@ -54,7 +54,7 @@ def test_a_job_is_sent_by_keyboard_alone(visitor: Visitor, services: Services):
 
 
 def fill_in_wrongly(page: Page) -> None:
-    page.get_by_label("Task").fill(HOSTILE)
+    page.get_by_label("Instruction", exact=True).fill(HOSTILE)
     page.get_by_label("Iterations at most").fill("77")
     page.get_by_text("More options").click()
     page.locator("#metadata").fill("team")
@@ -64,7 +64,7 @@ def fill_in_wrongly(page: Page) -> None:
 
 
 def assert_kept(page: Page) -> None:
-    assert page.get_by_label("Task").input_value() == HOSTILE
+    assert page.get_by_label("Instruction", exact=True).input_value() == HOSTILE
     assert page.get_by_label("Iterations at most").input_value() == "77"
     assert page.locator("#metadata").input_value() == "team"
     assert page.get_by_label("Title").input_value() == "<i>Minutes</i>"
@@ -78,17 +78,17 @@ def test_what_is_wrong_is_told_at_its_field_and_nothing_is_lost(visitor: Visitor
     summary = page.get_by_role("alert")
     expect(summary).to_be_focused()
     links = {link.get_attribute("href") for link in summary.get_by_role("link").all()}
-    assert links == {"#iter_max", "#metadata", "#source_content_1"}
+    assert links == {"#iter_max", "#metadata", "#source_content_1", "#eval_crit"}
     field = page.get_by_label("Iterations at most")
     expect(field).to_have_attribute("aria-invalid", "true")
-    expect(field).to_have_accessible_description(re.compile("10"))
+    expect(field).to_have_accessible_description("1 to 10 must be at most 10")
     summary.get_by_role("link", name="Iterations at most").click()
     expect(field).to_be_focused()
     assert_kept(page)
     visitor.check_accessible()
     assert jobs(services) == []
     field.fill("2")
-    page.get_by_label("What makes it good").fill("True.")
+    page.get_by_label("Criteria").fill("True.")
     page.locator("#metadata").fill("team=docs")
     page.get_by_label("Content").fill("What was said.")
     press(page, "Send")
@@ -102,14 +102,14 @@ def test_a_rough_question_is_drafted_and_the_draft_can_be_edited(
     visitor: Visitor, services: Services, model_server: ModelServer
 ):
     page = visitor.go("/new")
-    page.get_by_label("Task").fill("capital of switzerland?")
-    page.get_by_label("Form of the answer").fill("One word.")
+    page.get_by_label("Instruction", exact=True).fill("capital of switzerland?")
+    page.get_by_label("Response format").fill("One word.")
     page.get_by_label("Iterations at most").fill("1")
     press(page, "Refine")
     assert "The person wants to know a capital." in page.get_by_role("status").first.inner_text()
-    assert page.get_by_label("Task").input_value() == "Name the capital of Switzerland."
-    assert page.get_by_label("Form of the answer").input_value() == "One word."
-    assert page.get_by_label("What makes it good").input_value() == "Names the city and nothing else."
+    assert page.get_by_label("Instruction", exact=True).input_value() == "Name the capital of Switzerland."
+    assert page.get_by_label("Response format").input_value() == "One word."
+    assert page.get_by_label("Criteria").input_value() == "Names the city and nothing else."
     rubric = page.get_by_role("textbox", name="Rubric")
     assert (
         rubric.input_value()
@@ -130,19 +130,23 @@ def test_a_rough_question_is_drafted_and_the_draft_can_be_edited(
 
 def test_the_bound_and_the_commands_are_told_before_and_follow_what_is_written(visitor: Visitor, services: Services):
     page = visitor.go("/new")
-    page.get_by_label("Task").fill("Why?")
-    page.get_by_label("What makes it good").fill('It\'s "true".')
+    page.get_by_label("Instruction", exact=True).fill("Why?")
+    page.get_by_label("Criteria").fill('It\'s "true".')
     preview = page.locator("#preview")
     expect(preview).to_contain_text("Calls at most")
+    expect(preview).to_contain_text("Each of 3 iterations: 1 generate, 1 evaluate, at most 1 repair of a reply")
     expect(preview.locator(".bounds dd").first).to_have_text("9")
     page.get_by_label("Iterations at most").fill("1")
     expect(preview.locator(".bounds dd").first).to_have_text("3")
-    page.get_by_label("Model that judges").fill("openai:writer")
+    page.get_by_label("Evaluator").fill("openai:writer")
     expect(preview).to_contain_text("judges its own answers")
     preview.get_by_text("CLI").click()
     expect(preview.locator("#text-cli")).to_contain_text("redraft ask")
-    page.get_by_label("Model that judges").fill("nonsense")
-    expect(preview).to_contain_text("Model that judges: ")
+    page.get_by_text("Rubric: criteria").click()
+    page.get_by_role("textbox", name="Rubric").fill("nope=3\nmax_words=60")
+    expect(preview).to_contain_text("No check is called or written so: nope=3")
+    page.get_by_label("Evaluator").fill("nonsense")
+    expect(preview).to_contain_text("Evaluator: ")
     assert jobs(services) == []
 
 
@@ -156,11 +160,11 @@ def test_a_job_is_cloned_with_all_that_it_asked_for(visitor: Visitor, services: 
     }
     job_id = stored(**fields)
     page = visitor.go(f"/new?from={job_id}")
-    assert page.get_by_label("Task").input_value() == HOSTILE
-    assert page.get_by_label("Model that writes").input_value() == "openai:writer\nanthropic:<b>"
+    assert page.get_by_label("Instruction", exact=True).input_value() == HOSTILE
+    assert page.get_by_label("Generator").input_value() == "openai:writer\nanthropic:<b>"
     assert page.locator("#preview .bounds").is_visible()
     visitor.check_accessible()
-    page.get_by_label("Accept from score").fill("0")
+    page.get_by_label("Threshold").fill("0")
     press(page, "Send")
     page.wait_for_url(JOB)
     new, old = jobs(services)
@@ -171,8 +175,8 @@ def test_a_job_is_cloned_with_all_that_it_asked_for(visitor: Visitor, services: 
 def test_it_works_without_javascript(visit: Callable[..., Visitor], services: Services):
     visitor = visit(java_script_enabled=False)
     page = visitor.go("/new")
-    page.get_by_label("Task").fill("Why?")
-    page.get_by_label("What makes it good").fill("True.")
+    page.get_by_label("Instruction", exact=True).fill("Why?")
+    page.get_by_label("Criteria").fill("True.")
     page.get_by_text("Sources: what").click()
     page.get_by_label("Content").fill("One.")
     page.get_by_role("button", name="Add another source").click()
@@ -192,8 +196,8 @@ def test_it_works_without_javascript(visit: Callable[..., Visitor], services: Se
 
 def test_it_fits_a_phone(visit: Callable[..., Visitor]):
     page = visit(viewport={"width": 390, "height": 800}).go("/new")
-    page.get_by_label("Task").fill("w" * 500)
-    page.get_by_label("What makes it good").fill("w" * 500)
+    page.get_by_label("Instruction", exact=True).fill("w" * 500)
+    page.get_by_label("Criteria").fill("w" * 500)
     page.get_by_text("More options").click()
     page.get_by_text("Sources: what").click()
     page.get_by_role("button", name="Add another source").click()
@@ -213,10 +217,35 @@ def test_two_clicks_are_one_job_and_an_edited_form_is_another(api: ApiServer, se
     assert len(jobs(services)) == 3
 
 
+def test_an_empty_form_is_told_all_that_it_lacks_and_the_models_that_it_would_use(visitor: Visitor):
+    page = visitor.go("/new")
+    for label, model in (("Generator", "openai:writer"), ("Evaluator", "openai:judge")):
+        expect(page.get_by_label(label)).to_have_accessible_description(re.compile(f"Empty: {model}"))
+    tops = page.locator('label[for="model"], label[for="evaluator_model"]').evaluate_all(
+        "found => found.map(each => each.getBoundingClientRect().top)"
+    )
+    assert tops[0] == tops[1]
+    press(page, "Send")
+    links = {link.inner_text() for link in page.get_by_role("alert").get_by_role("link").all()}
+    assert links == {"Instruction", "Criteria"}
+
+
+def test_commands_say_only_what_differs(api: ApiServer):
+    more = '{"evaluation": {"samples": 2, "audit": null}, "grounding": null}'
+    form = {"instruct": "Why?", "rubric": "max_words=60", "iter_max": "3", "more": more, "do": "check"}
+    text = api.client(headers={"Accept": "text/html"}).post("/new", data=form).text
+    commands = text.partition("The same request elsewhere")[2]
+    for odd in ("null", "None", "iter_max", "audit", "grounding", "requests"):
+        assert odd not in commands
+    assert "httpx2.post(" in commands
+
+
 def test_a_model_without_a_key_is_told(start_api: Callable[..., ApiServer]):
     api = start_api(openai_api_key=None, openai_base_url=None)
     client = api.client(headers={"Accept": "text/html"})
-    assert "cannot be called: Set OPENAI_API_KEY" in client.get("/new").text
+    text = client.get("/new").text
+    assert "The default generator, openai:writer, cannot be called: Set OPENAI_API_KEY" in text
+    assert "The default evaluator, openai:judge, cannot be called: Set OPENAI_API_KEY" in text
     answer = client.post("/new", data={"instruct": "Why?", "eval_crit": "True.", "do": "send"})
     assert answer.status_code == 422
     assert "needs a key: set OPENAI_API_KEY" in answer.text
@@ -235,6 +264,7 @@ def test_a_key_that_reads_sends_nothing(start_api: Callable[..., ApiServer], ser
     assert page.status_code == 200
     assert '<form method="post" action="/new"' not in page.text
     assert "Your key only reads" in page.text
+    assert "--scope read --scope write" in page.text
     assert client.post("/new", data={"instruct": "Why?", "eval_crit": "True.", "do": "send"}).status_code == 403
     assert jobs(services) == []
 
