@@ -80,6 +80,19 @@ def is_told_by_criteria(evaluation: Evaluation) -> bool:
     return bool(shown) and evaluation.evaluation_reasoning == "\n".join(lines)
 
 
+def beside_criteria(evaluation: Evaluation) -> list[str]:
+    """The suggestions that are not told as a criterion's gap already."""
+    told = {each.gap for each in evaluation.criteria} | {
+        f"Make this hold: {_name(each)}." for each in evaluation.criteria
+    }
+    return [each for each in evaluation.improvement_suggestions if each not in told]
+
+
+def _name(found: CriterionFound) -> str:
+    text = found.text.strip().rstrip(".") or found.id
+    return f"it must not be true that: {text}" if found.weight < 0 else text
+
+
 def held_back(stop_reason: str, lacks: Sequence[str]) -> str:
     """Why a job has ended whose best answer has the score, but not all that is required."""
     why = ending(stop_reason)

@@ -110,6 +110,7 @@ def environment() -> Environment:
         job_words.ending,
         job_words.is_told_by_criteria,
         job_words.criteria_words,
+        job_words.beside_criteria,
     )
     known: dict[str, Any] = made.filters
     known.update({each.__name__: each for each in written}, markdown=render_markdown)

@@ -9,17 +9,19 @@ import httpx2
 import pytest
 from playwright.sync_api import expect
 
+from api.pages.job_charts import draw_waterfall
 from redraft.domain.ids import new_id
 from redraft.domain.requests import ContinueJob
 from redraft.operations import lifecycle
+from redraft.operations.job_looks import CallLine
 from redraft.operations.services import Services
 from redraft.storage.tables import calls, events, jobs
 from tests.model_server import ModelServer
-from tests.operations.rubrics import criterion, found
+from tests.operations.rubrics import criterion, found, words_at_most
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
 from tests.support.shells import drain
-from tests.support.verdicts import add_evaluation, add_iteration, set_best
+from tests.support.verdicts import add_evaluation, add_iteration, add_judged, set_best
 
 Stored = Callable[..., str]
 Submit = Callable[..., str]
@@ -122,3 +124,59 @@ def test_an_answer_is_shown_while_it_is_evaluated(client: httpx2.Client, service
     text = client.get(f"/jobs/{job_id}").text
     assert "being evaluated" not in text
     assert "The best answer so far" in text
+
+
+def test_a_request_is_told_in_words_and_sent_again_without_what_is_so_anyway(
+    client: httpx2.Client, model_server: ModelServer, stored: Stored
+):
+    model_server.script(evaluate=[found(blue=True)])
+    job_id = stored(
+        rubric=[words_at_most(80), criterion("blue")], eval_crit=None, model=["openai:a", "openai:b"], stream=True
+    )
+    text = client.get(f"/jobs/{job_id}/request").text
+    told = dict(re.findall(r"<dt>([^<]+)</dt><dd[^>]*>([^<]*)</dd>", text.partition("<h3>Settings</h3>")[2]))
+    assert told["Generator"] == "openai:a → openai:b"
+    assert told["Shown while it is written"] == "yes"
+    assert (told["Threshold"], told["Iterations at most"]) == ("0.8", "3")
+    assert "The answer has at most 80 words." in text
+    curl = re.findall(r'id="snippet-1"[^>]*>(.*?)</pre>', text, re.DOTALL)[0]
+    assert "TEXT-blue" in curl
+    for idle in ("null", "weight", "required", "hidden", "anchors"):
+        assert idle not in curl, idle
+
+
+def test_events_name_the_candidate_and_calls_their_kinds(
+    client: httpx2.Client, model_server: ModelServer, stored: Stored
+):
+    model_server.script(generate=["One answer.", "Two answers."], evaluate=[0.9])
+    job_id = stored(candidates=2, iter_max=1)
+    assert client.get(f"/jobs/{job_id}/events").text.count("candidate 2</span>") >= 2
+    text = client.get(f"/jobs/{job_id}/calls").text
+    assert "1, candidate 2" in text
+    legend = re.findall(r'<ul class="legend">(.*?)</ul>', text)[0]
+    assert [kind in legend for kind in ("generate", "evaluate", "repair", "failed")] == [True, True, False, False]
+    assert text.partition('class="scale">')[2].startswith("<span>0 ms</span>")
+
+
+def test_the_length_of_a_bar_is_the_latency_of_its_call():
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    made = [line_of(f"call_{ms}", at + timedelta(seconds=ms), ms) for ms in (1, 2, 900, 1000)]
+    fall = draw_waterfall(made)
+    widths = [float(re.findall(r' width="([\d.]+)"', fall.bars[each.id])[0]) for each in made]
+    assert widths == sorted(widths)
+    assert widths[0] == widths[1]
+    assert fall.spans == "1.9 s, with 16 min 38 s between them"
+
+
+def line_of(call_id: str, started_at: datetime, latency_ms: int) -> CallLine:
+    known: dict[str, Any] = {"id": call_id, "type": "generate", "status": "succeeded", "started_at": started_at}
+    rest: dict[str, Any] = dict.fromkeys(CallLine.__dataclass_fields__)
+    return CallLine(**{**rest, **known, "latency_ms": latency_ms, "finished_at": started_at + timedelta(seconds=0.5)})
+
+
+def test_the_queue_says_how_many_wait_and_no_more(client: httpx2.Client, services: Services, submit_job: Submit):
+    assert "wait for your word" not in client.get("/ratings").text
+    add_judged(services, submit_job())
+    text = client.get("/ratings").text
+    assert "1 evaluation waits for your word" in text
+    assert "Only the latest 300 evaluations are looked at." in text

@@ -53,6 +53,12 @@ def test_iterations_are_shown_with_scores_verdicts_and_criteria(visitor: Visitor
     expect(third.locator("details[open] pre").last).to_contain_text("TEXT-vivid")
     expect(third.get_by_role("row").filter(has_text="TEXT-scatters")).to_contain_text("EVIDENCE-scatters")
     expect(page.locator("#iteration-2")).to_contain_text("best")
+    expect(row.locator("xpath=following-sibling::tr[1]")).to_contain_text("level 2 of 5")
+    expect(page.get_by_text("divided by the sum of the positive weights")).to_be_visible()
+    # What stands beside each criterion is not said again
+    expect(third.get_by_text("Reasoning")).to_have_count(0)
+    expect(third.get_by_text("Suggestions")).to_have_count(0)
+    expect(third.get_by_role("cell", name="GAP-scatters")).to_have_count(1)
     visitor.check_accessible()
 
 
@@ -125,7 +131,8 @@ def test_candidates_panels_and_audits_are_shown(visitor: Visitor, model_server: 
     page = visitor.go(f"/jobs/{job_id}/iterations")
     expect(page.locator(".candidate")).to_have_count(2)
     expect(page.locator("#iteration-1")).to_contain_text("Candidate 2")
-    expect(page.get_by_role("heading", name="Judges").first).to_contain_text("apart")
+    expect(page.locator(".candidate").filter(has_text="best")).to_have_count(1)
+    expect(page.get_by_role("heading", name="Evaluators").first).to_contain_text("apart")
     expect(page.get_by_text("Audit: ").first).to_be_visible()
     visitor.check_accessible()
 
