@@ -169,9 +169,10 @@ def test_the_length_of_a_bar_is_the_latency_of_its_call():
 
 
 def line_of(call_id: str, started_at: datetime, latency_ms: int) -> CallLine:
-    known: dict[str, Any] = {"id": call_id, "type": "generate", "status": "succeeded", "started_at": started_at}
-    rest: dict[str, Any] = dict.fromkeys(CallLine.__dataclass_fields__)
-    return CallLine(**{**rest, **known, "latency_ms": latency_ms, "finished_at": started_at + timedelta(seconds=0.5)})
+    values: dict[str, Any] = dict.fromkeys(CallLine.__dataclass_fields__)
+    values |= {"id": call_id, "type": "generate", "status": "succeeded", "started_at": started_at}
+    values |= {"latency_ms": latency_ms, "finished_at": started_at + timedelta(seconds=0.5)}
+    return CallLine(**values)
 
 
 def test_the_queue_says_how_many_wait_and_no_more(client: httpx2.Client, services: Services, submit_job: Submit):

@@ -28,6 +28,8 @@ ANSWERS = ["The sky is blue.", "The sky looks blue because light scatters.", "It
 SLOWLY_S = 0.7
 WITHIN_MS = 20_000
 LIVE_PAGES = 50
+# Beside it may stand the next answer, which is being evaluated.
+JUDGED = ".card:not(.pending) .answer"
 
 
 @pytest.fixture
@@ -71,7 +73,7 @@ def watch_the_third(page: Page, services: Services, job_id: str) -> None:
     page.wait_for_url("**?notice=continued")
     loads = tell_loads(page)
     expect(page.locator(".attempts li")).to_have_count(3, timeout=WITHIN_MS)
-    expect(page.locator(".answer")).to_contain_text("violet is rare", timeout=WITHIN_MS)
+    expect(page.locator(JUDGED)).to_contain_text("violet is rare", timeout=WITHIN_MS)
     expect(page.locator("header.job")).to_contain_text("Accepted")
     assert loads == []
     third = reading.list_iterations(services, job_id, 3)[0]
@@ -183,8 +185,8 @@ def test_the_answer_appears_word_by_word(
     page.locator("#live").dispatch_event("news")
     expect(draft).to_contain_text("word12 ", timeout=WITHIN_MS)
     expect(draft).to_contain_text("word5 ")
-    expect(page.locator(".answer")).to_contain_text("word39", timeout=WITHIN_MS)
-    expect(page.locator(".answer")).to_contain_text("The second one.", timeout=WITHIN_MS)
+    expect(page.locator(JUDGED)).to_contain_text("word39", timeout=WITHIN_MS)
+    expect(page.locator(JUDGED)).to_contain_text("The second one.", timeout=WITHIN_MS)
     expect(draft).to_have_count(0)
 
 
