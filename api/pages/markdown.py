@@ -10,8 +10,6 @@ from markupsafe import Markup
 from api.pages.marks import Frames, Mark, without_frames
 from redraft.domain.screens import reveal
 
-# Beyond, rendering costs more than reading is worth: the raw text is shown.
-CHARS_MAX = 100_000
 # A table of more cells than these takes a browser seconds to lay out: its lines are shown as they are.
 _CELLS_MAX = 3_000
 _TAGS = {

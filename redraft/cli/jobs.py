@@ -1,5 +1,6 @@
 """`redraft jobs …`: look at jobs, and do something to them."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -53,16 +54,8 @@ def list_jobs(  # noqa: PLR0913 - one parameter per option
     from redraft.cli.job_pages import show_jobs
     from redraft.cli.outcomes import job_data
     from redraft.operations import reading
-    from redraft.storage.jobs import JobFilter
 
-    criteria = JobFilter(
-        statuses=tuple(_known("--status", each, "JobStatus") for each in status or ()),
-        stop_reason=stop_reason and _known("--stop-reason", stop_reason, "StopReason"),
-        kind=kind and _known("--kind", kind, "JobKind"),
-        model=model and _full_name(model),
-        metadata=options.pairs(meta) or None,
-        limit=limit,
-    )
+    criteria = replace(_filter(status, stop_reason, kind, model, meta), limit=limit)
     with sessions.opened() as services:
         jobs, cursor = reading.list_jobs(services, criteria, after)
         if as_json:
@@ -73,6 +66,21 @@ def list_jobs(  # noqa: PLR0913 - one parameter per option
             _tell_none(criteria, services)
     if cursor and not as_json:
         output.say(f"There are more: redraft jobs list --after {cursor}", "dim")
+
+
+def _filter(
+    statuses: list[str] | None, stop_reason: str | None, kind: str | None, model: str | None, meta: list[str] | None
+) -> "JobFilter":
+    """What the options narrow the jobs by."""
+    from redraft.storage.jobs import JobFilter
+
+    return JobFilter(
+        statuses=tuple(_known("--status", each, "JobStatus") for each in statuses or ()),
+        stop_reason=stop_reason and _known("--stop-reason", stop_reason, "StopReason"),
+        kind=kind and _known("--kind", kind, "JobKind"),
+        model=model and _full_name(model),
+        metadata=options.pairs(meta) or None,
+    )
 
 
 def _known(option: str, text: str, enum_name: str) -> str:
@@ -115,15 +123,8 @@ def export(
 ) -> None:
     """Print all jobs that match, the newest first: one line of JSON each, without their iterations."""
     from redraft.operations import job_lists
-    from redraft.storage.jobs import JobFilter
 
-    criteria = JobFilter(
-        statuses=tuple(_known("--status", each, "JobStatus") for each in status or ()),
-        stop_reason=stop_reason and _known("--stop-reason", stop_reason, "StopReason"),
-        kind=kind and _known("--kind", kind, "JobKind"),
-        model=model and _full_name(model),
-        metadata=options.pairs(meta) or None,
-    )
+    criteria = _filter(status, stop_reason, kind, model, meta)
     with sessions.opened() as services:
         output.write_lines(job_lists.export_matching(services, criteria))
 

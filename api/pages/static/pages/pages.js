@@ -134,6 +134,5 @@
   window.htmx?.registerExtension("opened", { htmx_before_morph_attr: (_, detail) => detail.attrName !== "open" });
   window.addEventListener("pagehide", () => { for (const source of streams.values()) source.close(); streams.clear(); });
   setInterval(tellTimes, 1000);
-  window.redraft = { announce };
   refresh();
 })();
