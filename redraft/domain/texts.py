@@ -229,7 +229,9 @@ def defuse(text: str, nonce: str, tags: tuple[str, ...]) -> str:
         nonce: of the frames.
         tags: of all frames in the same prompt; `#` stands for any number, as in `source-#`.
     """
-    return _look_alike(tags).sub("&lt;", re.sub(nonce, "[…]", text, flags=re.IGNORECASE))
+    if nonce.casefold() in text.casefold():  # hardly ever, and each nonce is a pattern of its own to compile
+        text = re.sub(nonce, "[…]", text, flags=re.IGNORECASE)
+    return _look_alike(tags).sub("&lt;", text)
 
 
 def frame(text: str, tag: str, nonce: str, tags: tuple[str, ...] = ()) -> str:
