@@ -14,6 +14,7 @@ from kombu.exceptions import KombuError
 
 from redraft.errors import Unavailable
 from redraft.jobs import BULK_QUEUE, CANARY_TASK, INTERACTIVE_QUEUE, Delta, StepMessage, canary_queue
+from redraft.publisher import Publisher
 from redraft.settings import Settings
 
 log = structlog.get_logger()
@@ -85,6 +86,7 @@ class Queue:
         self._redis = redis.Redis.from_url(
             redis_url(settings), socket_timeout=1, socket_connect_timeout=1, health_check_interval=25
         )
+        self._publisher = Publisher(self._redis, rests=self._rests, rest=self._rest)
 
     def ring(self, message: StepMessage) -> bool:
         """Tell the workers that a step is due; False when the broker does not take it (the sweeper rings later)."""
@@ -115,32 +117,26 @@ class Queue:
             )
         except _BROKER_FAILURES as error:
             log.warning("broker_unavailable", task=task, **payload, error=type(error).__name__)
-            self._rests_until = time.monotonic() + _REST_S
+            self._rest()
             return False
         return True
 
     def wake(self, job_id: str) -> None:
         """Wake whoever waits for a change of this job; they look again by themselves if this is lost."""
-        self._publish(job_channel(job_id), "")
+        self._publisher.publish(job_channel(job_id), "")
 
     def publish_delta(self, job_id: str, delta: Delta) -> None:
         """Tell whoever watches this job what is being written; whatever is lost comes with the whole answer.
 
         Wake the watchers of what was stored before it first: they are told in that order.
         """
-        self._publish(delta_channel(job_id), delta.encode())
-
-    def _publish(self, channel: str, payload: str) -> None:
-        if self._rests():
-            return
-        try:
-            self._redis.publish(channel, payload)
-        except _BROKER_FAILURES as error:
-            log.debug("publication_lost", channel=channel, error=type(error).__name__)
-            self._rests_until = time.monotonic() + _REST_S
+        self._publisher.publish(delta_channel(job_id), delta.encode())
 
     def _rests(self) -> bool:
         return time.monotonic() < self._rests_until
+
+    def _rest(self) -> None:
+        self._rests_until = time.monotonic() + _REST_S
 
     def ping(self) -> None:
         """Raise Unavailable unless the broker answers."""
@@ -152,6 +148,7 @@ class Queue:
             ) from error
 
     def close(self) -> None:
+        self._publisher.close()
         self._redis.close()
         self._celery.close()
 

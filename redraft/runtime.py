@@ -12,7 +12,7 @@ from redraft.settings import Settings
 from redraft.storage.work import Database
 
 
-def build_runtime(settings: Settings) -> Services:
+def build_runtime(settings: Settings, *, database_connections: int = 10) -> Services:
     """Connect nothing yet: database, broker and providers are reached on first use.
 
     Raises:
@@ -24,7 +24,7 @@ def build_runtime(settings: Settings) -> Services:
     queue = Queue(settings)
     return Services(
         settings=settings,
-        database=Database(settings.effective_database_url),
+        database=Database(settings.effective_database_url, pool_size=database_connections),
         queue=queue,
         gate=Gate(settings, queue.ring),
         providers=ProviderCatalog(settings),

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast
 
+from redraft.domain.caching import made_once
+
 # JSON nested deeper than this is cut off: neither json nor the database reads it back safely.
 NESTING_MAX = 200
 # Python refuses to write integers of more than 4300 digits, which 14,000 bits stay below.
@@ -208,7 +210,7 @@ def _letter(letter: str) -> str:
     return f"[{re.escape(letter + _LIKE.get(letter, '') + same)}]"
 
 
-@cache
+@made_once(maxsize=64)
 def _look_alike(tags: tuple[str, ...]) -> re.Pattern[str]:
     """An opening bracket before one of the tags, however it is written; `#` in a tag stands for any number."""
     between = rf"[{_INVISIBLE}]*"

@@ -1,10 +1,11 @@
 """The one sandbox in which templates are rendered. What people and models write is only ever a value in it."""
 
-from functools import lru_cache
 from typing import Any
 
 from jinja2 import StrictUndefined, Template, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from redraft.domain.caching import made_once
 
 SANDBOX = ImmutableSandboxedEnvironment(
     undefined=StrictUndefined,
@@ -15,7 +16,7 @@ SANDBOX = ImmutableSandboxedEnvironment(
 )
 
 
-@lru_cache(maxsize=256)
+@made_once(maxsize=256)
 def _compiled(source: str) -> Template:
     return SANDBOX.from_string(source)
 
