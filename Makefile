@@ -1,5 +1,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
+# Where it is set each process compiles the whole package anew, and the tests start hundreds.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup demo serve test check chaos bench lint types contracts audit coverage docs screenshots lock clean
 
 # A pyenv shim or a python3 without its venv package is found but does not work: ask each one.

@@ -65,7 +65,7 @@ def test_after_closing_it_begins_anew(valkey: ValkeyServer) -> None:
 
 def test_a_hung_broker_keeps_nobody_waiting() -> None:
     own, failed = ValkeyServer().start(), Event()
-    client = redis.Redis(unix_socket_path=str(own.socket), socket_timeout=0.5)
+    client = redis.Redis.from_url(f"unix://{own.socket}", socket_timeout=0.5)
     try:
         client.ping()
         os.kill(own.pid, signal.SIGSTOP)

@@ -166,7 +166,7 @@ def test_a_refused_key_makes_one_call_and_says_which_key(desk: Desk, model_serve
 
 
 def test_canceling_while_a_call_is_in_flight_wins_over_its_reply(desk: Desk, model_server: ModelServer) -> None:
-    model_server.script(generate=[Reply(text="late", latency_s=1.0)], evaluate=[0.9])
+    model_server.script(generate=[Reply(text="late", latency_s=3.0)], evaluate=[0.9])
     job = desk.submit()
     while not model_server.requests("generate"):
         desk.client.get("/livez")

@@ -7,6 +7,7 @@ import pty
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -22,6 +23,7 @@ from redraft.operations.services import Services
 from redraft.storage import jobs
 from redraft.storage.jobs import JobFilter
 from tests.support.processes import clean_environment, environment_of
+from tests.support.waiting import PATIENCE
 
 _COMMAND = [sys.executable, "-c", "from redraft.cli.main import run; run()"]
 
@@ -125,11 +127,14 @@ def _environment(given: Mapping[str, str]) -> Generator[None]:
 
 def drain(services: Services) -> None:
     """Do every step that is due, here and now, without a worker."""
-    holder = LeaseHolder(services.settings)
-    while True:
+    # Nobody extends a lease here, however long a step takes
+    holder = LeaseHolder(services.settings.model_copy(update={"lease_s": 600.0}))
+    give_up_at = time.monotonic() + 60.0 * PATIENCE
+    while time.monotonic() < give_up_at:
         with services.database.read() as connection:
             live = jobs.list_page(connection, JobFilter(statuses=("queued", "running"), limit=100))
         if not live:
             return
         for job in live:
             run(services, holder, StepMessage(Step(job.step), job.id, job.step_no), goes_on=lambda: True)
+    raise AssertionError("Jobs are still not done.")
