@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from redraft.operations.services import Services
 from tests.api.conftest import _no_failures_before, _plain_logs, api, start_api, submit_job  # noqa: F401 - fixtures
 from tests.support.api_server import ApiServer
+from tests.support.waiting import PATIENCE
 
 # Where this is set, a machine without Chromium fails instead of leaving the browser's tests out.
 NEEDED = "TESTS_NEED_CHROMIUM"
@@ -92,7 +93,7 @@ def visit(browser: Browser, api: ApiServer) -> Iterator[Callable[..., Visitor]]:
 
     def open_for(*, base_url: str = api.url, **options: Any) -> Visitor:
         visitors.append(Visitor(browser.new_context(**options), base_url))
-        visitors[-1].page.set_default_timeout(10_000)
+        visitors[-1].page.set_default_timeout(10_000 * PATIENCE)
         return visitors[-1]
 
     yield open_for
