@@ -21,7 +21,7 @@ from tests.support.valkey import ValkeyServer
 
 # A property holds or not; how long an example takes says something of the machine.
 hypothesis.settings.register_profile(
-    "any machine", hypothesis.settings(), deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "any machine", max_examples=50, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("any machine")
 
