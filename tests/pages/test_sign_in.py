@@ -61,6 +61,20 @@ def test_a_live_page_whose_sign_in_is_over_asks_to_sign_in_again(
     page.wait_for_url("**/sign-in?next=%2Fjobs%3Flimit%3D10")
 
 
+def test_a_page_whose_stream_is_refused_looks_again_by_itself(
+    guarded: ApiServer, visit: Callable[..., Visitor], services: Services, key: str, submit_job: Callable[..., str]
+):
+    submit_job()
+    visitor = visit(base_url=guarded.url)
+    page = visitor.go("/jobs?limit=10")
+    page.route("**/news", lambda route: route.fulfill(status=401))
+    page.get_by_label("API key").fill(key)
+    with page.expect_request("**/news"):
+        page.get_by_role("button", name="Sign in").click()
+    keys.revoke_key(services, keys.list_keys(services)[0]["id"])
+    page.wait_for_url("**/sign-in?next=%2Fjobs%3Flimit%3D10")
+
+
 def sign_in(api: ApiServer, key: str) -> httpx2.Client:
     client = api.client(headers=BROWSER)
     response = client.post("/sign-in", data={"key": key, "next": "/"}, headers={"Origin": api.url})

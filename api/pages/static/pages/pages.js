@@ -23,6 +23,7 @@
     const source = new EventSource(element.dataset.live);
     for (const type of element.dataset.liveOn.split(" ")) source.addEventListener(type, () => tellNews(element, type, source));
     source.addEventListener("answer.delta", (event) => write(JSON.parse(event.data)));
+    source.addEventListener("error", () => source.readyState === EventSource.CLOSED && askLater(element));
     return source;
   }
   function tellNews(element, type, source) {
@@ -57,8 +58,12 @@
   function askAgain(event) {
     const element = event.target;
     if (!element.dataset?.live) return false;
-    setTimeout(() => element.dispatchEvent(new CustomEvent("news")), patienceMs);
+    askLater(element);
     return true;
+  }
+  // Also of a stream that is refused, since the browser does not open it again: the page itself tells why.
+  function askLater(element) {
+    setTimeout(() => element.dispatchEvent(new CustomEvent("news")), patienceMs);
   }
   // A hidden tab holds no connection: a browser has six for a server, and more tabs than that.
   function followAll() {
