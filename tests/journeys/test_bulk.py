@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 from io import BytesIO
 
 from redraft.domain.runs import CreateRun
@@ -77,6 +78,14 @@ def test_a_run_whose_worker_is_killed_goes_on_and_pays_nothing_twice(
     )
 
 
+def seconds_until_started(desk: Desk) -> float:
+    """How long a new job waits for a worker, by the database's clock."""
+    job = desk.submit()
+    wait_until(lambda: desk.job(job["id"])["started_at"], within_s=20)
+    started = desk.job(job["id"])
+    return (datetime.fromisoformat(started["started_at"]) - datetime.fromisoformat(started["created_at"])).total_seconds()
+
+
 def test_a_person_does_not_wait_for_a_run(
     desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
 ) -> None:
@@ -84,8 +93,7 @@ def test_a_person_does_not_wait_for_a_run(
     start_worker(services).wait_ready()
     run = start_run(services, 500, max_in_flight=500)
     wait_until(lambda: look(services, run).counts.running >= 6, within_s=20)
-    job = desk.submit()
-    wait_until(lambda: desk.job(job["id"])["started_at"], within_s=20)
+    assert min(seconds_until_started(desk), seconds_until_started(desk)) < 1, "Even the luckier of two waited."
     counts = look(services, run).counts
     assert (counts.running, counts.succeeded) == (6, 0), "It began when an item of the run made room for it."
     runs.cancel_run(services, run.id)
