@@ -82,8 +82,8 @@ def seconds_until_started(desk: Desk) -> float:
     """How long a new job waits for a worker, by the database's clock."""
     job = desk.submit()
     wait_until(lambda: desk.job(job["id"])["started_at"], within_s=20)
-    started = desk.job(job["id"])
-    return (datetime.fromisoformat(started["started_at"]) - datetime.fromisoformat(started["created_at"])).total_seconds()
+    created, started = (datetime.fromisoformat(desk.job(job["id"])[name]) for name in ("created_at", "started_at"))
+    return (started - created).total_seconds()
 
 
 def test_a_person_does_not_wait_for_a_run(
