@@ -1,7 +1,5 @@
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,17 +9,17 @@ import pytest
 
 from redraft.operations.services import Services
 from tests.support.event_stream import follow
+from tests.support.forks import Fork
 from tests.support.processes import environment_of
 from tests.support.waiting import wait_until
 
 
 @pytest.fixture
-def server_process(services: Services, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+def server_process(services: Services, tmp_path: Path) -> Iterator[tuple[Fork, Path]]:
     """The API as it is started by hand."""
     log_file = tmp_path / "api.log"
-    command = [sys.executable, "-m", "uvicorn", "--factory", "api.app:create_app", "--port", "0"]
-    with log_file.open("wb") as log:
-        process = subprocess.Popen(command, env=environment_of(services.settings), stdout=log, stderr=log)
+    arguments = ("--factory", "api.app:create_app", "--port", "0")
+    process = Fork("uvicorn", *arguments, environment=environment_of(services.settings), output=log_file)
     yield process, log_file
     process.kill()
     process.wait(timeout=10)
@@ -29,7 +27,7 @@ def server_process(services: Services, tmp_path: Path) -> Iterator[tuple[subproc
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_signal_ends_the_server_in_spite_of_open_streams(
-    server_process: tuple[subprocess.Popen[bytes], Path], submit_job: Callable[..., str]
+    server_process: tuple[Fork, Path], submit_job: Callable[..., str]
 ):
     process, log_file = server_process
     found = wait_until(lambda: re.search(r"running on (http://\S+:\d+)", log_file.read_text()), within_s=60)

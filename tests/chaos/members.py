@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.support.forks import ROOT, Fork
+
 _LOOK_EVERY_S = 0.05
 
 
@@ -36,17 +38,15 @@ class Member:
         self._next: tuple[Sequence[str], Mapping[str, str]] = ((), {})
         self.process = self._spawn(first, {})
 
-    def _spawn(self, arguments: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", self._module, *self._arguments, *arguments]
+    def _spawn(self, arguments: Sequence[str], environment: Mapping[str, str]) -> "Fork | subprocess.Popen[bytes]":
+        words = [*self._arguments, *arguments]
+        own = {**self._environment, **environment}
+        if "LD_PRELOAD" not in own:
+            return Fork(self._module, *words, environment=own, output=self.log_file)
+        # What stands in front of the C library is there from the start, or not at all
         with self.log_file.open("ab") as log:
-            return subprocess.Popen(
-                command,
-                env={**self._environment, **environment},
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                cwd=Path(__file__).parents[2],
-            )
+            command = [sys.executable, "-m", self._module, *words]
+            return subprocess.Popen(command, env=own, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=ROOT)
 
     @property
     def is_alive(self) -> bool:
@@ -58,7 +58,7 @@ class Member:
         with self._lock:
             self.process.send_signal(number)
 
-    def signal_process(self, process: subprocess.Popen[bytes], number: int) -> None:
+    def signal_process(self, process: "Fork | subprocess.Popen[bytes]", number: int) -> None:
         """The same to the process that was here at some time, not to the one that came after it."""
         with self._lock:
             process.send_signal(number)

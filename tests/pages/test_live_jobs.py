@@ -2,8 +2,6 @@
 
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -19,6 +17,7 @@ from redraft.operations.services import Services
 from tests.api.test_deltas import listeners
 from tests.model_server import ModelServer, Reply
 from tests.pages.conftest import Visitor
+from tests.support.forks import Fork
 from tests.support.processes import WorkerProcess, environment_of
 from tests.support.valkey import ValkeyServer
 from tests.support.verdicts import add_judged
@@ -226,12 +225,11 @@ def test_a_page_outlives_an_answer_that_cannot_be_had_now(
 
 
 @pytest.fixture
-def server(services: Services, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+def server(services: Services, tmp_path: Path) -> Iterator[tuple[Fork, str]]:
     """The API in a process of its own, and its address."""
     log_file = tmp_path / "api.log"
-    command = [sys.executable, "-m", "uvicorn", "--factory", "api.app:create_app", "--port", "0"]
-    with log_file.open("wb") as log:
-        process = subprocess.Popen(command, env=environment_of(services.settings), stdout=log, stderr=log)
+    arguments = ("--factory", "api.app:create_app", "--port", "0")
+    process = Fork("uvicorn", *arguments, environment=environment_of(services.settings), output=log_file)
     found = wait_until(lambda: re.search(r"running on (http://\S+:\d+)", log_file.read_text()), within_s=60)
     yield process, found.group(1)
     process.kill()
@@ -239,7 +237,7 @@ def server(services: Services, tmp_path: Path) -> Iterator[tuple[subprocess.Pope
 
 
 def test_fifty_live_pages_do_not_hold_up_the_end_of_the_server(
-    server: tuple[subprocess.Popen[bytes], str], submit_job: Callable[..., str]
+    server: tuple[Fork, str], submit_job: Callable[..., str]
 ):
     process, url = server
     job_id = submit_job()

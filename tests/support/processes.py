@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from pydantic import SecretStr
 from redraft.operations.health import alive_workers
 from redraft.operations.services import Services
 from redraft.settings import Settings
+from tests.support.forks import Fork
 from tests.support.waiting import PATIENCE, wait_until
 
 _OWN = ("REDRAFT_", "OPENAI_", "ANTHROPIC_")
@@ -40,18 +40,8 @@ class WorkerProcess:
     def __init__(self, services: Services, **environment: str) -> None:
         self._services = services
         self.log_file = Path(tempfile.mkstemp(prefix="worker-", suffix=".log")[1])
-        self._environment = {**environment_of(services.settings), **environment}
-        self.process = self._start()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        with self.log_file.open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "worker"],
-                env=self._environment,
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-            )
+        own = {**environment_of(services.settings), **environment}
+        self.process = Fork("worker", environment=own, output=self.log_file)
 
     def wait_ready(self, count: int = 1) -> "WorkerProcess":
         def is_ready() -> bool:

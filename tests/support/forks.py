@@ -1,0 +1,100 @@
+"""Python programs as processes, forked from one that has imported what they import: they start at once.
+
+What `python -m module` spends on imports is most of what a short test costs. Such a process is otherwise the same:
+its own settings, signals, threads, exit code and end. That programs start from nothing, too, is held by the tests of
+`redraft serve`, `redraft demo` and the command line.
+"""
+
+import multiprocessing
+import os
+import runpy
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from multiprocessing import forkserver
+from pathlib import Path
+
+import coverage
+
+ROOT = Path(__file__).parents[2]
+_METHOD = multiprocessing.get_context("forkserver")
+# Modules that read the environment or start threads when they are imported have no place here.
+_METHOD.set_forkserver_preload(
+    [
+        *("celery.apps.worker", "celery.app.amqp", "celery.app.control", "celery.concurrency.thread"),
+        *("celery.worker.components", "celery.worker.consumer", "celery.worker.strategy", "kombu.transport.redis"),
+        *("anthropic", "openai", "openai.resources.chat", "psycopg", "uvicorn"),
+        *("sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite", "rich.traceback"),
+        *("redraft.operations.deliveries", "redraft.operations.feeding", "redraft.operations.running"),
+        *("api.app", "redraft.logs", "redraft.providers.anthropic", "redraft.providers.openai", "redraft.runtime"),
+        *("coverage", "tests.support.forks"),
+    ]
+)
+_MEASURED = "COVERAGE_PROCESS_CONFIG"
+
+
+class Fork:
+    """`python -m module argument …` with this environment, its output added to a file; like `subprocess.Popen`."""
+
+    def __init__(self, module: str, *arguments: str, environment: Mapping[str, str], output: Path) -> None:
+        output.touch()
+        _run_server()
+        self._process = _METHOD.Process(target=_become, args=(module, arguments, dict(environment), str(output)))
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid: int = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if self.returncode is None:
+            assert timeout is not None
+            raise subprocess.TimeoutExpired(self._process.name, timeout)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Nothing happens to a process that has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+
+def _run_server() -> None:
+    """The process that all others are forked from; it is not measured itself, and hands no measuring on."""
+    measured = os.environ.pop(_MEASURED, None)
+    try:
+        forkserver.ensure_running()
+    finally:
+        if measured is not None:
+            os.environ[_MEASURED] = measured
+
+
+def _become(module: str, arguments: Sequence[str], environment: Mapping[str, str], output: str) -> None:
+    """In the new process."""
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(ROOT)
+    log = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.close(log)
+    sys.argv[1:] = arguments
+    # At the end of such a process nothing is called that was to be called then: it is stored here.
+    measuring = coverage.process_startup(force=True)
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    finally:
+        if measuring:
+            measuring.stop()
+            measuring.save()
