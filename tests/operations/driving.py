@@ -51,19 +51,22 @@ class Driver:
 
     def go_on(self, job_id: str, goes_on: Callable[[], bool] = lambda: True, holder: LeaseHolder | None = None) -> None:
         """The same, and the next steps as long as `goes_on` says so."""
-        row = self.row(job_id)
-        message = StepMessage(Step(row.step), job_id, row.step_no)
+        self._go_on(self.row(job_id), goes_on, holder)
+
+    def _go_on(self, row: JobRecord, goes_on: Callable[[], bool], holder: LeaseHolder | None = None) -> None:
+        message = StepMessage(Step(row.step), row.id, row.step_no)
         run(self.services, holder or LeaseHolder(self.services.settings), message, goes_on=goes_on)
 
     def run(self, job_id: str) -> Job:
         """Work until the job has ended."""
 
         def has_ended() -> bool:
-            if self.row(job_id).finished_at is None:
-                self.step(job_id)
-            return self.row(job_id).finished_at is not None
+            row = self.row(job_id)
+            if row.finished_at is None:
+                self._go_on(row, lambda: False)
+            return row.finished_at is not None
 
-        wait_until(has_ended, within_s=20, what=f"the end of {job_id}")
+        wait_until(has_ended, within_s=20, every_s=0.001, what=f"the end of {job_id}")
         self.check_order(job_id)
         return self.job(job_id)
 

@@ -19,9 +19,9 @@ def job_ids(driver: Driver, run_id: str) -> list[str]:
 
 def test_a_run_goes_with_its_items_and_jobs_and_leaves_others(driver: Driver, model_server: ModelServer):
     model_server.script(generate=["a"], evaluate=[0.9])
-    gone, kept = (work_off(driver, start(driver, rows(50) + b"nonsense\n")) for _ in range(2))
+    gone, kept = (work_off(driver, start(driver, rows(25) + b"nonsense\n")) for _ in range(2))
     its_jobs = job_ids(driver, gone.id)
-    assert len(its_jobs) == 50
+    assert len(its_jobs) == 25
     removing.delete_run(driver.services, gone.id)
     with pytest.raises(NotFound):
         runs.get_run(driver.services, gone.id)

@@ -28,11 +28,12 @@ def nodes(*folders: str) -> list[tuple[str, ast.AST]]:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """All of it stays: looking for what does not would take three times as long as parsing."""
+    """All of it stays: looking for what does not would take three times as long as parsing, and go on in all tests."""
     gc.disable()
     try:
         yield
     finally:
+        gc.freeze()
         gc.enable()
 
 
