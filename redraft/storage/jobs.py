@@ -24,6 +24,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from redraft.domain.states import JobKind
 from redraft.storage.columns import DbNow
+from redraft.storage.statements import constants_of, fetch
 from redraft.storage.tables import OTHER_KINDS, jobs
 
 
@@ -102,25 +103,34 @@ def as_record(row: Any) -> JobRecord:
 
 def add(connection: Connection, values: Mapping[str, Any], deadline_s: float) -> JobRecord | None:
     """Insert a job; None when one with its idempotency key exists already."""
-    statement = _add_statement(connection.dialect.name)
-    row = connection.execute(statement, {**values, "p_deadline_s": deadline_s}).mappings().one_or_none()
+    statement = _add_statement(connection.dialect.name, tuple(values))
+    given = {f"p_{name}": value for name, value in values.items()}
+    row = fetch(connection, statement, {**given, "p_deadline_s": deadline_s})
     return None if row is None else as_record(row)
 
 
 @cache
-def _add_statement(dialect_name: str) -> Executable:
+def _add_statement(dialect_name: str, names: tuple[str, ...]) -> Executable:
     dialect = postgresql if dialect_name == "postgresql" else sqlite
+    columns = {name: bindparam(f"p_{name}", type_=jobs.c[name].type) for name in names}
+    times = {"deadline_at": DbNow(bindparam("p_deadline_s", type_=Float)), "rung_at": DbNow()}
     return (
         dialect.insert(jobs)
-        .values(deadline_at=DbNow(bindparam("p_deadline_s", type_=Float)), rung_at=DbNow())
+        .values({**constants_of(jobs, names), **columns, **times})
         .on_conflict_do_nothing(index_elements=[jobs.c.idempotency_scope, jobs.c.idempotency_key])
         .returning(*jobs.c)
+        .inline()
     )
 
 
 def get(connection: Connection, job_id: str) -> JobRecord | None:
-    row = connection.execute(select(jobs).where(jobs.c.id == job_id)).mappings().one_or_none()
+    row = fetch(connection, _get_statement(), {"p_id": job_id})
     return None if row is None else as_record(row)
+
+
+@cache
+def _get_statement() -> Executable:
+    return select(jobs).where(jobs.c.id == bindparam("p_id"))
 
 
 def version_of(connection: Connection, job_id: str) -> tuple[int, str] | None:

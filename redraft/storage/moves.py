@@ -25,7 +25,7 @@ from sqlalchemy import (
 from redraft.domain.states import LIVE, JobKind, JobStatus, Step, sources_of
 from redraft.storage.columns import DbNow
 from redraft.storage.jobs import JobRecord, as_record
-from redraft.storage.statements import run
+from redraft.storage.statements import fetch, run
 from redraft.storage.tables import jobs
 
 _LIVE = tuple(status.value for status in JobStatus if status in LIVE)
@@ -98,10 +98,9 @@ def claim(
     """
     given = {"p_id": job_id, "p_step": step, "p_step_no": step_no, "p_owner": owner, "p_lease_s": lease_s}
     given["p_losses_max"] = losses_max
-    row = connection.execute(_claim_statement(step), given).mappings().one_or_none()
-    if row is None:
+    values = fetch(connection, _claim_statement(step), given)
+    if values is None:
         return None
-    values = dict(row)
     now_there: datetime = values.pop("now")
     starts_job = bool(values.pop("starts_job"))
     job = as_record(values)

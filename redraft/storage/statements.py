@@ -4,17 +4,27 @@ SQLAlchemy spends as much on each execution of a statement as driver and databas
 runs five to eight of them. What is built here is still Core, with its types; only the way to the driver is shorter.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, cast
 
-from sqlalchemy import Connection, CursorResult, Dialect, Table, bindparam, insert, literal
+from sqlalchemy import Boolean, Connection, CursorResult, Dialect, Table, TypeDecorator, bindparam, insert, literal
 from sqlalchemy.sql.base import Executable
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.schema import ScalarElementColumnDefault
+from sqlalchemy.sql.selectable import ReturnsRows
+from sqlalchemy.types import TypeEngine
 
 _Process = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of database: a statement is the same text for all engines of it."""
+
+    name: str
+    dialect: Dialect = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +34,30 @@ class _Prepared:
     """What each execution brings."""
     fixed: Mapping[str, Any]
     """What the statement itself holds."""
+    columns: tuple[tuple[str, _Process | None], ...]
+    """What comes back."""
+
+    def execute(self, connection: Connection, values: Mapping[str, Any]) -> CursorResult[Any]:
+        bound = {name: process(values[name]) if process else values[name] for name, process in self.given}
+        return connection.exec_driver_sql(self.text, {**self.fixed, **bound})
 
 
 def run(connection: Connection, statement: Executable, values: Mapping[str, Any]) -> CursorResult[Any]:
     """Execute a statement that is built once; `values` by the names of its bind parameters.
 
-    The result is the driver's: columns that need a type of ours are read with `connection.execute`.
+    The result is the driver's: columns that need a type of ours are read with `fetch`.
     """
-    ready = _prepare(statement, connection.dialect)
-    bound = {name: process(values[name]) if process else values[name] for name, process in ready.given}
-    return connection.exec_driver_sql(ready.text, {**ready.fixed, **bound})
+    return _prepare(statement, _kind_of(connection)).execute(connection, values)
+
+
+def fetch(connection: Connection, statement: Executable, values: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The same for a statement that brings back one row or none, by the names of its columns."""
+    ready = _prepare(statement, _kind_of(connection))
+    row = ready.execute(connection, values).one_or_none()
+    if row is None:
+        return None
+    found = zip(ready.columns, row, strict=True)
+    return {name: process(value) if process else value for (name, process), value in found}
 
 
 def add_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -45,19 +69,29 @@ def add_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, A
 
 @lru_cache(maxsize=256)
 def _insert(table: Table, names: tuple[str, ...], count: int) -> Executable:
-    constants = {
-        column.name: literal(column.default.arg, column.type)
-        for column in table.c
-        if column.name not in names and isinstance(column.default, ScalarElementColumnDefault)
-    }
+    constants = constants_of(table, names)
     rows = [
         constants | {name: bindparam(f"p{i}_{name}", type_=table.c[name].type) for name in names} for i in range(count)
     ]
     return insert(table).values(rows if count > 1 else rows[0]).inline()
 
 
+def constants_of(table: Table, names: Collection[str]) -> dict[str, Any]:
+    """The defaults of a new row's other columns, as far as they are plain values."""
+    return {
+        column.name: literal(column.default.arg, column.type)
+        for column in table.c
+        if column.name not in names and isinstance(column.default, ScalarElementColumnDefault)
+    }
+
+
+def _kind_of(connection: Connection) -> _Kind:
+    return _Kind(connection.dialect.name, connection.dialect)
+
+
 @lru_cache(maxsize=512)
-def _prepare(statement: Executable, dialect: Dialect) -> _Prepared:
+def _prepare(statement: Executable, kind: _Kind) -> _Prepared:
+    dialect = kind.dialect
     compiled = cast("SQLCompiler", cast("Any", statement).compile(dialect=dialect))
     given: list[tuple[str, _Process | None]] = []
     fixed: dict[str, Any] = {}
@@ -67,4 +101,12 @@ def _prepare(statement: Executable, dialect: Dialect) -> _Prepared:
             given.append((name, process))
         else:
             fixed[name] = process(bind.value) if process else bind.value
-    return _Prepared(str(compiled), tuple(given), fixed)
+    exported = statement.exported_columns if isinstance(statement, ReturnsRows) else ()
+    columns = tuple((each.name, _reader(each.type, dialect)) for each in exported)
+    return _Prepared(str(compiled), tuple(given), fixed, columns)
+
+
+def _reader(kind: TypeEngine[Any], dialect: Dialect) -> _Process | None:
+    """Numbers and texts are what the drivers make of them; only SQLite has no booleans."""
+    is_read = isinstance(kind, TypeDecorator | Boolean)
+    return kind.dialect_impl(dialect).result_processor(dialect, None) if is_read else None
