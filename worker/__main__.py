@@ -4,8 +4,12 @@ With `--embedded` it is a child of `redraft.embedded`: it begins when its parent
 """
 
 import os
+import signal
 import socket
 import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, cast
 
 from redraft.embedded.lifelines import EMBEDDED, await_begin, end_with_parent
 from worker.app import celery_app, settings
@@ -26,9 +30,23 @@ def _is_wanted() -> bool:
     return True
 
 
+class Worker(celery_app.Worker):
+    """Celery's, which hears SIGTERM once: a second one in the midst of its handler would wait for that one's locks."""
+
+    def install_platform_tweaks(self, worker: Any) -> None:
+        super().install_platform_tweaks(worker)
+        hear = cast("Callable[[int, FrameType | None], None]", signal.getsignal(signal.SIGTERM))
+
+        def hear_once(number: int, frame: FrameType | None) -> None:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            hear(number, frame)
+
+        signal.signal(signal.SIGTERM, hear_once)
+
+
 def main() -> int:
     sys.setswitchinterval(_SWITCH_S)
-    worker = celery_app.Worker(
+    worker = Worker(
         hostname=f"redraft-{os.getpid()}@{socket.gethostname()}",
         pool_cls=ThreadPool,
         concurrency=settings.worker_concurrency,

@@ -66,6 +66,7 @@ schedule = Schedule(
         Timer("runs", 0.0, feeder.look),
         Timer("watchdog", settings.deaf_after_s / LOOKS, watchdog.look),
     ],
+    on_shutdown=rescuer.begin_shutdown,
 )
 
 
@@ -83,10 +84,10 @@ def _start(**_: object) -> None:
 
 @signals.worker_shutting_down.connect
 def _stop_claiming(**_: object) -> None:
-    schedule.begin_shutdown()
-    rescuer.begin_shutdown()
+    """In Celery's signal handler: nothing here may wait for a lock."""
     deliverer.close()
     feeder.close()
+    schedule.begin_shutdown()
 
 
 @signals.worker_shutdown.connect

@@ -45,4 +45,5 @@ class Rescuer:
         self._quarantine.close()
 
     def stop(self) -> None:
+        self.begin_shutdown()
         self._quarantine.wait_closed()

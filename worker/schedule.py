@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from queue import SimpleQueue
 
 import structlog
 
@@ -32,20 +33,39 @@ class Timer:
 class Schedule:
     """The heartbeat, which keeps the leases, and further timers; their threads end within a moment of `stop`."""
 
-    def __init__(self, services: Services, holder: LeaseHolder, timers: Sequence[Timer] = ()) -> None:
+    def __init__(
+        self,
+        services: Services,
+        holder: LeaseHolder,
+        timers: Sequence[Timer] = (),
+        on_shutdown: Callable[[], None] = lambda: None,
+    ) -> None:
         self._services = services
         self._holder = holder
+        self._on_shutdown = on_shutdown
+        self._told_to_end: SimpleQueue[None] = SimpleQueue()
         self._stopping = threading.Event()
         self._timers = [Timer("heartbeat", services.settings.heartbeat_s, self._beat), *timers]
 
     def start(self) -> None:
         for timer in self._timers:
             threading.Thread(target=self._every, args=(timer,), name=timer.name, daemon=True).start()
+        threading.Thread(target=self._await_shutdown, name="grace", daemon=True).start()
 
     def begin_shutdown(self) -> None:
-        """Take no new step; what is in flight has the grace period."""
+        """Take no new step; what is in flight has the grace period.
+
+        For signal handlers: it takes no lock, which whatever was interrupted may hold, and can be interrupted itself.
+        """
         self._holder.close()
-        threading.Thread(target=self._end_grace, name="grace", daemon=True).start()
+        self._told_to_end.put(None)
+
+    def _await_shutdown(self) -> None:
+        self._told_to_end.get()
+        try:
+            self._on_shutdown()
+        finally:
+            self._end_grace()
 
     def _end_grace(self) -> None:
         """Celery waits for its threads for ever: after the grace the leases go back and the process ends."""

@@ -14,6 +14,8 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from queue import SimpleQueue
+from types import FrameType
 from typing import IO
 
 _KILL_AFTER_S = 5.0
@@ -34,11 +36,19 @@ def main(lock_path: str, *command: str) -> int:
             preexec_fn=_death_wish(),  # noqa: PLW1509 - no threads yet
         )
 
-    def end(*_: object) -> None:
-        threading.Thread(target=_end, args=(valkey,), daemon=True).start()
+    # A handler may interrupt another one: it takes no lock
+    signals: SimpleQueue[int] = SimpleQueue()
 
+    def hear(number: int, _frame: FrameType | None) -> None:
+        signals.put(number)
+
+    def end_on_signal() -> None:
+        signals.get()
+        _end(valkey)
+
+    threading.Thread(target=end_on_signal, daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, end)
+        signal.signal(number, hear)
     threading.Thread(target=_follow_parent, args=(valkey,), daemon=True).start()
     return valkey.wait()
 

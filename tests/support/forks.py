@@ -5,6 +5,7 @@ its own settings, signals, threads, exit code and end. That programs start from 
 `redraft serve`, `redraft demo` and the command line.
 """
 
+import contextlib
 import multiprocessing
 import os
 import runpy
@@ -61,7 +62,8 @@ class Fork:
     def send_signal(self, number: int) -> None:
         """Nothing happens to a process that has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         self._process.kill()
