@@ -30,6 +30,10 @@ def _is_wanted() -> bool:
     return True
 
 
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    pass
+
+
 class Worker(celery_app.Worker):
     """Celery's, which hears SIGTERM once: a second one in the midst of its handler would wait for that one's locks."""
 
@@ -38,7 +42,8 @@ class Worker(celery_app.Worker):
         hear = cast("Callable[[int, FrameType | None], None]", signal.getsignal(signal.SIGTERM))
 
         def hear_once(number: int, frame: FrameType | None) -> None:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            # Not ignored: what is started from now on would inherit that
+            signal.signal(signal.SIGTERM, _ignore)
             hear(number, frame)
 
         signal.signal(signal.SIGTERM, hear_once)
