@@ -107,6 +107,6 @@ def _prepare(statement: Executable, kind: _Kind) -> _Prepared:
 
 
 def _reader(kind: TypeEngine[Any], dialect: Dialect) -> _Process | None:
-    """Numbers and texts are what the drivers make of them; only SQLite has no booleans."""
+    """What reads a column: our types, and SQLite's booleans; the drivers' own numbers and texts are right."""
     is_read = isinstance(kind, TypeDecorator | Boolean)
     return kind.dialect_impl(dialect).result_processor(dialect, None) if is_read else None

@@ -1,4 +1,3 @@
-import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -8,30 +7,23 @@ import httpx2
 import pytest
 
 from redraft.operations.services import Services
+from tests.support.api_server import api_process
 from tests.support.event_stream import follow
 from tests.support.forks import Fork
-from tests.support.processes import environment_of
-from tests.support.waiting import wait_until
 
 
 @pytest.fixture
-def server_process(services: Services, tmp_path: Path) -> Iterator[tuple[Fork, Path]]:
-    """The API as it is started by hand."""
-    log_file = tmp_path / "api.log"
-    arguments = ("--factory", "api.app:create_app", "--port", "0")
-    process = Fork("uvicorn", *arguments, environment=environment_of(services.settings), output=log_file)
-    yield process, log_file
-    process.kill()
-    process.wait(timeout=10)
+def server_process(services: Services, tmp_path: Path) -> Iterator[tuple[Fork, str]]:
+    with api_process(services.settings, tmp_path / "api.log") as started:
+        yield started
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_signal_ends_the_server_in_spite_of_open_streams(
-    server_process: tuple[Fork, Path], submit_job: Callable[..., str]
+    server_process: tuple[Fork, str], submit_job: Callable[..., str], tmp_path: Path
 ):
-    process, log_file = server_process
-    found = wait_until(lambda: re.search(r"running on (http://\S+:\d+)", log_file.read_text()), within_s=60)
-    with httpx2.Client(base_url=found.group(1), timeout=10) as client, follow(client, submit_job()) as stream:
+    process, url = server_process
+    with httpx2.Client(base_url=url, timeout=10) as client, follow(client, submit_job()) as stream:
         frames = stream.frames()
         assert next(frame for frame in frames if frame.type).seq == 1
         stopped_at = time.monotonic()
@@ -41,5 +33,5 @@ def test_a_signal_ends_the_server_in_spite_of_open_streams(
         assert not any(frame.type for frame in told)
     process.wait(timeout=30)
     assert time.monotonic() - stopped_at < 20
-    assert "Traceback" not in log_file.read_text()
-    assert '"event": "request"' in log_file.read_text()
+    assert "Traceback" not in (tmp_path / "api.log").read_text()
+    assert '"event": "request"' in (tmp_path / "api.log").read_text()

@@ -17,8 +17,9 @@ from redraft.operations.services import Services
 from tests.api.test_deltas import listeners
 from tests.model_server import ModelServer, Reply
 from tests.pages.conftest import Visitor
+from tests.support.api_server import api_process
 from tests.support.forks import Fork
-from tests.support.processes import WorkerProcess, environment_of
+from tests.support.processes import WorkerProcess
 from tests.support.valkey import ValkeyServer
 from tests.support.verdicts import add_judged
 from tests.support.waiting import PATIENCE, wait_until
@@ -226,14 +227,8 @@ def test_a_page_outlives_an_answer_that_cannot_be_had_now(
 
 @pytest.fixture
 def server(services: Services, tmp_path: Path) -> Iterator[tuple[Fork, str]]:
-    """The API in a process of its own, and its address."""
-    log_file = tmp_path / "api.log"
-    arguments = ("--factory", "api.app:create_app", "--port", "0")
-    process = Fork("uvicorn", *arguments, environment=environment_of(services.settings), output=log_file)
-    found = wait_until(lambda: re.search(r"running on (http://\S+:\d+)", log_file.read_text()), within_s=60)
-    yield process, found.group(1)
-    process.kill()
-    process.wait(timeout=10)
+    with api_process(services.settings, tmp_path / "api.log") as started:
+        yield started
 
 
 def test_fifty_live_pages_do_not_hold_up_the_end_of_the_server(

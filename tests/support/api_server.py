@@ -1,6 +1,10 @@
-"""The real API on a real socket: uvicorn in a thread of this process."""
+"""The real API on a real socket: uvicorn in a thread of this process, or in a process of its own."""
 
+import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -9,7 +13,23 @@ import uvicorn
 from fastapi import FastAPI
 
 from api.app import end_streams
+from redraft.settings import Settings
+from tests.support.forks import Fork
+from tests.support.processes import environment_of
 from tests.support.waiting import wait_until
+
+
+@contextmanager
+def api_process(settings: Settings, log_file: Path) -> Iterator[tuple[Fork, str]]:
+    """The API in a process of its own, and its address."""
+    arguments = ("--factory", "api.app:create_app", "--port", "0")
+    process = Fork("uvicorn", *arguments, environment=environment_of(settings), output=log_file)
+    try:
+        found = wait_until(lambda: re.search(r"running on (http://\S+:\d+)", log_file.read_text()), within_s=60)
+        yield process, found.group(1)
+    finally:
+        process.kill()
+        process.wait(timeout=10)
 
 
 class ApiServer:

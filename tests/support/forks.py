@@ -12,6 +12,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from multiprocessing import forkserver
 from pathlib import Path
 
@@ -72,6 +73,7 @@ class Fork:
         self._process.terminate()
 
 
+@cache
 def _run_server() -> None:
     """The process that all others are forked from; it is not measured itself, and hands no measuring on."""
     measured = os.environ.pop(_MEASURED, None)
