@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +26,7 @@ from tests.support.processes import clean_environment, environment_of
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import wait_until
 
+_USERS = 8
 _PLAIN_TABLES = (
     "CREATE TABLE plain_calls (id bigserial PRIMARY KEY, job int, iteration int, kind text, request text, reply text)",
     "CREATE TABLE plain_done (job int PRIMARY KEY)",
@@ -61,6 +63,12 @@ def _measure(start: Callable[[], None], is_done: Callable[[], bool], pids: list[
     return Outcome(time.monotonic() - started_at, meter.seconds(), load.calls)
 
 
+def _hand_in(load: Load, submit_one: Callable[[int], object]) -> None:
+    """Submit all jobs, some at once as several users do: one alone would keep the workers waiting for jobs."""
+    with ThreadPoolExecutor(max_workers=_USERS) as users:
+        list(users.map(submit_one, range(load.jobs)))
+
+
 def run_plain_celery(url: str, load: Load, workers: int, postgres: PostgresServer, valkey: ValkeyServer) -> Outcome:
     name = postgres.create_database()
     address = postgres.url_of(name).replace("postgresql://", "postgresql+psycopg://")
@@ -84,8 +92,7 @@ def run_plain_celery(url: str, load: Load, workers: int, postgres: PostgresServe
     command += ["-c", str(threads), "-l", "WARNING", "-Q", "plain", "--without-gossip", "--without-mingle"]
 
     def start() -> None:
-        for number in range(load.jobs):
-            generate.delay(number, 1)
+        _hand_in(load, lambda number: generate.delay(number, 1))
 
     def count_done() -> int:
         with database.read() as connection:
@@ -118,8 +125,10 @@ def run_redraft(url: str, load: Load, workers: int, postgres: PostgresServer, va
         services = build_runtime(settings)
 
         def start() -> None:
-            for number in range(load.jobs):
+            def submit_one(number: int) -> None:
                 submit.submit(services, GenerateAnswer(instruct=task_of(number), eval_crit=CRITERIA))
+
+            _hand_in(load, submit_one)
 
         def count(what: str) -> int:
             with services.database.read() as connection:

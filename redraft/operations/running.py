@@ -42,6 +42,7 @@ from redraft.storage import calls, events, history, jobs, moves
 from redraft.storage.calls import SlotKey
 from redraft.storage.columns import DbNow
 from redraft.storage.jobs import JobRecord
+from redraft.storage.statements import adding_together
 
 log = structlog.get_logger()
 
@@ -165,14 +166,15 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> InH
             lost = calls.close_lost(connection, job.id, job.lease_token)
             moves.add_usage(connection, job.id, calls.lost_usage(lost))
         new = _started(job, starts_job=claim.starts_job, starts_iteration=claim.starts_iteration)
-        events.add(connection, job, job.event_seq - len(new) + 1, new)
-        step = _load(services, holder, connection, claim, started_at, is_again=is_again)
-        if claim.remaining_s <= 0:
-            ready = _end_late(connection, step)
-        elif evaluate.takes_long(step):
-            ready = InHand(step, (), must_plan=True)
-        else:
-            ready = _reserve(connection, step)
+        with adding_together(connection):
+            events.add(connection, job, job.event_seq - len(new) + 1, new)
+            step = _load(services, holder, connection, claim, started_at, is_again=is_again)
+            if claim.remaining_s <= 0:
+                ready = _end_late(connection, step)
+            elif evaluate.takes_long(step):
+                ready = InHand(step, (), must_plan=True)
+            else:
+                ready = _reserve(connection, step)
         reached(Boundary.CLAIMING, job.id)
     reached(Boundary.CLAIMED, job.id)
     if ready is None or new:
@@ -329,11 +331,12 @@ def _store(step: StepInHand, move: Move, following: InHand | None, connection: C
     closed = close_calls(connection, move.outcomes)
     if any(outcome.came_second for outcome in move.outcomes) or any(each.status == "dup" for each in closed):
         raise _CameSecond
-    events.add(connection, step.job, first_seq, new)
-    move.write(connection)
+    with adding_together(connection):
+        events.add(connection, step.job, first_seq, new)
+        move.write(connection)
+        if following:
+            calls.open_calls(connection, [call.row for call in following.planned])
     close_up(connection, step.job, move.values)
-    if following:
-        calls.open_calls(connection, [call.row for call in following.planned])
     reached(Boundary.STORING, step.job.id)
     return True
 

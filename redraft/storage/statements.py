@@ -4,12 +4,24 @@ SQLAlchemy spends as much on each execution of a statement as driver and databas
 runs five to eight of them. What is built here is still Core, with its types; only the way to the driver is shorter.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, cast
 
-from sqlalchemy import Boolean, Connection, CursorResult, Dialect, Table, TypeDecorator, bindparam, insert, literal
+from sqlalchemy import (
+    Boolean,
+    Connection,
+    CursorResult,
+    Dialect,
+    Insert,
+    Table,
+    TypeDecorator,
+    bindparam,
+    insert,
+    literal,
+)
 from sqlalchemy.sql.base import Executable
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.schema import ScalarElementColumnDefault
@@ -17,6 +29,10 @@ from sqlalchemy.sql.selectable import ReturnsRows
 from sqlalchemy.types import TypeEngine
 
 _Process = Callable[[Any], Any]
+_Rows = tuple[Table, Sequence[Mapping[str, Any]]]
+_Shape = tuple[Table, tuple[str, ...], int]
+
+_TOGETHER = "redraft_rows_together"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +78,55 @@ def fetch(connection: Connection, statement: Executable, values: Mapping[str, An
 
 def add_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows with the same columns, by one statement."""
-    if rows:
-        statement = _insert(table, tuple(rows[0]), len(rows))
-        run(connection, statement, {f"p{i}_{name}": row[name] for i, row in enumerate(rows) for name in row})
+    if not rows:
+        return
+    together: list[_Rows] | None = connection.info.get(_TOGETHER)
+    if together is None:
+        _insert(connection, [(table, rows)])
+    else:
+        together.append((table, rows))
 
 
-@lru_cache(maxsize=256)
-def _insert(table: Table, names: tuple[str, ...], count: int) -> Executable:
+@contextmanager
+def adding_together(connection: Connection) -> Generator[None]:
+    """What is added within, to whichever tables, is there at its end: on PostgreSQL in one round trip.
+
+    SQLite has no such statement, and no round trips.
+    """
+    if connection.dialect.name != "postgresql":
+        yield
+        return
+    together = connection.info[_TOGETHER] = list[_Rows]()
+    try:
+        yield
+    finally:
+        del connection.info[_TOGETHER]
+    if together:
+        _insert(connection, together)
+
+
+def _insert(connection: Connection, parts: Sequence[_Rows]) -> None:
+    statement = _insert_statement(tuple((table, tuple(rows[0]), len(rows)) for table, rows in parts))
+    given = {
+        f"p{part}_{number}_{name}": row[name]
+        for part, (_, rows) in enumerate(parts)
+        for number, row in enumerate(rows)
+        for name in row
+    }
+    run(connection, statement, given)
+
+
+@lru_cache(maxsize=512)
+def _insert_statement(shapes: tuple[_Shape, ...]) -> Executable:
+    *before, last = (_insert_part(part, *shape) for part, shape in enumerate(shapes))
+    return last.add_cte(*(each.cte(f"part{part}") for part, each in enumerate(before)))
+
+
+def _insert_part(part: int, table: Table, names: tuple[str, ...], count: int) -> Insert:
     constants = constants_of(table, names)
     rows = [
-        constants | {name: bindparam(f"p{i}_{name}", type_=table.c[name].type) for name in names} for i in range(count)
+        constants | {name: bindparam(f"p{part}_{number}_{name}", type_=table.c[name].type) for name in names}
+        for number in range(count)
     ]
     return insert(table).values(rows if count > 1 else rows[0]).inline()
 
