@@ -28,6 +28,8 @@ def clean(text: str) -> str:
     U+0000 and the other C0 controls but tab, newline and carriage return are removed, lone surrogates
     become U+FFFD, split pairs are joined. The six characters backslash-u0000 are text and stay.
     """
+    if text.isascii() and text.isprintable():
+        return text  # nearly all that a row holds: names, numbers, words
     text = _CONTROLS.sub("", text)
     if _SURROGATES.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
