@@ -19,7 +19,7 @@ _TEMPLATE = "redraft_template"
 
 
 class PostgresServer:
-    """Databases are copied from a template with the schema in it: some 50 ms each."""
+    """Databases are copied from a template with the schema in it, file by file: some 20 ms each."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="pg-"))
@@ -41,7 +41,7 @@ class PostgresServer:
     def create_database(self, *, is_bare: bool = False) -> str:
         self._count += 1
         name = f"redraft_{self._count}"
-        copy = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+        copy = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
         self._execute(copy.format(sql.Identifier(name), sql.Identifier("template0" if is_bare else _TEMPLATE)))
         return name
 
