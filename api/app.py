@@ -10,13 +10,14 @@ import logging
 import signal
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
-from functools import partial
+from functools import cache, partial
 from types import FrameType
 from typing import Any
 
 from anyio import CapacityLimiter
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
+from starlette.routing import BaseRoute
 
 from api import description, problems
 from api.bodies import BodyLimit, Bound
@@ -109,6 +110,7 @@ def create_app(
         _set_up_logging(settings)
     app = FastAPI(
         title="Redraft",
+        routes=[*_routes()],
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -120,13 +122,20 @@ def create_app(
             Middleware(Gate),
         ],
     )
-    for router in (*_ROUTERS, docs.router, *_PAGES):
-        app.include_router(router)
     app.mount("/static", static_files)
     app.openapi = lambda: description.describe(app)
     app.state.end_streams = partial(end_streams, app)
     problems.install(app)
     return app
+
+
+@cache
+def _routes() -> list[BaseRoute]:
+    """All routes; FastAPI works out each when it is first asked for, and so once for all apps of a process."""
+    whole = APIRouter()
+    for router in (*_ROUTERS, docs.router, *_PAGES):
+        whole.include_router(router)
+    return whole.routes
 
 
 def _other_bounds(settings: Settings) -> dict[tuple[str, str], Bound]:

@@ -16,7 +16,7 @@ from tests.support.waiting import PATIENCE
 
 # Where this is set, a machine without Chromium fails instead of leaving the browser's tests out.
 NEEDED = "TESTS_NEED_CHROMIUM"
-_FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run")
+_FLAGS = ("--no-sandbox", "--in-process-gpu", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run")
 _WATCH = """
 window.violations = [];
 document.addEventListener("securitypolicyviolation", (event) => window.violations.push(
