@@ -110,6 +110,12 @@ def close_lost(connection: Connection, job_id: str, token: int) -> int:
 
 def close_abandoned(connection: Connection, *, after_s: float, limit: int) -> dict[str, int]:
     """Calls for no job, or for one that ended meanwhile, whose process never came back; how many by job."""
+    closed = connection.execute(_abandoned_statement(after_s, limit)).scalars()
+    return Counter(job_id for job_id in closed if job_id)
+
+
+@cache
+def _abandoned_statement(after_s: float, limit: int) -> Executable:
     # Spelled out as in the index on started calls: SQLite takes it for no parameters
     is_started = calls.c.status == bindparam("started", "started", literal_execute=True)
     old = (
@@ -119,8 +125,8 @@ def close_abandoned(connection: Connection, *, after_s: float, limit: int) -> di
         .where(or_(calls.c.job_id.is_(None), jobs.c.finished_at.is_not(None)))
         .limit(limit)
     )
-    statement = update(calls).where(calls.c.id.in_(old), calls.c.status == "started").values(_LOST)
-    return Counter(job_id for job_id in connection.scalars(statement.returning(calls.c.job_id)) if job_id)
+    is_open = and_(calls.c.id.in_(old), calls.c.status == "started")
+    return update(calls).where(is_open).values(_LOST).returning(calls.c.job_id)
 
 
 def close(connection: Connection, call_id: str, values: Mapping[str, Any]) -> Closed | None:

@@ -309,6 +309,13 @@ def take_due(
     The pause before a job is rung again doubles with each ring that led to no claim, up to two minutes.
     Only steps that have lost `losses` holders, from the one number to the other.
     """
+    statement = _due_statement(pause_s, limit, losses, with_expired=with_expired)
+    return [DueStep(*row) for row in connection.execute(statement)]
+
+
+@cache
+def _due_statement(pause_s: float, limit: int, losses: tuple[int, int], *, with_expired: bool) -> Executable:
+    """Built once, as all that a sweep looks for: workers sweep all the time."""
     ring_pause = [(jobs.c.ring_count <= n, jobs.c.rung_at < DbNow(-pause_s * 2**n)) for n in range(6)]
     due = (
         select(jobs.c.id)
@@ -323,19 +330,22 @@ def take_due(
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
-    statement = (
+    return (
         update(jobs)
         .where(jobs.c.id.in_(due.scalar_subquery()))
         .values(rung_at=DbNow(), ring_count=jobs.c.ring_count + 1)
         .returning(*_DUE)
     )
-    return [DueStep(*row) for row in connection.execute(statement)]
 
 
 def guilty(connection: Connection, *, limit: int) -> list[str]:
     """Live jobs whose step has ended its process even alone."""
-    query = select(jobs.c.id).where(is_live(), is_guilty()).limit(limit)
-    return list(connection.scalars(query))
+    return list(connection.execute(_guilty_query(limit)).scalars())
+
+
+@cache
+def _guilty_query(limit: int) -> Executable:
+    return select(jobs.c.id).where(is_live(), is_guilty()).limit(limit)
 
 
 def is_guilty() -> ColumnElement[bool]:
@@ -350,12 +360,16 @@ def is_free(*, with_expired: bool = True) -> ColumnElement[bool]:
 
 def overdue(connection: Connection, *, slack_s: float, limit: int) -> list[str]:
     """Live jobs past their deadline; those in somebody's hands get some slack to end themselves."""
-    query = (
+    return list(connection.execute(_overdue_query(slack_s, limit)).scalars())
+
+
+@cache
+def _overdue_query(slack_s: float, limit: int) -> Executable:
+    return (
         select(jobs.c.id)
         .where(is_live(), or_(and_(is_free(), jobs.c.deadline_at < DbNow()), jobs.c.deadline_at < DbNow(-slack_s)))
         .limit(limit)
     )
-    return list(connection.scalars(query))
 
 
 def is_token(token: int) -> ColumnElement[bool]:

@@ -28,7 +28,7 @@ def start(office: Shell, provider: ModelServer) -> "subprocess.Popen[str]":
     provider.script(generate=[Reply(text="never", latency_s=60)], evaluate=[0.9])
     provider.script(generate=["a"], evaluate=[0.9], case="r0")
     process = office.start("eval", str(Path(rows_file(4)).absolute()), *CRIT, "--json")
-    wait_until(lambda: process.poll() is not None or has_ended_one(office), within_s=30, every_s=0.1)
+    wait_until(lambda: process.poll() is not None or has_ended_one(office), within_s=30, every_s=0.5)
     return process
 
 
