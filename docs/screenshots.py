@@ -1,21 +1,19 @@
 #!/usr/bin/env python3
 """Takes the pictures of the pages in docs/images: of a small installation that is the same each time, in Chromium."""
 
-import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from playwright.sync_api import Browser, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, ViewportSize
 
+from tests.support.browsers import browser_of, chromium
 from tests.support.showcase import Showcase, showcase
 
 IMAGES = Path(__file__).parent / "images"
 WIDE, TALL = ViewportSize(width=1320, height=880), ViewportSize(width=1320, height=1120)
 SCALE = 0.78
 BYTES_MAX = 150_000
-_PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-_FLAGS = ("--no-sandbox", "--disable-gpu", "--hide-scrollbars")
 
 
 def paths(shown: Showcase) -> Mapping[str, str]:
@@ -39,16 +37,14 @@ def take(browser: Browser, url: str, file: Path, scheme: str) -> None:
 
 
 def main() -> None:
-    program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
+    program = chromium()
     if program is None:
         sys.exit("Chromium is not found: install it to take the pictures.")
     IMAGES.mkdir(exist_ok=True)
-    with showcase() as shown, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=list(_FLAGS))
+    with showcase() as shown, browser_of(program, "--hide-scrollbars") as browser:
         for name, path in paths(shown).items():
             for scheme in ("light", "dark"):
                 take(browser, shown.api.url + path, IMAGES / f"{name}-{scheme}.png", scheme)
-        browser.close()
     sys.stdout.write(f"The pictures are in {IMAGES}.\n")
 
 

@@ -1,34 +1,27 @@
 """The pages in a real Chromium, on the real app; what a browser must never see is looked for after every test."""
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from redraft.operations.services import Services
 from tests.api.conftest import _no_failures_before, _plain_logs, api, start_api, submit_job  # noqa: F401 - fixtures
 from tests.support.api_server import ApiServer
+from tests.support.browsers import browser_of, chromium
 from tests.support.waiting import PATIENCE
 
 # Where this is set, a machine without Chromium fails instead of leaving the browser's tests out.
 NEEDED = "TESTS_NEED_CHROMIUM"
-_FLAGS = ("--no-sandbox", "--in-process-gpu", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run")
 _WATCH = """
 window.violations = [];
 document.addEventListener("securitypolicyviolation", (event) => window.violations.push(
   `${event.violatedDirective}: ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
 """
 _SERIOUS = {"serious", "critical"}
-
-
-def chromium() -> str | None:
-    """The shell is the same browser without windows: a page takes a third of the time."""
-    programs = ("chromium-headless-shell", "chrome-headless-shell", "chromium", "chromium-browser", "google-chrome")
-    return next(filter(None, map(shutil.which, programs)), None)
 
 
 @pytest.fixture(params=["sqlite"])
@@ -45,10 +38,8 @@ def browser() -> Iterator[Browser]:
         if os.environ.get(NEEDED):
             pytest.fail("Chromium is not found")
         pytest.skip("Chromium is not found: install it to test the pages in a browser")
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=list(_FLAGS))
+    with browser_of(program) as started:
         yield started
-        started.close()
 
 
 class Visitor:

@@ -1,0 +1,28 @@
+"""The browser in which pages are looked at: a Chromium that this machine has."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, sync_playwright
+
+# The shell is the same browser without windows: a page takes a third of the time.
+_PROGRAMS = ("chromium-headless-shell", "chrome-headless-shell", "chromium", "chromium-browser", "google-chrome")
+_FLAGS = (
+    *("--no-sandbox", "--in-process-gpu", "--disable-gpu", "--disable-background-networking", "--disable-sync"),
+    "--no-first-run",
+)
+
+
+def chromium() -> str | None:
+    """The program; None: there is none."""
+    return next(filter(None, map(shutil.which, _PROGRAMS)), None)
+
+
+@contextmanager
+def browser_of(program: str, *flags: str) -> Iterator[Browser]:
+    """A browser of that program, until the end."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=[*_FLAGS, *flags])
+        yield browser
+        browser.close()
