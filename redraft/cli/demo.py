@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -80,7 +82,14 @@ def demo(
     if failed:
         output.say(f"{failed} of {len(_JOBS)} jobs failed.", "bold red")
         raise typer.Exit(Exit.ERROR)
-    output.show("Next: `redraft ask 'Your question'`, or `redraft serve` for the API.")
+    program = _program()
+    output.show(f"Next: `{program} ask 'Your question'`, or `{program} serve` for the API.")
+
+
+def _program() -> str:
+    """What to type for this program: `make demo` calls it by a path that the shell does not look in."""
+    called = Path(sys.argv[0])
+    return str(called) if called.name == "redraft" and not shutil.which("redraft") else "redraft"
 
 
 @contextlib.contextmanager

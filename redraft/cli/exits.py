@@ -56,7 +56,7 @@ _ADVICE = {
     "context_too_long": "Shorten the task, or choose a --model with a larger context.",
     "refused": "Say the task in other words, or choose another --model.",
     "content_filtered": "Say the task in other words, or choose another --model.",
-    "output_truncated": "Allow more with --max-output-tokens, or ask for a shorter answer.",
+    "output_truncated": "Allow more with --max-output-tokens in a new job, or continue with --guidance to be shorter.",
     "evaluator_invalid": "Choose another --evaluator-model.",
     "draft_invalid": "Say more in the question, or choose another --model.",
     "budget_exhausted": "Allow more with --max-tokens or --max-cost; `redraft jobs continue` goes on from here.",
