@@ -12,6 +12,7 @@ import jsonschema_rs
 
 from redraft.domain.patterns import pattern_options
 from redraft.domain.schema_costs import TRIES_MAX, referred, tries_too_much
+from redraft.domain.texts import clean_json
 from redraft.errors import Invalid
 
 SCHEMA_CHARS_MAX = 100_000
@@ -51,6 +52,8 @@ def check_schema(schema: Mapping[str, Any], pointer: str) -> None:
 def schema_fault(schema: Mapping[str, Any]) -> str | None:
     """Why nothing could be checked with a schema; None = it can be used."""
     try:
+        if clean_json(schema) != schema:
+            return "The schema holds control characters, numbers or a depth that cannot be stored; remove them."
         if len(json.dumps(schema)) > SCHEMA_CHARS_MAX:
             return f"The schema has more than {SCHEMA_CHARS_MAX} characters."
         if tries_too_much(schema):

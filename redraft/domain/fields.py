@@ -5,11 +5,13 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
+from redraft.domain.texts import clean
+
 MAX_TEXT = 200_000
 MAX_ANSWER = 1_000_000
 
 
-def _storable(text: str) -> str:
+def _whole(text: str) -> str:
     if "\x00" in text:
         raise PydanticCustomError(
             "nul_character", "holds a NUL character at position {at}; remove it", {"at": text.index("\x00")}
@@ -25,6 +27,28 @@ def _storable(text: str) -> str:
     return text
 
 
+def _storable(text: str) -> str:
+    """The text as it will be stored: what is left of it must be as good as what came."""
+    return clean(_whole(text))
+
+
+def _kept(text: str) -> str:
+    kept = _storable(text)
+    if not kept:
+        raise PydanticCustomError("blank", "must hold more than control characters")
+    return kept
+
+
+def _plain(name: str) -> str:
+    """Names are not cleaned: two of them could become one."""
+    at = next((at for at, char in enumerate(_whole(name)) if not clean(char)), None)
+    if at is not None:
+        raise PydanticCustomError(
+            "control_character", "holds a control character at position {at}; remove it", {"at": at}
+        )
+    return name
+
+
 def _not_blank(text: str) -> str:
     if not text.strip():
         raise PydanticCustomError("blank", "must hold more than white space")
@@ -34,12 +58,12 @@ def _not_blank(text: str) -> str:
 Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_storable)]
 # For readers of the description: pydantic's own words for a text that does not match would be of no help.
 FilledText = Annotated[Text, Field(json_schema_extra={"minLength": 1, "pattern": r"\S"}), AfterValidator(_not_blank)]
-Wanted = Annotated[str, StringConstraints(min_length=1, max_length=10_000), AfterValidator(_storable)]
+Wanted = Annotated[str, StringConstraints(min_length=1, max_length=10_000), AfterValidator(_kept)]
 FilledWanted = Annotated[Wanted, Field(json_schema_extra={"pattern": r"\S"}), AfterValidator(_not_blank)]
-PatternText = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_storable)]
+PatternText = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_kept)]
 Answer = Annotated[str, Field(max_length=MAX_ANSWER), AfterValidator(_storable)]
-ModelName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_storable)]
-MetadataKey = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(_storable)]
+ModelName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_plain)]
+MetadataKey = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(_plain)]
 MetadataValue = Annotated[str, StringConstraints(max_length=512), AfterValidator(_storable)]
 Metadata = Annotated[dict[MetadataKey, MetadataValue], Field(max_length=16)]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]

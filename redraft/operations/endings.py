@@ -54,7 +54,7 @@ def event(kind: str, message: str, **facts: Any) -> Event:
 
 def ending(
     job: JobRecord,
-    request: AnyRequest,
+    request: AnyRequest | None,
     records: Sequence[IterationRecord],
     reason: StopReason,
     error: Mapping[str, Any] | None = None,
@@ -63,16 +63,16 @@ def ending(
 
     Args:
         job: the job as it is.
-        request: what it asks for.
+        request: what it asks for; None: that cannot be read, and there is no result.
         records: all iterations, with their evaluations.
         reason: why it stops. Whatever ends an audit, but a person, leaves the loop's own reason.
         error: what went wrong, when something did.
     """
     warnings = job.warnings
-    if job.step == Step.AUDIT and reason is not StopReason.CANCELED:
+    if job.step == Step.AUDIT and reason is not StopReason.CANCELED and request is not None:
         warnings = [*warnings, audit_failed(error["detail"])] if error else warnings
         reason, error = loops_reason(job, request, records), None
-    result = _result(reason, records, request)
+    result = None if request is None else _result(reason, records, request)
     status = ending_status(reason, has_answer=result is not None)
     values = {
         "status": status.value,
@@ -98,9 +98,9 @@ def ending(
     return Ending(values, done)
 
 
-def _words(job: JobRecord, request: AnyRequest, reason: StopReason, result: Mapping[str, Any] | None) -> str:
+def _words(job: JobRecord, request: AnyRequest | None, reason: StopReason, result: Mapping[str, Any] | None) -> str:
     kind = JobKind(job.kind)
-    if reason is StopReason.ITERATION_LIMIT and kind in _BELOW:
+    if reason is StopReason.ITERATION_LIMIT and kind in _BELOW and request is not None:
         score = result["final_score"] if result else None
         return (_BELOW if score is None or score < request.score_threshold else _UNQUALIFIED)[kind]
     return _WORDS[reason].format(best=result["best_iteration"] if result else None)

@@ -1,6 +1,6 @@
 """The step `evaluate`: judge each answer of the iteration, then decide what comes next."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ from redraft.domain.texts import is_trivial, preview
 from redraft.errors import ProviderError
 from redraft.operations import steps
 from redraft.operations.calling import Outcome, PlannedCall
-from redraft.operations.endings import ending
+from redraft.operations.endings import Event, ending
 from redraft.operations.grounded import checked_claims, meets_rule, problems_of
 from redraft.operations.judging import Asking, Heard, askings, hear, profile_of, prompt_of, verdict_on
 from redraft.operations.judging import plan as plan_askings
@@ -286,10 +286,18 @@ def _conclude(step: StepInHand, judged: Sequence[Judgement]) -> Move:
     outcomes = [outcome for judgement in judged for outcome in judgement.outcomes]
     blocked = next((judgement.blocked for judgement in judged if judgement.blocked), None)
     step = replace(step, records=_with_verdicts(step, judged))
+    told = [evaluated(each.record, each.evaluation, sum(o.seconds for o in each.outcomes)) for each in judged]
+    write = partial(write_evaluations, step, judged, _role(step))
     if blocked:
-        write = partial(write_evaluations, step, judged, _role(step))
-        return steps.give_up(step, outcomes, blocked, judges_of(step.request)[0], write=write)
-    return _decide(step, judged, outcomes)
+        model = judges_of(step.request)[0]
+        return steps.give_up(step, outcomes, blocked, model, told=told, write=write, **_marks(step))
+    return _decide(step, judged, outcomes, told, write)
+
+
+def _marks(step: StepInHand) -> dict[str, Any]:
+    """The columns that show a job's best so far."""
+    best = best_of(step.attempts)
+    return {"best_score": best.score, "best_iteration": best.iteration} if best and best.score is not None else {}
 
 
 def _with_verdicts(step: StepInHand, judged: Sequence[Judgement]) -> tuple[IterationRecord, ...]:
@@ -307,13 +315,16 @@ def _next(step: StepInHand) -> LoopMove:
     return next_move(rules_of(step.job, step.request), step.attempts)
 
 
-def _decide(step: StepInHand, judged: Sequence[Judgement], outcomes: Sequence[Outcome]) -> Move:
+def _decide(
+    step: StepInHand,
+    judged: Sequence[Judgement],
+    outcomes: Sequence[Outcome],
+    told: list[Event],
+    write: Callable[[Connection], None],
+) -> Move:
     """The loop's decision, stored together with the verdicts it rests on."""
     move = _next(step)
-    best = best_of(step.attempts)
-    marks = {"best_score": best.score, "best_iteration": best.iteration} if best and best.score is not None else {}
-    told = [evaluated(each.record, each.evaluation, sum(o.seconds for o in each.outcomes)) for each in judged]
-    write = partial(write_evaluations, step, judged, _role(step))
+    marks = _marks(step)
     if isinstance(move, Evaluate):
         return steps.go_on(
             step,

@@ -13,7 +13,7 @@ from redraft.operations import steps, submit
 from redraft.operations.closing import close_up
 from redraft.operations.endings import Event, ending, event
 from redraft.operations.services import Services
-from redraft.operations.terms import parse_request
+from redraft.operations.terms import readable_request
 from redraft.storage import events, history, jobs, moves, runs
 from redraft.storage.columns import DbNow
 from redraft.storage.jobs import JobRecord
@@ -39,7 +39,7 @@ def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
     """
     with services.database.write() as connection:
         job = _get(connection, job_id)
-        end = ending(job, parse_request(job), history.of(connection, job), StopReason.CANCELED)
+        end = ending(job, readable_request(job), history.of(connection, job), StopReason.CANCELED)
         movable = moves.is_status(*sources_of(JobStatus.CANCELED))
         first_seq = moves.change(connection, job_id, end.values, when=movable, new_events=1)
         if first_seq is None:

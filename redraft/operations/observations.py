@@ -10,11 +10,12 @@ from sqlalchemy import Connection
 from redraft.domain.ids import new_id
 from redraft.domain.loop import best_of
 from redraft.domain.observations import ObservedSource, RankReport, observe_sources, report_ranks
+from redraft.domain.requests import AnyRequest
 from redraft.domain.states import JobKind, StopReason
 from redraft.errors import Invalid
 from redraft.operations.services import Services
 from redraft.operations.shapes import Moment, Resource
-from redraft.operations.terms import parse_request
+from redraft.operations.terms import readable_request
 from redraft.storage import events, history, observations
 from redraft.storage.history import IterationRecord
 from redraft.storage.jobs import JobRecord
@@ -60,8 +61,9 @@ def observe(connection: Connection, job: JobRecord, values: Mapping[str, Any] | 
     best = best_of(record.as_attempt() for record in records)
     place = best and (best.iteration, best.candidate)
     returned = next((record for record in records if (record.number, record.candidate) == place), None)
-    if returned is not None and not _has_other_sources(connection, job, returned.number):
-        observations.add(connection, _row(job, returned))
+    request = readable_request(job)
+    if returned is not None and request is not None and not _has_other_sources(connection, job, returned.number):
+        observations.add(connection, _row(job, request, returned))
 
 
 def _has_ranked_sources(job: JobRecord) -> bool:
@@ -82,8 +84,8 @@ def _has_other_sources(connection: Connection, job: JobRecord, number: int) -> b
     return has_changed
 
 
-def _row(job: JobRecord, record: IterationRecord) -> dict[str, Any]:
-    request, verdict = parse_request(job), record.evaluation
+def _row(job: JobRecord, request: AnyRequest, record: IterationRecord) -> dict[str, Any]:
+    verdict = record.evaluation
     is_asked_to_cite = request.grounds is not None and request.grounds.include_citations
     found = record.grounding
     used = found["sources_used"] if found is not None and is_asked_to_cite else None

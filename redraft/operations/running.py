@@ -37,7 +37,7 @@ from redraft.operations.keeping import KEEP_REPLY_S, close_calls, keep, unstored
 from redraft.operations.leases import LeaseHolder
 from redraft.operations.services import Services
 from redraft.operations.steps import CLAIMED, Move, StepInHand, follow, message_after, message_of, ring
-from redraft.operations.terms import models_of, parse_request, step_iteration
+from redraft.operations.terms import models_of, parse_request, readable_request, step_iteration
 from redraft.storage import calls, events, history, jobs, moves
 from redraft.storage.calls import SlotKey
 from redraft.storage.columns import DbNow
@@ -377,7 +377,7 @@ def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
             words = f"The step {job.step} {what} (attempt {attempt}): {detail}; the worker's log says more."
             facts = job_error("worker_lost", words, iteration=step_iteration(job), attempts=attempt)
             records = history.of(connection, job)
-            end = ending(job, parse_request(job), records, StopReason.ERROR, facts)
+            end = ending(job, readable_request(job), records, StopReason.ERROR, facts)
             values, new = dict(end.values), [end.event]
         is_ours = moves.is_live() & moves.is_token(job.lease_token if crash.token is None else crash.token)
         first_seq = moves.change(connection, job.id, values, when=is_ours, new_events=len(new))

@@ -315,9 +315,12 @@ def give_up(
     outcomes: Sequence[Outcome],
     error: ProviderError,
     model: str,
+    *,
+    told: Sequence[Event] = (),
     write: Callable[[Connection], None] = _write_nothing,
+    **marks: Any,
 ) -> Move:
-    """End the job with what it has: a step failed for good."""
+    """End the job with what it has, and with what this step brought all the same: it failed for good."""
     late = error.retryable and step.remaining_s() <= 0
     reason = StopReason.DEADLINE_EXCEEDED if late else StopReason.ERROR
     facts = job_error(
@@ -328,7 +331,7 @@ def give_up(
         attempts=step.attempt_no,
     )
     end = ending(step.job, step.request, step.records, reason, facts)
-    return Move(outcomes, end.values, [end.event], write)
+    return Move(outcomes, {**end.values, **marks}, [*told, end.event], write)
 
 
 def _longest(outcomes: Sequence[Outcome]) -> float:

@@ -3,23 +3,28 @@
 Every worker runs it on a timer; it is harmless when several do.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
 from sqlalchemy import ColumnElement, Connection
 
 from redraft.domain.failures import job_error
 from redraft.domain.states import StopReason
+from redraft.errors import Unavailable
 from redraft.jobs import StepMessage
 from redraft.operations import retention
 from redraft.operations.closing import close_up
 from redraft.operations.endings import ending
 from redraft.operations.leases import message_for
 from redraft.operations.services import Services
-from redraft.operations.terms import parse_request, step_iteration
+from redraft.operations.terms import readable_request, step_iteration
 from redraft.storage import calls, events, history, jobs, moves, workers
 from redraft.storage.jobs import JobRecord
 from redraft.storage.moves import ALONE_LOSSES, is_guilty, is_live
+
+log = structlog.get_logger()
 
 _BATCH = 100
 _DEADLINE_SLACK_S = 5.0
@@ -59,8 +64,10 @@ def sweep(services: Services, *, with_expired: bool = True, suspects_max: int = 
             if suspects_max
             else []
         )
-        ended = _end_overdue(connection) + (_end_guilty(connection) if with_expired else [])
+        late = moves.overdue(connection, slack_s=_DEADLINE_SLACK_S, limit=_BATCH)
+        guilty = moves.guilty(connection, limit=_BATCH) if with_expired else []
         _clear_up(services, connection)
+    ended = _end_all(services, late, _end_overdue) + _end_all(services, guilty, _end_guilty)
     for job_id in ended:
         services.queue.wake(job_id)
     retention.forget_some(services)
@@ -91,46 +98,39 @@ def _clear_up(services: Services, connection: Connection) -> None:
     workers.forget_silent(connection, for_s=_FORGET_WORKERS_S)
 
 
-def _end_overdue(connection: Connection) -> list[str]:
+def _end_all(services: Services, job_ids: list[str], end: Callable[[Connection, JobRecord], bool]) -> list[str]:
+    """Each in a unit of work of its own: one that cannot be ended keeps no other from it."""
+    ended: list[str] = []
+    for job_id in job_ids:
+        try:
+            with services.database.write() as connection:
+                job = jobs.get(connection, job_id)
+                has_ended = job is not None and end(connection, job)
+        except Unavailable:
+            raise
+        except Exception:
+            log.exception("job_cannot_be_ended", job_id=job_id)
+            continue
+        ended += [job_id] if has_ended else []
+    return ended
+
+
+def _end_overdue(connection: Connection, job: JobRecord) -> bool:
     words = "The job's deadline passed before it was done."
-    late = moves.overdue(connection, slack_s=_DEADLINE_SLACK_S, limit=_BATCH)
-    return [
-        job.id
-        for job in _read(connection, late)
-        if _end(
-            connection,
-            job,
-            StopReason.DEADLINE_EXCEEDED,
-            job_error("deadline_exceeded", words, iteration=job.iteration),
-            is_live(),
-        )
-    ]
+    error = job_error("deadline_exceeded", words, iteration=job.iteration)
+    return _end(connection, job, StopReason.DEADLINE_EXCEEDED, error, is_live())
 
 
-def _end_guilty(connection: Connection) -> list[str]:
+def _end_guilty(connection: Connection, job: JobRecord) -> bool:
     words = _POISON.format(times=ALONE_LOSSES + 1)
-    found = moves.guilty(connection, limit=_BATCH)
-    return [
-        job.id
-        for job in _read(connection, found)
-        if _end(
-            connection,
-            job,
-            StopReason.ERROR,
-            job_error("worker_lost", words, iteration=step_iteration(job), attempts=job.step_claims),
-            is_live() & is_guilty(),
-        )
-    ]
-
-
-def _read(connection: Connection, job_ids: list[str]) -> list[JobRecord]:
-    return [job for job in (jobs.get(connection, job_id) for job_id in job_ids) if job is not None]
+    error = job_error("worker_lost", words, iteration=step_iteration(job), attempts=job.step_claims)
+    return _end(connection, job, StopReason.ERROR, error, is_live() & is_guilty())
 
 
 def _end(
     connection: Connection, job: JobRecord, reason: StopReason, error: dict[str, Any], when: ColumnElement[bool]
 ) -> bool:
-    end = ending(job, parse_request(job), history.of(connection, job), reason, error)
+    end = ending(job, readable_request(job), history.of(connection, job), reason, error)
     first_seq = moves.change(connection, job.id, end.values, when=when, new_events=1)
     if first_seq is not None:
         events.add(connection, job, first_seq, [end.event])

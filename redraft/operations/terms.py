@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
 from redraft.domain.judging import groups_of
 from redraft.domain.loop import Rules
 from redraft.domain.requests import AnyRequest, EvaluateAnswer, GenerateAnswer, RescoreAnswers, ladder
@@ -20,6 +22,14 @@ _KINDS: dict[str, type[AnyRequest]] = {
 def parse_request(job: JobRecord) -> AnyRequest:
     """The normalised request as it was stored."""
     return _KINDS[job.kind].model_validate(job.request)
+
+
+def readable_request(job: JobRecord) -> AnyRequest | None:
+    """The same for whoever ends a job: None when it was stored by a version that let more pass."""
+    try:
+        return parse_request(job)
+    except ValidationError:
+        return None
 
 
 def structure_of(request: AnyRequest) -> Structure | None:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from redraft.domain.requests import ContinueJob, EvaluateAnswer, GenerateAnswer, dump, ladder
+from redraft.domain.texts import clean_json
 
 LEAST = {"instruct": "Q", "eval_crit": "C"}
 SHARED = {
@@ -270,28 +271,79 @@ def test_a_continuation_may_say_nothing():
     assert set(dump(ContinueJob.model_validate({})).values()) == {None}
 
 
-TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=20).filter(
-    str.strip
-)
-REQUESTS = st.fixed_dictionaries(
-    {"instruct": TEXTS, "eval_crit": TEXTS},
-    optional={
-        "resp_format": TEXTS,
-        "iter_max": st.integers(1, 10),
-        "score_threshold": st.floats(0, 1),
-        "model": TEXTS | st.lists(TEXTS, min_size=1, max_size=3),
-        "evaluator_model": TEXTS,
-        "candidates": st.integers(1, 8),
-        "conversation": st.lists(st.tuples(TEXTS, TEXTS).map(list), max_size=2),
-        "revision": st.fixed_dictionaries({}, optional={"from": st.sampled_from(["best", "last"])}),
-        "metadata": st.dictionaries(TEXTS, TEXTS, max_size=3),
-        "sampling": st.fixed_dictionaries({"temperature": st.none() | st.floats(0, 2)}),
-    },
-)
+TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20).filter(str.strip)
+ODD = st.text(st.sampled_from("a \n\t\x01\x08\x1f\x85\u200b"), min_size=1, max_size=3)
+
+
+def requests_of(texts: st.SearchStrategy[str]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {"instruct": texts, "eval_crit": texts},
+        optional={
+            "resp_format": texts,
+            "iter_max": st.integers(1, 10),
+            "score_threshold": st.floats(0, 1),
+            "model": texts | st.lists(texts, min_size=1, max_size=3),
+            "evaluator_model": texts,
+            "candidates": st.integers(1, 8),
+            "conversation": st.lists(st.tuples(texts, texts).map(list), max_size=2),
+            "revision": st.fixed_dictionaries({}, optional={"from": st.sampled_from(["best", "last"])}),
+            "metadata": st.dictionaries(texts, texts, max_size=3),
+            "sampling": st.fixed_dictionaries({"temperature": st.none() | st.floats(0, 2)}),
+        },
+    )
+
+
+def odd_requests() -> st.SearchStrategy[dict[str, Any]]:
+    """One text somewhere is odd: two would be refused too often to tell anything."""
+    sources = st.fixed_dictionaries({"content": ODD}, optional={"title": ODD, "metadata": st.dictionaries(ODD, ODD)})
+    checks = ODD.map(lambda text: [{"id": "c", "kind": "check", "check": {"kind": "contains", "value": text}}])
+    odd = [
+        *(st.fixed_dictionaries({name: ODD}) for name in ("instruct", "eval_crit", "reference", "system_instructions")),
+        *(st.fixed_dictionaries({name: ODD}) for name in ("model", "evaluator_model", "resp_format")),
+        st.fixed_dictionaries({"metadata": st.dictionaries(ODD, ODD, max_size=2)}),
+        st.fixed_dictionaries({"sources": st.lists(sources, min_size=1, max_size=2)}),
+        st.fixed_dictionaries({"rubric": ODD.map(lambda text: [{"id": "c", "text": text}]) | checks}),
+    ]
+    return st.one_of(odd).map(lambda change: {"instruct": "Write.", "eval_crit": "Good.", **change})
 
 
 @settings(deadline=None)
-@given(REQUESTS)
+@given(odd_requests())
+def test_what_is_accepted_is_the_same_when_it_has_been_stored(values):
+    try:
+        request = GenerateAnswer.model_validate(values)
+    except ValidationError:
+        return  # told at once: that is fine, too
+    stored = from_json(to_json(clean_json(dump(request))))
+    assert GenerateAnswer.model_validate(stored) == request
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ({"instruct": "\x01"}, "blank"),
+        ({"eval_crit": " \x1f\x01"}, "blank"),
+        ({"reference": "\x01"}, "blank"),
+        ({"sources": [{"content": "  \x01"}]}, "blank"),
+        ({"rubric": [{"id": "a", "text": "\x01"}]}, "blank"),
+        ({"rubric": [{"id": "a", "kind": "check", "check": {"kind": "contains", "value": "\x01"}}]}, "blank"),
+        ({"model": "openai:\x01"}, "control_character"),
+        ({"metadata": {"a": "1", "a\x01": "2"}}, "control_character"),
+    ],
+)
+def test_what_would_be_nothing_or_something_else_when_stored_is_refused(wrong, code):
+    with pytest.raises(ValidationError) as caught:
+        GenerateAnswer.model_validate({"instruct": "Write.", "eval_crit": "Good.", **wrong})
+    assert code in {each["type"] for each in caught.value.errors()}
+
+
+def test_controls_within_a_text_are_left_out():
+    request = GenerateAnswer.model_validate({"instruct": "page one\x0cpage two", "eval_crit": "Good."})
+    assert request.instruct == "page onepage two"
+
+
+@settings(deadline=None)
+@given(requests_of(TEXTS))
 def test_the_normal_form_reads_back_as_the_same_request(values):
     request = GenerateAnswer.model_validate(values)
     stored = from_json(to_json(dump(request)))

@@ -142,3 +142,13 @@ def test_who_has_answered_is_not_counted_again_against_the_budget(driver: Driver
     job = driver.run_new(evaluation={"panel": PANEL}, iter_max=1, score_threshold=0.5, limits={"max_tokens": 16_000})
     assert job.stop_reason == "accepted"
     assert len(driver.iterations(job.id)[0].evaluation.judges) == 3  # type: ignore[union-attr]
+
+
+def test_what_was_judged_is_told_though_another_answer_could_not_be(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["a", "b"], evaluate=[0.9, down(401)])
+    job = driver.run_new(candidates=2, iter_max=1)
+    assert (job.status, job.stop_reason) == ("succeeded", "error")
+    told = [event.data["score"] for event in driver.events(job.id) if event.type == "iteration.evaluated"]
+    assert sorted(told, key=str) == [0.9, None]
+    assert job.result is not None
+    assert (job.result["final_score"], driver.row(job.id).best_score) == (0.9, 0.9)

@@ -1,5 +1,14 @@
 """What a model says is stored on both databases, whatever one of them cannot hold."""
 
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import update
+
+from redraft.operations import lifecycle
+from redraft.operations.running import StepCrashed, put_off
+from redraft.operations.sweep import sweep
+from redraft.storage.tables import jobs
 from tests.model_server import ModelServer
 from tests.operations.driving import Driver
 
@@ -12,3 +21,63 @@ def test_what_postgresql_cannot_store_is_cleaned_out_of_a_models_answer(driver: 
     assert iteration.answer == "ab"
     assert iteration.evaluation is not None
     assert iteration.evaluation.evaluation_reasoning == "rs"
+
+
+@pytest.fixture
+def unreadable(driver: Driver) -> Callable[[], str]:
+    """A job that a version let pass which checked its texts before it cleaned them."""
+
+    def submit() -> str:
+        job_id = driver.submit()
+        with driver.services.database.write() as connection:
+            stored = {**driver.row(job_id).request, "instruct": ""}
+            connection.execute(update(jobs).where(jobs.c.id == job_id).values(request=stored))
+        return job_id
+
+    return submit
+
+
+def test_a_job_that_cannot_be_read_is_ended_with_the_others_when_its_time_is_over(
+    driver: Driver, unreadable: Callable[[], str]
+):
+    late = [unreadable(), driver.submit(), unreadable()]
+    for job_id in late:
+        driver.set_back(job_id, deadline_at=-60.0)
+    sweep(driver.services)
+    assert [(driver.row(each).status, driver.row(each).stop_reason) for each in late] == [
+        ("failed", "deadline_exceeded")
+    ] * 3
+    for job_id in late:
+        driver.check_order(job_id)
+
+
+def test_a_job_that_cannot_be_read_can_be_canceled_and_deleted(driver: Driver, unreadable: Callable[[], str]):
+    job_id = unreadable()
+    assert lifecycle.cancel(driver.services, job_id)[0].status == "canceled"
+    lifecycle.delete(driver.services, job_id)
+
+
+def test_a_step_of_a_job_that_cannot_be_read_ends_it_after_some_attempts(driver: Driver, unreadable: Callable[[], str]):
+    job_id = unreadable()
+    attempts = driver.services.settings.step_attempts_max
+    for _ in range(attempts):
+        with pytest.raises(StepCrashed) as crash:
+            driver.step(job_id)
+        put_off(driver.services, crash.value, "No such text.")
+        driver.set_back(job_id, available_at=-1.0)
+    row = driver.row(job_id)
+    assert (row.status, row.error and row.error["code"], row.error and row.error["attempts"]) == (
+        "failed",
+        "worker_lost",
+        attempts,
+    )
+
+
+def test_one_job_that_cannot_be_ended_at_all_keeps_no_other_from_it(driver: Driver):
+    stuck, late = driver.submit(), driver.submit()
+    with driver.services.database.write() as connection:
+        connection.execute(update(jobs).where(jobs.c.id == stuck).values(kind="of another version"))
+    for job_id in (stuck, late):
+        driver.set_back(job_id, deadline_at=-60.0)
+    sweep(driver.services)
+    assert (driver.row(late).status, driver.row(stuck).status) == ("failed", "queued")
