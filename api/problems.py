@@ -158,7 +158,8 @@ def _allowed_methods(request: Request) -> str:
     for route in iter_route_contexts(request.app.routes):
         if route.methods and re.fullmatch(route.path_regex, request.url.path):
             found |= route.methods | ({"HEAD"} if "GET" in route.methods else set())
-    return ", ".join(sorted(found))
+    # Files are in no route
+    return ", ".join(sorted(found or {"GET", "HEAD"}))
 
 
 def _plain_detail(request: Request, error: HTTPException) -> str:
