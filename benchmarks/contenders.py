@@ -56,17 +56,13 @@ def await_listeners(broker_url: str, count: int) -> None:
     wait_until(lambda: len(control.inspect(timeout=0.5).ping() or {}) == count, within_s=60, what="workers")
 
 
-def _measure(start: Callable[[], None], is_done: Callable[[], bool], pids: list[int], load: Load) -> Outcome:
-    meter, started_at = CpuMeter(*pids), time.monotonic()
-    start()
-    wait_until(is_done, within_s=600, every_s=0.05, what="the load")
-    return Outcome(time.monotonic() - started_at, meter.seconds(), load.calls)
-
-
-def _hand_in(load: Load, submit_one: Callable[[int], object]) -> None:
+def _measure(submit_one: Callable[[int], object], is_done: Callable[[], bool], pids: list[int], load: Load) -> Outcome:
     """Submit all jobs, some at once as several users do: one alone would keep the workers waiting for jobs."""
+    meter, started_at = CpuMeter(*pids), time.monotonic()
     with ThreadPoolExecutor(max_workers=_USERS) as users:
         list(users.map(submit_one, range(load.jobs)))
+    wait_until(is_done, within_s=600, every_s=0.05, what="the load")
+    return Outcome(time.monotonic() - started_at, meter.seconds(), load.calls)
 
 
 def run_plain_celery(url: str, load: Load, workers: int, postgres: PostgresServer, valkey: ValkeyServer) -> Outcome:
@@ -91,8 +87,8 @@ def run_plain_celery(url: str, load: Load, workers: int, postgres: PostgresServe
     command = [sys.executable, "-m", "celery", "-A", "benchmarks.plain_celery", "worker", "-P", "threads"]
     command += ["-c", str(threads), "-l", "WARNING", "-Q", "plain", "--without-gossip", "--without-mingle"]
 
-    def start() -> None:
-        _hand_in(load, lambda number: generate.delay(number, 1))
+    def submit_one(number: int) -> None:
+        generate.delay(number, 1)
 
     def count_done() -> int:
         with database.read() as connection:
@@ -101,7 +97,9 @@ def run_plain_celery(url: str, load: Load, workers: int, postgres: PostgresServe
     named = [[*command, "-n", f"plain{number}@%h"] for number in range(workers)]
     with processes(named, environment) as pids:
         await_listeners(valkey.url, workers)
-        outcome = _measure(start, lambda: count_done() == load.jobs, [*pids, *_service_pids(postgres, valkey)], load)
+        outcome = _measure(
+            submit_one, lambda: count_done() == load.jobs, [*pids, *_service_pids(postgres, valkey)], load
+        )
     database.close()
     postgres.drop_database(name)
     return outcome
@@ -124,11 +122,8 @@ def run_redraft(url: str, load: Load, workers: int, postgres: PostgresServer, va
         )
         services = build_runtime(settings)
 
-        def start() -> None:
-            def submit_one(number: int) -> None:
-                submit.submit(services, GenerateAnswer(instruct=task_of(number), eval_crit=CRITERIA))
-
-            _hand_in(load, submit_one)
+        def submit_one(number: int) -> None:
+            submit.submit(services, GenerateAnswer(instruct=task_of(number), eval_crit=CRITERIA))
 
         def count(what: str) -> int:
             with services.database.read() as connection:
@@ -140,7 +135,7 @@ def run_redraft(url: str, load: Load, workers: int, postgres: PostgresServer, va
         commands = [[sys.executable, "-m", "worker"] for _ in range(workers)]
         with processes(commands, environment_of(settings)) as pids:
             await_listeners(valkey.url, workers)
-            outcome = _measure(start, is_done, [*pids, *_service_pids(postgres, valkey)], load)
+            outcome = _measure(submit_one, is_done, [*pids, *_service_pids(postgres, valkey)], load)
         if (made := count("calls")) != load.calls:
             raise RuntimeError(f"Redraft made {made} calls where the others make {load.calls}: nothing to compare.")
         services.close()

@@ -52,10 +52,10 @@ def check_schema(schema: Mapping[str, Any], pointer: str) -> None:
 def schema_fault(schema: Mapping[str, Any]) -> str | None:
     """Why nothing could be checked with a schema; None = it can be used."""
     try:
-        if clean_json(schema) != schema:
-            return "The schema holds control characters, numbers or a depth that cannot be stored; remove them."
         if len(json.dumps(schema)) > SCHEMA_CHARS_MAX:
             return f"The schema has more than {SCHEMA_CHARS_MAX} characters."
+        if clean_json(schema) != schema:
+            return "The schema holds control characters, numbers or a depth that cannot be stored; remove them."
         if tries_too_much(schema):
             return f"The schema tries more than {TRIES_MAX} alternatives on one value, or itself: make it simpler."
         _validator(schema, "")

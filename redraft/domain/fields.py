@@ -41,8 +41,8 @@ def _kept(text: str) -> str:
 
 def _plain(name: str) -> str:
     """Names are not cleaned: two of them could become one."""
-    at = next((at for at, char in enumerate(_whole(name)) if not clean(char)), None)
-    if at is not None:
+    if clean(_whole(name)) != name:
+        at = next(at for at, char in enumerate(name) if not clean(char))
         raise PydanticCustomError(
             "control_character", "holds a control character at position {at}; remove it", {"at": at}
         )

@@ -22,7 +22,7 @@ from redraft.operations.services import Services
 from redraft.operations.terms import readable_request, step_iteration
 from redraft.storage import calls, events, history, jobs, moves, workers
 from redraft.storage.jobs import JobRecord
-from redraft.storage.moves import ALONE_LOSSES, is_guilty, is_live
+from redraft.storage.moves import ALONE_LOSSES, is_guilty, is_live, is_overdue
 
 log = structlog.get_logger()
 
@@ -118,7 +118,7 @@ def _end_all(services: Services, job_ids: list[str], end: Callable[[Connection, 
 def _end_overdue(connection: Connection, job: JobRecord) -> bool:
     words = "The job's deadline passed before it was done."
     error = job_error("deadline_exceeded", words, iteration=job.iteration)
-    return _end(connection, job, StopReason.DEADLINE_EXCEEDED, error, is_live())
+    return _end(connection, job, StopReason.DEADLINE_EXCEEDED, error, is_live() & is_overdue(_DEADLINE_SLACK_S))
 
 
 def _end_guilty(connection: Connection, job: JobRecord) -> bool:

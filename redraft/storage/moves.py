@@ -365,11 +365,11 @@ def overdue(connection: Connection, *, slack_s: float, limit: int) -> list[str]:
 
 @cache
 def _overdue_query(slack_s: float, limit: int) -> Executable:
-    return (
-        select(jobs.c.id)
-        .where(is_live(), or_(and_(is_free(), jobs.c.deadline_at < DbNow()), jobs.c.deadline_at < DbNow(-slack_s)))
-        .limit(limit)
-    )
+    return select(jobs.c.id).where(is_live(), is_overdue(slack_s)).limit(limit)
+
+
+def is_overdue(slack_s: float) -> ColumnElement[bool]:
+    return or_(and_(is_free(), jobs.c.deadline_at < DbNow()), jobs.c.deadline_at < DbNow(-slack_s))
 
 
 def is_token(token: int) -> ColumnElement[bool]:

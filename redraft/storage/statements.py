@@ -1,7 +1,7 @@
 """Statements that every step runs: compiled once, then handed to the driver as text.
 
 SQLAlchemy spends as much on each execution of a statement as driver and database take for it together, and a step
-runs five to eight of them. What is built here is still Core, with its types; only the way to the driver is shorter.
+runs three to six of them. What is built here is still Core, with its types; only the way to the driver is shorter.
 """
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
