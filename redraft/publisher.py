@@ -1,6 +1,7 @@
 """Publications to whoever watches: a thread of its own sends what many have to say, in order and best effort."""
 
 import threading
+import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
@@ -10,6 +11,8 @@ import structlog
 log = structlog.get_logger()
 
 _AT_ONCE = 200
+# Whoever watches notices no such moment, and a busy worker sends a tenth of the bundles
+_PAUSE_S = 0.05
 # A broker that hangs is given up within this
 _GOODBYE_S = 3.0
 
@@ -17,7 +20,8 @@ _GOODBYE_S = 3.0
 class Publisher:
     """`publish` never waits. What the broker does not take is lost: watchers look again by themselves.
 
-    A step would otherwise wait for the broker once more, with all the other threads of its worker between.
+    A step would otherwise wait for the broker once more, with all the other threads of its worker between. What is
+    said after a silence is sent at once, the rest in bundles with a pause between.
 
     Args:
         client: of the broker.
@@ -60,6 +64,8 @@ class Publisher:
             bundle = self._take()
             is_open = None not in bundle
             self._send([each for each in bundle if each is not None])
+            if is_open:
+                time.sleep(_PAUSE_S)
 
     def _take(self) -> list[tuple[str, str] | None]:
         """All that waits, at least one."""

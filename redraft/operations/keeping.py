@@ -1,12 +1,14 @@
 """What calls brought goes into the ledger: with the step that they belong to, or each as it comes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import Connection
 
 from redraft.operations.calling import Outcome
 from redraft.storage import calls, moves
+from redraft.storage.statements import Change
 
 KEEP_REPLY_S = 3600.0
 """A reply is paid for: without a database its thread has nothing better to do than to keep it."""
@@ -28,8 +30,17 @@ def unstored_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:
 
 def close_calls(connection: Connection, outcomes: Sequence[Outcome]) -> list[calls.Closed]:
     """Tell the ledger what its open calls brought."""
-    found = [calls.close(connection, o.call_id, o.closing) for o in outcomes if o.call_id and o.closing]
+    found = [calls.close(connection, *each) for each in _open_calls(outcomes)]
     return [closed for closed in found if closed]
+
+
+def closings(outcomes: Sequence[Outcome]) -> list[Change]:
+    """The same as changes that go together with others."""
+    return [calls.closing(*each, number=number) for number, each in enumerate(_open_calls(outcomes))]
+
+
+def _open_calls(outcomes: Sequence[Outcome]) -> list[tuple[str, Mapping[str, Any]]]:
+    return [(o.call_id, o.closing) for o in outcomes if o.call_id and o.closing]
 
 
 def keep(connection: Connection, job_id: str, outcomes: Sequence[Outcome]) -> list[calls.Closed]:

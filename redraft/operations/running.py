@@ -33,7 +33,7 @@ from redraft.operations.budgets import BudgetExhausted, spent_of
 from redraft.operations.calling import Outcome, PlannedCall
 from redraft.operations.closing import close_up
 from redraft.operations.endings import Event, ending, event
-from redraft.operations.keeping import KEEP_REPLY_S, close_calls, keep, unstored_usage
+from redraft.operations.keeping import KEEP_REPLY_S, closings, keep, unstored_usage
 from redraft.operations.leases import LeaseHolder
 from redraft.operations.services import Services
 from redraft.operations.steps import CLAIMED, Move, StepInHand, follow, message_after, message_of, ring
@@ -42,7 +42,7 @@ from redraft.storage import calls, events, history, jobs, moves
 from redraft.storage.calls import SlotKey
 from redraft.storage.columns import DbNow
 from redraft.storage.jobs import JobRecord
-from redraft.storage.statements import adding_together
+from redraft.storage.statements import adding_together, collecting_rows
 
 log = structlog.get_logger()
 
@@ -311,31 +311,29 @@ def _finish(step: StepInHand, move: Move, following: InHand | None) -> bool:
 
 
 def _store(step: StepInHand, move: Move, following: InHand | None, connection: Connection) -> bool:
+    if move.values is None:
+        keep(connection, step.job.id, move.outcomes)
+        return False
     new = list(move.events)
     if following:
         new += _started(following.step.job, starts_job=False, starts_iteration=move.next_step is Step.GENERATE)
-    first_seq = None
-    if move.values is not None:
-        first_seq = moves.advance(
-            connection,
-            step.job.id,
-            step.job.lease_token,
-            {**move.values, **CLAIMED} if following else move.values,
-            usage=unstored_usage(move.outcomes),
-            new_events=len(new),
-            keep_lease_s=step.holder.lease_s if following else None,
-        )
-    if first_seq is None:
-        keep(connection, step.job.id, move.outcomes)
-        return False
-    closed = close_calls(connection, move.outcomes)
-    if any(outcome.came_second for outcome in move.outcomes) or any(each.status == "dup" for each in closed):
-        raise _CameSecond
-    with adding_together(connection):
-        events.add(connection, step.job, first_seq, new)
+    with collecting_rows(connection) as rows:
+        events.add(connection, step.job, step.job.event_seq + 1, new)
         move.write(connection)
         if following:
             calls.open_calls(connection, [call.row for call in following.planned])
+    advance = moves.Advance(
+        {**move.values, **CLAIMED} if following else move.values,
+        usage=unstored_usage(move.outcomes),
+        new_events=len(new),
+        keep_lease_s=step.holder.lease_s if following else None,
+    )
+    closed = moves.advance_with(connection, step.job, advance, closings(move.outcomes), rows)
+    if closed is None:
+        keep(connection, step.job.id, move.outcomes)
+        return False
+    if any(outcome.came_second for outcome in move.outcomes) or "dup" in closed:
+        raise _CameSecond
     close_up(connection, step.job, move.values)
     reached(Boundary.STORING, step.job.id)
     return True

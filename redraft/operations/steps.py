@@ -268,7 +268,10 @@ def follow(step: StepInHand, move: Move) -> StepInHand:
     """The next step, in the hands that did this one: what a claim of it would find."""
     plain = {name: value for name, value in (move.values or {}).items() if not isinstance(value, DbNow)}
     sums = {name: getattr(step.job, name) + amount for name, amount in sum_usage(move.outcomes).items()}
-    job = replace(step.job, **{**plain, **sums, **CLAIMED}, lease_token=step.job.lease_token + 1)
+    # Going on to another iteration is told, too
+    told = len(move.events) + (move.next_step is Step.GENERATE)
+    counters = {"lease_token": step.job.lease_token + 1, "event_seq": step.job.event_seq + told}
+    job = replace(step.job, **{**plain, **sums, **CLAIMED, **counters})
     return replace(step, job=job, records=move.records, memo={}, found={})
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-CONNECTIONS_PER_CLIENT = 20
+CONNECTIONS_PER_CLIENT = 8
 _DEADLINE = "redraft_deadline"
 _AFTER_THE_END_S = 0.5
 

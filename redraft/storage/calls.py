@@ -11,6 +11,7 @@ from sqlalchemy import (
     Connection,
     Executable,
     String,
+    Update,
     and_,
     bindparam,
     case,
@@ -23,7 +24,7 @@ from sqlalchemy import (
 
 from redraft.domain.failures import job_error
 from redraft.storage.columns import DbNow
-from redraft.storage.statements import add_rows, run
+from redraft.storage.statements import Change, add_rows, run
 from redraft.storage.tables import calls, jobs
 
 SlotKey = tuple[int, int, int]
@@ -134,32 +135,41 @@ def close(connection: Connection, call_id: str, values: Mapping[str, Any]) -> Cl
 
     Rows that were written off as `unknown` may still be closed: a late worker knows better.
     """
-    given = {f"p_{name}": values.get(name) for name in _CLOSING} | {
-        "p_cached": values.get("cached", False),
-        "p_reusable": values.get("is_reusable", True),
-    }
     for was_lost in (False, True):
-        now_open = {"p_id": call_id, "p_open": "unknown" if was_lost else "started", "p_status": values["status"]}
-        status = run(connection, _close_statement(), {**given, **now_open}).scalar()
+        change = closing(call_id, values, was_lost=was_lost)
+        status = run(connection, change.statement, change.values).scalar()
         if status is not None:
             return Closed(status, was_lost)
     return None
 
 
+def closing(call_id: str, values: Mapping[str, Any], *, number: int = 0, was_lost: bool = False) -> Change:
+    """The change that `close` makes, the `number`-th of one statement."""
+    name = f"c{number}_"
+    given = {f"{name}{column}": values.get(column) for column in _CLOSING} | {
+        f"{name}cached": values.get("cached", False),
+        f"{name}reusable": values.get("is_reusable", True),
+        f"{name}id": call_id,
+        f"{name}open": "unknown" if was_lost else "started",
+        f"{name}status": values["status"],
+    }
+    return Change(_close_statement(name), given)
+
+
 @cache
-def _close_statement() -> Executable:
+def _close_statement(name: str) -> Update:
     """Built once. Two that close a slot at the same moment meet in the index `uq_calls_ok`; `persist` repeats."""
     other = calls.alias()
-    same_slot = and_(*(other.c[name] == calls.c[name] for name in _SLOT), other.c.status == "ok")
-    is_second = and_(bindparam("p_status", type_=String) == "ok", select(1).where(same_slot).exists())
+    same_slot = and_(*(other.c[column] == calls.c[column] for column in _SLOT), other.c.status == "ok")
+    is_second = and_(bindparam(f"{name}status", type_=String) == "ok", select(1).where(same_slot).exists())
     return (
         update(calls)
-        .where(calls.c.id == bindparam("p_id"), calls.c.status == bindparam("p_open"))
+        .where(calls.c.id == bindparam(f"{name}id"), calls.c.status == bindparam(f"{name}open"))
         .values(
-            status=case((is_second, "dup"), else_=bindparam("p_status", type_=String)),
+            status=case((is_second, "dup"), else_=bindparam(f"{name}status", type_=String)),
             finished_at=DbNow(),
-            cache_key=case((bindparam("p_reusable", type_=Boolean), calls.c.cache_key)),
-            **{name: bindparam(f"p_{name}", type_=calls.c[name].type) for name in _CLOSING},
+            cache_key=case((bindparam(f"{name}reusable", type_=Boolean), calls.c.cache_key)),
+            **{column: bindparam(f"{name}{column}", type_=calls.c[column].type) for column in _CLOSING},
         )
         .returning(calls.c.status)
     )

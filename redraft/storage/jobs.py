@@ -24,7 +24,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from redraft.domain.states import JobKind
 from redraft.storage.columns import DbNow
-from redraft.storage.statements import constants_of, fetch
+from redraft.storage.statements import defaults_of, fetch
 from redraft.storage.tables import OTHER_KINDS, jobs
 
 
@@ -116,7 +116,7 @@ def _add_statement(dialect_name: str, names: tuple[str, ...]) -> Executable:
     times = {"deadline_at": DbNow(bindparam("p_deadline_s", type_=Float)), "rung_at": DbNow()}
     return (
         dialect.insert(jobs)
-        .values({**constants_of(jobs, names), **columns, **times})
+        .values({**defaults_of(jobs, names), **columns, **times})
         .on_conflict_do_nothing(index_elements=[jobs.c.idempotency_scope, jobs.c.idempotency_key])
         .returning(*jobs.c)
         .inline()

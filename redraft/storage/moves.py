@@ -1,6 +1,6 @@
 """How a job's row is moved: claimed, advanced, leased and rung for, each by one conditional statement."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -12,6 +12,7 @@ from sqlalchemy import (
     Executable,
     Float,
     Integer,
+    Update,
     and_,
     bindparam,
     case,
@@ -25,7 +26,7 @@ from sqlalchemy import (
 from redraft.domain.states import LIVE, JobKind, JobStatus, Step, sources_of
 from redraft.storage.columns import DbNow
 from redraft.storage.jobs import JobRecord, as_record
-from redraft.storage.statements import fetch, run
+from redraft.storage.statements import Change, Rows, fetch, run, run_all_or_none
 from redraft.storage.tables import jobs
 
 _LIVE = tuple(status.value for status in JobStatus if status in LIVE)
@@ -177,19 +178,59 @@ def advance(
     Returns:
         The first of `new_events` event numbers that are now reserved; None when the lease is not ours.
     """
-    kinds = tuple((name, isinstance(value, DbNow)) for name, value in values.items())
-    given = {f"p_{name}": value.seconds if isinstance(value, DbNow) else value for name, value in values.items()}
-    sums = {f"p_add_{name}": (usage or {}).get(name, 0) for name in _USAGE}
-    statement = _advance_statement(kinds, values.get("status"), keeps_lease=keep_lease_s is not None)
-    given = {**given, **sums, "p_job": job_id, "p_token": token, "p_events": new_events}
-    if keep_lease_s is not None:
-        given["p_lease_s"] = keep_lease_s
-    last: int | None = run(connection, statement, given).scalar()
+    advance = Advance(values, usage or {}, new_events, keep_lease_s)
+    change = _advancing(job_id, token, advance)
+    last: int | None = run(connection, change.statement, change.values).scalar()
     return None if last is None else last - new_events + 1
 
 
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """How a job moves on, as `advance` is told it."""
+
+    values: Mapping[str, Any]
+    usage: Mapping[str, int]
+    new_events: int
+    keep_lease_s: float | None
+
+
+def advance_with(
+    connection: Connection, job: JobRecord, advance: Advance, closing: Sequence[Change], rows: Sequence[Rows]
+) -> list[str | None] | None:
+    """`advance`, and with it close calls and add rows, events among them, if the token is still the holder's.
+
+    Args:
+        connection: the unit of work.
+        job: as its holder knows it. Whoever else tells something of it takes its token, so its events' numbers hold.
+        advance: how it moves on.
+        closing: how calls end.
+        rows: what is added.
+
+    Returns:
+        How each call was closed, None for one that had been; None when the lease is not ours, and nothing was done.
+    """
+    found = run_all_or_none(connection, _advancing(job.id, job.lease_token, advance), closing, rows)
+    if found is None:
+        return None
+    last, *closed = found
+    if last != job.event_seq + advance.new_events:
+        raise RuntimeError(f"The events of job {job.id} are numbered to {last}, not from {job.event_seq}.")
+    return closed
+
+
+def _advancing(job_id: str, token: int, advance: Advance) -> Change:
+    values, keep_lease_s = advance.values, advance.keep_lease_s
+    kinds = tuple((name, isinstance(value, DbNow)) for name, value in values.items())
+    given = {f"p_{name}": value.seconds if isinstance(value, DbNow) else value for name, value in values.items()}
+    sums = {f"p_add_{name}": advance.usage.get(name, 0) for name in _USAGE}
+    given = {**given, **sums, "p_job": job_id, "p_token": token, "p_events": advance.new_events}
+    if keep_lease_s is not None:
+        given["p_lease_s"] = keep_lease_s
+    return Change(_advance_statement(kinds, values.get("status"), keeps_lease=keep_lease_s is not None), given)
+
+
 @cache
-def _advance_statement(kinds: tuple[tuple[str, bool], ...], target: str | None, *, keeps_lease: bool) -> Executable:
+def _advance_statement(kinds: tuple[tuple[str, bool], ...], target: str | None, *, keeps_lease: bool) -> Update:
     """Built once for each set of columns that the operations move together."""
     columns: dict[str, Any] = {
         name: DbNow(bindparam(f"p_{name}", type_=Float)) if is_time else bindparam(f"p_{name}", type_=jobs.c[name].type)

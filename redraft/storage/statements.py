@@ -12,27 +12,43 @@ from typing import Any, cast
 
 from sqlalchemy import (
     Boolean,
+    ClauseElement,
+    Column,
+    ColumnElement,
     Connection,
     CursorResult,
     Dialect,
     Insert,
     Table,
     TypeDecorator,
+    Update,
     bindparam,
+    exists,
     insert,
     literal,
+    select,
+    union_all,
 )
+from sqlalchemy import cast as cast_to
 from sqlalchemy.sql.base import Executable
 from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.schema import ScalarElementColumnDefault
 from sqlalchemy.sql.selectable import ReturnsRows
 from sqlalchemy.types import TypeEngine
 
 _Process = Callable[[Any], Any]
-_Rows = tuple[Table, Sequence[Mapping[str, Any]]]
+Rows = tuple[Table, Sequence[Mapping[str, Any]]]
+"""Rows for one table, with the same columns."""
 _Shape = tuple[Table, tuple[str, ...], int]
 
-_TOGETHER = "redraft_rows_together"
+_COLLECTED = "redraft_collected_rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An update of one row that returns one column; `values` by the names of its bind parameters."""
+
+    statement: Update
+    values: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,40 +96,96 @@ def add_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, A
     """Insert rows with the same columns, by one statement."""
     if not rows:
         return
-    together: list[_Rows] | None = connection.info.get(_TOGETHER)
-    if together is None:
+    collected: list[Rows] | None = connection.info.get(_COLLECTED)
+    if collected is None:
         _insert(connection, [(table, rows)])
     else:
-        together.append((table, rows))
+        collected.append((table, rows))
+
+
+@contextmanager
+def collecting_rows(connection: Connection) -> Generator[list[Rows]]:
+    """What is added within is not added, but collected."""
+    collected = connection.info[_COLLECTED] = list[Rows]()
+    try:
+        yield collected
+    finally:
+        del connection.info[_COLLECTED]
 
 
 @contextmanager
 def adding_together(connection: Connection) -> Generator[None]:
-    """What is added within, to whichever tables, is there at its end: on PostgreSQL in one round trip.
+    """What is added within, to whichever tables, is there at its end: on PostgreSQL in one round trip."""
+    with collecting_rows(connection) as collected:
+        yield
+    if collected and _is_postgresql(connection):
+        _insert(connection, collected)
+    else:
+        for part in collected:
+            _insert(connection, [part])
 
-    SQLite has no such statement, and no round trips.
+
+def run_all_or_none(
+    connection: Connection, first: Change, others: Sequence[Change], rows: Sequence[Rows]
+) -> list[Any] | None:
+    """If `first` changes its row, make the other changes and add the rows: on PostgreSQL in one round trip.
+
+    SQLite has no such statement, and no round trips. The changes' bind parameters must not share a name.
+
+    Returns:
+        What each change returned; None when `first` found no row, and nothing was done.
     """
-    if connection.dialect.name != "postgresql":
-        yield
-        return
-    together = connection.info[_TOGETHER] = list[_Rows]()
-    try:
-        yield
-    finally:
-        del connection.info[_TOGETHER]
-    if together:
-        _insert(connection, together)
+    if _is_postgresql(connection):
+        statement = _dependent_statement(first.statement, tuple(o.statement for o in others), _shapes_of(rows))
+        given = dict(first.values)
+        for other in others:
+            given |= other.values
+        found = run(connection, statement, given | _given_rows(rows)).one()
+        return None if found[0] is None else list(found)
+    done = run(connection, first.statement, first.values).scalar()
+    if done is None:
+        return None
+    found = [done, *(run(connection, other.statement, other.values).scalar() for other in others)]
+    for part in rows:
+        _insert(connection, [part])
+    return found
 
 
-def _insert(connection: Connection, parts: Sequence[_Rows]) -> None:
-    statement = _insert_statement(tuple((table, tuple(rows[0]), len(rows)) for table, rows in parts))
-    given = {
-        f"p{part}_{number}_{name}": row[name]
+@lru_cache(maxsize=512)
+def _dependent_statement(first: Update, others: tuple[Update, ...], shapes: tuple[_Shape, ...]) -> Executable:
+    """Of PostgreSQL; its parts see what was there before it, and `first`'s row alone of what is new."""
+    done = first.cte("first")
+    is_done = exists(select(literal(1)).select_from(done))
+    changes = [done, *(other.where(is_done).cte(f"other{number}") for number, other in enumerate(others))]
+    added = [_dependent_insert(part, *shape, is_done).cte(f"part{part}") for part, shape in enumerate(shapes)]
+    returned = (select(change.c[0]).scalar_subquery().label(f"c{number}") for number, change in enumerate(changes))
+    return select(*returned).add_cte(*added)
+
+
+def _dependent_insert(part: int, table: Table, names: tuple[str, ...], count: int, when: ColumnElement[bool]) -> Insert:
+    rows = [
+        # Without its type, a parameter in a SELECT is a text
+        select(*(cast_to(value, table.c[name].type) for name, value in row.items())).where(when)
+        for row in _rows_of(part, table, names, count)
+    ]
+    return insert(table).from_select(list(_rows_of(part, table, names, 1)[0]), union_all(*rows))
+
+
+def _insert(connection: Connection, parts: Sequence[Rows]) -> None:
+    run(connection, _insert_statement(_shapes_of(parts)), _given_rows(parts))
+
+
+def _shapes_of(parts: Sequence[Rows]) -> tuple[_Shape, ...]:
+    return tuple((table, tuple(rows[0]), len(rows)) for table, rows in parts)
+
+
+def _given_rows(parts: Sequence[Rows]) -> dict[str, Any]:
+    return {
+        f"r{part}_{number}_{name}": row[name]
         for part, (_, rows) in enumerate(parts)
         for number, row in enumerate(rows)
         for name in row
     }
-    run(connection, statement, given)
 
 
 @lru_cache(maxsize=512)
@@ -123,21 +195,32 @@ def _insert_statement(shapes: tuple[_Shape, ...]) -> Executable:
 
 
 def _insert_part(part: int, table: Table, names: tuple[str, ...], count: int) -> Insert:
-    constants = constants_of(table, names)
-    rows = [
-        constants | {name: bindparam(f"p{part}_{number}_{name}", type_=table.c[name].type) for name in names}
-        for number in range(count)
-    ]
+    rows = _rows_of(part, table, names, count)
     return insert(table).values(rows if count > 1 else rows[0]).inline()
 
 
-def constants_of(table: Table, names: Collection[str]) -> dict[str, Any]:
-    """The defaults of a new row's other columns, as far as they are plain values."""
-    return {
-        column.name: literal(column.default.arg, column.type)
-        for column in table.c
-        if column.name not in names and isinstance(column.default, ScalarElementColumnDefault)
-    }
+def _rows_of(part: int, table: Table, names: tuple[str, ...], count: int) -> list[dict[str, Any]]:
+    """What each column of the new rows is: what the rows bring, and the defaults of the others."""
+    defaults = defaults_of(table, names)
+    return [
+        defaults | {name: bindparam(f"r{part}_{number}_{name}", type_=table.c[name].type) for name in names}
+        for number in range(count)
+    ]
+
+
+def defaults_of(table: Table, names: Collection[str]) -> dict[str, Any]:
+    """The defaults of a new row's other columns."""
+    others = [column for column in table.c if column.name not in names and column.default is not None]
+    return {column.name: _default_of(column) for column in others}
+
+
+def _default_of(column: Column[Any]) -> Any:
+    value = cast("Any", column.default).arg
+    return value if isinstance(value, ClauseElement) else literal(value, column.type)
+
+
+def _is_postgresql(connection: Connection) -> bool:
+    return connection.dialect.name == "postgresql"
 
 
 def _kind_of(connection: Connection) -> _Kind:
