@@ -62,6 +62,8 @@ class _Kind:
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     text: str
+    order: tuple[str, ...] | None
+    """The names by place, if the driver binds by place."""
     given: tuple[tuple[str, _Process | None], ...]
     """What each execution brings."""
     fixed: Mapping[str, Any]
@@ -71,7 +73,9 @@ class _Prepared:
 
     def execute(self, connection: Connection, values: Mapping[str, Any]) -> CursorResult[Any]:
         bound = {name: process(values[name]) if process else values[name] for name, process in self.given}
-        return connection.exec_driver_sql(self.text, {**self.fixed, **bound})
+        bound = {**self.fixed, **bound}
+        placed = bound if self.order is None else tuple(bound[name] for name in self.order)
+        return connection.exec_driver_sql(self.text, placed)
 
 
 def run(connection: Connection, statement: Executable, values: Mapping[str, Any]) -> CursorResult[Any]:
@@ -241,7 +245,8 @@ def _prepare(statement: Executable, kind: _Kind) -> _Prepared:
             fixed[name] = process(bind.value) if process else bind.value
     exported = statement.exported_columns if isinstance(statement, ReturnsRows) else ()
     columns = tuple((each.name, _reader(each.type, dialect)) for each in exported)
-    return _Prepared(str(compiled), tuple(given), fixed, columns)
+    order = None if compiled.positiontup is None else tuple(compiled.positiontup)
+    return _Prepared(str(compiled), order, tuple(given), fixed, columns)
 
 
 def _reader(kind: TypeEngine[Any], dialect: Dialect) -> _Process | None:

@@ -64,13 +64,16 @@ class Database:
     def _postgresql_engine(self, pool_size: int) -> Engine:
         engine = create_engine(
             self.url,
+            hide_parameters=True,
+            # The driver's own: with names it would look for them in a statement's text at each execution
+            paramstyle="numeric_dollar",
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=10,
-            hide_parameters=True,
             pool_use_lifo=True,
             connect_args={"connect_timeout": 3, "options": _PG_OPTIONS, "application_name": "redraft"},
         )
+        event.listen(engine, "connect", _prepare_postgresql)
         event.listen(engine, "checkin", _note_use)
         event.listen(engine, "checkout", _ping_if_idle)
         return engine
@@ -143,6 +146,12 @@ def _read_url(url: str) -> URL:
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
     for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _prepare_postgresql(connection: Any, _record: Any) -> None:
+    import psycopg
+
+    connection.cursor_factory, connection.server_cursor_factory = psycopg.RawCursor, psycopg.RawServerCursor
 
 
 def _note_use(_connection: Any, record: ConnectionPoolEntry) -> None:
