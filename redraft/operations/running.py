@@ -281,7 +281,7 @@ def _reserve_next(step: StepInHand, move: Move, visit: Visit) -> InHand | Turned
     needs_claim = step.job.continuations > 0 or step.spent is not None
     if move.next_step is None or needs_claim or step.remaining_s() <= 0:
         return None
-    following = replace(follow(step, move), width=None)
+    following = follow(step, move)
     try:
         hand = admission.at_gate(following, _PLANS[move.next_step](following))
     except (ProviderError, BudgetExhausted):

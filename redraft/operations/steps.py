@@ -272,7 +272,7 @@ def follow(step: StepInHand, move: Move) -> StepInHand:
     told = len(move.events) + (move.next_step is Step.GENERATE)
     counters = {"lease_token": step.job.lease_token + 1, "event_seq": step.job.event_seq + told}
     job = replace(step.job, **{**plain, **sums, **CLAIMED, **counters})
-    return replace(step, job=job, records=move.records, memo={}, found={})
+    return replace(step, job=job, records=move.records, memo={}, found={}, width=None)
 
 
 def ring(services: Services, message: StepMessage) -> None:

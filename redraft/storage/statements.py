@@ -19,7 +19,9 @@ from sqlalchemy import (
     CursorResult,
     Dialect,
     Insert,
+    String,
     Table,
+    Text,
     TypeDecorator,
     Update,
     bindparam,
@@ -34,6 +36,8 @@ from sqlalchemy.sql.base import Executable
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.selectable import ReturnsRows
 from sqlalchemy.types import TypeEngine
+
+from redraft.storage.columns import CleanText, Json
 
 _Process = Callable[[Any], Any]
 Rows = tuple[Table, Sequence[Mapping[str, Any]]]
@@ -168,11 +172,15 @@ def _dependent_statement(first: Update, others: tuple[Update, ...], shapes: tupl
 
 def _dependent_insert(part: int, table: Table, names: tuple[str, ...], count: int, when: ColumnElement[bool]) -> Insert:
     rows = [
-        # Without its type, a parameter in a SELECT is a text
-        select(*(cast_to(value, table.c[name].type) for name, value in row.items())).where(when)
+        select(*(_typed(value, table.c[name].type) for name, value in row.items())).where(when)
         for row in _rows_of(part, table, names, count)
     ]
     return insert(table).from_select(list(_rows_of(part, table, names, 1)[0]), union_all(*rows))
+
+
+def _typed(value: Any, kind: TypeEngine[Any]) -> ColumnElement[Any]:
+    """Without a type, a NULL in a SELECT is a text; and a text that is cast to its column's length is cut to it."""
+    return cast_to(value, Text() if isinstance(kind, String | CleanText | Json) else kind)
 
 
 def _insert(connection: Connection, parts: Sequence[Rows]) -> None:
