@@ -20,9 +20,10 @@ from redraft.operations.endings import ending
 from redraft.operations.leases import message_for
 from redraft.operations.services import Services
 from redraft.operations.terms import readable_request, step_iteration
-from redraft.storage import calls, events, history, jobs, moves, workers
+from redraft.storage import calls, due, events, history, jobs, moves, workers
+from redraft.storage.due import is_guilty, is_overdue
 from redraft.storage.jobs import JobRecord
-from redraft.storage.moves import ALONE_LOSSES, is_guilty, is_live, is_overdue
+from redraft.storage.moves import ALONE_LOSSES, is_live
 
 log = structlog.get_logger()
 
@@ -58,27 +59,27 @@ def sweep(services: Services, *, with_expired: bool = True, suspects_max: int = 
         suspects_max: for how many steps this worker can start a process.
     """
     with services.database.write() as connection:
-        due = _take_due(services, connection, limit=_BATCH, with_expired=with_expired)
+        to_ring = _take_due(services, connection, limit=_BATCH, with_expired=with_expired)
         suspects = (
             _take_due(services, connection, limit=suspects_max, with_expired=with_expired, losses=(ALONE_LOSSES,) * 2)
             if suspects_max
             else []
         )
-        late = moves.overdue(connection, slack_s=_DEADLINE_SLACK_S, limit=_BATCH)
-        guilty = moves.guilty(connection, limit=_BATCH) if with_expired else []
+        late = due.overdue(connection, slack_s=_DEADLINE_SLACK_S, limit=_BATCH)
+        guilty = due.guilty(connection, limit=_BATCH) if with_expired else []
         _clear_up(services, connection)
     ended = _end_all(services, late, _end_overdue) + _end_all(services, guilty, _end_guilty)
     for job_id in ended:
         services.queue.wake(job_id)
     retention.forget_some(services)
     return Left(
-        unrung=_ring_all(services, [message for message in due if message.job_id not in ended]),
+        unrung=_ring_all(services, [message for message in to_ring if message.job_id not in ended]),
         suspects=[message for message in suspects if message.job_id not in ended],
     )
 
 
 def _take_due(services: Services, connection: Connection, **narrowed: Any) -> list[StepMessage]:
-    found = moves.take_due(connection, pause_s=services.settings.ring_again_s, **narrowed)
+    found = due.take_due(connection, pause_s=services.settings.ring_again_s, **narrowed)
     return [message_for(each) for each in found]
 
 

@@ -61,14 +61,14 @@ class DueStep(NamedTuple):
 
 
 # Not `run_id IS NOT NULL`: SQLite 3.40 returns true for it from an UPDATE, whatever is there
-_DUE = (jobs.c.step, jobs.c.id, jobs.c.step_no, jobs.c.run_id)
+DUE = (jobs.c.step, jobs.c.id, jobs.c.step_no, jobs.c.run_id)
 
 FREE_LOSSES = 1
 """A step that has lost more holders than this runs alone: it may be what ends them."""
 ALONE_LOSSES = 2
 """A step that has lost more than this, the last one alone, is what ended them."""
 
-_LOSSES = jobs.c.lost_leases + case((jobs.c.lease_expires_at.is_not(None), 1), else_=0)
+LOSSES = jobs.c.lost_leases + case((jobs.c.lease_expires_at.is_not(None), 1), else_=0)
 """How many holders a free step has lost: whose lease ran out did not give it back."""
 
 _USAGE = ("calls", "input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls")
@@ -129,13 +129,13 @@ def _claim_statement(step: str) -> Executable:
             is_live(),
             jobs.c.available_at <= now,
             is_free(),
-            bindparam("p_losses_max", type_=Integer) >= _LOSSES,
+            bindparam("p_losses_max", type_=Integer) >= LOSSES,
         )
         .values(
             status=JobStatus.RUNNING.value,
             started_at=func.coalesce(jobs.c.started_at, now),
             version=jobs.c.version + case((jobs.c.status == JobStatus.QUEUED.value, 1), else_=0),
-            lost_leases=_LOSSES,
+            lost_leases=LOSSES,
             step_claims=jobs.c.step_claims + 1,
             lease_token=jobs.c.lease_token + 1,
             lease_owner=bindparam("p_owner"),
@@ -332,85 +332,15 @@ def release_leases(connection: Connection, owner: str) -> list[DueStep]:
         update(jobs)
         .where(is_live(), jobs.c.lease_owner == owner)
         .values(lease_owner=None, lease_expires_at=None, lease_token=jobs.c.lease_token + 1, rung_at=DbNow())
-        .returning(*_DUE)
+        .returning(*DUE)
     )
     return [DueStep(*row) for row in connection.execute(statement)]
-
-
-def take_due(
-    connection: Connection,
-    *,
-    pause_s: float,
-    limit: int,
-    with_expired: bool = True,
-    losses: tuple[int, int] = (0, FREE_LOSSES),
-) -> list[DueStep]:
-    """Jobs whose step is due and unheard, marked as rung now.
-
-    The pause before a job is rung again doubles with each ring that led to no claim, up to two minutes.
-    Only steps that have lost `losses` holders, from the one number to the other.
-    """
-    statement = _due_statement(pause_s, limit, losses, with_expired=with_expired)
-    return [DueStep(*row) for row in connection.execute(statement)]
-
-
-@cache
-def _due_statement(pause_s: float, limit: int, losses: tuple[int, int], *, with_expired: bool) -> Executable:
-    """Built once, as all that a sweep looks for: workers sweep all the time."""
-    ring_pause = [(jobs.c.ring_count <= n, jobs.c.rung_at < DbNow(-pause_s * 2**n)) for n in range(6)]
-    due = (
-        select(jobs.c.id)
-        .where(
-            is_live(),
-            jobs.c.available_at <= DbNow(),
-            is_free(with_expired=with_expired),
-            _LOSSES.between(*losses),
-            or_(jobs.c.rung_at.is_(None), case(*ring_pause, else_=jobs.c.rung_at < DbNow(-pause_s * 64))),
-        )
-        .order_by(jobs.c.available_at)
-        .limit(limit)
-        .with_for_update(skip_locked=True)
-    )
-    return (
-        update(jobs)
-        .where(jobs.c.id.in_(due.scalar_subquery()))
-        .values(rung_at=DbNow(), ring_count=jobs.c.ring_count + 1)
-        .returning(*_DUE)
-    )
-
-
-def guilty(connection: Connection, *, limit: int) -> list[str]:
-    """Live jobs whose step has ended its process even alone."""
-    return list(connection.execute(_guilty_query(limit)).scalars())
-
-
-@cache
-def _guilty_query(limit: int) -> Executable:
-    return select(jobs.c.id).where(is_live(), is_guilty()).limit(limit)
-
-
-def is_guilty() -> ColumnElement[bool]:
-    return is_free() & (_LOSSES > ALONE_LOSSES)
 
 
 def is_free(*, with_expired: bool = True) -> ColumnElement[bool]:
     """Nobody has it; `with_expired`: or whoever had it was not heard of for a lease."""
     has_no_lease = jobs.c.lease_expires_at.is_(None)
     return or_(has_no_lease, jobs.c.lease_expires_at < DbNow()) if with_expired else has_no_lease
-
-
-def overdue(connection: Connection, *, slack_s: float, limit: int) -> list[str]:
-    """Live jobs past their deadline; those in somebody's hands get some slack to end themselves."""
-    return list(connection.execute(_overdue_query(slack_s, limit)).scalars())
-
-
-@cache
-def _overdue_query(slack_s: float, limit: int) -> Executable:
-    return select(jobs.c.id).where(is_live(), is_overdue(slack_s)).limit(limit)
-
-
-def is_overdue(slack_s: float) -> ColumnElement[bool]:
-    return or_(and_(is_free(), jobs.c.deadline_at < DbNow()), jobs.c.deadline_at < DbNow(-slack_s))
 
 
 def is_token(token: int) -> ColumnElement[bool]:

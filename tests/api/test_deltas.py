@@ -135,7 +135,11 @@ def test_a_stream_that_comes_back_goes_on_from_its_last_event(api, services: Ser
         publish(job_id, piece(0, "one "))
         assert [next(frames).id, next(frames).id] == ["1", None]
     wait_until(lambda: not listeners(valkey, job_id), what="the end of the subscription")
-    publish(job_id, piece(4, "two "))
+    with valkey.client() as broker, broker.pubsub(ignore_subscribe_messages=True) as other:
+        other.subscribe(delta_channel(job_id))
+        publish(job_id, piece(4, "two "))
+        wait_until(other.get_message, what="the publication")
+    wait_until(lambda: not listeners(valkey, job_id), what="the end of the other subscription")
     with watched(client, job_id, valkey, Last_Event_ID="1") as frames:
         publish(job_id, piece(8, "three"))
         found = next(frames)

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import insert, update
 
 from redraft.domain.ids import new_id
-from redraft.storage import calls, events, jobs, moves
+from redraft.storage import calls, due, events, jobs, moves
 from redraft.storage.columns import DbNow
 from redraft.storage.jobs import JobFilter, JobRecord
 from redraft.storage.moves import Claim
@@ -346,9 +346,9 @@ def test_ids_are_found_by_their_beginning(database: Database, add_job: AddJob):
 # The sweeper's share
 
 
-def due(database: Database, pause_s: float = 3) -> list[str]:
+def due_ids(database: Database, pause_s: float = 3) -> list[str]:
     with database.write() as connection:
-        return [each.job_id for each in moves.take_due(connection, pause_s=pause_s, limit=100)]
+        return [each.job_id for each in due.take_due(connection, pause_s=pause_s, limit=100)]
 
 
 def test_a_job_is_rung_again_after_a_pause_that_grows(database: Database, add_job: AddJob):
@@ -360,7 +360,7 @@ def test_a_job_is_rung_again_after_a_pause_that_grows(database: Database, add_jo
             middle = (low + high) // 2
             with database.write() as connection:
                 connection.execute(update(table).values(rung_at=DbNow(-middle - 0.5)))
-                is_due = bool(moves.take_due(connection, pause_s=1, limit=1))
+                is_due = bool(due.take_due(connection, pause_s=1, limit=1))
                 connection.rollback()
             low, high = (low, middle) if is_due else (middle, high)
         pauses.append(high)
@@ -371,18 +371,18 @@ def test_a_job_is_rung_again_after_a_pause_that_grows(database: Database, add_jo
 
 def test_jobs_that_nobody_could_ring_for_are_due_at_once(database: Database, add_job: AddJob):
     job = add_job()
-    assert due(database) == []
+    assert due_ids(database) == []
     with database.write() as connection:
         moves.mark_unrung(connection, job.id)
-    assert due(database) == [job.id]
-    assert due(database) == []
+    assert due_ids(database) == [job.id]
+    assert due_ids(database) == []
 
 
 def test_each_due_job_is_taken_by_one_sweeper(database: Database, add_job: AddJob):
     ids = [add_job().id for _ in range(20)]
     with database.write() as connection:
         connection.execute(update(table).values(rung_at=None))
-    taken = [job_id for found in at_once(4, lambda _: due(database)) for job_id in found]
+    taken = [job_id for found in at_once(4, lambda _: due_ids(database)) for job_id in found]
     assert sorted(taken) == sorted(ids)
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, event, insert, text
 from redraft.domain.ids import new_id
 from redraft.storage import (
     calls,
+    due,
     events,
     history,
     job_lists,
@@ -133,8 +134,8 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "a job by the beginning of its id": lambda c: jobs.find_ids(c, "job_0190"),
     "a job by its key": lambda c: jobs.find_by_key(c, "me", "key"),
     "the latest job": jobs.latest_id,
-    "what is due": lambda c: moves.take_due(c, pause_s=3, limit=100),
-    "what is overdue": lambda c: moves.overdue(c, slack_s=5, limit=100),
+    "what is due": lambda c: due.take_due(c, pause_s=3, limit=100),
+    "what is overdue": lambda c: due.overdue(c, slack_s=5, limit=100),
     "a claim": lambda c: moves.claim(c, "job_1", "generate", 1, owner="wrk_1", lease_s=30),
     "a move": lambda c: moves.advance(c, "job_1", 1, {"step": "evaluate"}),
     "a heartbeat": lambda c: moves.extend_leases(c, "wrk_1", ["job_1", "job_2"], 30),
