@@ -111,10 +111,10 @@ def _latency(console: Console, postgres: PostgresServer, valkey: ValkeyServer) -
 
 
 def _bulk(console: Console, postgres: PostgresServer, valkey: ValkeyServer) -> None:
-    title = "D: a run of 4 calls a row, 0.2 s a call, in times of the ideal: calls x 0.2 s / in flight"
-    table = Table("in flight", "workers", "a run", REFERENCE, "plain Celery + PostgreSQL", title=title)
-    for in_flight, workers in ((10, 1), (20, 1), (100, 2)):
-        load = Load(10 * in_flight, in_flight, 0.2)
+    title = "D: a run of 4 calls a row, in times of the ideal: calls x seconds a call / in flight"
+    table = Table("in flight", "s a call", "workers", "a run", REFERENCE, "plain Celery + PostgreSQL", title=title)
+    for in_flight, latency_s, workers in ((10, 0.2, 1), (20, 0.2, 1), (100, 0.2, 2), (100, 1.0, 2)):
+        load = Load(10 * in_flight, in_flight, latency_s)
         ideal_s = load.calls * load.latency_s / in_flight
         with model_server(load.latency_s) as url:
             run_s = run_bulk(url, load, workers, postgres, valkey)
@@ -123,7 +123,7 @@ def _bulk(console: Console, postgres: PostgresServer, valkey: ValkeyServer) -> N
         with model_server(load.latency_s) as url:
             plain_s = run_plain_celery(url, load, workers, postgres, valkey).seconds
         found = (f"{seconds / ideal_s:.2f}" for seconds in (run_s, bare_s, plain_s))
-        table.add_row(str(in_flight), str(workers), *found)
+        table.add_row(str(in_flight), f"{latency_s:g}", str(workers), *found)
     console.print(table)
 
 
