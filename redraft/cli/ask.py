@@ -69,7 +69,7 @@ def ask(  # noqa: PLR0913 - one parameter per option
     """Write an answer, judge it, and improve it until it is good enough.
 
     The answer alone goes to stdout, the iterations to stderr. Without a server it starts what it needs on
-    this machine and stops it again. Ctrl-C cancels the job and prints the best answer so far.
+    this machine and stops it again. Ctrl-C, as SIGTERM, cancels the job and prints the best answer so far.
 
     Exit codes: 0 there is an answer; 1 there is none; 2 wrong usage; 3 not accepted (with --require-accept);
     4 the provider refused the key; 75 something cannot be reached; 124 no answer within the deadline;

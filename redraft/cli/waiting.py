@@ -1,8 +1,11 @@
 """Waits for a job together with the person at the terminal, Ctrl-C included."""
 
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 
 from redraft.cli import output, sessions
 from redraft.cli.exits import Exit
@@ -21,7 +24,7 @@ class Wait:
     Attributes:
         threshold: the score to reach, for the words.
         deadline_s: when to stop waiting for a worker that never comes; None = never.
-        cancels: whether Ctrl-C ends the job too, or the watching alone.
+        cancels: whether Ctrl-C or SIGTERM ends the job too, or the watching alone.
         as_json: print the job and not its answer.
         must_be_accepted: whether a missed threshold is an exit code of its own.
         as_page: print all about the job, and not the answer alone.
@@ -50,17 +53,36 @@ def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wai
         job_id, after = begin()
         is_interrupted = False
         try:
-            for event in follow(services, job_id, after, keep_alive, wait.deadline_s, view.on_delta):
-                view.show(event, judged_in(services, job_id, event))
+            with _interrupted_by_sigterm():
+                for event in follow(services, job_id, after, keep_alive, wait.deadline_s, view.on_delta):
+                    view.show(event, judged_in(services, job_id, event))
         except KeyboardInterrupt:
             is_interrupted = True
         view.close()
-        if is_interrupted and not wait.cancels:
-            return _leave(job_id)
-        if is_interrupted:
+        if not is_interrupted:
+            job = _tell(services, job_id, wait, time.monotonic() - started_at)
+            return exit_of_job(job, must_be_accepted=wait.must_be_accepted)
+        if wait.cancels:
             _cancel(services, job_id)
-        job = _tell(services, job_id, wait, time.monotonic() - started_at)
-    return Exit.INTERRUPTED if is_interrupted else exit_of_job(job, must_be_accepted=wait.must_be_accepted)
+    # A worker beside us has ended by now: the calls that it was making are counted
+    if not wait.cancels:
+        return _leave(job_id)
+    _tell(services, job_id, wait, time.monotonic() - started_at)
+    return Exit.INTERRUPTED
+
+
+@contextmanager
+def _interrupted_by_sigterm() -> Generator[None]:
+    """Who ends a command that waits, as `timeout` does, means what Ctrl-C means."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _tell(services: Services, job_id: str, wait: Wait, seconds: float) -> Job:

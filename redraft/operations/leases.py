@@ -13,7 +13,7 @@ from redraft.domain.ids import new_id
 from redraft.domain.states import Step
 from redraft.jobs import StepMessage
 from redraft.settings import Settings
-from redraft.storage import moves, workers
+from redraft.storage import calls, moves, workers
 from redraft.storage.moves import DueStep
 from redraft.storage.work import Database
 
@@ -38,6 +38,7 @@ class LeaseHolder:
         self.lease_s = settings.lease_s
         self.losses_max = moves.ALONE_LOSSES if is_alone else moves.FREE_LOSSES
         self._lock = threading.Lock()
+        self._in_hand = set[tuple[str, int]]()
         self._tokens: dict[str, int] = {}
         self._good_since: dict[str, float] = {}
         self._is_closing = False
@@ -59,16 +60,19 @@ class LeaseHolder:
 
         def renew(token: int, since: float) -> None:
             nonlocal held
-            held = token
             with self._lock:
+                self._in_hand.discard((job_id, held))
+                self._in_hand.add((job_id, token))
                 self._tokens[job_id] = token
                 self._good_since[job_id] = since
+            held = token
 
         renew(token, since)
         try:
             yield renew
         finally:
             with self._lock:
+                self._in_hand.discard((job_id, held))
                 if self._tokens.get(job_id) == held:
                     self._forget(job_id)
 
@@ -103,9 +107,13 @@ class LeaseHolder:
             workers.beat(connection, {"id": self.owner, **self._facts})
 
     def leave(self, database: Database) -> list[StepMessage]:
-        """Give back all leases; the steps to ring for."""
+        """Give back all leases, and count the calls that are still out as lost; the steps to ring for."""
+        with self._lock:
+            in_hand = list(self._in_hand)
         with database.write() as connection:
             released = moves.release_leases(connection, self.owner)
+            for job_id, lost in calls.close_left(connection, in_hand).items():
+                moves.add_usage(connection, job_id, calls.lost_usage(lost))
             workers.leave(connection, self.owner)
         return [message_for(each) for each in released]
 
@@ -136,5 +144,6 @@ class LeaseHolder:
 
     @property
     def in_flight(self) -> int:
+        """Steps in hand, those among them whose lease was lost, as by a cancel: what they call for is paid for."""
         with self._lock:
-            return len(self._tokens)
+            return len(self._in_hand)

@@ -19,6 +19,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    tuple_,
     update,
 )
 
@@ -107,6 +108,13 @@ def close_lost(connection: Connection, job_id: str, token: int) -> int:
     """Calls whose worker is gone: nobody will learn what became of them."""
     is_lost = and_(calls.c.job_id == job_id, calls.c.status == "started", calls.c.lease_token < token)
     return connection.execute(update(calls).where(is_lost).values(_LOST)).rowcount
+
+
+def close_left(connection: Connection, in_hand: Sequence[tuple[str, int]]) -> dict[str, int]:
+    """Calls for these jobs under these tokens, which nobody waits for any more; how many by job."""
+    is_left = tuple_(calls.c.job_id, calls.c.lease_token).in_(in_hand)
+    statement = update(calls).where(is_left, calls.c.status == "started").values(_LOST).returning(calls.c.job_id)
+    return Counter(connection.execute(statement).scalars())
 
 
 def close_abandoned(connection: Connection, *, after_s: float, limit: int) -> dict[str, int]:

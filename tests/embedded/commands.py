@@ -1,6 +1,7 @@
 """The command line as a user runs it, and what it leaves behind."""
 
 import contextlib
+import json
 import re
 import signal
 import subprocess
@@ -72,6 +73,10 @@ class Command:
     @property
     def stdout(self) -> str:
         return (self._folder / "out").read_text("utf-8", "replace")
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.stdout)
 
     @property
     def stderr(self) -> str:

@@ -66,6 +66,23 @@ def test_calls_longer_than_the_grace_go_to_another_worker_at_once(
     assert desk.finished(job["id"])["stop_reason"] == "accepted"
 
 
+def test_a_stopping_worker_counts_the_calls_that_are_out_also_those_for_a_canceled_job(
+    desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
+) -> None:
+    model_server.script(generate=[Reply(text="never seen", latency_s=60)])
+    timers = {"REDRAFT_SHUTDOWN_GRACE_S": "1", "REDRAFT_LEASE_S": "120", "REDRAFT_HEARTBEAT_S": "0.1"}
+    worker = start_worker(services, **timers).wait_ready()
+    jobs = [desk.submit(instruct=f"Question {number}?")["id"] for number in range(2)]
+    wait_until(lambda: len(model_server.requests("generate")) == 2, within_s=20)
+    desk.client.post(f"/v1/jobs/{jobs[0]}/cancel")
+    assert worker.stop(within_s=10) == 0
+    for job_id in jobs:
+        (call,) = desk.calls(job_id)
+        assert (call["status"], call["error"]["code"]) == ("failed", "worker_lost")
+        usage = desk.client.get(f"/v1/jobs/{job_id}").json()["usage"]
+        assert (usage["calls"], usage["cost_usd"]) == (1, None)
+
+
 def test_jobs_wait_in_the_database_while_there_is_no_worker(
     desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
 ) -> None:
