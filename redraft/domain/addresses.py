@@ -69,6 +69,9 @@ def why_not_public(address: Address) -> str | None:
     return None
 
 
+_SWITCHES = frozenset({"true", "false", "yes", "no", "on", "off"})
+
+
 @dataclass(frozen=True, slots=True)
 class Allowed:
     """What an operator allows beside public addresses: networks, and names whatever they resolve to."""
@@ -81,9 +84,12 @@ class Allowed:
         """From `REDRAFT_WEBHOOK_ALLOW_PRIVATE`: networks and names, separated by spaces or commas.
 
         Raises:
-            Invalid: one is a network with bits beyond its mask.
+            Invalid: one is a network with bits beyond its mask, or a switch's word.
         """
         parts = text.replace(",", " ").lower().split()
+        if switch := next((part for part in parts if part in _SWITCHES), None):
+            words = f"holds {switch!r}, which names no host: name what may be reached, as in 10.0.0.0/8 hooks.internal."
+            raise Invalid.at("REDRAFT_WEBHOOK_ALLOW_PRIVATE", words, "invalid_network")
         numeric = [part for part in parts if "/" in part or ":" in part or _NUMERIC_NAME.fullmatch(part)]
         try:
             networks = tuple(ip_network(part) for part in numeric)

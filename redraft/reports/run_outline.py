@@ -189,12 +189,17 @@ def _items(report: RunReport) -> Section:
 
 
 def _loop(report: RunReport) -> Section:
-    uplift = report.uplift
+    uplift, judged, words = report.uplift, report.counts.judged, report.uplift.words
     tables: list[Table] = []
+    if uplift.n < judged:
+        which = f"the {count(uplift.n, 'item')} of {judged} whose first answer has a score, too"
+        words = (f"Compared here: {which}; the mean score above is of all.", *words)
     if uplift.n:
+        # The interval is of all that are judged
+        span = wording.span(report.final_score) if uplift.n == judged else DASH
         scores = (
             ("First answer", wording.score(uplift.first), DASH),
-            ("Returned answer", wording.score(uplift.returned), wording.span(report.final_score)),
+            ("Returned answer", wording.score(uplift.returned), span),
             (
                 "Difference",
                 wording.change(uplift.gain.value if uplift.gain else None),
@@ -208,7 +213,7 @@ def _loop(report: RunReport) -> Section:
             for name, part in parts
         )
         tables.append(Table("What became of the items", ("", "Items", "Share", "95 % interval"), rows))
-    return Section("loop", "Did the loop pay?", uplift.words, tuple(tables))
+    return Section("loop", "Did the loop pay?", words, tuple(tables))
 
 
 def _iterations(report: RunReport) -> Section | None:

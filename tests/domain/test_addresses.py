@@ -110,6 +110,12 @@ def test_what_is_no_network_is_refused_by_name(text: str):
         Allowed.parse(text)
 
 
+@pytest.mark.parametrize("text", ["true", "10.0.0.0/8, False", "ON"])
+def test_a_switch_is_no_host(text: str):
+    with pytest.raises(Invalid, match="names no host"):
+        Allowed.parse(text)
+
+
 def test_a_resolvers_answers_are_read_once_each():
     assert all_addresses(["1.1.1.1", "::ffff:1.1.1.1", "::1", "1.1.1.1"]) == [ip_address("1.1.1.1"), ip_address("::1")]
     assert plain(ip_address("::1")) == ip_address("::1")

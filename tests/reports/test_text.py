@@ -50,6 +50,13 @@ def test_the_loop_the_advice_the_errors_and_the_times_are_told():
     assert "hard-0000 0.500 0.700 3 iter_max reached" in lines
 
 
+def test_returned_answers_without_a_first_score_are_not_among_those_compared():
+    lines = _lines(render_text(run_sheet([*many("a", 6, 0.5, 0.9), looped("b", None, 0.1)])))
+    told = "Compared here: the 6 items of 7 whose first answer has a score, too; the mean score above is of all."
+    assert told in lines
+    assert f"Returned answer 0.900 {DASH}" in lines
+
+
 def test_agreement_with_people_is_told():
     items = [*many("a", 8, 0.9, human_pass=True, human_score=4), *many("b", 4, 0.5, human_pass=True, human_score=2)]
     text = render_text(run_sheet(items))
