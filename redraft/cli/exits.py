@@ -1,6 +1,7 @@
 """One table from the kinds of errors to exit codes, and the words a person gets with each."""
 
 import contextlib
+import errno
 import os
 import sys
 import traceback
@@ -198,12 +199,17 @@ class GuardedGroup(TyperGroup):
         except Exception as error:
             if isinstance(error, _TYPERS_OWN):
                 raise
+            if isinstance(error, OSError) and error.errno in _FULL:
+                _drop_output()
+                output.say(f"Error: it cannot be written: {error.strerror}. Make room, then try again.", "red")
+                raise typer.Exit(Exit.ERROR) from error
             _trace()
             _confess(error)
             raise typer.Exit(Exit.ERROR) from error
         return result
 
 
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _TYPERS_OWN = (typer.Abort, typer.Exit, TyperException)
 
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import typer
@@ -143,6 +144,16 @@ def test_a_reader_that_leaves_early_is_no_trouble(
     os.close(writer)
     _, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a disk that is always full")
+def test_a_full_disk_is_no_bug(shell: Shell, add_job: Callable[..., str]) -> None:
+    add_job("An answer.")
+    with Path("/dev/full").open("w") as full:
+        process = shell.start("jobs", "list", "--json", stdout=full.fileno())
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert err == "Error: it cannot be written: No space left on device. Make room, then try again.\n"
 
 
 def test_help_and_version_need_none_of_the_heavy_parts() -> None:
