@@ -21,8 +21,9 @@ from redraft.operations import reading
 from redraft.operations.resources import Event
 
 RECONNECT_MS = 1000
-# A look may see an answer before the last piece of it was heard, though that was published first.
-_SETTLE_S = 0.01
+# A look may see an answer before the last piece of it was heard, though that was published first: the publisher
+# pauses between its bundles
+_SETTLE_S = 0.1
 PAGE = 500
 PING = format_sse_event(comment="ping")
 CLOSING = format_sse_event(comment="the server ends; come back with Last-Event-ID", retry=RECONNECT_MS)
@@ -65,7 +66,7 @@ class _Order:
 
     async def tell(self, events: Sequence[Event]) -> bytes:
         """These events, each after the deltas that came before it."""
-        if any(each.type == "iteration.generated" for each in events):
+        if self._watch.has_heard_text and any(each.type == "iteration.generated" for each in events):
             await asyncio.sleep(_SETTLE_S)
         return b"".join(self.deltas(partial(_precedes, each)) + self._event(each) for each in events)
 

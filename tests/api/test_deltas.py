@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -247,6 +248,20 @@ def test_a_stream_outlives_its_broker(start_api, make_services, submit_job):
             assert [each.type for each in frames] == ["done"]
     finally:
         own.remove()
+
+
+def test_the_last_piece_comes_before_its_answer_though_its_bundle_waits(api, services: Services, submit_job, valkey):
+    job_id, publish = submit_job(stream=True), services.queue.publish_delta
+    with watched(api.client(timeout=10), job_id, valkey) as frames:
+        publish(job_id, piece(0, "Blue "))
+        assert [next(frames).type, next(frames).type] == ["job.queued", "answer.delta"]
+        publish(job_id, piece(5, "light"))
+        other = Queue(services.settings)
+        store(replace(services, queue=other), job_id, "iteration.generated", iteration=1)
+        assert [next(frames).type, next(frames).type] == ["answer.delta", "iteration.generated"]
+        other.close()
+        lifecycle.cancel(services, job_id)
+        assert [each.type for each in frames] == ["done"]
 
 
 def lose(services: Services, job_id: str, delta: Delta) -> None:
