@@ -21,7 +21,7 @@ def disposition(name: str, fallback: str, suffix: str, *, kind: Literal["attachm
     Args:
         name: as people know the thing; a path, control characters and what no file system takes are left out.
         fallback: stands for a name of which nothing is left; ASCII.
-        suffix: with its dot.
+        suffix: what stands behind either; with its dot.
         kind: whether a browser saves it or shows it.
     """
     whole = _file_name(name) or fallback

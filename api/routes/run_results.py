@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from anyio import to_thread
 from fastapi import APIRouter, Query, Response
@@ -124,7 +124,7 @@ def export_results(
         lines = csv_lines(rows, columns)
     else:
         lines = jsonl_lines(run_results.stream_results(services, run_id), RESULT_COLUMNS)
-    headers = {"Content-Disposition": disposition(f"{stem_of(run.name)} results", run_id, f".{format}")}
+    headers = {"Content-Disposition": disposition(stem_of(run.name), run_id, f" results.{format}")}
     return StreamingResponse(_blocks(lines), headers=headers, media_type=_MEDIA_TYPES[format])
 
 
@@ -148,7 +148,7 @@ async def get_report(
 ) -> Response:
     """All figures of a run, as far as it has come; null where one cannot be told."""
     sheet = await to_thread.run_sync(run_sheet, context.services, run_id, limiter=context.reports)
-    return await _written(context, FORMATS[format], sheet, f"{stem_of(sheet.facts.name)} report")
+    return await _written(context, FORMATS[format], sheet, _File(sheet.facts.name, run_id, "report"))
 
 
 @router.get(
@@ -168,12 +168,23 @@ async def compare_runs(
     """This run beside a baseline, row by row: differences are this run less the baseline."""
     given = (context.services, baseline, run_id)
     sheet = await to_thread.run_sync(comparison_sheet, *given, limiter=context.reports)
-    return await _written(context, COMPARISON_FORMATS[format], sheet, f"{stem_of(sheet.new.name)} comparison")
+    return await _written(context, COMPARISON_FORMATS[format], sheet, _File(sheet.new.name, run_id, "comparison"))
 
 
-async def _written(context: Context, written: Format[Sheet], sheet: Sheet, name: str) -> Response:
+class _File(NamedTuple):
+    """What a report is saved as: its run, and what it is of it."""
+
+    run_name: str
+    run_id: str
+    what: str
+
+    def disposition(self, suffix: str) -> str:
+        return disposition(stem_of(self.run_name), self.run_id, f" {self.what}{suffix}", kind="inline")
+
+
+async def _written(context: Context, written: Format[Sheet], sheet: Sheet, file: _File) -> Response:
     text = await to_thread.run_sync(written.render, sheet, limiter=context.reports)
-    headers = {"Content-Disposition": disposition(name, "report", written.suffix, kind="inline")}
+    headers = {"Content-Disposition": file.disposition(written.suffix)}
     if written.suffix == ".html":
         headers["Content-Security-Policy"] = _PAGE
     return Response(text, headers=headers, media_type=written.media_type)

@@ -8,7 +8,7 @@ from redraft.domain.fields import StrictModel, Text
 
 MAX_IN_FLIGHT = 10_000
 
-RunName = Annotated[Text, Field(min_length=1, max_length=200)]
+RunName = Annotated[Text, Field(max_length=500)]
 DatasetId = Annotated[Text, Field(max_length=40)]
 Budget = Annotated[float, Field(ge=1e-6, le=1_000_000, allow_inf_nan=False)]
 
@@ -17,7 +17,7 @@ class CreateRun(StrictModel):
     """A dataset's rows as jobs: a window of them at a time, in the background of what people ask for."""
 
     dataset_id: DatasetId
-    name: RunName | None = Field(default=None, description="null: the dataset's name.")
+    name: RunName | None = Field(default=None, description="null or empty: the dataset's name.")
     defaults: dict[str, Any] = Field(default={}, description="Fields of a job, and vars, for rows that lack them.")
     overrides: dict[str, Any] = Field(default={}, description="The same, over what the rows say.")
     repeat: int = Field(default=1, ge=1, le=100, description="Do each row so often.")

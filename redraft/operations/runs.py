@@ -127,7 +127,7 @@ def _row(body: CreateRun, dataset: DatasetRecord) -> dict[str, Any]:
     limit = body.max_cost_usd
     return {
         "id": new_id("run"),
-        "name": body.name or dataset.name,
+        "name": (body.name or "").strip() or dataset.name,
         "dataset_id": dataset.id,
         "status": "running",
         "defaults": body.defaults,

@@ -176,21 +176,27 @@ def test_results_bring_the_row_and_the_verdict_along(client: httpx2.Client, driv
         ("../../etc/passwd", "etc_passwd", "etc_passwd"),
         ("\u202egnp.exe", "gnp.exe", "gnp.exe"),
         ("rows.jsonl", "rows", "rows"),
-        ("x" * 60, "x" * 60, "x" * 60),
+        ("x" * 500, "x" * 100, "x" * 100),
+        ("", "rows", "rows"),
+        ("  ", "rows", "rows"),
+        ("質問", None, "質問"),
+        ("...", None, None),
+        ("\u202e\u0007", None, None),
     ],
 )
-def test_case_e16_file_names(client: httpx2.Client, name: str, plain: str, whole: str):
+def test_case_e16_file_names(client: httpx2.Client, name: str, plain: str | None, whole: str | None):
+    """None: the run's id stands for it."""
     run = started(client, lines(1), name=name)
     response = client.get(run["urls"]["results"], params={"format": "csv"})
     assert response.status_code == 200
     assert "x-evil" not in response.headers
     kind, short, long = response.headers["content-disposition"].split("; ")
-    assert (kind, short) == ("attachment", f'filename="{plain} results.csv"')
-    assert unquote(long) == f"filename*=UTF-8''{whole} results.csv"
+    assert (kind, short) == ("attachment", f'filename="{plain or run["id"]} results.csv"')
+    assert unquote(long) == f"filename*=UTF-8''{whole or run['id']} results.csv"
 
 
 def test_a_name_that_is_none_is_refused(client: httpx2.Client):
-    for name in ("", "x" * 201, "nul\x00"):
+    for name in ("x" * 501, "nul\x00"):
         assert_problem(start(client, lines(1), name=name), 422)
 
 
