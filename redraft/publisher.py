@@ -64,7 +64,7 @@ class Publisher:
             bundle = self._take()
             is_open = None not in bundle
             self._send([each for each in bundle if each is not None])
-            if is_open:
+            if is_open and len(bundle) < _AT_ONCE:
                 time.sleep(_PAUSE_S)
 
     def _take(self) -> list[tuple[str, str] | None]:

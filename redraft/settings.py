@@ -107,7 +107,8 @@ class Settings(BaseSettings):
     evaluator_max_output_tokens: int = Field(
         default=4096,
         ge=64,
-        description="Output tokens of an evaluator call, or of a draft; a second asking gets twice as many.",
+        description="Output tokens of an evaluator call, or of a draft, on the local model at most 1024; "
+        "a second asking gets twice as many.",
     )
     criteria_per_call: Literal["auto", "all", "one"] = Field(
         default="auto", description="How many criteria of a rubric an evaluator call judges; auto: all up to four."

@@ -71,11 +71,11 @@ class Schedule:
         """Celery waits for its threads for ever: after the grace the leases go back and the process ends."""
         grace_s = self._services.settings.shutdown_grace_s
         deadline = time.monotonic() + grace_s - min(_HAND_BACK_S, _HAND_BACK_PART * grace_s)
-        while self._holder.in_flight and time.monotonic() < deadline:
-            self._stopping.wait(0.05)
-        if self._holder.in_flight:
-            log.warning("grace_is_over", in_flight=self._holder.in_flight)
-            self.end_now(0)
+        # To the end: a step that was being claimed when the signal came is in flight only later
+        while not self._stopping.wait(0.05):
+            if self._holder.in_flight and time.monotonic() >= deadline:
+                log.warning("grace_is_over", in_flight=self._holder.in_flight)
+                self.end_now(0)
 
     def end_now(self, code: int) -> None:
         """Give the leases back and end the process, whatever its threads do."""

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 from markupsafe import Markup, escape
 
+from redraft.domain.phrases import say_score
 from redraft.domain.screens import reveal
 
 _CENT, _COST_SHOWN_MIN = Decimal("0.01"), Decimal("0.0001")
@@ -65,8 +66,7 @@ def breakable(name: str) -> Markup:
 
 
 def score(value: float | None) -> str:
-    """A score with two digits, cut and not rounded: 0.799 does not read as 0.8."""
-    return UNKNOWN if value is None else f"{int(value * 100 + 1e-9) / 100:.2f}"
+    return UNKNOWN if value is None else say_score(value)
 
 
 def count(value: int | None) -> str:

@@ -6,6 +6,7 @@ from rich.text import Text
 
 from redraft.cli import options, output, sessions
 from redraft.cli.verdicts import SIGNS, has_signs, level_of, state_of
+from redraft.domain.phrases import say_score
 
 if TYPE_CHECKING:
     from redraft.operations.iterations import CriteriaMatrix, MatrixColumn, MatrixRow
@@ -71,4 +72,4 @@ def _cell(row: "MatrixRow", column: "MatrixColumn", *, with_signs: bool) -> Text
 def _score(column: "MatrixColumn") -> Text:
     if column.score is None:
         return Text(_NONE)
-    return Text(f"{column.score:.2f}", style="green" if column.passed else "yellow")
+    return Text(say_score(column.score), style="green" if column.passed else "yellow")

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from redraft.cli import groundings, output
 from redraft.cli.verdicts import whole_lines
+from redraft.domain.phrases import say_score
 from redraft.operations.iterations import Evaluation, Iteration
 from redraft.operations.resources import Call, Job, WebhookDelivery
 
@@ -66,7 +67,7 @@ def _stopped_by(job: Job) -> str:
 
 def _score(job: Job) -> str:
     best = job.progress.best_score
-    return f"{NONE if best is None else f'{best:.2f}'}/{job.progress.score_threshold:.2f}"
+    return f"{NONE if best is None else say_score(best)}/{say_score(job.progress.score_threshold)}"
 
 
 def _writer(job: Job) -> str:
@@ -182,7 +183,7 @@ def _show_verdict(verdict: Evaluation, by: str = "") -> None:
         output.show(f"→ {by}could not be evaluated: {(verdict.error or {}).get('detail', '')}", "red")
         return
     reused = " (as an equal answer before)" if verdict.reused_from else ""
-    output.show(f"→ {by}score {verdict.score:.2f}{reused}", "green" if verdict.passed else "yellow")
+    output.show(f"→ {by}score {say_score(verdict.score)}{reused}", "green" if verdict.passed else "yellow")
     for text, style in (*groundings.claim_lines(verdict.grounding), *whole_lines(verdict.model_dump())):
         output.show(text, style)
 

@@ -13,6 +13,7 @@ from rich.text import Text
 from redraft.cli import groundings, output
 from redraft.cli.verdicts import Line, brief_lines
 from redraft.cli.writing import Writing
+from redraft.domain.phrases import say_score
 
 if TYPE_CHECKING:
     from redraft.jobs import Delta
@@ -171,7 +172,9 @@ def _evaluated(data: dict[str, Any], threshold: float, iteration: "Iteration | N
     if data["score"] is None:
         return [_unscored(data)]
     seconds = "as before" if data.get("reused") else f"in {output.span(data.get('seconds') or 0)}"
-    verdict = f"  {_candidate(data)}score {data['score']:.2f} (accepted from {threshold:.2f} on) {seconds}"
+    verdict = (
+        f"  {_candidate(data)}score {say_score(data['score'])} (accepted from {say_score(threshold)} on) {seconds}"
+    )
     style = "bold green" if data.get("passed") else "bold yellow"
     if iteration is None:
         return [(verdict, style), *brief_lines(data)]

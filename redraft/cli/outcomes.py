@@ -8,6 +8,7 @@ from redraft.cli import exits, output
 from redraft.cli.exits import Exit
 from redraft.cli.groundings import tell_sources
 from redraft.cli.job_pages import show_job
+from redraft.domain.phrases import say_score
 from redraft.operations.iterations import Iteration
 from redraft.operations.resources import Job
 
@@ -47,6 +48,8 @@ def tell(job: Job, iterations: Sequence[Iteration], manner: Manner, seconds: flo
     elif job.result:
         _tell_answer(job.result["final_answer"])
         tell_sources(job)
+    elif job.status == "canceled":
+        output.say("There is no answer yet: it was canceled before the first one was whole.", "yellow")
 
 
 def _tell_audit(iterations: Sequence[Iteration]) -> None:
@@ -55,7 +58,7 @@ def _tell_audit(iterations: Sequence[Iteration]) -> None:
     ]
     for model in dict.fromkeys(found.evaluator_model for _, found in audits):
         scores = ", ".join(
-            f"iteration {number} {'unscored' if found.score is None else f'{found.score:.2f}'}"
+            f"iteration {number} {'unscored' if found.score is None else say_score(found.score)}"
             for number, found in audits
             if found.evaluator_model == model
         )
@@ -65,7 +68,7 @@ def _tell_audit(iterations: Sequence[Iteration]) -> None:
 def _summary(job: Job, seconds: float) -> str:
     parts = [job.id]
     if job.result and job.result["final_score"] is not None:
-        parts.append(f"score {job.result['final_score']:.2f} of iteration {job.result['best_iteration']}")
+        parts.append(f"score {say_score(job.result['final_score'])} of iteration {job.result['best_iteration']}")
     usage = job.usage
     parts.append("1 call" if usage.calls == 1 else f"{usage.calls} calls")
     parts.append(f"{usage.input_tokens + usage.output_tokens:,} tokens")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from redraft.cli import options, output, sessions
+from redraft.domain.phrases import say_score
 from redraft.errors import Invalid
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def _show_ratings(found: "Sequence[Rating]") -> None:
             f"{each.iteration}" + (f".{each.candidate}" if each.candidate > 1 else ""),
             output.one_line(each.criterion or NONE),
             each.verdict,
-            NONE if each.score is None else f"{each.score:.2f}",
+            NONE if each.score is None else say_score(each.score),
             output.one_line(each.rater, 60),
             output.age(each.created_at),
             output.one_line(each.note, 200),

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from redraft.cli import output
 from redraft.cli.run_progress import done, words_of
+from redraft.domain.phrases import say_score
 from redraft.domain.statistics import share
 from redraft.operations.runs import Run
 
@@ -96,7 +97,7 @@ def show_items(items: Sequence[Mapping[str, Any]]) -> None:
             f"{item['number']}",
             output.one_line(item["custom_id"], 40),
             _item_status(item),
-            NONE if item["final_score"] is None else f"{item['final_score']:.2f}",
+            NONE if item["final_score"] is None else say_score(item["final_score"]),
             f"{item['iterations']}",
             _told(item),
         )

@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import Console
 
 from redraft.cli import output
+from redraft.domain.phrases import say_score
 
 Line = tuple[str, str]
 """Text and style."""
@@ -54,7 +55,7 @@ def whole_lines(verdict: Facts) -> Iterator[Line]:
         yield f"  {_told(criterion)}", ""
     yield from _words_of(verdict, _CHARS_MAX)
     for judge in verdict.get("judges") or ():
-        score = "no verdict" if judge["score"] is None else f"{judge['score']:.2f}"
+        score = "no verdict" if judge["score"] is None else say_score(judge["score"])
         yield f"  {judge['model']}, asking {judge['sample'] + 1}: {score}", "dim"
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from redraft.errors import Invalid
 
 PROVIDERS = ("openai", "anthropic", "local")
+FREE_PROVIDER = "local"
+"""Runs on the user's own machine: its calls cost nothing, whatever became of them."""
 LONGEST_MODEL = 200
 _BARE = (
     (re.compile(r"(gpt-|chatgpt-|o\d)", re.IGNORECASE), "openai"),

@@ -94,6 +94,11 @@ def say_p(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
+def say_score(score: float) -> str:
+    """With two digits, cut and not rounded: 0.799 does not read as 0.8."""
+    return f"{int(score * 100 + 1e-9) / 100:.2f}"
+
+
 def percent(share: float) -> str:
     return f"{share * 100:.1f} %"
 

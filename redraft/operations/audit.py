@@ -9,6 +9,7 @@ from functools import partial
 from sqlalchemy import Connection
 
 from redraft.domain.loop import best_of
+from redraft.domain.phrases import say_score
 from redraft.operations.budgets import BudgetExhausted
 from redraft.operations.calling import PlannedCall
 from redraft.operations.endings import audit_failed, ending, loops_reason
@@ -85,20 +86,20 @@ def _is_paid_for(step: StepInHand, asking: Asking, planned: Sequence[PlannedCall
 
 
 def _warnings(step: StepInHand, judged: Sequence[Judgement]) -> list[dict[str, str]]:
-    scores = [each.evaluation.score for each in judged]
-    if None in scores:
+    scores = [each.evaluation.score for each in judged if each.evaluation.score is not None]
+    if len(scores) < len(judged):
         error = next((each.evaluation.error for each in judged if each.evaluation.error), None)
         return [audit_failed(error["detail"] if error else "what is left of the budget does not reach.")]
     if len(judged) < 2:
         return []
     before, after = (each.record.evaluation for each in (judged[0], judged[-1]))
     first, last = before and before.score, after and after.score
-    rose = first is not None and last is not None and last > first + _TOLERANCE
-    if not rose or (scores[-1] or 0.0) > (scores[0] or 0.0) + _TOLERANCE:
+    if first is None or last is None or last <= first + _TOLERANCE or scores[-1] > scores[0] + _TOLERANCE:
         return []
     words = (
-        f"The loop's score rose from {first:.2f} to {last:.2f}, that of the audit by {_auditor(step)} did not"
-        f" ({scores[0]:.2f}, {scores[-1]:.2f}): the answer may please its evaluator and nobody else."
+        f"The loop's score rose from {say_score(first)} to {say_score(last)}, that of the audit by {_auditor(step)}"
+        f" did not ({say_score(scores[0])}, {say_score(scores[-1])}): the answer may please its evaluator and nobody"
+        " else."
     )
     return [{"code": OVERFIT, "message": words}]
 

@@ -178,7 +178,7 @@ def _reused(planned: PlannedCall, found: Mapping[str, Any], seconds: float) -> O
 
 def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, seconds: float) -> Outcome:
     spent = _Spent(services, planned, reply.usage)
-    text = redact_known(reply.text)
+    text = clean(redact_known(reply.text))
     closing = {
         "status": "ok",
         "response": redact_known_values(reply.response),

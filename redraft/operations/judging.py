@@ -11,6 +11,7 @@ from typing import Any
 from redraft.domain.chats import Prompt
 from redraft.domain.failures import job_error
 from redraft.domain.judging import Judged, Opinion, combine, groups_of, merge_parts
+from redraft.domain.models import parse_model
 from redraft.domain.replies import Unusable
 from redraft.domain.rubrics import Criterion, CriterionResult, judged_by_model
 from redraft.domain.states import Step
@@ -105,7 +106,7 @@ def _plan_call(
     complaint: str | None = None,
     calls_at_once: int = 1,
 ) -> PlannedCall:
-    budget = step.services.settings.evaluator_max_output_tokens
+    budget = step.services.providers.verdict_tokens(parse_model(asking.model))
     ask = Ask(prompt_of(step, asking, complaint), asking.model, max_output_tokens=budget * 2 if is_second else budget)
     kind = "repair" if is_second else "verify_claims" if profile_of(step).reply.claims else "evaluate"
     return steps.plan(step, _slot(step, asking, is_second=is_second), kind, ask, calls_at_once=calls_at_once)

@@ -45,10 +45,12 @@ def _open_calls(outcomes: Sequence[Outcome]) -> list[tuple[str, Mapping[str, Any
 
 def keep(connection: Connection, job_id: str, outcomes: Sequence[Outcome]) -> list[calls.Closed]:
     """Close calls and count what they cost, whoever holds the job by now."""
+    moves.lock(connection, [job_id])
     closed = close_calls(connection, outcomes)
     if closed:
         moves.add_usage(connection, job_id, unstored_usage(outcomes))
-        moves.add_usage(connection, job_id, calls.lost_usage(-sum(each.was_lost for each in closed)))
+        counted = calls.lost_usage(each.is_free for each in closed if each.was_lost)
+        moves.add_usage(connection, job_id, {name: -amount for name, amount in counted.items()})
     return closed
 
 

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+from sqlalchemy import Connection
+
 from redraft import __version__
 from redraft.domain.ids import new_id
 from redraft.domain.states import Step
@@ -18,6 +20,7 @@ from redraft.storage.moves import DueStep
 from redraft.storage.work import Database
 
 _SAFETY_S = 5.0
+_LEAVE_S = 2.0
 
 
 def message_for(due: DueStep) -> StepMessage:
@@ -108,14 +111,17 @@ class LeaseHolder:
 
     def leave(self, database: Database) -> list[StepMessage]:
         """Give back all leases, and count the calls that are still out as lost; the steps to ring for."""
+        return [message_for(each) for each in database.persist(self._leave, for_s=_LEAVE_S)]
+
+    def _leave(self, connection: Connection) -> list[DueStep]:
         with self._lock:
             in_hand = list(self._in_hand)
-        with database.write() as connection:
-            released = moves.release_leases(connection, self.owner)
-            for job_id, lost in calls.close_left(connection, in_hand).items():
-                moves.add_usage(connection, job_id, calls.lost_usage(lost))
-            workers.leave(connection, self.owner)
-        return [message_for(each) for each in released]
+        moves.lock(connection, {job_id for job_id, _ in in_hand})
+        released = moves.release_leases(connection, self.owner)
+        for job_id, usage in calls.close_left(connection, in_hand).items():
+            moves.add_usage(connection, job_id, usage)
+        workers.leave(connection, self.owner)
+        return released
 
     def _extend(self, database: Database) -> None:
         started_at = time.monotonic()

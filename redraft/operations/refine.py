@@ -121,7 +121,7 @@ class _Drafting:
         return self.outcomes[-1]
 
     def _plan(self, seq: int, attempt: int, complaint: str | None) -> PlannedCall:
-        budget = self._services.settings.evaluator_max_output_tokens * (seq + 1)
+        budget = self._services.providers.verdict_tokens(self._model) * (seq + 1)
         chat = Ask(refining_prompt(self._question, complaint), str(self._model)).as_chat(budget)
         return plan_call(self._services, Slot("", "draft", 0, 0, seq), KIND, chat, token=0, attempt=attempt)
 

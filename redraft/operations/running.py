@@ -163,8 +163,7 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> InH
         job = claim.job
         is_again = job.step_claims > 1 or job.continuations > 0
         if is_again:
-            lost = calls.close_lost(connection, job.id, job.lease_token)
-            moves.add_usage(connection, job.id, calls.lost_usage(lost))
+            moves.add_usage(connection, job.id, calls.close_lost(connection, job.id, job.lease_token))
         new = _started(job, starts_job=claim.starts_job, starts_iteration=claim.starts_iteration)
         with adding_together(connection):
             events.add(connection, job, job.event_seq - len(new) + 1, new)

@@ -94,8 +94,8 @@ def _ring_all(services: Services, messages: list[StepMessage]) -> list[StepMessa
 def _clear_up(services: Services, connection: Connection) -> None:
     settings = services.settings
     abandoned = calls.close_abandoned(connection, after_s=settings.call_timeout_s + settings.lease_s, limit=_BATCH)
-    for job_id, lost in abandoned.items():
-        moves.add_usage(connection, job_id, calls.lost_usage(lost))
+    for job_id, usage in abandoned.items():
+        moves.add_usage(connection, job_id, usage)
     workers.forget_silent(connection, for_s=_FORGET_WORKERS_S)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from redraft.domain.loop import passes
+from redraft.domain.phrases import say_score
 from redraft.domain.requests import GenerateAnswer
 from redraft.operations.endings import Event, event
 from redraft.operations.steps import StepInHand
@@ -40,7 +41,7 @@ def _outcome_in_words(record: IterationRecord, verdict: EvaluationRecord) -> str
     unmet = [each["id"] for each in _unmet(verdict)]
     lacking = f"; required and not met: {', '.join(unmet)}" if unmet else ""
     ungrounded = "; it does not rest on its sources" if _is_ungrounded(record, verdict) else ""
-    return f"scored {verdict.score:.2f}{without}{lacking}{ungrounded}"
+    return f"scored {say_score(verdict.score)}{without}{lacking}{ungrounded}"
 
 
 def shortcomings(record: IterationRecord, verdict: EvaluationRecord) -> list[str]:

@@ -96,6 +96,15 @@ class ProviderCatalog:
             ref, usage, own_prices=self._settings.prices, is_listed=not is_own.get(ref.provider, False)
         )
 
+    def verdict_tokens(self, ref: ModelRef) -> int:
+        """Output tokens that an evaluator call may take at first."""
+        most = self._settings.evaluator_max_output_tokens
+        if ref.provider != "local":
+            return most
+        from redraft.providers.local import OUTPUT_TOKENS
+
+        return min(most, OUTPUT_TOKENS)
+
     def models(self) -> list[ListedModel]:
         """One model per provider, and the default one where it is another."""
         default = self.default_model()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from decimal import Decimal
 
-from redraft.domain.models import ModelRef
+from redraft.domain.models import FREE_PROVIDER, ModelRef
 from redraft.providers.protocol import Usage
 from redraft.settings import ModelPrice
 
@@ -26,7 +26,7 @@ def price_nano_usd(
         own_prices: the settings' prices by `provider:name`; they win.
         is_listed: whether the vendor's public price list holds (not on a server of one's own).
     """
-    if ref.provider == "local":
+    if ref.provider == FREE_PROVIDER:
         return 0
     if usage.input_tokens is None or usage.output_tokens is None:
         return None

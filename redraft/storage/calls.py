@@ -1,7 +1,7 @@
 """The ledger: one row per call to a provider, failures and lost ones included. Rows are only added and closed."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 
 from redraft.domain.failures import job_error
+from redraft.domain.models import FREE_PROVIDER
 from redraft.storage.columns import DbNow
 from redraft.storage.statements import Change, add_rows, run
 from redraft.storage.tables import calls, jobs
@@ -34,17 +35,28 @@ SlotKey = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """How a call was closed, and whether it had been written off before."""
+    """How a call was closed, whether it had been written off before, and whether it costs nothing in any case."""
 
     status: str
     was_lost: bool
+    is_free: bool = False
 
 
-_LOST: dict[str, Any] = {
-    "status": "unknown",
-    "finished_at": DbNow(),
-    "error": job_error("worker_lost", "The worker that made this call was lost before it told the outcome."),
-}
+_IS_FREE = calls.c.provider == FREE_PROVIDER
+
+
+def _lost(words: str) -> dict[str, Any]:
+    return {
+        "status": "unknown",
+        "finished_at": DbNow(),
+        "cost_nano_usd": case((_IS_FREE, 0)),
+        "error": job_error("worker_lost", words),
+    }
+
+
+_LOST = _lost("The worker that made this call was lost before it told the outcome.")
+_LEFT = _lost("The worker that made this call was told to end before the outcome was there.")
+_AS_LOST = (calls.c.job_id, calls.c.provider)
 _SLOT = ("job_id", "iteration", "candidate", "step", "seq")
 _CLOSING = (
     "cached",
@@ -99,28 +111,36 @@ def open_calls(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> Non
     add_rows(connection, calls, rows)
 
 
-def lost_usage(count: int) -> dict[str, int]:
-    """What calls without a known outcome add to their job's sums: nobody knows what they cost."""
-    return {"calls": count, "unpriced_calls": count}
+def lost_usage(closed: Iterable[bool]) -> Counter[str]:
+    """What calls without a known outcome, each free or not, add to their job's sums: nobody knows what they cost."""
+    free = list(closed)
+    return Counter(calls=len(free), unpriced_calls=free.count(False))
 
 
-def close_lost(connection: Connection, job_id: str, token: int) -> int:
-    """Calls whose worker is gone: nobody will learn what became of them."""
+def close_lost(connection: Connection, job_id: str, token: int) -> Mapping[str, int]:
+    """Calls whose worker is gone: nobody will learn what became of them; what they add to their job's sums."""
     is_lost = and_(calls.c.job_id == job_id, calls.c.status == "started", calls.c.lease_token < token)
-    return connection.execute(update(calls).where(is_lost).values(_LOST)).rowcount
+    return _close_all(connection, update(calls).where(is_lost).values(_LOST).returning(*_AS_LOST)).get(job_id, {})
 
 
-def close_left(connection: Connection, in_hand: Sequence[tuple[str, int]]) -> dict[str, int]:
-    """Calls for these jobs under these tokens, which nobody waits for any more; how many by job."""
+def close_left(connection: Connection, in_hand: Sequence[tuple[str, int]]) -> Mapping[str, Mapping[str, int]]:
+    """Calls for these jobs under these tokens, which nobody waits for any more; what they add, by job."""
     is_left = tuple_(calls.c.job_id, calls.c.lease_token).in_(in_hand)
-    statement = update(calls).where(is_left, calls.c.status == "started").values(_LOST).returning(calls.c.job_id)
-    return Counter(connection.execute(statement).scalars())
+    left = update(calls).where(is_left, calls.c.status == "started").values(_LEFT).returning(*_AS_LOST)
+    return _close_all(connection, left)
 
 
-def close_abandoned(connection: Connection, *, after_s: float, limit: int) -> dict[str, int]:
-    """Calls for no job, or for one that ended meanwhile, whose process never came back; how many by job."""
-    closed = connection.execute(_abandoned_statement(after_s, limit)).scalars()
-    return Counter(job_id for job_id in closed if job_id)
+def close_abandoned(connection: Connection, *, after_s: float, limit: int) -> Mapping[str, Mapping[str, int]]:
+    """Calls for no job, or for one that ended meanwhile, whose process never came back; what they add, by job."""
+    return _close_all(connection, _abandoned_statement(after_s, limit))
+
+
+def _close_all(connection: Connection, statement: Executable) -> dict[str, Counter[str]]:
+    usage = defaultdict[str, Counter[str]](Counter)
+    for job_id, provider in connection.execute(statement):
+        if job_id:
+            usage[job_id] += lost_usage([provider == FREE_PROVIDER])
+    return usage
 
 
 @cache
@@ -135,7 +155,7 @@ def _abandoned_statement(after_s: float, limit: int) -> Executable:
         .limit(limit)
     )
     is_open = and_(calls.c.id.in_(old), calls.c.status == "started")
-    return update(calls).where(is_open).values(_LOST).returning(calls.c.job_id)
+    return update(calls).where(is_open).values(_LOST).returning(*_AS_LOST)
 
 
 def close(connection: Connection, call_id: str, values: Mapping[str, Any]) -> Closed | None:
@@ -145,9 +165,9 @@ def close(connection: Connection, call_id: str, values: Mapping[str, Any]) -> Cl
     """
     for was_lost in (False, True):
         change = closing(call_id, values, was_lost=was_lost)
-        status = run(connection, change.statement, change.values).scalar()
-        if status is not None:
-            return Closed(status, was_lost)
+        row = run(connection, change.statement, change.values).one_or_none()
+        if row is not None:
+            return Closed(row.status, was_lost, row.provider == FREE_PROVIDER)
     return None
 
 
@@ -179,7 +199,7 @@ def _close_statement(name: str) -> Update:
             cache_key=case((bindparam(f"{name}reusable", type_=Boolean), calls.c.cache_key)),
             **{column: bindparam(f"{name}{column}", type_=calls.c[column].type) for column in _CLOSING},
         )
-        .returning(calls.c.status)
+        .returning(calls.c.status, calls.c.provider)
     )
 
 

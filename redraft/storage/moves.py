@@ -303,6 +303,11 @@ def holds(connection: Connection, job_id: str, token: int) -> bool:
     return connection.scalar(select(1).select_from(jobs).where(condition).with_for_update(key_share=True)) is not None
 
 
+def lock(connection: Connection, job_ids: Collection[str]) -> None:
+    """Nobody moves these jobs before this unit of work is over. Whoever locks jobs and calls locks the jobs first."""
+    connection.execute(select(jobs.c.id).where(jobs.c.id.in_(job_ids)).order_by(jobs.c.id).with_for_update())
+
+
 def add_usage(connection: Connection, job_id: str, usage: Mapping[str, int]) -> None:
     """Count what a call cost, whoever holds the job by now."""
     values = {name: jobs.c[name] + amount for name, amount in usage.items() if amount}

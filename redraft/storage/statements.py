@@ -114,11 +114,13 @@ def add_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, A
 @contextmanager
 def collecting_rows(connection: Connection) -> Generator[list[Rows]]:
     """What is added within is not added, but collected."""
-    collected = connection.info[_COLLECTED] = list[Rows]()
+    # Taken beforehand: of a connection that was lost within, it cannot be asked for
+    info, collected = connection.info, list[Rows]()
+    info[_COLLECTED] = collected
     try:
         yield collected
     finally:
-        del connection.info[_COLLECTED]
+        del info[_COLLECTED]
 
 
 @contextmanager

@@ -45,7 +45,7 @@ def test_the_matrix_tells_met_lost_and_not_met(shell: Shell, judged: str) -> Non
     assert re.search(r"city \(required\) +not met +met +regressed +Names the city", lines[1])
     assert re.search(r"warm +not met 2/5 +met 4/5 +met 5/5", lines[2])
     assert re.search(r"short +not met +met +met +The answer has at most 3 words", lines[3])
-    assert re.search(r"score +0.13 +0.93 +0.67", lines[4])
+    assert re.search(r"score +0.13 +0.93 +0.66", lines[4])
 
 
 def test_the_matrix_is_data_too(shell: Shell, judged: str) -> None:

@@ -1,10 +1,15 @@
 """Workers die; jobs do not."""
 
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
 
+from sqlalchemy import select, text
+
 from redraft.operations.services import Services
+from redraft.storage import moves
+from redraft.storage.tables import calls
 from tests.journeys.conftest import ON_POSTGRESQL, Desk
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
@@ -64,6 +69,52 @@ def test_calls_longer_than_the_grace_go_to_another_worker_at_once(
     assert first.stop(within_s=10) == 0
     start_worker(services)
     assert desk.finished(job["id"])["stop_reason"] == "accepted"
+
+
+def waiting_for_locks(services: Services) -> int:
+    query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'redraft'"
+    with services.database.read() as connection:
+        return connection.execute(text(query)).scalar_one()
+
+
+def test_a_step_that_is_being_claimed_when_its_worker_is_told_to_stop_has_the_grace_and_no_more(
+    desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
+) -> None:
+    model_server.script(generate=[Reply(text="never seen", latency_s=60)])
+    job_id = desk.submit()["id"]
+    with services.database.write() as connection:
+        moves.lock(connection, [job_id])
+        worker = start_worker(services, REDRAFT_SHUTDOWN_GRACE_S="2", REDRAFT_LEASE_S="120").wait_ready()
+        wait_until(lambda: waiting_for_locks(services), within_s=20, what="the claim")
+        worker.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: "Warm shutdown" in worker.log_text(), within_s=20, what="the shutdown")
+    wait_until(lambda: model_server.requests("generate"), within_s=20, what="its call")
+    assert worker.process.wait(timeout=20) == 0
+    assert desk.client.get(f"/v1/jobs/{job_id}").json()["usage"]["calls"] == 1
+
+
+def test_a_worker_that_stops_and_a_reply_that_is_kept_wait_for_the_job_before_any_call(
+    desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
+) -> None:
+    """Else each could hold what the other needs next."""
+    slow, hanging = Reply(score=0.9, latency_s=1.0), Reply(fault="hang")
+    model_server.respond(
+        lambda asked: Reply(text="one") if asked.role == "generate" else slow if asked.model == "quick" else hanging
+    )
+    worker = start_worker(services, REDRAFT_SHUTDOWN_GRACE_S="1").wait_ready()
+    job_id = desk.submit(evaluation={"panel": ["openai:quick", "openai:slow"]})["id"]
+    wait_until(lambda: len(model_server.requests("evaluate")) == 2, within_s=20, what="the panel's calls")
+    with services.database.write() as connection:
+        moves.lock(connection, [job_id])
+        worker.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: waiting_for_locks(services) >= 2, within_s=20, what="both")
+        mine = select(calls.c.id).where(calls.c.job_id == job_id).with_for_update(nowait=True)
+        assert len(connection.execute(mine).all()) == 3
+    assert worker.process.wait(timeout=20) == 0
+    assert Counter(call["status"] for call in desk.calls(job_id)) in (
+        {"succeeded": 2, "failed": 1},
+        {"succeeded": 1, "failed": 2},
+    )
 
 
 def test_a_stopping_worker_counts_the_calls_that_are_out_also_those_for_a_canceled_job(

@@ -1,6 +1,7 @@
 """What a model says is stored on both databases, whatever one of them cannot hold."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from sqlalchemy import update
@@ -21,6 +22,14 @@ def test_what_postgresql_cannot_store_is_cleaned_out_of_a_models_answer(driver: 
     assert iteration.answer == "ab"
     assert iteration.evaluation is not None
     assert iteration.evaluation.evaluation_reasoning == "rs"
+
+
+@pytest.mark.parametrize("fields", [{}, {"sources": [{"content": "A source."}]}, {"stream": True}])
+def test_half_a_character_is_no_reason_to_ask_again(driver: Driver, model_server: ModelServer, fields: dict[str, Any]):
+    model_server.script(generate=["Cut \ud83d off [1]."], evaluate=[0.9])
+    job = driver.run_new(iter_max=1, **fields)
+    (iteration,) = driver.iterations(job.id)
+    assert (iteration.answer, len(model_server.requests("generate"))) == ("Cut \ufffd off [1].", 1)
 
 
 @pytest.fixture

@@ -186,7 +186,7 @@ def test_a_lost_call_is_unknown_until_its_worker_tells_better(database: Database
     job = add_job()
     old, new = open_call(database, job, token=1), open_call(database, job, token=2)
     with database.write() as connection:
-        assert calls.close_lost(connection, job.id, 2) == 1
+        assert calls.close_lost(connection, job.id, 2) == {"calls": 1, "unpriced_calls": 1}
     assert statuses(database, job) == ["unknown", "started"]
     assert close_call(database, old) == calls.Closed("ok", was_lost=True)
     assert close_call(database, new) == calls.Closed("dup", was_lost=False)

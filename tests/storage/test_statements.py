@@ -1,12 +1,14 @@
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, event, select
+from sqlalchemy import Connection, event, select, text
 from sqlalchemy.exc import DataError
 
 from redraft.domain.ids import new_id
+from redraft.errors import Unavailable
 from redraft.storage import calls, events, moves
 from redraft.storage.jobs import JobRecord
 from redraft.storage.moves import Advance
@@ -68,7 +70,7 @@ def test_it_takes_one_round_trip_on_postgresql(database: Database, add_job: Call
     job, seen = add_job(), statements_of(database)
     with database.write() as connection, adding_together(connection):
         write(connection, job)
-    assert len([text for text in seen if "INSERT" in text]) == (2 if database.is_sqlite else 1)
+    assert len([each for each in seen if "INSERT" in each]) == (2 if database.is_sqlite else 1)
 
 
 def test_nothing_together_is_nothing(database: Database, add_job: Callable[..., JobRecord]) -> None:
@@ -206,7 +208,7 @@ def test_a_step_is_stored_in_one_round_trip_on_postgresql(
     seen = statements_of(database)
     with database.write() as connection:
         moves.advance_with(connection, job, advance_of(), [calls.closing(call, OK)], step_rows(connection, job))
-    assert len([text for text in seen if not text.startswith("BEGIN")]) == (5 if database.is_sqlite else 1)
+    assert len([each for each in seen if not each.startswith("BEGIN")]) == (5 if database.is_sqlite else 1)
 
 
 def test_a_reply_that_came_second_is_told(database: Database, add_job: Callable[..., JobRecord]) -> None:
@@ -217,6 +219,16 @@ def test_a_reply_that_came_second_is_told(database: Database, add_job: Callable[
         calls.close(connection, other["id"], OK)
         closing = [calls.closing(call, OK), calls.closing(failed["id"], {"status": "error"}, number=1)]
         assert moves.advance_with(connection, job, advance_of(new_events=0), closing, []) == ["dup", "error"]
+
+
+@pytest.mark.parametrize("gather", [collecting_rows, adding_together])
+def test_a_connection_that_is_lost_while_rows_are_collected_is_a_database_that_is_away(
+    database: Database, gather: Callable[[Connection], AbstractContextManager[Any]]
+) -> None:
+    if database.is_sqlite:
+        pytest.skip("SQLite has no connections to lose")
+    with pytest.raises(Unavailable), database.write() as connection, gather(connection):
+        connection.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
 
 
 def test_events_are_never_numbered_past_what_the_job_knows(
