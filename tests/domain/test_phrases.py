@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.domain.phrases import direction_shown, dollars, say_difference, say_names, say_p, say_share
+from redraft.domain.phrases import direction_shown, dollars, say_difference, say_names, say_p, say_score, say_share
 from redraft.domain.statistics import Mean, share
 
 
@@ -87,4 +87,5 @@ def test_shares_names_and_p_values_are_said_shortly():
     assert say_share(share(7, 10)) == "70.0 % (95 % interval 39.7 % to 89.2 %)"
     assert say_names(["a", "b"]) == "a, b"
     assert say_names([*"abcdefg"]) == "a, b, c, d, e and 2 more"
+    assert (say_score(0.79999), say_score(0.58), say_score(1.0)) == ("0.79", "0.58", "1.00")
     assert (say_p(0.0004), say_p(0.0312)) == ("p < 0.001", "p = 0.031")

@@ -10,6 +10,16 @@ from tests.model_server import ModelServer, Reply
 from tests.support.waiting import wait_until
 
 
+def test_without_an_answer_it_says_so(
+    folder: Folder, command: Callable[..., Command], model_server: ModelServer
+) -> None:
+    model_server.script(generate=[Reply(fault="hang")])
+    ask = command(folder, "ask", "Write.", "--crit", "Good.")
+    wait_until(model_server.requests, within_s=30, what="the hanging call")
+    assert (ask.end(signal.SIGTERM), ask.stdout) == (130, "")
+    assert "There is no answer yet" in ask.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_whoever_ends_it_cancels_the_job_and_learns_what_it_took(
     folder: Folder, command: Callable[..., Command], model_server: ModelServer, number: int

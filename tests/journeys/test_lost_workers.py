@@ -101,7 +101,8 @@ def test_a_worker_that_stops_and_a_reply_that_is_kept_wait_for_the_job_before_an
     model_server.respond(
         lambda asked: Reply(text="one") if asked.role == "generate" else slow if asked.model == "quick" else hanging
     )
-    worker = start_worker(services, REDRAFT_SHUTDOWN_GRACE_S="1").wait_ready()
+    timers = {"REDRAFT_SHUTDOWN_GRACE_S": "1", "REDRAFT_LEASE_S": "120", "REDRAFT_HEARTBEAT_S": "30"}
+    worker = start_worker(services, **timers).wait_ready()
     job_id = desk.submit(evaluation={"panel": ["openai:quick", "openai:slow"]})["id"]
     wait_until(lambda: len(model_server.requests("evaluate")) == 2, within_s=20, what="the panel's calls")
     with services.database.write() as connection:

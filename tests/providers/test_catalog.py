@@ -116,3 +116,10 @@ def test_the_bundled_model_has_one_name():
         bundled.check_configured(ModelRef("local", "nope"), "/model")
     assert refused.value.code == "unknown_model"
     assert "smollm2-135m" in refused.value.message
+
+
+def test_a_local_model_that_runs_in_circles_is_stopped_early(tmp_path: Path):
+    catalog = ProviderCatalog(Settings(data_dir=tmp_path))
+    assert (catalog.verdict_tokens(DEFAULT_OPENAI), catalog.verdict_tokens(DEFAULT_LOCAL)) == (4096, 1024)
+    brief = ProviderCatalog(Settings(data_dir=tmp_path, evaluator_max_output_tokens=100))
+    assert brief.verdict_tokens(DEFAULT_LOCAL) == 100

@@ -133,7 +133,7 @@ def test_each_change_raises_the_version(database: Database, add_job: AddJob):
     assert versions == sorted(set(versions))
 
 
-def open_call(database: Database, job: JobRecord, *, seq: int = 0, token: int = 1) -> str:
+def open_call(database: Database, job: JobRecord, *, seq: int = 0, token: int = 1, **changes: Any) -> str:
     row = {
         "id": new_id("call"),
         "job_id": job.id,
@@ -148,6 +148,7 @@ def open_call(database: Database, job: JobRecord, *, seq: int = 0, token: int = 
         "model": "openai:writer",
         "status": "started",
         "request": {},
+        **changes,
     }
     with database.write() as connection:
         calls.open_calls(connection, [row])
@@ -173,6 +174,17 @@ def test_a_slot_has_one_reply_and_a_second_becomes_a_duplicate(database: Databas
     with database.read() as connection:
         memo = calls.memo(connection, job.id, "generate", 1, with_failures=True)
     assert memo[1, 1, 0]["reply_text"] == "first"
+
+
+def test_a_lost_call_costs_nothing_on_the_users_own_machine(database: Database, add_job: AddJob):
+    job = add_job()
+    own = open_call(database, job, provider="local", model="local:tiny")
+    open_call(database, job, seq=1)
+    with database.write() as connection:
+        assert calls.close_left(connection, [(job.id, 1)]) == {job.id: {"calls": 2, "unpriced_calls": 1}}
+        assert {row["cost_nano_usd"] for row in calls.of_job(connection, job.id)} == {0, None}
+        assert calls.close_left(connection, []) == {}
+    assert close_call(database, own, cost_nano_usd=0) == calls.Closed("ok", was_lost=True, is_free=True)
 
 
 def test_of_many_replies_at_once_one_is_the_reply(database: Database, add_job: AddJob):
