@@ -16,6 +16,7 @@ from redraft.operations.services import Services
 from tests.model_server import ModelServer, Reply
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
+from tests.support.browsers import width_of
 from tests.support.receiver import SECRET
 from tests.support.shells import drain
 
@@ -245,7 +246,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(visit: Visit, twice: str):
     visitor = visit(viewport={"width": 390, "height": 800})
     for path in ("", "/iterations", "/calls", "/events", "/request", "/delete"):
         page = visitor.go(f"/jobs/{twice}{path}")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        assert width_of(page) <= 390, path
 
 
 def test_jobs_of_every_kind_are_shown(

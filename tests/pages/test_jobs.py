@@ -19,6 +19,7 @@ from tests.model_server.server import ModelServer
 from tests.pages.conftest import Visitor
 from tests.storage.conftest import job_values
 from tests.support.api_server import ApiServer
+from tests.support.browsers import width_of
 from tests.support.shells import drain
 
 HOSTILE = "<script>alert(1)</script><b hx-get='/x' hx-trigger='load'>\u202eoops"
@@ -275,7 +276,7 @@ def test_it_fits_a_phone(visit: Callable[..., Visitor], stored: Callable[..., st
     stored(instruct="w" * 400, metadata={"k" * 60: "v" * 300})
     visitor = visit(viewport={"width": 390, "height": 800})
     page = visitor.go("/jobs?status=succeeded")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert width_of(page) <= 390
     visitor.check_accessible()
 
 

@@ -16,6 +16,7 @@ from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
+from tests.support.browsers import width_of
 
 JOB = re.compile(r"/jobs/job_[0-9a-f]{32}")
 HOSTILE = "</textarea><script>alert(1)</script> <b hx-get=/x>\u202eoops\u202c 'q' \"d\""
@@ -203,7 +204,7 @@ def test_it_fits_a_phone(visit: Callable[..., Visitor]):
     page.get_by_role("button", name="Add another source").click()
     expect(page.get_by_label("Title")).to_have_count(2)
     press(page, "Check")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert width_of(page) <= 390
 
 
 def test_two_clicks_are_one_job_and_an_edited_form_is_another(api: ApiServer, services: Services):

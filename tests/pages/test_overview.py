@@ -17,6 +17,7 @@ from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
+from tests.support.browsers import width_of
 from tests.support.processes import WorkerProcess
 
 CUT = "[...document.querySelectorAll('.table')].filter(e => e.scrollWidth > e.clientWidth).map(e => e.ariaLabel)"
@@ -100,7 +101,7 @@ def test_it_works_without_javascript_and_on_a_phone(visit: Callable[..., Visitor
         assert tile(visitor, "Succeeded today").startswith("Succeeded today")
         assert page.get_by_role("link", name="x" * 109 + "…").count() == 1
         assert page.locator("meta[http-equiv=refresh]").count() == (not options.get("java_script_enabled", True))
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert width_of(page) <= 390
     assert page.evaluate(CUT) == []
     label = "getComputedStyle(document.querySelectorAll('.cards td')[2], '::before').content"
     assert "Iterations" in page.evaluate(label)

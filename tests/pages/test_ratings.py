@@ -10,6 +10,7 @@ from redraft.operations import keys, rating_queue, ratings
 from redraft.operations.services import Services
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
+from tests.support.browsers import width_of
 from tests.support.verdicts import add_evaluation, add_iteration, add_judged
 
 BROWSER = {"Accept": "text/html"}
@@ -131,7 +132,7 @@ def test_what_the_ratings_tell_is_a_small_table(visitor: Visitor, services: Serv
 def test_a_phone_shows_all_of_it(visit: Visit, judged: dict[str, str]):
     visitor = visit(viewport={"width": 390, "height": 800})
     for path in ("/ratings", "/ratings?blind=1", "/ratings/calibration"):
-        assert visitor.go(path).evaluate("document.documentElement.scrollWidth") <= 390
+        assert width_of(visitor.go(path)) <= 390
 
 
 def test_a_key_that_only_reads_may_look_and_not_rate(

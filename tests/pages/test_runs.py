@@ -17,6 +17,7 @@ from tests.operations.driving import Driver
 from tests.operations.test_runs import dataset, rows, start, work_off
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
+from tests.support.browsers import width_of
 from tests.support.processes import WorkerProcess
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\u202egpj.exe <b hx-get=/x>b</b>"
@@ -343,7 +344,7 @@ def test_pages_fit_a_phone(visit: Callable[..., Visitor], driver: Driver, mixed:
         "/datasets/new",
     ):
         page = visitor.go(path)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        assert width_of(page) <= 390, path
 
 
 def test_a_run_and_its_dataset_are_deleted_without_javascript(visit: Callable[..., Visitor], mixed: Run):

@@ -24,6 +24,7 @@ from tests.model_server.server import ModelServer
 from tests.pages.conftest import Visitor
 from tests.pages.test_overview import CUT
 from tests.support.api_server import ApiServer
+from tests.support.browsers import width_of
 from tests.support.receiver import LOOPBACK, SECRET, Answer, Receiver
 from tests.support.shells import drain
 
@@ -213,7 +214,7 @@ def test_failed_webhooks_are_found_and_sent_again(
     visitor = visit(base_url=api.url, viewport={"width": 390, "height": 800})
     page = visitor.go("/settings/webhooks")
     assert page.get_by_role("row").count() == 3
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert width_of(page) <= 390
     assert page.evaluate(CUT) == []
     visitor.check_accessible()
     page.get_by_role("link", name="failed only").click()
@@ -299,6 +300,6 @@ def test_the_settings_fit_a_phone(visit: Callable[..., Visitor], services: Servi
     for path in PAGES:
         page = visitor.go(path)
         assert visitor.status == 200
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        assert width_of(page) <= 390, path
         assert page.evaluate(CUT) == [], path
     visitor.check_accessible()

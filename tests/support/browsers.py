@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 # The shell is the same browser without windows: a page takes a third of the time.
 _PROGRAMS = ("chromium-headless-shell", "chrome-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -26,3 +26,9 @@ def browser_of(program: str, *flags: str) -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=program, args=[*_FLAGS, *flags])
         yield browser
         browser.close()
+
+
+def width_of(page: Page) -> int:
+    """How wide a page is that may just have been asked for, in pixels."""
+    page.wait_for_load_state()
+    return page.evaluate("document.documentElement.scrollWidth")
