@@ -29,8 +29,8 @@ Of a job with `stream: true` the stream also tells the answer's text while it is
 `{message, at, iteration, candidate, attempt, offset, text}`, where `offset` counts the characters before this piece.
 These events have no id and are not stored. A stream that joins late gets them from then on, and a client that reads
 too slowly misses some: a gap between offsets shows it. None comes after its iteration's `iteration.generated`, which
-holds the whole answer. The text of an iteration's candidate counts until a `step.retrying` with `withdrawn: true`, a
-higher `attempt` or an `offset` of 0, which begins it anew."""
+holds the whole answer. The text of an iteration's candidate counts until a `step.retrying` with `withdrawn: true` and
+no lower `attempt`, a piece with a higher one, or an `offset` of 0, which begins it anew."""
 
 
 class EventPage(BaseModel):

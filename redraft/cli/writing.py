@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _OTHER_LINES = 3
 _TAIL_CHARS = 8000
 # What was shown is replaced by the whole answer, or does not count any more.
-_CLEARING = frozenset({"iteration.started", "iteration.generated", "step.retrying", "done"})
+_CLEARING = frozenset({"iteration.started", "iteration.generated", "done"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,10 @@ class Writing:
         """Withdraw what this event replaces."""
         if event.type in _CLEARING:
             self._drafts = {}
+        if event.type == "step.retrying":
+            # It may be told late: what a later attempt wrote stands
+            over = event.data["attempt"]
+            self._drafts = {number: draft for number, draft in self._drafts.items() if draft.attempt > over}
         if event.type == "iteration.generated":
             self._iteration = event.data["iteration"] + 1
 

@@ -52,8 +52,14 @@ def test_what_an_event_replaces_is_withdrawn(kind: str) -> None:
     writing = written(Delta(1, 1, 1, 0, "text"))
     writing.heed(Event(seq=1, type="thinking", data={}))
     assert shown(writing) == "text\n"
-    writing.heed(Event(seq=2, type=kind, data={"iteration": 1}))
+    writing.heed(Event(seq=2, type=kind, data={"iteration": 1, "attempt": 1}))
     assert shown(writing).strip() == ""
+
+
+def test_a_retry_that_is_told_late_withdraws_nothing_of_a_later_attempt() -> None:
+    writing = written(Delta(1, 1, 1, 0, "cut"), Delta(1, 1, 2, 0, "whole"))
+    writing.heed(Event(seq=1, type="step.retrying", data={"iteration": 1, "attempt": 1}))
+    assert shown(writing) == "whole\n"
 
 
 def test_after_the_answer_no_piece_of_it_is_shown() -> None:

@@ -43,11 +43,16 @@ class Watcher:
                 assert event.id is None
                 self._take(event.data)
             elif event.type == "step.retrying" and event.data["withdrawn"]:
-                self.withdrawn.append(self.texts.pop(event.data["iteration"], ""))
+                self._withdraw(event.data)
+
+    def _withdraw(self, retrying: dict[str, Any]) -> None:
+        if self.attempts and self.attempts[-1] <= retrying["attempt"]:
+            self.withdrawn.append(self.texts.pop(retrying["iteration"], ""))
 
     def _take(self, delta: dict[str, Any]) -> None:
         number = delta["iteration"]
         if delta["offset"] == 0:
+            self.withdrawn += [self.texts[number]] if number in self.texts else []
             self.texts[number] = ""
         assert delta["offset"] == len(self.texts[number])
         self.texts[number] += delta["text"]
