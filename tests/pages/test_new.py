@@ -188,7 +188,7 @@ def test_it_works_without_javascript(visit: Callable[..., Visitor], services: Se
     assert page.locator("#snippet-curl").is_visible()
     page.get_by_label("Iterations at most").fill("0")
     press(page, "Send")
-    assert page.get_by_role("alert").is_visible()
+    expect(page.get_by_role("alert")).to_be_visible()
     page.get_by_label("Iterations at most").fill("1")
     press(page, "Send")
     page.wait_for_url(JOB)

@@ -140,7 +140,7 @@ def test_what_a_profile_said_before_is_kept_and_compared(
     rows = page.locator("section", has=page.get_by_role("heading", name="Versions that have evaluated")).locator("li")
     assert ["in use" in row.inner_text() for row in rows.all()] == [True, False]
     rows.last.get_by_role("link").click()
-    assert page.locator("ins").all_inner_texts() == ["<b>strict</b>"]
+    expect(page.locator("ins")).to_have_text(["<b>strict</b>"])
     assert page.locator("del").all_inner_texts() == ["kind"]
     visitor.check_accessible()
     visitor.go("/settings/profiles/strict?from=0123456789ab")
@@ -185,7 +185,7 @@ def test_a_key_that_is_not_described_is_not_made(visit: Callable[..., Visitor], 
         page.locator(f"#scope-{scope}").uncheck()
     page.get_by_label("What it is for").fill(" ")
     page.get_by_role("button", name="Make the key").click()
-    assert page.get_by_role("alert").get_by_role("link").count() == 2
+    expect(page.get_by_role("alert").get_by_role("link")).to_have_count(2)
     assert page.get_by_label("What it is for").get_attribute("aria-describedby") == "name-flaw"
     assert keys.list_keys(services) == []
 
@@ -218,7 +218,8 @@ def test_failed_webhooks_are_found_and_sent_again(
     assert page.evaluate(CUT) == []
     visitor.check_accessible()
     page.get_by_role("link", name="failed only").click()
-    [row] = page.locator("tbody tr").all()
+    row = page.locator("tbody tr")
+    expect(row).to_have_count(1)
     assert "it wants no more of this" in row.inner_text()
     assert f"127.0.0.1:{receiver.port}" in row.inner_text()
     assert "t0p" not in page.content()
