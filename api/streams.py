@@ -66,7 +66,7 @@ class _Order:
 
     async def tell(self, events: Sequence[Event]) -> bytes:
         """These events, each after the deltas that came before it."""
-        if self._watch.has_heard_text and any(each.type == "iteration.generated" for each in events):
+        if any(each.type == "iteration.generated" for each in events):
             await asyncio.sleep(_SETTLE_S)
         return b"".join(self.deltas(partial(_precedes, each)) + self._event(each) for each in events)
 

@@ -52,8 +52,6 @@ class Watch:
         self._heard = asyncio.Event()
         self._deltas: deque[Delta] = deque()
         self._delta_chars = 0
-        self.has_heard_text = False
-        """Whether what it waits for is told while it is written."""
 
     @property
     def must_look(self) -> bool:
@@ -70,7 +68,6 @@ class Watch:
 
     def tell(self, delta: Delta) -> None:
         """Keep a delta until it is taken. A waiter that is too slow loses the oldest: offsets show the gap."""
-        self.has_heard_text = True
         self._deltas.append(delta)
         self._delta_chars += _size(delta)
         while self._delta_chars > _DELTAS_MAX_CHARS:
