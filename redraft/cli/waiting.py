@@ -62,11 +62,10 @@ def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wai
         if not is_interrupted:
             job = _tell(services, job_id, wait, time.monotonic() - started_at)
             return exit_of_job(job, must_be_accepted=wait.must_be_accepted)
-        if wait.cancels:
-            _cancel(services, job_id)
+        if not wait.cancels:
+            return _leave(job_id)
+        _cancel(services, job_id)
     # A worker beside us has ended by now: the calls that it was making are counted
-    if not wait.cancels:
-        return _leave(job_id)
     _tell(services, job_id, wait, time.monotonic() - started_at)
     return Exit.INTERRUPTED
 
