@@ -1,16 +1,16 @@
 """Jobs: list, look, wait, cancel, continue, delete."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from api.bodies import StrictRoute
 from api.dependencies import Context, ContextOf, IdempotencyOf, ServicesOf, WaitOf
 from api.description import answers, job_answers
+from api.parameters import Time
 from api.rendering import etag, is_match, render, render_job, render_submitted, render_unchanged
 from api.waking import wait_for
 from redraft.domain.requests import ContinueJob, RescoreJob
@@ -24,10 +24,6 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=StrictRoute)
 _METADATA = "metadata."
 _AS_BEFORE = ContinueJob()
 _ANEW = RescoreJob()
-# Beyond these, no clock of a database can follow.
-_YEARS = (datetime(1970, 1, 1, tzinfo=UTC), datetime(9998, 1, 1, tzinfo=UTC))
-
-Moment = Annotated[AwareDatetime, Field(ge=_YEARS[0], le=_YEARS[1])]
 
 
 class JobPage(BaseModel):
@@ -45,8 +41,8 @@ class JobQuery(BaseModel):
     kind: JobKind | None = None
     model: str | None = Field(None, max_length=220)
     run_id: str | None = Field(None, max_length=40, description="Jobs that are items of this run.")
-    created_after: Moment | None = None
-    created_before: Moment | None = None
+    created_after: Time | None = None
+    created_before: Time | None = None
     order: Literal["asc", "desc"] = Field("desc", description="By creation; newest first is usual.")
     limit: int = Field(20, ge=1, le=100)
     after: str | None = Field(None, max_length=500, description="`next_cursor` of the page before.")

@@ -10,8 +10,8 @@ from starlette.responses import StreamingResponse
 from api.bodies import StrictRoute
 from api.dependencies import ServicesOf
 from api.description import answers
+from api.parameters import Time
 from api.rendering import render
-from api.routes.jobs import Moment
 from redraft.domain.observations import MeanScores, RankShare
 from redraft.operations import observations
 from redraft.operations.observations import Observation, ObservationFilter
@@ -37,8 +37,8 @@ class ObservationQuery(BaseModel):
     """Which observations are looked at."""
 
     job_id: str | None = Field(None, max_length=40)
-    created_after: Moment | None = None
-    created_before: Moment | None = None
+    created_after: Time | None = None
+    created_before: Time | None = None
 
     def as_filter(self) -> ObservationFilter:
         return ObservationFilter(self.job_id, self.created_after, self.created_before)

@@ -8,8 +8,8 @@ from pydantic import BaseModel, Field
 from api.bodies import StrictRoute
 from api.dependencies import ServicesOf
 from api.description import answers
+from api.parameters import Time
 from api.rendering import render
-from api.routes.jobs import Moment
 from redraft.domain.fields import Fraction
 from redraft.domain.ratings import RateEvaluation
 from redraft.operations import ratings
@@ -41,8 +41,8 @@ class CalibrationQuery(BaseModel):
     profile_version: str | None = Field(None, max_length=16)
     criterion: str | None = Field(None, max_length=64, description="A criterion's id; without it: all of them.")
     precision: Fraction = Field(0.9, description="The share that people shall pass of what the threshold accepts.")
-    created_after: Moment | None = Field(None, description="Of the ratings.")
-    created_before: Moment | None = None
+    created_after: Time | None = Field(None, description="Of the ratings.")
+    created_before: Time | None = None
 
     def as_filter(self) -> RatingFilter:
         return RatingFilter(**self.model_dump(exclude={"precision"}))

@@ -116,12 +116,15 @@ def export_results(
     format: Annotated[  # noqa: A002 - so it is called in the address
         Literal["jsonl", "csv"], Query(description="csv: no cell is one that a spreadsheet computes.")
     ] = "jsonl",
+    bom: Annotated[  # noqa: FBT002 - a query parameter
+        bool, Query(description="Begin CSV with the byte order mark by which Excel knows UTF-8.")
+    ] = False,
 ) -> Response:
     """All results as a file, also while the run goes on: items that have not ended have no answer yet."""
     run = runs.get_run(services, run_id)
     if format == "csv":
         columns, rows = run_results.stream_table(services, run_id)
-        lines = csv_lines(rows, columns)
+        lines = csv_lines(rows, columns, bom=bom)
     else:
         lines = jsonl_lines(run_results.stream_results(services, run_id), RESULT_COLUMNS)
     headers = {"Content-Disposition": disposition(stem_of(run.name), run_id, f" results.{format}")}

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from redraft.cli import options, output, sessions
+from redraft.domain.times import read_time
 from redraft.errors import Invalid
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 app = typer.Typer(help="What accepted answers cite of ranked sources.", rich_markup_mode="rich", no_args_is_help=True)
 
 NONE = "-"
-_YEARS = (1970, 9997)
 _NONE_YET = (
     "No observations yet. One is kept when an answer is accepted whose sources carry a relevance_score:\n"
     "  redraft ask 'How long does a refund take?' --crit 'Rests on the sources.' --source chunks.jsonl\n"
@@ -107,12 +107,9 @@ def _criteria(after: str | None, before: str | None) -> "ObservationFilter":
 
 def _moment(text: str, option: str) -> datetime:
     try:
-        read = datetime.fromisoformat(text.strip())
-    except ValueError:
-        read = None
-    if read is None or not _YEARS[0] < read.year < _YEARS[1]:
-        raise Invalid.at(option, "is a date or a time, such as 2026-11-01 or 2026-11-01T08:30Z.", "date")
-    return read if read.tzinfo else read.replace(tzinfo=UTC)
+        return read_time(text)
+    except ValueError as error:
+        raise Invalid.at(option, f"{error}.", "date") from None
 
 
 def _say_none(criteria: "ObservationFilter") -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
-from redraft.datasets.columns import Columns, ambiguity, pointer_of, shown
+from redraft.datasets.columns import Columns, ambiguity, listed, pointer_of, shown
 from redraft.datasets.fields import OPEN, kind_of, read_cell
 from redraft.errors import Flaw
 
@@ -140,7 +140,22 @@ def assemble(pairs: Iterable[tuple[str, Any]], columns: Columns, *, is_table: bo
             if _is_blank(value):
                 columns.blank[target] += 1
             _fill(draft, target, column, value, is_table=is_table)
+    if draft.unused and not any(columns.targets_of(column) for column, _ in draft.given):
+        draft.flaws.append(_nothing_known(draft.unused))
     return draft
+
+
+def _nothing_known(unused: Mapping[str, Any]) -> Flaw:
+    """Of a row that would be the same request whatever it says."""
+    words = f"No column fills a field; there are: {listed(list(unused))}. Rename or map one, as in instruct=question."
+    wrapped = next((name for name, value in unused.items() if _are_rows(value)), None)
+    if wrapped is not None:
+        words = f"The row is an object around the rows: send the array that stands under {shown(wrapped)} alone."
+    return Flaw("", words, "no_known_field")
+
+
+def _are_rows(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(each, dict) for each in cast("list[Any]", value))
 
 
 def _fill(draft: Draft, target: str, column: str, value: Any, *, is_table: bool) -> None:

@@ -3,7 +3,7 @@
 from pathlib import PurePath
 from typing import Literal, get_args
 
-from redraft.datasets.lines import encoding_of
+from redraft.datasets.lines import BOM, encoding_of
 from redraft.errors import Invalid
 
 Format = Literal["jsonl", "json", "csv", "tsv", "parquet"]
@@ -45,7 +45,7 @@ def format_of(name: str, head: bytes) -> Format:
 
 
 def _by_content(head: bytes) -> Format:
-    text = head.decode("utf-16" if encoding_of(head) == "utf-16" else "utf-8-sig", "replace").lstrip()
+    text = head.decode("utf-16" if encoding_of(head) == "utf-16" else "utf-8-sig", "replace").lstrip(BOM).lstrip()
     if text.startswith("["):
         return "json"
     return "jsonl" if text.startswith("{") else "csv"

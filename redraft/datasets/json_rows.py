@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from redraft.datasets.lines import ROW_CHARS_MAX, Line, fault_in, read_text, too_long
+from redraft.datasets.lines import BOM, ROW_CHARS_MAX, Line, fault_in, read_text, too_long
 from redraft.errors import Invalid
 
 _CHUNK_CHARS = 65_536
@@ -23,7 +23,7 @@ def parse_object(text: str) -> dict[str, Any]:
     Raises:
         ValueError: it is none; says why, in words that follow the row's place.
     """
-    value = parse_json(text)
+    value = parse_json(text.lstrip(BOM))
     if not isinstance(value, dict):
         shown = text.strip()[:_ECHOED_CHARS]
         hint = "; if the file is one JSON array, name its format: json" if shown == "[" else ""

@@ -16,6 +16,7 @@ ROW_CHARS_MAX = 10_000_000
 """A row that is longer is an error of its own."""
 
 HEAD_BYTES = 4096
+BOM = "\ufeff"
 _SKIPPED_CHARS = 65_536
 _BYTE_OF_ESCAPE = 0xDC00
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -90,9 +91,18 @@ def decoded(head: bytes, rest: BinaryIO) -> io.TextIOWrapper:
         Invalid: the encoding is none that is read.
     """
     encoding = encoding_of(head)
+    head = _with_one_mark(head, encoding)
     stream = io.BufferedReader(_Rejoined(head, rest))
     keep = "surrogatepass" if encoding == "utf-16" else "surrogateescape"
     return io.TextIOWrapper(stream, encoding=encoding, errors=keep, newline="")
+
+
+def _with_one_mark(head: bytes, encoding: str) -> bytes:
+    """Programs that save a file anew may put a byte order mark before the one that is there."""
+    mark = head[:2] if encoding == "utf-16" else codecs.BOM_UTF8
+    while head.startswith(mark * 2):
+        head = head[len(mark) :]
+    return head
 
 
 def lines_of(text: io.TextIOWrapper, longest: int = ROW_CHARS_MAX) -> Iterator[Line]:

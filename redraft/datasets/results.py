@@ -2,7 +2,9 @@
 
 A spreadsheet takes a cell for a formula that begins with `=`, `+`, `-`, `@` (or their full-width forms), a tab or a
 line end, and a formula can send the other cells away. Such a cell gets one apostrophe before it, which says "text".
-Plain numbers such as -0.5 or +1e-3 are left alone: they compute nothing. JSON lines hold every text as it is.
+Numbers are written as they are; a text that looks like one is a text. Many spreadsheets separate cells at semicolons
+or tabs, whatever quotes stand around them, so that a formula within a text gets an apostrophe, too, wherever such a
+cell or line could begin. JSON lines hold every text as it is.
 """
 
 import csv
@@ -10,12 +12,15 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
-BOM = "\ufeff"
+from redraft.datasets.lines import BOM
 
-_FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")  # noqa: RUF001 - full-width forms are formulas, too
-_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_SIGNS = "=+\\-@＝＋－＠"  # noqa: RUF001 - full-width forms are formulas, too
+_FORMULA = re.compile(rf"\s*[{_SIGNS}]|[\t\r\n]")
+# A minus or plus at the beginning of a line, with a blank behind it, is a list's bullet.
+_FORMULA_WITHIN = re.compile(rf"(?<=[;\t])(?=[^\S\r\n]*[{_SIGNS}])|(?<=[\r\n])(?=[^\S\r\n]*(?![+-]\s)[{_SIGNS}])")
 
 
 def csv_lines(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, bom: bool = False) -> Iterator[str]:
@@ -45,13 +50,13 @@ def cell_of(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict | list | tuple):
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    return defused(str(value))
+        return defused(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
+    return str(value) if isinstance(value, int | float | Decimal) else defused(str(value))
 
 
 def defused(text: str) -> str:
-    """A text that is no formula: with an apostrophe before it if it could be taken for one."""
-    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+    """A text that is no formula: with an apostrophe wherever a part of it could be taken for one."""
+    return ("'" if _FORMULA.match(text) else "") + _FORMULA_WITHIN.sub("'", text)
 
 
 def _record(values: Sequence[Any]) -> str:

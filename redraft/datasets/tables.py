@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
-from redraft.datasets.lines import ROW_CHARS_MAX, Line, lines_of, too_long
+from redraft.datasets.lines import BOM, ROW_CHARS_MAX, Line, lines_of, too_long
 from redraft.errors import Invalid
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -62,7 +62,8 @@ class Table:
             delimiter = delimiter or named[1]
             del sample[0]
         self.delimiter = delimiter or sniff([line.text for line in sample])
-        self._records = _records(chain(sample, lines), self.delimiter, longest)
+        skips_blanks = has_blanks_before_quotes([line.text for line in sample], self.delimiter)
+        self._records = _records(chain(sample, lines), self.delimiter, longest, skips_blanks=skips_blanks)
         self.header = self._read_header()
 
     def records(self) -> Iterator[Record]:
@@ -84,7 +85,7 @@ class Table:
             raise Invalid("The file holds no rows.", code="no_rows")
         if first.fault:
             raise Invalid(f"The header, line {first.number}, {first.fault}.", code="invalid_header")
-        names = [cell.strip() or f"column {at}" for at, cell in enumerate(first.cells, 1)]
+        names = [cell.strip().lstrip(BOM).strip() or f"column {at}" for at, cell in enumerate(first.cells, 1)]
         if len(set(names)) < len(names):
             twice = Counter(names).most_common(1)[0][0]
             words = f"Two columns are called {twice[:100]!r}: give each a name of its own."
@@ -101,8 +102,27 @@ def sniff(lines: Sequence[str]) -> str:
     return max(DELIMITERS, key=lambda delimiter: _fit(lines, delimiter))
 
 
+def has_blanks_before_quotes(lines: Sequence[str], delimiter: str) -> bool:
+    """Whether blanks stand between a delimiter and the quote of a cell, as in `1, "a, b"`: they belong to no cell.
+
+    Args:
+        lines: whole records, or the first lines of a table.
+        delimiter: between the cells.
+    """
+    if not any(f"{delimiter} " in line and ' "' in line for line in lines):
+        return False
+    return _quotes_at_start(lines, delimiter, skips_blanks=False) > _quotes_at_start(
+        lines, delimiter, skips_blanks=True
+    )
+
+
+def _quotes_at_start(lines: Sequence[str], delimiter: str, *, skips_blanks: bool) -> int:
+    rows = csv.reader(lines, delimiter=delimiter, skipinitialspace=skips_blanks)
+    return sum(cell.lstrip(" ").startswith('"') for cells in rows for cell in cells)
+
+
 def _fit(lines: Sequence[str], delimiter: str) -> tuple[float, int]:
-    widths = [len(cells) for cells in csv.reader(lines, delimiter=delimiter) if cells]
+    widths = [len(cells) for cells in csv.reader(lines, delimiter=delimiter, skipinitialspace=True) if cells]
     if not widths or widths[0] == 1:
         return (0.0, 0)
     return (widths.count(widths[0]) / len(widths), widths[0])
@@ -160,9 +180,9 @@ class _Feed:
             del self.taken[1:]
 
 
-def _records(lines: Iterator[Line], delimiter: str, longest: int) -> Iterator[Record]:
+def _records(lines: Iterator[Line], delimiter: str, longest: int, *, skips_blanks: bool) -> Iterator[Record]:
     feed = _Feed(lines, longest)
-    reader = csv.reader(feed, delimiter=delimiter, strict=True)
+    reader = csv.reader(feed, delimiter=delimiter, strict=True, skipinitialspace=skips_blanks)
     while True:
         feed.begin()
         fault = None
@@ -175,6 +195,8 @@ def _records(lines: Iterator[Line], delimiter: str, longest: int) -> Iterator[Re
             fault = _unclosed(feed, longest)
         except csv.Error as error:
             fault = _told(error, delimiter)
+        if not (fault or skips_blanks) and has_blanks_before_quotes([line.text for line in feed.taken], delimiter):
+            fault = f"has a blank before a quote: the quote stands right behind {_shown(delimiter)}"
         if fault:
             feed.give_back()
         fault = next((line.fault for line in feed.taken if line.fault), fault)

@@ -18,19 +18,21 @@ NESTING_MAX = 200
 INTEGER_BITS_MAX = 14_000
 NONCE_CHARS_MIN = 8
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
+_OTHER_BLANKS = str.maketrans("\v\f", "  ")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
     """Make a text storable: PostgreSQL refuses U+0000, UTF-8 has no lone surrogates.
 
-    U+0000 and the other C0 controls but tab, newline and carriage return are removed, lone surrogates
-    become U+FFFD, split pairs are joined. The six characters backslash-u0000 are text and stay.
+    U+0000 and the other C0 controls but tab, newline and carriage return are removed, except that vertical
+    tab and form feed, which keep words apart, become spaces. Lone surrogates become U+FFFD, split pairs are
+    joined. The six characters backslash-u0000 are text and stay.
     """
     if text.isascii() and text.isprintable():
         return text  # nearly all that a row holds: names, numbers, words
-    text = _CONTROLS.sub("", text)
+    text = _CONTROLS.sub("", text.translate(_OTHER_BLANKS))
     if _SURROGATES.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text

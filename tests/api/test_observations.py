@@ -113,7 +113,7 @@ def test_a_deleted_jobs_observations_are_gone(client: httpx2.Client, services: S
     [
         ("?after=obs_none", "after", "unknown_observation"),
         ("?limit=0", "limit", None),
-        ("?created_after=2026-01-01", "created_after", None),
+        ("?created_after=2026", "created_after", None),
         ("?job=x", "job", None),
         ("/ranks?limit=3", "limit", None),
         ("/ranks?created_before=soon", "created_before", None),

@@ -142,6 +142,8 @@ def test_results_are_files_also_while_the_run_goes_on(client: httpx2.Client, dri
         ("r2", "queued"),
     ]
     assert (rows[0]["final_answer"], rows[0]["success"], rows[1]["final_answer"]) == ("'=1+1", "true", "")
+    marked = client.get(run["urls"]["results"], params={"format": "csv", "bom": "true"})
+    assert marked.content == b"\xef\xbb\xbf" + response.content
     response = client.get(run["urls"]["results"])
     assert response.headers["content-type"].startswith("application/x-ndjson")
     assert json.loads(response.text.splitlines()[0])["final_answer"] == "=1+1"

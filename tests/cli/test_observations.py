@@ -103,7 +103,7 @@ def test_the_empty_state_says_how_to_get_one(shell: Shell):
     assert shell.run("observations", "ranks", "--json").data["ranks"] == []
 
 
-@pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "0001-01-01", "9999-01-01"])
+@pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "1767225600"])
 def test_a_date_that_is_none_is_refused(shell: Shell, text: str):
     done = shell.run("observations", "export", "--after", text)
     assert (done.code, done.out) == (2, "")

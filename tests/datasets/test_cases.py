@@ -7,7 +7,7 @@ import pytest
 from redraft.datasets.items import Merger
 from redraft.datasets.reports import Cost, check
 from redraft.errors import Invalid
-from tests.datasets.reading import bad, good, items_of, reader_of, told
+from tests.datasets.reading import bad, good, items_of, reader_of, row_of, told
 
 SEMICOLONS = b64decode("77u/aWQ7cXVlc3Rpb24NCjE7IkxpbmUgb25lCmxpbmU7IHR3byAiInEiIiINCjI7Q2Fmw6k/DQo=")
 RAGGED = b64decode("aWQscXVlc3Rpb24KMSxhCjIKMyxiLGMKCjQsIm9wZW4=")
@@ -83,10 +83,7 @@ def test_e07_what_is_no_row_is_told_by_line():
         (1, "The row holds NaN, which is no JSON value."),
         (2, "The row is no JSON object with the row's columns."),
         (3, "The row is no JSON object with the row's columns."),
-        (
-            4,
-            "instruct (also called question, prompt or input) is missing; columns that fill no field: 'q'.",
-        ),
+        (4, "No column fills a field; there are: 'q'. Rename or map one, as in instruct=question."),
     ]
 
 
@@ -125,3 +122,61 @@ def test_everything_at_once():
         (6, "custom_id 'a' is on line 2 already."),
         (7, "The row has 5 cells, the header has 4 cells; cells that hold ';' stand in quotes."),
     ]
+
+
+@pytest.mark.parametrize("name", ["wrapped.json", "wrapped.jsonl", ""])
+def test_rows_in_an_object_are_no_row(name: str):
+    content = b'{"data":[{"question":"a"},{"question":"b"}]}'
+    report = check(reader_of(content, name), Merger(), calls_of=lambda _: 1, cost_of=lambda _: Cost(None))
+    with pytest.raises(Invalid, match="send the array that stands under 'data' alone"):
+        report.check_usable()
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [(b'{"topic": "a"}\n{"topic": "b"}\n', "a.jsonl"), (b"topic,weight\na,1\nb,2\n", "a.csv")],
+)
+def test_rows_of_unknown_columns_alone_are_bad(content: bytes, name: str):
+    rows = bad(items_of(content, name, defaults={"instruct": "a", "eval_crit": "b"}))
+    assert [row.errors[0].code for row in rows] == ["no_known_field", "no_known_field"]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_blanks_before_quotes_belong_to_no_cell(delimiter: str):
+    text = f'id{delimiter} question\n1{delimiter} "first{delimiter} with\ndelimiter"\n2{delimiter}  "second"\n'
+    items = good(items_of(text, "x.csv"))
+    assert [item.request.instruct for item in items] == [f"first{delimiter} with\ndelimiter", "second"]
+
+
+def test_blanks_of_cells_without_quotes_are_kept():
+    assert row_of(b'id,question\n1,  a "b" c', "x.csv").fields["instruct"] == '  a "b" c'
+    assert row_of(b'id,question\n1," ""b"" c"', "x.csv").fields["instruct"] == ' "b" c'
+
+
+def test_a_blank_before_a_late_quote_is_told():
+    rows = "".join(f"{number},a\n" for number in range(60))
+    items = items_of(f'id,question\n{rows}61, "b"\n62,"x, ""y"""\n', "x.csv")
+    assert told(items) == [(62, "The row has a blank before a quote: the quote stands right behind ','.")]
+    assert good(items)[-1].request.instruct == 'x, "y"'
+
+
+@pytest.mark.parametrize("marks", [1, 2, 3])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('"question","id"\na,1\n', "a.csv"),
+        ('{"question": "a", "id": "1"}\n', "a.jsonl"),
+        ('[{"question": "a", "id": "1"}]', "a.json"),
+        ('[{"question": "a", "id": "1"}]', ""),
+    ],
+)
+def test_byte_order_marks_are_no_text(text: str, name: str, encoding: str, marks: int):
+    row = row_of(("\ufeff" * marks + text).encode(encoding), name)
+    assert (row.custom_id, row.fields) == ("1", {"instruct": "a"})
+
+
+def test_byte_order_marks_of_joined_files_are_no_text():
+    lines = b'\xef\xbb\xbf{"question": "a"}\n\xef\xbb\xbf{"question": "b"}\n'
+    assert [item.request.instruct for item in good(items_of(lines, "a.jsonl"))] == ["a", "b"]
+    assert row_of("sep=;\n\ufeffquestion;id\na;1\n", "a.csv").custom_id == "1"

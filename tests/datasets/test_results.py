@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from decimal import Decimal
 
 import pytest
@@ -21,7 +22,6 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("=+-@\
         "+SUM(A1)",
         "-2+3",
         "@cmd",
-        "\t=1",
         "\rx",
         "\nx",
         " =1",
@@ -37,9 +37,36 @@ def test_formulas_are_defused(text: str):
     assert defused(text) == f"'{text}"
 
 
-@pytest.mark.parametrize("text", ["-0.5", "+1e-3", "-3", "-.5", "5.", "a=b", "", "x", "'=1", "１"])  # noqa: RUF001
+@pytest.mark.parametrize("text", ["0.5", "1e-3", "5.", "a=b", "", "x", "'=1", "１", "a\n- b\n+ c", "a; b", "a,=1"])  # noqa: RUF001
 def test_numbers_and_plain_texts_are_left_alone(text: str):
     assert defused(text) == text
+
+
+@pytest.mark.parametrize("text", ["-5", "-0.5", "+1e-3", "-.5"])
+def test_a_text_that_looks_like_a_number_begins_with_no_sign(text: str):
+    assert cell_of(text) == f"'{text}"
+    assert cell_of(float(text)) == str(float(text))
+
+
+@given(TEXT, st.sampled_from(";\t"))
+def test_no_cell_begins_a_formula_whatever_separates_cells(text: str, delimiter: str):
+    table = "".join(csv_lines([{"a": "x", "b": text, "c": [text]}], ["a", "b", "c"]))
+    cells = [cell for line in table.splitlines() for cell in line.split(delimiter)]
+    assert not [cell for cell in cells if re.match(r"\s*(?![+-]\s)[=+\-@]", cell)]
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("Total;=1+1;z", "Total;'=1+1;z"),
+        ("Total\t@x", "Total\t'@x"),
+        ("a; -2+3", "a;' -2+3"),
+        ("a\n=1+1\n-2+3\n- b", "a\n'=1+1\n'-2+3\n- b"),
+        ("\t=1", "'\t'=1"),
+    ],
+)
+def test_formulas_within_a_text_are_defused(text: str, cell: str):
+    assert defused(text) == cell
 
 
 @pytest.mark.parametrize(

@@ -378,9 +378,9 @@ def test_a_run_whose_jobs_were_deleted_says_so(visitor: Visitor, driver: Driver,
 def test_rows_without_a_question_are_told_of_and_asked_for_at_their_field(visitor: Visitor, services: Services):
     page = visitor.go("/datasets/new")
     page.get_by_label("File", exact=True).set_input_files(
-        {"name": "fragen.csv", "mimeType": "text/csv", "buffer": "Frage\nWarum?\nWie groß?\n".encode()}
+        {"name": "fragen.csv", "mimeType": "text/csv", "buffer": "id,Frage\n1,Warum?\n2,Wie groß?\n".encode()}
     )
-    expect(page.get_by_label("Rows")).to_have_value("Frage\nWarum?\nWie groß?\n")
+    expect(page.get_by_label("Rows")).to_have_value("id,Frage\n1,Warum?\n2,Wie groß?\n")
     expect(page.get_by_label("Name", exact=True)).to_have_value("fragen.csv")
     page.get_by_role("button", name="Add").click()
     page.wait_for_url(re.compile(r"/datasets/ds_\w+$"))

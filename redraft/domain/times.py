@@ -1,0 +1,37 @@
+"""Dates and times as people and programs write them in filters."""
+
+import re
+from datetime import UTC, datetime
+
+# Outside of these years no database's clock can be compared.
+_FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9998, 1, 1, tzinfo=UTC)
+_TIME = re.compile(
+    r"(?P<date>\d{4}-\d\d-\d\d)"
+    r"(?:[Tt ](?P<time>\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(?P<zone>[Zz]|[+\- ]\d\d:?\d\d)?)?",
+    re.ASCII,
+)
+HOW = "a date such as 2026-11-01, or a time such as 2026-11-01T08:30:00Z or 2026-11-01T08:30:00+02:00"
+
+
+def read_time(text: str) -> datetime:
+    """The moment that a date or an RFC 3339 time names; without an offset it is UTC, a date is its first moment.
+
+    The `+` of an offset arrives as a blank from a query string that was not escaped, and is read as one. Moments
+    before 1970 and after 9997 become the ends of that span: a filter means the same by them.
+
+    Raises:
+        ValueError: the text is neither; says what to write.
+    """
+    found = _TIME.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"Write {HOW}")
+    time = (found["time"] or "00:00").replace(":60", ":59")
+    zone = (found["zone"] or "Z").upper().replace(" ", "+")
+    try:
+        moment = datetime.fromisoformat(f"{found['date']}T{time}{zone}")
+    except ValueError as error:
+        raise ValueError(f"There is no such date or time ({error}). Write {HOW}") from None
+    # Only a moment well within the years of `datetime` can be moved to UTC.
+    if not 1 < moment.year < 9999:
+        return _FIRST if moment.year == 1 else _LAST
+    return min(max(moment.astimezone(UTC), _FIRST), _LAST)
