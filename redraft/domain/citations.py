@@ -5,13 +5,13 @@ A mark that points to no source is an issue, never left out in silence.
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Literal, Protocol
 
 from redraft.domain.blocks import Layout, read_layout
-from redraft.domain.endnotes import Known
+from redraft.domain.endnotes import RAISED_DIGITS, Known
 from redraft.domain.marks import Mark, Style, find_marks, marks_of
 from redraft.domain.sentences import Sentence, sentences_of
 from redraft.domain.texts import fold
@@ -26,7 +26,7 @@ CITATIONS_MAX = 5000
 
 ISSUES_MAX = 1000
 
-IssueCode = Literal["out_of_range", "zero", "reversed_range", "too_many"]
+IssueCode = Literal["out_of_range", "zero", "reversed_range", "unread_mark", "too_many"]
 
 
 class Chunk(Protocol):
@@ -102,11 +102,11 @@ def read_citations(answer: str, sources: Sequence[Chunk], style: Style = "inline
     """Never raises, whatever the answer is."""
     layout = read_layout(answer, Known(sources))
     labels = {entry.label: entry.number for entry in layout.entries}
-    marks = [_by_labels(mark, labels) for mark in marks_of(layout, style)]
+    marks = [_by_labels(mark, labels) for mark in marks_of(layout, style, len(sources))]
     named = any(entry.is_named and 1 <= entry.number <= len(sources) for entry in layout.entries)
     marks = _without_values(marks, len(sources), is_named=named)
     sentences = sentences_of(layout, marks)
-    reading = _Reading(answer, sources)
+    reading = _Reading(answer, sources, style)
     numbers: dict[int, dict[int, None]] = {}
     for sentence, its_marks in _by_sentence(marks, sentences):
         quoted = said(answer, sentence, its_marks) if sentence else ""
@@ -149,16 +149,19 @@ def _by_labels(mark: Mark, labels: dict[int, int]) -> Mark:
 
 def _without_values(marks: list[Mark], sources: int, *, is_named: bool) -> list[Mark]:
     """Without `[6]` and `[1, 4]` where they are rather values: none fits, but marks or a list of other spelling do."""
-    fitting = [mark for mark in marks if all(1 <= first <= last <= sources for first, last in mark.spans)]
+    fitting = [
+        mark for mark in marks if mark.spans and all(1 <= first <= last <= sources for first, last in mark.spans)
+    ]
     if any(mark.is_plain for mark in fitting) or not (fitting or is_named):
         return marks
     return [mark for mark in marks if not mark.is_plain]
 
 
 class _Reading:
-    def __init__(self, answer: str, sources: Sequence[Chunk]) -> None:
+    def __init__(self, answer: str, sources: Sequence[Chunk], style: Style) -> None:
         self.answer = answer
         self.sources = sources
+        self.style: Style = style
         self.citations: list[Citation] = []
         self.issues: list[Issue] = []
         self.is_full = False
@@ -166,6 +169,10 @@ class _Reading:
     def add(self, mark: Mark, quoted: str) -> list[int]:
         """The existing sources that a mark cites."""
         cited = list(dict.fromkeys(number for span in mark.spans for number in self._numbers(mark, *span)))
+        if mark.unread:
+            wanted = spelled_mark(mark.unread, self.style)
+            words = f"is not understood as a citation: write {wanted} if it is one, else leave out the brackets"
+            self._report("unread_mark", mark, mark.unread[0], words)
         room = max(0, CITATIONS_MAX - len(self.citations))
         if len(cited) > room and not self.is_full:
             self.is_full = True
@@ -186,16 +193,17 @@ class _Reading:
                 listed[number] = None
         return tuple(listed)
 
-    def _numbers(self, mark: Mark, first: int, last: int) -> range:
+    def _numbers(self, mark: Mark, first: int, last: int) -> Sequence[int]:
         most = len(self.sources)
         if first > last:
             self._report("reversed_range", mark, first, f"counts backwards, from {first} to {last}")
-        elif first == 0:
-            self._report("zero", mark, 0, "cites source 0; sources are numbered from 1")
-        elif last > most:
-            there = {0: "there are no sources", 1: "the only source is 1"}.get(most, f"the sources are 1 to {most}")
-            self._report("out_of_range", mark, last, f"cites source {last}, but {there}")
-        return range(max(first, 1), min(last, most) + 1)
+        for number in dict.fromkeys((first, last)):
+            if number == 0:
+                self._report("zero", mark, 0, "cites source 0; sources are numbered from 1")
+            elif number > most:
+                there = {0: "there are no sources", 1: "the only source is 1"}.get(most, f"the sources are 1 to {most}")
+                self._report("out_of_range", mark, number, f"cites source {number}, but {there}")
+        return _existing(first, last, most)
 
     def _report(self, code: IssueCode, mark: Mark, number: int, words: str) -> None:
         if len(self.issues) < ISSUES_MAX:
@@ -208,6 +216,13 @@ class _Reading:
     def _citation(self, number: int, quoted: str, start: int, end: int) -> Citation:
         source = self.sources[number - 1]
         return Citation(number - 1, number, source.chunk_id, source.document_id, quoted, start, end)
+
+
+def spelled_mark(numbers: Iterable[int], style: Style) -> str:
+    """A mark as the writer is asked to write it."""
+    if style == "footnote":
+        return ",".join(str(number).translate(RAISED_DIGITS) for number in numbers)
+    return f"[Source {', '.join(map(str, numbers))}]"
 
 
 def said(answer: str, sentence: Sentence, marks: Sequence[Mark]) -> str:
@@ -235,7 +250,14 @@ def marks_in(marks: Sequence[Mark], sentence: Sentence) -> Sequence[Mark]:
 def cited_numbers(text: str, sources: int) -> set[int]:
     """Which of the sources 1 to `sources` a text cites."""
     spans = {span for mark in find_marks(text) for span in mark.spans}
-    return {number for first, last in spans for number in range(max(first, 1), min(last, sources) + 1)}
+    return {number for first, last in spans for number in _existing(first, last, sources)}
+
+
+def _existing(first: int, last: int, sources: int) -> Sequence[int]:
+    """The existing sources of a range; of one that leaves them or counts backwards, only its ends."""
+    if 1 <= first <= last <= sources:
+        return range(first, last + 1)
+    return [number for number in dict.fromkeys((first, last)) if 1 <= number <= sources]
 
 
 def without_marks(text: str, sources: int) -> str:
@@ -243,7 +265,7 @@ def without_marks(text: str, sources: int) -> str:
     kept: list[str] = []
     at = 0
     for mark in find_marks(text):
-        if all(1 <= first <= last <= sources for first, last in mark.spans):
+        if mark.spans and all(1 <= first <= last <= sources for first, last in mark.spans):
             kept.append(text[at : mark.start])
             at = mark.end
     return "".join((*kept, text[at:]))

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+from redraft.domain.source_words import SOURCE
+
 _NOTES = "footnotes|notes"
 _TITLES = (
-    f"sources?(?: used| cited)?|references|citations|endnotes|{_NOTES}|bibliography|works cited|quellen"
-    "|quellenverzeichnis|literatur|références|bibliographie|fuentes|referencias|bibliografía|fonti|riferimenti"
-    "|fontes|referências|bronnen|источники|来源|來源|參考文獻|参考文献|参考资料|出典|참고문헌|출처|المصادر|المراجع"
+    f"(?:{SOURCE})(?: used| cited)?|references|citations|endnotes|{_NOTES}|bibliography|works cited"
+    "|quellenverzeichnis|literatur|références|bibliographie|referencias|bibliografía|riferimenti"
+    "|referências|參考文獻|参考文献|参考资料|참고문헌|المراجع"
 )
 _HEADING = re.compile(
     rf"(?:#{{1,6}}\s+)?[*_]{{0,3}}(?:(?P<notes>{_NOTES})|{_TITLES})[*_]{{0,3}}\s*[:\uff1a]?[*_]{{0,3}}\s*#*",
@@ -24,16 +26,17 @@ _IN_ONE_LINE = re.compile(
     rf"[*_]{{0,3}}(?:(?P<notes>{_NOTES})|{_TITLES})[*_]{{0,3}}\s*[:\uff1a][*_]{{0,3}}\s*(?=\S)", re.IGNORECASE
 )
 _LISTED = re.compile(
-    r"[*_]{0,2}(?:(?P<sign>\[\^?)|(?P<named>sources?[ \t]+)|\b(?=\d))"
-    r"(?:source[ \t]+)?(?P<number>\d{1,40})(?(sign)\])[*_]{0,2}",
+    rf"[*_]{{0,2}}(?:(?P<sign>\[\^?)|(?P<named>(?:{SOURCE})[ \t]+)|\b(?=\d))"
+    rf"(?:(?:{SOURCE})[ \t]+)?(?P<number>\d{{1,40}})(?(sign)\])[*_]{{0,2}}",
     re.IGNORECASE,
 )
 _COMMA = re.compile(r"(?<=[\]\d])\s*[,;]\s*")
 
 SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 PLAIN_DIGITS = str.maketrans(SUPERSCRIPTS, "0123456789")
+RAISED_DIGITS = str.maketrans("0123456789", SUPERSCRIPTS)
 
-_NAMED = r"(?:sources?|quelle|fuente|fonte|bron|источник|来源|來源|出典|출처|المصدر)[ \t]*[:#]?[ \t]*(?P<{}>\d{{1,40}})"
+_NAMED = f"(?:{SOURCE})" r"[ \t]*[:#]?[ \t]*(?P<{}>\d{{1,40}})"
 _ENTRY = re.compile(
     r"[>\s]*(?:[-*+•\u2013][ \t]+)?(?P<whole>[*_]{0,2}"
     rf"(?:\[\^?(?:{_NAMED.format('a')}|(?P<b>\d{{1,40}}))\]:?|(?P<c>\d{{1,40}})[.):]|(?P<d>[{SUPERSCRIPTS}]{{1,40}})"
@@ -221,6 +224,11 @@ def names_source(entry: Entry, rest: str, known: Known | None, *, must_name: boo
     if is_titled and not is_called and (not is_named or _WORD.search(left)):
         return False
     return is_title(left.rstrip("".join(_STOPS)) if is_shared else left)
+
+
+def is_place(text: str) -> bool:
+    """Whether words only say where in a document: `Table 2`, `p. 5`."""
+    return _PLACES.fullmatch(text.strip("*_ ")) is not None
 
 
 def is_note(text: str, number: int, known: Known | None) -> bool:

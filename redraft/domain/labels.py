@@ -9,6 +9,8 @@ answer itself lists (`Here are 3 facts:`); docs/grounding.md has the rule.
 import re
 from collections.abc import Iterable
 
+from redraft.domain.source_words import CITED
+
 COUNT_MAX = 12
 
 _DIGITS = re.compile("[0-9\u2460-\u2473\u2776-\u277f]")
@@ -24,10 +26,7 @@ _AT_START = re.compile(
 _ANYWHERE = re.compile(
     rf"\b(?:{_STEPS})[ \u00a0]#?(?P<step>\d{{1,2}})\b(?![.,]\d|\s?%)|\((?P<inner>\d{{1,2}})\)(?=\s)", re.IGNORECASE
 )
-_NOUNS = (
-    "sources?|documents?|passages?|excerpts?|texts?|chunks?|snippets?|articles?|quellen?|dokumente?n?|texten?"
-    "|fuentes?|documentos?|fonti|fonte|источник\\w*|来源|資料|资料"
-)
+_NOUNS = rf"{CITED}|texts?|articles?|texten?|documenti|источник\w*"
 _AND = r"\s?(?:,|;|&|and|or|und|oder|et|ou|y|[-–])\s?"
 _NAMED = re.compile(
     rf"\b(?:{_NOUNS})\s?#?(?P<numbers>\d{{1,3}}(?:{_AND}(?:and )?\d{{1,3}}){{0,9}})(?![\w%]|[.,]\d)", re.IGNORECASE

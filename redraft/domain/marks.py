@@ -1,58 +1,73 @@
 """Marks by which an answer cites its sources: `[Source 2]`, `[Sources 1-3, 5]`, `[2]`, `【2】`, `².`; and what is none.
 
-docs/grounding.md lists what is read as a mark and what is left alone.
+docs/grounding.md lists what is read as a mark, what is left alone, and which brackets are issues.
 """
 
+# ruff: noqa: RUF001  (words and signs of many scripts)
+
 import re
+import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from redraft.domain.blocks import Block, Layout, code_spans, read_layout
-from redraft.domain.endnotes import PLAIN_DIGITS, SUPERSCRIPTS, is_note
+from redraft.domain.endnotes import PLAIN_DIGITS, SUPERSCRIPTS, is_note, is_place
+from redraft.domain.source_words import CITED, NUMBER_SIGN
 
 Style = Literal["inline", "footnote", "endnote"]
 
 # No request has so many sources: `[1963]` and `[2024]` are years.
 _BARE_MAX = 999
 
-_S = r"[ \t\u00a0\u202f\u3000]{0,4}"
-# A long line may be broken within a mark.
-_GAP = rf"{_S}(?:\r?\n[ \t>]{{0,8}})?"
-_SOURCE = (
-    "(?:sources?|quellen?|fuentes?|fontes?|fonti|bron(?:nen)?|źródł[oa]|источники?|来源|來源|出典|資料|资料|출처"
-    "|ال?مصدر|ال?مصادر)"
+_BRACKETS = re.compile(
+    r"(?<!\\)[\[【\uff3b\u3014](?P<said>[^\[\]【】\uff3b\uff3d\u3014\u3015]{1,3000})[\]】\uff3d\u3015]"
 )
-_WORD = (
-    rf"(?:{_SOURCE}|(?:src|docs?|refs?)\.?|documents?|dokumente?|documentos?|references?|referenz(?:en)?"
-    "|chunks?|passages?|文档|文檔|文献)"
-)
-_NAMED = rf"(?:{_WORD}(?:{_GAP}[:#]?{_GAP}|[-_\u2010\u2011](?=\d))|(?-i:S)[-_]?(?=\d))"
+# A long line may be broken within a mark, a paragraph not.
+_LINE_BREAK = re.compile(r"\r?\n[ \t>]*")
+# Between numbers: `a` is "to" in Spanish and Italian.
+_CZECH_AND = re.compile(r"(?<=\d) a (?=\d)")
+
+_S = r"[ \t\u00a0\u202f\u3000]{0,8}"
+_NAMED = rf"(?:(?:{CITED})(?:[.]?{_S}(?:{NUMBER_SIGN}{_S}){{0,2}}|[-_\u2010\u2011](?=\d))|(?-i:S)[-_]?(?=\d))"
 _NUMBER = r"\d{1,40}"
-_TO = rf"{_S}(?:[-\u2010-\u2015\u2212~\u301c\uff5e]|\bto\b|\bbis\b){_S}"
-_PART = rf"(?:{_NAMED})?{_NUMBER}(?:{_TO}(?:{_NAMED})?{_NUMBER})?"
-_AND = r"(?:&|\b(?:and|und|et|y|e)\b|и|和|与|與|及|と)"
-_THEN = rf"{_S}(?:[,;/+\uff0c\u3001\uff1b\u060c\u061b]{_GAP}{_AND}?|{_AND}){_GAP}"
-_REST = r"[^\[\]【】\uff3b\uff3d\n]{0,200}"
+_TO = (
+    rf"{_S}(?:[-\u2010-\u2015\u2212~\u301c\uff5e\u2192\u2026]|\.{{2,3}}|\b(?:to|thru|through|until|bis|à|a|al|au|até|tot"
+    rf"|t/m|do|до|по|til|till|đến|sampai|hingga|έως|إلى|עד)\b|से|ถึง|至|到|から|부터|에서){_S}"
+)
+_PART = rf"(?:{_NAMED})?{_NUMBER}(?:{_TO}(?:{_NAMED})?{_NUMBER}(?:まで|까지)?)?"
+_AND = (
+    r"(?:&|\b(?:and|und|et|y|e|en|og|och|ja|ve|și|şi|és|i|in|dan|và|και|и|і|та|or|oder|ou|o|of|eller|tai|veya|lub|nebo"
+    r"|vagy|sau|atau|hoặc|ή|или|або|או|أو|और)\b|या|และ|و|ו[-\u05be]?|和|与|與|及|或|と|や|または|및|와|과|또는)"
+)
+_THEN = rf"(?:{_S}(?:[,;/+・·\uff0c\u3001\uff1b\u060c\u061b]{_S}{_AND}?|{_AND}){_S}|[ ]{{1,4}}(?=\d))"
+_PARTS = rf"(?P<parts>{_PART}(?P<more>{_THEN}{_PART}){{0,300}})"
+_REST = r".{0,200}"
 _TAIL = rf"(?:{_S}[,:;(|\uff1a\uff0c\u2013\u2014]|{_S}[ ]-[ ]){_REST}"
 # Behind a single number only: of `[Source 1, 3 tables]` the second is a note's.
 _WORDS = rf"(?:[.](?!\d)|[ \u00a0]{{1,4}}(?=[^\s\d])){_REST}"
-_OPEN, _CLOSE = "[\\[【\uff3b\u3014]", "[\\]】\uff3d\u3015]"
-_BRACKETS = re.compile(
-    rf"(?<!\\){_OPEN}{_S}[*_]{{0,3}}(?:(?:see|cf\.?|vgl\.?|siehe){_S})?(?P<name>{_NAMED})?"
-    rf"(?P<parts>{_PART}(?P<more>{_THEN}{_PART}){{0,300}})[*_]{{0,3}}{_S}"
-    rf"(?P<tail>\u2020{_REST}|(?(name)(?:{_TAIL}|(?(more)|{_WORDS}))?)){_CLOSE}",
+_CITING = re.compile(
+    rf"{_S}[*_]{{0,3}}(?:(?:see|cf\.?|vgl\.?|siehe|voir|véase|vedi|zie|se|см\.?|参见|見){_S})?(?P<name>{_NAMED})?"
+    rf"{_PARTS}[*_]{{0,3}}{_S}(?P<tail>\u2020{_REST}|{_TAIL}|(?(name)(?(more)(?!)|{_WORDS})|(?!)))?",
     re.IGNORECASE,
 )
+_UNREAD = re.compile(rf"(?P<head>\D{{0,60}}?){_PARTS}(?P<rest>.{{0,60}})", re.IGNORECASE)
+# Of negative numbers, decimals, times, formulas, footnotes and escapes.
+_NO_MARK = re.compile(r"(?:\A|\s)[-\u2212]\d|\d[.:]\d|[=<>%$^{}\\]")
+_UNREAD_WORDS = 4
+_NUMBERS = re.compile(r"(?<!\d)\d{1,3}(?!\d)")
 _TAG = re.compile(
-    rf"</?{_S}{_WORD}(?:{_S}[:#]?{_S}|[-_\u2010\u2011])(?P<number>{_NUMBER})(?:[ \t]id=[\"']?\w{{1,64}}[\"']?)?{_S}/?>",
+    rf"</?{_S}(?:{CITED})(?:{_S}[:#]?{_S}|[-_\u2010\u2011])(?P<number>{_NUMBER})"
+    rf"(?:[ \t]id=[\"']?\w{{1,64}}[\"']?)?{_S}/?>",
     re.IGNORECASE,
 )
-_SPAN = re.compile(rf"(?P<name>{_NAMED})?({_NUMBER})(?:{_TO}(?:{_NAMED})?({_NUMBER}))?", re.IGNORECASE)
+_SPAN = re.compile(
+    rf"(?P<name>{_NAMED})?(?P<first>{_NUMBER})(?:(?P<to>{_TO})(?:{_NAMED})?(?P<last>{_NUMBER}))?", re.IGNORECASE
+)
 # In a note: the next source of `[Source 1: Ferries, Source 2: Island]`.
 _AGAIN = re.compile(
-    rf"(?<!\w){_SOURCE}(?:{_S}[:#]?{_S}|[-_])(?P<numbers>{_NUMBER}(?!\.?\d)(?:{_THEN}{_PART}){{0,50}})", re.IGNORECASE
+    rf"(?<!\w)(?:{CITED})(?:{_S}[:#]?{_S}|[-_])(?P<numbers>{_NUMBER}(?!\.?\d)(?:{_THEN}{_PART}){{0,50}})", re.IGNORECASE
 )
 _NOTE = re.compile(r"\[\^(\d{1,40})\]")
 # Behind it, of `[^1]: …`, the text of a note: what cites it is the mark in the answer's text.
@@ -84,6 +99,8 @@ _QUOTES = {
 _FUNCTIONS = "sin|cos|tan|cot|sec|csc|sinh|cosh|tanh|log|exp"
 _UNITS = "f(?:oo|ee)t|inch(?:es)?|miles?|yards?|(?:kilo|centi|milli|quadrat)?met(?:er|re)s?|seconds?"
 _RAISED = re.compile(f"{_FUNCTIONS}|{_UNITS}", re.IGNORECASE)
+# Or a time of the day; of other numbers a superscript may be a power.
+_YEAR = re.compile(r"(?<![\d,^])(?:1\d|20)\d\d\Z|:\d\d\Z")
 _LAST_WORD = re.compile(r"[^\W_]+\Z")
 _IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _RAISED_IDEOGRAPHS = "米里尺寸"
@@ -101,6 +118,7 @@ class Mark:
         spans: the first and the last number of each part: `[1, 3-5]` has (1, 1) and (3, 5).
         is_named: it says "source", so the number is a source's and never a list's.
         is_plain: it is nothing but numbers in brackets, as a vector is, too.
+        unread: the numbers of a bracket that is not understood, such as `[Foo 1]`, or of its tail.
     """
 
     start: int
@@ -108,19 +126,21 @@ class Mark:
     spans: tuple[tuple[int, int], ...]
     is_named: bool = False
     is_plain: bool = False
+    unread: tuple[int, ...] = ()
 
 
 def find_marks(text: str, style: Style = "inline") -> list[Mark]:
-    """All marks in order, whether or not there are such sources; superscripts and `[^1]` in footnote style only."""
+    """All marks in order, whether or not there are such sources; superscripts in footnote style only."""
     return marks_of(read_layout(text), style)
 
 
-def marks_of(layout: Layout, style: Style = "inline") -> list[Mark]:
+def marks_of(layout: Layout, style: Style = "inline", sources: int = 0) -> list[Mark]:
+    """The same, and the brackets that are not understood but hold a number of one of so many sources."""
     left_alone = sorted(
         [*code_spans(layout), *((block.start, block.end) for block in layout.blocks if block.kind == "note")]
     )
     starts = [start for start, _ in left_alone]
-    found = [*_bracketed(layout), *(_footnotes(layout.text) if style == "footnote" else ())]
+    found = [*_bracketed(layout, sources), *_footnotes(layout.text, style)]
     found = [mark for mark in found if not _is_within(mark.start, starts, left_alone)]
     quotes = [block for block in layout.blocks if block.is_quote]
     return _without_quoted(layout.text, sorted(found, key=lambda mark: mark.start), quotes)
@@ -131,26 +151,76 @@ def _is_within(at: int, starts: list[int], spans: list[tuple[int, int]]) -> bool
     return before > 0 and at < spans[before - 1][1]
 
 
-def _bracketed(layout: Layout) -> Iterator[Mark]:
+def _bracketed(layout: Layout, sources: int) -> Iterator[Mark]:
     text = layout.text
     index_end = -1
     for found in _BRACKETS.finditer(text):
-        is_named = found["name"] is not None
-        spans = _spans(found["parts"], is_named=is_named)
-        if not is_named:
-            if _is_index(text, found.start(), found.end(), index_end):
-                index_end = found.end()
-                continue
-            if _LINK.match(text, found.end()) or _is_other_numbers(found["parts"], spans):
-                continue
-        # A statement within a mark is stated all the same: the mark is over before it.
-        more = _noted(found["tail"], spans[-1][1], layout) if found["tail"] else ()
-        end = found.end() if more is not None else found.end("parts")
-        spans += more or ()
-        yield Mark(found.start(), end, spans, is_named, not is_named)
+        said, places = _printed(text, *found.span("said"))
+        if not any(map(str.isdecimal, said)):
+            continue
+        citing = _CITING.fullmatch(said)
+        is_named = citing is not None and citing["name"] is not None
+        if not is_named and _is_index(text, found.start(), found.end(), index_end):
+            index_end = found.end()
+        elif is_named or not _LINK.match(text, found.end()):
+            mark = _citing(citing, found, places, layout, sources) if citing else None
+            mark = mark or _unread(said, found, sources)
+            if mark is not None:
+                yield mark
     for found in _TAG.finditer(text):
         number = int(found["number"])
         yield Mark(found.start(), found.end(), ((number, number),), is_named=True)
+
+
+def _printed(text: str, start: int, end: int) -> tuple[str, list[int]]:
+    """What a bracket says, in one line and without what prints nothing, and where each of its characters stands."""
+    said = text[start:end]
+    said = _LINE_BREAK.sub(lambda found: " " * len(found[0]), said)
+    if "zdroj" in said.casefold():
+        said = _CZECH_AND.sub(" , ", said)
+    places = [at for at, char in enumerate(said) if unicodedata.category(char) != "Cf"]
+    return "".join(said[at] for at in places), [start + at for at in places]
+
+
+def _citing(
+    citing: re.Match[str], found: re.Match[str], places: list[int], layout: Layout, sources: int
+) -> Mark | None:
+    spans = _spans(citing["parts"], is_named=citing["name"] is not None)
+    is_named = citing["name"] is not None
+    if not is_named and _is_other_numbers(citing["parts"], spans):
+        return None
+    more = _noted(citing["tail"], spans[-1][1], layout) if citing["tail"] else ()
+    if more is None and not is_named:
+        return None
+    is_plain = not (is_named or citing["tail"])
+    unread: tuple[int, ...] = ()
+    if more is None and len(citing["tail"].split()) <= _UNREAD_WORDS and _existing(citing["tail"], sources):
+        unread = _existing(citing[0], sources)
+    # A statement within a mark is stated all the same: the mark is over before it.
+    end = found.end() if more is not None or unread else places[citing.end("parts") - 1] + 1
+    return Mark(found.start(), end, spans + (more or ()), is_named, is_plain, unread)
+
+
+def _existing(text: str, sources: int) -> tuple[int, ...]:
+    numbers = dict.fromkeys(map(int, _NUMBERS.findall(text)))
+    return tuple(number for number in numbers if 1 <= number <= sources)
+
+
+def _unread(said: str, found: re.Match[str], sources: int) -> Mark | None:
+    """A bracket that may be meant as a mark: few words, and a number of a source."""
+    unread = _UNREAD.fullmatch(said)
+    is_index = (
+        found.start() > 0 and found.string[found.start() - 1].isalnum() and said.isascii() and said.isidentifier()
+    )
+    if not unread or is_index or _NO_MARK.search(said) or is_place(said):
+        return None
+    head, rest = unread["head"].strip("*_ "), unread["rest"].strip("*_ ")
+    letters = sum(map(str.isalpha, head + rest))
+    is_sign = letters == 1 and not rest and not head.isupper()
+    if not letters or is_sign or len(head.split()) + len(rest.split()) > _UNREAD_WORDS:
+        return None
+    numbers = _existing(said, sources)
+    return Mark(found.start(), found.end(), (), unread=numbers) if numbers else None
 
 
 def _noted(tail: str, number: int, layout: Layout) -> tuple[tuple[int, int], ...] | None:
@@ -175,7 +245,7 @@ def _spans(parts: str, *, is_named: bool) -> tuple[tuple[int, int], ...]:
     end = group = 0
     is_note = False
     for found in _SPAN.finditer(parts):
-        first, last = int(found[2]), int(found[3] or found[2])
+        first, last = int(found["first"]), int(found["last"] or found["first"])
         if "/" not in parts[end : found.start()]:
             group = max(1, len(spans))
         if found["name"]:
@@ -213,10 +283,15 @@ def _is_other_numbers(parts: str, spans: tuple[tuple[int, int], ...]) -> bool:
     return is_interval or "/" in parts or "+" in parts or any(first > _BARE_MAX for first, _ in spans)
 
 
-def _footnotes(text: str) -> Iterator[Mark]:
+def _footnotes(text: str, style: Style) -> Iterator[Mark]:
     for found in _NOTE.finditer(text):
         if not _LABEL.match(text, found.end()) and not _LINK.match(text, found.end()):
             yield Mark(found.start(), found.end(), ((int(found[1]), int(found[1])),))
+    if style == "footnote":
+        yield from _superscripts(text)
+
+
+def _superscripts(text: str) -> Iterator[Mark]:
     before = -1
     for found in _RUN.finditer(text):
         goes_on = before >= 0 and _BETWEEN.fullmatch(text, before, found.start())
@@ -238,8 +313,8 @@ def _can_be_cited(text: str, at: int) -> bool:
     word = found[0] if found else ""
     if _IDEOGRAPH.match(before):
         return before not in _RAISED_IDEOGRAPHS
-    if text[at : at + 1] == ")" and len(word) == 4 and word.isdecimal():
-        return True
+    if word.isdecimal():
+        return _YEAR.search(text, max(0, at - 6), at) is not None
     return len(word) >= 3 and word.isalpha() and not _RAISED.fullmatch(word)
 
 

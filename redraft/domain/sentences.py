@@ -4,6 +4,8 @@ Rules of our own over the blocks of `redraft.domain.blocks`; docs/decisions/0014
 A mark right behind a sentence's end belongs to that sentence.
 """
 
+# ruff: noqa: RUF001  (quotation marks and brackets of many scripts)
+
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -17,7 +19,12 @@ from redraft.domain.marks import Mark, Style, marks_of
 Kind = Literal["statement", "question", "heading", "code", "row", "note"]
 
 _MARK, _CODE = "\ue000", "\ue001"
-_CLOSERS = "\"'\u2019\u201c\u201d\u00bb\u00ab\u203a\u300d\u300f\\)\\]\uff09\u3011*_~\u200e\u200f"
+# What closes what an East Asian script opens: a quotation within a sentence, or an aside that can be one of its own.
+_QUOTATIONS = dict(zip('「『《〈｢〝“‘"＂', '」』》〉｣〟”’"＂', strict=True))
+_WIDE_CLOSERS = _QUOTATIONS | dict(zip("（【〔〖〘〚［｛", "）】〕〗〙〛］｝", strict=True))
+# A longer quotation is read by its sentences.
+_QUOTE_CHARS_MAX = 300
+_CLOSERS = f"'“»«›〞\\)\\]*_~\u200b\u200e\u200f\u2060\ufeff{''.join(_WIDE_CLOSERS.values())}"
 _OPENERS = "\"'\u2018\u201c\u201e\u00ab\u00bb\u2039\u300c\u300e(\\[\uff08\u3010*_~\u00bf\u00a1"
 _BEFORE = "\"'\u2018\u201c\u201e\u00ab\u00bb(*_-/\u2013\u2014"
 _WIDE = "\u3002\uff01\uff1f\uff61\uff0e"
@@ -28,7 +35,6 @@ _STOP = re.compile(
 )
 _NEXT = re.compile(rf"[{_OPENERS}{_MARK}\s]*(?P<word>[^\W_]*)")
 _TOKEN_CHARS_MAX = 40
-_CONTINUES = re.compile("[とっだで、\uff0c]")
 _QUESTION = re.compile(rf"[?\uff1f\u061f\u2047\u2048\u2049][!?\u2026.]*[{_CLOSERS}]*\Z")
 _BOLD_LEAD_IN = re.compile(r"(\*\*|__)[^*_\n]{1,80}\1[:\uff1a]?\Z")
 _LEAD_IN_WORDS = 15
@@ -110,13 +116,34 @@ def _boundary(masked: str, found: re.Match[str], start: int, end: int) -> int | 
     is_new_line = "\n" in found["gap"] or "\r" in found["gap"]
     goes_on = _is_lower(word) and not is_new_line
     if found["stop"][-1] in _WIDE:
-        return None if found["close"] and _CONTINUES.match(masked, found.end()) else found.end()
+        return _behind_wide(masked, found, start, end)
     if not (found["gap"] or found["marks"]) or not _ends(masked, found, start, word):
         return None
     if not goes_on:
         return found.end()
     # `It floats. [Source 1] says so.`: the mark is the next sentence's subject.
     return found.start("marks") if found["marks"][:1] in {" ", "\t"} and found["stop"][0] != "\u2026" else None
+
+
+def _behind_wide(masked: str, found: re.Match[str], start: int, end: int) -> int | None:
+    """The same for an East Asian stop: it may only end what is quoted, as in `「やめろ。」の一言だった。`."""
+    at = found.end("stop")
+    open_ones = [opener for opener in _WIDE_CLOSERS if _is_open(masked[max(start, at - _QUOTE_CHARS_MAX) : at], opener)]
+    if not open_ones:
+        return at if found["close"][:1] in _QUOTATIONS else found.end()
+    if found["marks"] or "\n" in found["gap"]:
+        return found.end()
+    if not found["close"]:
+        closers = (_WIDE_CLOSERS[opener] for opener in open_ones)
+        within = any(masked.find(closer, at, min(end, at + _QUOTE_CHARS_MAX)) >= 0 for closer in closers)
+        return None if within else found.end()
+    is_aside = masked[start] in open_ones and masked[start] not in _QUOTATIONS
+    return found.end() if is_aside or masked[found.end()] in _QUOTATIONS else None
+
+
+def _is_open(text: str, opener: str) -> bool:
+    closer = _WIDE_CLOSERS[opener]
+    return text.count(opener) % 2 == 1 if opener == closer else text.count(opener) > text.count(closer)
 
 
 # Before the number of an item, at a sentence's beginning: `**1. Bern**`

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from redraft.domain.asides import asks_for_sources
-from redraft.domain.citations import Issue
+from redraft.domain.citations import Issue, spelled_mark
 from redraft.domain.grounding import Grounding, Judged, Loose
+from redraft.domain.marks import Style
 from redraft.domain.texts import preview
 
 SUPPORTED_SHARE_MIN = 0.8
@@ -59,7 +60,9 @@ class Support:
     problems: tuple[str, ...]
 
 
-def find_support(grounding: Grounding, issues: Sequence[Issue], *, sources: int, must_cite: bool) -> Support:
+def find_support(
+    grounding: Grounding, issues: Sequence[Issue], *, sources: int, must_cite: bool, style: Style = "inline"
+) -> Support:
     """Applies the rule.
 
     Args:
@@ -67,6 +70,7 @@ def find_support(grounding: Grounding, issues: Sequence[Issue], *, sources: int,
         issues: what is wrong with its marks.
         sources: how many there are; without any, nothing can be stated.
         must_cite: an answer that states something has to cite something.
+        style: how it was asked to cite; the problems name that spelling.
     """
     if sources == 0:
         return _without_sources(grounding, issues)
@@ -83,7 +87,7 @@ def find_support(grounding: Grounding, issues: Sequence[Issue], *, sources: int,
         is_sound=is_sound,
         unsupported=unsupported,
         problems=(
-            *_problems(issues, unsupported, cites_nothing=cites_nothing),
+            *_problems(issues, unsupported, missing=spelled_mark([1], style) if cites_nothing else ""),
             *((_SILENT,) if is_silent else ()),
         ),
     )
@@ -115,17 +119,16 @@ def _loose(found: Iterable[Loose]) -> Iterable[Unsupported]:
         yield Unsupported(each.text, "number", each.missing_numbers, each.start, each.end)
 
 
-def _problems(issues: Sequence[Issue], unsupported: Sequence[Unsupported], *, cites_nothing: bool) -> Iterable[str]:
+def _problems(issues: Sequence[Issue], unsupported: Sequence[Unsupported], *, missing: str) -> Iterable[str]:
     yield from shortened([_wrong(issue) for issue in issues], "more marks are wrong")
-    if cites_nothing:
-        yield "The answer cites no source: name the source behind each statement by its number."
+    if missing:
+        yield f"The answer cites no source: name the source behind each statement by its number, as in {missing}."
     yield from shortened([_told(each) for each in unsupported], "more statements have no support")
 
 
 def _wrong(issue: Issue) -> str:
-    return (
-        issue.message if issue.code == "too_many" else f"{issue.message} Cite a source that exists, or delete the mark."
-    )
+    tells_what_to_do = issue.code in {"too_many", "unread_mark"}
+    return issue.message if tells_what_to_do else f"{issue.message} Cite a source that exists, or delete the mark."
 
 
 def _told(each: Unsupported) -> str:

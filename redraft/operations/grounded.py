@@ -31,6 +31,7 @@ def grounding_reader(request: AnyRequest) -> Callable[[str], dict[str, Any] | No
     asked = [request.instruct, *(text for turn in request.conversation for text in turn)]
     evidence = read_evidence((f"{source.about}\n{source.content}" for source in request.sources), asked)
     count = len(request.sources)
+    style = options.citation_style
     version = sources_hash([dump(source) for source in request.sources])
     # A given answer was not told to
     must_cite = options.include_citations and not isinstance(request, EvaluateAnswer)
@@ -39,9 +40,9 @@ def grounding_reader(request: AnyRequest) -> Callable[[str], dict[str, Any] | No
         text = prose_of(structure, answer, count) if structure else answer
         if text is None:
             return None
-        cited = read_citations(text, request.sources, options.citation_style)
-        found = ground(text, cited, evidence, options.citation_style)
-        support = find_support(found, cited.issues, sources=count, must_cite=must_cite)
+        cited = read_citations(text, request.sources, style)
+        found = ground(text, cited, evidence, style)
+        support = find_support(found, cited.issues, sources=count, must_cite=must_cite, style=style)
         return {
             "citations": [asdict(citation) for citation in cited.citations],
             "issues": [asdict(issue) for issue in cited.issues],
@@ -78,8 +79,11 @@ def meets_rule(request: AnyRequest, grounding: Mapping[str, Any] | None, check: 
 
 def problems_of(request: AnyRequest, grounding: Mapping[str, Any] | None, check: ClaimCheck | None) -> tuple[str, ...]:
     """What code found that the next answer has to change; a claim check names uncited claims itself."""
-    if request.grounds is None or not request.grounds.require_grounding or grounding is None:
+    if request.grounds is None or grounding is None:
         return ()
+    if not request.grounds.require_grounding:
+        unread = [each["message"] for each in grounding.get("issues", ()) if each["code"] == "unread_mark"]
+        return tuple(shortened(unread, "more marks are not understood"))
     if check is None or not check.claims or not grounding.get("sound", True):
         return tuple(grounding.get("problems", ()))
     advice = "is among the claims that were checked. Cite the source that says so, soften it, or delete it."

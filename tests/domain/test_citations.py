@@ -5,7 +5,7 @@
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from redraft.domain.citations import CITATIONS_MAX, ISSUES_MAX, Citation, Cited, read_citations
@@ -164,6 +164,15 @@ def test_f13_prose_that_talks_of_sources():
         ("[Source 1, Resource 8] [Source 2, row 7, ¶ 3, Art. 12]", [1, 2]),
         ("[Source 1, https://e.test/97]", [1]),
         ("[Source 1, 2024, Source 2] [Source 3: Tides, 2019, p. 5]", [1, 2, 3]),
+        ("[Kilder 1 og 2] [Lähteet 3 ja 4] [Zdroje 1 a 3] [Források 2 és 3]", [1, 2, 3, 4, 1, 3, 2, 3]),
+        ("[Źródło 1] [Sursele 2 și 3] [Πηγή 4] [Джерела 1, 2] [Sumber 3 dan 4]", [1, 2, 3, 4, 1, 2, 3, 4]),
+        ("[מקורות 1 ו-2] [المصدر 3 و4] [स्रोत 1 से 3] [แหล่งที่มา 4]", [1, 2, 3, 4, 1, 2, 3, 4]),
+        ("[出典1・3] [ソース1から3まで] [출처 1부터 3까지] [来源1到2]", [1, 3, 1, 2, 3, 1, 2, 3, 1, 2]),
+        ("[Fuentes 1 a 3] [Bronnen 1 en 2] [Quellen 1 bis 3 und 5]", [1, 2, 3, 1, 2, 1, 2, 3, 5]),
+        ("[cite: 1] [Source no. 2] [Quelle Nr. 3] [Source № 4] [Sources 1 2]", [1, 2, 3, 4, 1, 2]),
+        ("[So\u200burce 1] [Sources 2\u2060, 3] [Sources 1\n- 2]", [1, 2, 3, 1, 2]),
+        ("[1, p. 5] [2: Tides] [Sources 3…5]", [1, 2, 3, 4, 5]),
+        ("[^1] ice[^2]", [1, 2]),
         ("[Source 1] The vector is [1, 9]. Players roll [6] or [0].", [1]),
     ],
 )
@@ -180,7 +189,6 @@ def test_marks_in_many_spellings(text: str, cited: list[int]):
         "![1](a.png)",
         "[1]: https://e.test\n[2]: <https://e.test> 'Title'",
         "[1, 2024] [1/2] [1+2]",
-        "[^1]",
         "a[1] x[0][1] my_list[2] row[1] = 3 words[1].append(2)",
         "between [0, 1]",
         "in [2019] and [2019-2021]",
@@ -189,7 +197,13 @@ def test_marks_in_many_spellings(text: str, cited: list[int]):
         "> [Source 1]",
         "(Source 1) and Source 2",
         "[Source 1.5] [source-a] [s1] [S] source-1 <S1> <sourcery 1>",
-        "[Source] [Sources] [1a] [x 1] [resource 1] [1.5] [1/2] [-1]",
+        "[Source] [Sources] [x 1] [s1] [1.5] [1/2] [-1] [12:30] [1 = 2] [1 %]",
+        "[Foo 99] [sic] [May 2020] [Smith et al., 1999]",
+        "[Table 2] [Figure 1] [p. 5] [Section 3]",
+        "[In the last 3 years they have grown]",
+        "- [ ] 1\n- [x] 2",
+        "[text 1](https://e.test) data[row_1] `[Foo 1]` “[Foo 1]”",
+        "[Foo 1]: https://e.test",
         "m² ¹",
         "    a = b[Source 1]",
     ],
@@ -207,9 +221,10 @@ def test_what_is_left_alone(text: str):
         ("Ice floats.¹⁻³", [1, 2, 3]),
         ("“Ice”¹ **floats**² (as said)³ Smith (1963)⁴", [1, 2, 3, 4]),
         ("冰¹ 5 %²", [1, 2]),
+        ("In 2020¹ and 1963², at 7:40³, on 1.2.2020⁴.", [1, 2, 3, 4]),
         ("Ice floats[^1].", [1]),
         ("Ice [1] floats²", [1, 2]),
-        ("10³ km² mc² x² (a+b)² sin² 100 feet² 100米² ² /² -²", []),
+        ("10³ 12,020² 5000² km² mc² x² (a+b)² sin² 100 feet² 100米² ² /² -²", []),
         ("[^1](x) `ice¹`", []),
         ("ice" + "¹" * 50, []),
     ],
@@ -241,7 +256,81 @@ def test_what_is_wrong_is_told(text: str, sources: int, issues: list[tuple[str, 
 
 
 def test_the_existing_part_of_a_wrong_mark_counts():
-    assert numbers("Ice [2-9]. Salt [0-1]. [1, 7]", 3) == [2, 3, 1, 1]
+    assert numbers("Ice [2-9]. Salt [0-1]. [1, 7] [3-2]", 3) == [2, 1, 1, 3, 2]
+
+
+def test_f04_2_of_a_range_that_leaves_the_sources_only_its_ends_count():
+    answer = "X [Sources 1—99999]."
+    assert numbers(answer, 5) == [1]
+    assert wrong(answer, 5) == [("out_of_range", 99999, "[Sources 1—99999]")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "cited"),
+    [
+        pytest.param("X [Sources 1 through 3].", [1, 2, 3], id="HB-F1.1"),
+        pytest.param("X [Sources 1 à 3].", [1, 2, 3], id="HB-F1.2"),
+        pytest.param("X [Sources 1 or 2].", [1, 2], id="HB-F1.5"),
+        pytest.param("فاس هي مدينة [مصدر 2].", [2], id="HB-F1.6"),
+        pytest.param("这是事实[来源1至3]。", [1, 2, 3], id="HB-F1.7"),
+        pytest.param("X [citation:1][citation:3].", [1, 3], id="HB-F1.9"),
+        pytest.param("Det er sandt [Kilde 2].", [2], id="HB-F1.10"),
+        pytest.param("Det stämmer [Källa 2].", [2], id="HB-F1.11"),
+        pytest.param("Bu doğru [Kaynak 2].", [2], id="HB-F1.12"),
+        pytest.param("Đúng vậy [Nguồn 2].", [2], id="HB-F1.14"),
+        pytest.param("X [Source no. 2].", [2], id="HB-F1.16"),
+        pytest.param("X [Source 2\u200b].", [2], id="HB-F1.17"),
+    ],
+)
+def test_hb_f1_words_and_ranges_of_many_languages(answer: str, cited: list[int]):
+    assert numbers(answer, 5) == cited
+    assert read(answer, 5).issues == ()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param("彼の「やめろ。」の一言で終わった。[Source 1]", id="HB-F2.1"),
+        pytest.param("歌手「モーニング娘。」のメンバーは12人だ。[Source 1]", id="HB-F2.3"),
+        pytest.param("他說：「不行！」然後走了。[Source 1]", id="HB-F2.5"),
+        "他说：“不行！”然后走了。[Source 1]",
+        "《你好吗？》很好看。[Source 1]",
+    ],
+)
+def test_hb_f2_the_stop_of_a_quotation_ends_no_sentence(answer: str):
+    assert coverage(answer, 1) == (1, 1)
+    assert [each.quoted_text for each in read(answer, 1).citations] == [answer.removesuffix("[Source 1]")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted", "style"),
+    [
+        ("Ice [Foo 1].", "[Source 1]", "inline"),
+        ("Ice [Foo-Bar no. 1, 3].", "[Source 1, 3]", "inline"),
+        ("Ice [Foo 1, 9].", "[Source 1]", "inline"),
+        ("Ice [Foo 1].", "¹", "footnote"),
+        ("Ice [resource 1].", "[Source 1]", "endnote"),
+        ("Ice 【第1个】.", "[Source 1]", "inline"),
+        ("Ice [Фубар\n2].", "[Source 2]", "inline"),
+        ("Ice [D1].", "[Source 1]", "inline"),
+        ("Ice [1a].", "[Source 1]", "inline"),
+        ("Ice [1 and so on].", "[Source 1]", "inline"),
+        ("Ice [Sources 1 foo 3].", "[Source 1, 3]", "inline"),
+        ("Ice [Sources 1, 2 foo 3].", "[Source 1, 2, 3]", "inline"),
+    ],
+)
+def test_a_bracket_that_is_not_understood_is_an_issue_that_names_the_wanted_spelling(
+    answer: str, wanted: str, style: Style
+):
+    (issue,) = read(answer, 5, style).issues
+    assert issue.code == "unread_mark"
+    assert f"write {wanted} if it is one" in issue.message
+    assert answer[issue.start_pos : issue.end_pos] == answer.removeprefix("Ice ").removesuffix(".")
+
+
+def test_what_is_understood_of_an_unread_mark_is_cited():
+    assert numbers("Ice [Sources 1 foo 3]. Salt [Foo 2].", 3) == [1]
+    assert coverage("Ice [Foo 1]. Salt [Source 2].", 3) == (1, 2)
 
 
 def test_a_citation_names_its_chunk_and_what_it_supports():
@@ -321,6 +410,32 @@ def test_positions_point_at_marks(text: str, sources: int, style: Style):
     for citation in found.citations:
         assert 1 <= citation.source_number == citation.source_index + 1 <= sources
     assert len(found.numbers) == len(found.sentences)
+
+
+WORDS = st.sampled_from(["", "Source", "Sources", "Kilder", "Quellen", "来源", "المصادر", "Citation:", "Source no."])
+JOINTS = st.sampled_from([", ", " and ", "; ", "、", " or ", "-", " to ", " through ", "至", " bis "])
+RANGES = {"-", " to ", " through ", "至", " bis "}
+
+
+@given(WORDS, st.lists(st.tuples(JOINTS, st.integers(0, 12)), min_size=1, max_size=4), st.integers(0, 9))
+def test_each_number_of_a_mark_is_cited_or_reported(word: str, parts: list[tuple[str, int]], sources: int):
+    assume(word or parts[0][1])  # `[0, 1]` is an interval.
+    joints = [", " if joint in RANGES and at % 2 == 0 else joint for at, (joint, _) in enumerate(parts)]
+    said = "".join(f"{joint}{number}" for joint, (_, number) in zip(joints, parts, strict=True)).removeprefix(joints[0])
+    answer = f"Ice floats [{word} {said}]."
+    found = read(answer, sources)
+    cited = [each.source_number for each in found.citations]
+    assert len(cited) == len(set(cited))
+    for number in {number for _, number in parts}:
+        assert (number in cited) == (1 <= number <= sources)
+    reported = {each.number for each in found.issues if each.code in {"zero", "out_of_range"}}
+    assert reported == {number for _, number in parts if not 1 <= number <= sources}
+
+
+@given(st.text(st.characters(categories=["L"]), min_size=2, max_size=12), st.integers(1, 9))
+def test_a_bracket_of_any_word_and_a_sources_number_is_cited_or_an_issue(word: str, number: int):
+    found = read(f"Ice floats [{word} {number}].", 9)
+    assert [*(each.source_number for each in found.citations), *(each.number for each in found.issues)] == [number]
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.sampled_from(["[{}]", "[Source {}]", "【{}】"]))

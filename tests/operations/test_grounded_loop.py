@@ -83,6 +83,21 @@ def test_a_mark_that_points_nowhere_is_not_accepted_whatever_the_score(driver: D
     assert told[1] == "The answer does not rest on its sources; the feedback goes into iteration 2."
 
 
+@pytest.mark.parametrize("require_grounding", [True, False])
+def test_a_marker_that_is_not_understood_is_mended_by_the_next_answer(
+    driver: Driver, model_server: ModelServer, *, require_grounding: bool
+):
+    unread = GOOD.replace("Source 1", "Quelltext 1")
+    model_server.script(generate=[unread, GOOD], evaluate=[0.7, 0.9])
+    job = driver.run_new(sources=SOURCES, grounding={"require_grounding": require_grounding})
+    assert (job.stop_reason, job.progress.best_iteration) == ("accepted", 2)
+    wrong = driver.iterations(job.id)[0].grounding
+    assert wrong is not None
+    assert [(issue.code, issue.number) for issue in wrong.issues] == [("unread_mark", 1)]
+    told = "[Quelltext 1] is not understood as a citation: write [Source 1] if it is one"
+    assert told in model_server.requests("generate")[1].prompt
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
