@@ -13,7 +13,7 @@ from redraft.operations.iterations import Iteration
 from redraft.operations.resources import Job
 
 # Of a job that has ended: what was said at its beginning is not said again.
-_LATE_WARNINGS = frozenset({"overfit_suspected", "audit_failed"})
+_LATE_WARNINGS = frozenset({"overfit_suspected", "audit_failed", "finish_reason_unknown"})
 
 
 @dataclass(frozen=True, slots=True)

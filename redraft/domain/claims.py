@@ -101,7 +101,7 @@ class QuotedSources:
         return find_quote(quote, self._headings[number - 1]) is not None
 
 
-def read_claims(text: str, sources: QuotedSources, *, finish_reason: str | None = None) -> ClaimCheck | Unusable:
+def read_claims(text: str, sources: QuotedSources, *, finish_reason: str | None = "stop") -> ClaimCheck | Unusable:
     """Reads a judge's reply, and looks for each quote; `finish_reason` is the provider's word for why it ended."""
     found = find_object(text, finish_reason, _has_claims)
     if isinstance(found, Unusable):

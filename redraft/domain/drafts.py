@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 from pydantic import Field, TypeAdapter, ValidationError
 
 from redraft.domain.fields import FilledText, ModelName, StrictModel, Text
-from redraft.domain.replies import LENGTH_STOPS, Unusable, find_object
+from redraft.domain.replies import Unusable, find_object, may_be_cut
 from redraft.domain.requests import GenerateAnswer
 from redraft.domain.rubrics import Criterion, Rubric, judged_by_model
 from redraft.domain.short_checks import read_check, told
@@ -75,11 +75,11 @@ class Line(NamedTuple):
         return f"`rubric`, criterion {self.number}"
 
 
-def read_draft(text: str, *, finish_reason: str | None = None) -> Draft | Unusable:
+def read_draft(text: str, *, finish_reason: str | None = "stop") -> Draft | Unusable:
     """What a reply to the prompt for drafts says; what is wrong with it is told to be mended by the model."""
     found = find_object(text, finish_reason, _is_draft)
     if isinstance(found, Unusable):
-        is_cut = found.kind == "truncated" or (finish_reason or "").lower() in LENGTH_STOPS
+        is_cut = found.kind == "truncated" or may_be_cut(finish_reason)
         return Unusable("truncated" if is_cut else "invalid_json", "It was cut off." if is_cut else _NO_OBJECT)
     try:
         return _draft(found.value)

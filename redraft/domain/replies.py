@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from redraft.domain.jobs.finish_reasons import Finish, classify_finish
 from redraft.domain.texts import clean, fold, preview
 
 UnusableKind = Literal[
     "no_verdict", "invalid_json", "missing_score", "invalid_score", "ambiguous", "truncated", "incomplete"
 ]
-
-LENGTH_STOPS = frozenset({"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"})
 
 OBJECTS_MAX = 1_000
 # json-repair takes quadratic time on hostile text: beyond this much per reply it is not asked.
@@ -91,7 +90,7 @@ def find_object(
     """Find the one object in a reply that `is_verdict` recognises.
 
     The whole text as JSON comes first, untouched; else thinking text is dropped, and fenced JSON goes before
-    bare objects. What is not valid JSON is mended last, and never after a length stop.
+    bare objects. What is not valid JSON is mended last, and only if the finish reason promises a whole reply.
     """
     whole = _load(text.strip().removeprefix("\ufeff").lstrip())
     if isinstance(whole, _Object):
@@ -104,12 +103,18 @@ def find_object(
     spans, in_thought = _scan(text)
     if len(spans) > OBJECTS_MAX:
         return Unusable("ambiguous", f"The reply holds more than {OBJECTS_MAX} objects: {_excerpt(text)}")
-    is_cut = (finish_reason or "").lower() in LENGTH_STOPS
+    is_cut = may_be_cut(finish_reason)
     readings = [_read(span) for span in spans] if is_cut else _read_or_repair(spans)
     verdicts = [reading for reading in readings if reading.holds(is_verdict)]
     if is_cut and (in_thought or not verdicts or not spans[-1].is_closed):
-        return Unusable("truncated", f"The reply was cut at its length limit: {_excerpt(text)}")
+        reason = f"finish reason {finish_reason}" if finish_reason else "no finish reason"
+        return Unusable("truncated", f"The reply was cut, or may have been ({reason}): {_excerpt(text)}")
     return _only(verdicts) if verdicts else _explain_absence(text, readings, in_thought=in_thought)
+
+
+def may_be_cut(finish_reason: str | None) -> bool:
+    """Return whether a reply may lack its end: its finish reason does not promise a whole one."""
+    return classify_finish(finish_reason) is not Finish.COMPLETE
 
 
 def repeated_in(value: object) -> frozenset[str]:

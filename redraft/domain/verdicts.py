@@ -115,7 +115,7 @@ class _Fields:
         return next((member for member in others if member not in (None, "")), None)
 
 
-def read_reply(fields: ReplyMap, text: str, *, finish_reason: str | None = None) -> Verdict | Unusable:
+def read_reply(fields: ReplyMap, text: str, *, finish_reason: str | None = "stop") -> Verdict | Unusable:
     """Read an evaluator's reply; `finish_reason` is the provider's word for why the reply ended."""
     found = find_object(text, finish_reason, partial(_is_verdict, fields))
     if isinstance(found, Unusable):
@@ -212,7 +212,7 @@ def _dimension(members: _Fields, dimension: Criterion) -> CriterionResult:
 
 
 def read_claims_reply(
-    sources: QuotedSources, text: str, *, unclaimed: float, finish_reason: str | None = None
+    sources: QuotedSources, text: str, *, unclaimed: float, finish_reason: str | None = "stop"
 ) -> Verdict | Unusable:
     """Read a reply that checks an answer claim by claim; `unclaimed`: the score of an answer without claims."""
     check = read_claims(text, sources, finish_reason=finish_reason)
@@ -232,7 +232,7 @@ def read_claims_reply(
 
 
 def read_rubric_reply(
-    criteria: Sequence[Criterion], text: str, *, finish_reason: str | None = None
+    criteria: Sequence[Criterion], text: str, *, finish_reason: str | None = "stop"
 ) -> Verdict | Unusable:
     """Read a reply that judges these criteria one by one; exactly these, each once, or it is none."""
     ids = [criterion.id for criterion in criteria]

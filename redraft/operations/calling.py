@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ from pydantic_core import to_json
 from redraft.domain.chats import Chat, Prompt
 from redraft.domain.failures import job_error
 from redraft.domain.ids import new_id
+from redraft.domain.jobs.finish_reasons import Finish, classify_finish
 from redraft.domain.models import parse_model
 from redraft.domain.states import Step
 from redraft.domain.texts import clean
@@ -262,6 +263,25 @@ class _Spent:
         }
 
 
+def unclear_ends(outcomes: Iterable[Outcome]) -> list[dict[str, str]]:
+    """Return a job's warnings about replies that were used although their finish reason does not say they are whole."""
+    return [
+        {"code": "finish_reason_unknown", "message": _unclear_end(model, reason)}
+        for model, reason in dict.fromkeys(
+            (outcome.model, _storable(outcome.finish_reason))
+            for outcome in outcomes
+            if outcome.text is not None and classify_finish(outcome.finish_reason) is Finish.UNKNOWN
+        )
+    ]
+
+
+def _unclear_end(model: str, reason: str | None) -> str:
+    ended = (
+        f"ended a reply with the finish reason {reason!r}, which is not known" if reason else "gave no finish reason"
+    )
+    return f"{model} {ended}: the reply may not be whole."
+
+
 def _storable(finish_reason: str | None) -> str | None:
     """A server may say anything; the column holds a word."""
     return clean(finish_reason)[:40] if finish_reason else None
@@ -270,6 +290,6 @@ def _storable(finish_reason: str | None) -> str | None:
 def remembered(slot: Slot, row: Mapping[str, Any]) -> Outcome:
     """An outcome that is in the ledger already."""
     if row["status"] == "ok":
-        return Outcome(slot, row["reply_text"], row["finish_reason"], None)
+        return Outcome(slot, row["reply_text"], row["finish_reason"], None, model=row["model"])
     error = row["error"]
     return Outcome(slot, None, None, ProviderError(error["code"], error["detail"]))

@@ -24,6 +24,7 @@ from redraft.operations.grounded import NOTHING
 from redraft.operations.steps import StepInHand
 from redraft.prompts.judging import evaluation_prompt, read_verdict
 from redraft.prompts.profiles import Profile
+from redraft.providers.protocol import UnusableReply
 from redraft.storage.history import IterationRecord
 
 # What says something of this answer only, not of the provider: the evaluation is an error, the loop goes on.
@@ -159,6 +160,9 @@ def _read(step: StepInHand, asking: Asking, outcome: Outcome) -> Verdict | Unusa
         )
     if error.code == "output_truncated":
         return Unusable("truncated", _CUT)
+    if isinstance(error, UnusableReply) and error.retryable and error.text:
+        # The provider broke it off: the first half of a verdict is asked for again like one that was cut
+        return Unusable("truncated", error.message)
     return Unusable("no_verdict", error.message) if error.code == "empty_output" else error
 
 

@@ -30,7 +30,7 @@ from redraft.operations import admission, audit, evaluate, generate
 from redraft.operations.admission import InHand, TurnedAway
 from redraft.operations.boundaries import Boundary, reached
 from redraft.operations.budgets import BudgetExhausted, spent_of
-from redraft.operations.calling import Outcome, PlannedCall
+from redraft.operations.calling import Outcome, PlannedCall, unclear_ends
 from redraft.operations.closing import close_up
 from redraft.operations.endings import Event, ending, event
 from redraft.operations.keeping import KEEP_REPLY_S, closings, keep, unstored_usage
@@ -99,7 +99,7 @@ def _do(hand: InHand, visit: Visit, goes_on: Callable[[], bool], renew: Callable
         log.warning("lease_lost_before_its_call", job_id=step.job.id, step=step.job.step)
         return None
     with _crashing_as(hand.message, step.job.lease_token):
-        move = _WORK[Step(step.job.step)](step, hand.planned)
+        move = _with_warnings(step, _WORK[Step(step.job.step)](step, hand.planned))
         reached(Boundary.CALLED, step.job.id)
         admission.tell(visit, move.outcomes)
         following = _reserve_next(step, move, visit) if goes_on() else None
@@ -117,6 +117,14 @@ def _do(hand: InHand, visit: Visit, goes_on: Callable[[], bool], renew: Callable
     if reserved:
         renew(reserved.step.job.lease_token, finished_at)
     return reserved
+
+
+def _with_warnings(step: StepInHand, move: Move) -> Move:
+    """The job's warnings about the replies that its step used go along with the job's other columns."""
+    new = [warning for warning in unclear_ends(move.outcomes) if warning not in step.job.warnings]
+    if move.values is None or not new:
+        return move
+    return replace(move, values={**move.values, "warnings": [*move.values.get("warnings", step.job.warnings), *new]})
 
 
 def _tell_of_next(step: StepInHand, move: Move, following: InHand | TurnedAway | None) -> None:

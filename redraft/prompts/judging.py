@@ -46,7 +46,7 @@ def read_verdict(
     criteria: Sequence[Criterion] = (),
     sources: Sequence[Source] = (),
     unclaimed: float = 1.0,
-    finish_reason: str | None = None,
+    finish_reason: str | None = "stop",
 ) -> Verdict | Unusable:
     """What a reply to `evaluation_prompt` says.
 

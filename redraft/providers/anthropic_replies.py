@@ -6,7 +6,16 @@ from typing import Any
 from redraft.errors import ProviderErrorCode
 from redraft.providers.failures import Answer, Vendor, failure_of_answer, selected_headers
 from redraft.providers.protocol import ChatReply, UnusableReply, Usage
-from redraft.providers.replies import EMPTY, TOOL_CALL_ONLY, count, items, mapping, truncation, words
+from redraft.providers.replies import (
+    EMPTY,
+    TOOL_CALL_ONLY,
+    count,
+    finish_flaw,
+    finish_reason_of,
+    items,
+    mapping,
+    words,
+)
 
 _TOKENS_IN = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
@@ -28,13 +37,13 @@ def read_reply(vendor: Vendor, answers: Sequence[Answer]) -> ChatReply:
         UnusableReply: there is no text to use.
     """
     last = answers[-1]
-    if last.body.get("type") == "error" or "error" in last.body:
+    if last.body.get("type") == "error" or last.body.get("error"):
         raise failure_of_answer(vendor, last)
     blocks = [mapping(block) for block in content_of(answers)]
     text = "".join(words(block.get("text")) for block in blocks if block.get("type") == "text")
     reply = ChatReply(
         text,
-        words(last.body.get("stop_reason")) or None,
+        finish_reason_of(last.body),
         usage_of(answers),
         last.status,
         last.body if len(answers) == 1 else [answer.body for answer in answers],
@@ -67,17 +76,8 @@ def _flaw(
     vendor: Vendor, last: Answer, blocks: Sequence[dict[str, Any]], reply: ChatReply
 ) -> tuple[ProviderErrorCode, str] | None:
     """Why a reply cannot be used, the strongest reason first."""
-    has_text = bool(reply.text.strip())
-    match reply.finish_reason:
-        case "refusal":
-            told = words(mapping(last.body.get("stop_details")).get("explanation")) or reply.text.strip()
-            return "refused", vendor.redact(f"The model refused: {told or 'it gave no reason.'}")
-        case "max_tokens":
-            return "output_truncated", truncation(has_text=has_text)
-        case "model_context_window_exceeded":
-            return "context_too_long", "The reply was cut: prompt and reply fill the model's context."
-        case _ if has_text:
-            return None
-        case _:
-            is_tool = any(block.get("type") in {"tool_use", "server_tool_use"} for block in blocks)
-            return "empty_output", TOOL_CALL_ONLY if is_tool else EMPTY
+    told = words(mapping(last.body.get("stop_details")).get("explanation"))
+    if flaw := finish_flaw(vendor, reply.finish_reason, told or reply.text):
+        return flaw
+    is_tool = any(block.get("type") in {"tool_use", "server_tool_use"} for block in blocks)
+    return None if reply.text.strip() else ("empty_output", TOOL_CALL_ONLY if is_tool else EMPTY)

@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import Any
 
 from redraft.providers.failures import parse_json
-from redraft.providers.replies import items, mapping, words
+from redraft.providers.replies import finish_reason_of, items, mapping, words
 
 # The delta's kind, the field of it that holds a piece, and the field of the block that they add up to.
 _PIECES = {
@@ -27,7 +27,11 @@ class AnthropicEvents:
 
     @property
     def is_whole(self) -> bool:
-        return self.is_ended or self._message.get("stop_reason") is not None
+        return self.is_ended or self.finish_reason is not None
+
+    @property
+    def finish_reason(self) -> str | None:
+        return finish_reason_of(self._message)
 
     def error_in(self, event: dict[str, Any]) -> Any:
         return event if event.get("type") == "error" or event.get("error") else None
@@ -58,7 +62,11 @@ class AnthropicEvents:
         return {**self._message, "content": content, "usage": self._usage or None}
 
     def _merge(self, part: dict[str, Any]) -> None:
-        self._message |= {key: value for key, value in part.items() if key not in {"usage", "content"}}
+        self._message |= {
+            key: value
+            for key, value in part.items()
+            if key not in {"usage", "content"} and (value is not None or key not in self._message)
+        }
         # Later counts are sums, and those that are not told stay.
         self._usage |= {key: value for key, value in mapping(part.get("usage")).items() if value is not None}
 

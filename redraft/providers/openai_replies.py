@@ -13,9 +13,10 @@ from redraft.providers.replies import (
     TOOL_CALL_ONLY,
     content_text,
     count,
+    finish_flaw,
+    finish_reason_of,
     items,
     mapping,
-    truncation,
     words,
 )
 
@@ -40,7 +41,7 @@ def read_reply(vendor: Vendor, answer: Answer, *, may_think_aloud: bool = False)
         raise failure_of_answer(vendor, Answer(answer.status, {"error": error}, answer.headers))
     message = mapping(choice.get("message"))
     text = _text(message, may_think_aloud=may_think_aloud)
-    finish = words(choice.get("finish_reason")) or None
+    finish = finish_reason_of(choice)
     reply = ChatReply(
         text,
         finish,
@@ -75,13 +76,8 @@ def _flaw(
     """Why a reply cannot be used, the strongest reason first."""
     if refusal := words(message.get("refusal")).strip():
         return "refused", f"The model refused: {vendor.redact(refusal)}"
-    if finish == "content_filter":
-        return (
-            "content_filtered",
-            f"The content filter of {vendor.label} cut the reply; what came is no answer.",
-        )
-    if finish == "length":
-        return "output_truncated", truncation(has_text=bool(text.strip()))
+    if flaw := finish_flaw(vendor, finish, text):
+        return flaw
     return None if text.strip() else ("empty_output", _emptiness(message))
 
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from redraft.providers.replies import content_text, items, mapping, words
+from redraft.providers.replies import content_text, finish_reason_of, has_reason, items, mapping, words
 
 _ADDED_UP = frozenset({"refusal", "reasoning", "reasoning_content", "thinking"})
 _NOT_OF_THE_HEAD = frozenset({"choices", "usage", "object"})
@@ -25,7 +25,11 @@ class OpenAIChunks:
     @property
     def is_whole(self) -> bool:
         # Not every server sends [DONE].
-        return self.is_ended or self._choice.get("finish_reason") is not None
+        return self.is_ended or self.finish_reason is not None
+
+    @property
+    def finish_reason(self) -> str | None:
+        return finish_reason_of(self._choice)
 
     def error_in(self, event: dict[str, Any]) -> Any:
         choice = mapping(next(iter(items(event.get("choices"))), None))
@@ -52,7 +56,7 @@ class OpenAIChunks:
         return body if self._usage is None else {**body, "usage": self._usage}
 
     def _take_choice(self, choice: Mapping[str, Any]) -> str:
-        known = {key: value for key, value in choice.items() if key != "delta" and value is not None}
+        known = {key: value for key, value in choice.items() if key != "delta" and has_reason(value)}
         self._choice |= {"index": 0, **known}
         piece = ""
         for name, value in mapping(choice.get("delta")).items():

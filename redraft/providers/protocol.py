@@ -45,12 +45,17 @@ def sendable(text: str) -> str:
 
 
 class UnusableReply(ProviderError):  # noqa: N818 - a state, like the five kinds
-    """A 200 that is no usable reply (truncated, refused, filtered, empty): it was paid for all the same."""
+    """A 200 that is no usable reply (cut, refused, filtered, broken off, empty): it was paid for all the same.
+
+    Attributes:
+        text: what came of it, for the record: never an answer or a verdict.
+    """
 
     def __init__(self, code: ProviderErrorCode, message: str, reply: ChatReply) -> None:
         super().__init__(code, message, http_status=reply.http_status, response=reply.response, headers=reply.headers)
         self.usage = reply.usage
         self.finish_reason = reply.finish_reason
+        self.text = reply.text.strip()
 
 
 class Provider(Protocol):

@@ -78,7 +78,7 @@ _LINE = (
     *("id", "type", "iteration", "candidate", "model", "attempt", "status", "cached", "http_status", "finish_reason"),
     *("input_tokens", "output_tokens", "cost_nano_usd", "latency_ms", "error", "started_at", "finished_at"),
 )
-_MEMO = ("id", "iteration", "candidate", "seq", "status", "request", "reply_text", "finish_reason", "error")
+_MEMO = ("id", "iteration", "candidate", "seq", "model", "status", "request", "reply_text", "finish_reason", "error")
 
 
 def memo(

@@ -118,7 +118,9 @@ def test_thinking_text_does_not_reach_the_reasoning():  # A04
     assert read(CASES["A04"][0][0]).evaluation_reasoning == "r"
 
 
-@pytest.mark.parametrize("finish_reason", ["length", "max_tokens", "MAX_TOKENS"])
+@pytest.mark.parametrize(
+    "finish_reason", ["length", "max_tokens", "MAX_TOKENS", "MODEL_LENGTH", "abort", "error", "xyz", "", None]
+)
 @pytest.mark.parametrize(
     "text",
     [
@@ -133,7 +135,7 @@ def test_thinking_text_does_not_reach_the_reasoning():  # A04
         "",
     ],
 )
-def test_a_reply_cut_at_its_limit_is_truncated_and_never_repaired(text: str, finish_reason: str):  # A06
+def test_a_reply_that_may_be_cut_is_truncated_and_never_repaired(text: str, finish_reason: str | None):  # A06
     assert outcome(text, finish_reason) == "truncated"
 
 

@@ -18,7 +18,7 @@ TOOL_CALL = {"id": "t1", "type": "function", "function": {"name": "lookup", "arg
 NO_DEVELOPER = "unknown variant `developer`, expected one of `system`, `user`, `assistant`, `tool`"
 
 
-def message(*content: dict[str, Any], stop: str = "end_turn", usage: tuple[int, int] = (20, 5)) -> Reply:
+def message(*content: dict[str, Any], stop: str | None = "end_turn", usage: tuple[int, int] = (20, 5)) -> Reply:
     body = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": list(content)}
     tokens = {"input_tokens": usage[0], "output_tokens": usage[1]}
     return Reply(raw={**body, "stop_reason": stop, "stop_sequence": None, "usage": tokens})
@@ -28,7 +28,7 @@ def text(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
 
-def completion(finish: str = "stop", **said: Any) -> Reply:
+def completion(finish: str | None = "stop", **said: Any) -> Reply:
     choice = {"index": 0, "message": {"role": "assistant", **said}, "finish_reason": finish}
     return Reply(raw={"id": "c", "object": "chat.completion", "model": "m", "choices": [choice]})
 
