@@ -11,11 +11,12 @@ from fastapi import Request, Response
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.params import Cookie, Header, Path
 from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.problems import HttpProblem
-from redraft.errors import Flaw, Invalid
+from redraft.errors import Flaw, Invalid, Unavailable
 
 _JSON_TYPE = re.compile(r"application/(json|[\w.+-]+\+json)", re.IGNORECASE)
 _LINGER_S = 2.0
@@ -32,12 +33,13 @@ class StrictRoute(APIRoute):
             if not isinstance(field.field_info, Path | Header | Cookie)
         )
         takes_body = self.body_field is not None
+        check = self.body_field.validate if self.body_field is not None else None
 
         async def handle_strictly(request: Request) -> Response:
             refuse_unknown_parameters(request, known)
             if takes_body:
                 refuse_other_media(request)
-            return await handle(JsonRequest(request.scope, request.receive))
+            return await handle(JsonRequest(request.scope, request.receive, check))
 
         return handle_strictly
 
@@ -45,8 +47,26 @@ class StrictRoute(APIRoute):
 class JsonRequest(Request):
     """A request whose body is strict JSON."""
 
+    def __init__(self, scope: Scope, receive: Receive, check: Callable[[Any], object] | None = None) -> None:
+        super().__init__(scope, receive)
+        self._check = check
+
     async def json(self) -> Any:
-        return parse_json(await self.body())
+        """The body. Its patterns and schemas are tried here, in a thread: FastAPI validates in the event loop.
+
+        Outcomes are remembered (`redraft.sandbox.processes`), so the event loop does not wait for them.
+        """
+        value = parse_json(await self.body())
+        if self._check is not None and _has_rubric(value):
+            try:
+                await run_in_threadpool(self._check, value)
+            except Unavailable as error:
+                raise HttpProblem(503, error.message, code=error.code, headers={"Retry-After": "5"}) from None
+        return value
+
+
+def _has_rubric(value: Any) -> bool:
+    return isinstance(value, dict) and "rubric" in value
 
 
 def refuse_unknown_parameters(request: Request, known: frozenset[str]) -> None:

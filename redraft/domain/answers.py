@@ -5,15 +5,16 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, cast
 
 import jsonschema_rs
 
-from redraft.domain.patterns import pattern_options
-from redraft.domain.schema_costs import TRIES_MAX, referred, tries_too_much
+from redraft.domain.patterns import pattern_bytes_max
+from redraft.domain.schema_costs import TRIES_MAX, is_cheap, referred, tries_too_much, unread_reference
 from redraft.domain.texts import clean_json
 from redraft.errors import Invalid
+from redraft.sandbox import schemas
+from redraft.sandbox.schemas import LimitExceeded, Misplaced
 
 SCHEMA_CHARS_MAX = 100_000
 _MISFITS_TOLD = 5
@@ -52,16 +53,26 @@ def check_schema(schema: Mapping[str, Any], pointer: str) -> None:
 def schema_fault(schema: Mapping[str, Any]) -> str | None:
     """Why nothing could be checked with a schema; None = it can be used."""
     try:
-        if len(json.dumps(schema)) > SCHEMA_CHARS_MAX:
-            return f"The schema has more than {SCHEMA_CHARS_MAX} characters."
-        if clean_json(schema) != schema:
-            return "The schema holds control characters, numbers or a depth that cannot be stored; remove them."
-        if tries_too_much(schema):
-            return f"The schema tries more than {TRIES_MAX} alternatives on one value, or itself: make it simpler."
-        _validator(schema, "")
+        words = _limit_passed(schema)
+        if words is None:
+            _is_valid(schema, None, 1, "")
+    except LimitExceeded as limit:
+        words = f"The schema is too expensive to use: it takes {limit}. Write fewer or smaller patterns."
     except (ValueError, RecursionError) as error:
-        words = str(error).split("\n", 1)[0]
-        return f"This is no usable JSON Schema: {words}"
+        reason = str(error).split("\n", 1)[0]
+        words = f"This is no usable JSON Schema: {reason}"
+    return words
+
+
+def _limit_passed(schema: Mapping[str, Any]) -> str | None:
+    if len(json.dumps(schema)) > SCHEMA_CHARS_MAX:
+        return f"The schema has more than {SCHEMA_CHARS_MAX} characters."
+    if clean_json(schema) != schema:
+        return "The schema holds control characters, numbers or a depth that cannot be stored; remove them."
+    if (reference := unread_reference(schema)) is not None:
+        return f"The schema's {reference}."
+    if tries_too_much(schema):
+        return f"The schema tries more than {TRIES_MAX} alternatives on one value, or itself: make it simpler."
     return None
 
 
@@ -91,35 +102,62 @@ def read_answer(answer: str, schema: Mapping[str, Any]) -> Parsed | Misfit:
 
 
 def _fitted(value: Any, schema: Mapping[str, Any]) -> Parsed | Misfit:
-    json.dumps(value, ensure_ascii=False).encode()  # half characters fit nowhere, whatever the schema says
-    validator = _validator(schema, max(_strings(value), key=len, default=""))
-    if validator.is_valid(value):
-        return Parsed(value)
-    without_empty = _without_empty(value, schema, schema)
-    if validator.is_valid(without_empty):
-        return Parsed(without_empty)
-    wrong = [_told(error) for error in islice(validator.iter_errors(value), _MISFITS_TOLD)]
-    return Misfit("The answer does not fit its schema: " + "; ".join(wrong))
+    # Half characters fit nowhere, whatever the schema says
+    chars = len(json.dumps(value, ensure_ascii=False).encode())
+    longest = max(_strings(value), key=len, default="")
+    try:
+        if _is_valid(schema, value, chars, longest):
+            return Parsed(value)
+        without_empty = _Nulls(schema).without(value, schema)
+        if without_empty != value and _is_valid(schema, without_empty, chars, longest):
+            return Parsed(without_empty)
+    except LimitExceeded as limit:
+        return Misfit(f"The answer cannot be checked against its schema, which takes {limit}: make it simpler.")
+    try:
+        found = schemas.first_errors(schema, value, _MISFITS_TOLD, pattern_bytes_max=pattern_bytes_max(longest))
+    except LimitExceeded as limit:
+        return Misfit(f"The answer does not fit its schema; to say where takes {limit}: make it simpler.")
+    return Misfit("The answer does not fit its schema: " + "; ".join(map(_told, found)))
 
 
-def _without_empty(value: Any, schema: Any, root: Mapping[str, Any]) -> Any:
-    """Without the nulls of optional properties: strict dialects know no optional ones, only nullable ones."""
-    branches = list(_branches(schema, root))
-    if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        known: dict[str, Any] = {}
-        for branch in branches:
-            known |= _mapping(branch.get("properties"))
-        required = {name for branch in branches[:1] for name in branch.get("required") or ()}
-        return {
-            name: _without_empty(member, known.get(name), root)
-            for name, member in members.items()
-            if member is not None or name in required or name not in known
-        }
-    if isinstance(value, list):
-        inner = next((branch["items"] for branch in branches if "items" in branch), None)
-        return [_without_empty(member, inner, root) for member in cast("list[Any]", value)]
-    return value
+def _is_valid(schema: Mapping[str, Any], value: Any, chars: int, longest: str) -> bool:
+    """In this process where that is cheap: no other thread runs meanwhile."""
+    if is_cheap(schema, chars):
+        return bool(jsonschema_rs.validator_for(cast("Any", dict(schema)), offline=True).is_valid(value))
+    return schemas.is_valid(schema, value, pattern_bytes_max=pattern_bytes_max(longest))
+
+
+class _Nulls:
+    """Removes the nulls of optional properties: strict dialects know no optional ones, only nullable ones."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._seen: dict[int, tuple[Mapping[str, Any], frozenset[str], Any]] = {}
+
+    def without(self, value: Any, schema: Any) -> Any:
+        if isinstance(value, dict):
+            known, required, _ = self._members(schema)
+            return {
+                name: self.without(member, known.get(name))
+                for name, member in cast("dict[str, Any]", value).items()
+                if member is not None or name in required or name not in known
+            }
+        if isinstance(value, list):
+            inner = self._members(schema)[2]
+            return [self.without(member, inner) for member in cast("list[Any]", value)]
+        return value
+
+    def _members(self, schema: Any) -> tuple[Mapping[str, Any], frozenset[str], Any]:
+        """The properties, the required ones, and the schema of the items; read once for each schema."""
+        if id(schema) not in self._seen:
+            branches = list(_branches(schema, self._root))
+            known: dict[str, Any] = {}
+            for branch in branches:
+                known |= _mapping(branch.get("properties"))
+            required = frozenset(name for branch in branches[:1] for name in branch.get("required") or ())
+            inner = next((branch["items"] for branch in branches if "items" in branch), None)
+            self._seen[id(schema)] = known, required, inner
+        return self._seen[id(schema)]
 
 
 def _branches(schema: Any, root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -153,16 +191,8 @@ def _strings(value: Any) -> Iterator[str]:
         yield from _strings(member)
 
 
-def _validator(schema: Mapping[str, Any], longest: str) -> Any:
-    """Patterns that cannot take long, and no document from anywhere else."""
-    return jsonschema_rs.validator_for(
-        cast("Any", dict(schema)), offline=True, pattern_options=pattern_options(longest)
-    )
-
-
-def _told(error: jsonschema_rs.ValidationError) -> str:
-    place = "/" + "/".join(str(part) for part in error.instance_path)
-    return f"{error.message[:200]} (at {place})"
+def _told(error: Misplaced) -> str:
+    return f"{error.message} (at /{'/'.join(map(str, error.path))})"
 
 
 def _finite(digits: str) -> float:

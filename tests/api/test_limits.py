@@ -1,4 +1,6 @@
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 
 import httpx2
@@ -56,3 +58,30 @@ def test_a_large_request_within_the_limit_is_taken(client: httpx2.Client):
     response = client.post("/v1/generate-answer", json=body)
     assert response.status_code == 202
     assert client.get(response.headers["location"]).json()["request"]["instruct"] == "ü" * 200_000
+
+
+def test_a_schema_that_is_expensive_to_prepare_keeps_no_other_request_waiting(api: ApiServer):
+    patterns = {f"p{n}": {"pattern": rf"\pL{{60}}{n}"} for n in range(2000)}
+    rubric = [
+        {"id": "a", "text": "a", "kind": "check", "check": {"kind": "json_schema", "value": {"properties": patterns}}}
+    ]
+    answered = threading.Event()
+    answers: list[httpx2.Response] = []
+
+    def submit() -> None:
+        with api.client() as client:
+            answers.append(client.post("/v1/generate-answer", json={"instruct": "i", "rubric": rubric}, timeout=60))
+        answered.set()
+
+    sender = threading.Thread(target=submit)
+    sender.start()
+    waits = [0.0]
+    with api.client() as client:
+        while not answered.is_set():
+            started_at = time.monotonic()
+            client.get("/livez")
+            waits.append(time.monotonic() - started_at)
+    sender.join()
+    assert_problem(answers[0], 422)
+    assert "too expensive" in answers[0].text
+    assert max(waits) < 1

@@ -1,0 +1,72 @@
+"""`python -I -m redraft.sandbox.child`: validates values against JSON Schemas for its parent, one at a time.
+
+Standard input is a socket. Each message is a JSON text behind its length. The socket ends with the parent, and the
+kernel ends a child that computes for too long, so no child outlives its parent by more than its CPU limit.
+"""
+
+import contextlib
+import json
+import resource
+import socket
+import struct
+from io import BufferedRWPair
+from typing import Any, cast
+
+import jsonschema_rs
+
+LENGTH = struct.Struct("!Q")
+_MEMORY_MAX = 1 << 30
+_MESSAGE_CHARS = 200
+_REASON_CHARS = 300
+
+
+def main() -> None:
+    """Answer requests until the parent closes the socket."""
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_AS, _MEMORY_MAX)
+    with socket.socket(fileno=0) as connection, connection.makefile("rwb") as channel:
+        while request := _read(channel):
+            used = resource.getrusage(resource.RUSAGE_SELF)
+            _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + int(request["cpu_s"]))
+            _write(channel, _outcome(request))
+
+
+def _limit(kind: int, most: int) -> None:
+    # The hard limit stays, so that the next request can get more CPU time; not every system knows every limit
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
+
+
+def _outcome(request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        validator: Any = cast("Any", jsonschema_rs).validator_for(
+            request["schema"],
+            offline=True,
+            pattern_options=jsonschema_rs.RegexOptions(size_limit=request["pattern_bytes_max"]),
+            **({"validate_formats": True} if request["with_formats"] else {}),
+        )
+        if not request["errors_max"]:
+            return {"is_valid": validator.is_valid(request["value"])}
+        return {"errors": _errors(validator, request["value"], request["errors_max"])}
+    except (ValueError, RecursionError) as error:
+        return {"unusable": str(error)[:_REASON_CHARS]}
+
+
+def _errors(validator: Any, value: Any, most: int) -> list[Any]:
+    found = zip(range(most), validator.iter_errors(value), strict=False)
+    return [[error.message[:_MESSAGE_CHARS], list(error.instance_path)] for _, error in found]
+
+
+def _read(channel: BufferedRWPair) -> dict[str, Any] | None:
+    head = channel.read(LENGTH.size)
+    return json.loads(channel.read(LENGTH.unpack(head)[0])) if len(head) == LENGTH.size else None
+
+
+def _write(channel: BufferedRWPair, outcome: dict[str, Any]) -> None:
+    data = json.dumps(outcome).encode()
+    channel.write(LENGTH.pack(len(data)) + data)
+    channel.flush()
+
+
+if __name__ == "__main__":
+    main()

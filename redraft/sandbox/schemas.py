@@ -1,0 +1,59 @@
+"""JSON Schemas and regular expressions of users, tried on values of users and models, within the limits of a child."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from redraft.sandbox import processes
+from redraft.sandbox.processes import CPU_S, LimitExceeded
+
+__all__ = ["CPU_S", "PATTERN_BYTES_MAX", "LimitExceeded", "Misplaced", "first_errors", "is_valid"]
+
+PATTERN_BYTES_MAX = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Misplaced:
+    """One validation error: what is wrong, and the way to it."""
+
+    message: str
+    path: tuple[str | int, ...]
+
+
+def is_valid(
+    schema: Mapping[str, Any], value: Any, *, pattern_bytes_max: int = PATTERN_BYTES_MAX, with_formats: bool = False
+) -> bool:
+    """Whether a value fits a schema; its patterns may have so many bytes when compiled.
+
+    Raises:
+        ValueError: the schema cannot be used, or the value is no JSON.
+        LimitExceeded: it would need too much CPU time or memory.
+        Unavailable: no child process can be had.
+    """
+    outcome = _ask(schema, value, pattern_bytes_max, with_formats=with_formats)
+    return bool(outcome["is_valid"])
+
+
+def first_errors(
+    schema: Mapping[str, Any], value: Any, most: int, *, pattern_bytes_max: int = PATTERN_BYTES_MAX
+) -> list[Misplaced]:
+    """The first validation errors of a value. Raises what `is_valid` does."""
+    outcome = _ask(schema, value, pattern_bytes_max, errors_max=most)
+    return [Misplaced(message, tuple(path)) for message, path in outcome["errors"]]
+
+
+def _ask(
+    schema: Mapping[str, Any], value: Any, pattern_bytes_max: int, *, errors_max: int = 0, with_formats: bool = False
+) -> dict[str, Any]:
+    outcome = processes.ask(
+        {
+            "schema": dict(schema),
+            "value": value,
+            "pattern_bytes_max": pattern_bytes_max,
+            "errors_max": errors_max,
+            "with_formats": with_formats,
+        }
+    )
+    if "unusable" in outcome:
+        raise ValueError(outcome["unusable"])
+    return outcome

@@ -1,0 +1,103 @@
+"""Child processes: replaced when they are killed, gone with their parent, and without its secrets."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from redraft.sandbox.processes import Processes
+from redraft.sandbox.schemas import first_errors, is_valid
+from tests.support.waiting import wait_until
+
+
+def request(value: object) -> dict[str, object]:
+    return {"schema": {"const": 1}, "value": value, "pattern_bytes_max": 1000, "errors_max": 0, "with_formats": False}
+
+
+def children() -> list[psutil.Process]:
+    return [each for each in psutil.Process().children() if "redraft.sandbox.child" in each.cmdline()]
+
+
+@pytest.fixture
+def alone():
+    """Children of our own, beside those of the process; the pids of ours are what is new."""
+    before = {each.pid for each in children()}
+    own = Processes(count=1)
+    yield own, lambda: [each for each in children() if each.pid not in before]
+    own.close()
+
+
+def test_one_child_answers_one_request_after_another(alone):
+    own, ours = alone
+    assert own.ask(request(1)) == {"is_valid": True}
+    (first,) = ours()
+    assert own.ask(request(2)) == {"is_valid": False}
+    assert ours() == [first]
+
+
+def test_a_killed_child_is_replaced_within_the_request(alone):
+    own, ours = alone
+    own.ask(request(1))
+    (first,) = ours()
+    first.kill()
+    assert own.ask(request(2)) == {"is_valid": False}
+    assert ours() != [first]
+
+
+def test_what_was_asked_before_is_not_computed_again(alone):
+    own, ours = alone
+    own.ask(request(1))
+    own.close()
+    assert own.ask(request(1)) == {"is_valid": True}
+    assert not ours()
+
+
+def test_a_child_has_no_environment_and_little_memory(alone):
+    own, ours = alone
+    os.environ["OPENAI_API_KEY"] = "sk-secret"
+    try:
+        own.ask(request(1))
+    finally:
+        del os.environ["OPENAI_API_KEY"]
+    (child,) = ours()
+    assert "OPENAI_API_KEY" not in child.environ()
+    if sys.platform == "linux":
+        limits = Path(f"/proc/{child.pid}/limits").read_text()
+        assert f"Max address space         {1 << 30}" in limits
+
+
+_PARENT = """
+import sys
+from redraft.sandbox.schemas import is_valid
+is_valid({"const": 1}, 1)
+print("ready", flush=True)
+defs = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(60)}
+is_valid({"$ref": "#/$defs/a0", "$defs": {**defs, "a60": {}}}, 1)
+"""
+
+
+def test_a_child_ends_soon_after_its_parent_even_in_the_midst_of_computing():
+    parent = subprocess.Popen([sys.executable, "-c", _PARENT], stdout=subprocess.PIPE, text=True)
+    with parent:
+        assert parent.stdout
+        assert parent.stdout.readline() == "ready\n"
+        (child,) = psutil.Process(parent.pid).children()
+        wait_until(lambda: child.cpu_times().user > 0.5, within_s=30, what="a child that computes")
+        parent.send_signal(signal.SIGKILL)
+    wait_until(lambda: not child.is_running(), within_s=30, what="the end of the child")
+
+
+def test_errors_are_told_with_their_places_and_counted():
+    schema = {"items": {"type": "integer", "maximum": 3}}
+    found = first_errors(schema, [1, "a", 5, "b"], 2)
+    assert [each.path for each in found] == [(1,), (2,)]
+
+
+@pytest.mark.parametrize("schema", [{"type": "nothing"}, {"pattern": "("}, {"$ref": "https://example.com/x"}])
+def test_a_schema_that_cannot_be_used_raises(schema):
+    with pytest.raises(ValueError, match=r"."):
+        is_valid(schema, "a")
