@@ -21,5 +21,5 @@ def _flaw(error: Mapping[str, Any], body: Any) -> Flaw:
     part, *path = cast("Sequence[str | int]", error["loc"])
     kind = str(error["type"])
     if part == "body":
-        return Flaw(place_of({**error, "loc": path}, body)[:_POINTER_MAX], words_of(error), kind)
+        return Flaw(place_of({**error, "loc": path}, body)[:_POINTER_MAX], words_of({**error, "loc": path}, body), kind)
     return Flaw("/".join(map(str, (part, *path)))[:_POINTER_MAX], str(error["msg"]), kind)

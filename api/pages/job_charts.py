@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import pairwise
 
 from markupsafe import Markup
 
 from api.pages.filters import duration, score
+from redraft.domain.jobs.intervals import merged
 from redraft.operations.iterations import CriteriaMatrix, MatrixColumn
 from redraft.operations.job_looks import CallLine
 from redraft.reports.svg import Plot, label, line, picture, tag
@@ -118,7 +118,7 @@ class Waterfall:
 
 def draw_waterfall(calls: Sequence[CallLine]) -> Waterfall:
     """Bars from the first call's start to the last one's end; long breaks between them are cut short."""
-    spans = {call.id: _span(call) for call in calls}
+    spans = {call.id: call.interval for call in calls}
     clock = _Clock(list(spans.values()))
     bars = {call.id: _bar(call, clock, *spans[call.id]) for call in calls}
     kinds = dict.fromkeys(map(_kind, calls))
@@ -130,20 +130,11 @@ def _kind(call: CallLine) -> str:
     return "bad" if call.status == "failed" else call.type
 
 
-def _span(call: CallLine) -> tuple[float, float]:
-    """By the latency that its row tells, so that bar and number agree."""
-    start = call.started_at.timestamp()
-    if call.latency_ms is not None:
-        return start, start + call.latency_ms / 1000
-    end = call.finished_at or datetime.now(UTC)
-    return start, max(start, end.timestamp())
-
-
 class _Clock:
     """Where on the track a moment is."""
 
     def __init__(self, spans: Sequence[tuple[float, float]]) -> None:
-        busy = _merged(spans)
+        busy = merged(spans)
         worked = sum(end - start for start, end in busy)
         longest = max(_SMALLEST_GAP_S, worked * _GAP_SHARE)
         self._starts: list[tuple[float, float]] = []
@@ -163,16 +154,6 @@ class _Clock:
     def place(self, moment: float) -> float:
         start, shown = max((each for each in self._starts if each[0] <= moment), default=self._starts[0])
         return (shown + moment - start) / self._whole * _TRACK
-
-
-def _merged(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    found: list[tuple[float, float]] = []
-    for start, end in sorted(spans):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], end)
-        else:
-            found.append((start, end))
-    return found
 
 
 def _bar(call: CallLine, clock: _Clock, start: float, end: float) -> Markup:

@@ -13,7 +13,7 @@ from api.pages.rendering import address, page
 from api.problems import HttpProblem
 from api.rendering import has_ended
 from redraft.domain.states import JobKind, StopReason
-from redraft.operations import reading
+from redraft.operations import references
 from redraft.operations.job_looks import JobLook
 from redraft.operations.resources import Job
 
@@ -32,7 +32,7 @@ def get_job_id(request: Request, services: ServicesOf, job_id: str) -> str:
     """The id in the address; the beginning of one, or `latest`, leads to the whole one."""
     if _JOB_ID.fullmatch(job_id):
         return job_id
-    found = reading.find_job_id(services, job_id)
+    found = references.find_job_id(services, job_id)
     rest = request.url.path.split("/", 3)[3:]
     goal = "/".join(["/jobs", found, *rest]) + (f"?{request.url.query}" if request.url.query else "")
     raise HttpProblem(307, f"The job is at {goal}.", code="elsewhere", headers={"Location": goal})

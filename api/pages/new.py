@@ -20,7 +20,7 @@ from redraft.domain.drafts import RefineQuestion
 from redraft.domain.requests import DEFAULT_PROFILE, GenerateAnswer
 from redraft.domain.rubric_lines import check_like
 from redraft.errors import Invalid, RedraftError
-from redraft.operations import installation, previews, reading, submit
+from redraft.operations import installation, previews, reading, references, submit
 from redraft.operations.previews import Preview
 from redraft.operations.refine import Refinement
 from redraft.operations.services import Services
@@ -80,7 +80,7 @@ def new_token() -> str:
 
 
 def _clone(services: Services, request: Request) -> _Desk:
-    job = reading.get_job(services, reading.find_job_id(services, request.query_params["from"]))
+    job = reading.get_job(services, references.find_job_id(services, request.query_params["from"]))
     desk = _Desk(JobForm.of_request(job.request), new_token(), cloned=job.id, kind=job.kind)
     _look_at(request, services, desk)
     desk.flaws = []

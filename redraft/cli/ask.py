@@ -66,7 +66,7 @@ def ask(  # noqa: PLR0913 - one parameter per option
     detach: options.Detach = False,
     require_accept: options.RequireAccept = False,
 ) -> None:
-    """Write an answer, judge it, and improve it until it is good enough.
+    """Generate, evaluate and improve one answer.
 
     The answer alone goes to stdout, the iterations to stderr. Without a server it starts what it needs on
     this machine and stops it again. Ctrl-C, as SIGTERM, cancels the job and prints the best answer so far.

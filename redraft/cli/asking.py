@@ -1,12 +1,12 @@
 """From what was typed, piped and read from a file to a request's plain values."""
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import typer
+
+from redraft.cli.files import STDIN, read_object, read_text
 
 
 def request_body(instruct: str | None, file: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,29 +59,9 @@ def _as_object(value: Any) -> dict[str, Any]:
     return dict(cast("dict[str, Any]", value)) if isinstance(value, dict) else {}
 
 
-def read_object(file: str, option: str) -> dict[str, Any]:
-    """The JSON object of a file, `-` = stdin, that an option names."""
-    try:
-        text = _stdin() if file == "-" else Path(file).read_text("utf-8-sig")
-        body = json.loads(text)
-    except (OSError, ValueError) as error:
-        words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise typer.BadParameter(f"{file} cannot be read: {words}.", param_hint=option) from error
-    if not isinstance(body, dict):
-        raise typer.BadParameter(f"{file} holds no JSON object.", param_hint=option)
-    return cast("dict[str, Any]", body)
-
-
 def _piped_task(file: str | None) -> str:
     if file == "-" or sys.stdin.isatty():
         raise typer.BadParameter(
             "Say what you want: redraft ask 'Explain recursion to a child.'", param_hint="INSTRUCT"
         )
-    try:
-        return _stdin().rstrip("\n")
-    except ValueError as error:
-        raise typer.BadParameter(f"stdin is no UTF-8 text: {error}", param_hint="INSTRUCT") from error
-
-
-def _stdin() -> str:
-    return sys.stdin.buffer.read().decode("utf-8-sig")
+    return read_text(STDIN, "INSTRUCT").rstrip("\n")

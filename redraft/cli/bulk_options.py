@@ -6,51 +6,55 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from redraft.cli.asking import put, read_object
+from redraft.cli.asking import put
+from redraft.cli.files import read_object
 
 if TYPE_CHECKING:
     from redraft.datasets.formats import Format
 
 RunRef = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="The run's id, a unique beginning of it, or 'latest'.", show_default=False),
+    typer.Argument(
+        metavar="RUN", help="The run's id, a unique beginning of it, its name, or 'latest'.", show_default=False
+    ),
 ]
 DatasetRef = Annotated[
     str,
     typer.Argument(
-        metavar="DATASET", help="The dataset's id, a unique beginning of it, or 'latest'.", show_default=False
+        metavar="DATASET", help="The dataset's id, a unique beginning of it, its name, or 'latest'.", show_default=False
     ),
 ]
 Mapped = Annotated[
     list[str] | None,
-    typer.Option(
-        "--map", metavar="FIELD=COLUMN", help="The column that fills a field: instruct=question; may be given again."
-    ),
+    typer.Option("--map", metavar="FIELD=COLUMN", help="The column that fills a field: instruct=question; repeatable."),
 ]
 FileFormat = Annotated[
     str | None,
-    typer.Option(
-        metavar="jsonl|json|csv|tsv|parquet", help="What the file is; without it, its name and its content tell."
-    ),
+    typer.Option(metavar="jsonl|json|csv|tsv|parquet", help="Format of the file (default: by its name and content)."),
 ]
 DefaultsFile = Annotated[
     str | None,
-    typer.Option("--defaults", metavar="JSON", help="Fields for rows that lack them, in a file; options win over it."),
+    typer.Option(
+        "--defaults",
+        metavar="FILE|JSON",
+        help="Fields for rows that lack them: a JSON file, or the JSON itself. Options win over it.",
+    ),
 ]
 Overrides = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="FIELD=VALUE", help="Over what rows say: iter_max=2, limits.max_tokens=4000; again for more."
+        "--set", metavar="FIELD=VALUE", help="Override what rows say: iter_max=2, limits.max_tokens=4000; repeatable."
     ),
 ]
-RetryErrors = Annotated[bool, typer.Option("--retry-errors", help="Do failed items again, too.")]
+RetryErrors = Annotated[bool, typer.Option("--retry-errors", help="Also retry failed items.")]
 Results = Annotated[
     list[Path] | None,
     typer.Option(
         "--output",
+        "-o",
         metavar="FILE",
         dir_okay=False,
-        help="One line per item there: .jsonl or .csv; may be given again.",
+        help="Write one line per item to a .jsonl or .csv file; repeatable.",
     ),
 ]
 Reports = Annotated[
@@ -59,22 +63,23 @@ Reports = Annotated[
         "--report",
         metavar="FILE",
         dir_okay=False,
-        help="The report there: .html, .md, .json, .txt, or .xml (JUnit); may be given again.",
+        help="Write the report to a .html, .md, .json, .txt or .xml (JUnit) file; repeatable.",
     ),
 ]
 Baseline = Annotated[
     str | None,
     typer.Option(
         metavar="RUN|latest",
-        help="Compare with this run; 'latest': the newest one before, on the same rows, that succeeded.",
+        help="Compare with this run; 'latest': the newest earlier run on the same rows that succeeded.",
     ),
 ]
 MinPassRate = Annotated[
     float | None,
-    typer.Option(min=0, max=1, help="Gate: exit with 3 unless this share of all items is accepted: 0 to 1."),
+    typer.Option(min=0, max=1, help="Gate: exit with 3 unless this share of all items is accepted."),
 ]
 FailOnRegression = Annotated[
-    bool, typer.Option("--fail-on-regression", help="Gate: exit with 3 if it is shown to be worse than the baseline.")
+    bool,
+    typer.Option("--fail-on-regression", help="Gate: exit with 3 if the run is significantly worse than the baseline."),
 ]
 
 

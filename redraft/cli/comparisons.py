@@ -36,15 +36,16 @@ def compare(
     fail_on_regression: bulk_options.FailOnRegression = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Compare two runs on the rows that both have: differences with their intervals, and which rows flipped.
+    """Compare two runs on the rows that both have.
+
+    Prints differences with their intervals, and which rows flipped.
 
     Exit codes: 0 compared; 1 an error; 2 wrong usage; 3 a gate is not met; 5 no such run.
     """
     from redraft.cli.report_files import comparison_suffixes, render_comparison
     from redraft.cli.run_ends import check_file, exit_of_gates, write_file
-    from redraft.cli.run_starts import find_run_id
     from redraft.domain.gates import check_gates
-    from redraft.operations import run_results
+    from redraft.operations import references, run_results
     from redraft.operations.run_sheets import comparison_sheet
     from redraft.reports.figures import comparison_figures
     from redraft.reports.text import print_comparison
@@ -52,7 +53,7 @@ def compare(
     for file in report or ():
         check_file(file, comparison_suffixes(), "--report")
     with sessions.opened() as services:
-        base_id, new_id = (find_run_id(services, each) for each in (base, new))
+        base_id, new_id = (references.find_run_id(services, each) for each in (base, new))
         sheet = comparison_sheet(services, base_id, new_id)
         items = [] if min_pass_rate is None else run_results.outcomes(services, new_id)
     gates = check_gates(items, sheet.comparison, min_pass_rate=min_pass_rate, fail_on_regression=fail_on_regression)

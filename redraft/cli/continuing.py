@@ -10,7 +10,7 @@ from redraft.cli.following import last_event
 from redraft.cli.waiting import Wait, wait_for
 from redraft.domain.requests import ContinueJob
 from redraft.domain.states import ensure_can_continue
-from redraft.operations import lifecycle, reading
+from redraft.operations import lifecycle, reading, references
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ def go_on(job: str, body: Mapping[str, Any], manner: Manner) -> int:
     """Continue a job, and wait for its end unless told to leave."""
     change: ContinueJob = sessions.check(ContinueJob, {k: v for k, v in body.items() if v is not None})
     with sessions.opened() as services:
-        job_id = sessions.find_job(services, job)
+        job_id = references.find_job_id(services, job)
         if manner.detach:
             lifecycle.continue_job(services, job_id, change)
             tell_detached(services, job_id, as_json=manner.as_json)

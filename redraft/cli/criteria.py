@@ -18,10 +18,10 @@ _NONE = "-"
 
 def show_criteria(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
     """Show which iteration met which criterion, and which an iteration lost again."""
-    from redraft.operations import reading
+    from redraft.operations import reading, references
 
     with sessions.opened() as services:
-        matrix = reading.criteria_matrix(services, sessions.find_job(services, job))
+        matrix = reading.criteria_matrix(services, references.find_job_id(services, job))
     if as_json:
         output.write_json(matrix.model_dump(mode="json"))
     elif matrix.criteria:

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import typer
 
-from redraft.cli import output, sessions
+from redraft.cli import output
+from redraft.cli.files import STDIN, open_file
 from redraft.datasets.columns import shown, suggestion
-from redraft.errors import NotFound
-from redraft.operations import datasets
+from redraft.operations import datasets, references
 from redraft.operations.datasets import Dataset
 
 if TYPE_CHECKING:
     from redraft.datasets.formats import Format
     from redraft.operations.services import Services
 
-_PAGE = 100
 _COLUMNS_SHOWN = 5
 _FILE_CHARS = frozenset("./\\")
 
@@ -28,20 +27,13 @@ _FILE_CHARS = frozenset("./\\")
 @contextmanager
 def opened_file(text: str) -> Generator[tuple[BinaryIO, str]]:
     """A file's bytes and its name; `-` is stdin, which is kept aside first, so that it can be read as any file can."""
-    if text == "-":
+    if text == STDIN:
         with tempfile.TemporaryFile() as kept:
             _keep_stdin(kept)
             yield kept, "stdin"
         return
-    with _open(text) as stream:
+    with open_file(text, "DATASET") as stream:
         yield stream, Path(text).name
-
-
-def _open(text: str) -> BinaryIO:
-    try:
-        return Path(text).open("rb")
-    except OSError as error:
-        raise typer.BadParameter(f"{text} cannot be read: {error.strerror}.", param_hint="DATASET") from error
 
 
 def _keep_stdin(kept: BinaryIO) -> None:
@@ -61,7 +53,7 @@ def import_named(
         Invalid: the file as a whole cannot be read.
     """
     if not _is_file(text):
-        return datasets.get_dataset(services, find_dataset_id(services, text)), False
+        return datasets.get_dataset(services, references.find_dataset_id(services, text)), False
     return import_file(services, text, file_format=file_format, mapping=mapping)
 
 
@@ -81,7 +73,7 @@ def import_file(
 
 def _is_file(text: str) -> bool:
     """What has the look of a file's name is told as one that is missing, not as an id."""
-    return text == "-" or Path(text).exists() or bool(_FILE_CHARS & set(text))
+    return text == STDIN or Path(text).exists() or bool(_FILE_CHARS & set(text))
 
 
 def _reading(text: str) -> AbstractContextManager[object]:
@@ -98,27 +90,3 @@ def _tell_columns(dataset: Dataset) -> None:
     meant = [(name, field) for name in dataset.columns["unused"] if (field := suggestion(name))]
     for name, field in meant[:_COLUMNS_SHOWN]:
         output.say(f"Note: column {shown(name)} fills no field; if it is {field}: --map {field}={name}", "yellow")
-
-
-def find_dataset_id(services: "Services", text: str) -> str:
-    """A dataset's id from the whole id, a unique beginning of it (with or without `ds_`), or `latest`.
-
-    Raises:
-        NotFound: nothing begins so.
-        Conflict: several do.
-    """
-    ids = [dataset.id for dataset in _all(services)]
-    if text == "latest" and ids:
-        return ids[0]
-    if not text.isascii() or text == "latest":
-        raise NotFound("dataset", text)
-    return sessions.pick(ids, text.strip(), "dataset")
-
-
-def _all(services: "Services") -> Generator[Dataset]:
-    cursor: str | None = None
-    while True:
-        page, cursor = datasets.list_datasets(services, cursor=cursor, limit=_PAGE)
-        yield from page
-        if cursor is None:
-            return

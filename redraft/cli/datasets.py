@@ -8,7 +8,7 @@ from redraft.cli import bulk_options, options, output, rubrics, sessions
 
 app = typer.Typer(
     help="Check, import, look at and delete datasets. Without a command: list them.",
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     invoke_without_command=True,
 )
 
@@ -154,12 +154,11 @@ def show(
     as_json: options.AsJson = False,
 ) -> None:
     """Show a dataset, what its columns became, and its first rows."""
-    from redraft.cli.dataset_files import find_dataset_id
     from redraft.cli.dataset_pages import show_dataset, show_rows
-    from redraft.operations import datasets
+    from redraft.operations import datasets, references
 
     with sessions.opened() as services:
-        found = datasets.get_dataset(services, find_dataset_id(services, dataset))
+        found = datasets.get_dataset(services, references.find_dataset_id(services, dataset))
         rows = datasets.list_items(services, found.id, after=after, limit=limit)
     if as_json:
         items = [row.model_dump(mode="json") for row in rows]
@@ -174,11 +173,10 @@ def show(
 @app.command("delete", epilog=options.examples("redraft datasets delete 0199a3"))
 def delete(*, dataset: bulk_options.DatasetRef, as_json: options.AsJson = False) -> None:
     """Delete a dataset that no run uses, with its rows. It does not ask again."""
-    from redraft.cli.dataset_files import find_dataset_id
-    from redraft.operations import removing
+    from redraft.operations import references, removing
 
     with sessions.opened() as services:
-        dataset_id = find_dataset_id(services, dataset)
+        dataset_id = references.find_dataset_id(services, dataset)
         removing.delete_dataset(services, dataset_id)
     if as_json:
         output.write_json({"id": dataset_id, "deleted": True})

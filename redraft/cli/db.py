@@ -7,14 +7,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from redraft.cli import options, output, sessions
+from redraft.cli.exits import Exit
 from redraft.cli.spans import read_span_s
 
 if TYPE_CHECKING:
     from redraft.storage.schema import Standing
 
-app = typer.Typer(help="Upgrade, back up and prune the database.", rich_markup_mode="rich", no_args_is_help=True)
+app = typer.Typer(
+    help="Upgrade, back up and prune the database. Without a command: print the schema's version.",
+    rich_markup_mode=None,
+    invoke_without_command=True,
+)
 
 _TELL_EVERY_S = 2.0
+
+
+@app.callback()
+def main(ctx: typer.Context) -> None:
+    """Print the schema's version when no command is named."""
+    if ctx.invoked_subcommand is None:
+        current()
 
 
 @app.command("upgrade", epilog=options.examples("REDRAFT_DATABASE_URL=postgresql://… redraft db upgrade"))
@@ -38,7 +50,10 @@ def upgrade(*, as_json: options.AsJson = False) -> None:
 
 @app.command("current")
 def current(*, as_json: options.AsJson = False) -> None:
-    """Print the schema's version, and say whether it is this program's."""
+    """Print the schema's version, and say whether it is this program's.
+
+    Exit codes: 0 this program can work with it; 1 it cannot, or there is no schema.
+    """
     from redraft.storage import schema
 
     with sessions.opened(needs_schema=False) as services:
@@ -51,6 +66,7 @@ def current(*, as_json: options.AsJson = False) -> None:
         _say_newer(found)
     elif not found.is_usable:
         output.say(found.remedy, "yellow")
+        raise typer.Exit(Exit.ERROR)
 
 
 def _say_newer(found: "Standing") -> None:
@@ -64,7 +80,7 @@ def backup(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Copy the whole database into one file, while everybody works on; docs/operations.md says how to restore it.
+    """Copy the whole database into one file, without downtime; docs/operations.md says how to restore it.
 
     SQLite's copy is a database; PostgreSQL's an archive for pg_restore, made by pg_dump.
     """
@@ -86,10 +102,18 @@ def backup(
 @app.command("prune", epilog=options.examples("redraft db prune --older 30d --dry-run", "redraft db prune --older 2w"))
 def prune(
     *,
-    older: Annotated[str, typer.Option(metavar="AGE", help="How long ago they ended at least: 30d, 12h, 2w, 90min.")],
+    older: Annotated[
+        str,
+        typer.Option(
+            metavar="AGE", help="Minimum age since the job ended: 30d, 12h, 2w, 90min; 0d removes all that have ended."
+        ),
+    ],
     status: Annotated[
         list[str] | None,
-        typer.Option(metavar="succeeded|failed|canceled", help="Only jobs that ended so; may be given again."),
+        typer.Option(
+            metavar="succeeded|failed|canceled",
+            help="Only jobs with this status; repeatable (default: all ended jobs).",
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
     as_json: options.AsJson = False,
@@ -102,7 +126,7 @@ def prune(
 
     tell = _Teller()
     with sessions.opened() as services:
-        what = retention.too_old(services, read_span_s(older, "--older"), status or ())
+        what = retention.too_old(services, read_span_s(older, "--older", may_be_zero=True), status or ())
         if dry_run:
             counts, drafts = retention.count(services, what), retention.count_drafts(services, what)
         else:

@@ -74,7 +74,10 @@ def demo(
         typer.Option(help="Keep the database and the logs in this folder.", show_default="a temporary folder"),
     ] = None,
 ) -> None:
-    """Watch two jobs being written, judged and improved: API, worker, broker and database on this machine."""
+    """Run two jobs on this machine and show them.
+
+    It runs the API, a worker, the broker and the database, and removes their data afterwards.
+    """
     started_at = time.monotonic()
     with ending_on_signals(), _folder(data_dir) as folder:
         failed = _run(_settings(folder))

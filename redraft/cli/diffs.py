@@ -27,11 +27,11 @@ def show_diff(
     as_json: options.AsJson = False,
 ) -> None:
     """Show what changed between the answers of two iterations, word by word: [-taken away-] and {+added+}."""
-    from redraft.operations import reading
+    from redraft.operations import reading, references
     from redraft.operations.diffs import diff_of
 
     with sessions.opened() as services:
-        job_id = sessions.find_job(services, job)
+        job_id = references.find_job_id(services, job)
         iterations = reading.list_iterations(services, job_id)
     numbers = sorted({each.number for each in iterations})
     newer = new or (numbers[-1] if len(numbers) > 1 else 2)

@@ -10,7 +10,7 @@ _SIGNS = {"ok": ("✓", "green"), "note": ("○", "dim"), "broken": ("✗", "red
 
 
 def doctor(*, as_json: options.AsJson = False) -> None:
-    """Look at every part: settings, database, broker, workers, models, disk.
+    """Check settings, database, broker, workers, disk.
 
     Says what to do for each trouble; exits with 1 if something is broken.
     """

@@ -17,12 +17,14 @@ EPILOG = options.examples(
 Dataset = Annotated[
     str | None,
     typer.Argument(
-        metavar="DATASET", help="A file of rows, '-' for stdin, or the id of a dataset.", show_default=False
+        metavar="DATASET",
+        help="A file of rows, '-' for stdin, or a stored dataset by its id or name.",
+        show_default=False,
     ),
 ]
 Resume = Annotated[
     str | None,
-    typer.Option(metavar="RUN|latest", help="Do what is open of this run, instead of a new one."),
+    typer.Option(metavar="RUN|latest", help="Complete the open items of this run instead of starting a new one."),
 ]
 
 
@@ -31,7 +33,7 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
     dataset: Dataset = None,
     mapped: bulk_options.Mapped = None,
     file_format: bulk_options.FileFormat = None,
-    name: Annotated[str | None, typer.Option(help="Of the run; without it, the file's.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the run (default: the file's).")] = None,
     resp_format: options.Format = None,
     eval_crit: options.Criteria = None,
     rubric: options.Rubric = None,
@@ -57,19 +59,19 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
     meta: options.Meta = None,
     defaults: bulk_options.DefaultsFile = None,
     overrides: bulk_options.Overrides = None,
-    repeat: Annotated[int | None, typer.Option(help="Do each row so often: 1 to 100.")] = None,
-    max_in_flight: Annotated[int | None, typer.Option(help="Jobs at once, at most.")] = None,
+    repeat: Annotated[int | None, typer.Option(help="Number of jobs per row, 1 to 100 (default: 1).")] = None,
+    max_in_flight: Annotated[
+        int | None, typer.Option(help="Maximum number of jobs at once (default: set for the installation).")
+    ] = None,
     max_cost: Annotated[
         float | None,
         typer.Option(
-            help="Budget: USD for the whole run, if its models' prices are known; with --resume, a larger one."
+            help="Budget in USD for the whole run; needs models with known prices. With --resume: a larger budget."
         ),
     ] = None,
     resume: Resume = None,
     retry_errors: bulk_options.RetryErrors = False,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Print the run's id and leave; workers do the rest.")
-    ] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Print the run's id and exit; workers do the rest.")] = False,
     results: bulk_options.Results = None,
     report: bulk_options.Reports = None,
     baseline: bulk_options.Baseline = None,
@@ -77,13 +79,13 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
     fail_on_regression: bulk_options.FailOnRegression = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write and judge an answer for every row of a dataset, and report what came of it.
+    """Run a job for each row of a dataset and report.
 
-    The options of a job are for rows that do not say otherwise; --set is over what rows say. The report goes to
-    stdout, progress to stderr. Ctrl-C cancels the run and keeps what has ended; a second one leaves at once.
+    Job options are defaults for rows that lack the field; --set overrides what rows say. The report goes to stdout,
+    progress to stderr. Ctrl-C cancels the run and keeps what has ended; a second Ctrl-C exits at once.
 
     Exit codes: 0 all is well; 1 an error; 2 wrong usage; 3 a gate is not met; 4 a provider's key is missing; 5 no
-    such dataset or run; 6 items failed, are invalid or were left out; 75 something cannot be reached; 130
+    such file, dataset or run; 6 items failed, are invalid or were left out; 75 something cannot be reached; 130
     interrupted. Where several fit: 130 before 3 before 6.
     """
     from redraft.cli.run_ends import Wanted

@@ -38,6 +38,7 @@ _BY_CODE = {
     "provider_unavailable": Exit.UNREACHABLE,
     "deadline_exceeded": Exit.DEADLINE,
     "ambiguous_id": Exit.USAGE,
+    "schema_outdated": Exit.ERROR,
 }
 _BY_KIND: tuple[tuple[type[RedraftError], Exit], ...] = (
     (NotFound, Exit.NOT_FOUND),
@@ -50,9 +51,9 @@ _BY_KIND: tuple[tuple[type[RedraftError], Exit], ...] = (
 _ADVICE = {
     "provider_auth": "Check the provider's key; `redraft models check` tries it, `redraft doctor` shows which is set.",
     "provider_quota": "Look at the plan and the billing of the provider's account, or choose another --model.",
-    "provider_rate_limited": "Wait a little, then `redraft jobs continue`; or choose another --model.",
-    "provider_timeout": "Try again with `redraft jobs continue`; REDRAFT_CALL_TIMEOUT_S allows longer calls.",
-    "provider_unavailable": "Check the network and the base URL (`redraft doctor`), then `redraft jobs continue`.",
+    "provider_rate_limited": "Wait a little, or choose another --model.",
+    "provider_timeout": "Try again later; REDRAFT_CALL_TIMEOUT_S allows longer calls.",
+    "provider_unavailable": "Check the network and the base URL; `redraft models check MODEL` tries it.",
     "unknown_model": "`redraft models` lists what can be used; `redraft models check MODEL` tries one.",
     "context_too_long": "Shorten the task, or choose a --model with a larger context.",
     "refused": "Say the task in other words, or choose another --model.",
@@ -60,10 +61,10 @@ _ADVICE = {
     "output_truncated": "Allow more with --max-output-tokens in a new job, or continue with --guidance to be shorter.",
     "evaluator_invalid": "Choose another --evaluator-model.",
     "draft_invalid": "Say more in the question, or choose another --model.",
-    "budget_exhausted": "Allow more with --max-tokens or --max-cost; `redraft jobs continue` goes on from here.",
+    "budget_exhausted": "Allow more with --max-tokens or --max-cost.",
     "run_budget_exhausted": "Give it a larger one: redraft eval --resume RUN --max-cost USD",
-    "deadline_exceeded": "Allow more time with --deadline; `redraft jobs continue` goes on from here.",
-    "worker_lost": "See the worker's log, then `redraft jobs continue`.",
+    "deadline_exceeded": "Allow more time with --deadline.",
+    "worker_lost": "See the worker's log.",
     "broker_unavailable": "Check REDRAFT_BROKER_URL and that the broker runs; `redraft doctor` looks at all parts.",
     "database_unavailable": "Check REDRAFT_DATABASE_URL and that it runs; `redraft doctor` looks at all parts.",
 }

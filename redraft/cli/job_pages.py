@@ -9,6 +9,7 @@ from redraft.cli import groundings, output
 from redraft.cli.verdicts import whole_lines
 from redraft.domain.phrases import say_score
 from redraft.operations.iterations import Evaluation, Iteration
+from redraft.operations.job_looks import CallsLook
 from redraft.operations.resources import Call, Job, WebhookDelivery
 
 _STATUS = {
@@ -75,9 +76,9 @@ def _writer(job: Job) -> str:
     return str(model) if isinstance(model, str) else " → ".join(model)
 
 
-def show_job(job: Job, iterations: Sequence[Iteration]) -> None:
-    """Everything about one job that a person reads."""
-    for name, value in _facts(job):
+def show_job(job: Job, iterations: Sequence[Iteration], took: str = "") -> None:
+    """Everything about one job that a person reads; `took`: how long, in words."""
+    for name, value in _facts(job, took):
         output.show(Text.assemble((f"{name:<11}", "dim"), value if isinstance(value, Text) else output.styled(value)))
     _section("Task", job.request["instruct"])
     if job.request["resp_format"]:
@@ -103,7 +104,7 @@ def _show_cited(job: Job) -> None:
         output.show(text, style)
 
 
-def _facts(job: Job) -> list[tuple[str, Text | str]]:
+def _facts(job: Job, took: str) -> list[tuple[str, Text | str]]:
     usage = job.usage
     cost = "unknown cost" if usage.cost_usd is None else f"${usage.cost_usd}"
     tokens = f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens"
@@ -120,12 +121,26 @@ def _facts(job: Job) -> list[tuple[str, Text | str]]:
         ("judge", _judge(job)),
         ("audit", evaluation.get("audit") or ""),
         ("created", f"{job.created_at:%Y-%m-%d %H:%M:%S} UTC, {output.age(job.created_at)} ago"),
-        ("took", output.span((job.finished_at - job.created_at).total_seconds()) if job.finished_at else ""),
+        ("took", took),
         ("usage", f"{usage.calls} {'call' if usage.calls == 1 else 'calls'}, {tokens}, {cost}"),
         ("labels", ", ".join(f"{key}={value}" for key, value in job.metadata.items())),
     ]
     facts += [("note", warning.message) for warning in job.warnings]
     return [(name, value) for name, value in facts if value]
+
+
+def took(look: CallsLook) -> str:
+    """How long a job took that has ended: in model calls, and waiting; empty while it goes on."""
+    job = look.job
+    if job.finished_at is None:
+        return ""
+    rested_s = look.facts.rested_ms / 1000
+    whole_s = (job.finished_at - job.created_at).total_seconds() - rested_s
+    parts = [f"{output.span(min(look.called_s, whole_s))} in model calls"]
+    parts.append(f"{output.span(max(0.0, whole_s - look.called_s))} waiting for a worker, a retry or a limit")
+    if rested_s:
+        parts.append(f"without {output.span(rested_s)} before it was continued")
+    return f"{output.span(whole_s)}: {', '.join(parts)}"
 
 
 def _iterations(job: Job) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="Look at jobs, cancel, continue or delete them. Without a command: list them.",
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     invoke_without_command=True,
 )
 
@@ -132,14 +132,18 @@ def export(
 @app.command("show", epilog=options.examples("redraft jobs show latest", "redraft jobs show 0199a3 --json"))
 def show(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
     """Show a job with its iterations, verdicts and result."""
-    from redraft.cli.job_pages import show_job
+    from redraft.cli.job_pages import show_job, took
     from redraft.cli.outcomes import job_data
-    from redraft.operations import reading
+    from redraft.operations import job_looks, reading, references
 
     with sessions.opened() as services:
-        found = reading.get_job(services, sessions.find_job(services, job), with_iterations=True)
-        iterations = reading.list_iterations(services, found.id)
-    output.write_json(job_data(found)) if as_json else show_job(found, iterations)
+        job_id = references.find_job_id(services, job)
+        if as_json:
+            output.write_json(job_data(reading.get_job(services, job_id, with_iterations=True)))
+            return
+        look = job_looks.look_at_calls(services, job_id)
+        iterations = reading.list_iterations(services, job_id)
+    show_job(look.job, iterations, took(look))
 
 
 @app.command("watch", epilog=options.examples("redraft jobs watch latest", "redraft jobs watch latest > answer.txt"))
@@ -148,10 +152,10 @@ def watch(
 ) -> None:
     """Watch a job until it ends; the answer goes to stdout. Ctrl-C leaves the job alone."""
     from redraft.cli.waiting import Wait, show_ended, wait_for
-    from redraft.operations import reading
+    from redraft.operations import reading, references
 
     with sessions.opened() as services:
-        job_id = sessions.find_job(services, job)
+        job_id = references.find_job_id(services, job)
         found = reading.get_job(services, job_id)
         wait = Wait(
             threshold=found.progress.score_threshold,
@@ -169,10 +173,10 @@ def watch(
 def cancel(*, job: options.JobRef, as_json: options.AsJson = False) -> None:
     """End a job now; what it has written so far stays, and it can be continued."""
     from redraft.cli.outcomes import job_data
-    from redraft.operations import lifecycle, reading
+    from redraft.operations import lifecycle, reading, references
 
     with sessions.opened() as services:
-        job_id = sessions.find_job(services, job)
+        job_id = references.find_job_id(services, job)
         record, is_new = lifecycle.cancel(services, job_id)
         if as_json:
             output.write_json(job_data(reading.get_job(services, job_id)))
@@ -230,10 +234,10 @@ def calls(
 ) -> None:
     """List a job's calls to models, with tokens, cost and latency."""
     from redraft.cli.job_pages import show_calls
-    from redraft.operations import reading
+    from redraft.operations import reading, references
 
     with sessions.opened() as services:
-        job_id = sessions.find_job(services, job)
+        job_id = references.find_job_id(services, job)
         ledger = reading.list_calls(services, job_id)
         if full:
             call_id = sessions.pick([call.id for call in ledger], full, "call")
@@ -256,10 +260,10 @@ def webhooks(
 ) -> None:
     """List what was or will be sent to a job's webhook, or send one delivery again."""
     from redraft.cli.job_pages import show_deliveries
-    from redraft.operations import webhooks
+    from redraft.operations import references, webhooks
 
     with sessions.opened() as services:
-        job_id = sessions.find_job(services, job)
+        job_id = references.find_job_id(services, job)
         found = webhooks.list_deliveries(services, job_id)
         if redeliver:
             delivery_id = sessions.pick([each.id for each in found], redeliver, "webhook delivery")
@@ -283,10 +287,10 @@ app.command("ratings", epilog=ratings.RATINGS_EPILOG)(ratings.list_ratings)
 @app.command("delete")
 def delete(*, job: options.JobRef, as_json: options.AsJson = False) -> None:
     """Delete a job that has ended, with its iterations, calls and events. It does not ask again."""
-    from redraft.operations import lifecycle
+    from redraft.operations import lifecycle, references
 
     with sessions.opened() as services:
-        job_id = sessions.find_job(services, job)
+        job_id = references.find_job_id(services, job)
         lifecycle.delete(services, job_id)
     if as_json:
         output.write_json({"id": job_id, "deleted": True})

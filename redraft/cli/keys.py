@@ -11,7 +11,18 @@ from redraft.errors import Invalid
 if TYPE_CHECKING:
     from redraft.domain.scopes import Scope
 
-app = typer.Typer(help="Make, list and revoke API keys.", rich_markup_mode="rich", no_args_is_help=True)
+app = typer.Typer(
+    help="Create, list and revoke API keys. Without a command: list them.",
+    rich_markup_mode=None,
+    invoke_without_command=True,
+)
+
+
+@app.callback()
+def main(ctx: typer.Context) -> None:
+    """List the keys when no command is named."""
+    if ctx.invoked_subcommand is None:
+        list_keys()
 
 
 @app.command(
@@ -34,11 +45,11 @@ def create(
         ),
     ] = None,
     expires: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="From when on it opens nothing: 90d, 12h, 2w. Without it: never.")
+        str | None, typer.Option(metavar="SPAN", help="Expires after this time: 90d, 12h, 2w (default: never).")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Make a key. It is printed once, on stdout, and stored only as a hash."""
+    """Create a key. It is printed once, on stdout, and stored only as a hash."""
     from redraft.operations import keys
 
     if not name.strip() or len(name) > keys.NAME_CHARS_MAX:

@@ -33,7 +33,7 @@ app = typer.Typer(
         "redraft eval rows.jsonl",
         "redraft serve",
     ),
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -7,13 +7,15 @@ import typer
 from rich.text import Text
 
 from redraft.cli import exits, options, output, sessions
+from redraft.redaction import redact
 
 if TYPE_CHECKING:
     from redraft.operations.model_checks import ModelCheck
+    from redraft.settings import Settings
 
 app = typer.Typer(
     help="See which models can be used, and try one. Without a command: list them.",
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     invoke_without_command=True,
 )
 
@@ -59,15 +61,25 @@ def check(
 
     with sessions.connected(sessions.load_settings()) as services:
         found = check_model(services, model or "")
+        address = _address(services.settings, found.model)
     if as_json:
         output.write_json(_data(found))
     if found.error is None:
         output.say(f"✓ {found.model} answered in {found.latency_ms:,} ms.", "green")
         return
     output.say(f"✗ {found.model}: {found.error.message}", "red")
+    if address:
+        output.say(f"Its address: {address}")
     if words := exits.advice(found.error.code):
         output.say(words)
     raise typer.Exit(exits.exit_of_code(found.error.code))
+
+
+def _address(settings: "Settings", model: str) -> str | None:
+    """The base URL in effect for a model and the setting it comes from; None where the provider's own is used."""
+    provider = model.partition(":")[0]
+    base_url = {"openai": settings.openai_base_url, "anthropic": settings.anthropic_base_url}.get(provider)
+    return f"{redact(base_url)} ({provider.upper()}_BASE_URL)" if base_url else None
 
 
 def _data(found: "ModelCheck") -> dict[str, Any]:

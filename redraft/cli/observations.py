@@ -17,7 +17,19 @@ if TYPE_CHECKING:
     from redraft.domain.observations import RankReport, RankShare
     from redraft.operations.observations import ObservationFilter
 
-app = typer.Typer(help="What accepted answers cite of ranked sources.", rich_markup_mode="rich", no_args_is_help=True)
+app = typer.Typer(
+    help="See which ranked sources accepted answers cite. Without a command: show the ranks.",
+    rich_markup_mode=None,
+    invoke_without_command=True,
+)
+
+
+@app.callback()
+def main(ctx: typer.Context) -> None:
+    """Show the ranks when no command is named."""
+    if ctx.invoked_subcommand is None:
+        ranks()
+
 
 NONE = "-"
 _NONE_YET = (
@@ -42,7 +54,8 @@ def export(
     after: After = None,
     before: Before = None,
     files: Annotated[
-        list[Path] | None, typer.Option("--output", metavar="FILE", dir_okay=False, help="Write there, not to stdout.")
+        list[Path] | None,
+        typer.Option("--output", "-o", metavar="FILE", dir_okay=False, help="Write there, not to stdout."),
     ] = None,
 ) -> None:
     """Print all observations, oldest first: one line of JSON each."""

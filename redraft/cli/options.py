@@ -1,81 +1,109 @@
 """The options of the commands, each declared once."""
 
-import json
-import sys
-from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
 
+from redraft.cli.files import read_json
+
 JobRef = Annotated[
     str,
-    typer.Argument(metavar="ID", help="The job's id, a unique beginning of it, or 'latest'.", show_default=False),
+    typer.Argument(
+        metavar="ID", help="The job's id, a unique beginning of it, its label `name`, or 'latest'.", show_default=False
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the data as JSON on stdout.")]
 
 Format = Annotated[
-    str | None, typer.Option("--format", "--resp-format", help="The wanted form of the answer, in words.")
+    str | None,
+    typer.Option("--format", "--resp-format", help="The wanted form of the answer, in words (default: none)."),
 ]
-Criteria = Annotated[str | None, typer.Option("--crit", "--eval-crit", help="What makes an answer good, in words.")]
-IterMax = Annotated[int | None, typer.Option(help="Rounds of writing and judging at most: 1 to 10.")]
-Threshold = Annotated[float | None, typer.Option(help="Accept from this score on: 0 to 1.")]
+Criteria = Annotated[str | None, typer.Option("--crit", "--eval-crit", help="The evaluation criteria, in words.")]
+IterMax = Annotated[int | None, typer.Option(help="Maximum number of iterations, 1 to 10 (default: 3).")]
+Threshold = Annotated[float | None, typer.Option(help="Accept at this score or above, 0 to 1 (default: 0.8).")]
 Model = Annotated[
     list[str] | None,
-    typer.Option(help="Who writes, as provider:name. Given again: the next iteration's model, and so on."),
+    typer.Option(
+        metavar="MODEL",
+        help="Generator, as provider:name (default: REDRAFT_MODEL). "
+        "Repeat it for a ladder: iteration k uses the k-th model.",
+    ),
 ]
-EvaluatorModel = Annotated[str | None, typer.Option(help="Who judges, as provider:name.")]
-Candidates = Annotated[int | None, typer.Option(help="Attempts side by side in each iteration: 1 to 8.")]
+EvaluatorModel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODEL", help="Evaluator, as provider:name (default: REDRAFT_EVALUATOR_MODEL, else the generator)."
+    ),
+]
+Candidates = Annotated[
+    int | None, typer.Option(help="Number of candidate answers in each iteration, 1 to 8 (default: 1).")
+]
 Strategy = Annotated[
     str | None,
     typer.Option(
         metavar="revise|fresh|encourage",
-        help="After a low score: revise the answer, write a fresh one, or ask for a more complete one.",
+        help="After a low score: revise the answer, write a new one, or ask for a more complete one (default: revise).",
     ),
 ]
-Deadline = Annotated[float | None, typer.Option(help="Seconds for the whole job.")]
-Temperature = Annotated[float | None, typer.Option(help="Sent to the models; without it, their own default.")]
-MaxOutputTokens = Annotated[int | None, typer.Option(help="Tokens of one answer at most.")]
-MaxTokens = Annotated[
-    int | None, typer.Option(help="Budget: tokens for the whole job; it stops before the call that could pass it.")
+Deadline = Annotated[float | None, typer.Option(help="Time limit for the whole job, in seconds (default: 600).")]
+Temperature = Annotated[float | None, typer.Option(help="Sampling temperature of the generator (default: not sent).")]
+MaxOutputTokens = Annotated[
+    int | None, typer.Option(help="Maximum number of tokens of one answer (default: set for the installation).")
 ]
-MaxCost = Annotated[float | None, typer.Option(help="Budget: USD for the whole job, if its models' prices are known.")]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option(
+        help="Budget of tokens for the whole job; the job stops before a call that could exceed it (default: none)."
+    ),
+]
+MaxCost = Annotated[
+    float | None, typer.Option(help="Budget in USD for the whole job; needs models with known prices (default: none).")
+]
 Schema = Annotated[
     str | None,
     typer.Option(
         "--schema",
         metavar="FILE|NAME",
-        help="A JSON Schema; the answer is JSON that fits it. '-': from stdin. "
-        "Or a name: answer_with_sources, comparison.",
+        help="JSON Schema that the answer must match: a file, '-' for stdin, "
+        "or a name: answer_with_sources, comparison.",
     ),
 ]
 Rubric = Annotated[
-    str | None, typer.Option("--rubric", metavar="FILE", help="Criteria, line by line: a JSON list; docs/criteria.md.")
+    str | None, typer.Option("--rubric", metavar="FILE", help="Rubric: a JSON list of criteria; docs/criteria.md.")
 ]
 Checks = Annotated[
     list[str] | None,
     typer.Option(
         "--check",
         metavar="KIND=VALUE",
-        help="What code checks and every answer must meet: max_words=60, contains=Bern, is_json, bullets=2..4, …; "
-        "may be given again. --crit becomes a criterion beside them.",
+        help="Required check, decided by code: max_words=60, contains=Bern, is_json, bullets=2..4, …; "
+        "repeatable. --crit becomes a criterion beside the checks.",
     ),
 ]
 Profile = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The way to evaluate; `redraft profiles` lists them.")
+    str | None,
+    typer.Option(metavar="NAME", help="Evaluation profile (default: criteria); `redraft profiles` lists them."),
 ]
 Panel = Annotated[
     list[str] | None,
-    typer.Option(metavar="MODEL", help="Several judges, of whose scores the median counts: give it again for each."),
+    typer.Option(
+        metavar="MODEL", help="Evaluator of a panel, whose median score counts; repeat it for each evaluator."
+    ),
 ]
-Samples = Annotated[int | None, typer.Option(help="Ask each judge so often, 1 to 10; the mean counts.")]
+Samples = Annotated[
+    int | None, typer.Option(help="Number of calls per evaluator, 1 to 10; the mean score counts (default: 1).")
+]
 Audit = Annotated[
-    str | None, typer.Option(metavar="MODEL", help="An outside judge of the first and the last answer; tells, only.")
+    str | None,
+    typer.Option(
+        metavar="MODEL", help="Independent evaluator of the first and the final answer; reported only, never decides."
+    ),
 ]
 Skip = Annotated[
     str | None,
     typer.Option(
         metavar="never|when_checks_fail|auto",
-        help="When no model judges: never skip it, skip it while a required check fails, or for small talk too.",
+        help="When to skip the evaluator: never, while a required check fails, or also for small talk (default never).",
     ),
 ]
 Sources = Annotated[
@@ -83,46 +111,58 @@ Sources = Annotated[
     typer.Option(
         "--source",
         metavar="FILE",
-        help="What the answer may rest on: a text or Markdown file, or .jsonl or .json with chunks; '-': from stdin. "
-        "May be given again; numbered from 1 in order.",
+        help="Source for the answer: a text or Markdown file, or .jsonl or .json with chunks; '-' for stdin. "
+        "Repeatable; sources are numbered from 1 in order.",
     ),
 ]
 Mode = Annotated[
     str | None,
-    typer.Option(metavar="simple|grounded|analytical|conversational", help="How the answer makes use of its sources."),
+    typer.Option(
+        metavar="simple|grounded|analytical|conversational", help="How the answer uses its sources (default: simple)."
+    ),
 ]
 OutputFormat = Annotated[
-    str | None, typer.Option(metavar="plain|markdown|json|bullets", help="The form of an answer to sources.")
+    str | None,
+    typer.Option(metavar="plain|markdown|json|bullets", help="Output format of a grounded answer (default: plain)."),
 ]
 CitationStyle = Annotated[
-    str | None, typer.Option(metavar="inline|footnote|endnote", help="How the answer cites its sources.")
+    str | None,
+    typer.Option(metavar="inline|footnote|endnote", help="How the answer cites its sources (default: inline)."),
 ]
 Template = Annotated[
     str | None,
     typer.Option(
-        metavar="grounded_qa|analytical_synthesis|comparison|summarization", help="What an answer to sources holds."
+        metavar="grounded_qa|analytical_synthesis|comparison|summarization",
+        help="Structure of a grounded answer (default: none).",
     ),
 ]
-NoCitations = Annotated[bool, typer.Option("--no-citations", help="The answer names no sources.")]
-AllowUngrounded = Annotated[
-    bool, typer.Option("--allow-ungrounded", help="Accept an answer, too, that does not rest on its sources.")
+NoCitations = Annotated[bool, typer.Option("--no-citations", help="Do not cite sources in the answer.")]
+AllowUngrounded = Annotated[bool, typer.Option("--allow-ungrounded", help="Also accept ungrounded answers.")]
+Annotate = Annotated[bool, typer.Option("--annotate", help="List the unsupported statements below the final answer.")]
+Refine = Annotated[bool, typer.Option("--refine", help="Draft task, format and criteria from a rough question first.")]
+UseCache = Annotated[
+    bool, typer.Option("--cache", help="Reuse the replies of identical earlier calls that were made with --cache.")
 ]
-Annotate = Annotated[bool, typer.Option("--annotate", help="List beneath the final answer what no source supports.")]
-Refine = Annotated[
-    bool, typer.Option("--refine", help="The task is a rough question: draft task, form and criteria first.")
+System = Annotated[str | None, typer.Option(metavar="TEXT", help="Added to the generator's system prompt.")]
+Reference = Annotated[str | None, typer.Option(metavar="TEXT", help="Reference answer; only the evaluator sees it.")]
+Meta = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUE", help="Metadata label; repeatable. The label `name` serves as a reference to the job."
+    ),
 ]
-UseCache = Annotated[bool, typer.Option("--cache", help="Take the replies of identical earlier calls made with it.")]
-System = Annotated[str | None, typer.Option(help="Added to the writer's system prompt.")]
-Reference = Annotated[str | None, typer.Option(help="A known good answer, which only the judge sees.")]
-Meta = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A label; may be given again.")]
-Stream = Annotated[bool, typer.Option("--stream", help="Show the answer on the terminal while it is written.")]
+Stream = Annotated[bool, typer.Option("--stream", help="Show the answer on the terminal while it is generated.")]
 RequestFile = Annotated[
     str | None,
-    typer.Option("--file", metavar="JSON", help="A whole request as the API takes it; options win over it."),
+    typer.Option(
+        "--file",
+        metavar="FILE|JSON",
+        help="A whole request as the API takes it, a file or '-' for stdin; options override it.",
+    ),
 ]
-Detach = Annotated[bool, typer.Option("--detach", help="Print the job's id and leave; a worker does the rest.")]
+Detach = Annotated[bool, typer.Option("--detach", help="Print the job's id and exit; a worker does the rest.")]
 RequireAccept = Annotated[bool, typer.Option("--require-accept", help="Exit with 3 unless the answer was accepted.")]
-Guidance = Annotated[str | None, typer.Option(help="Your own feedback for the next prompt.")]
+Guidance = Annotated[str | None, typer.Option(metavar="TEXT", help="Your own feedback for the next prompt.")]
 
 
 def pairs(values: list[str] | None) -> dict[str, str]:
@@ -142,11 +182,7 @@ def schema_of(text: str | None) -> Any:
 
     if text is None or text in get_args(StructureName):
         return text
-    try:
-        schema = sys.stdin.read() if text == "-" else Path(text).read_text("utf-8")
-        return json.loads(schema)
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise typer.BadParameter(f"{text} cannot be read as JSON: {error}", param_hint="--schema") from error
+    return read_json(text, "--schema")
 
 
 def ladder(models: list[str] | None) -> str | list[str] | None:

@@ -9,11 +9,13 @@ from redraft.cli.exits import Exit
 from redraft.cli.groundings import tell_sources
 from redraft.cli.job_pages import show_job
 from redraft.domain.phrases import say_score
+from redraft.errors import RETRYABLE_CODES
 from redraft.operations.iterations import Iteration
 from redraft.operations.resources import Job
 
 # Of a job that has ended: what was said at its beginning is not said again.
 _LATE_WARNINGS = frozenset({"overfit_suspected", "audit_failed", "finish_reason_unknown"})
+_CONTINUABLE = RETRYABLE_CODES | {"budget_exhausted", "deadline_exceeded", "worker_lost"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ def tell(job: Job, iterations: Sequence[Iteration], manner: Manner, seconds: flo
             output.say(f"Note: {warning.message}", "yellow")
     output.say(_summary(job, seconds), "dim")
     if job.error:
-        _tell_error(job.error)
+        _tell_error(job.id, job.error)
     if manner.as_json:
         output.write_json(job_data(job))
     elif manner.as_page:
@@ -78,10 +80,12 @@ def _summary(job: Job, seconds: float) -> str:
     return " · ".join(parts)
 
 
-def _tell_error(error: dict[str, Any]) -> None:
+def _tell_error(job_id: str, error: dict[str, Any]) -> None:
     output.say(f"{error['title']}: {output.one_line(error['detail'], 2000)}", "red")
     if words := exits.advice(error["code"]):
         output.say(words)
+    if error["code"] in _CONTINUABLE:
+        output.say(f"Continue the job with: redraft jobs continue {job_id}")
 
 
 def _tell_answer(answer: str) -> None:

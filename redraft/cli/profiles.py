@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="See the ways to evaluate an answer, and check own ones. Without a command: list them.",
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     invoke_without_command=True,
 )
 

@@ -50,7 +50,7 @@ def rate(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Say whether the evaluation of an answer is right. Say it again to change your mind."""
     from redraft.domain.ratings import RateEvaluation
-    from redraft.operations import ratings
+    from redraft.operations import ratings, references
 
     body = {
         "verdict": _one_of(agree=agree, disagree=disagree, unsure=unsure),
@@ -61,7 +61,7 @@ def rate(  # noqa: PLR0913 - one parameter per option
     }
     checked = sessions.check(RateEvaluation, body)
     with sessions.opened() as services:
-        job_id = sessions.find_job(services, job)
+        job_id = references.find_job_id(services, job)
         if evaluation is None:
             number = iteration or _best_iteration(services, job_id)
         else:
@@ -112,10 +112,10 @@ def _place(rating: "Rating") -> str:
 
 def list_ratings(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
     """List what people said of a job's evaluations, oldest first; the last word of each rater counts."""
-    from redraft.operations import ratings
+    from redraft.operations import ratings, references
 
     with sessions.opened() as services:
-        found = ratings.list_ratings(services, sessions.find_job(services, job))
+        found = ratings.list_ratings(services, references.find_job_id(services, job))
     if as_json:
         output.write_json({"data": [each.model_dump(mode="json") for each in found]})
     elif found:
@@ -156,7 +156,10 @@ def calibration(
     criterion: Annotated[str | None, typer.Option(metavar="ID", help="Ratings of this criterion.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Compare evaluators with people's ratings: agreement, kappa, and a threshold to choose."""
+    """Compare evaluators with people's ratings.
+
+    Prints agreement, kappa, and a threshold to choose.
+    """
     from redraft.domain.models import parse_model
     from redraft.operations import ratings
     from redraft.operations.ratings import RatingFilter

@@ -31,7 +31,7 @@ def refine(
         bool, typer.Option("--json", help="Print the reasoning and the usage too, as the API does.")
     ] = False,
 ) -> None:
-    """Draft a job for a rough question: task, form, criteria and rubric, as JSON to be edited and sent.
+    """Draft a job from a rough question, as JSON.
 
     Nothing is written or judged yet; `redraft ask --file` takes what it prints.
     """

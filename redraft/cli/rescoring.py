@@ -75,10 +75,10 @@ def _rescore(job: str, body: Mapping[str, Any], judging: Mapping[str, Any], mann
     from redraft.cli.detached import tell_detached
     from redraft.cli.waiting import Wait, wait_for
     from redraft.domain.requests import RescoreJob
-    from redraft.operations import reading, rescore, submit
+    from redraft.operations import reading, references, rescore, submit
 
     with sessions.opened() as services:
-        before = reading.get_job(services, sessions.find_job(services, job))
+        before = reading.get_job(services, references.find_job_id(services, job))
         wanted = {name: value for name, value in {**body, **_judging(before, judging)}.items() if value is not None}
         change = sessions.check(RescoreJob, wanted)
         request = rescore.request_for(services, before.id, change, drops_rubric=manner.drops_rubric)

@@ -1,13 +1,12 @@
 """What makes an answer good, as one types it: a rubric from a file, checks in few words."""
 
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import typer
 
 from redraft.cli import output
+from redraft.cli.files import read_json
 
 DEFAULT_CRITERION = "Answers the task completely and correctly, in the wanted form."
 
@@ -18,28 +17,13 @@ def rubric_file(path: str | None) -> list[Any] | None:
     """The criteria that a file holds, alone or as a request's; what is wrong with one is told with the request."""
     if path is None:
         return None
-    found = _parse(_read(path, "--rubric"), path, "--rubric")
+    found = read_json(path, "--rubric")
     if isinstance(found, dict):
         found = cast("dict[str, Any]", found).get("rubric")
     if not isinstance(found, list):
         words = f"{path} holds no JSON list of criteria, nor a request with a `rubric`."
         raise typer.BadParameter(words, param_hint="--rubric")
     return cast("list[Any]", found)
-
-
-def _read(path: str, option: str) -> str:
-    try:
-        return Path(path).read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise typer.BadParameter(f"{path} cannot be read: {words}.", param_hint=option) from error
-
-
-def _parse(text: str, place: str, option: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise typer.BadParameter(f"{place} is no JSON: {error}", param_hint=option) from error
 
 
 def add_checks(body: dict[str, Any], checks: Sequence[str] | None) -> None:

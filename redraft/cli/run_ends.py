@@ -16,7 +16,7 @@ from redraft.cli.report_files import render_run, suffix_of, suffixes
 from redraft.datasets.results import csv_lines, jsonl_lines
 from redraft.domain.gates import GateResult, check_gates
 from redraft.errors import Invalid
-from redraft.operations import run_results, runs
+from redraft.operations import references, run_results, runs
 from redraft.operations.run_sheets import comparison_sheet, run_sheet
 from redraft.operations.runs import Run
 from redraft.operations.services import Services
@@ -81,7 +81,7 @@ def resolved(services: Services, wanted: Wanted) -> Wanted:
     """
     if wanted.baseline in (None, LATEST):
         return wanted
-    return replace(wanted, baseline=runs.find_run_id(services, wanted.baseline))
+    return replace(wanted, baseline=references.find_run_id(services, wanted.baseline))
 
 
 def tell_run(services: Services, run: Run, wanted: Wanted) -> list[GateResult]:

@@ -11,7 +11,7 @@ from redraft.cli.run_watching import conduct
 from redraft.datasets.formats import Format
 from redraft.datasets.items import Merger
 from redraft.domain.runs import CreateRun, ResumeRun
-from redraft.operations import runs
+from redraft.operations import references, runs
 from redraft.operations.runs import Run
 from redraft.operations.services import Services
 
@@ -52,7 +52,7 @@ def resume_run(
     body = sessions.check(ResumeRun, {"retry": "errors" if retry_errors else "open", "max_cost_usd": max_cost})
     with sessions.opened() as services:
         wanted = resolved(services, wanted)
-        run_id = find_run_id(services, run)
+        run_id = references.find_run_id(services, run)
 
         def begin() -> str:
             _tell_resumed(runs.resume_run(services, run_id, body))
@@ -61,16 +61,6 @@ def resume_run(
         if detach:
             return _leave(services, begin(), as_json=wanted.as_json)
         return conduct(services, begin, wanted)
-
-
-def find_run_id(services: Services, text: str) -> str:
-    """A run's id from what was typed.
-
-    Raises:
-        NotFound: no run's id begins so.
-        Conflict: several do.
-    """
-    return runs.find_run_id(services, text.strip())
 
 
 def _tell_resumed(run: Run) -> None:

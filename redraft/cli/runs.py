@@ -8,7 +8,7 @@ from redraft.cli import bulk_options, options, output, sessions
 
 app = typer.Typer(
     help="Look at bulk runs, cancel, resume, export or delete them. Without a command: list them.",
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     invoke_without_command=True,
 )
 
@@ -61,12 +61,11 @@ def show(
 ) -> None:
     """Show a run, how far it is, and its items, unless --status says which."""
     from redraft.cli.run_pages import show_items, show_run
-    from redraft.cli.run_starts import find_run_id
-    from redraft.operations import run_results, runs
+    from redraft.operations import references, run_results, runs
 
     statuses = [_status(each) for each in status or ()]
     with sessions.opened() as services:
-        found = runs.get_run(services, find_run_id(services, run))
+        found = runs.get_run(services, references.find_run_id(services, run))
         items = run_results.list_items(services, found.id, after=after, limit=limit, statuses=statuses)
     if as_json:
         output.write_json({**found.model_dump(mode="json"), "items": items})
@@ -96,14 +95,13 @@ def watch(
 ) -> None:
     """Watch a run until it ends, then print its report. Ctrl-C leaves the run alone."""
     from redraft.cli.run_ends import Wanted, resolved
-    from redraft.cli.run_starts import find_run_id
     from redraft.cli.run_watching import conduct, end
-    from redraft.operations import runs
+    from redraft.operations import references, runs
 
     wanted = Wanted(as_json, tuple(results or ()), tuple(report or ()), baseline, min_pass_rate, fail_on_regression)
     wanted.check()
     with sessions.opened() as services:
-        run_id = find_run_id(services, run)
+        run_id = references.find_run_id(services, run)
         wanted = resolved(services, wanted)
         if runs.get_run(services, run_id).status == "running":
             raise typer.Exit(conduct(services, lambda: run_id, wanted, cancels=False))
@@ -113,11 +111,10 @@ def watch(
 @app.command("cancel")
 def cancel(*, run: bulk_options.RunRef, as_json: options.AsJson = False) -> None:
     """End a run now; what has ended is kept, and it can be resumed."""
-    from redraft.cli.run_starts import find_run_id
-    from redraft.operations import runs
+    from redraft.operations import references, runs
 
     with sessions.opened() as services:
-        found, is_new = runs.cancel_run(services, find_run_id(services, run))
+        found, is_new = runs.cancel_run(services, references.find_run_id(services, run))
     if as_json:
         output.write_json(found.model_dump(mode="json"))
     if is_new:
@@ -165,7 +162,7 @@ def export(
 ) -> None:
     """Print one line per item and repeat, in the dataset's order, as far as the run is."""
     from redraft.cli.run_ends import RESULT_SUFFIXES, check_file, export_results, form_of
-    from redraft.cli.run_starts import find_run_id
+    from redraft.operations import references
 
     if form not in (None, "jsonl", "csv"):
         raise typer.BadParameter(f"{form!r} is none of jsonl, csv.", param_hint="--format")
@@ -173,7 +170,7 @@ def export(
         for file in files or ():
             check_file(file, RESULT_SUFFIXES, "--output")
     with sessions.opened() as services:
-        run_id = find_run_id(services, run)
+        run_id = references.find_run_id(services, run)
         for file in files or (None,):
             chosen = form or (form_of(file) if file else "jsonl")
             export_results(services, run_id, file, chosen, bom=bom)
@@ -197,13 +194,12 @@ def report(
 ) -> None:
     """Print what a run has come to, so far or in the end. Exits with 3 if a gate is not met."""
     from redraft.cli.run_ends import Wanted, exit_of_gates, resolved, tell_run
-    from redraft.cli.run_starts import find_run_id
-    from redraft.operations import runs
+    from redraft.operations import references, runs
 
     wanted = Wanted(as_json, (), tuple(report or ()), baseline, min_pass_rate, fail_on_regression)
     wanted.check()
     with sessions.opened() as services:
-        found = runs.get_run(services, find_run_id(services, run))
+        found = runs.get_run(services, references.find_run_id(services, run))
         gates = tell_run(services, found, resolved(services, wanted))
     raise typer.Exit(exit_of_gates(gates))
 
@@ -211,11 +207,10 @@ def report(
 @app.command("delete", epilog=options.examples("redraft runs delete 0199a3"))
 def delete(*, run: bulk_options.RunRef, as_json: options.AsJson = False) -> None:
     """Delete a run that has ended, with its items and their jobs. It does not ask again."""
-    from redraft.cli.run_starts import find_run_id
-    from redraft.operations import removing
+    from redraft.operations import references, removing
 
     with sessions.opened() as services:
-        run_id = find_run_id(services, run)
+        run_id = references.find_run_id(services, run)
         removing.delete_run(services, run_id)
     if as_json:
         output.write_json({"id": run_id, "deleted": True})

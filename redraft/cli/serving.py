@@ -27,7 +27,10 @@ def serve(
         typer.Option(min=0, max=65535, help="Port to listen on, 0 for any free one; REDRAFT_PORT.", show_default=False),
     ] = None,
 ) -> None:
-    """Run the API; without REDRAFT_BROKER_URL also the broker, the database and a worker on this machine."""
+    """Run the API and, in embedded mode, all else.
+
+    Without REDRAFT_BROKER_URL it also runs the broker, the database and a worker on this machine.
+    """
     changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     settings = load_settings().model_copy(update=changes)
     _refuse_open_door(settings)
@@ -139,7 +142,10 @@ def worker(
         typer.Option(min=1, max=1000, help="Steps in flight; REDRAFT_WORKER_CONCURRENCY.", show_default=False),
     ] = None,
 ) -> None:
-    """Run one worker process for the broker of REDRAFT_BROKER_URL."""
+    """Run one worker process.
+
+    It takes its messages from the broker of REDRAFT_BROKER_URL.
+    """
     _tell_unknown_names()
     settings = load_settings()
     _check_signing(settings)

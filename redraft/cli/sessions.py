@@ -133,20 +133,6 @@ def is_worker_alive(services: "Services") -> bool:
     return health.alive_workers(services) > 0
 
 
-def find_job(services: "Services", text: str) -> str:
-    """A job's id from what was typed.
-
-    Raises:
-        NotFound: no job's id begins so.
-        Conflict: several do.
-    """
-    from redraft.operations import reading
-
-    if not text.isascii() or not text.strip():
-        raise NotFound("job", text)
-    return reading.find_job_id(services, text.strip())
-
-
 def pick(ids: Sequence[str], text: str, noun: str) -> str:
     """The one id that begins so, with or without its prefix.
 
@@ -177,6 +163,7 @@ def check(kind: Any, body: Any) -> Any:
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         flaws = tuple(
-            Flaw(_MENDED_AT.get(each["type"]) or place_of(each, body), words_of(each), each["type"]) for each in found
+            Flaw(_MENDED_AT.get(each["type"]) or place_of(each, body), words_of(each, body), each["type"])
+            for each in found
         )
         raise Invalid("The request is not valid.", flaws) from error

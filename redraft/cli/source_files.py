@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -10,8 +9,8 @@ from typing import Any, cast
 import typer
 
 from redraft.cli import output
+from redraft.cli.files import STDIN, name_of, read_text
 
-STDIN = "-"
 _OPTION = "--source"
 _CHUNKS = frozenset({".jsonl", ".ndjson", ".json"})
 _HEADED = frozenset({"", ".md", ".markdown", ".txt"})
@@ -44,28 +43,13 @@ def read_sources(paths: Sequence[str] | None) -> list[Chunk] | None:
 
 
 def _sources_in(path: str) -> list[Chunk]:
-    text = _read(path)
+    text = read_text(path, _OPTION)
     if not text.strip():
-        raise _wrong(f"{_name(path)} is empty.")
+        raise _wrong(f"{name_of(path)} is empty.")
     suffix = "" if path == STDIN else Path(path).suffix.lower()
     is_list = suffix in _CHUNKS or (path == STDIN and _PIPED_LIST.match(text))
     found = _chunks(path, text) if is_list else _texts(path, text, suffix)
     return [_checked(place, chunk) for place, chunk in found]
-
-
-def _read(path: str) -> str:
-    try:
-        found = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
-        return found.decode("utf-8-sig")
-    except OSError as error:
-        raise _wrong(f"{path} cannot be read: {error.strerror or error}.") from error
-    except UnicodeDecodeError as error:
-        words = f"{_name(path)} is not UTF-8 text (byte {error.start:,}). Convert it to text first."
-        raise _wrong(words) from error
-
-
-def _name(path: str) -> str:
-    return "stdin" if path == STDIN else path
 
 
 def _chunks(path: str, text: str) -> Iterator[tuple[str, Any]]:
@@ -77,14 +61,14 @@ def _chunks(path: str, text: str) -> Iterator[tuple[str, Any]]:
         return
     entries = cast("list[Any]", whole) if isinstance(whole, list) else [whole]
     if not entries:
-        raise _wrong(f"{_name(path)} holds an empty list.")
+        raise _wrong(f"{name_of(path)} holds an empty list.")
     for number, entry in enumerate(entries, 1):
-        yield (f"{_name(path)}, entry {number}", entry)
+        yield (f"{name_of(path)}, entry {number}", entry)
 
 
 def _lines(path: str, text: str) -> Iterator[tuple[str, Any]]:
     for number, line in enumerate(text.split("\n"), 1):
-        place = f"{_name(path)}, line {number}"
+        place = f"{name_of(path)}, line {number}"
         try:
             if line.strip():
                 yield place, json.loads(line)
@@ -100,13 +84,13 @@ def _texts(path: str, text: str, suffix: str) -> Iterator[tuple[str, Chunk]]:
     name = "stdin" if path == STDIN else Path(path).name
     about = {"title": (_heading(text) if suffix in _HEADED else None) or name, "document_id": name}
     if len(text) <= MAX_TEXT:
-        yield _name(path), {"content": text, **about}
+        yield name_of(path), {"content": text, **about}
         return
     parts = list(_parts(text, MAX_TEXT))
-    words = f"{_name(path)} has {len(text):,} characters, and a source {MAX_TEXT:,} at most"
+    words = f"{name_of(path)} has {len(text):,} characters, and a source {MAX_TEXT:,} at most"
     output.say(f"Note: {words}: it is split at paragraphs into {len(parts)} sources.", "yellow")
     for number, part in enumerate(parts, 1):
-        yield (_name(path), {"content": part, **about, "chunk_id": f"{name}#{number}"})
+        yield (name_of(path), {"content": part, **about, "chunk_id": f"{name}#{number}"})
 
 
 def _heading(text: str) -> str | None:

@@ -144,7 +144,7 @@ def _flaws_of(error: ValidationError, body: Mapping[str, Any], *, is_given: bool
 def _flaw(error: Any, body: Mapping[str, Any], *, is_given: bool) -> Flaw:
     pointer, kind = place_of(error, body), str(error["type"])
     field = pointer[1:].replace("/", ".")
-    words = words_of(error)
+    words = words_of(error, body)
     if pointer == "/instruct" and kind == "missing":
         words = f"{_INSTRUCT_MISSING}."
     elif kind == "extra_forbidden" and is_given and field in GenerateAnswer.model_fields:
@@ -168,7 +168,8 @@ def _checked(layer: Mapping[str, Any], name: str) -> dict[str, Any]:
     if not flaws:
         flaws = _tried({key: value for key, value in given.items() if key != "vars"}, name)
     if flaws:
-        raise Invalid(f"The run's {name} cannot be used: {flaws[0].detail}", tuple(flaws))
+        message = flaws[0].detail if len(flaws) == 1 else f"The run's {name} are not valid."
+        raise Invalid(message, tuple(flaws))
     return given
 
 

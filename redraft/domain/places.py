@@ -29,6 +29,7 @@ _PLAIN = {
     "string_type": "must be a text",
     "list_type": "must be a list",
 }
+_ID_CHARS_MAX = 64
 _NO_OBJECT = frozenset({"model_type", "model_attributes_type", "dict_type"})
 
 
@@ -53,12 +54,25 @@ def place_of(error: Mapping[str, Any], body: Any) -> str:
     return "".join(f"/{part}" for part in parts)
 
 
-def words_of(error: Mapping[str, Any]) -> str:
-    """What one of pydantic's errors says to a person, without what was sent."""
+def words_of(error: Mapping[str, Any], body: Any = None) -> str:
+    """What one of pydantic's errors says to a person, without what was sent; with the body, a criterion by its id."""
     kind, words = str(error["type"]), str(error["msg"])
     if kind in _NO_OBJECT and words.startswith("Input should be"):
-        return "must be an object"
-    return _plain(kind, error.get("ctx", {})) or _WORDS.get(kind, words)
+        words = "must be an object"
+    else:
+        words = _plain(kind, error.get("ctx", {})) or _WORDS.get(kind, words)
+    criterion = _criterion_id(error["loc"], body)
+    return words if criterion is None else f"criterion {criterion!r}: {words[:1].lower()}{words[1:]}"
+
+
+def _criterion_id(location: Sequence[str | int], body: Any) -> str | None:
+    """The id of the criterion that an error is in; None where it is in none, or in one without an id."""
+    if not isinstance(body, dict) or len(location) < 2 or location[0] != "rubric":
+        return None
+    rubric = cast("dict[str, Any]", body).get("rubric")
+    entry: Any = cast("list[Any]", rubric)[int(location[1])] if can_follow(rubric, location[1]) else None
+    found: Any = cast("dict[str, Any]", entry).get("id") if isinstance(entry, dict) else None
+    return found if isinstance(found, str) and len(found) <= _ID_CHARS_MAX else None
 
 
 def _plain(kind: str, told: Mapping[str, Any]) -> str | None:

@@ -15,9 +15,10 @@ from redraft.operations import lifecycle, reading
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services
 from redraft.operations.shapes import cost_usd, latency_ms
-from redraft.storage import job_lists, jobs
+from redraft.storage import job_lists, references
 from redraft.storage.job_lists import JobRow
 from redraft.storage.jobs import JobFilter
+from redraft.storage.tables import jobs as jobs_table
 
 COUNT_MAX = 100_000
 BATCH = 500
@@ -114,7 +115,7 @@ def look_again(services: Services, criteria: JobFilter, shown: Sequence[str], cu
 def has_any(services: Services) -> bool:
     """Whether there is any job at all."""
     with services.database.read() as connection:
-        return jobs.latest_id(connection) is not None
+        return references.latest_id(connection, jobs_table) is not None
 
 
 def _lines(rows: Sequence[JobRow], scores: Sequence[tuple[str, int, float | None]]) -> list[JobLine]:

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
+from redraft.domain.jobs.intervals import Interval, covered
 from redraft.errors import NotFound
 from redraft.operations import iterations, reading
 from redraft.operations.iterations import CriteriaMatrix, Iteration
@@ -74,6 +75,15 @@ class CallLine:
     started_at: datetime
     finished_at: datetime | None
 
+    @property
+    def interval(self) -> Interval:
+        """When it ran, in seconds of the epoch; by the stored latency, so that a picture and the number agree."""
+        start = self.started_at.timestamp()
+        if self.latency_ms is not None:
+            return start, start + self.latency_ms / 1000
+        end = self.finished_at or datetime.now(UTC)
+        return start, max(start, end.timestamp())
+
 
 @dataclass(frozen=True, slots=True)
 class CallsLook(JobLook):
@@ -81,6 +91,11 @@ class CallsLook(JobLook):
 
     calls: list[CallLine]
     has_more: bool
+
+    @property
+    def called_s(self) -> float:
+        """How long at least one of these calls ran."""
+        return covered(call.interval for call in self.calls)
 
 
 @dataclass(frozen=True, slots=True)

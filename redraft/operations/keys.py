@@ -50,7 +50,7 @@ def create_key(
         once: whatever is asked for with the same word again was made already.
 
     Raises:
-        Conflict: `key_made`, a key was made with that word before.
+        Conflict: `key_made`, a key was made with that word before; `key_name_taken`, a valid key has this name.
     """
     token = _PREFIX + secrets.token_urlsafe(32)
     values = {
@@ -62,8 +62,11 @@ def create_key(
     }
     with services.database.write() as connection:
         made = api_keys.add(connection, values, lifetime_s=lifetime_s)
-    if made is None:
-        raise Conflict("This key was made already; its token is shown only once.", code="key_made")
+        if made is None:
+            raise Conflict("This key was made already; its token is shown only once.", code="key_made")
+        if api_keys.count_valid(connection, name) > 1:
+            words = f"There is a valid key named {name!r}: choose another name, or revoke that key first."
+            raise Conflict(words, code="key_name_taken")
     return _shown(made), token
 
 

@@ -1,12 +1,11 @@
 """What people look at: jobs, iterations, calls, events. Short read transactions, one or two queries each."""
 
-import re
 from dataclasses import replace
 
 from sqlalchemy import Connection
 
 from redraft.domain.states import TERMINAL
-from redraft.errors import Conflict, NotFound
+from redraft.errors import NotFound
 from redraft.operations import iterations, resources
 from redraft.operations.iterations import CriteriaMatrix, Iteration
 from redraft.operations.paging import read_cursor, write_cursor
@@ -15,7 +14,6 @@ from redraft.operations.services import Services
 from redraft.storage import calls, events, history, jobs
 from redraft.storage.jobs import JobFilter, JobRecord
 
-_JOB_ID = re.compile(r"job_[0-9a-f]{32}")
 _TERMINAL = frozenset(status.value for status in TERMINAL)
 
 
@@ -65,29 +63,6 @@ def list_jobs(services: Services, criteria: JobFilter, cursor: str | None = None
         records = jobs.list_page(connection, criteria)
     page = records[: criteria.limit]
     return [resources.job_resource(record) for record in page], write_cursor(page, more=len(records) > len(page))
-
-
-def find_job_id(services: Services, text: str) -> str:
-    """A job's id from the whole id, a unique beginning of it (with or without `job_`), or `latest`.
-
-    Raises:
-        NotFound: nothing begins so.
-        Conflict: several do.
-    """
-    with services.database.read() as connection:
-        if _JOB_ID.fullmatch(text):
-            # No beginning: not all databases look for those in an index
-            version_of(connection, text)
-            return text
-        if text == "latest":
-            found = [newest] if (newest := jobs.latest_id(connection)) else []
-        else:
-            found = jobs.find_ids(connection, text if text.startswith("job_") else f"job_{text}")
-    if not found:
-        raise NotFound("job", text)
-    if len(found) > 1:
-        raise Conflict(f"{text!r} is the beginning of several jobs' ids; write more of it.", code="ambiguous_id")
-    return found[0]
 
 
 def list_iterations(services: Services, job_id: str, number: int | None = None) -> list[Iteration]:

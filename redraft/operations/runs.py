@@ -206,25 +206,6 @@ def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[li
     return page, write_cursor(records[:limit], more=len(records) > limit)
 
 
-def find_run_id(services: Services, text: str) -> str:
-    """A run's id from the whole id, a unique beginning of it (with or without `run_`), or `latest`.
-
-    Raises:
-        NotFound: nothing begins so.
-        Conflict: several do.
-    """
-    with services.database.read() as connection:
-        if text == "latest":
-            found = [newest] if (newest := runs.latest_id(connection)) else []
-        else:
-            found = runs.find_ids(connection, text if text.startswith("run_") else f"run_{text}")
-    if not found:
-        raise NotFound("run", text)
-    if len(found) > 1:
-        raise Conflict(f"{text!r} is the beginning of several runs' ids; write more of it.", code="ambiguous_id")
-    return found[0]
-
-
 def find_baseline_id(services: Services, run_id: str) -> str | None:
     """The newest earlier run on the same rows that came to its end by itself; None without one.
 

@@ -29,15 +29,22 @@ def add(connection: Connection, values: Mapping[str, Any], *, lifetime_s: float 
     return dict(connection.execute(query).mappings().one())
 
 
+def count_valid(connection: Connection, name: str) -> int:
+    """How many keys of this name are neither revoked nor expired."""
+    return (
+        connection.scalar(select(func.count()).select_from(api_keys).where(api_keys.c.name == name, *_is_valid())) or 0
+    )
+
+
+def _is_valid() -> tuple[ColumnElement[bool], ...]:
+    return api_keys.c.revoked_at.is_(None), or_(api_keys.c.expires_at.is_(None), api_keys.c.expires_at > DbNow())
+
+
 def find_valid(connection: Connection, token_hash: str, *, unnoted_for_s: float) -> dict[str, Any] | None:
     """The key with this hash, unless it is revoked or expired; `is_unnoted`: its use was not noted for so long."""
     query = select(
         api_keys.c.id, api_keys.c.token_hash, api_keys.c.scopes, _is_unnoted(unnoted_for_s).label("is_unnoted")
-    ).where(
-        api_keys.c.token_hash == token_hash,
-        api_keys.c.revoked_at.is_(None),
-        or_(api_keys.c.expires_at.is_(None), api_keys.c.expires_at > DbNow()),
-    )
+    ).where(api_keys.c.token_hash == token_hash, *_is_valid())
     row = connection.execute(query).mappings().one_or_none()
     return None if row is None else dict(row)
 

@@ -145,17 +145,6 @@ def find_by_key(connection: Connection, scope: str, key: str) -> JobRecord | Non
     return None if row is None else as_record(row)
 
 
-def find_ids(connection: Connection, prefix: str, limit: int = 2) -> list[str]:
-    """Ids that begin so, oldest first."""
-    begins_so = jobs.c.id.startswith(prefix, autoescape=True)
-    query = select(jobs.c.id).where(begins_so).order_by(jobs.c.id).limit(limit)
-    return list(connection.scalars(query))
-
-
-def latest_id(connection: Connection) -> str | None:
-    return connection.scalar(select(jobs.c.id).order_by(jobs.c.created_at.desc(), jobs.c.id.desc()).limit(1))
-
-
 def list_page(connection: Connection, criteria: JobFilter) -> list[JobRecord]:
     """One page and one row more, so that the caller knows whether there is a next page."""
     query = select(jobs).where(*conditions(connection, criteria))

@@ -129,16 +129,6 @@ def is_active() -> ColumnElement[bool]:
     return runs.c.status == literal("running", literal_execute=True)
 
 
-def find_ids(connection: Connection, prefix: str, limit: int = 2) -> list[str]:
-    """Ids that begin so, oldest first."""
-    begins_so = runs.c.id.startswith(prefix, autoescape=True)
-    return list(connection.scalars(select(runs.c.id).where(begins_so).order_by(runs.c.id).limit(limit)))
-
-
-def latest_id(connection: Connection) -> str | None:
-    return connection.scalar(select(runs.c.id).order_by(runs.c.created_at.desc(), runs.c.id.desc()).limit(1))
-
-
 def latest_finished(connection: Connection, run: RunRecord) -> str | None:
     """The newest run before this one, on the same rows, that was neither canceled nor stopped by its budget."""
     its_version = select(datasets.c.version).where(datasets.c.id == run.dataset_id).scalar_subquery()

@@ -45,6 +45,14 @@ def test_a_key_has_the_scopes_and_the_end_that_it_was_given(shell: Shell, home: 
         assert wrong[0] in refused.err
 
 
+def test_a_group_without_a_command_lists(shell: Shell) -> None:
+    shell.run("keys", "create", "laptop")
+    assert "laptop" in shell.run("keys").out
+    assert shell.run("db").out.strip() == schema.head()
+    assert "No observations yet" in shell.run("observations").err
+    assert shell.run("keys", "create", "laptop").code == 1
+
+
 def test_a_revoked_key_opens_nothing(shell: Shell) -> None:
     made = shell.run("keys", "create", "ci", "--json").data
     assert made["token"].startswith("rd_")
@@ -67,10 +75,10 @@ def test_keys_need_a_name_and_ids_must_be_clear(shell: Shell) -> None:
 def test_a_database_outside_is_upgraded_only_when_told_to(shell: Shell, tmp_path: Path) -> None:
     outside = {"REDRAFT_DATABASE_URL": f"sqlite:///{tmp_path / 'outside.db'}"}
     refused = shell.run("jobs", "list", **outside)
-    assert refused.code == 75
+    assert refused.code == 1
     assert "redraft db upgrade" in refused.err
     fresh = shell.run("db", "current", **outside)
-    assert (fresh.code, fresh.out) == (0, "")
+    assert (fresh.code, fresh.out) == (1, "")
     assert "redraft db upgrade" in fresh.err
     assert schema.head() in shell.run("db", "upgrade", **outside).err
     assert shell.run("db", "current", **outside).out.strip() == schema.head()
@@ -140,6 +148,8 @@ def test_a_model_that_does_not_answer_says_why(shell: Shell, model_server: Model
     assert (refused.code, refused.data["error"]["code"]) == (4, "provider_auth")
     assert "redraft doctor" in refused.err
     away = shell.run("models", "check", REDRAFT_OPENAI_BASE_URL="http://127.0.0.1:1/v1")
+    assert "Its address: http://127.0.0.1:1/v1 (OPENAI_BASE_URL)" in away.err
+    assert "jobs continue" not in away.err
     assert away.code == 75
     assert shell.run("models", "check", "anthropic:claude").code == 4
     assert shell.run("models", "check", "odd").code == 2

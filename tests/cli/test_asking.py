@@ -174,7 +174,6 @@ def test_a_continuation_can_be_left_to_the_worker(office: Shell, provider: Model
         (["Hi", "--model", "openai:x", "--model", "nonsense"], "--model (/model/1)"),
         (["Hi", "--meta", "novalue"], "not KEY=VALUE"),
         (["   "], "INSTRUCT (/instruct)"),
-        (["Hi", "--file", "missing.json"], "missing.json"),
         (["Hi", "--deadline", "-1"], "--deadline (/limits/deadline_s)"),
         (["Hi", "--threshold", "high"], "--threshold"),
     ],
@@ -236,3 +235,10 @@ def test_without_wake_ups_it_looks_after_a_while(home: Services) -> None:
     with Wakeups(away, "job_x") as wakeups:
         wakeups.wait(0.1)
     assert 0.1 <= time.monotonic() - started_at < 5
+
+
+@pytest.mark.parametrize("option", ["--file", "--schema", "--rubric", "--source"])
+def test_a_file_that_is_not_there_is_5_and_names_the_option(shell: Shell, option: str) -> None:
+    done = shell.run("ask", "Hi", option, "absent.json")
+    assert (done.code, done.out) == (5, "")
+    assert f"There is no file for {option}: 'absent.json'." in done.err

@@ -198,7 +198,6 @@ def test_notes_of_a_rescoring_are_said_with_and_without_waiting(
         (["--evaluator-model", "nonsense"], "--evaluator-model (/evaluator_model)"),
         (["--panel", "openai:a", "--evaluator-model", "openai:b"], "Invalid value for --panel"),
         (["--samples", "0"], "--samples (/evaluation/samples)"),
-        (["--rubric", "missing.json"], "Invalid value for --rubric"),
         (["--rubric", "missing.json", "--no-rubric"], "Invalid value for --no-rubric"),
     ],
 )

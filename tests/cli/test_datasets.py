@@ -124,6 +124,6 @@ def test_without_datasets_it_teaches_how_to_store_one(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("verb", ["check", "import"])
-def test_what_cannot_be_opened_is_2(shell: Shell, verb: str) -> None:
-    assert shell.run("datasets", verb, "absent.csv").code == 2
+def test_a_file_that_is_not_there_is_5_and_what_is_no_file_is_2(shell: Shell, verb: str) -> None:
+    assert shell.run("datasets", verb, "absent.csv").code == 5
     assert shell.run("datasets", verb, ".").code == 2

@@ -187,8 +187,10 @@ def test_the_time_left_follows_from_how_fast_items_end() -> None:
     pace = Pace()
     assert pace.left(run_in("running", queued=10), 0) is None
     assert pace.left(run_in("running", queued=8, succeeded=2), 4) == 16
-    words = words_of(run_in("running", queued=1, running=2, succeeded=3, failed=4), 75)
-    assert words == "7 of 10 done · 2 in flight · 4 failed · accepted 0 % (0 to 56 %) · $0.5 · 1 min 15 s left"
+    words = words_of(run_in("running", queued=1, running=2, succeeded=3, failed=4), 75).split(" · ")
+    assert words[:3] == ["7 of 10 done", "2 in flight", "4 failed"]
+    assert words[3:] == ["accepted 0 % (0 to 56 %) so far; easy rows finish first", "$0.5", "1 min 15 s left"]
+    assert "easy rows" not in words_of(run_in("succeeded", succeeded=3, failed=4), None)
     assert pace.left(run_in("succeeded", succeeded=10), 9) is None
 
 
@@ -224,9 +226,7 @@ def test_a_detached_run_is_left_to_the_workers(office: Shell, provider: ModelSer
         (("rows.jsonl", "--max-in-flight", "0"), "--max-in-flight"),
         (("rows.jsonl", "--max-cost", "-1"), "--max-cost"),
         (("rows.jsonl", *CRIT, "--model", "nobody:knows"), "nobody"),
-        (("rows.jsonl", "--defaults", "absent.json"), "absent.json cannot be read"),
         (("rows.jsonl", "--retry-errors"), "--retry-errors"),
-        (("absent.jsonl",), "absent.jsonl cannot be read"),
         (("rows.jsonl", "--resume", "latest"), "leave out: DATASET"),
         (("--resume", "latest", "--iter-max", "2"), "leave out: the field iter_max"),
     ],
@@ -244,6 +244,8 @@ def test_wrong_usage_is_2_before_anything_is_asked(
 def test_what_is_not_there_is_5(shell: Shell) -> None:
     for arguments in (
         ["eval", "ds_none"],
+        ["eval", "absent.jsonl"],
+        ["eval", rows_file(1), "--defaults", "absent.json"],
         ["eval", "--resume", "latest"],
         ["eval", rows_file(1), "--baseline", "none"],
     ):
@@ -319,3 +321,21 @@ def test_on_a_terminal_progress_is_a_bar_with_figures(office: Shell, provider: M
     for part in ("━", "of 6 done", "in flight", "accepted 100 %", " s left"):
         assert part in screen
     assert screen.count("\x1b[?25l") == screen.count("\x1b[?25h"), "the cursor is back"
+
+
+def test_defaults_are_a_file_or_the_json_itself(office: Shell, provider: ModelServer) -> None:
+    rows = rows_file(1)
+    Path("defaults.json").write_text('{"iter_max": 2}')
+    for defaults in ("defaults.json", '{"iter_max": 2}'):
+        done = office.run("eval", rows, *CRIT, "--defaults", defaults, "--json")
+        assert (done.code, done.data["run"]["defaults"]["iter_max"]) == (0, 2), done.err
+    broken = office.run("eval", rows, *CRIT, "--defaults", '{"iter_max": 2')
+    assert (broken.code, "the value is not JSON" in broken.err) == (2, True)
+
+
+def test_a_wrong_rubric_is_told_once_by_the_id_of_its_criterion(shell: Shell) -> None:
+    Path("rubric.json").write_text('[{"id": "brief", "kind": "check", "check": {"kind": "max_wrds", "value": 3}}]')
+    done = shell.run("eval", rows_file(1), "--rubric", "rubric.json")
+    assert done.code == 2
+    assert done.err.count("max_wrds") == 1
+    assert "criterion 'brief': there is no check 'max_wrds'" in done.err

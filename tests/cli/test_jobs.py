@@ -104,6 +104,22 @@ def test_ids_may_be_shortened_while_they_are_unique(shell: Shell, add_job: AddJo
     assert "write more of it" in ambiguous.err
 
 
+def test_the_label_name_is_a_reference_while_one_job_has_it(shell: Shell, add_job: AddJob) -> None:
+    first = add_job(metadata={"name": "my answer"})
+    assert shell.run("jobs", "show", "my answer", "--json").data["id"] == first
+    add_job(metadata={"name": "my answer"})
+    several = shell.run("jobs", "show", "my answer")
+    assert (several.code, "use an id" in several.err) == (2, True)
+
+
+def test_the_page_of_a_job_tells_model_calls_and_waiting_apart(shell: Shell, add_job: AddJob) -> None:
+    add_job(is_done=True)
+    (took,) = [line for line in shell.run("jobs", "show").out.splitlines() if line.startswith("took")]
+    assert re.search(r"s: [\d.]+ s in model calls, [\d.]+ s waiting for a worker, a retry or a limit$", took)
+    add_job()
+    assert "took" not in shell.run("jobs", "show").out
+
+
 @pytest.mark.parametrize("text", ["job_nope", "", " ", "ü"])
 def test_an_unknown_id_is_5(shell: Shell, add_job: AddJob, text: str) -> None:
     add_job()

@@ -74,7 +74,6 @@ def test_each_way_to_judge_is_an_option(office: Shell, provider: ModelServer) ->
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--rubric", "missing.json"], "Invalid value for --rubric"),
         (["--rubric", "broken.json"], "Invalid value for --rubric"),
         (["--rubric", "object.json"], "holds no JSON list of criteria"),
         (["--rubric", "odd.json"], "--rubric (/rubric/0/kind)"),

@@ -58,6 +58,20 @@ def test_ids_are_known_by_their_beginning(office: Shell, provider: ModelServer) 
     assert "write more of it" in ambiguous.err
 
 
+def test_runs_and_datasets_are_known_by_a_name_that_one_of_them_has(office: Shell, provider: ModelServer) -> None:
+    first, second = made(office, 1, "--name", "Frühling"), made(office, 1, "--name", "twin")
+    assert office.run("runs", "show", "Frühling", "--json").data["id"] == first
+    assert office.run("compare", "Frühling", "twin", "--json").code == 0
+    Path("spring questions.jsonl").write_text('{"instruct": "What blooms first in spring?"}')
+    dataset = office.run("datasets", "import", "spring questions.jsonl", "--json").data
+    assert office.run("datasets", "show", dataset["name"], "--json").data["id"] == dataset["id"]
+    third = made(office, 1, "--name", "twin")
+    several = office.run("runs", "show", "twin")
+    assert several.code == 2
+    assert second in several.err
+    assert third in several.err
+
+
 def test_a_run_is_shown_with_its_items(office: Shell, provider: ModelServer) -> None:
     provider.script(generate=["fine"], evaluate=[0.9])
     provider.script(generate=[Reply(status=401)], case="r1")

@@ -148,7 +148,6 @@ def test_on_a_terminal_claims_have_signs(shell: Shell, add_job: Callable[..., st
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["missing.md"], "missing.md cannot be read: No such file or directory."),
         (["."], "cannot be read: Is a directory."),
         (["latin.txt"], "latin.txt is not UTF-8 text (byte 3). Convert it to text first."),
         (["empty.txt"], "empty.txt is empty."),

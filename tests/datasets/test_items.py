@@ -114,7 +114,7 @@ def test_what_a_run_gives_is_checked_before_any_row(defaults: dict[str, Any], po
 
 
 def test_overrides_are_checked_too():
-    with pytest.raises(Invalid, match="The run's overrides cannot be used"):
+    with pytest.raises(Invalid, match="stream: must be true or false"):
         Merger({}, {"stream": "yes"})
 
 

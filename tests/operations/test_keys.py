@@ -47,9 +47,19 @@ def test_what_is_asked_for_with_the_same_word_is_made_once(services: Services):
     with pytest.raises(Conflict, match="its token is shown only once") as refused:
         keys.create_key(services, "a program", once="word")
     assert refused.value.code == "key_made"
-    keys.create_key(services, "a program", once="another word")
+    keys.create_key(services, "another program", once="another word")
     assert len(keys.list_keys(services)) == 2
     assert keys.authenticate(services, token).key_id == key["id"]
+
+
+def test_a_name_belongs_to_one_valid_key(services: Services):
+    key, _ = keys.create_key(services, "a")
+    with pytest.raises(Conflict, match="choose another name") as refused:
+        keys.create_key(services, "a", once="word")
+    assert refused.value.code == "key_name_taken"
+    assert len(keys.list_keys(services)) == 1
+    keys.revoke_key(services, key["id"])
+    keys.create_key(services, "a")
 
 
 def test_an_expired_key_opens_nothing(services: Services):

@@ -8,7 +8,7 @@ import pytest
 
 from redraft.domain.requests import ContinueJob, EvaluateAnswer, GenerateAnswer
 from redraft.errors import Conflict, Invalid, NotFound
-from redraft.operations import lifecycle, reading
+from redraft.operations import lifecycle, reading, references
 from redraft.operations.submit import Idempotency, estimate, submit
 from redraft.operations.sweep import sweep
 from redraft.storage.jobs import JobFilter
@@ -306,15 +306,15 @@ def test_a_cursor_that_is_not_ours_is_refused(driver: Driver, cursor: str):
 
 def test_a_job_is_found_by_the_beginning_of_its_id_or_as_the_latest(driver: Driver):
     first, second = driver.submit(), driver.submit()
-    assert reading.find_job_id(driver.services, second) == second
-    assert reading.find_job_id(driver.services, second.removeprefix("job_")) == second
-    assert reading.find_job_id(driver.services, first[:-1]) == first
-    assert reading.find_job_id(driver.services, "latest") == second
+    assert references.find_job_id(driver.services, second) == second
+    assert references.find_job_id(driver.services, second.removeprefix("job_")) == second
+    assert references.find_job_id(driver.services, first[:-1]) == first
+    assert references.find_job_id(driver.services, "latest") == second
     with pytest.raises(Conflict):
-        reading.find_job_id(driver.services, "job_")
+        references.find_job_id(driver.services, "job_")
     for nothing in ("job_f", "%", "zzz", "job_' OR 1=1"):
         with pytest.raises(NotFound):
-            reading.find_job_id(driver.services, nothing)
+            references.find_job_id(driver.services, nothing)
 
 
 def test_the_sweeper_rings_for_a_step_that_nobody_heard_of(driver: Driver):

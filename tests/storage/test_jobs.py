@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import insert, update
 
 from redraft.domain.ids import new_id
-from redraft.storage import calls, due, events, jobs, moves
+from redraft.storage import calls, due, events, jobs, moves, references
 from redraft.storage.columns import DbNow
 from redraft.storage.jobs import JobFilter, JobRecord
 from redraft.storage.moves import Claim
@@ -350,9 +350,9 @@ def test_any_metadata_key_can_be_searched_by(database: Database, add_job: AddJob
 def test_ids_are_found_by_their_beginning(database: Database, add_job: AddJob):
     job = add_job()
     with database.read() as connection:
-        assert jobs.find_ids(connection, job.id[:30]) == [job.id]
-        assert jobs.find_ids(connection, job.id) == [job.id]
-        assert jobs.find_ids(connection, "job_zz") == []
+        assert references.ids_that_begin(connection, table, job.id[:30]) == [job.id]
+        assert references.whole_id(connection, table, job.id) == [job.id]
+        assert references.ids_that_begin(connection, table, "job_zz") == []
 
 
 # The sweeper's share

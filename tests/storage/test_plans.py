@@ -22,6 +22,7 @@ from redraft.storage import (
     overview,
     profile_versions,
     rating_queue,
+    references,
     retention,
     run_listing,
     webhooks,
@@ -115,7 +116,7 @@ def whole_table_reads(plan: str) -> list[str]:
 
 
 def _job(connection: Connection) -> JobRecord:
-    record = jobs.get(connection, jobs.latest_id(connection) or "")
+    record = jobs.get(connection, references.latest_id(connection, table) or "")
     assert record is not None
     return record
 
@@ -131,9 +132,9 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "jobs of a kind": lambda c: jobs.list_page(c, JobFilter(kind="generate_answer")),
     "jobs of a time": lambda c: jobs.list_page(c, JobFilter(created_after=NOW - timedelta(seconds=9))),
     "jobs with metadata": lambda c: jobs.list_page(c, JobFilter(metadata={"n": "77"})),
-    "a job by the beginning of its id": lambda c: jobs.find_ids(c, "job_0190"),
+    "a job by the beginning of its id": lambda c: references.ids_that_begin(c, table, "job_0190"),
     "a job by its key": lambda c: jobs.find_by_key(c, "me", "key"),
-    "the latest job": jobs.latest_id,
+    "the latest job": lambda c: references.latest_id(c, table),
     "what is due": lambda c: due.take_due(c, pause_s=3, limit=100),
     "what is overdue": lambda c: due.overdue(c, slack_s=5, limit=100),
     "a claim": lambda c: moves.claim(c, "job_1", "generate", 1, owner="wrk_1", lease_s=30),
