@@ -125,3 +125,8 @@ class ProviderError(RedraftError):
     @property
     def retryable(self) -> bool:
         return self.code in RETRYABLE_CODES
+
+    def reword(self, message: str) -> None:
+        """Say it otherwise, to whoever knows more of the request."""
+        self.message = message
+        self.args = (message,)

@@ -42,7 +42,7 @@ REMEDIES: dict[str, str] = {
     "provider_unavailable": "Wait, and continue the job. Of a server of your own: is it up, is its base URL right?",
     "provider_bad_request": "Adjust the parameter that the message names.",
     "unknown_model": "Check the spelling after 'provider:', or continue the job with another model.",
-    "context_too_long": "Shorten the task, or continue the job with a model of a longer context.",
+    "context_too_long": "Do what the message says, or continue the job with a model of a longer context.",
     "refused": "Rephrase the task, or continue the job with another model.",
     "content_filtered": "Rephrase the task.",
     "empty_output": "Raise sampling.max_output_tokens in a new job, or continue this one with another model.",

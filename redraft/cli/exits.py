@@ -55,7 +55,7 @@ _ADVICE = {
     "provider_timeout": "Try again later; REDRAFT_CALL_TIMEOUT_S allows longer calls.",
     "provider_unavailable": "Check the network and the base URL; `redraft models check MODEL` tries it.",
     "unknown_model": "`redraft models` lists what can be used; `redraft models check MODEL` tries one.",
-    "context_too_long": "Shorten the task, or choose a --model with a larger context.",
+    "context_too_long": "Do what the message says, or choose a --model with a larger context.",
     "refused": "Say the task in other words, or choose another --model.",
     "content_filtered": "Say the task in other words, or choose another --model.",
     "output_truncated": "Allow more with --max-output-tokens in a new job, or continue with --guidance to be shorter.",

@@ -31,8 +31,22 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitOrigin:
+    """Where an output limit comes from: the setting that can change it, and whether a person has set it.
+
+    A limit that nobody set is lowered to what its model takes; one that a person fixed is not.
+    """
+
+    setting: str = "sampling.max_output_tokens"
+    is_fixed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Chat:
-    """A prompt for a model. None = not sent; `stream`: the reply is wanted piece by piece."""
+    """A prompt for a model. None = not sent; `stream`: the reply is wanted piece by piece.
+
+    Without an origin the provider's own describes the output limit.
+    """
 
     model: ModelRef
     system: str
@@ -41,3 +55,4 @@ class Chat:
     temperature: float | None = None
     max_output_tokens: int | None = None
     stream: bool = False
+    limit_origin: LimitOrigin | None = None

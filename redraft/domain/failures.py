@@ -12,7 +12,7 @@ TITLES = {
     "provider_unavailable": "The provider could not be reached or broke off",
     "provider_bad_request": "The provider rejected the request",
     "unknown_model": "The provider has no such model",
-    "context_too_long": "The prompt is longer than the model's context",
+    "context_too_long": "The prompt, or prompt and reply, are longer than the model's context",
     "refused": "The model refused to answer",
     "content_filtered": "A content filter held the reply back",
     "empty_output": "The model answered without text",

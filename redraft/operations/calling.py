@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic_core import to_json
 
-from redraft.domain.chats import Chat, Prompt
+from redraft.domain.chats import Chat, LimitOrigin, Prompt
 from redraft.domain.failures import job_error
 from redraft.domain.ids import new_id
 from redraft.domain.jobs.finish_reasons import Finish, classify_finish
@@ -84,8 +84,10 @@ class Ask:
     temperature: float | None = None
     max_output_tokens: int | None = None
     stream: bool = False
+    limit_origin: LimitOrigin | None = None
 
     def as_chat(self, max_output_tokens: int | None) -> Chat:
+        origin = self.limit_origin or (LimitOrigin() if max_output_tokens else None)
         return Chat(
             model=parse_model(self.model),
             system=self.prompt.system,
@@ -94,6 +96,7 @@ class Ask:
             temperature=self.temperature,
             max_output_tokens=max_output_tokens,
             stream=self.stream,
+            limit_origin=origin,
         )
 
 
@@ -138,7 +141,8 @@ def make_call(
         return _reused(planned, found, time.monotonic() - started_at)
     try:
         provider = services.providers.get(planned.chat.model)
-        reply = provider.send(planned.body, timeout_s=timeout_s, on_delta=on_delta)
+        origin = planned.chat.limit_origin
+        reply = provider.send(planned.body, timeout_s=timeout_s, on_delta=on_delta, limit_origin=origin)
     except ProviderError as error:
         return _failed(services, planned, error, time.monotonic() - started_at)
     return _succeeded(services, planned, reply, time.monotonic() - started_at)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from redraft.domain.answers import Misfit, read_answer
-from redraft.domain.chats import Prompt
+from redraft.domain.chats import LimitOrigin, Prompt
 from redraft.domain.ids import new_id
 from redraft.domain.loop import Feedback, feedback_for
 from redraft.domain.requests import GenerateAnswer
@@ -65,7 +65,8 @@ def _prompt(step: StepInHand) -> Prompt:
 def _plan_call(step: StepInHand, slot: Slot, kind: str, prompt: Prompt, *, calls_at_once: int = 1) -> PlannedCall:
     request = _request(step)
     sampling = request.sampling
-    ask = Ask(prompt, _model(step), sampling.temperature, sampling.max_output_tokens, request.stream)
+    origin = LimitOrigin(is_fixed=True) if sampling.max_output_tokens else None
+    ask = Ask(prompt, _model(step), sampling.temperature, sampling.max_output_tokens, request.stream, origin)
     return steps.plan(step, slot, kind, ask, calls_at_once=calls_at_once)
 
 

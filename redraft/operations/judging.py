@@ -107,8 +107,10 @@ def _plan_call(
     complaint: str | None = None,
     calls_at_once: int = 1,
 ) -> PlannedCall:
-    budget = step.services.providers.verdict_tokens(parse_model(asking.model))
-    ask = Ask(prompt_of(step, asking, complaint), asking.model, max_output_tokens=budget * 2 if is_second else budget)
+    providers = step.services.providers
+    budget = providers.verdict_tokens(parse_model(asking.model)) * (2 if is_second else 1)
+    origin = providers.verdict_limit_origin(is_second=is_second)
+    ask = Ask(prompt_of(step, asking, complaint), asking.model, max_output_tokens=budget, limit_origin=origin)
     kind = "repair" if is_second else "verify_claims" if profile_of(step).reply.claims else "evaluate"
     return steps.plan(step, _slot(step, asking, is_second=is_second), kind, ask, calls_at_once=calls_at_once)
 

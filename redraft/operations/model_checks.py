@@ -9,11 +9,10 @@ from redraft.errors import ProviderError
 from redraft.operations.services import Services
 from redraft.operations.shapes import cost_usd
 from redraft.operations.submit import resolve_model
-from redraft.providers.protocol import UnusableReply, Usage
+from redraft.providers.protocol import ADAPTATIONS_MAX, UnusableReply, Usage
 
 # Whoever answers like this is there, and lets us in.
 _USABLE_ALL_THE_SAME = frozenset({"output_truncated", "empty_output", "refused"})
-_ADAPTATIONS_MAX = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ def check_model(services: Services, name: str = "", *, timeout_s: float | None =
     ref = resolve_model(providers, name or str(providers.default_model()), "/model")
     longest_s = services.settings.call_timeout_s
     started_at = time.monotonic()
-    usage, error = _ask(services, ref, longest_s if timeout_s is None else min(timeout_s, longest_s), _ADAPTATIONS_MAX)
+    usage, error = _ask(services, ref, longest_s if timeout_s is None else min(timeout_s, longest_s), ADAPTATIONS_MAX)
     return ModelCheck(
         str(ref),
         round((time.monotonic() - started_at) * 1000),

@@ -21,12 +21,12 @@ from redraft.operations.resources import Resource, UsageTotals, cost_usd
 from redraft.operations.services import Services
 from redraft.operations.submit import resolve_model
 from redraft.prompts.refining import refining_prompt
+from redraft.providers.protocol import ADAPTATIONS_MAX
 from redraft.storage import calls
 
 KIND = "draft_rubric"
 
 _KEEP_REPLY_S = 30.0
-_ADAPTATIONS_MAX = 4
 _CUT = frozenset({"output_truncated", "empty_output"})
 # All drafts together have one place in the order of those who wait, and nobody rings for it.
 _TURN = StepMessage(Step.GENERATE, "draft", 0)
@@ -114,15 +114,17 @@ class _Drafting:
 
     def _ask(self, seq: int, complaint: str | None = None) -> Outcome:
         """The reply, without the parameters that the model is found not to take."""
-        for attempt in range(1, _ADAPTATIONS_MAX + 2):
+        for attempt in range(1, ADAPTATIONS_MAX + 2):
             outcome = self._call(self._plan(seq, attempt, complaint))
             if outcome.error is None or not outcome.error.is_adapted:
                 break
         return self.outcomes[-1]
 
     def _plan(self, seq: int, attempt: int, complaint: str | None) -> PlannedCall:
-        budget = self._services.providers.verdict_tokens(self._model) * (seq + 1)
-        chat = Ask(refining_prompt(self._question, complaint), str(self._model)).as_chat(budget)
+        providers = self._services.providers
+        origin = providers.verdict_limit_origin(is_second=seq > 0)
+        ask = Ask(refining_prompt(self._question, complaint), str(self._model), limit_origin=origin)
+        chat = ask.as_chat(providers.verdict_tokens(self._model) * (seq + 1))
         return plan_call(self._services, Slot("", "draft", 0, 0, seq), KIND, chat, token=0, attempt=attempt)
 
     def _call(self, planned: PlannedCall) -> Outcome:

@@ -27,6 +27,7 @@ from redraft.operations.keeping import KEEP_REPLY_S, close_calls, keep, stored, 
 from redraft.operations.leases import LeaseHolder
 from redraft.operations.services import Services
 from redraft.operations.terms import step_iteration
+from redraft.providers.protocol import ADAPTATIONS_MAX
 from redraft.storage import calls, moves
 from redraft.storage.calls import SlotKey
 from redraft.storage.columns import DbNow
@@ -43,7 +44,6 @@ _NEXT_STEP: dict[str, Any] = {
     "lost_leases": 0,
     "rung_at": DbNow(),
 }
-_ADAPTATIONS_MAX = 4
 
 CLAIMED: dict[str, Any] = {"step_claims": 1}
 """What differs if the hands that did the last step have claimed this one already."""
@@ -227,7 +227,7 @@ def call(step: StepInHand, planned: PlannedCall, on_delta: Callable[[str], None]
     while True:
         made.append(make_call(step.services, planned, timeout_s=step.call_timeout_s(), on_delta=on_delta))
         error = made[-1].error
-        if error is None or not error.is_adapted or len(made) > _ADAPTATIONS_MAX:
+        if error is None or not error.is_adapted or len(made) > ADAPTATIONS_MAX:
             return tuple(made)
         planned = _planned(step, planned.slot, planned.row["type"], planned.chat)
         stored = reserve_more(step, made[-1], planned)

@@ -12,16 +12,17 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-from redraft.domain.chats import Chat, Message
+from redraft.domain.chats import Chat, LimitOrigin, Message
 from redraft.errors import ProviderError
-from redraft.providers.failures import Words, words_of
+from redraft.providers.failures import SHORTEN, Words, words_of
+from redraft.providers.limit_refusals import read_refusal
+from redraft.providers.output_limits import OutputLimits, limit_advice, limit_name_in
 from redraft.providers.schemas import strict_schema
 
 Adaptation = Literal[
     "no_stream_options", "other_limit_name", "no_temperature", "json_object", "schema_in_words", "system_in_turn"
 ]
 
-LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
 _MODELS_MAX = 256
 _WORDS_CHARS = 2000
 
@@ -99,6 +100,7 @@ class AdaptationMemory:
     """What was learned about each model, in this process. The least used are forgotten first."""
 
     def __init__(self) -> None:
+        self.limits = OutputLimits()
         self._lock = threading.Lock()
         self._of_model: OrderedDict[str, frozenset[Adaptation]] = OrderedDict()
 
@@ -124,14 +126,37 @@ class AdaptationMemory:
             if len(self._of_model) > _MODELS_MAX:
                 self._of_model.popitem(last=False)
 
-    def adapt(self, error: ProviderError, sent: Mapping[str, Any], *, limit_name: str | None = None) -> None:
+    def adapt(
+        self,
+        error: ProviderError,
+        sent: Mapping[str, Any],
+        *,
+        limit_name: str | None = None,
+        limit_origin: LimitOrigin | None = None,
+    ) -> None:
         """Learn from a refusal, and mark it where the call can be planned anew."""
         found = adaptation_for(error, sent, limit_name=limit_name)
-        if found is not None:
-            model, schema = str(sent["model"]), _schema_in(sent)
-            is_own_fault = schema is not None and bool(_THIS_SCHEMA.search(words_of(error.response).message))
-            self.learn(_with_schema(model, schema) if is_own_fault else model, found)
-            error.is_adapted = True
+        if found is None:
+            self._adapt_limit(error, sent, limit_origin or LimitOrigin())
+            return
+        model, schema = str(sent["model"]), _schema_in(sent)
+        is_own_fault = schema is not None and bool(_THIS_SCHEMA.search(words_of(error.response).message))
+        self.learn(_with_schema(model, schema) if is_own_fault else model, found)
+        error.is_adapted = True
+
+    def _adapt_limit(self, error: ProviderError, sent: Mapping[str, Any], origin: LimitOrigin) -> None:
+        name, is_of_context = limit_name_in(sent), error.code == "context_too_long"
+        if name is None or not (is_of_context or error.code == "provider_bad_request"):
+            return
+        said = words_of(error.response)
+        refusal = read_refusal(f"{said.param} {said.message}"[:_WORDS_CHARS], sent[name], is_of_context=is_of_context)
+        if refusal is None:
+            return
+        lowered = self.limits.learn(refusal, sent)
+        told = error.message.removesuffix(SHORTEN).rstrip()
+        told = told if told.endswith((".", "!", "?")) else f"{told}."
+        error.reword(f"{told} {limit_advice(refusal, origin, lowered)}")
+        error.is_adapted = lowered is not None and not origin.is_fixed
 
 
 def _with_schema(model: str, schema: Any) -> str:

@@ -13,7 +13,7 @@ from redraft.providers.adaptations import AdaptationMemory, adapted_chat
 from redraft.providers.anthropic_replies import content_of, is_paused, read_reply
 from redraft.providers.anthropic_streams import AnthropicEvents
 from redraft.providers.failures import Answer, Vendor, failure_of_connection
-from redraft.providers.protocol import Chat, ChatReply, Message, sendable
+from redraft.providers.protocol import Chat, ChatReply, LimitOrigin, Message, sendable
 from redraft.providers.replies import read_answer, sound_key
 from redraft.providers.schemas import strict_schema
 from redraft.providers.streams import OnDelta, Teller, read_stream
@@ -38,6 +38,7 @@ class AnthropicAccess:
     patience: Patience
     threads: int
     max_output_tokens: int
+    limit_origin: LimitOrigin
 
 
 class AnthropicProvider:
@@ -67,14 +68,21 @@ class AnthropicProvider:
             body["temperature"] = chat.temperature
         if chat.stream:
             body["stream"] = True
-        return body
+        return self._memory.limits.fitted(body, chat.limit_origin or self._access.limit_origin)
 
-    def send(self, body: Mapping[str, Any], *, timeout_s: float, on_delta: OnDelta | None = None) -> ChatReply:
+    def send(
+        self,
+        body: Mapping[str, Any],
+        *,
+        timeout_s: float,
+        on_delta: OnDelta | None = None,
+        limit_origin: LimitOrigin | None = None,
+    ) -> ChatReply:
         """Make the call, once; a paused turn is sent back as it is until it ends."""
         # The first client brings the import of the SDK, which is none of the call's time.
         self._shards.pick()
         left, teller = TimeLeft(timeout_s), Teller(on_delta)
-        answers = [self._first_answer(body, left, teller)]
+        answers = [self._first_answer(body, left, teller, limit_origin or self._access.limit_origin)]
         while is_paused(answers[-1]):
             if len(answers) > CONTINUATIONS_MAX:
                 raise ProviderError(
@@ -96,11 +104,11 @@ class AnthropicProvider:
     def close(self) -> None:
         self._shards.close()
 
-    def _first_answer(self, body: Mapping[str, Any], left: TimeLeft, teller: Teller) -> Answer:
+    def _first_answer(self, body: Mapping[str, Any], left: TimeLeft, teller: Teller, origin: LimitOrigin) -> Answer:
         try:
             return self._answer(body, left, teller)
         except ProviderError as error:
-            self._memory.adapt(error, body)
+            self._memory.adapt(error, body, limit_origin=origin)
             raise
 
     def _answer(self, body: Mapping[str, Any], left: TimeLeft, teller: Teller) -> Answer:

@@ -9,7 +9,7 @@ from redraft.domain.models import ModelRef, parse_model
 from redraft.errors import Invalid
 from redraft.providers.failures import Vendor
 from redraft.providers.prices import price_nano_usd
-from redraft.providers.protocol import Provider, Usage
+from redraft.providers.protocol import LimitOrigin, Provider, Usage
 from redraft.providers.wires import patience_of
 from redraft.settings import Settings
 
@@ -105,6 +105,13 @@ class ProviderCatalog:
 
         return min(most, OUTPUT_TOKENS)
 
+    def verdict_limit_origin(self, *, is_second: bool = False) -> LimitOrigin:
+        """Where `verdict_tokens` come from; the larger limit of a second asking is nobody's wish."""
+        return self._limit_origin("evaluator_max_output_tokens", is_own=is_second)
+
+    def _limit_origin(self, field: str, *, is_own: bool = False) -> LimitOrigin:
+        return LimitOrigin(f"REDRAFT_{field.upper()}", field in self._settings.model_fields_set and not is_own)
+
     def models(self) -> list[ListedModel]:
         """One model per provider, and the default one where it is another."""
         default = self.default_model()
@@ -192,6 +199,7 @@ class ProviderCatalog:
                 patience_of(self._settings),
                 self._settings.worker_concurrency,
                 self._settings.anthropic_max_output_tokens,
+                self._limit_origin("anthropic_max_output_tokens"),
             )
         )
 

@@ -14,6 +14,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
 from redraft.errors import ProviderError, ProviderErrorCode
+from redraft.providers.limit_refusals import refusal_kind
 from redraft.providers.wires import Patience, TimeLeft
 from redraft.redaction import MARK, redact
 
@@ -84,8 +85,12 @@ def _says(pattern: str, *statuses: int) -> Callable[[int, Words], bool]:
     return lambda status, words: (not statuses or status in statuses) and bool(expression.search(words.message))
 
 
+def _refuses_limit(about: str) -> Callable[[int, Words], bool]:
+    return lambda status, words: status in {400, 413, 416, 422, 500} and refusal_kind(words.message) == about
+
+
 _QUOTA = "Look at the plan and the billing of the account behind {key}."
-_SHORTEN = "Shorten the task, the sources or the criteria, or use a model with a larger context."
+SHORTEN = "Shorten the task, the sources or the criteria, or use a model with a larger context."
 _FILTERED = "The provider's content filter stopped it; the same request will be stopped again."
 _MODEL = "Check the model's name and that the account behind {key} may use it."
 
@@ -97,8 +102,8 @@ _RULES: tuple[_Rule, ...] = (
         _codes(r"insufficient_quota|billing|insufficient_balance|credits?_exhausted"),
     ),
     _Rule("content_filtered", _FILTERED, _codes(r"content_filter|content_policy|ResponsibleAI|invalid_prompt")),
-    _Rule("context_too_long", _SHORTEN, _codes(r"context_length|exceed_context|request_too_large")),
-    _Rule("context_too_long", _SHORTEN, _says(r"request too large for", 413, 429)),
+    _Rule("context_too_long", SHORTEN, _codes(r"context_length|exceed_context|request_too_large")),
+    _Rule("context_too_long", SHORTEN, _says(r"request too large for", 413, 429)),
     _Rule("provider_rate_limited", "", _codes(r"rate_limit")),
     _Rule(
         "provider_quota",
@@ -118,20 +123,22 @@ _RULES: tuple[_Rule, ...] = (
         _FILTERED,
         _says(r"content (management|filter|policy)|content filtering|flagged|safety system", 400, 403, 422),
     ),
+    _Rule("context_too_long", SHORTEN, _refuses_limit("context")),
+    _Rule("provider_bad_request", "", _refuses_limit("output")),
     _Rule(
         "context_too_long",
-        _SHORTEN,
+        SHORTEN,
         _says(
             r"maximum context length|context (window|limit|length)|context size|prompt is too long"
             r"|longer than the maximum model length|reduce the length of the (messages|prompt|input)"
-            r"|too many (input )?tokens",
+            r"|too many (input )?tokens|max_tokens must be at least 1, got -",
             400,
             413,
             422,
             500,
         ),
     ),
-    _Rule("context_too_long", _SHORTEN, _status(413)),
+    _Rule("context_too_long", SHORTEN, _status(413)),
     _Rule("unknown_model", _MODEL, _codes(r"model_not_found|model_decommissioned|DeploymentNotFound")),
     _Rule("unknown_model", _MODEL, _says(r"\bmodel\b", 404)),
     _Rule(

@@ -11,7 +11,7 @@ from redraft.providers.adaptations import AdaptationMemory
 from redraft.providers.failures import Vendor
 from redraft.providers.local_process import LocalServer, Serving
 from redraft.providers.openai import OpenAIAccess, OpenAIProvider, chat_body
-from redraft.providers.protocol import Chat, ChatReply
+from redraft.providers.protocol import Chat, ChatReply, LimitOrigin
 from redraft.providers.streams import OnDelta, Teller
 from redraft.providers.wires import TimeLeft, patience_of
 from redraft.settings import Settings
@@ -42,20 +42,33 @@ class LocalProvider:
         """The request as it will be sent."""
         body = chat_body(chat, limit_name="max_tokens", adaptations=self._memory.of_chat(chat))
         repeatable = _REPEATABLE if chat.temperature == 0 else {}
-        return {"max_tokens": OUTPUT_TOKENS, **_SAMPLING, **repeatable, **body}
+        body = {"max_tokens": OUTPUT_TOKENS, **_SAMPLING, **repeatable, **body}
+        return self._memory.limits.fitted(body, chat.limit_origin or LimitOrigin())
 
-    def send(self, body: Mapping[str, Any], *, timeout_s: float, on_delta: OnDelta | None = None) -> ChatReply:
+    def send(
+        self,
+        body: Mapping[str, Any],
+        *,
+        timeout_s: float,
+        on_delta: OnDelta | None = None,
+        limit_origin: LimitOrigin | None = None,
+    ) -> ChatReply:
         """Make the call; its time includes a start of the server."""
         left, server = TimeLeft(timeout_s), self._joined()
         serving, teller = server.serving(left), Teller(on_delta)
+
+        def ask(server_now: Serving) -> ChatReply:
+            client = self._client_of(server_now)
+            return client.send(body, timeout_s=left.seconds, on_delta=teller.tell, limit_origin=limit_origin)
+
         try:
-            return self._client_of(serving).send(body, timeout_s=left.seconds, on_delta=teller.tell)
+            return ask(serving)
         except ProviderError as error:
             # An answer with a status, even a bad one, comes from a server that lives; and what was told of
             # an answer must not be told again.
             if error.http_status is not None or teller.has_told or not server.is_lost(serving):
                 raise
-        return self._client_of(server.serving(left)).send(body, timeout_s=left.seconds, on_delta=teller.tell)
+        return ask(server.serving(left))
 
     def warm_up(self) -> None:
         """Nothing: the model is loaded on first use."""

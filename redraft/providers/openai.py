@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from redraft.errors import ProviderError
-from redraft.providers.adaptations import LIMIT_NAMES, Adaptation, AdaptationMemory, adapted_chat
+from redraft.providers.adaptations import Adaptation, AdaptationMemory, adapted_chat
 from redraft.providers.failures import Answer, Vendor, failure_of_connection
 from redraft.providers.openai_replies import read_reply
 from redraft.providers.openai_streams import OpenAIChunks
-from redraft.providers.protocol import Chat, ChatReply, ReplySchema, sendable
+from redraft.providers.output_limits import LIMIT_NAMES
+from redraft.providers.protocol import Chat, ChatReply, LimitOrigin, ReplySchema, sendable
 from redraft.providers.replies import read_answer, sound_key
 from redraft.providers.schemas import strict_schema
 from redraft.providers.streams import OnDelta, Teller, read_stream
@@ -56,9 +57,17 @@ class OpenAIProvider:
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """The request as it will be sent."""
         adaptations = self._memory.of_chat(chat)
-        return chat_body(chat, limit_name=self._limit_name, adaptations=adaptations)
+        body = chat_body(chat, limit_name=self._limit_name, adaptations=adaptations)
+        return self._memory.limits.fitted(body, chat.limit_origin or LimitOrigin())
 
-    def send(self, body: Mapping[str, Any], *, timeout_s: float, on_delta: OnDelta | None = None) -> ChatReply:
+    def send(
+        self,
+        body: Mapping[str, Any],
+        *,
+        timeout_s: float,
+        on_delta: OnDelta | None = None,
+        limit_origin: LimitOrigin | None = None,
+    ) -> ChatReply:
         """Make the call, once."""
         # The first client brings the import of the SDK, which is none of the call's time.
         self._shards.pick()
@@ -67,7 +76,7 @@ class OpenAIProvider:
         try:
             answer = self._answer(body, TimeLeft(timeout_s), teller)
         except ProviderError as error:
-            self._memory.adapt(error, body, limit_name=self._limit_name)
+            self._memory.adapt(error, body, limit_name=self._limit_name, limit_origin=limit_origin)
             raise
         reply = read_reply(self._access.vendor, answer, may_think_aloud=may_think_aloud)
         teller.finish(reply.text)

@@ -7,10 +7,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from redraft.domain.chats import Chat, Message, ReplySchema
+from redraft.domain.chats import Chat, LimitOrigin, Message, ReplySchema
 from redraft.errors import ProviderError, ProviderErrorCode
 
-__all__ = ["Chat", "ChatReply", "Message", "Provider", "ReplySchema", "UnusableReply", "Usage", "sendable"]
+__all__ = [
+    "ADAPTATIONS_MAX",
+    "Chat",
+    "ChatReply",
+    "LimitOrigin",
+    "Message",
+    "Provider",
+    "ReplySchema",
+    "UnusableReply",
+    "Usage",
+    "sendable",
+]
+
+ADAPTATIONS_MAX = 8
+"""How often a call is made again after a refusal, each time with less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +85,12 @@ class Provider(Protocol):
         ...
 
     def send(
-        self, body: Mapping[str, Any], *, timeout_s: float, on_delta: Callable[[str], None] | None = None
+        self,
+        body: Mapping[str, Any],
+        *,
+        timeout_s: float,
+        on_delta: Callable[[str], None] | None = None,
+        limit_origin: LimitOrigin | None = None,
     ) -> ChatReply:
         """Make the call, once, without retries.
 
@@ -81,6 +100,7 @@ class Provider(Protocol):
             on_delta: told the answer's text piece by piece, in this thread; the pieces of a reply add up to
                 its `text`. What it raises ends the call and comes through. After a `ProviderError` the
                 pieces told so far are void.
+            limit_origin: the chat's; an error for the output limit names its setting.
 
         Raises:
             ProviderError: for everything that is not a usable reply; an `UnusableReply` where tokens were

@@ -1,0 +1,154 @@
+"""Read a refusal of an output limit: the model's own limit, or the context that prompt and output share.
+
+Servers word it in dozens of ways, so the words decide only what a refusal is about; the numbers are told apart
+by the limit that was sent.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+_NUMBER = re.compile(r"(?<![\w.#/-])((?<!\[)\d{1,3}(?:[,_']\d{3})+|\d+)(?![\w-]|\.\d)")
+_N = r"(\d[\d,_']*)"
+# Counts of a context or of a model's output; smaller numbers are versions or list numbers.
+_SMALLEST_LIMIT = 16
+
+_LIMIT_NAMED = re.compile(
+    r"max_?(completion_?|new_?|output_?|gen_?|total_?)?tokens|max_gen_len|max(imum)?[ -]tokens|tokens you requested"
+    r"|(output|completion|generated|new) tokens",
+    re.IGNORECASE,
+)
+_OUTPUT = re.compile(r"in the (output|completion)|\bcompletion\b|\boutput\b|tokens per min", re.IGNORECASE)
+_PROMPT = re.compile(
+    r"\bprompt\b|\binputs?\b|\bmessages?\b|\btotal\b|tokens per min|current length|max_total_tokens"
+    rf"|requested (a total of |about )?{_N} tokens",
+    re.IGNORECASE,
+)
+_CONTEXT = re.compile(
+    r"context|model('s)? (maximum )?length|max_seq_len|sequence length|\+|\btotal\b|tokens per min|current length"
+    r"|\bsum\b|\bplus\b|combined|max_total_tokens",
+    re.IGNORECASE,
+)
+_EXCESS = re.compile(
+    r"too (large|big|high|many|long|great)|exceed|greater|larger|above|more than|at most|maximum|limit"
+    r"|(less|lower|smaller) than|not less or equal|<=|≤|>|range|invalid|reduce|context.?length"
+    r"|范围|超过|超出|大于|最大|上限|限制",
+    re.IGNORECASE,
+)
+_OTHER_COMPLAINT = re.compile(
+    r"tokens'? is not supported|field required|is required|is missing|must be (at least|greater|positive)"
+    r"|greater than or equal to [01]\b",
+    re.IGNORECASE,
+)
+_STATUS = re.compile(r"\b(error|code|status)\W{0,9}[45]\d\d\b|<[45]\d\d>", re.IGNORECASE)
+_PROMPT_ALONE = re.compile(
+    r"\b(prompt|inputs?|messages?|text|query|request)\b[^.;]{0,60}"
+    r"(too long|too large|resulted in|longer than|exceed|greater than)",
+    re.IGNORECASE,
+)
+_EXCLUSIVE = re.compile(rf"(?:less|lower|smaller) than {_N}|{_N} \(exclusive\)", re.IGNORECASE)
+
+_SUM = re.compile(rf"{_N}\s*\+\s*{_N}\s*(?:>|exceeds?\w*|is (?:more|greater|larger) than)\s*{_N}", re.IGNORECASE)
+_DIFFERENCE = re.compile(rf"{_N}\s*>\s*{_N}\s*-\s*{_N}")
+_OF_CONTEXT = re.compile(
+    r"(?:context|model|sequence|max_seq)[ _'s]*(?:maximum )?(?:length|len|size|window|limit)\D{0,30}?"
+    + _N
+    + rf"|(?:<=|≤|at most|less than or equal to|not exceed)\s*`?{_N}|limit(?: is| of|:)?\s*{_N}"
+    + rf"|{_N}(?: tokens?)? (?:maximum|max) context",
+    re.IGNORECASE,
+)
+_OF_PROMPT = re.compile(
+    rf"{_N}[ `]+(?:tokens? )?(?:in (?:the|your) (?:messages|prompt|input)"
+    r"|(?:of )?(?:text )?`?(?:inputs?|prompt)`? tokens|of text input|(?:in|from) the (?:input|prompt|messages)"
+    rf"|`?inputs?`?\b)|(?:prompt|inputs?|request) (?:contains|has)(?: at least)? {_N}|(?:prompt|input) tokens \({_N}\)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRefusal:
+    """What a server says of an output limit that it does not take.
+
+    Attributes:
+        about: `output`: the model writes less. `context`: prompt and output are too long together.
+        most: tokens of output, or of the whole context; None: the server names no number.
+        prompt: tokens of the prompt as the server counts them; None: it does not say.
+        is_prompt_exact: False where the server stopped counting.
+    """
+
+    about: Literal["output", "context"]
+    most: int | None = None
+    prompt: int | None = None
+    is_prompt_exact: bool = True
+
+
+def refusal_kind(message: str) -> Literal["output", "context"] | None:
+    """What a refusal is about; None: not about the room for a reply. Pure."""
+    if _OTHER_COMPLAINT.search(message) or not _EXCESS.search(message):
+        return None
+    is_named = bool(_LIMIT_NAMED.search(message))
+    if (is_named or _OUTPUT.search(message)) and _PROMPT.search(message) and _CONTEXT.search(message):
+        return "context"
+    return "output" if is_named else None
+
+
+def read_refusal(message: str, asked: int, *, is_of_context: bool = False) -> LimitRefusal | None:
+    """What a server says of an output limit of `asked` tokens; None: nothing. Pure.
+
+    Args:
+        message: the server's words.
+        asked: the limit that was sent.
+        is_of_context: whether the refusal is known to be one for the context's length: then words that name neither
+            prompt nor output may mean their sum.
+    """
+    message = _STATUS.sub("", message)
+    kind = refusal_kind(message)
+    if kind == "output":
+        return LimitRefusal("output", _most_output(message, asked))
+    is_vague = is_of_context and not _PROMPT_ALONE.search(message) and not _OTHER_COMPLAINT.search(message)
+    if kind == "context" or is_vague:
+        return _of_context(message, asked)
+    return None
+
+
+def _most_output(message: str, asked: int) -> int | None:
+    """The largest number below the one that was asked for: model names and versions hold smaller ones."""
+    below = [number for number in _numbers(message) if _SMALLEST_LIMIT <= number <= asked]
+    excluded = {_number(found) - 1 for found in _EXCLUSIVE.findall(message) for found in found if found}
+    inside = [number - 1 if number - 1 in excluded else number for number in below]
+    return max((number for number in inside if number < asked), default=None)
+
+
+def _of_context(message: str, asked: int) -> LimitRefusal:
+    is_exact = "at least" not in message
+    if found := _SUM.search(message):
+        return LimitRefusal("context", _number(found[3]), _number(found[1]), is_exact)
+    if found := _DIFFERENCE.search(message):
+        return LimitRefusal("context", _number(found[2]), _number(found[3]), is_exact)
+    context = _first(_OF_CONTEXT, message)
+    if context is None or context < _SMALLEST_LIMIT:
+        return LimitRefusal("context")
+    prompt = _first(_OF_PROMPT, message)
+    if prompt is None:
+        prompt = _prompt_by_sum(message, asked, context)
+    return LimitRefusal("context", context, prompt, is_exact)
+
+
+def _prompt_by_sum(message: str, asked: int, context: int) -> int | None:
+    """The prompt's length, out of a number that is the sum of prompt and output."""
+    total = max(_numbers(message), default=0)
+    return total - asked if total > context and total > asked else None
+
+
+def _first(pattern: re.Pattern[str], message: str) -> int | None:
+    found = pattern.search(message)
+    return next((_number(group) for group in found.groups() if group), None) if found else None
+
+
+def _numbers(message: str) -> list[int]:
+    return [_number(found) for found in _NUMBER.findall(message)]
+
+
+def _number(text: str) -> int:
+    digits = re.sub(r"\D", "", text)[:12]
+    return int(digits) if digits else 0
