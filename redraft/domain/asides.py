@@ -1,224 +1,120 @@
 """Sentences that state nothing: small talk, and such as say that the sources do not tell.
 
 Small talk is a sentence of which every word is on a list of such words, so that nothing can hide behind "I hope". A
-denial must say that the sources do not *tell*: that they are not needed, or do not deny, is a statement.
+denial names the sources, a negation and a verb of telling in one clause: that sources are not needed, or do not deny,
+is a statement. What is missed here is only counted as a statement.
 """
 
 # ruff: noqa: RUF001  (Cyrillic letters)
 
 import re
-from collections.abc import Iterable
 
 from redraft.domain.function_words import FUNCTION_WORDS
+from redraft.domain.source_words import CITED
 
 _CHARS_MAX = 250
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019\u2011-][^\W\d_]+)*")
 
-_TALK = frozenset(
-    word
-    for words in (
-        """
-        i me ich mir mich course
-        hope hopes helps help helped helpful useful clear clarifies clarify clears sure certainly absolutely okay ok
-        great good excellent question questions thank thanks welcome happy glad please feel free hesitate ask asking
-        know need needs want wish like need further additional answer answers answered answering below following
-        follows above summary overview explanation explain assist assistance information details detail anything
-        something else based reach i'd i'm i'll i've here's that's let's you're you'd it's it'll overall brief short
-        quick concise fact facts point points key main list response respond provide provide elaborate expand request
-        requested asked found find tell set given text texts material things thing
-        """,
-        """
-        hoffe hoffentlich hilft helfen geholfen weiter weiterhilft weiteren weitere fragen frage gerne gern natürlich
-        sicher selbstverständlich klar danke bitte hier folgende folgenden folgt antwort antworten zusammenfassung
-        überblick lassen lass wissen falls sagen melden meld bescheid stehe verfügung hilfe ihnen dir euch nachfragen
-        unten gut gute wünschen möchten brauchen benötigen details informationen
-        """,
-        """
-        j'espère espère aide aider aidera cela ceci voici réponse réponses bien sûr n'hésitez n'hésite hésitez demander
-        question questions besoin d'autres d'informations informations merci avec plaisir résumé suivant suivants peut
-        avez as si d'aide
-        """,
-        """
-        espero ayude ayuda ayudar claro supuesto aquí está tiene tienes respuesta resumen pregunta preguntas gracias
-        dudas duda más información avísame siguiente siguientes útil esto tienes necesitas necesita
-        """,
-        """
-        spero aiuti utile ecco risposta certo certamente domande domanda grazie prego
-        """,
-    )
-    for word in words.split()
-)
+_TALK_WORDS = """
+    i me ich mir mich course hope hopes helps help helped helpful useful clear clarifies clarify clears sure
+    certainly absolutely okay ok great good excellent question questions thank thanks welcome happy glad please feel
+    free hesitate ask asking know need needs want wish like further additional answer answers answered answering
+    below following follows above summary overview explanation explain assist assistance information details detail
+    anything something else based reach i'd i'm i'll i've here's that's let's you're you'd it's it'll overall brief
+    short quick concise fact facts point points key main list response respond provide elaborate expand request
+    requested asked found find tell set given text texts material things thing retrieved available supplied attached
+    relevant hoffe hoffentlich hilft helfen geholfen weiter weiterhilft weiteren weitere fragen frage gerne gern
+    natürlich sicher selbstverständlich klar danke bitte hier folgende folgenden folgt antwort antworten
+    zusammenfassung überblick lassen lass wissen falls sagen melden meld bescheid stehe verfügung hilfe ihnen dir
+    euch nachfragen unten gut gute wünschen möchten brauchen benötigen informationen anhand j'espère espère aide
+    aider aidera cela ceci voici réponse réponses bien sûr n'hésitez n'hésite hésitez demander besoin d'autres
+    d'informations informations merci avec plaisir résumé suivant suivants peut avez as si d'aide espero ayude ayuda
+    ayudar claro supuesto aquí está tiene tienes respuesta resumen pregunta preguntas gracias dudas duda más
+    información avísame siguiente siguientes útil esto necesitas necesita spero aiuti utile ecco risposta certo
+    certamente domande domanda grazie prego
+"""
+_TALK = frozenset(_TALK_WORDS.split())
 _TALK_HAN = re.compile(
     "(?:当然|好的|谢谢|不客气)?[,\uff0c、!\uff01。\\s]*(?:希望(?:这|以上|上述|我的)?\\S{0,6}?(?:有帮助|有所帮助|帮到你|帮到您)"
     "|(?:以下|下面)是?(?:答案|回答|总结|概述|要点|内容)|如(?:果|有)\\S{0,8}(?:问题|疑问|需要)\\S{0,14})?[。!\uff01:\uff1a\\s]*"
 )
 
-_DET = r"(?:the|these|those|any|your|this|my|our|all|both|each|every|either)"
-_KIND = r"(?:provided|given|retrieved|available|supplied|attached|above|cited|listed|source|reference|relevant)"
-_NOUN = (
-    r"(?:sources?|contexts?|documents?|passages?|excerpts?|texts?|chunks?|materials?|information|articles?|snippets?"
-    r"|references|documentation)"
-)
-_SOURCES = rf"{_DET}(?: {_KIND}){{0,2}} {_NOUN}(?! of\b)"
-_IN = "(?:of|in|by|from|within|with|using|on|through)"
-_TELL = (
-    r"(?:mention|say|state|tell|specif|cover|contain|answer|includ"
-    r"|provid|give|describ|discuss|address|indicat|explain"
-    r"|name|list|note|report|reveal|show|clarif|defin"
-    r"|have (?:any |enough |the )?(?:information|details|data|answer|mention)"
-    r"|touch on|refer|go into|make|confirm)"
-)
-_TELLS = rf"{_TELL}(?:s|es|ies|y|e)?"
-_TOLD = (
-    r"(?:mentioned|stated|said|told|specified|covered|contained|answered|included|provided|given|described|discussed"
-    r"|addressed|indicated|explained|named|listed|noted|reported|revealed|found|known|available|clear|there|present)"
-)
-_NOT = r"(?:not|n['\u2019]t|cannot|never)"
-_ASKS = r"(?:if|whether|what|who|when|where|why|how|which|this|that|it|the (?:answer|question)|your|from|based)"
-_BEHIND = rf"(?: {_IN} {_SOURCES}|(?=[.!\"'\u2019]*\Z))"
-_ENDS = r"(?=[.!\"'\u2019]*\Z|,| (?:that|who|when|where|whether|why|how|what|if|which|provided|given|i|you)\b)"
-_WORDS = r"(?:[\w'\u2019]{1,20} )"
-_LEAD = rf"(?:(?:sorry|unfortunately|i['\u2019]m (?:sorry|afraid)|(?:based on|from|given|with) {_SOURCES}),? )?"
-# What stands before these is no more than a lead-in.
-_SUBJECT = re.compile(
-    # The sources do not mention; the sources I was given contain nothing.
-    rf"\b{_SOURCES}(?: (?:i (?:was|am|have been) given|(?:you )?(?:gave"
-    rf"|provided|given|supplied)))?(?: \w{{2,8}}ly| also)?"
-    rf" (?:(?:do|does|did|can|could|would)(?: ?not|n['\u2019]t)|never|neither)"
-    rf"(?: [\w]{{2,12}}ly| even| actually| directly| anywhere)? {_TELLS}\b"
-    rf"|\b{_SOURCES} {_WORDS}?(?:{_TELLS}|makes?|ha(?:s|ve)|holds?) (?:no|nothing|neither)\b"
-    rf"|\b{_SOURCES} (?:is|are|was|were) (?:silent|(?:not|in)sufficient)\b"
-    rf"|\b{_SOURCES} {_WORDS}?fails? to {_TELL}",
+_SOURCES = re.compile(
+    rf"\b(?:{CITED}|dokumenten|texts?|materials?|(?<!no )(?<!enough )information|articles?|documentation"
+    rf"|kontext|texte?n?|auszügen?|auszug|unterlagen"
+    r"|materialien|informationen|textstellen?|contextes?|textes?|extraits?|contexto|textos?|fragmentos?|pasajes?"
+    r"|contesto|testi|testo|brani|brano|(?:источник|контекст|документ|текст|материал)\w{0,4})\b(?! of\b)",
     re.IGNORECASE,
 )
-_ENGLISH = re.compile(
-    # None of the documents says; no source mentions; nothing in the texts tells.
-    rf"\b(?:none of {_SOURCES}|no(?: {_KIND})? {_NOUN}|neither(?: {_NOUN}| of {_SOURCES})|nothing in {_SOURCES})"
-    rf" {_WORDS}?{_TELLS}\b"
-    rf"|\bno(?: {_KIND})? {_NOUN} (?:(?:was|were|is|are|has been"
-    rf"|have been) )?(?:given|provided|supplied|available|attached)"
-    rf"(?=[.!,]|\Z| (?:to (?:answer|me|us)|for|on|about|with|here)\b)"
-    # There are no sources to answer this; there's nothing on that in the texts.
-    rf"|\bthere (?:is|are) (?:not enough|insufficient|not sufficient) {_NOUN}\b"
-    rf"|\bthere(?: is|['\u2019]s| are| was| were) (?:no|not any)(?: {_KIND}| \w{{1,12}})? {_NOUN}"
-    rf"(?: (?:given|provided|available|to \w{{2,12}}|on|about|regarding|concerning|for|in|here)\b|(?=[.!]*\Z))"
-    rf"|\b(?:nothing|no (?:information|mention|details?|word"
-    rf"|answer))\b[^.;:,]{{0,80}} (?:in|from|within|by) {_SOURCES}"
-    rf"(?: (?:(?:that )?(?:i|we) (?:was|were|am|have)(?: been)?(?: given)?"
-    rf"|(?:that )?you \w{{2,8}}|provided|given|available))?"
-    rf"[.!]*\Z"
-    # This is not stated in the sources; it cannot be answered from them.
-    rf"|{_NOT} (?:be )?{_WORDS}{{0,2}}{_TOLD}\b[^.;:,]{{0,60}} {_IN} {_SOURCES}{_ENDS}"
-    rf"|\b(?:is|are|was|were)(?: not|n['\u2019]t) (?:\w{{2,12}} )?(?:in|part of|within) {_SOURCES}(?=[.!]*\Z)"
-    rf"|\b(?:cannot|can['\u2019]t|can not|could not|couldn['\u2019]t|unable to|impossible to|not possible to)"
-    rf" (?:be )?(?:answer|determin|tell|told|say|said|f[io]und|find"
-    rf"|conclud|deriv|infer|see|establish|locat)\w{{0,4}}\b"
-    rf"[^.;:,]{{0,60}} {_IN} {_SOURCES}"
-    # I cannot answer this; I don't know.
-    rf"|^{_LEAD}(?:but )?(?:i"
-    rf"|we) (?:cannot|can['\u2019]t|could not|couldn['\u2019]t"
-    rf"|am not able to|am unable to|are unable to|do not"
-    rf"|don['\u2019]t) (?:\w{{2,12}}ly )?(?:answer|know|tell|say|determine)"
-    rf"(?=[.!]*\Z| {_ASKS}\b)"
-    rf"|^{_LEAD}(?:i|we) (?:could not|couldn['\u2019]t"
-    rf"|cannot|can['\u2019]t|did not|didn['\u2019]t) (?:find|see)"
-    rf" [^.;:,]{{1,80}} {_IN} {_SOURCES}"
-    rf"|^{_LEAD}(?:i|we) (?:do not"
-    rf"|don['\u2019]t) have (?:any |enough |sufficient |the )?(?:{_KIND} )?"
-    rf"(?:{_NOUN}|answer)\b(?=[.!]*\Z| (?:to|on|about|for|regarding)\b)"
-    rf"|^not (?:\w{{2,12}}ly )?{_TOLD}{_BEHIND}",
+_NOT = re.compile(
+    r"\b(?:no|not|none|nothing|never|neither|cannot|silent|insufficient|unable|impossible|fails?|nicht|nichts"
+    r"|keine?[nrms]?|nirgends|weder|ne|aucune?|non|ninguna?|не|нет)\b|n['\u2019]",
     re.IGNORECASE,
 )
-_QUELLEN = (
-    r"\b(?:quellen?|kontext|dokumente?n?|texte?n?|auszügen?|auszug|unterlagen|materials?|materialien|informationen"
-    r"|abschnitte?n?|textstellen?|passagen?)\b"
-)
-_NICHT = r"\b(?:nicht|nichts|keine?[nrms]?|nirgends|weder)\b"
-_SAGT = re.compile(
-    r"\b(?:nenn\w*|genannt|erwähn\w*|sag\w*|gesagt|steh\w*|enth[aä]lt\w*"
-    r"|hervor\w*|hervorgeht|entnehmen|beantwort\w*|angegeben"
-    r"|angab\w*|(?:gibt|geben)(?=[^.,;:]*\b(?:an|her|hin\w*|wieder)\b)|beschr[ie]\w*|behandel\w*|find\w*|gefunden"
-    r"|verrat\w*|auskunft|liefer\w*|belegt?|vor|vorliegend"
-    r"|vorhanden|ersichtlich|antwort\w*|aufgeführt|klar)\b",
+_TELL = re.compile(
+    r"\b(?:(?:mention|stat(?=e|ed|es\b)|specif|cover|contain|answer|includ|describ|discuss|address|indicat|explain"
+    r"|report|reveal|clarif|determin|nenn|genannt|erwähn|gesagt|steh|enth[aä]lt|hervor|entnehm|beantwort|angegeben"
+    r"|beschr|behandel|gefunden|mentionn|précis|répond|trouv|figur|spécifi|indiqu|indica|menciona|contien|especific"
+    r"|encuentr|aparec|menzion|rispond|указ|упом|сказа|говор|содерж|сообща|отвеча|найд)\w{0,10}|says?|said|tells?"
+    r"|told|names?|lists?|shows?|gives?|finds?|found|provides?|silent|clear|there|enough|details?|answer|sagt|sagen"
+    r"|auskunft|klar|finden|findet|dit|disent|dice|dicen|dicono|parlent|hablan?|parlano?)\b",
     re.IGNORECASE,
 )
-_NICHT_QUELLEN = (re.compile(_NICHT, re.IGNORECASE), re.compile(_QUELLEN, re.IGNORECASE), _SAGT)
-_CLAUSES = re.compile(r"[.,;:]|\b(?:dass|daß)\b", re.IGNORECASE)
-_ICH = re.compile(
-    r"^(?:leider )?(?:(?:das )?(?:weiß|weiss) ich (?:leider )?nicht|ich (?:weiß|weiss) (?:es|das)? ?(?:leider )?nicht"
-    r"|(?:das|dies|diese frage) kann ich (?:leider )?nicht (?:beantworten|sagen)"
-    r"|ich kann (?:das|dies|diese frage|die frage) (?:leider )?nicht (?:beantworten|sagen))(?=[.!]*\Z|,)",
+_CLAUSES = re.compile(r"[.,;:]|\b(?:that(?! (?:i|you|we|in|from|by)\b)|dass|daß|que|che|что)\b", re.IGNORECASE)
+# Behind sources that are named last: nothing that could be stated.
+_ENDS = re.compile(
+    r"[.!\"'\u2019 ]*\Z|,? (?:on|about|regarding|concerning|for|to|here|available|provided|given|who|when|where"
+    r"|whether|why|how|what|if|which|that (?:i|you|we)|i|you|we|zu|über|sur|sobre|su|о|об)\b"
+    r"|,? (?:[^\W\d_]+ ){0,4}(?:"
+    rf"{_TELL.pattern}|{_NOT.pattern})",
     re.IGNORECASE,
 )
-_FR = r"(?:sources?|contexte|documents?|textes?|extraits?|passages?|informations fournies)"
-_DIT = r"(?:dis|dit|mentionn|indiqu|précis|conti|répond|donn|parl|fourni|évoqu|trouv|figur|spécifi)\w{0,6}"
-_ES = r"(?:fuentes?|contexto|documentos?|textos?|pasajes?|fragmentos?)"
-_DICE = (
-    r"(?:dic|menciona|indica|contien|respond|especifica|da|informa|habla|encuentra|figura|aparec|proporciona)\w{0,3}"
-)
-_IT = r"(?:fonti|fonte|contesto|documenti?|testi|testo|brani|brano)"
-_RU = r"(?:источник|контекст|документ|текст|материал)\w{0,4}"
-_SKAZANO = r"(?:указ|упом|сказа|говор|содерж|сообща|отвеча|описа|привод|найд)\w{0,8}"
-_OTHERS = re.compile(
-    rf"\b{_FR} (?:\w{{1,12}} ){{0,2}}n(?:e |['\u2019])(?:\w{{1,3}} |l['\u2019]|y )?{_DIT}\b"
-    rf"|\baucune?(?: des| de ces)? (?:\w{{1,12}} )?{_FR}[^.,;:]{{0,20}}\bn(?:e\b|['\u2019])"
-    rf"|\bn(?:e |['\u2019])(?:est|sont|a|figure|se trouve)\b[^.,;:]{{0,20}}(?:pas"
-    rf"|nulle part)?[^.,;:]{{0,25}}\b(?:dans|par) (?:\w{{1,5}} )?{_FR}\b"
-    r"|^je (?:ne (?:sais|peux) pas|n['\u2019]ai pas trouvé)(?=[.!]*\Z| (?:si|répondre|le dire|cela|cette))"
-    rf"|\b{_ES} (?:\w{{1,12}} ){{0,2}}no (?:(?:lo|la|se|nos) ){{0,2}}{_DICE}\b"
-    rf"|\b(?:ninguna?|ninguno)(?: de (?:las|los))? {_ES} (?:lo )?{_DICE}\b"
-    rf"|\bno (?:se )?(?:{_DICE}|está) [^.,;:]{{0,40}}\ben (?:las?|los|el|estas?|estos) {_ES}\b"
-    r"|^no (?:lo )?sé(?=[.!]*\Z| si\b)|\bno hay [^.,;:]{0,30}\b(?:en (?:las?|los|el) )?(?:fuentes|contexto)\b"
-    rf"|\b{_IT} (?:\w{{1,12}} )?non (?:(?:lo|la|ne|ci) )?(?:dic|menzion|indic"
-    rf"|conten|contien|rispond|specific|parl|fornis)\w{{0,5}}\b"
-    rf"|\bnon (?:è|sono) (?:\w{{1,14}} )[^.,;:]{{0,20}}\b(?:in|nel|nei|nelle"
-    rf"|dalle) (?:\w{{1,5}} )?{_IT}\b|^non lo so(?=[.!]*\Z)"
-    rf"|\bне {_SKAZANO}[^.,;:]{{0,30}}\b(?:в|во|из) (?:\w{{1,14}} )?{_RU}|\b{_RU} [^.,;:]{{0,20}}\bне {_SKAZANO}"
-    rf"|\bв (?:\w{{1,14}} )?{_RU} (?:об этом )?(?:нет|ничего не)\b|^я не знаю(?=[.!]*\Z)"
-    "|^(?:根据|基于)?\\S{0,12}\uff0c?(?:我)?无法(?:回答|确定|得知)\\S{0,12}$|(?:来源|资料|資料|文档|上下文|文本|材料)[^。\uff0c]{0,10}(?:没有|沒有|未|并未)[^。\uff0c]{0,4}"
-    "(?:提|说|說|包含|涉及|给出|回答|记载|提供|说明|找到|相关信息|信息)",
+_I_DO_NOT = re.compile(
+    r"(?:i|we) (?:cannot|can['\u2019]t|could not|couldn['\u2019]t|am not able to|am unable to|are unable to|do not"
+    r"|don['\u2019]t) (?:\w{2,12}ly )?(?:answer|know|tell|say|determine)(?=[.!]*\Z| (?:if|whether|what|who|when"
+    r"|where|why|how|which|this|that|it|the (?:answer|question)|your|from|based)\b)|(?:i|we) (?:do not"
+    r"|don['\u2019]t) have (?:any|enough|sufficient|the) \w+(?=[.!]*\Z| (?:to|on|about|for)\b)|(?:(?:das|dies"
+    r"|diese frage) )?(?:wei(?:ß|ss)|kann) ich (?:es |das )?nicht(?: beantworten| sagen)?(?=[.!]*\Z|,)"
+    r"|ich (?:wei(?:ß|ss)|kann) (?:es|das|dies|die(?:se)? frage)? ?nicht(?: beantworten| sagen)?(?=[.!]*\Z|,)"
+    r"|je ne (?:sais|peux) pas(?=[.!]*\Z| (?:si|répondre|le dire))|no (?:lo )?sé(?=[.!]*\Z| si\b)"
+    r"|non lo so(?=[.!]*\Z)|я не знаю(?=[.!]*\Z)|no (?:sources?|documents?|context|texts?) (?:was|were|is|are"
+    r"|has been|have been) (?:given|provided|supplied|available|attached)(?=[.!,]|\Z| (?:to me|to us|for|on|about"
+    r"|with|here)\b)|not (?:\w{2,12}ly )?(?:mentioned|stated|said|covered|found|known|given|available)(?=[.!]*\Z)",
     re.IGNORECASE,
 )
-_NEGATIVE = re.compile(
-    r"\b(?:no|not|none|nothing|never|neither|cannot|silent|insufficient"
-    r"|unable|impossible|fails?|nicht|nichts|keine?[nrms]?"
-    r"|nirgends|weder|ne|aucune?|non|ninguna?|не|нет)\b|n['\u2019]|没有|沒有|未|无法",
-    re.IGNORECASE,
+_HAN = re.compile(
+    "\\A(?:根据|基于)?\\S{0,12}\uff0c?(?:我)?无法(?:回答|确定|得知)\\S{0,12}\\Z|(?:来源|资料|資料|文档|上下文|文本|材料)"
+    "[^。\uff0c]{0,10}(?:没有|沒有|未|并未)[^。\uff0c]{0,4}(?:提|说|說|包含|涉及|给出|回答|记载|提供|说明|找到|相关信息|信息)"
 )
 # What follows is no longer the denial.
 _GOES_ON = re.compile(
-    r"\b(?:but|however|although|though|yet|because|therefore|thus|hence"
-    r"|nevertheless|instead|still|aber|jedoch|sondern"
-    r"|trotzdem|weil|daher|deshalb|mais|pourtant|donc|parce|pero|sino|porque"
-    r"|ma|però|но)\b|,\s+(?:which|since|as|also)\b|但",
+    r"\b(?:but|however|although|though|yet|because|therefore|thus|hence|nevertheless|instead|still|aber|jedoch"
+    r"|sondern|trotzdem|weil|daher|deshalb|mais|pourtant|donc|parce|pero|sino|porque|ma|però|но)\b|,\s+(?:which"
+    r"|since|as|also)\b|但",
     re.IGNORECASE,
 )
 _SORRY = re.compile(
     r"^[*_\"'\s]*(?:(?:i['\u2019]m|i am) (?:sorry|afraid)|sorry|unfortunately|i apologi[sz]e|however|leider"
-    r"|tut mir leid)\b"
-    r"[,.]?\s*(?:but |that |aber )?",
+    r"|tut mir leid)\b[,.]?\s*(?:but |that |aber )?",
     re.IGNORECASE,
 )
 _SUBORDINATES = re.compile(r"\s*(?:as|since|while|if|because|although|though|even|whom|which)\b", re.IGNORECASE)
-_REGARDING = re.compile(r"(?:regarding|concerning|as for|as to|when it comes to) [^,.;:]{1,80}, ?", re.IGNORECASE)
+_REGARDING = re.compile(
+    r"(?:regarding|concerning|as for|as to|when it comes to) [^,.;:]{1,80}, (?:the )?", re.IGNORECASE
+)
+# The sources are no subject: `Der Preis wird in den Quellen nicht genannt.`
+_WITHIN = re.compile(r"\b(?:in|aus|von|from|by|dans|par|en|nei|nelle|dalle|в|из)(?: [^\W\d_]+){0,2} \Z", re.IGNORECASE)
 _FRAGMENT_WORDS = 3
 _IS = re.compile(r"\b(?:is|are|was|were|ist|sind|war|est|sont|es|son)\b", re.IGNORECASE)
 _PARTS = re.compile(r"[;:\u2014]|\s\u2013\s|,\s+(?:so|and|und|et|y|e|и)\s", re.IGNORECASE)
-_ASKS_FOR_SOURCES = re.compile(
-    r"\b(?:provide|share|send|give|upload|attach|paste|supply|add|include"
-    r"|bring|schicken|senden|geben|teilen|hochladen|stellen"
-    r"|fournir|envoyer|partager|envía\w*|comparte\w*|proporcion\w*|enviar)\b[^.;:]{0,60}"
-    r"\b(?:sources?|documents?|texts?|context|materials?|excerpts?"
-    r"|passages?|files?|quellen?|dokumente?|texte|unterlagen"
-    r"|textes|fuentes?|documentos?|textos?)\b|\b(?:quellen|dokumente"
-    r"|unterlagen)\b[^.;:]{0,40}\b(?:schicken|senden|geben|teilen|bereit)",
-    re.IGNORECASE,
-)
-
-
-_ASKS_FOR_SOME = re.compile(
-    r"(?:please|kindly|could you|can you|would you)(?: please)?"
-    r" (?:send|share|provide|give|upload|attach|paste|supply|add|include)\b",
+_ASKS = re.compile(
+    r"(?:please|kindly|could you|can you|would you)(?: please)? (?:send|share|provide|give|upload|attach|paste"
+    r"|supply|add|include)\b|(?s:.*?)\b(?:provide|share|send|give|upload|attach|paste|supply|add|include|bring"
+    r"|schicken|senden|geben|teilen|hochladen|stellen|fournir|envoyer|partager|envía\w*|comparte\w*|proporcion\w*"
+    r"|enviar)\b[^.;:]{0,60}"
+    rf"{_SOURCES.pattern}|(?s:.*?)\b(?:quellen|dokumente|unterlagen)\b[^.;:]{{0,40}}\b(?:schicken|senden|geben"
+    rf"|teilen"
+    r"|bereit)",
     re.IGNORECASE,
 )
 
@@ -242,17 +138,16 @@ def _is_talk(word: str) -> bool:
 
 def is_denial(plain: str) -> bool:
     """Whether all that a sentence says is that the sources do not tell, or that its writer does not know."""
-    if len(plain) > _CHARS_MAX or not _NEGATIVE.search(plain):
+    if len(plain) > _CHARS_MAX:
         return False
     plain = _SORRY.sub("", plain)
     if _GOES_ON.search(plain):
         return False
     parts = [" ".join(part.split()).strip("*_\"' ") for part in _PARTS.split(plain)]
-    return any(map(_denies, parts)) and _all_harmless(parts)
-
-
-def _all_harmless(parts: Iterable[str]) -> bool:
-    return all(_denies(part) or is_small_talk(part) or _is_fragment(part) for part in parts)
+    denials = [_denies(part) for part in parts]
+    return any(denials) and all(
+        denies or is_small_talk(part) or _is_fragment(part) for part, denies in zip(parts, denials, strict=True)
+    )
 
 
 def _is_fragment(part: str) -> bool:
@@ -261,14 +156,27 @@ def _is_fragment(part: str) -> bool:
 
 
 def _denies(part: str) -> bool:
-    subject = _SUBJECT.search(part)
-    return (
-        (subject is not None and _leads_in(part[: subject.start()]))
-        or _ENGLISH.search(part) is not None
-        or _OTHERS.search(part) is not None
-        or _ICH.search(part) is not None
-        or any(all(word.search(clause) for word in _NICHT_QUELLEN) for clause in _CLAUSES.split(part))
-    )
+    own = _I_DO_NOT.search(part)
+    if (own and _leads_in(part[: own.start()])) or _HAN.search(part):
+        return True
+    at = 0
+    for clause in _CLAUSES.split(part):
+        start = part.index(clause, at)
+        at = start + len(clause)
+        sources, denial = _SOURCES.search(clause), _NOT.search(clause)
+        if not sources or not denial or not _tells(clause, sources):
+            continue
+        before, behind = part[: start + sources.start()], clause[sources.end() :]
+        if sources.start() < denial.start():
+            is_end = is_small_talk(_TELL.sub("", _NOT.sub("", behind)))
+            return _leads_in(before) or (is_end and _WITHIN.search(before) is not None)
+        last = list(_SOURCES.finditer(clause))[-1]
+        return _ENDS.match(part, start + last.end()) is not None
+    return False
+
+
+def _tells(clause: str, sources: re.Match[str]) -> bool:
+    return any(found.start() != sources.start() for found in _TELL.finditer(clause))
 
 
 def _leads_in(before: str) -> bool:
@@ -276,6 +184,4 @@ def _leads_in(before: str) -> bool:
 
 
 def asks_for_sources(plain: str) -> bool:
-    return len(plain) <= _CHARS_MAX and (
-        _ASKS_FOR_SOURCES.search(plain) is not None or _ASKS_FOR_SOME.match(plain) is not None
-    )
+    return len(plain) <= _CHARS_MAX and _ASKS.match(plain) is not None

@@ -72,6 +72,9 @@ def support(
         "Die Dokumente geben keine Sicherheit.",
         "I cannot tell you to stop taking insulin.",
         "Ohne Dokumente kommt niemand nach Basel.",
+        "The contract contains no information on cats.",
+        "Bern, the sources do not say why, was founded by aliens.",
+        "Aliens that the sources do not mention founded Bern.",
     ],
 )
 def test_what_only_begins_like_an_aside_states_something(text: str):
@@ -143,6 +146,12 @@ def test_small_talk_states_nothing_and_alone_is_no_answer(text: str):
         "Cette information n'est pas mentionnée dans les sources.",
         "No se menciona en las fuentes.",
         "根据提供的资料，无法回答这个问题。",
+        "Der Preis wird in den Quellen nicht genannt.",
+        "Die Quellen geben dazu keine Auskunft.",
+        "Los documentos no indican la fecha.",
+        "I fatti non sono indicati nelle fonti.",
+        "The answer is not in the sources.",
+        "I don't have enough information to answer.",
         "Could you share the documents with me?",
         "Please provide the source texts.",
     ],
