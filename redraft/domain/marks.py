@@ -26,6 +26,7 @@ _BRACKETS = re.compile(
 )
 # A long line may be broken within a mark, a paragraph not.
 _LINE_BREAK = re.compile(r"\r?\n[ \t>]*")
+_LETTERS = re.compile("(?s:.)[\u0300-\u036f]*")
 # Between numbers: `a` is "to" in Spanish and Italian.
 _CZECH_AND = re.compile(r"(?<=\d) a (?=\d)")
 
@@ -36,9 +37,9 @@ _TO = (
     rf"{_S}(?:[-\u2010-\u2015\u2212~\u301c\uff5e\u2192\u2026]|\.{{2,3}}|\b(?:to|thru|through|until|bis|à|a|al|au|até|tot"
     rf"|t/m|do|до|по|til|till|đến|sampai|hingga|έως|إلى|עד)\b|से|ถึง|至|到|から|부터|에서){_S}"
 )
-_PART = rf"(?:{_NAMED})?{_NUMBER}(?:{_TO}(?:{_NAMED})?{_NUMBER}(?:まで|까지)?)?"
+_PART = rf"(?:{_NAMED}|#)?{_NUMBER}(?:{_TO}(?:{_NAMED}|#)?{_NUMBER}(?:まで|까지)?)?"
 _AND = (
-    r"(?:&|\b(?:and|und|et|y|e|en|og|och|ja|ve|și|şi|és|i|in|dan|và|και|и|і|та|or|oder|ou|o|of|eller|tai|veya|lub|nebo"
+    r"(?:&|\b(?:and/or|and|und|sowie|un|dhe|ir|agus|et|y|e|en|og|och|ja|ve|și|şi|és|i|in|dan|và|και|и|і|та|or|oder|ou|o|of|eller|tai|veya|lub|nebo"
     r"|vagy|sau|atau|hoặc|ή|или|або|או|أو|और)\b|या|และ|و|ו[-\u05be]?|和|与|與|及|或|と|や|または|및|와|과|또는)"
 )
 _THEN = rf"(?:{_S}(?:[,;/+・·\uff0c\u3001\uff1b\u060c\u061b]{_S}{_AND}?|{_AND}){_S}|[ ]{{1,4}}(?=\d))"
@@ -63,7 +64,7 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _SPAN = re.compile(
-    rf"(?P<name>{_NAMED})?(?P<first>{_NUMBER})(?:(?P<to>{_TO})(?:{_NAMED})?(?P<last>{_NUMBER}))?", re.IGNORECASE
+    rf"(?P<name>{_NAMED})?(?P<first>{_NUMBER})(?:{_TO}(?:{_NAMED}|#)?(?P<last>{_NUMBER}))?", re.IGNORECASE
 )
 # In a note: the next source of `[Source 1: Ferries, Source 2: Island]`.
 _AGAIN = re.compile(
@@ -173,13 +174,22 @@ def _bracketed(layout: Layout, sources: int) -> Iterator[Mark]:
 
 
 def _printed(text: str, start: int, end: int) -> tuple[str, list[int]]:
-    """What a bracket says, in one line and without what prints nothing, and where each of its characters stands."""
-    said = text[start:end]
-    said = _LINE_BREAK.sub(lambda found: " " * len(found[0]), said)
+    """What a bracket says in one line of plain characters, and where in the text each of them comes from."""
+    said = _LINE_BREAK.sub(lambda found: " " * len(found[0]), text[start:end])
     if "zdroj" in said.casefold():
         said = _CZECH_AND.sub(" , ", said)
-    places = [at for at, char in enumerate(said) if unicodedata.category(char) != "Cf"]
-    return "".join(said[at] for at in places), [start + at for at in places]
+    if said.isascii():
+        return said, list(range(start, end))
+    plain = [(char, start + found.start()) for found in _LETTERS.finditer(said) for char in _plain(found[0])]
+    return "".join(char for char, _ in plain), [at for _, at in plain]
+
+
+def _plain(letter: str) -> str:
+    """A letter with its accents as it is compared: `1` for `①`, nothing for what prints nothing."""
+    if unicodedata.category(letter[0]) == "Cf":
+        return ""
+    plain = letter if letter in SUPERSCRIPTS else unicodedata.normalize("NFKC", letter)
+    return f" {plain} " if plain.isdecimal() and not letter.isdecimal() else plain
 
 
 def _citing(

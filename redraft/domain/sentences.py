@@ -24,7 +24,7 @@ _QUOTATIONS = dict(zip('「『《〈｢〝“‘"＂', '」』》〉｣〟”’
 _WIDE_CLOSERS = _QUOTATIONS | dict(zip("（【〔〖〘〚［｛", "）】〕〗〙〛］｝", strict=True))
 # A longer quotation is read by its sentences.
 _QUOTE_CHARS_MAX = 300
-_CLOSERS = f"'“»«›〞\\)\\]*_~\u200b\u200e\u200f\u2060\ufeff{''.join(_WIDE_CLOSERS.values())}"
+_CLOSERS = f"“»«›〞\\)\\]*_~\u200b\u200e\u200f\u2060\ufeff{''.join(_WIDE_CLOSERS.values())}"
 _OPENERS = "\"'\u2018\u201c\u201e\u00ab\u00bb\u2039\u300c\u300e(\\[\uff08\u3010*_~\u00bf\u00a1"
 _BEFORE = "\"'\u2018\u201c\u201e\u00ab\u00bb(*_-/\u2013\u2014"
 _WIDE = "\u3002\uff01\uff1f\uff61\uff0e"

@@ -171,6 +171,8 @@ def test_f13_prose_that_talks_of_sources():
         ("[Fuentes 1 a 3] [Bronnen 1 en 2] [Quellen 1 bis 3 und 5]", [1, 2, 3, 1, 2, 1, 2, 3, 5]),
         ("[cite: 1] [Source no. 2] [Quelle Nr. 3] [Source № 4] [Sources 1 2]", [1, 2, 3, 4, 1, 2]),
         ("[So\u200burce 1] [Sources 2\u2060, 3] [Sources 1\n- 2]", [1, 2, 3, 1, 2]),
+        ("[Source ①] [②③] [Ka\u0308lla 4] [ﺍﻟﻤﺼﺪﺭ 5]", [1, 2, 3, 4, 5]),
+        ("[sources #1, #2] [Source: #3 to #5] [Quellen 1 sowie 2] [Sources 3 and/or 4]", [1, 2, 3, 4, 5, 1, 2, 3, 4]),
         ("[1, p. 5] [2: Tides] [Sources 3…5]", [1, 2, 3, 4, 5]),
         ("[^1] ice[^2]", [1, 2]),
         ("[Source 1] The vector is [1, 9]. Players roll [6] or [0].", [1]),
