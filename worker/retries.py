@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import structlog
 
 from redraft.errors import Unavailable
-from redraft.operations.running import StepCrashed, put_off
+from redraft.operations.crashes import StepCrashed, put_off
 from redraft.operations.services import Services
 
 log = structlog.get_logger()
@@ -16,9 +16,10 @@ log = structlog.get_logger()
 def watch_over(services: Services, job_id: str) -> Generator[None]:
     """A missing database heals by itself: the lease runs out and the sweeper rings. A bug must not loop."""
     try:
-        yield
+        try:
+            yield
+        except StepCrashed as crash:
+            log.exception("step_crashed", job_id=job_id, step=crash.message.step)
+            put_off(services, crash, type(crash.__cause__).__name__)
     except Unavailable as error:
         log.warning("step_left_to_the_sweeper", job_id=job_id, reason=error.message)
-    except StepCrashed as crash:
-        log.exception("step_crashed", job_id=job_id, step=crash.message.step)
-        put_off(services, crash, type(crash.__cause__).__name__)

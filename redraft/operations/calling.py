@@ -291,6 +291,15 @@ def _storable(finish_reason: str | None) -> str | None:
     return clean(finish_reason)[:40] if finish_reason else None
 
 
+def unsent(planned: PlannedCall) -> Outcome:
+    """A reserved call that was never made; an earlier holder's failure of this kind is none to the next one."""
+    words = "This call was reserved and never sent: its worker had lost the job by then."
+    error = {**job_error("worker_lost", words, model=str(planned.chat.model)), "retryable": True}
+    nothing = dict.fromkeys(("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd"), 0)
+    closing = {"status": "error", "error": error, **nothing}
+    return Outcome(planned.slot, None, None, None, call_id=planned.row["id"], closing=closing, usage={"calls": 1})
+
+
 def remembered(slot: Slot, row: Mapping[str, Any]) -> Outcome:
     """An outcome that is in the ledger already."""
     if row["status"] == "ok":

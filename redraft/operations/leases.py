@@ -20,7 +20,13 @@ from redraft.storage.moves import DueStep
 from redraft.storage.work import Database
 
 _SAFETY_S = 5.0
+_FRESH_S = 2.0
 _LEAVE_S = 2.0
+
+
+def clock() -> float:
+    """Seconds, also those that the machine was suspended: its monotonic clock stands still meanwhile."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def message_for(due: DueStep) -> StepMessage:
@@ -57,7 +63,7 @@ class LeaseHolder:
     def holding(self, job_id: str, token: int, since: float) -> Generator[Callable[[int, float], None]]:
         """Hold a job under a token; what is yielded takes the token of its next step.
 
-        `since` is when the lease was asked for, on the monotonic clock: it began no earlier.
+        `since` is when the lease was asked for, by `clock`: it began no earlier.
         """
         held = 0
 
@@ -85,11 +91,28 @@ class LeaseHolder:
 
     def may_call(self, job_id: str, token: int) -> bool:
         """Whether the lease of this step is known to be good for a while."""
+        return self._is_younger(job_id, token, max(self.lease_s - _SAFETY_S, self.lease_s / 2))
+
+    def _is_younger(self, job_id: str, token: int, age_s: float) -> bool:
         with self._lock:
-            if self._tokens.get(job_id) != token:
-                return False
-            age_s = time.monotonic() - self._good_since[job_id]
-            return age_s < max(self.lease_s - _SAFETY_S, self.lease_s / 2)
+            return self._tokens.get(job_id) == token and clock() - self._good_since[job_id] < age_s
+
+    def ensure(self, connection: Connection, job_id: str, token: int) -> bool:
+        """Extend the lease of a step; False when the step is somebody else's by now, or the job has ended.
+
+        Before a call is sent: the process may have slept since it was reserved, or the job was canceled.
+        """
+        started_at = clock()
+        held = moves.extend_leases(connection, self.owner, [job_id], self.lease_s)
+        if held.get(job_id) != token:
+            return False
+        with self._lock:
+            self._tokens[job_id], self._good_since[job_id] = token, started_at
+        return True
+
+    def is_fresh(self, job_id: str, token: int) -> bool:
+        """Whether the lease of this step was seen in the database a moment ago."""
+        return self._is_younger(job_id, token, min(_FRESH_S, self.lease_s / 2))
 
     def lose_contact(self) -> None:
         """The database did not answer: the leases of others may have run out for that alone."""
@@ -124,7 +147,7 @@ class LeaseHolder:
         return released
 
     def _extend(self, database: Database) -> None:
-        started_at = time.monotonic()
+        started_at = clock()
         with self._lock:
             before = dict(self._tokens)
         held: dict[str, int] = {}

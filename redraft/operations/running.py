@@ -10,10 +10,9 @@ unit of work; a step that is turned away goes back to its row as it was, to be t
 """
 
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -22,8 +21,7 @@ from sqlalchemy import Connection
 
 from redraft.domain.failures import job_error
 from redraft.domain.states import Step, StopReason
-from redraft.domain.waits import retry_wait_s
-from redraft.errors import ProviderError, Unavailable
+from redraft.errors import ProviderError
 from redraft.gate import Visit
 from redraft.jobs import StepMessage
 from redraft.operations import admission, audit, evaluate, generate
@@ -32,13 +30,24 @@ from redraft.operations.boundaries import Boundary, reached
 from redraft.operations.budgets import BudgetExhausted, spent_of
 from redraft.operations.calling import Outcome, PlannedCall, unclear_ends
 from redraft.operations.closing import close_up
+from redraft.operations.crashes import crashing_as
 from redraft.operations.endings import Event, ending, event
 from redraft.operations.keeping import KEEP_REPLY_S, closings, keep, unstored_usage
-from redraft.operations.leases import LeaseHolder
+from redraft.operations.leases import LeaseHolder, clock
 from redraft.operations.services import Services
-from redraft.operations.steps import CLAIMED, Move, StepInHand, follow, message_after, message_of, ring
-from redraft.operations.terms import models_of, parse_request, readable_request, step_iteration
-from redraft.storage import calls, events, history, jobs, moves
+from redraft.operations.steps import (
+    CLAIMED,
+    LeaseLost,
+    Move,
+    StepInHand,
+    close_unsent,
+    follow,
+    message_after,
+    message_of,
+    ring,
+)
+from redraft.operations.terms import models_of, parse_request, step_iteration
+from redraft.storage import calls, events, history, moves
 from redraft.storage.calls import SlotKey
 from redraft.storage.columns import DbNow
 from redraft.storage.jobs import JobRecord
@@ -54,36 +63,20 @@ _LOOKS: Mapping[str, Callable[[StepInHand], None]] = MappingProxyType(
 )
 
 
-class StepCrashed(Exception):  # noqa: N818 - what happened, not what is wrong
-    """A step raised what nobody foresaw; the cause is chained.
-
-    Attributes:
-        message: which step.
-        token: the lease it was done under; None if it was not claimed yet.
-        is_paid: its calls were made, and what they brought could not be stored.
-    """
-
-    def __init__(self, message: StepMessage, token: int | None, *, is_paid: bool) -> None:
-        super().__init__(f"Step {message.step_no} ({message.step}) of job {message.job_id} crashed.")
-        self.message = message
-        self.token = token
-        self.is_paid = is_paid
-
-
 def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_on: Callable[[], bool]) -> None:
     """Do a step, if it is due and nobody else has it, and the job's next ones as long as `goes_on` says so.
 
     Raises:
         StepCrashed: for whatever is not a database that is away.
     """
-    claimed_at = time.monotonic()
-    with _crashing_as(message, None):
+    claimed_at = clock()
+    with crashing_as(message, None):
         hand = _claim(services, holder, message)
     if hand is None:
         return
     token = hand.step.job.lease_token
     with holder.holding(message.job_id, token, claimed_at) as renew, services.gate.visit() as visit:
-        with _crashing_as(message, token):
+        with crashing_as(message, token):
             if hand.must_plan:
                 hand = _plan_apart(hand.step)
             if hand is not None and hand.must_ask:
@@ -94,12 +87,10 @@ def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_o
 
 def _do(hand: InHand, visit: Visit, goes_on: Callable[[], bool], renew: Callable[[int, float], None]) -> InHand | None:
     step = hand.step
-    if hand.planned and not step.holder.may_call(step.job.id, step.job.lease_token):
-        # Asleep since the claim, or out of touch with the database: by now this may be somebody else's call
-        log.warning("lease_lost_before_its_call", job_id=step.job.id, step=step.job.step)
-        return None
-    with _crashing_as(hand.message, step.job.lease_token):
-        move = _with_warnings(step, _WORK[Step(step.job.step)](step, hand.planned))
+    with crashing_as(hand.message, step.job.lease_token):
+        move = _work(hand)
+        if move is None:
+            return None
         reached(Boundary.CALLED, step.job.id)
         admission.tell(visit, move.outcomes)
         following = _reserve_next(step, move, visit) if goes_on() else None
@@ -108,10 +99,9 @@ def _do(hand: InHand, visit: Visit, goes_on: Callable[[], bool], renew: Callable
     reserved = following if isinstance(following, InHand) else None
     if not reserved:
         visit.leave()
-    finished_at = time.monotonic()
-    with _crashing_as(hand.message, step.job.lease_token, is_paid=True):
-        is_ours = _finish(step, move, reserved)
-    if not is_ours:
+    with crashing_as(hand.message, step.job.lease_token, is_paid=True):
+        finished_at = _finish(step, move, reserved)
+    if finished_at is None:
         return None
     _tell_of_next(step, move, following)
     if reserved:
@@ -127,6 +117,17 @@ def _with_warnings(step: StepInHand, move: Move) -> Move:
     return replace(move, values={**move.values, "warnings": [*move.values.get("warnings", step.job.warnings), *new]})
 
 
+def _work(hand: InHand) -> Move | None:
+    """What the step's calls and its code come to; None when its calls must not be sent any more."""
+    step = hand.step
+    try:
+        return _with_warnings(step, _WORK[Step(step.job.step)](step, hand.planned))
+    except LeaseLost:
+        log.warning("lease_lost_before_its_call", job_id=step.job.id, step=step.job.step)
+        close_unsent(step, hand.planned)
+        return None
+
+
 def _tell_of_next(step: StepInHand, move: Move, following: InHand | TurnedAway | None) -> None:
     message = message_after(step, move)
     if message is None or isinstance(following, InHand):
@@ -135,16 +136,6 @@ def _tell_of_next(step: StepInHand, move: Move, following: InHand | TurnedAway |
         ring(step.services, message)
     else:
         admission.wait(step.services, message, following)
-
-
-@contextmanager
-def _crashing_as(message: StepMessage, token: int | None, *, is_paid: bool = False) -> Generator[None]:
-    try:
-        yield
-    except Unavailable:
-        raise
-    except Exception as error:
-        raise StepCrashed(message, token, is_paid=is_paid) from error
 
 
 def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> InHand | None:
@@ -299,22 +290,30 @@ def _reserve_next(step: StepInHand, move: Move, visit: Visit) -> InHand | Turned
     return hand
 
 
-def _finish(step: StepInHand, move: Move, following: InHand | None) -> bool:
+def _finish(step: StepInHand, move: Move, following: InHand | None) -> float | None:
     """Move 5 in one unit of work: store the replies, move the job on if the lease is still ours, claim what follows.
 
     Returns:
-        False when somebody else holds the job by now: nothing but the ledger has changed.
+        When the lease of what follows was asked for, which may be long after the first try; None when somebody else
+        holds the job by now: nothing but the ledger has changed.
     """
+    asked_at = 0.0
+
+    def store(connection: Connection) -> bool:
+        nonlocal asked_at
+        asked_at = clock()
+        return _store(step, move, following, connection)
+
     try:
-        is_ours = step.services.database.persist(partial(_store, step, move, following), for_s=KEEP_REPLY_S)
+        is_ours = step.services.database.persist(store, for_s=KEEP_REPLY_S)
     except _CameSecond:
         _start_over(step, move.outcomes)
-        return False
+        return None
     reached(Boundary.STORED, step.job.id)
     step.services.queue.wake(step.job.id)
     if not is_ours:
         log.info("late_result_kept_in_ledger", job_id=step.job.id, step=step.job.step)
-    return is_ours
+    return asked_at if is_ours else None
 
 
 def _store(step: StepInHand, move: Move, following: InHand | None, connection: Connection) -> bool:
@@ -360,36 +359,6 @@ def _start_over(step: StepInHand, outcomes: Sequence[Outcome]) -> None:
 
     step.services.database.persist(work, for_s=KEEP_REPLY_S)
     ring(step.services, message_of(step.job))
-
-
-def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
-    """A step crashed for a reason nobody foresaw: try it again later, then end the job rather than loop for ever.
-
-    What cannot be stored would not be stored the next time either, and be paid for each time: that ends the job.
-    """
-    settings, message = services.settings, crash.message
-    with services.database.write() as connection:
-        job = jobs.get(connection, message.job_id)
-        if job is None or (job.step, job.step_no) != (message.step, message.step_no):
-            return
-        attempt = job.step_attempt + 1
-        new: list[Event] = []
-        if attempt < settings.step_attempts_max and not crash.is_paid:
-            wait_s = retry_wait_s(attempt, first_s=settings.retry_wait_s, max_s=settings.retry_wait_max_s)
-            values = {"step_attempt": attempt, "available_at": DbNow(round(wait_s, 3)), "rung_at": None}
-        else:
-            what = "could not store what it got" if crash.is_paid else "crashed"
-            words = f"The step {job.step} {what} (attempt {attempt}): {detail}; the worker's log says more."
-            facts = job_error("worker_lost", words, iteration=step_iteration(job), attempts=attempt)
-            records = history.of(connection, job)
-            end = ending(job, readable_request(job), records, StopReason.ERROR, facts)
-            values, new = dict(end.values), [end.event]
-        is_ours = moves.is_live() & moves.is_token(job.lease_token if crash.token is None else crash.token)
-        first_seq = moves.change(connection, job.id, values, when=is_ours, new_events=len(new))
-        if first_seq is not None:
-            events.add(connection, job, first_seq, new)
-            close_up(connection, job, values)
-    services.queue.wake(message.job_id)
 
 
 def _end(connection: Connection, step: StepInHand, reason: StopReason, error: dict[str, object]) -> None:

@@ -21,7 +21,7 @@ from redraft.errors import ProviderError, Unavailable
 from redraft.jobs import StepMessage
 from redraft.operations.boundaries import Boundary, reached
 from redraft.operations.budgets import Spent, plan_within, spent_of
-from redraft.operations.calling import Ask, Outcome, PlannedCall, Slot, make_call, plan_call, remembered
+from redraft.operations.calling import Ask, Outcome, PlannedCall, Slot, make_call, plan_call, remembered, unsent
 from redraft.operations.endings import Event, ending, event
 from redraft.operations.keeping import KEEP_REPLY_S, close_calls, keep, stored, sum_usage
 from redraft.operations.leases import LeaseHolder
@@ -67,6 +67,8 @@ class StepInHand:
     """How many calls it may make at once, if a limit of its model says so."""
     found: dict[str, Any] = field(default_factory=dict[str, Any], compare=False)
     """What code has found in the answers of this step: looked for once."""
+    sent: set[str] = field(default_factory=set[str], compare=False)
+    """The calls that were made, or are being made."""
     turn: Lock = field(default_factory=Lock, compare=False)
     """Candidates that ask once more do so one after the other: each sees what the others have reserved."""
 
@@ -83,6 +85,13 @@ class StepInHand:
 
     def call_timeout_s(self) -> float:
         return max(0.001, min(self.services.settings.call_timeout_s, self.remaining_s()))
+
+
+class LeaseLost(Unavailable):
+    """The step is somebody else's by now, or its job has ended: no call of it may be sent any more."""
+
+    def __init__(self) -> None:
+        super().__init__("The lease was lost; the step is left to whoever holds the job.", code="lease_lost")
 
 
 def _write_nothing(_connection: Connection) -> None:
@@ -222,9 +231,13 @@ def call(step: StepInHand, planned: PlannedCall, on_delta: Callable[[str], None]
 
     Returns:
         All calls that it took; the last one counts.
+
+    Raises:
+        LeaseLost: it must not be made any more.
     """
     made: list[Outcome] = []
     while True:
+        _ensure_ours(step, planned)
         made.append(make_call(step.services, planned, timeout_s=step.call_timeout_s(), on_delta=on_delta))
         error = made[-1].error
         if error is None or not error.is_adapted or len(made) > ADAPTATIONS_MAX:
@@ -233,8 +246,25 @@ def call(step: StepInHand, planned: PlannedCall, on_delta: Callable[[str], None]
         stored = reserve_more(step, made[-1], planned)
         if stored is None:
             # Not an end: who takes the step up next asks without the parameter
-            raise Unavailable("The lease could not be kept; the step is taken up again.", code="lease_lost")
+            raise LeaseLost
         made[-1] = stored
+
+
+def _ensure_ours(step: StepInHand, planned: PlannedCall) -> None:
+    """Look at the row before a call that was reserved a while ago: the process may have slept, the job be canceled."""
+    job = step.job
+    if not step.holder.is_fresh(job.id, job.lease_token):
+        ensure = partial(step.holder.ensure, job_id=job.id, token=job.lease_token)
+        if not step.services.database.persist(ensure, for_s=KEEP_REPLY_S):
+            close_unsent(step, [planned])
+            raise LeaseLost
+    step.sent.add(planned.row["id"])
+
+
+def close_unsent(step: StepInHand, planned: Sequence[PlannedCall]) -> None:
+    """Tell the ledger of reserved calls that they were never made, and cost nothing."""
+    outcomes = [unsent(call) for call in planned if call.row["id"] not in step.sent]
+    step.services.database.persist(partial(keep, job_id=step.job.id, outcomes=outcomes), for_s=KEEP_REPLY_S)
 
 
 def go_on(
@@ -272,7 +302,7 @@ def follow(step: StepInHand, move: Move) -> StepInHand:
     told = len(move.events) + (move.next_step is Step.GENERATE)
     counters = {"lease_token": step.job.lease_token + 1, "event_seq": step.job.event_seq + told}
     job = replace(step.job, **{**plain, **sums, **CLAIMED, **counters})
-    return replace(step, job=job, records=move.records, memo={}, found={}, width=None)
+    return replace(step, job=job, records=move.records, memo={}, found={}, sent=set(), width=None)
 
 
 def ring(services: Services, message: StepMessage) -> None:

@@ -16,10 +16,11 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import OperationalError
 
 from redraft.errors import Unavailable
+from redraft.storage import postgresql
 from redraft.storage.work import Database, translated
 
 _LOCK = 0x7265647261667400 >> 1  # any constant that is ours alone
@@ -97,29 +98,35 @@ def upgrade(
 
 @contextmanager
 def _own_connection(database: Database) -> Generator[Connection]:
-    """One that nobody gets after us: it ends with the locks and settings that it has."""
-    with database.engine.connect() as connection:
-        try:
-            yield connection
-        finally:
-            connection.invalidate()
+    """One that nobody gets after us: it ends with the settings that it has."""
+    engine = postgresql.make_plain_engine(database.url)
+    with engine.connect() as connection:
+        yield connection
 
 
 @contextmanager
 def _alone(database: Database, patience: Patience) -> Generator[None]:
-    """Hold the lock of upgrades, in a session and not in a transaction: building an index waits for transactions.
+    """Hold the lock of upgrades in a transaction: behind a pooler, a session's lock would outlive its client.
 
-    That is also why nobody waits in the database for it.
+    Building an index waits for transactions with an older snapshot; this one keeps none between its statements.
     """
     with _own_connection(database) as connection:
-        connection.execution_options(isolation_level="AUTOCOMMIT")
         give_up_at = time.monotonic() + patience.other_upgrade_s
-        while not connection.scalar(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _LOCK}):
+        while not _try_lock(connection):
             if time.monotonic() > give_up_at:
                 words = "Another `redraft db upgrade` is running; let it end, then run this one again."
                 raise Unavailable(words, code="upgrade_running")
             time.sleep(0.1)
         yield
+
+
+def _try_lock(connection: Connection) -> bool:
+    connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
+    # Without parameters: the driver's other protocol would keep the statement's snapshot
+    if connection.exec_driver_sql(f"SELECT pg_try_advisory_xact_lock({_LOCK})").scalar():
+        return True
+    connection.rollback()
+    return False
 
 
 def _again_while_locked(database: Database, patience: Patience, work: Callable[[], None]) -> None:
@@ -138,13 +145,27 @@ def _again_while_locked(database: Database, patience: Patience, work: Callable[[
 
 def _migrate_postgresql(database: Database, config: Config, revision: str, patience: Patience) -> None:
     with _own_connection(database) as connection:
-        # Building an index takes as long as it takes, and blocks nobody.
-        settings = {"lock_timeout": f"{patience.table_s * 1000:.0f}", "statement_timeout": "0"}
-        for name, value in settings.items():
-            connection.execute(text("SELECT set_config(:name, :value, false)"), {"name": name, "value": value})
-        connection.commit()
+        _set_timeouts(connection, patience)
         _migrate(connection, config, revision)
         connection.commit()
+
+
+def _set_timeouts(connection: Connection, patience: Patience) -> None:
+    # Building an index takes as long as it takes, and blocks nobody.
+    settings = {"lock_timeout": f"{patience.table_s * 1000:.0f}", "statement_timeout": "0"}
+    if postgresql.is_pooled(connection.connection.dbapi_connection):
+        connection.rollback()
+        words = "; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items())
+
+        def begin(connection: Connection) -> None:
+            if not postgresql.is_autocommit(connection):
+                connection.exec_driver_sql(words)
+
+        event.listen(connection, "begin", begin)
+        return
+    for name, value in settings.items():
+        connection.execute(text("SELECT set_config(:name, :value, false)"), {"name": name, "value": value})
+    connection.commit()
 
 
 def _migrate(connection: Connection, config: Config, revision: str) -> None:

@@ -16,23 +16,20 @@ from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
     DBAPIError,
-    DisconnectionError,
     IntegrityError,
     OperationalError,
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.pool import ConnectionPoolEntry
 
 from redraft.errors import Invalid, Unavailable
 from redraft.redaction import redact
+from redraft.storage import postgresql
 
 T = TypeVar("T")
 
 News = Literal["webhooks", "runs"]
 
-_RESTED_S = 5.0
 _NEWS = "redraft_news"
-_PG_OPTIONS = "-c statement_timeout=30000 -c idle_in_transaction_session_timeout=30000 -c lock_timeout=10000"
 
 
 class Database:
@@ -41,7 +38,7 @@ class Database:
     def __init__(self, url: str, *, pool_size: int = 10) -> None:
         self.url = _read_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
-        self.engine = self._sqlite_engine(pool_size) if self.is_sqlite else self._postgresql_engine(pool_size)
+        self.engine = self._sqlite_engine(pool_size) if self.is_sqlite else postgresql.make_engine(self.url, pool_size)
         # Threads of one process queue here, fairly; SQLite's own busy wait sleeps and starves.
         self._write_turn = threading.Lock() if self.is_sqlite else nullcontext()
         self.news: dict[News, threading.Event] = {"webhooks": threading.Event(), "runs": threading.Event()}
@@ -59,23 +56,6 @@ class Database:
             connect_args={"timeout": 30, "isolation_level": None, "check_same_thread": False},
         )
         event.listen(engine, "connect", _prepare_sqlite)
-        return engine
-
-    def _postgresql_engine(self, pool_size: int) -> Engine:
-        engine = create_engine(
-            self.url,
-            hide_parameters=True,
-            # The driver's own: with names it would look for them in a statement's text at each execution
-            paramstyle="numeric_dollar",
-            pool_size=pool_size,
-            max_overflow=0,
-            pool_timeout=10,
-            pool_use_lifo=True,
-            connect_args={"connect_timeout": 3, "options": _PG_OPTIONS, "application_name": "redraft"},
-        )
-        event.listen(engine, "connect", _prepare_postgresql)
-        event.listen(engine, "checkin", _note_use)
-        event.listen(engine, "checkout", _ping_if_idle)
         return engine
 
     @contextmanager
@@ -148,29 +128,6 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _prepare_postgresql(connection: Any, _record: Any) -> None:
-    import psycopg
-
-    connection.cursor_factory, connection.server_cursor_factory = psycopg.RawCursor, psycopg.RawServerCursor
-
-
-def _note_use(_connection: Any, record: ConnectionPoolEntry) -> None:
-    record.info["used_at"] = time.monotonic()
-
-
-def _ping_if_idle(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
-    """A connection in steady use needs no round trip to prove that it lives; one that rested does."""
-    import psycopg
-
-    if time.monotonic() - record.info.get("used_at", 0.0) < _RESTED_S:
-        return
-    try:
-        connection.execute("")
-        connection.rollback()
-    except psycopg.Error as error:
-        raise DisconnectionError from error
-
-
 @contextmanager
 def translated() -> Generator[None]:
     """A database that is away, full or locked is `Unavailable`; a wrong statement stays a bug."""
@@ -181,13 +138,14 @@ def translated() -> Generator[None]:
             f"The database cannot be used now: {_first_line(error)}", code="database_unavailable"
         ) from error
     except DBAPIError as error:
-        if type(error) is DatabaseError:
+        sqlstate = getattr(error.orig, "sqlstate", None)
+        if sqlstate is None and type(error) is DatabaseError:
             # SQLite's words for a file that is damaged, or none of its own
             raise Unavailable(
                 f"The database cannot be read: {_first_line(error)}. Does REDRAFT_DATABASE_URL name the right file?",
                 code="database_unavailable",
             ) from error
-        if not error.connection_invalidated:
+        if not error.connection_invalidated and (sqlstate is None or postgresql.is_of_statement(sqlstate)):
             raise
         raise Unavailable(f"The database went away: {_first_line(error)}", code="database_unavailable") from error
 

@@ -183,7 +183,7 @@ def counters_are_sums(rows: JobRows) -> Iterator[str]:
 def _is_unpriced(call: Row) -> bool:
     """Nobody knows what it cost: its outcome is not known, or no answer came."""
     if call["status"] == "error":
-        return call["http_status"] is None
+        return call["http_status"] is None and call["cost_nano_usd"] is None
     return call["cost_nano_usd"] is None
 
 

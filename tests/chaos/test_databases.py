@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from sqlalchemy import make_url
 
 from tests.chaos.conftest import Scene
 from tests.chaos.databases import lock_for
@@ -48,6 +49,31 @@ def test_an_outage_longer_than_a_lease_costs_no_more_than_the_calls_in_flight(on
     scene.finish()
     assert {scene.driver.job(job_id).stop_reason for job_id in job_ids} == {"accepted"}
     assert scene.count_calls("unknown", "dup") <= 8
+    assert scene.problems() == []
+
+
+def test_a_failover_to_a_read_only_standby_refuses_for_a_while_and_pays_for_no_reply_twice(on_postgresql: Scene):
+    scene = on_postgresql
+    assert scene.stage.postgres is not None
+    name = make_url(scene.stage.settings.database_url).database or ""
+    scene.provider.script(generate=[Reply(text="a line", latency_s=1.5)], evaluate=[0.9])
+    scene.stage.start_api()
+    start_workers(scene, 1)
+    job_ids = scene.submit_many(4, iter_max=1)
+    wait_until(lambda: scene.count_calls("started") == 4, what="calls in flight")
+    scene.stage.postgres.set_read_only(name, is_on=True)
+    answers = [scene.post(scene.refused_body()) for _ in range(3)]
+    threading.Event().wait(4.0)
+    scene.stage.postgres.set_read_only(name, is_on=False)
+    scene.finish()
+    problems = [answer.json() for answer in answers]
+    assert {(each["status"], each["code"], each["retryable"]) for each in problems} == {
+        (503, "database_unavailable", True)
+    }
+    assert {scene.driver.job(job_id).stop_reason for job_id in job_ids} == {"accepted"}
+    assert scene.count_calls("unknown", "dup", "error") == 0
+    assert len(scene.provider.requests()) == 4 * 2
+    assert all(member.is_alive for member in scene.stage.members)
     assert scene.problems() == []
 
 

@@ -1,6 +1,9 @@
 """A worker dies, stops or loses its database at a named boundary of a step: what that costs, to the call."""
 
 import signal
+import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -105,7 +108,30 @@ def test_a_worker_stopped_before_its_call_does_not_make_it_when_another_has_done
     scene.stage.workers[0].signal(signal.SIGCONT)
     assert scene.stage.workers[0].stop() == 0
     assert len(scene.provider.requests()) == 2
-    assert scene.driver.call_statuses(job_id) == ["unknown", "ok", "ok"]
+    assert scene.driver.call_statuses(job_id) == ["error", "ok", "ok"]
+    assert is_unsent(scene.driver.ledger(job_id)[0])
+    assert scene.problems() == []
+
+
+def is_unsent(call: dict[str, Any]) -> bool:
+    """Closed as never made, at no cost."""
+    return "never sent" in call["error"]["detail"] and call["cost_nano_usd"] == 0
+
+
+def test_a_worker_that_slept_between_claim_and_call_makes_none_for_a_job_that_was_canceled_meanwhile(
+    make_scene: Callable[..., Scene],
+):
+    """Its lease is still good, and no heartbeat has told it anything."""
+    scene = make_scene("sqlite", lease_s=60.0, heartbeat_s=15.0)
+    scene.stage.start_worker("claimed=stop@1")
+    job_id = scene.submit(iter_max=1)
+    scene.wait_stopped()
+    scene.cancel(job_id)
+    threading.Event().wait(2.1)
+    scene.stage.workers[0].signal(signal.SIGCONT)
+    wait_until(lambda: scene.driver.call_statuses(job_id) == ["error"], what="the end of the call")
+    assert scene.provider.requests() == []
+    assert is_unsent(scene.driver.ledger(job_id)[0])
     assert scene.problems() == []
 
 
@@ -116,6 +142,7 @@ def test_a_job_canceled_between_claim_and_call_is_not_called_for(scene: Scene):
     scene.cancel(job_id)
     assert scene.stage.workers[0].stop() == 0
     assert scene.provider.requests() == []
+    assert is_unsent(scene.driver.ledger(job_id)[0])
     assert scene.driver.event_types(job_id)[-1] == "done"
 
 

@@ -8,10 +8,10 @@ from redraft.domain.requests import ContinueJob, RescoreJob, Source
 from redraft.domain.states import Step
 from redraft.jobs import StepMessage
 from redraft.operations import observations
+from redraft.operations.crashes import StepCrashed, put_off
 from redraft.operations.lifecycle import cancel, continue_job
 from redraft.operations.observations import Observation, ObservationFilter
 from redraft.operations.rescore import rescore
-from redraft.operations.running import StepCrashed, put_off
 from redraft.operations.sweep import sweep
 from tests.model_server import ModelServer
 from tests.model_server.scripts import Rule, Script

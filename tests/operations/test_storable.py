@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import update
 
 from redraft.operations import lifecycle
-from redraft.operations.running import StepCrashed, put_off
+from redraft.operations.crashes import StepCrashed, put_off
 from redraft.operations.sweep import sweep
 from redraft.storage.tables import jobs
 from tests.model_server import ModelServer

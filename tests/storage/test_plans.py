@@ -94,7 +94,7 @@ def explained(connection: Connection) -> Iterator[list[str]]:
     prefix = "EXPLAIN QUERY PLAN " if connection.dialect.name == "sqlite" else "EXPLAIN "
 
     def explain(_conn: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        if statement.startswith("EXPLAIN"):
+        if statement.startswith(("EXPLAIN", "BEGIN")):
             return
         cursor.execute(prefix + statement, parameters)
         plans.append("\n".join(str(row[-1]) for row in cursor.fetchall()))

@@ -53,6 +53,14 @@ class PostgresServer:
     def drop_database(self, name: str) -> None:
         self._execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
+    def set_read_only(self, name: str, *, is_on: bool) -> None:
+        """As a failover looks to clients: connections end, and to the next ones the server is a standby, or not."""
+        state = sql.Literal("on" if is_on else "off")
+        change = sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = {}")
+        self._execute(change.format(sql.Identifier(name), state))
+        end = sql.SQL("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {}")
+        self._execute(end.format(sql.Literal(name)))
+
     def _execute(self, statement: sql.SQL | sql.Composed) -> None:
         with psycopg.connect(self.url_of("postgres"), autocommit=True) as connection:
             connection.execute(statement)

@@ -1,0 +1,72 @@
+"""What becomes of a step that raises what nobody foresaw."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from redraft.domain.failures import job_error
+from redraft.domain.states import StopReason
+from redraft.domain.waits import retry_wait_s
+from redraft.errors import Unavailable
+from redraft.jobs import StepMessage
+from redraft.operations.closing import close_up
+from redraft.operations.endings import Event, ending
+from redraft.operations.services import Services
+from redraft.operations.terms import readable_request, step_iteration
+from redraft.storage import events, history, jobs, moves
+from redraft.storage.columns import DbNow
+
+
+class StepCrashed(Exception):  # noqa: N818 - what happened, not what is wrong
+    """A step raised what nobody foresaw; the cause is chained.
+
+    Attributes:
+        message: which step.
+        token: the lease it was done under; None if it was not claimed yet.
+        is_paid: its calls were made, and what they brought could not be stored.
+    """
+
+    def __init__(self, message: StepMessage, token: int | None, *, is_paid: bool) -> None:
+        super().__init__(f"Step {message.step_no} ({message.step}) of job {message.job_id} crashed.")
+        self.message = message
+        self.token = token
+        self.is_paid = is_paid
+
+
+@contextmanager
+def crashing_as(message: StepMessage, token: int | None, *, is_paid: bool = False) -> Generator[None]:
+    try:
+        yield
+    except Unavailable:
+        raise
+    except Exception as error:
+        raise StepCrashed(message, token, is_paid=is_paid) from error
+
+
+def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
+    """A step crashed for a reason nobody foresaw: try it again later, then end the job rather than loop for ever.
+
+    What cannot be stored would not be stored the next time either, and be paid for each time: that ends the job.
+    """
+    settings, message = services.settings, crash.message
+    with services.database.write() as connection:
+        job = jobs.get(connection, message.job_id)
+        if job is None or (job.step, job.step_no) != (message.step, message.step_no):
+            return
+        attempt = job.step_attempt + 1
+        new: list[Event] = []
+        if attempt < settings.step_attempts_max and not crash.is_paid:
+            wait_s = retry_wait_s(attempt, first_s=settings.retry_wait_s, max_s=settings.retry_wait_max_s)
+            values = {"step_attempt": attempt, "available_at": DbNow(round(wait_s, 3)), "rung_at": None}
+        else:
+            what = "could not store what it got" if crash.is_paid else "crashed"
+            words = f"The step {job.step} {what} (attempt {attempt}): {detail}; the worker's log says more."
+            facts = job_error("worker_lost", words, iteration=step_iteration(job), attempts=attempt)
+            records = history.of(connection, job)
+            end = ending(job, readable_request(job), records, StopReason.ERROR, facts)
+            values, new = dict(end.values), [end.event]
+        is_ours = moves.is_live() & moves.is_token(job.lease_token if crash.token is None else crash.token)
+        first_seq = moves.change(connection, job.id, values, when=is_ours, new_events=len(new))
+        if first_seq is not None:
+            events.add(connection, job, first_seq, new)
+            close_up(connection, job, values)
+    services.queue.wake(message.job_id)
