@@ -339,7 +339,7 @@ def test_what_would_be_nothing_or_something_else_when_stored_is_refused(wrong, c
 
 def test_controls_within_a_text_are_left_out():
     request = GenerateAnswer.model_validate({"instruct": "page one\x0cpage two", "eval_crit": "Good."})
-    assert request.instruct == "page onepage two"
+    assert request.instruct == "page one page two"
 
 
 @settings(deadline=None)
