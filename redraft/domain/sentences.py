@@ -20,7 +20,7 @@ Kind = Literal["statement", "question", "heading", "code", "row", "note"]
 
 _MARK, _CODE = "\ue000", "\ue001"
 # What closes what an East Asian script opens: a quotation within a sentence, or an aside that can be one of its own.
-_QUOTATIONS = dict(zip('「『《〈｢〝“‘"＂', '」』》〉｣〟”’"＂', strict=True))
+_QUOTATIONS = dict(zip("「『《〈｢〝“‘\"＂'", "」』》〉｣〟”’\"＂'", strict=True))
 _WIDE_CLOSERS = _QUOTATIONS | dict(zip("（【〔〖〘〚［｛", "）】〕〗〙〛］｝", strict=True))
 # A longer quotation is read by its sentences.
 _QUOTE_CHARS_MAX = 300
