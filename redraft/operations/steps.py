@@ -355,16 +355,24 @@ def give_up(
 ) -> Move:
     """End the job with what it has, and with what this step brought all the same: it failed for good."""
     late = error.retryable and step.remaining_s() <= 0
+    detail = error.message + _beyond_deadline(error, step.remaining_s())
     reason = StopReason.DEADLINE_EXCEEDED if late else StopReason.ERROR
     facts = job_error(
         "deadline_exceeded" if late else error.code,
-        f"The deadline passed while {model} was asked: {error.message}" if late else error.message,
+        f"The deadline passed while {model} was asked: {detail}" if late else detail,
         model=model,
         iteration=step_iteration(step.job),
         attempts=step.attempt_no,
     )
     end = ending(step.job, step.request, step.records, reason, facts)
     return Move(outcomes, {**end.values, **marks}, [*told, end.event], write)
+
+
+def _beyond_deadline(error: ProviderError, remaining_s: float) -> str:
+    """Why a transient failure was not waited for, if that is the reason."""
+    if not error.retryable or not 0 < remaining_s <= (error.retry_after_s or 0):
+        return ""
+    return f" That is longer than the {remaining_s:.0f} s that are left of limits.deadline_s; continue the job later."
 
 
 def _longest(outcomes: Sequence[Outcome]) -> float:

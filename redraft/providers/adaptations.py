@@ -14,10 +14,11 @@ from typing import Any, Literal, cast
 
 from redraft.domain.chats import Chat, LimitOrigin, Message
 from redraft.errors import ProviderError
-from redraft.providers.failures import SHORTEN, Words, words_of
+from redraft.providers.failures import SHORTEN
 from redraft.providers.limit_refusals import read_refusal
 from redraft.providers.output_limits import OutputLimits, limit_advice, limit_name_in
 from redraft.providers.schemas import strict_schema
+from redraft.providers.shared.error_bodies import Words, words_of
 
 Adaptation = Literal[
     "no_stream_options", "other_limit_name", "no_temperature", "json_object", "schema_in_words", "system_in_turn"

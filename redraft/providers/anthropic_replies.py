@@ -1,6 +1,6 @@
 """Read a Messages answer (or several, when a turn was paused): the text, or why there is none."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from redraft.errors import ProviderErrorCode
@@ -33,11 +33,11 @@ def read_reply(vendor: Vendor, answers: Sequence[Answer]) -> ChatReply:
     """The reply. `response` is the body; the bodies, when there were several.
 
     Raises:
-        ProviderError: an error object came instead of a message.
+        ProviderError: an error came instead of a message, in whatever shape.
         UnusableReply: there is no text to use.
     """
     last = answers[-1]
-    if last.body.get("type") == "error" or last.body.get("error"):
+    if _is_failure(last.body):
         raise failure_of_answer(vendor, last)
     blocks = [mapping(block) for block in content_of(answers)]
     text = "".join(words(block.get("text")) for block in blocks if block.get("type") == "text")
@@ -52,6 +52,11 @@ def read_reply(vendor: Vendor, answers: Sequence[Answer]) -> ChatReply:
     if flaw := _flaw(vendor, last, blocks, reply):
         raise UnusableReply(*flaw, reply)
     return reply
+
+
+def _is_failure(body: Mapping[str, Any]) -> bool:
+    is_message = not body or bool({"content", "stop_reason"} & body.keys())
+    return body.get("type") == "error" or bool(body.get("error")) or not is_message
 
 
 def usage_of(answers: Sequence[Answer]) -> Usage:

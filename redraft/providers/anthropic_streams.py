@@ -3,8 +3,8 @@
 from collections import defaultdict
 from typing import Any
 
-from redraft.providers.failures import parse_json
 from redraft.providers.replies import finish_reason_of, items, mapping, words
+from redraft.providers.shared.json_values import parse_json
 
 # The delta's kind, the field of it that holds a piece, and the field of the block that they add up to.
 _PIECES = {
@@ -32,6 +32,9 @@ class AnthropicEvents:
     @property
     def finish_reason(self) -> str | None:
         return finish_reason_of(self._message)
+
+    def knows(self, event: dict[str, Any]) -> bool:
+        return words(event.get("type")).startswith(("message", "content_block")) or event.get("type") == "ping"
 
     def error_in(self, event: dict[str, Any]) -> Any:
         return event if event.get("type") == "error" or event.get("error") else None

@@ -13,14 +13,19 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
-from redraft.errors import ProviderError, ProviderErrorCode
+from redraft.errors import RETRYABLE_CODES, ProviderError, ProviderErrorCode
 from redraft.providers.limit_refusals import refusal_kind
+from redraft.providers.shared.error_bodies import Words, plain, words_of
 from redraft.providers.wires import Patience, TimeLeft
 from redraft.redaction import MARK, redact
 
 _MESSAGE_CHARS = 600
 # Less than this left of a call's time is none.
 _NO_TIME_S = 0.01
+# Of an error inside a 200 that carries and names none
+_NO_STATUS = 0
+_RESPONSE_CHARS_MAX = 50_000
+_SOON_S = 120.0
 _HEADER_KEPT = re.compile(
     r"(x-request-id|request-id|x-ratelimit-.+|anthropic-ratelimit-.+|retry-after.*)", re.IGNORECASE
 )
@@ -56,15 +61,6 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """What an error body says: its codes and types, its message, and the parameter it names."""
-
-    codes: str
-    message: str
-    param: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class _Rule:
     code: ProviderErrorCode
     advice: str
@@ -75,6 +71,10 @@ def _status(*statuses: int) -> Callable[[int, Words], bool]:
     return lambda status, _words: status in statuses
 
 
+def _is_soon(words: Words) -> bool:
+    return words.wait_s is not None and words.wait_s <= _SOON_S
+
+
 def _codes(pattern: str) -> Callable[[int, Words], bool]:
     expression = re.compile(pattern, re.IGNORECASE)
     return lambda _status, words: bool(expression.search(words.codes))
@@ -82,11 +82,20 @@ def _codes(pattern: str) -> Callable[[int, Words], bool]:
 
 def _says(pattern: str, *statuses: int) -> Callable[[int, Words], bool]:
     expression = re.compile(pattern, re.IGNORECASE)
-    return lambda status, words: (not statuses or status in statuses) and bool(expression.search(words.message))
+    known = {*statuses, _NO_STATUS}
+    return lambda status, words: (not statuses or status in known) and bool(expression.search(words.message))
+
+
+def _says_without_status(pattern: str) -> Callable[[int, Words], bool]:
+    """What the status would have said."""
+    expression = re.compile(pattern, re.IGNORECASE)
+    return lambda status, words: status == _NO_STATUS and bool(expression.search(words.message))
 
 
 def _refuses_limit(about: str) -> Callable[[int, Words], bool]:
-    return lambda status, words: status in {400, 413, 416, 422, 500} and refusal_kind(words.message) == about
+    return lambda status, words: (
+        status in {_NO_STATUS, 400, 413, 416, 422, 500} and refusal_kind(words.message) == about
+    )
 
 
 _QUOTA = "Look at the plan and the billing of the account behind {key}."
@@ -105,16 +114,16 @@ _RULES: tuple[_Rule, ...] = (
     _Rule("context_too_long", SHORTEN, _codes(r"context_length|exceed_context|request_too_large")),
     _Rule("context_too_long", SHORTEN, _says(r"request too large for", 413, 429)),
     _Rule("provider_rate_limited", "", _codes(r"rate_limit")),
+    # Google speaks of a quota where it means a minute's
+    _Rule("provider_rate_limited", "", lambda status, words: status in {429, _NO_STATUS} and _is_soon(words)),
     _Rule(
         "provider_quota",
         _QUOTA,
         _says(
-            r"exceeded your current quota|credit balance|insufficient (balance|credit|fund)|usage limits?\b"
-            r"|hard limit|billing",
-            400,
-            402,
-            403,
-            429,
+            r"exceeded your current quota|credit balance|(insufficient|not enough|out of) (balance|credit|fund)"
+            r"|usage limits?\b|hard limit|billing|quota (is |has been )?(exceeded|exhausted|used)|payment required"
+            r"|余额不足|欠费",
+            *(400, 402, 403, 429, 500, 502, 503),
         ),
     ),
     _Rule("provider_quota", _QUOTA, _status(402)),
@@ -132,15 +141,16 @@ _RULES: tuple[_Rule, ...] = (
             r"maximum context length|context (window|limit|length)|context size|prompt is too long"
             r"|longer than the maximum model length|reduce the length of the (messages|prompt|input)"
             r"|too many (input )?tokens|max_tokens must be at least 1, got -",
-            400,
-            413,
-            422,
-            500,
+            *(400, 413, 422, 500, 502, 503),
         ),
     ),
     _Rule("context_too_long", SHORTEN, _status(413)),
     _Rule("unknown_model", _MODEL, _codes(r"model_not_found|model_decommissioned|DeploymentNotFound")),
-    _Rule("unknown_model", _MODEL, _says(r"\bmodel\b", 404)),
+    _Rule(
+        "unknown_model",
+        _MODEL,
+        lambda status, words: status == 404 and "model" in re.findall(r"\w+", words.message.lower()),
+    ),
     _Rule(
         "unknown_model",
         _MODEL,
@@ -150,41 +160,69 @@ _RULES: tuple[_Rule, ...] = (
             422,
         ),
     ),
+    _Rule("provider_auth", "Check {key}.", _codes(r"invalid_?api_?key|api_?key_?invalid")),
     _Rule("provider_auth", "Check {key}.", _status(401, 403)),
+    _Rule("provider_auth", "Check {key}.", _says_without_status(r"api key|unauthori[sz]ed|authenticat|not logged in")),
     _Rule("provider_rate_limited", "", _status(429)),
+    _Rule("provider_rate_limited", "", _says_without_status(r"rate.?limit|too many requests|throttl")),
     _Rule("provider_unavailable", "", _codes(r"overloaded|server_error|api_error|timeout")),
-    _Rule("provider_unavailable", "", lambda status, _words: status in {408, 409, 425} or status >= 500),
+    _Rule("provider_unavailable", "", lambda status, _words: status in {_NO_STATUS, 408, 409, 425} or status >= 500),
     _Rule("provider_bad_request", "Check {url}: nothing answers at that path.", _status(404, 405)),
 )
-# An error inside a 200 has no status of its own, but mostly the type that goes with one.
-_STATUS_OF_TYPE = {
-    "invalid_request_error": 400,
-    "BadRequestError": 400,
-    "authentication_error": 401,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "rate_limit_error": 429,
-}
+# An error inside a 200 has no status of its own, but mostly a code or a type that goes with one.
+_STATUS_OF_CODE = tuple(
+    (re.compile(pattern, re.IGNORECASE), status)
+    for pattern, status in (
+        (r"unauthenticated|unauthori[sz]ed|authentication|api_?key", 401),
+        (r"permission|forbidden|access_?denied", 403),
+        (r"not_?found", 404),
+        (r"rate_?limit|throttl|resource_?exhausted|too_?many_?requests", 429),
+        (r"invalid_?request|bad_?request|invalid_?argument|validation", 400),
+    )
+)
 _ANY_OTHER = _Rule("provider_bad_request", "", lambda _status, _words: True)
 
 
 def failure_of_answer(vendor: Vendor, answer: Answer) -> ProviderError:
-    """The error that an HTTP error status, or an error object inside a 200, stands for."""
+    """The error that an HTTP error status, or something other than a reply inside a 200, stands for."""
     words = words_of(answer.body)
-    status = _meant_status(answer)
+    status = _meant_status(answer, words)
     rule = next((rule for rule in _RULES if rule.is_met(status, words)), _ANY_OTHER)
+    wait_s = retry_after_s(answer.headers)
+    if wait_s is None and rule.code in RETRYABLE_CODES:
+        wait_s = words.wait_s
+    message = _sentence(f"{vendor.capital} {_verb(answer)}: {_said(vendor, answer, words)}", _asked_to_wait(wait_s))
     advice = rule.advice.format(key=vendor.key_setting, url=vendor.url_setting)
-    said = vendor.redact(words.message)[:_MESSAGE_CHARS]
-    verb = f"answered {status}" if answer.status >= 400 else "reported an error"
-    message = _sentence(f"{vendor.capital} {verb}: {said or 'no message'}", advice)
     return ProviderError(
         rule.code,
-        message,
+        _sentence(message, advice),
         http_status=answer.status,
-        retry_after_s=retry_after_s(answer.headers),
+        retry_after_s=wait_s,
         response=redacted(vendor, answer.body),
         headers=selected_headers(answer.headers),
     )
+
+
+def _verb(answer: Answer) -> str:
+    if answer.status >= 400:
+        return f"answered {answer.status}"
+    is_object = isinstance(answer.body, dict | list) and words_of(answer.body).is_error
+    return "reported an error" if is_object else f"answered {answer.status} with something that is no reply of a model"
+
+
+def _said(vendor: Vendor, answer: Answer, words: Words) -> str:
+    """Its words; of a body without any, the beginning of the body."""
+    body = answer.body if isinstance(answer.body, str) else json.dumps(answer.body, ensure_ascii=False)
+    said = words.message or (plain(body) if answer.body else "")
+    return vendor.redact(said)[:_MESSAGE_CHARS] or ("no message" if answer.status >= 400 else "an empty body")
+
+
+def _asked_to_wait(seconds: float | None) -> str:
+    if seconds is None or seconds < 1:
+        return ""
+    units = ((3600, "h"), (60, "min"))
+    size, unit = next(((size, unit) for size, unit in units if seconds >= 2 * size or seconds == size), (1, "s"))
+    return f"It asked to wait {round(seconds / size, 1):g} {unit}."
 
 
 def _sentence(said: str, advice: str) -> str:
@@ -231,31 +269,6 @@ def _lateness(vendor: Vendor, left: TimeLeft, patience: Patience, *, is_connecti
     )
 
 
-def unreadable(vendor: Vendor, status: int, text: str, headers: Mapping[str, str]) -> ProviderError:
-    """A success whose body is not the JSON it should be: a proxy's page, a cut or garbled reply."""
-    return ProviderError(
-        "provider_unavailable",
-        f"{vendor.capital} answered {status} with something that is no reply of a model:"
-        f" {vendor.redact(_plain(text))[:200] or 'an empty body'}",
-        http_status=status,
-        retry_after_s=retry_after_s(headers),
-        response=vendor.redact(text),
-        headers=selected_headers(headers),
-    )
-
-
-def parse_json(text: str | bytes) -> Any:
-    """JSON values, without NaN and Infinity, which neither database takes.
-
-    Raises:
-        ValueError: it is no JSON, or nested beyond reason.
-    """
-    try:
-        return json.loads(text, parse_constant=lambda _name: None)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-
-
 def selected_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Those for the ledger: request id, rate limits, retry-after."""
     return {name.lower(): value[:300] for name, value in headers.items() if _HEADER_KEPT.fullmatch(name)}
@@ -290,7 +303,7 @@ def _until(date: str | None, now: float | None) -> float | None:
 def redacted(vendor: Vendor, value: Any) -> Any:
     """JSON values without anything that looks like a key."""
     if isinstance(value, str):
-        return vendor.redact(value)
+        return vendor.redact(value)[:_RESPONSE_CHARS_MAX]
     if isinstance(value, list):
         return [redacted(vendor, item) for item in cast("list[Any]", value)]
     if isinstance(value, dict):
@@ -298,54 +311,12 @@ def redacted(vendor: Vendor, value: Any) -> Any:
     return value
 
 
-def _meant_status(answer: Answer) -> int:
-    """The status; for an error inside a 200 the one it carries or names, else 502 (an upstream failed)."""
+def _meant_status(answer: Answer, words: Words) -> int:
+    """The status; for an error inside a 200 the one it carries or names, else none."""
     if answer.status >= 400:
         return answer.status
-    body = _object(answer.body)
-    error = _object(body.get("error", body))
-    code = error.get("code")
-    if isinstance(code, int) and 400 <= code <= 599:
-        return code
-    return _STATUS_OF_TYPE.get(str(error.get("type")), 502)
-
-
-def words_of(body: Any) -> Words:
-    """Read any of the known error shapes: {error: {…}}, {error: "…"}, {message}, {detail}, text, HTML."""
-    if isinstance(body, str):
-        return Words("", _plain(body))
-    outer = _object(body)
-    inner = outer.get("error", outer)
-    if isinstance(inner, str):
-        return Words(str(outer.get("error_type", "")), inner)
-    error = _object(inner)
-    codes = (error.get("code"), error.get("type"), _object(error.get("innererror")).get("code"))
-    message = error.get("message") or _detail(error.get("detail"))
-    return Words(
-        " ".join(str(code) for code in codes if code),
-        message if isinstance(message, str) else json.dumps(message),
-        str(error.get("param") or ""),
-    )
-
-
-def _detail(detail: Any) -> Any:
-    """FastAPI's list of flaws as a line of places and words, without the input that it repeats."""
-    flaws = cast("list[Any]", detail) if isinstance(detail, list) else []
-    if not flaws or not all(isinstance(flaw, dict) and "msg" in flaw for flaw in flaws):
-        return cast("Any", detail or "")
-    places = (".".join(str(part) for part in _object(flaw).get("loc") or ()) for flaw in flaws)
-    return "; ".join(f"{place}: {_object(flaw)['msg']}" for place, flaw in zip(places, flaws, strict=True))
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _plain(text: str) -> str:
-    """Text of a plain or HTML body on one line; a page is told by its title."""
-    title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-    found = title.group(1) if title else re.sub(r"<[^>]*>", " ", text)
-    return " ".join(found.split())
+    named = (status for pattern, status in _STATUS_OF_CODE if pattern.search(words.codes))
+    return words.status or next(named, _NO_STATUS)
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:

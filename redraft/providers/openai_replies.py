@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from redraft.domain.jobs.finish_reasons import Finish, classify_finish
 from redraft.errors import ProviderErrorCode
 from redraft.providers.failures import Answer, Vendor, failure_of_answer, selected_headers
 from redraft.providers.protocol import ChatReply, UnusableReply, Usage
@@ -19,6 +20,7 @@ from redraft.providers.replies import (
     mapping,
     words,
 )
+from redraft.providers.shared.error_bodies import words_of
 
 _THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?(?:</think(?:ing)?>\s*|\Z)", re.DOTALL)
 _THOUGHT_FIELDS = ("reasoning", "reasoning_content", "thinking")
@@ -33,15 +35,17 @@ def read_reply(vendor: Vendor, answer: Answer, *, may_think_aloud: bool = False)
         may_think_aloud: whether `<think>` at the text's beginning is a model's thinking and not its answer.
 
     Raises:
-        ProviderError: an error object came instead of choices.
+        ProviderError: an error came instead of choices, in whatever shape.
         UnusableReply: there is no text to use.
     """
     choice = mapping(next(iter(items(answer.body.get("choices"))), None))
-    if error := choice.get("error") or (not choice and answer.body.get("error")):
+    finish = finish_reason_of(choice)
+    if error := choice.get("error"):
         raise failure_of_answer(vendor, Answer(answer.status, {"error": error}, answer.headers))
+    if _is_failure(answer.body, choice, finish):
+        raise failure_of_answer(vendor, answer)
     message = mapping(choice.get("message"))
     text = _text(message, may_think_aloud=may_think_aloud)
-    finish = finish_reason_of(choice)
     reply = ChatReply(
         text,
         finish,
@@ -53,6 +57,13 @@ def read_reply(vendor: Vendor, answer: Answer, *, may_think_aloud: bool = False)
     if flaw := _flaw(vendor, message, text, finish):
         raise UnusableReply(*flaw, reply)
     return reply
+
+
+def _is_failure(body: Mapping[str, Any], choice: Mapping[str, Any], finish: str | None) -> bool:
+    """Whether a body is none of a reply, or of one that broke off with an error beside it."""
+    if choice:
+        return bool(body.get("error")) and classify_finish(finish) is Finish.FAILED
+    return (bool(body) and "choices" not in body) or words_of(body).is_error
 
 
 def usage_of(body: Mapping[str, Any]) -> Usage:

@@ -31,11 +31,14 @@ class OpenAIChunks:
     def finish_reason(self) -> str | None:
         return finish_reason_of(self._choice)
 
+    def knows(self, event: dict[str, Any]) -> bool:
+        return "choices" in event or "usage" in event or words(event.get("object")).startswith("chat.completion")
+
     def error_in(self, event: dict[str, Any]) -> Any:
         choice = mapping(next(iter(items(event.get("choices"))), None))
-        if error := event.get("error") or choice.get("error"):
+        if error := choice.get("error"):
             return {"error": error}
-        return event if event.get("object") == "error" else None
+        return event if event.get("error") or event.get("object") == "error" else None
 
     def take(self, event: dict[str, Any]) -> str:
         self._head |= {key: value for key, value in event.items() if key not in _NOT_OF_THE_HEAD}

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from redraft.domain.jobs.finish_reasons import Finish, classify_finish, is_absent
 from redraft.errors import ProviderError, ProviderErrorCode
-from redraft.providers.failures import Answer, Vendor, failure_of_answer, parse_json, unreadable
+from redraft.providers.failures import Answer, Vendor, failure_of_answer
+from redraft.providers.shared.json_values import parse_json
 
 if TYPE_CHECKING:
     import httpx2
@@ -31,16 +32,11 @@ def read_answer(vendor: Vendor, response: "httpx2.Response") -> Answer:
     Raises:
         ProviderError: it has an error status, is no JSON object, or is an error in spite of its 200.
     """
-    headers = dict(response.headers)
-    if response.status_code >= 300:
-        raise failure_of_answer(vendor, Answer(response.status_code, _json_or_text(response), headers))
-    try:
-        body = parse_json(response.content)
-    except ValueError:
-        raise unreadable(vendor, response.status_code, response.text, headers) from None
-    if not isinstance(body, dict):
-        raise unreadable(vendor, response.status_code, response.text, headers)
-    return Answer(response.status_code, body, headers)
+    body = _json_or_text(response)
+    answer = Answer(response.status_code, body, dict(response.headers))
+    if answer.status >= 300 or not isinstance(body, dict):
+        raise failure_of_answer(vendor, answer)
+    return answer
 
 
 def _json_or_text(response: "httpx2.Response") -> Any:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
+from redraft.providers.shared.event_stream import StreamEvent, events_in
 from redraft.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 CONNECTIONS_PER_CLIENT = 8
 _DEADLINE = "redraft_deadline"
+_AFTER_THE_REASON_S = 5.0
 _AFTER_THE_END_S = 0.5
 
 
@@ -183,8 +185,8 @@ class Watchdog:
             self._is_over = True
             self._timer.cancel()
 
-    def events(self) -> "Iterator[httpx2.ServerSentEvent]":
-        """The events as they come.
+    def events(self) -> Iterator[StreamEvent]:
+        """The events as they come, and the lines that belong to none.
 
         Raises:
             httpx2.HTTPError: the stream broke; `ReadTimeout`: it was late.
@@ -192,7 +194,7 @@ class Watchdog:
         import httpx2
 
         try:
-            for event in httpx2.EventSource(self._response):
+            for event in events_in(self._response.iter_text()):
                 self._has_begun = True
                 yield event
         except httpx2.HTTPError as error:
@@ -202,11 +204,14 @@ class Watchdog:
         if self._has_bitten:
             raise self._lateness()
 
-    def hurry(self) -> None:
-        """The answer is whole: what may still come has a moment, so that the connection can be used again."""
+    def hurry(self, *, is_ended: bool) -> None:
+        """The answer is whole: what may still come has a moment.
+
+        Before the end that is the usage, behind it nothing, but read to its end a connection can be used again.
+        """
         with self._lock:
             self._timer.cancel()
-            self._call = TimeLeft(min(_AFTER_THE_END_S, self._call.seconds))
+            self._call = TimeLeft(min(_AFTER_THE_END_S if is_ended else _AFTER_THE_REASON_S, self._call.seconds))
             self._timer = threading.Timer(self._call.seconds, self._bite)
             self._start()
 

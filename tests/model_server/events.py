@@ -27,7 +27,7 @@ def events_of(asked: Asked, reply: Reply, body: Any) -> list[Event]:
         return [Event(wire, is_text=True) for wire in reply.events]
     told = _openai(asked, reply, body) if asked.dialect == "openai" else _anthropic(reply, body)
     events = list(told)
-    if reply.fault not in {"stream_cut", "stream_end", "stream_error", "stream_hang"}:
+    if reply.fault not in {"stream_cut", "stream_reset", "stream_end", "stream_error", "stream_hang"}:
         return events
     texts = [number for number, event in enumerate(events) if event.is_text]
     return events[: texts[reply.after - 1] + 1] if reply.after else events[: texts[0]]

@@ -22,6 +22,7 @@ Fault = Literal[
     "trickle",
     # Of a streamed answer, when `after` pieces of its text are told.
     "stream_cut",
+    "stream_reset",
     "stream_end",
     "stream_error",
     "stream_hang",
@@ -35,9 +36,9 @@ class Reply:
     `verdict` becomes the JSON text of an evaluator's reply; `score` fills whatever schema was asked for.
 
     When a stream is asked for, the same body goes out as events: its text in `pieces` (else by words), with
-    `pause_s` before each. `stream_cut` breaks the connection after `after` pieces, `stream_end` ends the
-    stream without its terminator, `stream_error` sends `error` as an event (else "Overloaded"), and
-    `stream_hang` falls silent. `events` goes out as it is: blocks of "data: …" lines.
+    `pause_s` before each. `stream_cut` breaks the connection after `after` pieces, `stream_reset` resets it,
+    `stream_end` ends the stream without its terminator, `stream_error` sends `error` as an event (else
+    "Overloaded"), and `stream_hang` falls silent. `events` goes out as it is: blocks of "data: …" lines.
     """
 
     text: str | None = None

@@ -22,7 +22,7 @@ from tests.model_server.validators import flaw_of
 Responder = Callable[[Asked], Reply | None]
 _JSON = {"content-type": "application/json"}
 _TRICKLE_S = 0.05
-_OF_STREAMS = frozenset({None, "stream_cut", "stream_end", "stream_error", "stream_hang"})
+_OF_STREAMS = frozenset({None, "stream_cut", "stream_reset", "stream_end", "stream_error", "stream_hang"})
 
 
 class ModelServer:
@@ -202,7 +202,7 @@ async def _send(reply: Reply, exchange: Exchange, headers: dict[str, str], raw: 
     match reply.fault:
         case None:
             exchange.send(reply.status, headers, raw)
-        case "stream_cut" | "stream_end" | "stream_error" | "stream_hang":
+        case "stream_cut" | "stream_reset" | "stream_end" | "stream_error" | "stream_hang":
             raise ValueError(f"{reply.fault} needs a stream")
         case "hang":
             await asyncio.Event().wait()
@@ -232,6 +232,10 @@ async def _stream(
         case "stream_cut":
             await asyncio.sleep(0.02)
             exchange.close()
+            return
+        case "stream_reset":
+            await asyncio.sleep(0.02)
+            _reset(exchange)
             return
         case "stream_hang":
             await asyncio.Event().wait()

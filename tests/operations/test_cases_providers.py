@@ -229,3 +229,38 @@ def test_a_stream_that_comes_byte_by_byte_cuts_no_character(
     assert job.result is not None
     assert job.result["final_answer"] == said
     assert said in model_server.requests("evaluate")[0].prompt
+
+
+@pytest.mark.parametrize("headers", [{"retry-after": "86400"}, {"retry-after-ms": "86400000"}])
+def test_a_wait_beyond_the_deadline_is_told_and_not_waited_for(
+    driver: Driver, model_server: ModelServer, headers: dict[str, str]
+):
+    model_server.script(generate=[refusal("Slow down", "rate_limit_exceeded", 429, **headers)])  # HB-B4
+    job = driver.run_new(limits={"deadline_s": 600})
+    assert job.error is not None
+    assert (job.status, job.error["code"], job.error["retryable"]) == ("failed", "provider_rate_limited", True)
+    assert "asked to wait 24 h" in job.error["detail"]
+    assert "limits.deadline_s" in job.error["detail"]
+    assert len(model_server.requests()) == 1
+
+
+def test_an_error_in_an_unknown_field_of_a_stream_is_kept_in_the_ledger(driver: Driver, model_server: ModelServer):
+    words = "the request exceeds the available context size."  # T2-03
+    wire = f'error: {{"code":400,"message":"{words}","type":"invalid_request_error"}}\n\n'
+    model_server.script(generate=[Reply(events=[wire, "data: [DONE]\n\n"])])
+    job = driver.run_new(stream=True)
+    assert job.error is not None
+    assert job.error["code"] == "context_too_long"
+    assert words in job.error["detail"]
+    (call,) = driver.calls(job.id)
+    assert words in repr(call.response)
+
+
+def test_an_upstreams_words_reach_the_job(driver: Driver, model_server: ModelServer):
+    raw = '{"error":{"message":"Input is longer than the maximum context length of 8192 tokens"}}'  # T2-05
+    error = {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}
+    model_server.script(generate=[Reply(status=400, raw={"error": error})])
+    job = driver.run_new()
+    assert job.error is not None
+    assert job.error["code"] == "context_too_long"
+    assert "maximum context length of 8192" in job.error["detail"]

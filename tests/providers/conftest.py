@@ -1,5 +1,6 @@
 """Providers against the scripted server, over real sockets, in both wire formats."""
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,49 @@ def fail(server: ModelServer, ask: Ask) -> Fail:
         return caught.value
 
     return call
+
+
+class Told:
+    """One streamed call: what was told of it, its reply or its error."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.at: list[float] = []
+        self.reply: ChatReply | None = None
+        self.error: ProviderError | None = None
+
+    def hear(self, piece: str) -> None:
+        self.pieces.append(piece)
+        self.at.append(time.monotonic())
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+Stream = Callable[..., Told]
+
+
+@pytest.fixture
+def stream(catalog: ProviderCatalog) -> Stream:
+    def call(provider: str, *, timeout_s: float = 10.0, **rest: Any) -> Told:
+        chat = chat_for(provider, stream=True, **rest)
+        made, told = catalog.get(chat.model), Told()
+        try:
+            told.reply = made.send(made.wire_body(chat), timeout_s=timeout_s, on_delta=told.hear)
+        except ProviderError as error:
+            told.error = error
+        return told
+
+    return call
+
+
+def told_of(server: ModelServer, stream: Stream, provider: str, reply: Any, **rest: Any) -> Told:
+    server.log.clear()
+    server.script(generate=[reply])
+    told = stream(provider, **rest)
+    assert len(server.requests()) == 1
+    return told
 
 
 VERDICT = ReplySchema(

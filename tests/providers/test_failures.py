@@ -14,10 +14,10 @@ from redraft.providers.failures import (
     Answer,
     Vendor,
     failure_of_answer,
-    parse_json,
     retry_after_s,
     selected_headers,
 )
+from redraft.providers.shared.json_values import parse_json
 
 VENDOR = Vendor("OpenAI", "OPENAI_API_KEY", "OPENAI_BASE_URL", "my-very-own-token")
 
@@ -229,3 +229,113 @@ def test_json_that_no_database_takes_is_tamed():
     assert parse_json('{"a": NaN, "b": [Infinity, 1]}') == {"a": None, "b": [None, 1]}
     with pytest.raises(ValueError, match="deep"):
         parse_json("[" * 200_000)
+
+
+WRAPPED: list[tuple[int, Any, str, str]] = [
+    # an upstream's error within a gateway's
+    (
+        429,
+        {
+            "error": {
+                "message": "Provider returned error",
+                "code": 429,
+                "metadata": {"raw": "m is temporarily rate-limited upstream, add your own key", "provider_name": "N"},
+            }
+        },
+        "provider_rate_limited",
+        "rate-limited upstream",
+    ),
+    (
+        400,
+        {
+            "error": {
+                "message": "Provider returned error",
+                "code": 400,
+                "metadata": {"raw": '{"error":{"message":"Input is longer than the maximum context length of 8192"}}'},
+            }
+        },
+        "context_too_long",
+        "Provider returned error: Input is longer",
+    ),
+    (
+        429,
+        {"error": {"message": "Upstream error", "metadata": {"raw": {"error": {"message": "insufficient balance"}}}}},
+        "provider_quota",
+        "insufficient balance",
+    ),
+    (400, {"message": 'litellm: {"error": {"message": "prompt is too long"}}'}, "context_too_long", "litellm: prompt"),
+    (400, {"error": {"error": {"error": "context window full"}}}, "context_too_long", "context window full"),
+    (502, {"error": "bad gateway", "cause": {"msg": "maximum context length is 9"}}, "context_too_long", "length is 9"),
+    (500, {"message": "x", "innererror": {"code": "context_length_exceeded"}}, "context_too_long", "x"),
+    (
+        400,
+        {"errors": [{"message": "first"}, {"message": "reduce the length of the input"}]},
+        "context_too_long",
+        "first",
+    ),
+    (400, {"detail": {"reason": "the prompt was flagged"}}, "content_filtered", "flagged"),
+    (
+        400,
+        [{"error": {"message": "API key not valid", "details": [{"reason": "API_KEY_INVALID"}]}}],
+        "provider_auth",
+        "K",
+    ),
+    (
+        422,
+        {"detail": [{"loc": ["body", "n"], "msg": "too big", "input": {"message": "TASK"}}]},
+        "provider_bad_request",
+        "n",
+    ),
+    # a success that is none, in shapes of their own
+    (200, {"error": True, "errorMessage": "engine is busy"}, "provider_unavailable", "engine is busy"),
+    (200, {"success": False, "errors": [{"code": 1, "message": "Authentication error"}]}, "provider_auth", "Authentic"),
+    (200, {"status": "429", "title": "Slow down"}, "provider_rate_limited", "Slow down"),
+    (200, {"code": 40301, "msg": "余额不足"}, "provider_quota", "余额不足"),
+    (200, "no capacity: too many requests", "provider_rate_limited", "no capacity"),
+    (200, {"x": {"y": "what is this"}}, "provider_unavailable", "what is this"),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "code", "words"), WRAPPED)
+def test_what_stands_deep_in_a_body_is_read_and_shown(status: int, body: Any, code: str, words: str):
+    error = failure_of_answer(VENDOR, Answer(status, body, {}))
+    assert error.code == code
+    assert words in error.message
+    assert "TASK" not in error.message
+
+
+@given(
+    st.sampled_from(["error", "metadata", "raw", "innererror", "detail", "cause", "errors", "upstream_error"]),
+    st.lists(st.sampled_from(["object", "list", "text"]), max_size=3),
+    st.sampled_from(["error", "body", "fault"]),
+)
+def test_words_survive_any_wrapping(key: str, layers: list[str], outer: str):
+    body: Any = {"message": "maximum context length is 5"}
+    for layer in layers:
+        body = {"object": {key: body}, "list": {key: [body]}, "text": {key: json.dumps(body)}}[layer]
+    error = failure_of_answer(VENDOR, Answer(400, {outer: body, "message": "Upstream failed"}, {}))
+    assert error.code == "context_too_long"
+    assert "Upstream failed: maximum context length is 5" in error.message
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "words"),
+    [
+        ({"retry-after": "86400"}, openai("no"), "asked to wait 24 h."),
+        ({"retry-after": "90"}, openai("no"), "asked to wait 90 s."),
+        ({"retry-after": "600"}, openai("no"), "asked to wait 10 min."),
+        ({"retry-after": "5400"}, openai("no"), "asked to wait 90 min."),
+        ({}, openai("Please try again in 8h0m0s."), "asked to wait 8 h."),
+        ({}, {"error": {"message": "no", "details": [{"retryDelay": "34s"}]}}, "asked to wait 34 s."),
+        ({}, {"message": "no", "retry_after": 86400}, "asked to wait 24 h."),
+    ],
+)
+def test_a_wait_that_is_asked_for_is_told(headers: dict[str, str], body: Any, words: str):
+    error = failure_of_answer(VENDOR, Answer(429, body, headers))
+    assert words in error.message
+    assert error.retryable
+
+
+def test_a_minutes_quota_heals():
+    body = {"error": {"message": "You exceeded your current quota. Please retry in 34.07s.", "code": 429}}
+    assert failure_of_answer(VENDOR, Answer(429, body, {})).code == "provider_rate_limited"

@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,57 +15,14 @@ from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.failures import Answer, Vendor
 from redraft.providers.openai_replies import read_reply
 from redraft.providers.openai_streams import OpenAIChunks
-from redraft.providers.protocol import ChatReply, UnusableReply
+from redraft.providers.protocol import UnusableReply
 from redraft.providers.streams import Teller
 from tests.model_server import ModelServer, Reply
 from tests.model_server.events import data, named
-from tests.providers.conftest import VERDICT, Ask, chat_for
+from tests.providers.conftest import VERDICT, Ask, Stream, chat_for, told_of
 from tests.providers.test_anthropic import THINKING, TOOL_USE, message, text
 from tests.providers.test_openai import TOOL_CALL, completion
 from tests.support.waiting import wait_until
-
-
-class Told:
-    """One streamed call: what was told of it, its reply or its error."""
-
-    def __init__(self) -> None:
-        self.pieces: list[str] = []
-        self.at: list[float] = []
-        self.reply: ChatReply | None = None
-        self.error: ProviderError | None = None
-
-    def hear(self, piece: str) -> None:
-        self.pieces.append(piece)
-        self.at.append(time.monotonic())
-
-    @property
-    def text(self) -> str:
-        return "".join(self.pieces)
-
-
-Stream = Callable[..., Told]
-
-
-@pytest.fixture
-def stream(catalog: ProviderCatalog) -> Stream:
-    def call(provider: str, *, timeout_s: float = 10.0, **rest: Any) -> Told:
-        chat = chat_for(provider, stream=True, **rest)
-        made, told = catalog.get(chat.model), Told()
-        try:
-            told.reply = made.send(made.wire_body(chat), timeout_s=timeout_s, on_delta=told.hear)
-        except ProviderError as error:
-            told.error = error
-        return told
-
-    return call
-
-
-def told_of(server: ModelServer, stream: Stream, provider: str, reply: Any, **rest: Any) -> Told:
-    server.log.clear()
-    server.script(generate=[reply])
-    told = stream(provider, **rest)
-    assert len(server.requests()) == 1
-    return told
 
 
 def test_the_pieces_are_told_as_they_come_and_add_up(server: ModelServer, stream: Stream, dialect: str):

@@ -1,0 +1,102 @@
+"""Read a stream of server-sent events, and keep what a server writes into it beside them.
+
+The usual readers drop fields that the standard does not know. Some servers report their errors in such fields, or as
+plain lines.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from redraft.providers.shared.error_bodies import words_of
+from redraft.providers.shared.json_values import parse_json
+
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_NAMED_JSON = re.compile(r"\s*([\w-]{1,40}):\s*(?=[{\[])")
+_EVIDENCE_CHARS_MAX = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """One event; `name` is None for a line that belongs to none."""
+
+    name: str | None
+    data: str
+
+
+def events_in(texts: Iterable[str]) -> Iterator[StreamEvent]:
+    """Yield the events of a stream, and each line that is no part of one, in their order."""
+    name, data = "", list[str]()
+    for line in _lines(texts):
+        field, _, value = line.partition(":")
+        if not line:
+            if data:
+                yield StreamEvent(name or "message", "\n".join(data))
+            name, data = "", []
+        elif field == "data":
+            data.append(value.removeprefix(" "))
+        elif field == "event":
+            name = value.strip()
+        elif field not in {"", "id", "retry"}:
+            yield StreamEvent(None, line)
+    if data:
+        yield StreamEvent(name or "message", "\n".join(data))
+
+
+def _lines(texts: Iterable[str]) -> Iterator[str]:
+    """Only what ends a line of an event: `str.splitlines` would split within JSON."""
+    parts = list[str]()
+    ends_with_return = False
+    for text in texts:
+        *whole, rest = _LINE_END.split(text[1:] if ends_with_return and text.startswith("\n") else text)
+        for line in whole:
+            yield "".join((*parts, line))
+            parts = []
+        if rest:
+            parts.append(rest)
+        ends_with_return = text.endswith("\r") if text else ends_with_return
+    if parts:
+        yield "".join(parts)
+
+
+class Evidence:
+    """What a stream held that is no part of an answer, within bounds: perhaps the reason why there is none."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._room = _EVIDENCE_CHARS_MAX
+
+    def __bool__(self) -> bool:
+        return bool(self._texts)
+
+    def add(self, text: str) -> None:
+        kept = text[: self._room]
+        if kept.strip():
+            self._texts.append(kept)
+            self._room -= len(kept)
+
+    @property
+    def is_error(self) -> bool:
+        return bool(self) and words_of(self.body()).is_error
+
+    def body(self) -> Any:
+        """JSON values as far as it is JSON, else text."""
+        whole = "\n".join(self._texts)
+        try:
+            return parse_json(whole)
+        except ValueError:
+            values = [_value(text) for text in self._texts]
+        if all(isinstance(value, str) for value in values):
+            return whole
+        return values[0] if len(values) == 1 else values
+
+
+def _value(text: str) -> Any:
+    """A line as JSON, the name before it as its key."""
+    named = _NAMED_JSON.match(text)
+    try:
+        value = parse_json(text[named.end() :] if named else text)
+    except ValueError:
+        return text
+    return {named.group(1): value} if named else value
