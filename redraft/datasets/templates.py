@@ -1,12 +1,13 @@
 """Templates in the texts of a dataset and of a run's defaults: names of `vars` in double braces.
 
 A text that somebody sent is rendered here, so the language is small: values, their parts, a few filters and `if`.
-Nothing in it loops, calls or multiplies, and what it writes is bounded: no row can keep a worker busy.
+Nothing in it loops, calls or multiplies. How much stands in it is counted before it is parsed, since the compiler's
+time grows faster than the text, and every value that a filter makes is bounded: no row can keep a worker busy.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any, cast
 
 from jinja2 import Template, TemplateError, TemplateSyntaxError, UndefinedError, nodes
@@ -23,11 +24,19 @@ FILTERS = frozenset(
     | {"trim", "upper"}
 )
 _MARKS = ("{{", "{%", "{#")
+_OPENING = {"block_begin", "variable_begin", "comment_begin", "raw_begin"}
 _NODES = (
     *(nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const, nodes.Getattr, nodes.Getitem, nodes.Filter),
     *(nodes.If, nodes.CondExpr, nodes.Test, nodes.Compare, nodes.Operand, nodes.And, nodes.Or, nodes.Not),
 )
-_ARGUMENT_MAX = 100
+# Of a tag, from its opening to its closing braces, and of all tags together
+_TAG_TOKENS_MAX = 60
+_TOKENS_MAX = 3_000
+_FILTERS_MAX = 8
+_DEPTH_MAX = 10
+# A filter may make a value as much longer as its argument says
+_ARGUMENT_MAX = 20
+_INDENT_MAX = 4
 _NAMES_SHOWN = 20
 
 
@@ -37,6 +46,22 @@ class TemplateFault(Exception):  # noqa: N818 - a row's flaw, not an error of th
     def __init__(self, words: str, code: str) -> None:
         super().__init__(words)
         self.code = code
+
+
+def _bounded_filter(apply: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(apply)  # with what Jinja has noted on it: whether it wants the environment
+    def bounded(*arguments: Any) -> Any:
+        value = apply(*arguments)
+        if isinstance(value, str) and len(value) > MAX_TEXT:
+            raise TemplateFault(f"a filter makes more than {MAX_TEXT:,} characters", "string_too_long")
+        return value
+
+    return bounded
+
+
+# Nothing is computed while it is compiled, which takes the cube of a chain's length
+_ROWS = SANDBOX.overlay(optimized=False)
+_ROWS.filters = {name: _bounded_filter(SANDBOX.filters[name]) for name in FILTERS}
 
 
 def has_marks(value: Any) -> bool:
@@ -72,7 +97,9 @@ def render(source: str, variables: Mapping[str, Any]) -> str:
         raise TemplateFault(_undefined(error, variables), "undefined_variable") from None
     except TemplateError as error:
         raise TemplateFault(f"is no template: {told(error)}", "invalid_template") from None
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError):
+    except TemplateFault:
+        raise
+    except Exception:  # noqa: BLE001 - whatever a row's template raises is that row's validation error
         raise TemplateFault("a filter or a comparison does not fit its value", "invalid_template") from None
 
 
@@ -96,8 +123,31 @@ def _parts(value: Any) -> list[Any]:
 @lru_cache(maxsize=256)
 def _compiled(source: str) -> Template:
     """Looked at before it is compiled, as the compiler computes what is constant."""
-    _check(SANDBOX.parse(source))
-    return SANDBOX.from_string(source)
+    _count(source)
+    tree = _ROWS.parse(source)
+    _check(tree)
+    return _ROWS.from_string(tree)
+
+
+def _count(source: str) -> None:
+    """Refuse what is too much for parser and compiler, which recurse: by its tokens, as they come."""
+    total = in_tag = filters = depth = 0
+    for line, kind, text in _ROWS.lex(source):
+        if kind in _OPENING:
+            in_tag = filters = 0
+        elif kind == "name" and in_tag == 1:
+            depth += (text == "if") - (text == "endif")
+        if kind in {"data", "whitespace"}:
+            continue
+        total, in_tag, filters = total + 1, in_tag + 1, filters + (text == "|")
+        for count, most, what in (
+            (in_tag, _TAG_TOKENS_MAX, "words and signs in a tag"),
+            (filters, _FILTERS_MAX, "filters in a tag"),
+            (depth, _DEPTH_MAX, "levels of if"),
+            (total, _TOKENS_MAX, "words and signs in all tags"),
+        ):
+            if count > most:
+                raise TemplateSyntaxError(f"there are more than {most:,} {what}", line)
 
 
 def _check(tree: nodes.Template) -> None:
@@ -114,16 +164,17 @@ def _check_filter(node: nodes.Filter) -> None:
         raise TemplateSyntaxError(
             f"there is no filter {node.name!r}; there are {', '.join(sorted(FILTERS))}", node.lineno
         )
-    if node.dyn_args is not None or node.dyn_kwargs is not None or not all(map(_is_short, node.args)):
+    most = _INDENT_MAX if node.name == "tojson" else _ARGUMENT_MAX
+    if node.dyn_args is not None or node.dyn_kwargs is not None or not all(_is_short(each, most) for each in node.args):
         raise TemplateSyntaxError(f"{node.name} takes short constants only", node.lineno)
 
 
-def _is_short(argument: nodes.Expr) -> bool:
+def _is_short(argument: nodes.Expr, most: int) -> bool:
     """A number may stand for so many blanks or digits."""
     value = argument.value if isinstance(argument, nodes.Const) else None
     if isinstance(value, str):
-        return len(value) <= _ARGUMENT_MAX
-    return isinstance(value, int | float) and abs(value) <= _ARGUMENT_MAX
+        return len(value) <= most
+    return isinstance(value, int | float) and abs(value) <= most
 
 
 def _bounded(template: Template, variables: Mapping[str, Any]) -> str:

@@ -89,6 +89,50 @@ def test_a_text_that_is_or_becomes_too_long_is_refused():
     assert caught.value.code == "string_too_long"
 
 
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("{% if n %}" * 150 + "{% endif %}" * 150, "more than 10 levels of if"),
+        ("{{ name" + "|upper" * 160 + " }}", "more than 8 filters in a tag"),
+        ("{{ " + "(" * 3000 + "n" + ")" * 3000 + " }}", "more than 60 words and signs in a tag"),
+        ("{{ " + "not " * 3000 + "n }}", "more than 60 words and signs in a tag"),
+        ("{{ n }}" * 1001, "more than 3,000 words and signs in all tags"),
+        ("{{ list|tojson(5) }}", "tojson takes short constants only"),
+    ],
+)
+def test_a_template_is_counted_before_it_is_compiled(source: str, words: str):
+    with pytest.raises(TemplateFault, match=words) as caught:
+        render(source, VARIABLES)
+    assert caught.value.code == "invalid_template"
+
+
+def test_what_the_limits_allow_is_rendered():
+    source = "{% if n %}" * 10 + "{{ name|upper|lower|title|trim|upper|lower|title|upper }}" + "{% endif %}" * 10
+    assert render(source + "{% raw %}{{ n }}{% endraw %}" * 40, VARIABLES) == "ADA" + "{{ n }}" * 40
+    elifs = "{% if empty %}" + "{% elif empty %}x" * 900 + "{% else %}y{% endif %}"
+    with suppress(TemplateFault):
+        assert render(elifs, VARIABLES) == "y"
+
+
+def test_no_filter_multiplies_a_text_beyond_the_limit():
+    longer = "|join('--------------------')"
+    with pytest.raises(TemplateFault, match="a filter makes more than 200,000 characters") as caught:
+        render("{{ a" + longer * 4 + "|length }}", {"a": "x" * 1000})
+    assert caught.value.code == "string_too_long"
+
+
+class Hostile:
+    """A value whose every use fails in a way of its own."""
+
+    def __str__(self) -> str:
+        raise OSError("no text")
+
+
+def test_whatever_rendering_raises_is_a_fault_of_the_text():
+    with pytest.raises(TemplateFault, match="does not fit its value"):
+        render("{{ a }}", {"a": Hostile()})
+
+
 @given(st.text(st.sampled_from("{}%#|. 'ab1()[]-+*<>=if endfor"), max_size=40))
 def test_any_text_is_rendered_or_refused(source: str):
     with suppress(TemplateFault):
