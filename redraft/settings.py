@@ -156,6 +156,11 @@ class Settings(BaseSettings):
         le=36_500,
         description="Workers remove jobs that ended so many days ago, a few at a time; empty: all are kept.",
     )
+    run_give_up_s: float = Field(
+        default=600.0,
+        gt=0,
+        description="How long items that no worker can start are tried again before their run ends without them.",
+    )
     shutdown_grace_s: float = Field(default=20.0, ge=0, description="How long a stopping worker finishes its calls.")
     deaf_after_s: float = Field(
         default=120.0,

@@ -133,9 +133,9 @@ def _baseline_id(services: Services, run: Run, wanted: Wanted) -> str | None:
 
 
 def exit_of_run(run: Run, gates: Sequence[GateResult]) -> Exit:
-    """An interruption comes before a gate, a gate before items that failed."""
+    """An end before all items were started comes before a gate, a gate before items that failed."""
     if run.status == "canceled":
-        return Exit.INTERRUPTED
+        return Exit.SOME_FAILED if run.stop_reason == "error" else Exit.INTERRUPTED
     if code := exit_of_gates(gates):
         return code
     counts = run.counts

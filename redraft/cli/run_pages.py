@@ -46,7 +46,7 @@ def show_runs(page: Sequence[Run]) -> None:
 def status(state: str, stop_reason: str | None = None) -> Text:
     """A state as a sign and words."""
     sign, style = _STATUS[state]
-    why = " (budget exhausted)" if stop_reason == "budget_exhausted" else ""
+    why = f" ({stop_reason.replace('_', ' ')})" if stop_reason in {"budget_exhausted", "error"} else ""
     return Text(f"{sign} {state}{why}", style=style)
 
 
@@ -67,6 +67,7 @@ def show_run(run: Run) -> None:
         ("name", output.one_line(run.name, 200)),
         ("dataset", run.dataset_id),
         ("status", status(run.status, run.stop_reason)),
+        ("error", "" if run.error is None else f"{run.error.items:,} items not started: {run.error.detail}"),
         ("items", words_of(run, None)),
         ("counts", ", ".join(f"{number:,} {name}" for name, number in counts.model_dump().items() if number)),
         ("repeat", f"{run.repeat}" if run.repeat > 1 else ""),

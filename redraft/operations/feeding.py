@@ -3,8 +3,10 @@
 Every worker feeds; a run is held while its items are started, so that none is started twice.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +24,7 @@ from redraft.operations.budgets import spent_of_run, stopped_items, worst_cost
 from redraft.operations.lifecycle import Continuation
 from redraft.operations.services import Services
 from redraft.operations.submit import Ready
-from redraft.storage import jobs, runs, workers
+from redraft.storage import jobs, run_stalls, runs, workers
 from redraft.storage.jobs import JobRecord
 from redraft.storage.runs import RunRecord
 
@@ -37,6 +39,9 @@ _WITHOUT_WORKERS = 4
 _NANO = 1_000_000_000
 # What depends on this process: another worker may have the key, the price or the profile
 _OF_THIS_WORKER = frozenset({"provider_auth", "unpriced_model", "unknown_profile"})
+_LONGEST_PAUSE_S = 60.0
+_UNUSABLE = Flaw("", "The row cannot be made a job; the worker's log says why.", "row_unusable")
+_NOT_FED = Flaw("", "The run's items cannot be started; the worker's log says why.", "run_not_fed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +49,35 @@ class _Started:
     """An item before it is stored: what it becomes, or why it becomes nothing.
 
     Attributes:
+        is_put_off: another worker, or this one later, may be able to start it; it has errors until then.
         live_job_id: its job is under way already: somebody has continued it.
     """
 
     number: int
     ready: Ready | Continuation | None = None
     errors: list[dict[str, Any]] | None = None
+    is_put_off: bool = False
     live_job_id: str | None = None
+
+
+class _Pauses:
+    """Until when this process does not try again what it could not start of a run; each pause is longer."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, tuple[float, float]] = {}
+
+    def is_over(self, run_id: str) -> bool:
+        return time.monotonic() >= self._until.get(run_id, (0.0, 0.0))[0]
+
+    def lengthen(self, run_id: str, first_s: float) -> None:
+        pause_s = min(_LONGEST_PAUSE_S, max(first_s, 2 * self._until.get(run_id, (0.0, 0.0))[1]))
+        self._until[run_id] = time.monotonic() + pause_s, pause_s
+
+    def end(self, run_id: str) -> None:
+        self._until.pop(run_id, None)
+
+
+_pauses = _Pauses()
 
 
 class Feeder:
@@ -81,19 +108,28 @@ def feed_all(services: Services) -> None:
     with services.database.read() as connection:
         active = runs.active_ids(connection)
     for run_id in active:
-        try:
-            feed(services, run_id)
-        except Unavailable:
-            raise
-        except Exception:
-            # One run must not keep the others waiting
-            log.exception("run_could_not_be_fed", run_id=run_id)
+        feed(services, run_id)
 
 
 def feed(services: Services, run_id: str) -> None:
-    """Start items until the window is full, and end a run that has none left."""
-    while _start_some(services, run_id):
-        pass
+    """Start items until the window is full, and end a run that has none left, or none that can be started.
+
+    Raises:
+        Unavailable: the database is away.
+    """
+    try:
+        while _start_some(services, run_id):
+            pass
+    except Unavailable:
+        raise
+    except Exception:
+        # One run must not keep the others waiting
+        log.exception("run_could_not_be_fed", run_id=run_id)
+        _pauses.lengthen(run_id, services.settings.sweep_s)
+        with services.database.write() as connection:
+            if runs.is_running(connection, run_id):
+                _put_off(connection, run_id, [_error(_NOT_FED)])
+        _give_up(services, run_id)
 
 
 def _start_some(services: Services, run_id: str) -> bool:
@@ -101,17 +137,59 @@ def _start_some(services: Services, run_id: str) -> bool:
     with services.database.read() as connection:
         run = runs.get(connection, run_id)
         if run is None or run.status != "running":
+            _pauses.end(run_id)
             return False
         room = min(_AT_ONCE, _room(services, connection, run))
         items = runs.take_queued(connection, run, room) if room > 0 else []
-    made = [each for each in (_prepared(services, run, item) for item in items) if each is not None]
-    with services.database.write() as connection:
-        started = _store(services, connection, run_id, made)
+        are_late = room > 0 and not items
+        if are_late and _pauses.is_over(run_id):
+            items = runs.take_queued(connection, run, room, put_off=True)
+    made = [_prepared(services, run, item) for item in items]
+    started = _stored(services, run_id, made)
     for job in started:
         steps.ring(services, steps.message_of(job))
-    # Invalid ones leave their room to others
-    has_invalid = any(each.errors is not None for each in made)
-    return has_invalid or (bool(started) and len(items) == _AT_ONCE)
+    if any(each.is_put_off for each in made):
+        _pauses.lengthen(run_id, services.settings.sweep_s)
+    elif started and are_late:
+        _pauses.end(run_id)
+    if are_late:
+        _give_up(services, run_id)
+    # Those that cannot be started leave their room to others
+    has_room = any(each.errors is not None for each in made) and not are_late
+    return has_room or (bool(started) and len(items) == _AT_ONCE)
+
+
+def _stored(services: Services, run_id: str, made: Sequence[_Started]) -> list[JobRecord]:
+    """The jobs that are started. An item that cannot be stored is invalid, and takes no other one with it."""
+    try:
+        with services.database.write() as connection:
+            return _store(services, connection, run_id, made)
+    except Unavailable:
+        raise
+    except Exception:
+        if not made or (made[0].errors is not None and len(made) == 1):
+            raise
+        log.exception("items_could_not_be_stored", run_id=run_id, items=len(made))
+    if len(made) > 1:
+        return [job for each in made for job in _stored(services, run_id, [each])]
+    return _stored(services, run_id, [_Started(made[0].number, errors=[_error(_UNUSABLE)])])
+
+
+def _put_off(connection: Connection, run_id: str, errors: list[dict[str, Any]], number: int | None = None) -> None:
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    noted = [{**error, "since": since} for error in errors]
+    if run_stalls.put_off(connection, run_id, noted, None if number is None else [number]):
+        runs.change(connection, run_id)
+
+
+def _give_up(services: Services, run_id: str) -> None:
+    """Cancel what was put off for too long, which ends a run that has nothing else."""
+    since = datetime.now(UTC) - timedelta(seconds=services.settings.run_give_up_s)
+    with services.database.write() as connection:
+        run = runs.hold(connection, run_id)
+        if run is not None and run.status == "running" and run_stalls.give_up(connection, run_id, since):
+            runs.change(connection, run_id)
+            _end_if_done(services, connection, run)
 
 
 def _room(services: Services, connection: Connection, run: RunRecord) -> int:
@@ -127,16 +205,21 @@ def window_of(services: Services, connection: Connection, run: RunRecord) -> int
     return min(run.max_in_flight, max(1, int(threads * _SHARE) - runs.count_running_beside(connection, run.id)))
 
 
-def _prepared(services: Services, run: RunRecord, item: dict[str, Any]) -> _Started | None:
-    """What an item becomes; None when this worker cannot start it, which says nothing against it."""
+def _prepared(services: Services, run: RunRecord, item: dict[str, Any]) -> _Started:
+    """What an item becomes, or why it becomes nothing, which another worker may see otherwise."""
     try:
         return _taken_up(services, item) or _new(services, run, item)
     except Invalid as error:
         flaws = error.flaws or (Flaw("", error.message, error.code),)
-        if any(flaw.code in _OF_THIS_WORKER for flaw in flaws):
-            log.warning("item_left_to_other_workers", run_id=run.id, item=item["number"], reason=error.message)
-            return None
-        return _Started(item["number"], errors=[_error(flaw) for flaw in flaws])
+        is_put_off = any(flaw.code in _OF_THIS_WORKER for flaw in flaws)
+        if is_put_off:
+            log.warning("item_put_off", run_id=run.id, item=item["number"], reason=error.message)
+        return _Started(item["number"], errors=[_error(flaw) for flaw in flaws], is_put_off=is_put_off)
+    except Unavailable:
+        raise
+    except Exception:
+        log.exception("item_unusable", run_id=run.id, item=item["number"])
+        return _Started(item["number"], errors=[_error(_UNUSABLE)])
 
 
 def _taken_up(services: Services, item: dict[str, Any]) -> _Started | None:
@@ -192,10 +275,12 @@ def _store(services: Services, connection: Connection, run_id: str, made: Sequen
     for each in made:
         if each.number not in queued or len(started) >= room:
             continue
-        if each.errors is not None:
+        if each.is_put_off:
+            _put_off(connection, run_id, each.errors or [], each.number)
+        elif each.errors is not None:
             runs.move_item(connection, run_id, each.number, status="invalid", errors=each.errors)
         elif (job := _job_of(connection, run_id, each)) is not None:
-            runs.move_item(connection, run_id, each.number, status="running", job_id=job.id)
+            runs.move_item(connection, run_id, each.number, status="running", job_id=job.id, errors=None)
             started.append(job)
     _end_if_done(services, connection, run)
     return started
@@ -232,6 +317,10 @@ def _is_spent(services: Services, connection: Connection, run: RunRecord) -> boo
 def _end_if_done(services: Services, connection: Connection, run: RunRecord) -> None:
     if runs.has_queued(connection, run.id) or runs.count_running(connection, run.id):
         return
-    reason = "budget_exhausted" if _is_spent(services, connection, run) else "finished"
-    runs.finish(connection, run.id, "succeeded", reason)
+    status, reason = "succeeded", "finished"
+    if _is_spent(services, connection, run):
+        reason = "budget_exhausted"
+    elif run_stalls.has_given_up(connection, run.id):
+        status, reason = "canceled", "error"
+    runs.finish(connection, run.id, status, reason)
     log.info("run_finished", run_id=run.id, reason=reason)

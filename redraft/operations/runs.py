@@ -27,7 +27,7 @@ from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services
 from redraft.operations.shapes import Moment, Resource, UsageTotals, cost_usd, latency_ms
 from redraft.operations.submit import Idempotency
-from redraft.storage import datasets, runs
+from redraft.storage import datasets, run_stalls, runs
 from redraft.storage.datasets import DatasetRecord
 from redraft.storage.runs import RunRecord, Sums
 
@@ -50,6 +50,16 @@ class RunCounts(Resource):
     accepted: int = Field(description="Of the succeeded ones.")
 
 
+class RunError(Resource):
+    """Why items of a run cannot be started, or were given up."""
+
+    code: str
+    detail: str
+    pointer: str = Field(description="The place in the row or in the run's fields.")
+    items: int = Field(description="How many items wait for it, or were given up.")
+    since: Moment
+
+
 class Run(Resource):
     """A dataset's rows as jobs."""
 
@@ -58,7 +68,11 @@ class Run(Resource):
     name: str
     dataset_id: str
     status: Literal["running", "succeeded", "canceled"]
-    stop_reason: Literal["finished", "budget_exhausted", "canceled"] | None
+    stop_reason: Literal["finished", "budget_exhausted", "canceled", "error"] | None
+    error: RunError | None = Field(
+        default=None,
+        description="What keeps items from being started; they are tried again until REDRAFT_RUN_GIVE_UP_S is over.",
+    )
     created_at: Moment
     finished_at: Moment | None
     counts: RunCounts
@@ -324,11 +338,17 @@ def _resource(connection: Connection, run: RunRecord) -> Run:
     names += ("max_in_flight", "defaults", "overrides", "version")
     return Run(
         **{name: getattr(run, name) for name in names},
+        error=_error(connection, run),
         counts=_counts(connection, run),
         usage=_usage(run, runs.sums(connection, run.id)),
         max_cost_usd=cost_usd(run.max_cost_nano_usd),
         urls=_urls(run.id),
     )
+
+
+def _error(connection: Connection, run: RunRecord) -> RunError | None:
+    found = run_stalls.first(connection, run.id)
+    return None if found is None else RunError(**found[0], items=found[1])
 
 
 def _counts(connection: Connection, run: RunRecord) -> RunCounts:

@@ -218,8 +218,8 @@ def accepted(connection: Connection, run_id: str) -> int:
     return connection.scalar(select(func.count()).where(is_accepted)) or 0
 
 
-def take_queued(connection: Connection, run: RunRecord, limit: int) -> list[dict[str, Any]]:
-    """The next items to start, each with its row."""
+def take_queued(connection: Connection, run: RunRecord, limit: int, *, put_off: bool = False) -> list[dict[str, Any]]:
+    """The next items to start, each with its row: those that were put off, or the others."""
     its_row = and_(dataset_items.c.dataset_id == run.dataset_id, dataset_items.c.position == run_items.c.position)
     query = (
         select(
@@ -227,6 +227,7 @@ def take_queued(connection: Connection, run: RunRecord, limit: int) -> list[dict
         )
         .join_from(run_items, dataset_items, its_row)
         .where(run_items.c.run_id == run.id, run_items.c.status == "queued")
+        .where(run_items.c.errors.is_not(None) if put_off else run_items.c.errors.is_(None))
         .order_by(run_items.c.number)
         .limit(limit)
     )
@@ -253,7 +254,7 @@ def end_queued(connection: Connection, run_id: str) -> None:
 def reopen_items(connection: Connection, run_id: str, statuses: Sequence[str]) -> int:
     """Items of these statuses are to be taken up again, each with its job if it has one; how many."""
     chosen = and_(run_items.c.run_id == run_id, run_items.c.status.in_(statuses))
-    statement = update(run_items).where(chosen).values(status="queued")
+    statement = update(run_items).where(chosen).values(status="queued", errors=None)
     return connection.execute(statement).rowcount
 
 
