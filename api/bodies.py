@@ -20,6 +20,7 @@ from redraft.errors import Flaw, Invalid, Unavailable
 
 _JSON_TYPE = re.compile(r"application/(json|[\w.+-]+\+json)", re.IGNORECASE)
 _LINGER_S = 2.0
+_EXACT_MAX = 2**53
 
 
 class StrictRoute(APIRoute):
@@ -110,7 +111,12 @@ def parse_json(body: bytes) -> Any:
         HttpProblem: 400, with line and column where the parser knows them.
     """
     try:
-        return json.loads(body.decode("utf-8-sig"), object_pairs_hook=_unique_names, parse_constant=_refuse_constant)
+        return json.loads(
+            body.decode("utf-8-sig"),
+            object_pairs_hook=_unique_names,
+            parse_constant=_refuse_constant,
+            parse_float=_number,
+        )
     except UnicodeDecodeError as error:
         raise _no_json(f"byte {error.start} is no UTF-8") from None
     except json.JSONDecodeError as error:
@@ -128,6 +134,12 @@ def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise _no_json(f"the name {name[:100]!r} appears twice in one object", code="duplicate_name")
         found[name] = value
     return found
+
+
+def _number(text: str) -> float:
+    """A number without a fraction is an integer, however it is written: so JSON Schema has it."""
+    number = float(text)
+    return int(number) if number.is_integer() and abs(number) <= _EXACT_MAX else number
 
 
 def _refuse_constant(name: str) -> Any:

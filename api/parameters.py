@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from redraft.domain.times import HOW, read_time
 
@@ -17,3 +17,6 @@ Time = Annotated[
         }
     ),
 ]
+NUMBER_MAX = 2**31 - 1
+Position = Annotated[int, Field(ge=0, le=NUMBER_MAX), WithJsonSchema({"type": "string", "pattern": r"^[0-9]{1,9}$"})]
+"""A cursor over numbered things: clients hand back what they were given."""

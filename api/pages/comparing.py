@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from api.dependencies import Context, ContextOf, ServicesOf
 from api.pages.rendering import address, page, pages_router, see_other
 from api.pages.run import REPORTED_AT_ONCE
-from api.routes.datasets import NUMBER_MAX
+from api.parameters import NUMBER_MAX
 from redraft.domain.aligning import RowPair
 from redraft.domain.diffs import compare_words
 from redraft.operations import run_listing, runs

@@ -15,7 +15,8 @@ from api.pages.filled import Filled
 from api.pages.forms import Form, FormOf
 from api.pages.rendering import address, page, pages_router, see_other
 from api.pages.run_forms import filled_rows
-from api.routes.datasets import NUMBER_MAX, UploadQuery
+from api.parameters import NUMBER_MAX
+from api.routes.datasets import UploadQuery
 from redraft.datasets.formats import Format
 from redraft.errors import Conflict, Invalid
 from redraft.operations import datasets, removing, run_listing

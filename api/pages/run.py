@@ -14,7 +14,7 @@ from api.dependencies import Context, ContextOf, ServicesOf
 from api.pages.forms import FormOf
 from api.pages.rendering import address, page, pages_router, see_other
 from api.pages.run_forms import read_resume
-from api.routes.datasets import NUMBER_MAX
+from api.parameters import NUMBER_MAX
 from api.routes.run_results import ItemStatus
 from redraft.domain.statistics import share
 from redraft.errors import Conflict

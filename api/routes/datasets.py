@@ -14,6 +14,7 @@ from api import uploads
 from api.bodies import StrictRoute, parse_json
 from api.dependencies import Context, ContextOf, ServicesOf
 from api.description import answers
+from api.parameters import Position
 from api.problems import HttpProblem
 from api.rendering import render
 from redraft.datasets.formats import Format
@@ -24,14 +25,15 @@ from redraft.operations.datasets import Dataset, DatasetItem
 
 router = APIRouter(prefix="/v1/datasets", tags=["bulk"], route_class=StrictRoute)
 
-NUMBER_MAX = 2**31 - 1
 _FILE: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
-_ROWS: dict[str, Any] = {"schema": {"type": "array", "items": {"type": "object"}}}
+_ROWS: dict[str, Any] = {"schema": {"type": "array", "items": {"type": "object", "additionalProperties": True}}}
 _BODY = {
     "requestBody": {
         "required": True,
-        "description": "The file itself: JSON lines, a JSON array of objects, CSV, TSV or Parquet.",
-        "content": {name: _ROWS if name == "application/json" else _FILE for name in uploads.MEDIA_TYPES if name},
+        "description": "The file itself: JSON lines, a JSON array of objects, CSV, TSV or Parquet. Its own media type"
+        f" is taken as well: {', '.join(sorted(filter(None, uploads.MEDIA_TYPES)))}.",
+        # Those that generators of clients know.
+        "content": {"application/octet-stream": _FILE, "application/json": _ROWS},
     }
 }
 
@@ -47,7 +49,7 @@ class DatasetItemPage(BaseModel):
     """Rows in the file's order; `next_cursor` is the next page's `after`, null on the last."""
 
     data: list[DatasetItem]
-    next_cursor: int | None
+    next_cursor: str | None
 
 
 class PageQuery(BaseModel):
@@ -186,17 +188,17 @@ def get_dataset(services: ServicesOf, dataset_id: str) -> Response:
 
 
 @router.get("/{dataset_id}/items", response_model=DatasetItemPage, responses=answers(404, 422))
-def list_items(
+def list_dataset_items(
     services: ServicesOf,
     dataset_id: str,
-    after: Annotated[int, Query(ge=-1, le=NUMBER_MAX, description="Only rows beyond this position.")] = -1,
+    after: Annotated[Position | None, Query(description="`next_cursor` of the page before.")] = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> Response:
     """Rows as they were read, with their flaws."""
-    found = datasets.list_items(services, dataset_id, after=after, limit=limit + 1)
+    found = datasets.list_items(services, dataset_id, after=-1 if after is None else after, limit=limit + 1)
     more = len(found) > limit
     page = found[:limit]
-    return render(DatasetItemPage(data=page, next_cursor=page[-1].position if more else None))
+    return render(DatasetItemPage(data=page, next_cursor=str(page[-1].position) if more else None))
 
 
 @router.delete("/{dataset_id}", status_code=204, responses=answers(404, 409))

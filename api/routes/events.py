@@ -43,20 +43,20 @@ class EventPage(BaseModel):
 
 @router.get(
     "/events",
-    response_model=None,
+    response_model=EventPage,
     responses={
         200: {
             "description": _STREAM,
             "content": {
                 "text/event-stream": {},
-                "application/json": {"schema": EventPage.model_json_schema()},
+                "application/json": {},
             },
         },
         204: {"description": "The job has ended and nothing is newer."},
         **answers(404, 422),
     },
 )
-async def list_events(
+async def list_job_events(
     request: Request,
     context: ContextOf,
     job_id: str,

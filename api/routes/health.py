@@ -16,13 +16,13 @@ router = APIRouter(tags=["health"], route_class=StrictRoute)
 
 
 @router.get("/livez")
-async def livez() -> dict[str, str]:
+async def get_liveness() -> dict[str, str]:
     """Whether this process answers; it looks at nothing else."""
     return {"status": "alive"}
 
 
 @router.get("/readyz", response_model=None, responses=answers(503))
-async def readyz(request: Request, services: ServicesOf) -> Response:
+async def get_readiness(request: Request, services: ServicesOf) -> Response:
     """Whether jobs can be taken and worked on: each part, and why not. Details need a key where keys are needed."""
     checks = await run_in_threadpool(check_readiness, services)
     in_full = await is_trusted(request)

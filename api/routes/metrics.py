@@ -12,6 +12,6 @@ _FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
-def read_metrics(context: ContextOf) -> PlainTextResponse:
+def get_metrics(context: ContextOf) -> PlainTextResponse:
     """All metrics of the installation, some seconds old at most; docs/operations.md explains each."""
     return PlainTextResponse(context.metrics.read(), media_type=_FORMAT)

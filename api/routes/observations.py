@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
@@ -18,7 +18,8 @@ from redraft.operations.observations import Observation, ObservationFilter
 
 router = APIRouter(prefix="/v1/observations", tags=["observations"], route_class=StrictRoute)
 
-MEDIA_TYPE = "application/x-ndjson"
+# The second one for those who ask for text: generators of clients do not know the first.
+_MEDIA_TYPES = ("application/x-ndjson", "text/plain")
 
 _LINES = "One observation per line, oldest first; no line when there is none. A line holds: "
 
@@ -55,15 +56,16 @@ class ExportQuery(ObservationQuery):
     responses={
         200: {
             "description": _LINES + ", ".join(Observation.model_fields) + ".",
-            "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+            "content": {name: {"schema": {"type": "string"}} for name in _MEDIA_TYPES},
         },
         **answers(422),
     },
 )
-def export_observations(services: ServicesOf, query: Annotated[ExportQuery, Query()]) -> Response:
+def export_observations(request: Request, services: ServicesOf, query: Annotated[ExportQuery, Query()]) -> Response:
     """What accepted answers cite of the sources that came with a `relevance_score`."""
+    wants_text = "text/plain" in request.headers.get("accept", "")
     pages = observations.export(services, query.as_filter(), after=query.after, limit=query.limit)
-    return StreamingResponse(_lines(pages), media_type=MEDIA_TYPE)
+    return StreamingResponse(_lines(pages), media_type=_MEDIA_TYPES[wants_text])
 
 
 def _lines(pages: Iterator[list[Observation]]) -> Iterator[str]:

@@ -59,7 +59,7 @@ async def get_rater(request: Request) -> str:
     response_model=Rating,
     responses=answers(404, 413, 415, 422),
 )
-def rate(
+def rate_evaluation(
     services: ServicesOf,
     job_id: str,
     number: Annotated[int, Path(ge=1, le=1_000_000)],

@@ -13,8 +13,8 @@ from api.bodies import StrictRoute
 from api.dependencies import Context, ContextOf, ServicesOf
 from api.description import answers
 from api.downloads import disposition, stem_of
+from api.parameters import Position
 from api.rendering import render
-from api.routes.datasets import NUMBER_MAX
 from redraft.datasets.results import csv_lines, jsonl_lines
 from redraft.domain.comparing import Comparison
 from redraft.domain.reports import RunReport
@@ -74,7 +74,7 @@ class RunItem(BaseModel):
     error: str | None
     instruct: str | None = Field(description="What the row says, where there is no job; so the next two.")
     reference: str | None
-    metadata: dict[str, Any]
+    metadata: dict[str, str]
     job_id: str | None
 
 
@@ -82,21 +82,21 @@ class RunItemPage(BaseModel):
     """Items in order; `next_cursor` is the next page's `after`, null on the last."""
 
     data: list[RunItem]
-    next_cursor: int | None
+    next_cursor: str | None
 
 
 @router.get("/items", response_model=RunItemPage, responses=answers(404, 422))
-def list_items(
+def list_run_items(
     services: ServicesOf,
     run_id: str,
     status: Annotated[list[ItemStatus], Query(max_length=6, description="Repeat it for several.")] = [],  # noqa: B006
-    after: Annotated[int, Query(ge=0, le=NUMBER_MAX, description="Only items beyond this number.")] = 0,
+    after: Annotated[Position | None, Query(description="`next_cursor` of the page before.")] = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> Response:
     """Items with their results so far."""
-    found = run_results.list_items(services, run_id, after=after, limit=limit + 1, statuses=status)
+    found = run_results.list_items(services, run_id, after=after or 0, limit=limit + 1, statuses=status)
     page = [RunItem.model_validate(each) for each in found[:limit]]
-    return render(RunItemPage(data=page, next_cursor=page[-1].number if len(found) > limit else None))
+    return render(RunItemPage(data=page, next_cursor=str(page[-1].number) if len(found) > limit else None))
 
 
 @router.get(
@@ -110,7 +110,7 @@ def list_items(
         **answers(404, 422),
     },
 )
-def export_results(
+def export_run_results(
     services: ServicesOf,
     run_id: str,
     format: Annotated[  # noqa: A002 - so it is called in the address
@@ -144,7 +144,7 @@ def _blocks(lines: Iterator[str]) -> Iterator[str]:
         **answers(404, 422),
     },
 )
-async def get_report(
+async def get_run_report(
     context: ContextOf,
     run_id: str,
     format: Annotated[Literal["json", "html", "markdown", "junit", "text"], Query()] = "json",  # noqa: A002

@@ -11,19 +11,20 @@ from api.dependencies import Context, ContextOf, IdempotencyOf, WaitOf
 from api.description import EXAMPLE_EVALUATE, EXAMPLE_GENERATE, answers, job_answers
 from api.rendering import render, render_submitted
 from api.waking import wait_for
+from redraft.domain.fields import As
 from redraft.domain.requests import AnyRequest, EvaluateAnswer, GenerateAnswer
 from redraft.operations import reading, submit
-from redraft.operations.resources import Job
+from redraft.operations.resources import Job, JobWarning
 from redraft.operations.submit import Idempotency
 
 router = APIRouter(prefix="/v1", tags=["jobs"], route_class=StrictRoute)
 
 
-class Estimate(BaseModel):
+class JobEstimate(BaseModel):
     """What `validate_only` answers."""
 
-    request: dict[str, Any] = Field(description="The request with all defaults filled in.")
-    warnings: list[dict[str, str]]
+    request: Annotated[dict[str, Any], As(AnyRequest)] = Field(description="The request with all defaults filled in.")
+    warnings: list[JobWarning]
     calls_max: int = Field(description="The most model calls it can take, retries after failures aside.")
 
 
@@ -50,7 +51,7 @@ class Submitter:
         services = self._context.services
         if self._validate_only:
             estimate = await run_in_threadpool(submit.estimate, services, body)
-            return render(Estimate(request=estimate.request, warnings=estimate.warnings, calls_max=estimate.calls_max))
+            return render(JobEstimate.model_validate(estimate, from_attributes=True))
         submission = await run_in_threadpool(submit.submit, services, body, self._idempotency)
         await self._wait(submission.job.id)
         job = await run_in_threadpool(reading.get_job, services, submission.job.id)
@@ -78,7 +79,7 @@ _ANSWERS = {
     200: {
         "description": "A replay of an earlier request with the same Idempotency-Key "
         "(`Idempotent-Replayed: true`), or the estimate of `validate_only`.",
-        "model": Job | Estimate,
+        "model": Job | JobEstimate,
     },
     **answers(400, 409, 413, 415, 422, 429, 503),
 }

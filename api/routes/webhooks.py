@@ -20,12 +20,12 @@ class DeliveryList(BaseModel):
 
 
 @router.get("", response_model=DeliveryList, responses=answers(404))
-def list_deliveries(services: ServicesOf, job_id: str) -> Response:
+def list_webhook_deliveries(services: ServicesOf, job_id: str) -> Response:
     """All deliveries of a job, with what became of the last attempt at each."""
     return render(DeliveryList(data=webhooks.list_deliveries(services, job_id)))
 
 
 @router.post("/{delivery_id}/redeliver", status_code=202, response_model=WebhookDelivery, responses=answers(404))
-def redeliver(services: ServicesOf, job_id: str, delivery_id: str) -> Response:
+def redeliver_webhook(services: ServicesOf, job_id: str, delivery_id: str) -> Response:
     """Send a delivery again, now and by the whole schedule; its `webhook-id` stays the same."""
     return render(webhooks.redeliver(services, job_id, delivery_id), 202)

@@ -1,9 +1,18 @@
 """The texts and numbers that a request may hold, each with its limits; what the bodies of the API are made of."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    StringConstraints,
+    TypeAdapter,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from redraft.domain.texts import clean
 
@@ -72,3 +81,15 @@ Turn = Annotated[list[Text], Field(min_length=2, max_length=2)]
 
 class StrictModel(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+
+
+class As:
+    """Describes plain JSON by a type, for readers of the API's description; the JSON is not validated again."""
+
+    def __init__(self, shape: Any) -> None:
+        self._shape = shape
+
+    def __get_pydantic_json_schema__(self, _schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        # Only what stands within another schema is referred to, and not written out wherever it is used.
+        within = core_schema.chain_schema([TypeAdapter(self._shape).core_schema])
+        return handler(within)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError, to_json
 
 from redraft.domain.fields import (
@@ -40,6 +40,18 @@ def _webhook_url(text: str) -> str:
     return text
 
 
+def _if_given(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"properties": {name: schema}, "required": [name]}
+
+
+def _rules(*rules: list[dict[str, Any]]) -> dict[str, Any]:
+    """Rules across fields for readers of the description: of each, one alternative holds.
+
+    Beneath `allOf`, as generators of clients take an `anyOf` beside `properties` for a choice of types.
+    """
+    return {"allOf": [{"anyOf": rule} for rule in rules]}
+
+
 DEFAULT_PROFILE = "criteria"
 _PROFILE_NAME = r"[a-z][a-z0-9_-]{0,39}"
 
@@ -53,7 +65,11 @@ def _profile_name(text: str) -> str:
 
 # For readers of the description, as with the ids of criteria.
 ProfileName = Annotated[str, Field(json_schema_extra={"pattern": f"^{_PROFILE_NAME}$"}), AfterValidator(_profile_name)]
-WebhookUrl = Annotated[str, StringConstraints(min_length=1, max_length=MAX_URL), AfterValidator(_webhook_url)]
+WebhookUrl = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_URL, json_schema_extra={"pattern": r"^[Hh][Tt]{2}[Pp][Ss]?://[^@\s]+$"}),
+    AfterValidator(_webhook_url),
+]
 
 
 class Revision(StrictModel):
@@ -152,8 +168,28 @@ class Judging(StrictModel):
     )
 
 
+_NULL: dict[str, Any] = {"type": "null"}
+_IS_DEFAULT_PROFILE: dict[str, Any] = {"const": DEFAULT_PROFILE}
+_EVALUATED_BY_SOMETHING = [
+    _if_given("eval_crit", {"type": "string"}),
+    _if_given("rubric", {"type": "array"}),
+    _if_given("profile", {"not": _IS_DEFAULT_PROFILE}),
+]
+_RUBRIC_FITS_PROFILE: list[dict[str, Any]] = [
+    {"properties": {"rubric": _NULL}},
+    {"properties": {"profile": _IS_DEFAULT_PROFILE}},
+]
+_JSON_OUTPUT = {"type": "object", **_if_given("output_format", {"const": "json"})}
+_ONE_SCHEMA: list[dict[str, Any]] = [
+    {"properties": {"answer_schema": _NULL}},
+    {"properties": {"grounding": {"not": _JSON_OUTPUT}}},
+]
+
+
 class EvaluationFields(StrictModel):
     """What both kinds of job share: the task, and how an answer to it is judged."""
+
+    model_config = ConfigDict(json_schema_extra=_rules(_EVALUATED_BY_SOMETHING, _RUBRIC_FITS_PROFILE))
 
     instruct: FilledText = Field(description="The question or task.")
     resp_format: Text = Field(default="", description="The wanted form of the answer, in words.")
@@ -211,6 +247,8 @@ class EvaluationFields(StrictModel):
 
 class GenerateAnswer(EvaluationFields):
     """A job that writes an answer: generate, evaluate, revise until it is accepted."""
+
+    model_config = ConfigDict(json_schema_extra=_rules(_EVALUATED_BY_SOMETHING, _RUBRIC_FITS_PROFILE, _ONE_SCHEMA))
 
     iter_max: int = Field(default=3, ge=1, le=ITERATIONS_MAX, description="Generate + evaluate rounds at most.")
     model: ModelName | Annotated[list[ModelName], Field(min_length=1, max_length=10)] | None = Field(
@@ -285,6 +323,20 @@ class ContinueJob(StrictModel):
 
 
 AnyRequest = GenerateAnswer | EvaluateAnswer | RescoreAnswers
+
+
+def _without_demands(schema: dict[str, Any]) -> None:
+    schema.pop("required", None)
+    for field in schema["properties"].values():
+        field.pop("default", None)
+
+
+class JobFields(GenerateAnswer):
+    """Any fields of a job, and `vars` for templates: it describes them, and validates nothing."""
+
+    model_config = ConfigDict(json_schema_extra=_without_demands)
+
+    vars: dict[str, Any] = Field(default={}, description="Values for {{ templates }}.")
 
 
 def judge_calls_max(request: EvaluationFields) -> int:

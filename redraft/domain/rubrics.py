@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from redraft.domain.check_words import describe_check
@@ -36,8 +36,23 @@ CriterionId = Annotated[str, Field(json_schema_extra={"pattern": f"^{_ID}$"}), A
 Level = Literal["0", "1", "2", "3", "4", "5"]
 
 
+def _shape_of(kind: str, required: list[str], **properties: Any) -> dict[str, Any]:
+    return {"properties": {"kind": {"const": kind}, **properties}, "required": required}
+
+
+_NULL: dict[str, Any] = {"type": "null"}
+_FILLED: dict[str, Any] = {"pattern": r"\S"}
+_SHAPES: list[Any] = [
+    _shape_of("binary", ["text"], text=_FILLED, check=_NULL, anchors=_NULL),
+    _shape_of("scale", ["kind", "text"], text=_FILLED, check=_NULL),
+    _shape_of("check", ["kind", "check"], check={"not": _NULL}, anchors=_NULL),
+]
+
+
 class Criterion(StrictModel):
     """One line of a rubric: a statement that a model judges, or a check that code does."""
+
+    model_config = ConfigDict(json_schema_extra={"allOf": [{"anyOf": _SHAPES}]})
 
     id: CriterionId
     text: Text = Field(default="", description="What is true of a good answer; only a check may leave it out.")
@@ -94,7 +109,12 @@ def _is_scorable(rubric: list[Criterion]) -> list[Criterion]:
     return rubric
 
 
-Rubric = Annotated[list[Criterion], Field(min_length=1, max_length=CRITERIA_MAX), AfterValidator(_is_scorable)]
+_SOME_WEIGHT: dict[str, Any] = {"contains": {"properties": {"weight": {"exclusiveMinimum": 0}}}}
+Rubric = Annotated[
+    list[Criterion],
+    Field(min_length=1, max_length=CRITERIA_MAX, json_schema_extra=_SOME_WEIGHT),
+    AfterValidator(_is_scorable),
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from redraft.domain.fields import StrictModel, Text
+from redraft.domain.fields import As, StrictModel, Text
+from redraft.domain.requests import JobFields
 
 MAX_IN_FLIGHT = 10_000
 
@@ -18,8 +19,12 @@ class CreateRun(StrictModel):
 
     dataset_id: DatasetId
     name: RunName | None = Field(default=None, description="null or empty: the dataset's name.")
-    defaults: dict[str, Any] = Field(default={}, description="Fields of a job, and vars, for rows that lack them.")
-    overrides: dict[str, Any] = Field(default={}, description="The same, over what the rows say.")
+    defaults: Annotated[dict[str, Any], As(JobFields)] = Field(
+        default={}, description="Fields of a job, and vars, for rows that lack them."
+    )
+    overrides: Annotated[dict[str, Any], As(JobFields)] = Field(
+        default={}, description="The same, over what the rows say."
+    )
     repeat: int = Field(default=1, ge=1, le=100, description="Do each row so often.")
     max_in_flight: int = Field(default=32, ge=1, le=MAX_IN_FLIGHT, description="Jobs at once, at most.")
     max_cost_usd: Budget | None = Field(default=None, description="For the whole run; null: no limit.")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from decimal import Decimal
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 from pydantic import Field
 from pydantic_core import to_json
@@ -13,14 +13,16 @@ from redraft.datasets.formats import Format
 from redraft.datasets.items import ItemRequest, Merger
 from redraft.datasets.reports import Cost, Report, check
 from redraft.datasets.rows import RowReader
+from redraft.domain.fields import As
 from redraft.domain.judging import groups_of
 from redraft.domain.models import parse_model
-from redraft.domain.requests import AnyRequest, GenerateAnswer, dump, ladder
+from redraft.domain.requests import AnyRequest, GenerateAnswer, JobFields, dump, ladder
+from redraft.domain.states import JobKind
 from redraft.errors import Invalid
 from redraft.operations import submit
 from redraft.operations.budgets import BYTES_PER_TOKEN, OUTPUT_BOUND
 from redraft.operations.services import Services
-from redraft.operations.shapes import Resource, cost_usd
+from redraft.operations.shapes import Resource, RowFlaw, cost_usd
 from redraft.operations.terms import judges_of, schema_of
 from redraft.providers.protocol import Usage
 
@@ -37,14 +39,6 @@ class UnusedColumn(Resource):
     meant: str | None = Field(description="The field that it may have been meant for.")
 
 
-class RowFlaw(Resource):
-    """What is wrong with a row."""
-
-    pointer: str
-    detail: str
-    code: str
-
-
 class UnfitRow(Resource):
     """A row that cannot become a job."""
 
@@ -52,6 +46,14 @@ class UnfitRow(Resource):
     last_line: int
     custom_id: str | None
     errors: list[RowFlaw]
+
+
+class SampleRow(JobFields):
+    """A row as a normal request."""
+
+    custom_id: str
+    kind: JobKind
+    answer: str = Field(description="Of a row whose answer is judged.")
 
 
 class DatasetCheck(Resource):
@@ -67,7 +69,9 @@ class DatasetCheck(Resource):
     mapping: dict[str, str] = Field(description="By field, the column that fills it.")
     never_seen: list[str] = Field(description="Columns that the mapping names and no row has.")
     unused: list[UnusedColumn]
-    samples: list[dict[str, Any]] = Field(description="The first good rows as normal requests.")
+    samples: Annotated[list[dict[str, Any]], As(list[SampleRow])] = Field(
+        description="The first good rows as normal requests."
+    )
     duplicates: int = Field(description="Rows with the id of an earlier one; they are bad.")
     blank: dict[str, int] = Field(description="By field, in how many rows its column is empty.")
     literal: int = Field(description="Rows that look like templates and have no vars.")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import islice
-from typing import Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 from pydantic import Field
 from sqlalchemy import Connection
@@ -11,17 +11,33 @@ from sqlalchemy import Connection
 from redraft.datasets.formats import Format
 from redraft.datasets.reports import ERRORS_SHOWN, no_good_rows
 from redraft.datasets.rows import BadRow, Row, RowReader
+from redraft.domain.fields import As
 from redraft.domain.ids import new_id
+from redraft.domain.requests import JobFields
 from redraft.errors import NotFound
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services
-from redraft.operations.shapes import Moment, Resource
+from redraft.operations.shapes import Moment, Resource, RowFlaw
 from redraft.storage import datasets
 from redraft.storage.datasets import DatasetRecord
 
 _BATCH = 500
 _BROKEN_OFF_S = 24 * 3600.0
 _NAME_CHARS = 200
+
+
+class DatasetColumns(Resource):
+    """Which column fills which field, and which fill none."""
+
+    used: dict[str, str] = Field(description="By field, the column that fills it.")
+    unused: dict[str, int] = Field(description="In how many rows each column stands that fills no field.")
+    never_seen: list[str] = Field(description="Columns that the mapping names and no row has.")
+
+
+class RowFields(JobFields):
+    """The fields of a job that a row gives."""
+
+    answer: str = Field(description="An answer to be judged.")
 
 
 class Dataset(Resource):
@@ -34,7 +50,9 @@ class Dataset(Resource):
     format: str
     rows: int = Field(description="Good and bad ones.")
     bad_rows: int
-    columns: dict[str, Any] = Field(description="Which column became which field, and which became none.")
+    columns: Annotated[dict[str, Any], As(DatasetColumns)] = Field(
+        description="Which column became which field, and which became none."
+    )
     created_at: Moment
     urls: dict[str, str]
 
@@ -45,11 +63,11 @@ class DatasetItem(Resource):
     position: int
     custom_id: str | None
     line: int
-    fields: dict[str, Any] | None
+    fields: Annotated[dict[str, Any] | None, As(RowFields | None)]
     vars: dict[str, Any] | None
     human_score: float | None
     human_pass: bool | None
-    errors: list[dict[str, Any]]
+    errors: Annotated[list[dict[str, Any]], As(list[RowFlaw])]
 
 
 def import_dataset(

@@ -1,12 +1,13 @@
 """The shapes of what was written and how it was judged: iterations, evaluations, and iteration by criterion."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from redraft.domain.fields import As
 from redraft.domain.loop import Attempt, met_before
-from redraft.operations.shapes import Moment, Resource, cost_usd
+from redraft.operations.shapes import Moment, Resource, StepError, cost_usd
 from redraft.storage.history import EvaluationRecord, IterationRecord
 
 Role = Literal["loop", "audit", "rescore"]
@@ -42,7 +43,7 @@ class JudgeFound(Resource):
     status: Literal["ok", "error"]
     score: float | None
     reasoning: str
-    error: dict[str, Any] | None
+    error: Annotated[dict[str, Any] | None, As(StepError | None)]
 
 
 class ClaimFound(Resource):
@@ -90,7 +91,7 @@ class Evaluation(Resource):
     profile: str
     profile_version: str | None
     reused_from: str | None
-    error: dict[str, Any] | None
+    error: Annotated[dict[str, Any] | None, As(StepError | None)]
 
 
 class CitationFound(Resource):

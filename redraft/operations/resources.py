@@ -1,12 +1,16 @@
 """The shapes users see: one shape per noun, whoever renders it (API, command line, pages)."""
 
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
+from redraft.domain.fields import As
+from redraft.domain.requests import AnyRequest
+from redraft.domain.states import JobKind, JobStatus, StopReason
 from redraft.domain.webhooks import message_type
 from redraft.operations.iterations import Iteration
-from redraft.operations.shapes import Moment, Resource, UsageTotals, cost_usd, latency_ms
+from redraft.operations.results import EventData, JobResult
+from redraft.operations.shapes import Moment, Resource, StepError, UsageTotals, cost_usd, latency_ms
 from redraft.storage.events import EventRecord
 from redraft.storage.jobs import JobRecord
 from redraft.storage.webhooks import DeliveryRecord
@@ -48,7 +52,7 @@ class Call(Resource):
     reasoning_tokens: int | None
     cost_usd: str | None
     latency_ms: int | None
-    error: dict[str, Any] | None
+    error: Annotated[dict[str, Any] | None, As(StepError | None)]
     started_at: Moment
     finished_at: Moment | None
 
@@ -56,7 +60,7 @@ class Call(Resource):
 class Event(Resource):
     seq: int
     type: str
-    data: dict[str, Any]
+    data: Annotated[dict[str, Any], As(EventData)]
 
 
 class WebhookDelivery(Resource):
@@ -77,18 +81,18 @@ class WebhookDelivery(Resource):
 class Job(Resource):
     id: str
     object: Literal["job"] = "job"
-    kind: str
-    status: str
-    stop_reason: str | None
+    kind: Annotated[str, As(JobKind)]
+    status: Annotated[str, As(JobStatus)]
+    stop_reason: Annotated[str | None, As(StopReason | None)]
     created_at: Moment
     started_at: Moment | None
     finished_at: Moment | None
     progress: Progress
-    request: dict[str, Any]
-    result: dict[str, Any] | None
+    request: Annotated[dict[str, Any], As(AnyRequest)] = Field(description="With all defaults filled in.")
+    result: Annotated[dict[str, Any] | None, As(JobResult | None)]
     warnings: list[JobWarning]
     usage: UsageTotals
-    error: dict[str, Any] | None
+    error: Annotated[dict[str, Any] | None, As(StepError | None)]
     metadata: dict[str, str]
     version: int
     continuations: int
@@ -116,7 +120,7 @@ def job_resource(record: JobRecord, iterations: list[Iteration] | None = None) -
             score_threshold=record.request["score_threshold"],
         ),
         request=record.request,
-        result=record.result,
+        result=record.result and {**record.result, **_spent(record)},
         warnings=[JobWarning(**warning) for warning in record.warnings],
         usage=_usage(record),
         error=record.error,
@@ -144,6 +148,15 @@ def _usage(record: JobRecord) -> UsageTotals:
         cost_usd=None if record.unpriced_calls else cost_usd(record.cost_nano_usd),
         latency_ms=latency_ms(record.created_at, record.finished_at),
     )
+
+
+def _spent(record: JobRecord) -> dict[str, int | None]:
+    """What the result says of the whole job."""
+    return {
+        "input_tokens": record.input_tokens,
+        "output_tokens": record.output_tokens,
+        "latency_ms": latency_ms(record.created_at, record.finished_at),
+    }
 
 
 def _urls(job_id: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from pydantic_core import to_json
@@ -13,9 +13,10 @@ from sqlalchemy import Connection
 from redraft.datasets.items import Item, Merger
 from redraft.datasets.reports import ERRORS_SHOWN, no_good_rows
 from redraft.datasets.rows import BadRow, Row
+from redraft.domain.fields import As
 from redraft.domain.ids import new_id
 from redraft.domain.phrases import dollars
-from redraft.domain.requests import Limits
+from redraft.domain.requests import JobFields, Limits
 from redraft.domain.runs import CreateRun, ResumeRun
 from redraft.domain.texts import clean_json
 from redraft.errors import Conflict, Flaw, Invalid, NotFound
@@ -80,8 +81,8 @@ class Run(Resource):
     repeat: int
     max_in_flight: int
     max_cost_usd: str | None
-    defaults: dict[str, Any]
-    overrides: dict[str, Any]
+    defaults: Annotated[dict[str, Any], As(JobFields)]
+    overrides: Annotated[dict[str, Any], As(JobFields)]
     version: int
     urls: dict[str, str]
 

@@ -6,6 +6,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
+from redraft.domain.failures import TITLES
+
 _NANO = Decimal(10) ** 9
 
 
@@ -18,6 +20,28 @@ Moment = Annotated[datetime, PlainSerializer(_rfc3339, return_type=str, when_use
 
 class Resource(BaseModel):
     model_config = ConfigDict(frozen=True)
+
+
+class RowFlaw(Resource):
+    """What is wrong with a row."""
+
+    pointer: str
+    detail: str
+    code: str
+
+
+class StepError(Resource):
+    """Why a job, an evaluation or a call failed; docs/errors.md explains each code."""
+
+    type: str
+    title: str
+    code: str = Field(examples=sorted(TITLES)[:3])
+    detail: str
+    retryable: bool
+    provider: str | None
+    model: str | None
+    iteration: int | None
+    attempts: int | None
 
 
 class UsageTotals(Resource):

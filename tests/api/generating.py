@@ -1,7 +1,6 @@
 """Requests made from the API's own description, sound ones and such that are wrong in one place or another.
 
-Not by schemathesis, whose releases want an older jsonschema-rs than the answers' validator here; it is run beside
-this one by hand (docs/decisions/0010).
+Schemathesis needs an environment of its own, and runs in `make chaos` (docs/decisions/0010).
 """
 
 import json

@@ -1,9 +1,11 @@
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from jsonschema import Draft202012Validator
 
 from api.app import create_app
 from redraft.settings import Settings
@@ -49,10 +51,85 @@ def test_the_contracts_answers_are_described(document: dict[str, Any]):
         assert set(codes.split()) <= described | {"422"}, name
 
 
-def test_references_lead_somewhere_and_everything_has_words(document: dict[str, Any]):
+def parts_of(value: Any, pointer: str = "#") -> Iterator[tuple[str, dict[str, Any]]]:
+    """All objects within a JSON value, with where they stand."""
+    if isinstance(value, dict):
+        yield pointer, value
+    for name, each in value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ()):
+        yield from parts_of(each, f"{pointer}/{str(name).replace('~', '~0').replace('/', '~1')}")
+
+
+def test_each_reference_leads_to_what_is_there(document: dict[str, Any]):
+    known = {pointer for pointer, _ in parts_of(document)}
+    references = [each["$ref"] for _, each in parts_of(document) if isinstance(each.get("$ref"), str)]
+    assert len(references) > 100
+    assert set(references) <= known
+
+
+# JSON of providers and users, and JSON Schemas: Redraft does not know what is in them.
+OPEN = {"answer_schema", "vars", "reply_schema", "value", "content"}
+
+
+def test_no_object_is_left_without_a_type_that_redraft_knows(document: dict[str, Any]):
+    free = [
+        pointer
+        for pointer, each in parts_of(document)
+        if each.get("type") == "object" and "properties" not in each and each.get("additionalProperties", True) is True
+    ]
+    assert [pointer for pointer in free if not OPEN & set(pointer.split("/"))] == []
+
+
+def test_operations_have_names_of_their_own_that_begin_with_a_verb(document: dict[str, Any]):
+    names = [operation["operationId"] for operation in operations(document).values()]
+    assert len(set(names)) == len(names)
+    assert {"generate_answer", "get_job", "list_jobs", "cancel_job", "create_run", "get_run_report"} <= set(names)
+    assert all(re.fullmatch(r"[a-z]+(_[a-z]+){1,3}", name) for name in names), names
+
+
+def test_no_two_schemas_have_one_name(document: dict[str, Any]):
+    assert [name for name in document["components"]["schemas"] if "__" in name or "-" in name] == []
+
+
+BODY = {"instruct": "a", "eval_crit": "b"}
+LINE = {"id": "a", "text": "true of a good answer"}
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("body", "is_sound"),
+    [
+        (BODY, True),
+        ({**BODY, "iter_max": 2.0}, True),
+        ({"instruct": "a", "profile": "quality"}, True),
+        ({"instruct": "a", "rubric": [LINE]}, True),
+        ({"instruct": "a"}, False),
+        ({"instruct": "a", "eval_crit": None, "rubric": None}, False),
+        ({"instruct": "a", "profile": "criteria"}, False),
+        ({**BODY, "rubric": [LINE], "profile": "quality"}, False),
+        ({**BODY, "rubric": [{**LINE, "weight": -1}]}, False),
+        ({**BODY, "rubric": [{**LINE, "weight": -1}, {**LINE, "id": "b"}]}, True),
+        ({**BODY, "rubric": [{**LINE, "kind": "check"}]}, False),
+        ({**BODY, "rubric": [{"id": "a", "kind": "check", "check": {"kind": "max_words", "value": 9}}]}, True),
+        ({**BODY, "rubric": [{**LINE, "anchors": {"0": "x"}}]}, False),
+        ({**BODY, "rubric": [{**LINE, "kind": "scale", "anchors": {"0": "x"}}]}, True),
+        ({**BODY, "rubric": [{"id": "a"}]}, False),
+        ({**BODY, "answer_schema": {"type": "object"}, "grounding": {"output_format": "json"}}, False),
+        ({**BODY, "answer_schema": {"type": "object"}, "grounding": {"output_format": "plain"}}, True),
+        ({**BODY, "iter_max": 2.5}, False),
+        ({**BODY, "webhook": {"url": "ftp://a"}}, False),
+    ],
+)
+def test_the_description_allows_what_the_server_takes(
+    document: dict[str, Any], client: httpx2.Client, body: dict[str, Any], *, is_sound: bool
+):
+    wanted = {"$ref": "#/components/schemas/GenerateAnswer", "components": document["components"]}
+    assert Draft202012Validator(wanted).is_valid(body) is is_sound
+    answer = client.post("/v1/generate-answer?validate_only=true", json=body)
+    assert answer.status_code == (200 if is_sound else 422), answer.text
+
+
+def test_everything_has_words(document: dict[str, Any]):
     schemas = document["components"]["schemas"]
-    for name in re.findall(r"#/components/schemas/([\w-]+)", str(document)):
-        assert name in schemas
     assert "HTTPValidationError" not in schemas
     assert all(operation["description"] for operation in operations(document).values())
     assert document["components"]["securitySchemes"]["key"]["scheme"] == "bearer"

@@ -337,7 +337,7 @@ def test_what_would_be_nothing_or_something_else_when_stored_is_refused(wrong, c
     assert code in {each["type"] for each in caught.value.errors()}
 
 
-def test_controls_within_a_text_are_left_out():
+def test_a_form_feed_within_a_text_keeps_words_apart():
     request = GenerateAnswer.model_validate({"instruct": "page one\x0cpage two", "eval_crit": "Good."})
     assert request.instruct == "page one page two"
 

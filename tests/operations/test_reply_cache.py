@@ -18,7 +18,10 @@ def test_the_same_job_again_calls_nobody(driver: Driver, model_server: ModelServ
     again = driver.run_new(**USE)
 
     assert len(model_server.requests()) == made == 4
-    assert again.result == first.result
+    assert again.result
+    assert first.result
+    assert again.result["final_answer"] == first.result["final_answer"]
+    assert (again.result["input_tokens"], again.result["output_tokens"]) == (0, 0)
     ledger = driver.calls(again.id)
     assert [call.cached for call in ledger] == [True] * 4
     assert {call.cost_usd for call in ledger} == {"0"} or all(float(call.cost_usd or 0) == 0 for call in ledger)

@@ -71,7 +71,8 @@ def test_the_events_tell_the_story_in_order(driver: Driver, model_server: ModelS
     assert (events[4].data["score"], events[4].data["passed"]) == (0.4, False)
     assert events[5].data.keys() >= {"message", "strategy", "retry_count", "ts"}
     assert events[5].data["retry_count"] == 1
-    assert events[-1].data["result"] == job.result
+    spent = {"input_tokens": job.usage.input_tokens, "output_tokens": job.usage.output_tokens}
+    assert job.result == {**events[-1].data["result"], **spent, "latency_ms": job.usage.latency_ms}
     assert all(e.data["seconds"] >= 0 for e in events if e.type in {"iteration.generated", "iteration.evaluated"})
 
 
