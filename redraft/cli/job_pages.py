@@ -7,10 +7,11 @@ from rich.text import Text
 
 from redraft.cli import groundings, output
 from redraft.cli.verdicts import whole_lines
+from redraft.domain.failures import TRUNCATED
 from redraft.domain.phrases import say_score
 from redraft.operations.iterations import Evaluation, Iteration
 from redraft.operations.job_looks import CallsLook
-from redraft.operations.resources import Call, Job, WebhookDelivery
+from redraft.operations.resources import Call, Event, Job, WebhookDelivery
 
 _STATUS = {
     "queued": ("○", "dim"),
@@ -53,7 +54,7 @@ def _kind(job: Job) -> str:
 
 def status(job: Job) -> Text:
     """The state as a sign and words; why it stopped where that says more."""
-    is_missed = job.status == "succeeded" and job.stop_reason != "accepted"
+    is_missed = job.status == "succeeded" and not (job.result and job.result["success"])
     sign, style = _MISSED if is_missed else _STATUS[job.status]
     why = f" ({_stopped_by(job)})" if is_missed else ""
     return Text(f"{sign} {job.status}{why}", style=style)
@@ -76,9 +77,16 @@ def _writer(job: Job) -> str:
     return str(model) if isinstance(model, str) else " → ".join(model)
 
 
-def show_job(job: Job, iterations: Sequence[Iteration], took: str = "") -> None:
-    """Everything about one job that a person reads; `took`: how long, in words."""
-    for name, value in _facts(job, took):
+def show_job(job: Job, iterations: Sequence[Iteration], took: str = "", continued: Sequence[Event] = ()) -> None:
+    """Everything about one job that a person reads.
+
+    Args:
+        job: the job.
+        iterations: its iterations.
+        took: how long, in words.
+        continued: the events of its continuations.
+    """
+    for name, value in [*_facts(job, took), *_guidance(continued)]:
         output.show(Text.assemble((f"{name:<11}", "dim"), value if isinstance(value, Text) else output.styled(value)))
     _section("Task", job.request["instruct"])
     if job.request["resp_format"]:
@@ -93,6 +101,10 @@ def show_job(job: Job, iterations: Sequence[Iteration], took: str = "") -> None:
     if job.result:
         _section("Answer", job.result["final_answer"], "green")
         _show_cited(job)
+
+
+def _guidance(continued: Sequence[Event]) -> list[tuple[str, Text | str]]:
+    return [("guidance", event.data["guidance"]) for event in continued if event.data.get("guidance")]
 
 
 def _show_cited(job: Job) -> None:
@@ -195,7 +207,9 @@ def _show_verdict(verdict: Evaluation, by: str = "") -> None:
         output.show(f"→ {by}not evaluated: {output.one_line(verdict.evaluation_reasoning)}", "dim")
         return
     if verdict.score is None:
-        output.show(f"→ {by}could not be evaluated: {(verdict.error or {}).get('detail', '')}", "red")
+        error = verdict.error or {}
+        words = "not evaluated" if error.get("code") == TRUNCATED else "could not be evaluated"
+        output.show(f"→ {by}{words}: {error.get('detail', '')}", "red")
         return
     reused = " (as an equal answer before)" if verdict.reused_from else ""
     output.show(f"→ {by}score {say_score(verdict.score)}{reused}", "green" if verdict.passed else "yellow")

@@ -143,7 +143,8 @@ def show(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> 
             return
         look = job_looks.look_at_calls(services, job_id)
         iterations = reading.list_iterations(services, job_id)
-    show_job(look.job, iterations, took(look))
+        continued = reading.list_continuations(services, look.job)
+    show_job(look.job, iterations, took(look), continued)
 
 
 @app.command("watch", epilog=options.examples("redraft jobs watch latest", "redraft jobs watch latest > answer.txt"))

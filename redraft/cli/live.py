@@ -13,6 +13,7 @@ from rich.text import Text
 from redraft.cli import groundings, output
 from redraft.cli.verdicts import Line, brief_lines
 from redraft.cli.writing import Writing
+from redraft.domain.failures import TRUNCATED
 from redraft.domain.phrases import say_score
 
 if TYPE_CHECKING:
@@ -154,6 +155,9 @@ def lines_of(event: "Event", threshold: float, iteration: "Iteration | None" = N
             return _evaluated(data, threshold, iteration)
         case "done":
             return [(output.one_line(data["message"]), _done_style(data))]
+        case "job.continued" if data.get("guidance"):
+            guidance = output.one_line(data["guidance"])
+            return [(output.one_line(data["message"]), "dim"), (f"  guidance: {guidance}", "")]
         case _:
             indent, style = _MESSAGES.get(event.type, ("", "dim"))
             return [(indent + output.one_line(data.get("message", event.type)), style)]
@@ -190,10 +194,12 @@ def _unscored(data: dict[str, Any]) -> Line:
         words = output.one_line(data.get("evaluation_reasoning") or "")
         return f"  {_candidate(data)}not evaluated: {words}", "dim"
     words = output.one_line(trouble.get("detail", ""))
-    return f"  {_candidate(data)}could not be evaluated: {words}", "red"
+    what = "not evaluated" if trouble.get("code") == TRUNCATED else "could not be evaluated"
+    return f"  {_candidate(data)}{what}: {words}", "red"
 
 
 def _done_style(data: dict[str, Any]) -> str:
-    if data.get("stop_reason") == "accepted":
-        return "bold green"
-    return "bold yellow" if data.get("result") else "bold red"
+    result: dict[str, Any] | None = data.get("result")
+    if result is None:
+        return "bold red"
+    return "bold green" if result["success"] else "bold yellow"

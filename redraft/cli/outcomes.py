@@ -100,7 +100,7 @@ def exit_of_job(job: Job, *, must_be_accepted: bool) -> Exit:
         return exits.exit_of_code((job.error or {}).get("code", "error"))
     if job.status == "canceled":
         return Exit.INTERRUPTED
-    if must_be_accepted and job.stop_reason != "accepted":
+    if must_be_accepted and not (job.result and job.result["success"]):
         output.say(f"The answer was not accepted ({job.stop_reason}).", "yellow")
         return Exit.NOT_ACCEPTED
     return Exit.OK

@@ -4,6 +4,8 @@ from typing import Any
 
 from redraft.errors import RETRYABLE_CODES
 
+TRUNCATED = "output_truncated"
+
 TITLES = {
     "provider_auth": "The provider refused the key",
     "provider_rate_limited": "The provider's rate limit was hit",

@@ -15,6 +15,7 @@ from redraft.domain.rubrics import (
     result_of,
     score_of,
 )
+from redraft.domain.scores import meets
 from redraft.domain.verdicts import Verdict
 
 T = TypeVar("T")
@@ -94,6 +95,17 @@ def by_checks(rubric: Sequence[Criterion], checked: Sequence[CriterionResult]) -
     )
 
 
+def dimensions_at(results: Iterable[CriterionResult], threshold: float) -> tuple[CriterionResult, ...]:
+    """The dimensions of a profile, each met when its score reaches the job's threshold."""
+    return tuple(replace(each, passed=each.score is not None and meets(each.score, threshold)) for each in results)
+
+
+def by_threshold(judged: Judged, threshold: float) -> Judged:
+    """An evaluation by a profile's dimensions, as the job's threshold decides on them."""
+    criteria = dimensions_at(judged.criteria, threshold)
+    return replace(judged, criteria=criteria, is_qualified=requirements_met(criteria))
+
+
 def combine(
     opinions: Sequence[Opinion], rubric: Sequence[Criterion] = (), checked: Sequence[CriterionResult] = ()
 ) -> Judged | None:
@@ -106,7 +118,7 @@ def combine(
     score = median(means)
     spread = means if len(judges) > 1 else [each.score for each in scored]
     closest = min(scored, key=lambda each: abs(each.score - score))
-    criteria = _merged(judges, rubric) if rubric else closest.criteria
+    criteria = _merged(judges, rubric) if rubric else _merged_dimensions(judges, closest)
     verdicts = [each.verdict for each in scored]
     return Judged(
         score=score,
@@ -159,9 +171,18 @@ def _merged(judges: Sequence[Sequence[_Scored]], rubric: Sequence[Criterion]) ->
     return tuple(_merge(criterion, judges, at) for at, criterion in enumerate(rubric))
 
 
+def _merged_dimensions(judges: Sequence[Sequence[_Scored]], closest: _Scored) -> tuple[CriterionResult, ...]:
+    """The dimensions in the words of the verdict that is closest, each with the middle of what was said."""
+    return tuple(replace(each, score=_middle(judges, at)) for at, each in enumerate(closest.criteria))
+
+
+def _middle(judges: Sequence[Sequence[_Scored]], at: int) -> float:
+    return median(fmean(each.criteria[at].score or 0.0 for each in samples) for samples in judges)
+
+
 def _merge(criterion: Criterion, judges: Sequence[Sequence[_Scored]], at: int) -> CriterionResult:
     """The middle of what was said, in the words of somebody who said the same."""
-    value = median(fmean(each.criteria[at].score or 0.0 for each in samples) for samples in judges)
+    value = _middle(judges, at)
     merged = result_of(criterion, value)
     said = [each.criteria[at] for samples in judges for each in samples]
     words = next((result for result in said if result.passed == merged.passed), said[0])

@@ -26,6 +26,7 @@ class Evaluation:
         criteria: the rubric, line by line; empty without one.
         is_qualified: every required criterion is met.
         is_skipped: nobody judged it, and nobody will.
+        is_cut: the answer was cut off at the output limit: it is not whole, and nobody judges it.
     """
 
     score: float | None
@@ -35,6 +36,7 @@ class Evaluation:
     criteria: tuple[CriterionResult, ...] = ()
     is_qualified: bool = True
     is_skipped: bool = False
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,10 @@ class Attempt:
         return self.evaluation is not None and self.evaluation.is_qualified
 
     @property
+    def is_cut(self) -> bool:
+        return self.evaluation is not None and self.evaluation.is_cut
+
+    @property
     def criteria(self) -> tuple[CriterionResult, ...]:
         return self.evaluation.criteria if self.evaluation else ()
 
@@ -72,6 +78,7 @@ class Rules:
     Attributes:
         iteration_limit: the last iteration's number at most (a continuation raises it).
         first_iteration: where the loop, or its latest continuation, began; plateaus count from there.
+        prefers_latest: of equal scores the latest iteration is the best one, as with yes/no evaluations.
     """
 
     iteration_limit: int
@@ -80,6 +87,7 @@ class Rules:
     plateau_delta: float = 0.02
     strategy: Strategy = "revise"
     start_from: Literal["best", "last"] = "best"
+    prefers_latest: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +127,8 @@ class Feedback:
         problems: what else to change, each named.
         kept: the criteria that it meets, and that must stay met.
         later_problems: what was wrong with a later attempt that did not do better.
+        cut: what is said of the latest answers that were cut off at the output limit.
+        vetoes: what code has found in the base that keeps it from being accepted, whatever its score.
         fails_unseen: a criterion that the generator must not see is not met.
         guidance: a person's own words.
     """
@@ -130,6 +140,8 @@ class Feedback:
     failing: tuple[Failing, ...] = ()
     kept: tuple[CriterionResult, ...] = ()
     later_problems: tuple[str, ...] = ()
+    cut: tuple[str, ...] = ()
+    vetoes: tuple[str, ...] = ()
     fails_unseen: bool = False
     guidance: str | None = None
 
@@ -139,25 +151,40 @@ def passes(score: float | None, threshold: float) -> bool:
     return score is not None and meets(score, threshold)
 
 
-def best_of(attempts: Iterable[Attempt]) -> Attempt | None:
-    """Highest valid score with required criteria met, the earliest on ties; the last answer if none is scored.
+def best_of(attempts: Iterable[Attempt], *, prefers_latest: bool = False) -> Attempt | None:
+    """Highest valid score with required criteria met, else the last whole answer; None without a whole answer.
 
-    What rests on other sources counts only where nothing else is scored. Whether one passed once does not count: a
-    continuation may have moved the threshold.
+    On ties it is the earliest attempt, or with `prefers_latest` the first one of the latest iteration. What rests on
+    other sources counts only where nothing else is scored. Whether one passed once does not count: a continuation may
+    have moved the threshold.
     """
-    ordered = sorted(attempts, key=lambda attempt: (attempt.iteration, attempt.candidate))
+    ordered = sorted(_whole(attempts), key=lambda attempt: (attempt.iteration, attempt.candidate))
     scored = [attempt for attempt in ordered if attempt.score is not None]
     if not scored:
         return ordered[-1] if ordered else None
-    return max(scored, key=lambda attempt: (not attempt.is_outdated, attempt.is_qualified, attempt.score or 0.0))
+
+    def rank(attempt: Attempt) -> tuple[bool, bool, float, int]:
+        on_ties = attempt.iteration if prefers_latest else 0
+        return not attempt.is_outdated, attempt.is_qualified, attempt.score or 0.0, on_ties
+
+    return max(scored, key=rank)
+
+
+def _whole(attempts: Iterable[Attempt]) -> list[Attempt]:
+    return [attempt for attempt in attempts if not attempt.is_cut]
+
+
+def is_accepted(attempt: Attempt, threshold: float) -> bool:
+    """Whether an answer is accepted by the threshold in force and by what is required; never for other sources."""
+    return attempt.is_qualified and not attempt.is_outdated and passes(attempt.score, threshold)
 
 
 def twin_of(attempt: Attempt, attempts: Sequence[Attempt]) -> Attempt | None:
-    """An earlier attempt with the same answer after white space folding, a judged one if there is one."""
+    """An earlier whole attempt with the same answer after white space folding, a judged one if there is one."""
     folded = fold(attempt.answer)
     twins = [
         other
-        for other in attempts
+        for other in _whole(attempts)
         if (other.iteration, other.candidate) < (attempt.iteration, attempt.candidate) and fold(other.answer) == folded
     ]
     return next((twin for twin in twins if twin.score is not None), twins[0] if twins else None)
@@ -166,11 +193,11 @@ def twin_of(attempt: Attempt, attempts: Sequence[Attempt]) -> Attempt | None:
 def next_move(rules: Rules, attempts: Sequence[Attempt]) -> LoopMove:
     """What comes next: generate, evaluate, or finish and why."""
     latest = max((attempt.iteration for attempt in attempts), default=0)
-    if latest < rules.first_iteration:
-        return Generate(latest + 1)
     current = [attempt for attempt in attempts if attempt.iteration == latest]
     if any(attempt.evaluation is None for attempt in current):
         return Evaluate(latest)
+    if latest < rules.first_iteration:
+        return Generate(latest + 1)
     reason = _reason_to_stop(rules, attempts, current)
     return Finish(reason) if reason else Generate(latest + 1)
 
@@ -201,13 +228,16 @@ def _reason_to_stop(rules: Rules, attempts: Sequence[Attempt], current: Sequence
 
 
 def _unless_unjudged(reason: StopReason, attempts: Sequence[Attempt]) -> StopReason:
-    scored = any(attempt.score is not None for attempt in attempts)
-    return reason if scored else StopReason.EVALUATOR_ERROR
+    """Without a score nothing was judged; without a whole answer, nothing could be."""
+    if any(attempt.score is not None for attempt in attempts):
+        return reason
+    return StopReason.EVALUATOR_ERROR if _whole(attempts) or not attempts else StopReason.ERROR
 
 
 def _is_unchanged(current: Sequence[Attempt], attempts: Sequence[Attempt]) -> bool:
+    whole = _whole(current)
     earlier = [attempt for attempt in attempts if attempt.iteration < current[0].iteration]
-    return bool(earlier) and all(twin_of(attempt, earlier) is not None for attempt in current)
+    return bool(whole) and all(twin_of(attempt, earlier) is not None for attempt in whole)
 
 
 def _is_on_plateau(rules: Rules, attempts: Sequence[Attempt]) -> bool:
@@ -239,7 +269,8 @@ def _gains(attempt: Attempt, mark: Attempt, delta: float) -> bool:
 def feedback_for(rules: Rules, attempts: Sequence[Attempt], guidance: str | None = None) -> Feedback | None:
     """What the next prompt says of earlier attempts; None for a first generation without guidance."""
     base = _base_of(rules, attempts)
-    if base is None and guidance is None:
+    cut = _cut_problems(attempts)
+    if base is None and guidance is None and not cut:
         return None
     judged = _judged_for(base, attempts)
     evaluation = judged.evaluation if judged else None
@@ -254,9 +285,17 @@ def feedback_for(rules: Rules, attempts: Sequence[Attempt], guidance: str | None
         failing=failing,
         kept=tuple(result for result in seen if result.passed),
         later_problems=_later_problems(judged, attempts),
+        cut=cut,
         fails_unseen=any(result.hidden and result.passed is False for result in (judged.criteria if judged else ())),
         guidance=guidance,
     )
+
+
+def _cut_problems(attempts: Sequence[Attempt]) -> tuple[str, ...]:
+    """What is said of the answers of the latest iteration that were cut off, once each."""
+    latest = max((attempt.iteration for attempt in attempts), default=0)
+    cut = [a.evaluation for a in attempts if a.iteration == latest and a.evaluation is not None and a.evaluation.is_cut]
+    return tuple(dict.fromkeys(text for each in cut for text in each.suggestions))
 
 
 def _failing(attempt: Attempt, attempts: Sequence[Attempt]) -> tuple[Failing, ...]:
@@ -277,10 +316,10 @@ def met_before(attempt: Attempt, attempts: Iterable[Attempt]) -> frozenset[str]:
 
 
 def _base_of(rules: Rules, attempts: Sequence[Attempt]) -> Attempt | None:
-    best = best_of(attempts)
+    best = best_of(attempts, prefers_latest=rules.prefers_latest)
     if best is None or rules.start_from == "best":
         return best
-    latest = max(attempt.iteration for attempt in attempts)
+    latest = max(attempt.iteration for attempt in _whole(attempts))
     return best_of(attempt for attempt in attempts if attempt.iteration == latest)
 
 

@@ -87,6 +87,7 @@ _REASONING = re.compile(r"reason(?:s|ing)?|explanation|rationale|justification|a
 _SUGGESTIONS = re.compile(r"suggest(?:ions?|edimprovements?)|improvements?(?:hints?)?|recommendations?")
 _ISSUES = re.compile(r"issues?|problems?")
 _HINT = re.compile(r"(?:improvement)?hints?")
+_LOOSE = "suggestions"
 _NOTHING = re.compile(r"(?!)")
 
 
@@ -145,7 +146,7 @@ def _verdict(fields: ReplyMap, members: _Fields) -> Verdict:
     issues = texts_of(members.get(fields.issues, _ISSUES))
     hint = sentence_of(members.get(fields.improvement_hint, _HINT))
     reasoning = text_of(members.get(fields.reasoning, _REASONING)) or _summary(dimensions)
-    suggestions = texts_of(members.get(fields.suggestions, _SUGGESTIONS)) or (*issues, *([hint] if hint else []))
+    suggestions = _suggestions(fields, members, dimensions) or (*issues, *([hint] if hint else []))
     if not suggestions and fields.pass_flag is not None and score == 0 and reasoning.strip():
         suggestions = (reasoning,)
     return Verdict(
@@ -159,6 +160,15 @@ def _verdict(fields: ReplyMap, members: _Fields) -> Verdict:
         improvement_hint=hint,
         criteria=dimensions,
     )
+
+
+def _suggestions(fields: ReplyMap, members: _Fields, dimensions: Sequence[CriterionResult]) -> tuple[str, ...]:
+    """The gaps of the dimensions, and what else the evaluator suggests."""
+    name = fields.suggestions
+    if name is None and dimensions and _LOOSE not in fields.fields:
+        name = _LOOSE
+    gaps = tuple(dict.fromkeys(each.gap for each in dimensions if each.gap))
+    return (*gaps, *(each for each in texts_of(members.get(name, _SUGGESTIONS)) if each not in gaps))
 
 
 def _summary(dimensions: Sequence[CriterionResult]) -> str:
@@ -208,7 +218,13 @@ def _dimension(members: _Fields, dimension: Criterion) -> CriterionResult:
     if parts.get("score") is None:
         raise UnreadableError(Unusable("missing_score", f'"{name}" has no score.'))
     value = _fraction(parts["score"])
-    return result_of(dimension, value, evidence=text_of(parts.get("reasoning")), gap=sentence_of(parts.get("gap")))
+    return result_of(dimension, value, evidence=text_of(parts.get("reasoning")), gap=_gap(parts))
+
+
+def _gap(parts: Mapping[str, Any]) -> str:
+    """What to change: the gap, else the suggestions of this dimension as one text."""
+    suggested = next((texts_of(value) for key, value in parts.items() if _SUGGESTIONS.fullmatch(key)), ())
+    return sentence_of(parts.get("gap")) or " ".join(suggested)
 
 
 def read_claims_reply(

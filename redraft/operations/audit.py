@@ -59,7 +59,9 @@ def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
     if not all(each.is_ours for each in heard):
         return Move(outcomes, values=None)
     judged = judge_all(step, _audited(step), settled, heard, [_auditor(step)])
-    end = ending(step.job, step.request, step.records, loops_reason(step.job, step.request, step.records))
+    profiles = step.services.profiles
+    reason = loops_reason(profiles, step.job, step.request, step.records)
+    end = ending(profiles, step.job, step.request, step.records, reason)
     warnings = [*step.job.warnings, *_warnings(step, judged)]
     return Move(outcomes, {**end.values, "warnings": warnings}, [end.event], partial(_write, step, judged))
 
@@ -71,7 +73,7 @@ def _auditor(step: StepInHand) -> str:
 def _audited(step: StepInHand) -> list[IterationRecord]:
     """The answer that the first iteration gave on, and the one that is returned."""
     first = best_of(a for a in step.attempts if a.iteration == 1)
-    returned = best_of(step.attempts)
+    returned = best_of(step.attempts, prefers_latest=step.rules.prefers_latest)
     places = {(each.iteration, each.candidate) for each in (first, returned) if each}
     return [record for record in step.records if (record.number, record.candidate) in places]
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from redraft.domain.models import parse_model
 from redraft.domain.requests import AnyRequest, Limits, dump
-from redraft.operations.calling import PlannedCall, may_have_cost
+from redraft.operations.calling import PlannedCall, may_have_cost, sent_limit
 from redraft.operations.services import Services
 from redraft.operations.terms import models_named
 from redraft.providers.protocol import Usage
@@ -23,7 +23,6 @@ _SHORTEST_OUTPUT = 256
 _NANO = 1_000_000_000
 # No tokenizer needs more tokens than one for two bytes of any natural language.
 BYTES_PER_TOKEN = 2
-_LIMIT_NAMES = ("max_completion_tokens", "max_tokens")
 
 Planner = Callable[[int | None], PlannedCall]
 
@@ -97,8 +96,8 @@ def _may_have_cost(row: Mapping[str, Any]) -> bool:
 
 
 def _worst_usage(body: Mapping[str, Any]) -> Usage:
-    limit = next((body[name] for name in _LIMIT_NAMES if isinstance(body.get(name), int)), OUTPUT_BOUND)
-    return Usage(input_tokens=len(to_json(body)) // BYTES_PER_TOKEN + 1, output_tokens=limit)
+    input_tokens = len(to_json(body)) // BYTES_PER_TOKEN + 1
+    return Usage(input_tokens=input_tokens, output_tokens=sent_limit(body) or OUTPUT_BOUND)
 
 
 def worst_cost(services: Services, request: AnyRequest) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic_core import to_json
 
 from redraft.domain.chats import Chat, LimitOrigin, Prompt
-from redraft.domain.failures import job_error
+from redraft.domain.failures import TRUNCATED, job_error
 from redraft.domain.ids import new_id
 from redraft.domain.jobs.finish_reasons import Finish, classify_finish
 from redraft.domain.models import parse_model
@@ -21,6 +21,9 @@ from redraft.providers.protocol import ChatReply, UnusableReply, Usage
 from redraft.redaction import redact_known, redact_known_values
 from redraft.storage import calls
 from redraft.storage.calls import SlotKey
+
+_CUT_CODES = frozenset({TRUNCATED, "context_too_long"})
+_LIMIT_NAMES = ("max_completion_tokens", "max_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,14 @@ class PlannedCall:
 
 
 @dataclass(frozen=True, slots=True)
+class CutReply:
+    """A reply that was cut off at its output limit; `limit` is in tokens, None where it is unknown."""
+
+    text: str
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What a slot holds now: a text, or an error.
 
@@ -60,6 +71,7 @@ class Outcome:
         call_id: the call that brought it; None when an earlier holder of the step made it.
         closing: what its row in the ledger is still to be told; None when it has been.
         came_second: another reply was in the ledger before this one: that is the one to go on with.
+        cut: with an error that says so, what came before the reply was cut off.
     """
 
     slot: Slot
@@ -73,6 +85,7 @@ class Outcome:
     model: str = ""
     is_cached: bool = False
     came_second: bool = False
+    cut: CutReply | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +223,11 @@ def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, secon
 def _failed(services: Services, planned: PlannedCall, error: ProviderError, seconds: float) -> Outcome:
     unusable = error if isinstance(error, UnusableReply) else None
     spent = _Spent(services, planned, unusable.usage) if unusable else None
+    cut = _cut_reply(planned.body, unusable)
     closing = {
         "status": "error",
         "response": redact_known_values(error.response),
+        "reply_text": cut.text if cut else None,
         "http_status": error.http_status,
         "response_headers": redact_known_values(error.headers),
         "finish_reason": _storable(unusable.finish_reason) if unusable else None,
@@ -237,7 +252,21 @@ def _failed(services: Services, planned: PlannedCall, error: ProviderError, seco
         usage=sums,
         seconds=seconds,
         model=str(planned.chat.model),
+        cut=cut,
     )
+
+
+def _cut_reply(body: Mapping[str, Any], reply: UnusableReply | None) -> CutReply | None:
+    """What came of a reply that met its output limit, or the end of its model's context."""
+    if reply is None or reply.code not in _CUT_CODES:
+        return None
+    limit = sent_limit(body) if reply.code == TRUNCATED else None
+    return CutReply(clean(redact_known(reply.text)), limit or reply.usage.output_tokens)
+
+
+def sent_limit(body: Mapping[str, Any]) -> int | None:
+    """The output limit that a request body names, in tokens."""
+    return next((body[name] for name in _LIMIT_NAMES if isinstance(body.get(name), int)), None)
 
 
 def may_have_cost(http_status: int | None) -> bool:
@@ -305,4 +334,6 @@ def remembered(slot: Slot, row: Mapping[str, Any]) -> Outcome:
     if row["status"] == "ok":
         return Outcome(slot, row["reply_text"], row["finish_reason"], None, model=row["model"])
     error = row["error"]
-    return Outcome(slot, None, None, ProviderError(error["code"], error["detail"]))
+    limit = sent_limit(row["request"]) if error["code"] == TRUNCATED else None
+    cut = None if row["reply_text"] is None else CutReply(row["reply_text"], limit or row["output_tokens"])
+    return Outcome(slot, None, None, ProviderError(error["code"], error["detail"]), cut=cut)

@@ -62,7 +62,7 @@ def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
             words = f"The step {job.step} {what} (attempt {attempt}): {detail}; the worker's log says more."
             facts = job_error("worker_lost", words, iteration=step_iteration(job), attempts=attempt)
             records = history.of(connection, job)
-            end = ending(job, readable_request(job), records, StopReason.ERROR, facts)
+            end = ending(services.profiles, job, readable_request(job), records, StopReason.ERROR, facts)
             values, new = dict(end.values), [end.event]
         is_ours = moves.is_live() & moves.is_token(job.lease_token if crash.token is None else crash.token)
         first_seq = moves.change(connection, job.id, values, when=is_ours, new_events=len(new))

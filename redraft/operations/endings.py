@@ -6,11 +6,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from redraft.domain.answers import Parsed, read_answer
-from redraft.domain.loop import Finish, best_of, next_move
+from redraft.domain.loop import Finish, Rules, best_of, is_accepted, next_move
 from redraft.domain.requests import AnyRequest
 from redraft.domain.states import JobKind, Step, StopReason, ending_status
+from redraft.operations.attempts import attempts_of
 from redraft.operations.grounded import final_answer, rests_on
 from redraft.operations.terms import rules_of, schema_of
+from redraft.prompts.profiles import Profiles
 from redraft.storage.columns import DbNow
 from redraft.storage.history import IterationRecord
 from redraft.storage.jobs import JobRecord
@@ -53,6 +55,7 @@ def event(kind: str, message: str, **facts: Any) -> Event:
 
 
 def ending(
+    profiles: Profiles,
     job: JobRecord,
     request: AnyRequest | None,
     records: Sequence[IterationRecord],
@@ -62,6 +65,7 @@ def ending(
     """The last change of a job's row, and its `done` event.
 
     Args:
+        profiles: those that this process has.
         job: the job as it is.
         request: what it asks for; None: that cannot be read, and there is no result.
         records: all iterations, with their evaluations.
@@ -71,8 +75,8 @@ def ending(
     warnings = job.warnings
     if job.step == Step.AUDIT and reason is not StopReason.CANCELED and request is not None:
         warnings = [*warnings, audit_failed(error["detail"])] if error else warnings
-        reason, error = loops_reason(job, request, records), None
-    result = None if request is None else _result(reason, records, request)
+        reason, error = loops_reason(profiles, job, request, records), None
+    result = None if request is None else _result(records, request, rules_of(job, request, profiles))
     status = ending_status(reason, has_answer=result is not None)
     values = {
         "status": status.value,
@@ -103,7 +107,10 @@ def _words(job: JobRecord, request: AnyRequest | None, reason: StopReason, resul
     if reason is StopReason.ITERATION_LIMIT and kind in _BELOW and request is not None:
         score = result["final_score"] if result else None
         return (_BELOW if score is None or score < request.score_threshold else _UNQUALIFIED)[kind]
-    return _WORDS[reason].format(best=result["best_iteration"] if result else None)
+    best = result["best_iteration"] if result else None
+    words = _WORDS[reason].format(best=best)
+    stays = result is not None and result["success"] and reason is not StopReason.ACCEPTED
+    return f"{words} The answer of iteration {best} stays accepted." if stays else words
 
 
 def audit_failed(why: str) -> dict[str, str]:
@@ -111,14 +118,16 @@ def audit_failed(why: str) -> dict[str, str]:
     return {"code": "audit_failed", "message": f"The audit gave no score: {why}"}
 
 
-def loops_reason(job: JobRecord, request: AnyRequest, records: Sequence[IterationRecord]) -> StopReason:
+def loops_reason(
+    profiles: Profiles, job: JobRecord, request: AnyRequest, records: Sequence[IterationRecord]
+) -> StopReason:
     """Why the loop has stopped, out of what it has written."""
-    move = next_move(rules_of(job, request), [record.as_attempt() for record in records])
+    move = next_move(rules_of(job, request, profiles), attempts_of(request, records))
     return move.reason if isinstance(move, Finish) else StopReason.ERROR
 
 
-def _result(reason: StopReason, records: Sequence[IterationRecord], request: AnyRequest) -> dict[str, Any] | None:
-    best = best_of(record.as_attempt() for record in records)
+def _result(records: Sequence[IterationRecord], request: AnyRequest, rules: Rules) -> dict[str, Any] | None:
+    best = best_of(attempts_of(request, records), prefers_latest=rules.prefers_latest)
     if best is None:
         return None
     record = next(r for r in records if (r.number, r.candidate) == (best.iteration, best.candidate))
@@ -126,7 +135,9 @@ def _result(reason: StopReason, records: Sequence[IterationRecord], request: Any
     return {
         "final_answer": best.answer if schema else final_answer(request, record),
         "parsed": _parsed(best.answer, schema),
-        "success": None if reason is StopReason.EVALUATION_SKIPPED else reason is StopReason.ACCEPTED,
+        "success": None
+        if best.evaluation and best.evaluation.is_skipped
+        else is_accepted(best, request.score_threshold),
         "total_iterations": max(record.number for record in records),
         "final_score": best.score,
         "best_iteration": best.iteration,

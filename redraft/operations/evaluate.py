@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from redraft.domain.answers import Misfit, read_answer
 from redraft.domain.failures import job_error
 from redraft.domain.ids import new_id
-from redraft.domain.judging import Judged, by_checks
+from redraft.domain.judging import Judged, by_checks, by_threshold
 from redraft.domain.loop import Evaluate, Finish, LoopMove, best_of, next_move, next_rescored, passes, twin_of
 from redraft.domain.requests import RescoreAnswers
 from redraft.domain.rubrics import Criterion, CriterionResult, judged_by_model, run_checks
@@ -27,7 +27,8 @@ from redraft.operations.judging import plan as plan_askings
 from redraft.operations.profile_looks import keep_version
 from redraft.operations.steps import Move, StepInHand
 from redraft.operations.telling import evaluated, thinking
-from redraft.operations.terms import judges_of, needs_judge, rules_of, schema_of
+from redraft.operations.terms import judges_of, needs_judge, schema_of
+from redraft.operations.truncated_answers import without_whole_answer
 from redraft.storage import history
 from redraft.storage.history import EvaluationRecord, IterationRecord
 
@@ -58,7 +59,8 @@ class Judgement:
 
 
 def _current(step: StepInHand) -> list[IterationRecord]:
-    return [record for record in step.records if record.number == step.job.iteration]
+    """The answers of the iteration that wait for a verdict."""
+    return [record for record in step.records if record.number == step.job.iteration and record.evaluation is None]
 
 
 Settled = Mapping[str, EvaluationRecord | None]
@@ -190,8 +192,14 @@ def _known(step: StepInHand, record: IterationRecord) -> EvaluationRecord | None
         return None
     if _may_rest_on_others(step, known):
         return None
-    passed = _passes(step, known.evaluation.score, is_qualified=known.evaluation.requirements_met is not False)
-    return replace(known.evaluation, id=new_id("evaluation"), passed=passed, reused_from=known.evaluation.id)
+    is_qualified = twin is not None and twin.is_qualified
+    return replace(
+        known.evaluation,
+        id=new_id("evaluation"),
+        passed=_passes(step, known.evaluation.score, is_qualified=is_qualified),
+        requirements_met=is_qualified,
+        reused_from=known.evaluation.id,
+    )
 
 
 def _may_rest_on_others(step: StepInHand, known: IterationRecord) -> bool:
@@ -224,6 +232,8 @@ def _passes(step: StepInHand, score: float, *, is_qualified: bool) -> bool:
 
 
 def _from_judged(step: StepInHand, record: IterationRecord, judged: Judged, judges: Sequence[str]) -> EvaluationRecord:
+    if judged.criteria and not step.request.rubric:
+        judged = by_threshold(judged, step.request.score_threshold)
     is_grounded = meets_rule(step.request, record.grounding, judged.check)
     return _evaluation(
         step,
@@ -291,12 +301,12 @@ def _conclude(step: StepInHand, judged: Sequence[Judgement]) -> Move:
     if blocked:
         model = judges_of(step.request)[0]
         return steps.give_up(step, outcomes, blocked, model, told=told, write=write, **_marks(step))
-    return _decide(step, judged, outcomes, told, write)
+    return decide(step, outcomes, told, write)
 
 
 def _marks(step: StepInHand) -> dict[str, Any]:
     """The columns that show a job's best so far."""
-    best = best_of(step.attempts)
+    best = best_of(step.attempts, prefers_latest=step.rules.prefers_latest)
     return {"best_score": best.score, "best_iteration": best.iteration} if best and best.score is not None else {}
 
 
@@ -312,17 +322,20 @@ def _role(step: StepInHand) -> str:
 def _next(step: StepInHand) -> LoopMove:
     if isinstance(step.request, RescoreAnswers):
         return next_rescored(step.attempts)
-    return next_move(rules_of(step.job, step.request), step.attempts)
+    return next_move(step.rules, step.attempts)
 
 
-def _decide(
-    step: StepInHand,
-    judged: Sequence[Judgement],
-    outcomes: Sequence[Outcome],
-    told: list[Event],
-    write: Callable[[Connection], None],
+def decide(
+    step: StepInHand, outcomes: Sequence[Outcome], told: list[Event], write: Callable[[Connection], None]
 ) -> Move:
-    """The loop's decision, stored together with the verdicts it rests on."""
+    """The loop's decision, stored together with the verdicts it rests on.
+
+    Args:
+        step: at the iteration, with all records of it evaluated or cut off.
+        outcomes: the calls of the step.
+        told: its events so far.
+        write: stores the iteration's evaluations.
+    """
     move = _next(step)
     marks = _marks(step)
     if isinstance(move, Evaluate):
@@ -339,9 +352,10 @@ def _decide(
     if isinstance(move, Finish) and _is_audited(step):
         return steps.go_on(step, outcomes, Step.AUDIT, records=step.records, events=told, write=write, **marks)
     if isinstance(move, Finish):
-        end = ending(step.job, step.request, step.records, move.reason, _last_error(step, move, judged))
+        error = _last_error(step, move)
+        end = ending(step.services.profiles, step.job, step.request, step.records, move.reason, error)
         return Move(outcomes, {**end.values, **marks}, [*told, end.event], write)
-    told.append(thinking(step, _current(step)))
+    told.append(thinking(step, [record for record in step.records if record.number == step.job.iteration]))
     return steps.go_on(step, outcomes, Step.GENERATE, records=step.records, events=told, write=write, **marks)
 
 
@@ -351,24 +365,18 @@ def _is_audited(step: StepInHand) -> bool:
     return is_wanted and has_score and _role(step) == "loop"
 
 
-def _last_error(step: StepInHand, move: Finish, judged: Sequence[Judgement]) -> dict[str, Any] | None:
+def _last_error(step: StepInHand, move: Finish) -> dict[str, Any] | None:
     if move.reason is not StopReason.EVALUATOR_ERROR:
-        return None
+        return without_whole_answer(step.records, move)
     if not step.records:
         return job_error("evaluator_invalid", "The answers to judge are gone: their job was deleted.")
-    return next((judgement.evaluation.error for judgement in judged if judgement.evaluation.error), None)
+    whole = [record.evaluation for record in step.records if not record.as_attempt().is_cut]
+    errors = [evaluation.error for evaluation in whole if evaluation is not None and evaluation.error]
+    return errors[-1] if errors else None
 
 
 def write_evaluations(step: StepInHand, judged: Sequence[Judgement], role: str, connection: Connection) -> None:
-    rows = [
-        {
-            **{name: getattr(judgement.evaluation, name) for name in EvaluationRecord.__slots__},
-            "job_id": step.job.id,
-            "iteration_id": judgement.record.id,
-            "role": role,
-        }
-        for judgement in judged
-    ]
+    rows = [history.evaluation_row(step.job.id, each.record, each.evaluation, role) for each in judged]
     if role == "rescore":
         # The job that they hang on may have been deleted meanwhile
         there = history.hold_existing(connection, [row["iteration_id"] for row in rows])

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from redraft.datasets.items import Merger
 from redraft.datasets.rows import BadRow, Row
-from redraft.domain.requests import ITERATIONS_MAX, ContinueJob, Limits
+from redraft.domain.requests import ContinueJob, Limits
 from redraft.domain.states import JobKind
 from redraft.errors import Flaw, Invalid, Unavailable
 from redraft.operations import lifecycle, steps, submit
@@ -232,8 +232,7 @@ def _taken_up(services: Services, item: dict[str, Any]) -> _Started | None:
         return None
     if job.finished_at is None:
         return _Started(item["number"], live_job_id=job.id)
-    left = max(1, job.iteration_limit - job.iteration)
-    ready = lifecycle.plan_continuation(services, job, ContinueJob(iter_max=min(left, ITERATIONS_MAX)))
+    ready = lifecycle.plan_continuation(services, job, ContinueJob(), keeps_limit=True)
     return _Started(item["number"], ready)
 
 

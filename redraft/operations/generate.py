@@ -5,6 +5,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection
 
 from redraft.domain.answers import Misfit, read_answer
 from redraft.domain.chats import LimitOrigin, Prompt
@@ -18,9 +21,12 @@ from redraft.operations.budgets import BudgetExhausted
 from redraft.operations.calling import Ask, Outcome, PlannedCall, Slot, remembered
 from redraft.operations.deltas import DeltaTeller
 from redraft.operations.endings import Event, event
+from redraft.operations.evaluate import decide
 from redraft.operations.grounded import NOTHING, grounding_reader
 from redraft.operations.steps import Move, StepInHand
-from redraft.operations.terms import models_of, rules_of, schema_of
+from redraft.operations.telling import evaluated, vetoes_of
+from redraft.operations.terms import models_of, schema_of
+from redraft.operations.truncated_answers import evaluation_of, larger_limit
 from redraft.prompts.render import feedback_text, generation_prompt, repair_prompt
 from redraft.storage import history
 from redraft.storage.history import IterationRecord
@@ -64,9 +70,10 @@ def _prompt(step: StepInHand) -> Prompt:
 
 def _plan_call(step: StepInHand, slot: Slot, kind: str, prompt: Prompt, *, calls_at_once: int = 1) -> PlannedCall:
     request = _request(step)
-    sampling = request.sampling
+    sampling, model = request.sampling, _model(step)
+    limit = sampling.max_output_tokens or larger_limit(step.records, model)
     origin = LimitOrigin(is_fixed=True) if sampling.max_output_tokens else None
-    ask = Ask(prompt, _model(step), sampling.temperature, sampling.max_output_tokens, request.stream, origin)
+    ask = Ask(prompt, model, sampling.temperature, limit, request.stream, origin)
     return steps.plan(step, slot, kind, ask, calls_at_once=calls_at_once)
 
 
@@ -82,7 +89,7 @@ def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
     later = steps.try_later(step, outcomes, passing) if passing else None
     if later:
         return later
-    answered = [outcome for outcome in last if outcome.text is not None]
+    answered = [outcome for outcome in last if outcome.text is not None or outcome.cut is not None]
     if not answered:
         return steps.give_up(step, outcomes, errors[0], _model(step))
     return _record(step, outcomes, answered)
@@ -135,49 +142,69 @@ def _telling(step: StepInHand, slot: Slot) -> Generator[Callable[[str], None] | 
 
 
 def _feedback(step: StepInHand) -> Feedback | None:
-    return feedback_for(rules_of(step.job, step.request), step.attempts, step.job.guidance)
+    feedback = feedback_for(step.rules, step.attempts, step.job.guidance)
+    if feedback is None or feedback.base is None:
+        return feedback
+    place = (feedback.base.iteration, feedback.base.candidate)
+    base = next(record for record in step.records if (record.number, record.candidate) == place)
+    return replace(feedback, vetoes=vetoes_of(step.request, base))
 
 
 def _record(step: StepInHand, outcomes: Sequence[Outcome], answered: Sequence[Outcome]) -> Move:
     number = step.job.iteration + 1
     feedback = _feedback(step)
+    said = feedback_text(feedback) if feedback else None
     grounding_of = grounding_reader(step.request)
-    written = tuple(
-        IterationRecord(
-            id=new_id("iteration"),
-            number=number,
-            candidate=outcome.slot.candidate,
-            generator_model=_model(step),
-            answer=outcome.text or "",
-            feedback_given=feedback_text(feedback) if feedback else None,
-            created_at=datetime.now(UTC),
-            evaluation=None,
-            grounding=grounding_of(outcome.text or ""),
+    written = tuple(_written(step, outcome, said, grounding_of) for outcome in answered)
+    told = [event for each in zip(answered, written, strict=True) for event in _told(step, *each)]
+    write = partial(_store, step, written)
+    step = replace(step, job=replace(step.job, iteration=number), records=step.records + written)
+    if any(record.evaluation is None for record in written):
+        return steps.go_on(
+            step, outcomes, Step.EVALUATE, iteration=number, records=step.records, events=told, write=write
         )
-        for outcome in answered
-    )
-    return steps.go_on(
-        step,
-        outcomes,
-        Step.EVALUATE,
-        iteration=number,
-        records=step.records + written,
-        events=[_told(step, outcome, record) for outcome, record in zip(answered, written, strict=True)],
-        write=lambda connection: history.add_iterations(connection, step.job.id, written),
+    move = decide(step, outcomes, told, write)
+    return replace(move, values={**(move.values or {}), "iteration": number})
+
+
+def _written(
+    step: StepInHand, outcome: Outcome, said: str | None, grounding_of: Callable[[str], dict[str, Any] | None]
+) -> IterationRecord:
+    number, cut = step.job.iteration + 1, outcome.cut if outcome.text is None else None
+    verdict = cut and evaluation_of(step.request, cut, model=_model(step), number=number, attempts=step.attempt_no)
+    return IterationRecord(
+        id=new_id("iteration"),
+        number=number,
+        candidate=outcome.slot.candidate,
+        generator_model=_model(step),
+        answer=cut.text if cut else outcome.text or "",
+        feedback_given=said,
+        created_at=datetime.now(UTC),
+        evaluation=verdict,
+        grounding=None if cut else grounding_of(outcome.text or ""),
     )
 
 
-def _told(step: StepInHand, outcome: Outcome, record: IterationRecord) -> Event:
-    number = step.job.iteration + 1
+def _store(step: StepInHand, written: Sequence[IterationRecord], connection: Connection) -> None:
+    history.add_iterations(connection, step.job.id, written)
+    cut = [(record, record.evaluation) for record in written if record.evaluation is not None]
+    history.add_evaluations(connection, [history.evaluation_row(step.job.id, *each) for each in cut])
+
+
+def _told(step: StepInHand, outcome: Outcome, record: IterationRecord) -> list[Event]:
+    number, verdict = step.job.iteration + 1, record.evaluation
     found = record.grounding or NOTHING
-    return event(
+    size = f"{len(record.answer)} characters"
+    message = f"an answer of {size} was {'cut off before its end' if verdict else 'written'}."
+    generated = event(
         "iteration.generated",
-        f"Iteration {number}: an answer of {len(outcome.text or '')} characters was written.",
+        f"Iteration {number}: {message}",
         iteration=number,
         candidate=outcome.slot.candidate,
         model=_model(step),
-        answer=outcome.text,
+        answer=record.answer,
         citations=found["citations"],
         grounding_score=found["grounding_score"],
         seconds=round(outcome.seconds, 3),
     )
+    return [generated, evaluated(record, verdict, 0.0)] if verdict else [generated]

@@ -49,7 +49,8 @@ def _has_score(job: JobRecord) -> bool:
 
 def _held_back(connection: Connection, job: JobRecord) -> Sequence[str]:
     records = {(each.number, each.candidate): each for each in history.of(connection, job)}
-    best = best_of(each.as_attempt() for each in records.values())
+    number = job.result["best_iteration"] if job.result else None
+    best = best_of(each.as_attempt() for each in records.values() if each.number == number)
     record = records[best.iteration, best.candidate] if best else None
     return shortcomings(record, record.evaluation) if record and record.evaluation else ()
 

@@ -39,7 +39,7 @@ def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
     """
     with services.database.write() as connection:
         job = _get(connection, job_id)
-        end = ending(job, readable_request(job), history.of(connection, job), StopReason.CANCELED)
+        end = ending(services.profiles, job, readable_request(job), history.of(connection, job), StopReason.CANCELED)
         movable = moves.is_status(*sources_of(JobStatus.CANCELED))
         first_seq = moves.change(connection, job_id, end.values, when=movable, new_events=1)
         if first_seq is None:
@@ -71,13 +71,47 @@ def continue_job(services: Services, job_id: str, change: ContinueJob) -> JobRec
     return job
 
 
-def plan_continuation(services: Services, job: JobRecord, change: ContinueJob) -> Continuation:
-    """All that can be known of a continuation before it is stored; raises what `continue_job` raises."""
+def plan_continuation(
+    services: Services, job: JobRecord, change: ContinueJob, *, keeps_limit: bool = False
+) -> Continuation:
+    """All that can be known of a continuation before it is stored; raises what `continue_job` raises.
+
+    Args:
+        services: the parts.
+        job: as it is.
+        change: what is to differ.
+        keeps_limit: whether the job has only the iterations that it had left.
+    """
     ensure_can_continue(job.kind, job.status, job.id)
-    values = _continuation(services, job, _changed(services, job, change), change)
-    more = values["iteration_limit"] - job.iteration
-    words = f"The job goes on for up to {more} more iteration{'' if more == 1 else 's'}."
+    request = _changed(services, job, change)
+    values = _continuation(services, job, request, change)
+    is_waiting = _waits_for_verdict(services, job, request)
+    if is_waiting:
+        # With a person's guidance another answer is wanted whatever the verdict
+        first = job.iteration + 1 if change.guidance else job.iteration
+        values |= {"step": Step.EVALUATE.value, "first_iteration": first}
+    if keeps_limit:
+        least = job.iteration if is_waiting else job.iteration + 1
+        values["iteration_limit"] = max(least, job.iteration_limit)
+    words = _words(values["iteration_limit"] - job.iteration, waiting=job.iteration if is_waiting else None)
     return Continuation(job, values, event("job.continued", words, **dump(change)))
+
+
+def _waits_for_verdict(services: Services, job: JobRecord, request: GenerateAnswer) -> bool:
+    """Whether the job ended with an answer that nobody has judged yet, and that rests on the sources it has now."""
+    if dump(request)["sources"] != job.request["sources"]:
+        return False
+    with services.database.read() as connection:
+        records = history.of(connection, job, job.iteration)
+    return any(record.evaluation is None for record in records)
+
+
+def _words(more: int, *, waiting: int | None) -> str:
+    iterations = f"{more} more iteration{'' if more == 1 else 's'}"
+    if waiting is None:
+        return f"The job goes on for up to {iterations}."
+    first = f"The answer of iteration {waiting} is evaluated first"
+    return f"{first}; the job goes on for up to {iterations}." if more else f"{first}."
 
 
 def store_continuation(connection: Connection, ready: Continuation) -> JobRecord | None:

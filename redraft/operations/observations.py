@@ -58,7 +58,8 @@ def observe(connection: Connection, job: JobRecord, values: Mapping[str, Any] | 
     if values is None or values.get("stop_reason") != StopReason.ACCEPTED or not _has_ranked_sources(job):
         return
     records = history.of(connection, job)
-    best = best_of(record.as_attempt() for record in records)
+    number = values["result"]["best_iteration"]
+    best = best_of(record.as_attempt() for record in records if record.number == number)
     place = best and (best.iteration, best.candidate)
     returned = next((record for record in records if (record.number, record.candidate) == place), None)
     request = readable_request(job)

@@ -143,6 +143,15 @@ def get_call(services: Services, job_id: str, call_id: str, *, full: bool = Fals
     return resources.call_resource(row, full=full)
 
 
+def list_continuations(services: Services, job: Job) -> list[Event]:
+    """What each continuation of a job was asked for, in order."""
+    if not job.continuations:
+        return []
+    with services.database.read() as connection:
+        records = events.of_types(connection, job.id, ("job.continued",))
+    return [resources.event_resource(record) for record in records]
+
+
 def list_events(services: Services, job_id: str, after: int, limit: int = 1000) -> tuple[list[Event], bool]:
     """Events newer than `after`, and whether the job has ended and no more are to come.
 

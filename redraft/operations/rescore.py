@@ -70,13 +70,13 @@ def _ensure_can_rescore(job: JobRecord) -> None:
 
 
 def _numbers(job: JobRecord, records: list[IterationRecord], change: RescoreJob) -> list[int]:
-    known = sorted({record.number for record in records})
+    known = sorted({record.number for record in records if not record.as_attempt().is_cut})
     if not known:
         raise Conflict(f"Job {job.id} has written no answer; there is nothing to judge.")
     wanted = sorted(set(change.iterations or known))
     unknown = [number for number in wanted if number not in known]
     if unknown:
-        words = f"Job {job.id} has the iterations {known[0]} to {known[-1]}, not {unknown[0]}."
+        words = f"Job {job.id} has whole answers of the iterations {', '.join(map(str, known))}, not of {unknown[0]}."
         raise Invalid.at("/iterations", words, "unknown_iteration")
     return wanted
 

@@ -253,7 +253,8 @@ def _drop_remembered(
     for call in planned:
         row = memo.get(call.slot.key)
         if row is not None and step.job.continuations > 0 and row["request"] != call.row["request"]:
-            calls.set_aside(connection, row["id"])
+            if row["status"] == "ok":
+                calls.set_aside(connection, row["id"])
             del memo[call.slot.key]
         if call.slot.key not in memo:
             missing.append(call)
@@ -362,7 +363,7 @@ def _start_over(step: StepInHand, outcomes: Sequence[Outcome]) -> None:
 
 
 def _end(connection: Connection, step: StepInHand, reason: StopReason, error: dict[str, object]) -> None:
-    end = ending(step.job, step.request, step.records, reason, error)
+    end = ending(step.services.profiles, step.job, step.request, step.records, reason, error)
     first_seq = moves.advance(connection, step.job.id, step.job.lease_token, end.values, new_events=1)
     if first_seq is not None:
         events.add(connection, step.job, first_seq, [end.event])

@@ -13,12 +13,13 @@ from sqlalchemy import Connection
 
 from redraft.domain.chats import Chat
 from redraft.domain.failures import job_error
-from redraft.domain.loop import Attempt
+from redraft.domain.loop import Attempt, Rules
 from redraft.domain.requests import AnyRequest, GenerateAnswer
 from redraft.domain.states import Step, StopReason
 from redraft.domain.waits import retry_wait_s
 from redraft.errors import ProviderError, Unavailable
 from redraft.jobs import StepMessage
+from redraft.operations.attempts import attempts_of
 from redraft.operations.boundaries import Boundary, reached
 from redraft.operations.budgets import Spent, plan_within, spent_of
 from redraft.operations.calling import Ask, Outcome, PlannedCall, Slot, make_call, plan_call, remembered, unsent
@@ -26,7 +27,7 @@ from redraft.operations.endings import Event, ending, event
 from redraft.operations.keeping import KEEP_REPLY_S, close_calls, keep, stored, sum_usage
 from redraft.operations.leases import LeaseHolder
 from redraft.operations.services import Services
-from redraft.operations.terms import step_iteration
+from redraft.operations.terms import rules_of, step_iteration
 from redraft.providers.protocol import ADAPTATIONS_MAX
 from redraft.storage import calls, moves
 from redraft.storage.calls import SlotKey
@@ -74,7 +75,11 @@ class StepInHand:
 
     @property
     def attempts(self) -> list[Attempt]:
-        return [record.as_attempt() for record in self.records]
+        return attempts_of(self.request, self.records)
+
+    @property
+    def rules(self) -> Rules:
+        return rules_of(self.job, self.request, self.services.profiles)
 
     @property
     def attempt_no(self) -> int:
@@ -364,7 +369,7 @@ def give_up(
         iteration=step_iteration(step.job),
         attempts=step.attempt_no,
     )
-    end = ending(step.job, step.request, step.records, reason, facts)
+    end = ending(step.services.profiles, step.job, step.request, step.records, reason, facts)
     return Move(outcomes, {**end.values, **marks}, [*told, end.event], write)
 
 

@@ -99,14 +99,16 @@ def _clear_up(services: Services, connection: Connection) -> None:
     workers.forget_silent(connection, for_s=_FORGET_WORKERS_S)
 
 
-def _end_all(services: Services, job_ids: list[str], end: Callable[[Connection, JobRecord], bool]) -> list[str]:
+def _end_all(
+    services: Services, job_ids: list[str], end: Callable[[Services, Connection, JobRecord], bool]
+) -> list[str]:
     """Each in a unit of work of its own: one that cannot be ended keeps no other from it."""
     ended: list[str] = []
     for job_id in job_ids:
         try:
             with services.database.write() as connection:
                 job = jobs.get(connection, job_id)
-                has_ended = job is not None and end(connection, job)
+                has_ended = job is not None and end(services, connection, job)
         except Unavailable:
             raise
         except Exception:
@@ -116,22 +118,29 @@ def _end_all(services: Services, job_ids: list[str], end: Callable[[Connection, 
     return ended
 
 
-def _end_overdue(connection: Connection, job: JobRecord) -> bool:
+def _end_overdue(services: Services, connection: Connection, job: JobRecord) -> bool:
     words = "The job's deadline passed before it was done."
     error = job_error("deadline_exceeded", words, iteration=job.iteration)
-    return _end(connection, job, StopReason.DEADLINE_EXCEEDED, error, is_live() & is_overdue(_DEADLINE_SLACK_S))
+    return _end(
+        services, connection, job, StopReason.DEADLINE_EXCEEDED, error, is_live() & is_overdue(_DEADLINE_SLACK_S)
+    )
 
 
-def _end_guilty(connection: Connection, job: JobRecord) -> bool:
+def _end_guilty(services: Services, connection: Connection, job: JobRecord) -> bool:
     words = _POISON.format(times=ALONE_LOSSES + 1)
     error = job_error("worker_lost", words, iteration=step_iteration(job), attempts=job.step_claims)
-    return _end(connection, job, StopReason.ERROR, error, is_live() & is_guilty())
+    return _end(services, connection, job, StopReason.ERROR, error, is_live() & is_guilty())
 
 
 def _end(
-    connection: Connection, job: JobRecord, reason: StopReason, error: dict[str, Any], when: ColumnElement[bool]
+    services: Services,
+    connection: Connection,
+    job: JobRecord,
+    reason: StopReason,
+    error: dict[str, Any],
+    when: ColumnElement[bool],
 ) -> bool:
-    end = ending(job, readable_request(job), history.of(connection, job), reason, error)
+    end = ending(services.profiles, job, readable_request(job), history.of(connection, job), reason, error)
     first_seq = moves.change(connection, job.id, end.values, when=when, new_events=1)
     if first_seq is not None:
         events.add(connection, job, first_seq, [end.event])

@@ -5,10 +5,12 @@ from typing import Any
 
 from redraft.domain.loop import passes
 from redraft.domain.phrases import say_score
-from redraft.domain.requests import GenerateAnswer
+from redraft.domain.requests import AnyRequest, GenerateAnswer
 from redraft.operations.endings import Event, event
 from redraft.operations.steps import StepInHand
 from redraft.storage.history import EvaluationRecord, IterationRecord
+
+_UNSEEN = "Something else that is required of the answer is missing."
 
 
 def evaluated(record: IterationRecord, verdict: EvaluationRecord, seconds: float) -> Event:
@@ -34,6 +36,8 @@ def evaluated(record: IterationRecord, verdict: EvaluationRecord, seconds: float
 def _outcome_in_words(record: IterationRecord, verdict: EvaluationRecord) -> str:
     if verdict.status == "skipped":
         return "is not evaluated"
+    if record.as_attempt().is_cut:
+        return "is not evaluated: its answer was cut off at the output limit"
     if verdict.score is None:
         return "could not be evaluated"
     silent = [each["model"] for each in verdict.judges or () if each["status"] != "ok"]
@@ -48,6 +52,30 @@ def shortcomings(record: IterationRecord, verdict: EvaluationRecord) -> list[str
     """What an answer lacks, whatever its score, for being accepted."""
     unmet = [f"required and not met: {each['text'] or each['id']}" for each in _unmet(verdict)]
     return [*unmet, *(["it does not rest on its sources"] if _is_ungrounded(record, verdict) else [])]
+
+
+def vetoes_of(request: AnyRequest, record: IterationRecord) -> tuple[str, ...]:
+    """What code has found in an answer that keeps it from being accepted, whatever its evaluator says of it."""
+    verdict = record.evaluation
+    failed = [each for each in _unmet(verdict) if each["kind"] == "check"] if verdict else []
+    checks = dict.fromkeys(_UNSEEN if each["hidden"] else each["gap"] or each["text"] for each in failed)
+    return (*checks, *_code_findings(request, record))
+
+
+def _code_findings(request: AnyRequest, record: IterationRecord) -> Sequence[str]:
+    verdict = record.evaluation
+    if verdict and verdict.requirements_met is False and _is_by_code(verdict):
+        return verdict.suggestions
+    found = record.grounding or {}
+    has_claims = verdict is not None and bool((verdict.grounding or {}).get("claims"))
+    is_ungrounded = request.grounds is not None and request.grounds.require_grounding and not found.get("met", True)
+    return found.get("problems", ()) if is_ungrounded and not has_claims else ()
+
+
+def _is_by_code(verdict: EvaluationRecord) -> bool:
+    """Whether code alone names what to change: no model was asked, or its quotes were looked up."""
+    has_claims = bool((verdict.grounding or {}).get("claims"))
+    return has_claims or (verdict.evaluator_model is None and not verdict.criteria)
 
 
 def _unmet(verdict: EvaluationRecord) -> list[Mapping[str, Any]]:
@@ -67,20 +95,29 @@ def thinking(step: StepInHand, current: Sequence[IterationRecord]) -> Event:
     strategy = step.request.revision.strategy if isinstance(step.request, GenerateAnswer) else "revise"
     kind, data = event(
         "thinking",
-        f"{_why_again(step.request.score_threshold, current)} goes into iteration {step.job.iteration + 1}.",
+        _why_again(step, current),
         strategy=strategy,
         retry_count=step.job.iteration,
     )
     return kind, {**data, "ts": data["at"]}
 
 
-def _why_again(threshold: float, current: Sequence[IterationRecord]) -> str:
+def _why_again(step: StepInHand, current: Sequence[IterationRecord]) -> str:
+    following, threshold = f"iteration {step.job.iteration + 1}", step.request.score_threshold
     scored = [(r, r.evaluation) for r in current if r.evaluation and r.evaluation.score is not None]
     if not scored:
-        return "There is no score; the last good feedback"
+        return _why_unscored(step, current, following)
     reached = [(record, verdict) for record, verdict in scored if passes(verdict.score, threshold)]
     if any(_unmet(verdict) for _, verdict in reached):
-        return "A required criterion is not met; the feedback"
+        return f"A required criterion is not met; the feedback goes into {following}."
     if any(_is_ungrounded(record, verdict) for record, verdict in reached):
-        return "The answer does not rest on its sources; the feedback"
-    return f"The score is below {threshold:g}; the feedback"
+        return f"The answer does not rest on its sources; the feedback goes into {following}."
+    return f"The score is below {threshold:g}; the feedback goes into {following}."
+
+
+def _why_unscored(step: StepInHand, current: Sequence[IterationRecord], following: str) -> str:
+    if all(record.as_attempt().is_cut for record in current):
+        return f"The answer was cut off at its output limit; {following} is asked for a shorter one."
+    if any(attempt.score is not None for attempt in step.attempts):
+        return f"There is no score; the last good feedback goes into {following}."
+    return f"There is no score, and no feedback yet; {following} goes on without any."

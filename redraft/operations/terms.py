@@ -10,6 +10,8 @@ from redraft.domain.loop import Rules
 from redraft.domain.requests import AnyRequest, EvaluateAnswer, GenerateAnswer, RescoreAnswers, ladder
 from redraft.domain.states import JobKind, Step
 from redraft.domain.structured import Structure, structure_schema
+from redraft.errors import Invalid
+from redraft.prompts.profiles import Profiles
 from redraft.storage.jobs import JobRecord
 
 _KINDS: dict[str, type[AnyRequest]] = {
@@ -49,9 +51,10 @@ def schema_of(request: AnyRequest) -> Mapping[str, Any] | None:
     return structure_schema(structure, len(request.sources)) if structure else None
 
 
-def rules_of(job: JobRecord, request: AnyRequest) -> Rules:
+def rules_of(job: JobRecord, request: AnyRequest, profiles: Profiles) -> Rules:
+    prefers_latest = _is_yes_no(request, profiles)
     if not isinstance(request, GenerateAnswer):
-        return Rules(iteration_limit=1)
+        return Rules(iteration_limit=1, prefers_latest=prefers_latest)
     return Rules(
         iteration_limit=job.iteration_limit,
         first_iteration=job.first_iteration,
@@ -59,7 +62,20 @@ def rules_of(job: JobRecord, request: AnyRequest) -> Rules:
         plateau_delta=request.stop.plateau_delta,
         strategy=request.revision.strategy,
         start_from=request.revision.start_from,
+        prefers_latest=prefers_latest,
     )
+
+
+def _is_yes_no(request: AnyRequest, profiles: Profiles) -> bool:
+    """Whether an evaluation can only say yes or no: by the profile, or by a rubric with nothing else to score."""
+    if request.rubric:
+        scoring = [criterion for criterion in request.rubric if criterion.weight]
+        return len(scoring) == 1 and scoring[0].kind != "scale"
+    try:
+        return profiles.get(request.profile).reply.pass_flag is not None
+    except Invalid:
+        # A process without the profile can still end the job
+        return False
 
 
 def judges_of(request: AnyRequest) -> tuple[str, ...]:

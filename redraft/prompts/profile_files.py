@@ -45,6 +45,7 @@ class FieldMap(StrictModel):
     score: FieldName | None = None
     pass_flag: FieldName | None = None
     dimensions: list[FieldName] | None = Field(default=None, min_length=1, max_length=20)
+    all: bool | None = None
     claims: Literal["claims"] | None = None
     reasoning: FieldName | None = None
     suggestions: FieldName | None = None
@@ -213,11 +214,13 @@ def _reply_map(name: str, mapping: FieldMap, schema: Mapping[str, Any]) -> Reply
             " and claims (a list)"
         )
         raise ProfileError(f"{name}/{PROFILE}", words)
+    if mapping.all is not None and not dimensions:
+        raise ProfileError(f"{name}/{PROFILE}", "mapping.all: says that all dimensions are required; name dimensions")
     properties: Mapping[str, Any] = schema.get("properties") or {}
     for role, field in [*fields.items(), *(("dimensions", each) for each in dimensions)]:
         _check_field(name, role, field, properties)
     _check_order(name, mapping, schema)
-    criteria = tuple(_dimension(name, each, properties[each]) for each in dimensions)
+    criteria = tuple(_dimension(name, each, properties[each], required=bool(mapping.all)) for each in dimensions)
     return ReplyMap(**fields, dimensions=criteria, fields=frozenset(properties))
 
 
@@ -250,13 +253,13 @@ def _check_order(name: str, mapping: FieldMap, schema: Mapping[str, Any]) -> Non
         raise ProfileError(f"{name}/{REPLY}", words)
 
 
-def _dimension(name: str, field: str, schema: Mapping[str, Any]) -> Criterion:
+def _dimension(name: str, field: str, schema: Mapping[str, Any], *, required: bool) -> Criterion:
     inner: Mapping[str, Any] = schema.get("properties") or {}
     if not set(_types(inner.get("score"))) & {"number", "integer"} or "score" not in (schema.get("required") or ()):
         words = f"the field {field!r} is a dimension: it needs a number 'score' among its properties and in required"
         raise ProfileError(f"{name}/{REPLY}", words)
     try:
-        return Criterion(id=field, text=str(schema.get("description") or field), kind="scale")
+        return Criterion(id=field, text=str(schema.get("description") or field), kind="scale", required=required)
     except ValidationError:
         words = f"the field {field!r} is a dimension: its name begins with a letter or digit, then also . _ and -"
         raise ProfileError(f"{name}/{REPLY}", words) from None

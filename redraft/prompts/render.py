@@ -83,10 +83,9 @@ def repair_prompt(prompt: Prompt, answer: str, complaint: str) -> Prompt:
 def _turns(task: str, feedback: Feedback | None, nonce: str) -> tuple[Message, ...]:
     if feedback is None:
         return (Message("user", task),)
-    if feedback.strategy == "encourage" and feedback.base and feedback.base.answer.strip():
+    if feedback.base and _encourages(feedback):
         answer = Message("assistant", feedback.base.answer.rstrip())
-        request = _render("generate/encourage.j2", guidance=feedback.guidance)
-        return (Message("user", task), answer, Message("user", request))
+        return (Message("user", task), answer, Message("user", feedback_text(feedback).replace(nonce, "[…]")))
     revise = _render(
         "generate/revise.j2",
         base=feedback.base.answer if feedback.base else None,
@@ -96,13 +95,20 @@ def _turns(task: str, feedback: Feedback | None, nonce: str) -> tuple[Message, .
     return (Message("user", f"{task}\n\n{revise.replace(nonce, '[…]')}"),)
 
 
+def _encourages(feedback: Feedback) -> bool:
+    return feedback.strategy == "encourage" and feedback.base is not None and bool(feedback.base.answer.strip())
+
+
 def feedback_text(feedback: Feedback) -> str:
     """What is said about the earlier answers, without the answer itself."""
+    if _encourages(feedback):
+        problems = (*feedback.cut, *feedback.vetoes)
+        return _render("generate/encourage.j2", problems=problems, guidance=feedback.guidance)
     return _render(
         "generate/feedback.j2",
         reasoning=feedback.reasoning,
         failing=feedback.failing,
-        problems=feedback.problems,
+        problems=(*feedback.cut, *feedback.problems),
         fails_unseen=feedback.fails_unseen,
         kept=feedback.kept,
         later_problems=feedback.later_problems,

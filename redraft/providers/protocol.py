@@ -67,6 +67,7 @@ class UnusableReply(ProviderError):  # noqa: N818 - a state, like the five kinds
 
     def __init__(self, code: ProviderErrorCode, message: str, reply: ChatReply) -> None:
         super().__init__(code, message, http_status=reply.http_status, response=reply.response, headers=reply.headers)
+        self.text = reply.text
         self.usage = reply.usage
         self.finish_reason = reply.finish_reason
         self.text = reply.text.strip()

@@ -25,6 +25,7 @@ from sqlalchemy import (
 
 from redraft.domain.failures import job_error
 from redraft.domain.models import FREE_PROVIDER
+from redraft.domain.states import Step
 from redraft.storage.columns import DbNow
 from redraft.storage.statements import Change, add_rows, run
 from redraft.storage.tables import calls, jobs
@@ -78,7 +79,10 @@ _LINE = (
     *("id", "type", "iteration", "candidate", "model", "attempt", "status", "cached", "http_status", "finish_reason"),
     *("input_tokens", "output_tokens", "cost_nano_usd", "latency_ms", "error", "started_at", "finished_at"),
 )
-_MEMO = ("id", "iteration", "candidate", "seq", "model", "status", "request", "reply_text", "finish_reason", "error")
+_MEMO = (
+    *("id", "iteration", "candidate", "seq", "model", "status", "request"),
+    *("reply_text", "finish_reason", "output_tokens", "error"),
+)
 
 
 def memo(
@@ -87,14 +91,15 @@ def memo(
     """What earlier holders of this step already got: replies, and failures that are final.
 
     A failure that may pass is none: its call is made again. What was final once may be mended by the time that a
-    job is continued: then only replies count. `iteration`: None for a step that works on several.
+    job is continued: then only replies count, and answers that were cut off. `iteration`: None for a step that works
+    on several.
     """
     query = (
         select(*(calls.c[name] for name in _MEMO))
         .where(
             calls.c.job_id == job_id,
             calls.c.step == step,
-            calls.c.status.in_(("ok", "error") if with_failures else ("ok",)),
+            calls.c.status.in_(("ok", "error")),
         )
         .order_by(calls.c.status.desc(), calls.c.id)
     )
@@ -102,9 +107,14 @@ def memo(
         query = query.where(calls.c.iteration == iteration)
     found: dict[SlotKey, Mapping[str, Any]] = {}
     for row in connection.execute(query).mappings():
-        if row["status"] == "ok" or not row["error"]["retryable"]:
+        if row["status"] == "ok" or _is_final(step, row, with_failures=with_failures):
             found.setdefault((row["iteration"], row["candidate"], row["seq"]), dict(row))
     return found
+
+
+def _is_final(step: str, row: Mapping[Any, Any], *, with_failures: bool) -> bool:
+    is_cut_answer = step == Step.GENERATE and row["reply_text"] is not None
+    return is_cut_answer or (with_failures and not row["error"]["retryable"])
 
 
 def open_calls(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -8,12 +8,15 @@ from typing import Any
 
 from sqlalchemy import Connection, Executable, and_, bindparam, select
 
+from redraft.domain.failures import TRUNCATED
 from redraft.domain.loop import Attempt, Evaluation
 from redraft.domain.requests import sources_hash
 from redraft.domain.rubrics import CriterionResult
 from redraft.storage.jobs import JobRecord
 from redraft.storage.statements import add_rows
 from redraft.storage.tables import evaluations, iterations
+
+Row = dict[str, Any]
 
 _STATUS = {None: "generated", "ok": "evaluated", "error": "evaluation_failed", "skipped": "evaluation_skipped"}
 
@@ -63,6 +66,7 @@ class EvaluationRecord:
             criteria=tuple(CriterionResult(**each) for each in self.criteria or ()),
             is_qualified=self.requirements_met is not False,
             is_skipped=self.status == "skipped",
+            is_cut=self.error is not None and self.error["code"] == TRUNCATED,
         )
 
 
@@ -120,7 +124,17 @@ def of(connection: Connection, job: JobRecord, number: int | None = None) -> lis
     rows = connection.execute(_select_history(is_one=number is not None), given).mappings()
     wanted: list[int] | None = job.request["iterations"] if is_rescore else None
     records = [_record(row) for row in rows if wanted is None or row["number"] in wanted]
+    if is_rescore:
+        cut = _cut_ids(connection, given["p_job"])
+        records = [record for record in records if record.id not in cut]
     return [_aged(record, job) for record in records] if job.continuations else records
+
+
+def _cut_ids(connection: Connection, job_id: str) -> set[str]:
+    """The iterations of a job whose answers were cut off: there is no whole answer to judge."""
+    failed = and_(evaluations.c.job_id == job_id, evaluations.c.role == "loop", evaluations.c.status == "error")
+    query = select(evaluations.c.iteration_id, evaluations.c.error).where(failed)
+    return {row.iteration_id for row in connection.execute(query) if row.error and row.error["code"] == TRUNCATED}
 
 
 def _aged(record: IterationRecord, job: JobRecord) -> IterationRecord:
@@ -192,6 +206,12 @@ def hold_existing(connection: Connection, iteration_ids: Sequence[str]) -> set[s
     """Those of the iterations that are there, and stay until this unit of work is committed."""
     query = select(iterations.c.id).where(iterations.c.id.in_(iteration_ids)).with_for_update(read=True, key_share=True)
     return set(connection.scalars(query))
+
+
+def evaluation_row(job_id: str, record: IterationRecord, evaluation: EvaluationRecord, role: str = "loop") -> Row:
+    """The row of an evaluation that this job made of an iteration."""
+    columns = {name: getattr(evaluation, name) for name in _EVALUATION}
+    return {**columns, "job_id": job_id, "iteration_id": record.id, "role": role}
 
 
 def add_evaluations(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -156,7 +156,7 @@ def test_the_reply_reasons_before_it_judges():
     [
         ("quality", ["issues", "improvement_hint", "confidence_score", "quality_score"]),
         ("comprehensive", ["reason", "comprehensive"]),
-        ("evidence", ["reasonableness", "evidence", "suggestions", "passed"]),
+        ("evidence", ["reasonableness", "evidence", "passed"]),
     ],
 )
 def test_each_profile_asks_for_reasons_first(profile: str, order: list[str]):
