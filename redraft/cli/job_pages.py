@@ -7,7 +7,7 @@ from rich.text import Text
 
 from redraft.cli import groundings, output
 from redraft.cli.verdicts import whole_lines
-from redraft.domain.failures import TRUNCATED
+from redraft.domain.failures import OUTPUT_LIMIT
 from redraft.domain.phrases import say_score
 from redraft.operations.iterations import Evaluation, Iteration
 from redraft.operations.job_looks import CallsLook
@@ -208,7 +208,7 @@ def _show_verdict(verdict: Evaluation, by: str = "") -> None:
         return
     if verdict.score is None:
         error = verdict.error or {}
-        words = "not evaluated" if error.get("code") == TRUNCATED else "could not be evaluated"
+        words = "not evaluated" if OUTPUT_LIMIT in error else "could not be evaluated"
         output.show(f"→ {by}{words}: {error.get('detail', '')}", "red")
         return
     reused = " (as an equal answer before)" if verdict.reused_from else ""

@@ -13,7 +13,7 @@ from rich.text import Text
 from redraft.cli import groundings, output
 from redraft.cli.verdicts import Line, brief_lines
 from redraft.cli.writing import Writing
-from redraft.domain.failures import TRUNCATED
+from redraft.domain.failures import OUTPUT_LIMIT
 from redraft.domain.phrases import say_score
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def _unscored(data: dict[str, Any]) -> Line:
         words = output.one_line(data.get("evaluation_reasoning") or "")
         return f"  {_candidate(data)}not evaluated: {words}", "dim"
     words = output.one_line(trouble.get("detail", ""))
-    what = "not evaluated" if trouble.get("code") == TRUNCATED else "could not be evaluated"
+    what = "not evaluated" if OUTPUT_LIMIT in trouble else "could not be evaluated"
     return f"  {_candidate(data)}{what}: {words}", "red"
 
 

@@ -5,6 +5,8 @@ from typing import Any
 from redraft.errors import RETRYABLE_CODES
 
 TRUNCATED = "output_truncated"
+OUTPUT_LIMIT = "output_limit"
+"""The member of an error that says, and at how many tokens if that is known, that an answer was cut off."""
 
 TITLES = {
     "provider_auth": "The provider refused the key",

@@ -170,8 +170,11 @@ def _record(step: StepInHand, outcomes: Sequence[Outcome], answered: Sequence[Ou
 def _written(
     step: StepInHand, outcome: Outcome, said: str | None, grounding_of: Callable[[str], dict[str, Any] | None]
 ) -> IterationRecord:
-    number, cut = step.job.iteration + 1, outcome.cut if outcome.text is None else None
-    verdict = cut and evaluation_of(step.request, cut, model=_model(step), number=number, attempts=step.attempt_no)
+    number, cut, error = step.job.iteration + 1, outcome.cut, outcome.error
+    verdict = None
+    if cut and error:
+        model, attempts = _model(step), step.attempt_no
+        verdict = evaluation_of(step.request, error, cut, model=model, number=number, attempts=attempts)
     return IterationRecord(
         id=new_id("iteration"),
         number=number,

@@ -76,7 +76,9 @@ def _numbers(job: JobRecord, records: list[IterationRecord], change: RescoreJob)
     wanted = sorted(set(change.iterations or known))
     unknown = [number for number in wanted if number not in known]
     if unknown:
-        words = f"Job {job.id} has whole answers of the iterations {', '.join(map(str, known))}, not of {unknown[0]}."
+        words = f"Job {job.id} has the iterations {known[0]} to {known[-1]}, not {unknown[0]}."
+        if any(record.number == unknown[0] for record in records):
+            words = f"The answer of iteration {unknown[0]} was cut off: there is no whole answer to judge."
         raise Invalid.at("/iterations", words, "unknown_iteration")
     return wanted
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Executable, and_, bindparam, select
 
-from redraft.domain.failures import TRUNCATED
+from redraft.domain.failures import OUTPUT_LIMIT
 from redraft.domain.loop import Attempt, Evaluation
 from redraft.domain.requests import sources_hash
 from redraft.domain.rubrics import CriterionResult
@@ -66,7 +66,7 @@ class EvaluationRecord:
             criteria=tuple(CriterionResult(**each) for each in self.criteria or ()),
             is_qualified=self.requirements_met is not False,
             is_skipped=self.status == "skipped",
-            is_cut=self.error is not None and self.error["code"] == TRUNCATED,
+            is_cut=self.error is not None and OUTPUT_LIMIT in self.error,
         )
 
 
@@ -134,7 +134,7 @@ def _cut_ids(connection: Connection, job_id: str) -> set[str]:
     """The iterations of a job whose answers were cut off: there is no whole answer to judge."""
     failed = and_(evaluations.c.job_id == job_id, evaluations.c.role == "loop", evaluations.c.status == "error")
     query = select(evaluations.c.iteration_id, evaluations.c.error).where(failed)
-    return {row.iteration_id for row in connection.execute(query) if row.error and row.error["code"] == TRUNCATED}
+    return {row.iteration_id for row in connection.execute(query) if OUTPUT_LIMIT in (row.error or {})}
 
 
 def _aged(record: IterationRecord, job: JobRecord) -> IterationRecord:

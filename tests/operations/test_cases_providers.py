@@ -157,7 +157,7 @@ def test_a_reply_without_text_is_an_error_that_nobody_judges(
     make_driver: MakeDriver, model_server: ModelServer, reply: Reply, code: str, told: str, calls: int, *, stream: bool
 ):
     model_server.script(generate=[reply])  # B09
-    job = make_driver(step_attempts_max=2).run_new(stream=stream)
+    job = make_driver(step_attempts_max=2).run_new(stream=stream, iter_max=1)
     assert job.error is not None
     assert (job.status, job.error["code"], job.error["retryable"]) == ("failed", code, calls > 1)
     assert told in job.error["detail"]

@@ -96,7 +96,8 @@ def test_a_job_fails_only_when_no_iteration_brought_a_whole_answer(
         assert job.result is None
         assert job.error is not None
         assert (job.error["code"], job.error["iteration"]) == ("output_truncated", 2)
-        assert "In all 2 iterations" in job.error["detail"]
+        assert job.error["detail"].startswith("No whole answer in 2 iterations: ")
+        assert "sampling.max_output_tokens" in job.error["detail"]
     else:
         assert job.result is not None
         assert (job.result["final_answer"], job.result["total_iterations"]) == ("GOOD", 2)
@@ -195,7 +196,7 @@ def test_a_cut_answer_is_not_judged_anew(driver: Driver, model_server: ModelServ
     job = driver.run_new()
     again = rescore(driver.services, job.id, RescoreJob()).job
     assert again.request["iterations"] == [2]
-    with pytest.raises(Invalid, match="not of 1"):
+    with pytest.raises(Invalid, match="iteration 1 was cut off"):
         rescore(driver.services, job.id, RescoreJob(iterations=[1]))
     model_server.script(generate=[cut()])
     none = driver.run_new(iter_max=1)
