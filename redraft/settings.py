@@ -167,6 +167,9 @@ class Settings(BaseSettings):
         ge=5,
         description="A worker with free threads that has heard nothing for so long, though the broker answers, ends.",
     )
+    frozen_after_s: float = Field(
+        default=60.0, ge=1, description="A worker process in which no thread has run for so long ends."
+    )
     host: str = Field(default="127.0.0.1", description="Address the API listens on.")
     port: int = Field(default=8000, ge=0, le=65535, description="Port the API listens on; 0: any free one.")
     require_auth: bool | None = Field(

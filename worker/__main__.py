@@ -14,6 +14,7 @@ from typing import Any, cast
 from redraft.embedded.lifelines import EMBEDDED, await_begin, end_with_parent
 from worker.app import celery_app, settings
 from worker.doorbell import ThreadPool
+from worker.pulse import end_when_frozen
 
 # Nobody waits for a worker whose parent was killed; its leases go back to the next one.
 _ORPHAN_GRACE_S = 4.0
@@ -51,6 +52,7 @@ class Worker(celery_app.Worker):
 
 def main() -> int:
     sys.setswitchinterval(_SWITCH_S)
+    end_when_frozen(settings.frozen_after_s)
     worker = Worker(
         hostname=f"redraft-{os.getpid()}@{socket.gethostname()}",
         pool_cls=ThreadPool,

@@ -11,6 +11,7 @@ from redraft.operations.leases import LeaseHolder
 from redraft.operations.running import run
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
+from worker.pulse import end_when_frozen
 from worker.retries import watch_over
 from worker.schedule import Schedule
 
@@ -19,6 +20,7 @@ def main(step: str, job_id: str, step_no: str) -> int:
     """Claim this step, though it has lost its workers, and do it; its next one is rung for."""
     settings = Settings()
     configure_logs(settings.log_level, settings.log_format)
+    end_when_frozen(settings.frozen_after_s)
     services = build_runtime(settings)
     holder = LeaseHolder(settings, is_alone=True)
     schedule = Schedule(services, holder)

@@ -9,6 +9,7 @@ import threading
 
 import structlog
 
+from redraft.embedded.lifelines import guarded
 from redraft.jobs import StepMessage
 
 log = structlog.get_logger()
@@ -41,7 +42,10 @@ class Quarantine:
                 return
             # A session of its own: Ctrl-C in a terminal is for the worker, which ends it in order.
             process = subprocess.Popen(  # noqa: S603 - our own command, no shell
-                [sys.executable, "-m", "worker.alone", *step], stdin=subprocess.PIPE, start_new_session=True, bufsize=0
+                guarded([sys.executable, "-m", "worker.alone", *step], self._grace_s + _SLACK_S),
+                stdin=subprocess.PIPE,
+                start_new_session=True,
+                bufsize=0,
             )
             self._processes.append(process)
 

@@ -1,12 +1,12 @@
-"""A process between us and Valkey: `python -m redraft.embedded.guard LOCK VALKEY ARGUMENTS…`.
+"""A process between us and a child: `python -m redraft.embedded.guard LOCK GRACE_S COMMAND…`.
 
-Valkey cannot notice that the process that wanted it has gone; this one can: its standard input ends.
-Only the standard library, so that it starts in a few milliseconds.
+It notices that the process that wanted the child has gone: its standard input ends. Then it ends the child, also one
+that cannot do so itself: Valkey, which does not look, or a worker whose native code holds the interpreter's lock. If
+the guard is killed, the kernel kills the child. Only the standard library, so that it starts in a few milliseconds.
 """
 
 import ctypes
 import fcntl
-import os
 import select
 import signal
 import subprocess
@@ -18,23 +18,24 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import IO
 
-_KILL_AFTER_S = 5.0
+# A worker ends itself within four seconds when its parent is gone
+_ORPHAN_GRACE_S = 5.0
 _PR_SET_PDEATHSIG = 1
 
 
-def main(lock_path: str, *command: str) -> int:
-    """Run Valkey until it ends, or until our parent is gone, or until a signal."""
-    lock = _lock(Path(lock_path))
-    if lock is None:
+def main(lock_path: str, grace_s: str, *command: str) -> int:
+    """Run the command until it ends, or until our parent is gone, or until a signal."""
+    lock = _lock(Path(lock_path)) if lock_path else None
+    if lock_path and lock is None:
         return 0
-    with lock:
-        # Valkey holds the lock too, so it is free only when both have ended.
-        valkey = subprocess.Popen(  # noqa: S603 - our own arguments, no shell
-            command,
-            stdin=subprocess.DEVNULL,
-            pass_fds=(lock.fileno(),),
-            preexec_fn=_death_wish(),  # noqa: PLW1509 - no threads yet
-        )
+    # The child holds the lock too, so it is free only when both have ended.
+    child = subprocess.Popen(  # noqa: S603 - our own arguments, no shell
+        command,
+        pass_fds=(lock.fileno(),) if lock else (),
+        preexec_fn=_death_wish(),  # noqa: PLW1509 - no threads yet
+    )
+    if lock:
+        lock.close()
 
     # A handler may interrupt another one: it takes no lock
     signals: SimpleQueue[int] = SimpleQueue()
@@ -44,23 +45,31 @@ def main(lock_path: str, *command: str) -> int:
 
     def end_on_signal() -> None:
         signals.get()
-        _end(valkey)
+        _end(child, float(grace_s))
 
     threading.Thread(target=end_on_signal, daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, hear)
-    threading.Thread(target=_follow_parent, args=(valkey,), daemon=True).start()
-    return valkey.wait()
+    threading.Thread(target=_follow_parent, args=(child,), daemon=True).start()
+    code = child.wait()
+    return code if code >= 0 else 128 - code
+
+
+def _is_parent_gone(within_s: float | None) -> bool:
+    """Nothing is read: what the parent writes is for the child, which has the same standard input."""
+    poll = select.poll()
+    poll.register(0, 0)
+    return bool(poll.poll(None if within_s is None else within_s * 1000))
 
 
 def _lock(path: Path) -> IO[str] | None:
-    """Wait for an earlier Valkey of this folder to end: it would remove our socket, and shares our files."""
+    """Wait for an earlier child of this folder to end: it would remove our socket, and shares our files."""
     lock = path.open("a")
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if select.select([0], [], [], 0.02)[0]:
+            if _is_parent_gone(0.02):
                 lock.close()
                 return None
         else:
@@ -68,24 +77,24 @@ def _lock(path: Path) -> IO[str] | None:
 
 
 def _death_wish() -> Callable[[], object] | None:
-    """On Linux, what makes Valkey end when this process is killed; loaded before the fork."""
+    """On Linux, what makes the child end when this process is killed; loaded before the fork."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl
     return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _follow_parent(valkey: "subprocess.Popen[bytes]") -> None:
-    os.read(0, 1)
-    _end(valkey)
+def _follow_parent(child: "subprocess.Popen[bytes]") -> None:
+    _is_parent_gone(None)
+    _end(child, _ORPHAN_GRACE_S)
 
 
-def _end(valkey: "subprocess.Popen[bytes]") -> None:
-    valkey.terminate()
+def _end(child: "subprocess.Popen[bytes]", grace_s: float) -> None:
+    child.terminate()
     try:
-        valkey.wait(_KILL_AFTER_S)
+        child.wait(grace_s)
     except subprocess.TimeoutExpired:
-        valkey.kill()
+        child.kill()
 
 
 if __name__ == "__main__":

@@ -5,11 +5,26 @@ Only the parent holds the other end of that pipe, so the kernel closes it with t
 
 import os
 import signal
+import sys
 import threading
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 EMBEDDED = "--embedded"
 BEGIN = b"begin\n"
+
+
+def guarded(command: Sequence[str], grace_s: float, lock: Path | None = None) -> list[str]:
+    """A command as the child of a guard, which ends with us and then ends it, whatever it does.
+
+    Args:
+        command: the program and its arguments; its standard input is the guard's.
+        grace_s: how long it has after SIGTERM.
+        lock: a file that it holds while it runs.
+    """
+    guard = [sys.executable, "-I", "-m", "redraft.embedded.guard", str(lock or ""), str(grace_s)]
+    return [*guard, *command]
 
 
 def await_begin() -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 
 from redraft.embedded.environments import environment_for_child
-from redraft.embedded.lifelines import EMBEDDED
+from redraft.embedded.lifelines import EMBEDDED, guarded
 from redraft.embedded.locks import FolderLock
 from redraft.embedded.parts import Part
 from redraft.embedded.valkeys import answers, prepare_folders, valkey_command
@@ -92,7 +92,9 @@ class Stack:
         environment = environment_for_child(self._settings)
         broker = valkey_command(self._settings)
         # No current folder on the path: a `worker.py` there would be started instead.
-        worker = [sys.executable, "-P", "-m", "worker", EMBEDDED]
+        worker = guarded(
+            [sys.executable, "-P", "-m", "worker", EMBEDDED], self._settings.shutdown_grace_s + _WORKER_SLACK_S
+        )
         self._parts["valkey"] = Part("valkey", broker, environment, self._broker_log)
         self._parts["worker"] = Part("worker", worker, environment, self._worker_log)
 

@@ -3,12 +3,14 @@
 import os
 import socket
 import stat
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from redraft.embedded.lifelines import guarded
 from redraft.errors import Unavailable
 from redraft.settings import Settings
+
+_GRACE_S = 5.0
 
 
 def valkey_command(settings: Settings) -> list[str]:
@@ -31,7 +33,7 @@ def valkey_command(settings: Settings) -> list[str]:
     }
     arguments = [text for name, value in options.items() for text in (f"--{name}", value)]
     lock = settings.data_dir.absolute() / "valkey.lock"
-    return [sys.executable, "-I", "-m", "redraft.embedded.guard", str(lock), str(_binary()), *arguments]
+    return guarded([str(_binary()), *arguments], _GRACE_S, lock)
 
 
 def _binary() -> Path:

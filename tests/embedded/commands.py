@@ -27,11 +27,13 @@ class Folder:
         self.path = path
 
     def processes(self, part: str = "") -> list[psutil.Process]:
-        """Those with `part` in their command line, youngest last."""
+        """Those with `part` in their command line, youngest last; guards, which name their child's, without one."""
         found: list[psutil.Process] = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
-                if self._is_ours(process) and part in " ".join(process.cmdline()):
+                line = " ".join(process.cmdline())
+                is_named = part in line and ("embedded.guard" not in line or not part or "guard" in part)
+                if self._is_ours(process) and is_named:
                     found.append(process)
         return found
 

@@ -36,7 +36,7 @@ def test_it_does_a_job_and_leaves_no_process_whatever_ends_it(
         job = wait_ended(client, submit(client))
         assert job["status"] == "succeeded", job
         assert job["result"]["final_answer"] == "Hello."
-        assert len(folder.processes()) == 4
+        assert len(folder.processes()) == 5
         hanging = submit(client, instruct="[[case:hang]] Say hello.")
         wait_until(lambda: model_server.requests(case="hang"), what="the hanging call")
         with client.stream("GET", f"{hanging}/events", headers={"accept": "text/event-stream"}) as stream:

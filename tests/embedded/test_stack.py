@@ -84,14 +84,14 @@ def test_a_killed_worker_is_replaced_and_the_job_ends(folder: Folder, make_embed
     assert not folder.processes()
 
 
-@pytest.mark.parametrize("part", ["valkey-server unixsocket", "embedded.guard"])
+@pytest.mark.parametrize("part", ["valkey-server unixsocket", "guard {}/valkey.lock"])
 def test_a_killed_broker_is_replaced_and_jobs_go_on(
     folder: Folder, make_embedded: Make, model_server: ModelServer, part: str
 ):
     model_server.script(generate=["Hello."], evaluate=[0.9])
     settings = make_embedded(folder)
     with embedded.stack(settings) as stack, _services(settings) as services:
-        killed = _only(folder.processes(part))
+        killed = _only(folder.processes(part.format(folder.path)))
         killed.kill()
         wait_until(lambda: not killed.is_running(), what="the end of the old one")
         wait_until(lambda: answers(settings.broker_socket), what="the new broker")
@@ -116,6 +116,23 @@ def test_who_joins_uses_the_stack_that_is_there_and_takes_over_when_it_goes(
         holder.kill()
         wait_until(lambda: stack.is_owner, what="the takeover")
         _wait_succeeded(services, job_id)
+    assert not folder.processes()
+
+
+def test_a_worker_that_cannot_end_itself_is_gone_soon_after_its_parent(folder: Folder, make_embedded: Make):
+    with _holder(make_embedded(folder)) as holder:
+        worker = _only(folder.processes("-m worker"))
+        wait_until(lambda: worker.num_threads() > 3, within_s=30, what="a worker that has begun")
+        worker.suspend()
+        holder.kill()
+        wait_until(lambda: not folder.processes(), within_s=15, what="the end of all")
+
+
+def test_a_killed_guard_takes_its_worker_with_it(folder: Folder, make_embedded: Make):
+    with embedded.stack(make_embedded(folder)):
+        worker = _only(folder.processes("-m worker"))
+        _only(folder.processes("guard  ")).kill()
+        wait_until(lambda: not worker.is_running(), what="the end of the worker")
     assert not folder.processes()
 
 
