@@ -119,11 +119,6 @@ _ASKS = re.compile(
 )
 
 
-def is_aside(plain: str) -> bool:
-    """Whether a sentence without marks is small talk, or says that the sources do not tell; none with a number is."""
-    return not any(map(str.isdecimal, plain)) and (is_small_talk(plain) or is_denial(plain))
-
-
 def is_small_talk(plain: str) -> bool:
     """Whether a sentence only speaks to the reader, as "Sure!", "I hope this helps." and "Here is the answer." do."""
     if len(plain) > _CHARS_MAX:

@@ -6,50 +6,30 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+_EN = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+    eighteen nineteen"""
+_EN_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_DE = """null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn
+    achtzehn neunzehn"""
+_DE_TENS = "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig"
+_FR = """zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept dix-huit
+    dix-neuf"""
+_FR_TENS = "vingt trente quarante cinquante soixante septante huitante nonante"
+_ES = """cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete
+    dieciocho diecinueve veinte veintiuno veintidós veintitrés veinticuatro veinticinco veintiséis veintisiete
+    veintiocho veintinueve"""
+_ES_TENS = "treinta cuarenta cincuenta sesenta setenta ochenta noventa"
+_ES_HUNDREDS = "ciento doscientos trescientos cuatrocientos quinientos seiscientos setecientos ochocientos novecientos"
+_IT = """zero uno due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici sedici
+    diciassette diciotto diciannove"""
+_IT_TENS = "venti trenta quaranta cinquanta sessanta settanta ottanta novanta"
+_FROM_1 = """first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth
+    fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"""
 
-def _listed(words: str) -> list[str]:
-    return words.split()
 
+def _counted(words: str, first: int = 0, step: int = 1) -> dict[str, float]:
+    return {word: float(first + step * at) for at, word in enumerate(words.split())}
 
-_EN_TENS = _listed("""
-    twenty thirty forty fifty sixty seventy eighty ninety
-""")
-_EN = _listed("""
-    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
-    seventeen eighteen nineteen
-""")
-_DE_TENS = _listed("""
-    zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig
-""")
-_DE = _listed("""
-    null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn
-    siebzehn achtzehn neunzehn
-""")
-_FR = _listed("""
-    zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept
-    dix-huit dix-neuf
-""")
-_FR_TENS = {
-    "vingt": 20, "vingts": 20, "trente": 30, "quarante": 40, "cinquante": 50, "soixante": 60, "septante": 70,
-    "huitante": 80, "octante": 80, "nonante": 90,
-}  # fmt: skip
-_ES = _listed("""
-    cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis
-    diecisiete dieciocho diecinueve veinte veintiuno veintidós veintitrés veinticuatro veinticinco veintiséis
-    veintisiete veintiocho veintinueve
-""")
-_ES_TENS = ["treinta", "cuarenta", "cincuenta", "sesenta", "setenta", "ochenta", "noventa"]
-_ES_HUNDREDS = {
-    "cien": 100, "ciento": 100, "doscientos": 200, "trescientos": 300, "cuatrocientos": 400, "quinientos": 500,
-    "seiscientos": 600, "setecientos": 700, "ochocientos": 800, "novecientos": 900,
-}  # fmt: skip
-_IT = _listed("""
-    zero uno due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici
-    sedici diciassette diciotto diciannove
-""")
-_IT_TENS = _listed("""
-    venti trenta quaranta cinquanta sessanta settanta ottanta novanta
-""")
 
 _SCALES = {
     "hundred": 1e2, "hundert": 1e2, "cent": 1e2, "cents": 1e2, "cento": 1e2,
@@ -64,16 +44,7 @@ SCALES = {**_SCALES, "тысяча": 1e3, "тысячи": 1e3, "тысяч": 1e3
 """What stands behind a number in digits: `3 million`."""
 
 _ONCE_MEANT_OTHERWISE = frozenset({"seize", "cent", "cents", "mil", "mille", "vente"})
-_ORDINALS = {
-    word: float(value)
-    for value, word in enumerate(
-        _listed("""
-            first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth
-            fifteenth sixteenth seventeenth eighteenth nineteenth twentieth
-        """),
-        1,
-    )
-}
+_ORDINALS = _counted(_FROM_1, 1)
 _HALVES: dict[str, float] = dict.fromkeys(
     ("half", "halbe", "halben", "halb", "demi", "moitié", "medio", "media", "mezzo"), 0.5
 )
@@ -85,19 +56,15 @@ _AND = {"and": 100, "et": 20, "y": 30}
 
 
 def _small() -> dict[str, float]:
-    words: dict[str, float] = {}
-    for names in (_EN, _DE, _FR, _ES, _IT):
-        words.update((word, float(value)) for value, word in enumerate(names))
-    for names, first in ((_EN_TENS, 20), (_DE_TENS, 20), (_ES_TENS, 30), (_IT_TENS, 20)):
-        words.update((word, float(first + 10 * at)) for at, word in enumerate(names))
-    for at, ten in enumerate(_DE_TENS, 2):
-        words.update((f"{unit}und{ten}", 10.0 * at + value) for value, unit in enumerate(_DE[1:10], 1))
-    for at, ten in enumerate(_IT_TENS, 2):
-        for value, unit in enumerate(_IT[1:10], 1):
-            words[(ten[:-1] if unit[0] in "uo" else ten) + unit] = 10.0 * at + value
-    words.update({name: float(value) for name, value in (_FR_TENS | _ES_HUNDREDS).items()})
-    words.update({word.replace("ß", "ss"): value for word, value in words.items()})
-    return words
+    words = _counted(_EN) | _counted(_DE) | _counted(_FR) | _counted(_ES) | _counted(_IT)
+    german, italian = _counted(_DE_TENS, 20, 10), _counted(_IT_TENS, 20, 10)
+    words |= _counted(_EN_TENS, 20, 10) | german | italian | _counted(_FR_TENS, 20, 10) | _counted(_ES_TENS, 30, 10)
+    words |= _counted(_ES_HUNDREDS, 100, 100) | {"vingts": 20.0, "octante": 80.0, "cien": 100.0}
+    for ones in range(1, 10):
+        words |= {f"{_DE.split()[ones]}und{ten}": value + ones for ten, value in german.items()}
+        unit = _IT.split()[ones]
+        words |= {(ten[:-1] if unit[0] in "uo" else ten) + unit: value + ones for ten, value in italian.items()}
+    return words | {word.replace("ß", "ss"): value for word, value in words.items()}
 
 
 _SMALL = _small()
@@ -187,22 +154,22 @@ def _adds(total: float, current: float, value: float, before: str) -> bool:
     return rest >= 20 and rest % 10 == 0 and 0 < value < 10
 
 
+_GERMAN = re.compile(
+    r"(?:(?P<thousands>.{0,40})(?P<t>tausend)(?:und)?)?(?:(?P<hundreds>.{0,40}?)(?P<h>hundert)(?:und)?)?(?P<rest>.{0,40})"
+)
+
+
 def _german(word: str) -> float | None:
     """`zweitausendfünfhundertdreizehn`; not `Jahrhundert`."""
-    for name, scale in (("tausend", 1000), ("hundert", 100)):
-        before, there, after = word.partition(name)
-        if there:
-            times = _part(before.removeprefix("und"), 1.0)
-            more = _part(after.removeprefix("und"), 0.0)
-            return times * scale + more if times is not None and more is not None else None
-    return None
-
-
-def _part(word: str, default: float) -> float | None:
-    if not word:
-        return default
-    value = _SMALL.get(word)
-    return _german(word) if value is None and len(word) < 60 else value
+    found = _GERMAN.fullmatch(word)
+    if not found or not (found["t"] or found["h"]):
+        return None
+    times = 1.0 if not found["thousands"] else _SMALL.get(found["thousands"], _german(found["thousands"]))
+    hundreds = _SMALL.get(found["hundreds"] or "ein") if found["h"] else 0.0
+    rest = _SMALL.get(found["rest"] or "null")
+    if times is None or hundreds is None or rest is None:
+        return None
+    return (1000 * times if found["t"] else 0) + 100 * hundreds + rest
 
 
 def find_han(text: str) -> Iterator[tuple[str, float, bool]]:

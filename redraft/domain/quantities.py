@@ -16,10 +16,11 @@ from redraft.domain.numerals import find_numerals
 _FROM_DIGIT = re.compile(r"\d\S*(?:[ \u00a0\u2009\u202f]\d\S*)*")
 _BEFORE_DIGIT_CHARS_MAX = 40
 _BEHIND_CHARS = 20
+UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u309f\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+"""Characters of scripts without spaces between words, as a part of a regular expression."""
+
+_UNSPACED_RUNS = re.compile(f"[{UNSPACED}]+")
 _ROUND_IT = " .,;:!?()\"'*_"
-_UNSPACED_RUNS = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u309f\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
-)
 _S = "[ \u00a0\u2009\u202f]?"
 _DASH = "[-\u2010-\u2015/]"
 
@@ -54,7 +55,6 @@ _ROUNDED = re.compile(
 _ROUNDED_CHARS = 20
 _SIGNS = re.compile("[\u00bc-\u00be\u2150-\u2189\u2460-\u249b\u24ea-\u24ff\u2776-\u2793]+")
 _FRACTIONS = frozenset("¼½¾") | frozenset(map(chr, range(0x2150, 0x2160))) | {"\u2189"}
-_ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 _MONTHS = (
     "january januar janvier enero", "february februar février febrero", "march märz mars marzo",
     "april avril abril", "", "june juni juin junio", "july juli juillet julio", "august août agosto",
@@ -224,17 +224,10 @@ def _signs(run: str) -> Iterator[Number]:
     plain = unicodedata.normalize("NFKC", run)
     if plain.isdecimal():
         yield Number(run, (float(plain[:40]),))
-    elif plain.isascii() and set(plain.upper()) <= _ROMAN.keys():
-        yield Number(run, (float(_roman(plain.upper())),))
+    elif plain.isascii() and plain.isalpha():  # Roman: Unicode has a sign for each up to twelve.
+        yield Number(run, (sum(map(unicodedata.numeric, run)),))
     else:
         for char in dict.fromkeys(run):
             value = unicodedata.numeric(char, None)
             if value is not None:
                 yield Number(char, (round(value, 6),))
-
-
-def _roman(letters: str) -> int:
-    values = [_ROMAN[letter] for letter in letters]
-    return sum(
-        -value if value < following else value for value, following in zip(values, [*values[1:], 0], strict=True)
-    )

@@ -7,14 +7,13 @@ A mark right behind a sentence's end belongs to that sentence.
 # ruff: noqa: RUF001  (quotation marks and brackets of many scripts)
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from redraft.domain.abbreviations import DATES, NEVER_LAST, ORDINALS, STARTERS, WITH_NUMBER
-from redraft.domain.blocks import Block, Layout, code_spans, read_layout
-from redraft.domain.marks import Mark, Style, marks_of
+from redraft.domain.blocks import Block, Layout, code_spans
+from redraft.domain.marks import Mark
 
 Kind = Literal["statement", "question", "heading", "code", "row", "note"]
 
@@ -64,11 +63,6 @@ class Sentence:
     @property
     def states(self) -> bool:
         return self.kind in {"statement", "row"}
-
-
-def sentences(text: str, style: Style = "inline") -> list[Sentence]:
-    layout = read_layout(text)
-    return sentences_of(layout, marks_of(layout, style))
 
 
 def sentences_of(layout: Layout, marks: Sequence[Mark]) -> list[Sentence]:
@@ -238,9 +232,3 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     while start < end and text[end - 1].isspace():
         end -= 1
     return start, end
-
-
-def sentence_at(found: Sequence[Sentence], at: int) -> Sentence | None:
-    """The sentence in which a place of the text lies."""
-    before = bisect_left(found, at + 1, key=lambda sentence: sentence.start)
-    return found[before - 1] if before and at < found[before - 1].end else None

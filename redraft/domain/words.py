@@ -13,16 +13,13 @@ import unicode_segmentation_rs as segmentation
 
 from redraft.domain.function_words import FUNCTION_WORDS
 from redraft.domain.number_words import find_han, find_spelled
-from redraft.domain.quantities import Number, find_numbers
+from redraft.domain.quantities import UNSPACED, Number, find_numbers
 
 STEM_CHARS = 6
 _WORD_CHARS_MAX = 100
 
-# Scripts without spaces between words: a word of UAX 29 is one character there, so neighbours are taken in pairs.
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u309f\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-)
-_UNSPACED_RUNS = re.compile(f"{_UNSPACED.pattern}+")
+# A word of UAX 29 is one character in these scripts, so neighbours are taken in pairs.
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 _KANA = re.compile("[\u3040-\u309f]+")
 _HAN_FUNCTION_WORDS = frozenset("的了是在和与與及或也都就而被把对對于於其之这這那有")
 

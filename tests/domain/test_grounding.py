@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.domain.asides import is_aside
+from redraft.domain.asides import is_denial, is_small_talk
 from redraft.domain.citations import read_citations
 from redraft.domain.grounding import Grounding, Judged, ground, read_evidence
 from redraft.domain.marks import Style
@@ -23,6 +23,10 @@ ICE = "Ice melts at 0 °C. The melting of ice takes a lot of heat. It has 1,234 
 class Chunk:
     chunk_id: str | None = None
     document_id: str | None = None
+
+
+def is_aside(text: str) -> bool:
+    return not any(map(str.isdecimal, text)) and (is_small_talk(text) or is_denial(text))
 
 
 def grounded(answer: str, *sources: str, style: Style = "inline") -> Grounding:

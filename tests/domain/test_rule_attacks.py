@@ -4,7 +4,7 @@
 
 import pytest
 
-from redraft.domain.asides import is_aside
+from redraft.domain.asides import is_denial, is_small_talk
 from redraft.domain.citations import read_citations
 from redraft.domain.grounding import Grounding, ground, read_evidence
 from redraft.domain.marks import Style
@@ -17,6 +17,10 @@ FERRY = (
 )
 ISLAND = "The island of Hirsholm has 3 million birds, thirteen houses and 20 lakes. The church stands since 1903."
 CITED = "The ferry leaves Port Alder at 7:40 [Source 1]."
+
+
+def is_aside(text: str) -> bool:
+    return is_small_talk(text) or is_denial(text)
 
 
 def grounding(answer: str, *sources: str, known: tuple[str, ...] = (), style: Style = "inline") -> Grounding:

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.domain.sentences import Sentence, sentence_at, sentences
+from redraft.domain.blocks import read_layout
+from redraft.domain.marks import Style, marks_of
+from redraft.domain.sentences import Sentence, sentences_of
+
+
+def sentences(text: str, style: Style = "inline") -> list[Sentence]:
+    layout = read_layout(text)
+    return sentences_of(layout, marks_of(layout, style))
+
 
 # `‖` stands where a new sentence begins.
 PROSE = [
@@ -166,26 +174,13 @@ TEXTS = st.text() | st.lists(MARKUP | st.text(max_size=5)).map("".join)
 
 
 @given(TEXTS, st.sampled_from(["inline", "footnote", "endnote"]))
-def test_sentences_are_parts_of_the_text_in_order(text: str, style):
+def test_sentences_are_parts_of_the_text_in_order(text: str, style: Style):
     at = 0
     for sentence in sentences(text, style):
         assert at <= sentence.start < sentence.end <= len(text)
         assert sentence.text == text[sentence.start : sentence.end]
         assert sentence.text.strip() == sentence.text
         at = sentence.end
-
-
-@given(TEXTS)
-def test_every_place_belongs_to_one_sentence_at_most(text: str):
-    found = sentences(text)
-    for at in range(len(text)):
-        inside = [each for each in found if each.start <= at < each.end]
-        assert [sentence_at(found, at)] == (inside or [None])
-
-
-def test_no_sentence_holds_a_place_outside_of_them():
-    assert sentence_at([Sentence(2, 4, "ab", "statement")], 1) is None
-    assert sentence_at([], 0) is None
 
 
 @pytest.mark.parametrize(
