@@ -30,9 +30,10 @@ _LETTERS = re.compile("(?s:.)[\u0300-\u036f]*")
 # Between numbers: `a` is "to" in Spanish and Italian.
 _CZECH_AND = re.compile(r"(?<=\d) a (?=\d)")
 
-_S = r"[ \t\u00a0\u202f\u3000]{0,8}"
+# Possessive, for one way only to read a long list.
+_S = r"[ \t\u00a0\u202f\u3000]{0,8}+"
 _NAMED = rf"(?:(?:{CITED})(?:[.]?{_S}(?:{NUMBER_SIGN}{_S}){{0,2}}|[-_\u2010\u2011](?=\d))|(?-i:S)[-_]?(?=\d))"
-_NUMBER = r"\d{1,40}"
+_NUMBER = r"\d{1,40}+"
 _TO = (
     rf"{_S}(?:[-\u2010-\u2015\u2212~\u301c\uff5e\u2192\u2026]|\.{{2,3}}|\b(?:to|thru|through|until|bis|à|a|al|au|até|tot"
     rf"|t/m|do|до|по|til|till|đến|sampai|hingga|έως|إلى|עד)\b|से|ถึง|至|到|から|부터|에서){_S}"
@@ -45,9 +46,9 @@ _AND = (
 _THEN = rf"(?:{_S}(?:[,;/+・·\uff0c\u3001\uff1b\u060c\u061b]{_S}{_AND}?|{_AND}){_S}|[ ]{{1,4}}(?=\d))"
 _PARTS = rf"(?P<parts>{_PART}(?P<more>{_THEN}{_PART}){{0,300}})"
 _REST = r".{0,200}"
-_TAIL = rf"(?:{_S}[,:;(|\uff1a\uff0c\u2013\u2014]|{_S}[ ]-[ ]){_REST}"
+_TAIL = rf"(?:[,:;(|\uff1a\uff0c\u2013\u2014]|(?<= )-[ ]){_REST}"
 # Behind a single number only: of `[Source 1, 3 tables]` the second is a note's.
-_WORDS = rf"(?:[.](?!\d)|[ \u00a0]{{1,4}}(?=[^\s\d])){_REST}"
+_WORDS = rf"(?:[.](?!\d)|(?<=[ \u00a0])(?=[^\s\d])){_REST}"
 _CITING = re.compile(
     rf"{_S}[*_]{{0,3}}(?:(?:see|cf\.?|vgl\.?|siehe|voir|véase|vedi|zie|se|см\.?|参见|見){_S})?(?P<name>{_NAMED})?"
     rf"{_PARTS}[*_]{{0,3}}{_S}(?P<tail>\u2020{_REST}|{_TAIL}|(?(name)(?(more)(?!)|{_WORDS})|(?!)))?",

@@ -467,6 +467,9 @@ def test_a_flood_of_marks_is_bounded():
         "[Source 1/" * 10_000,
         "[Source 1 a" * 10_000,
         "<source-1 id=" * 10_000,
+        f"[Source {'1,    ' * 40}1 {'y' * 300}]",
+        f"[{'1    ,    ' * 40}1 {'y' * 300}]",
+        f"[Foo {'1  -  2,   ' * 40}1 {'y' * 300}]",
     ],
 )
 def test_no_text_takes_long(text: str):
