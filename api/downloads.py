@@ -25,8 +25,8 @@ def disposition(name: str, fallback: str, suffix: str, *, kind: Literal["attachm
         kind: whether a browser saves it or shows it.
     """
     whole = _file_name(name) or fallback
-    plain = unicodedata.normalize("NFKD", whole).encode("ascii", "ignore").decode()
-    plain = " ".join(plain.split()).strip(" .") or fallback
+    # Cleaned again: full-width quotes and slashes become those of ASCII
+    plain = _file_name(unicodedata.normalize("NFKD", whole).encode("ascii", "ignore").decode()) or fallback
     return f"{kind}; filename=\"{plain}{suffix}\"; filename*=UTF-8''{quote(whole + suffix, safe='')}"
 
 

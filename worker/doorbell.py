@@ -4,19 +4,51 @@ Celery's early acknowledgement comes a moment later and costs Redis two transact
 worker's CPU. What is lost with a worker in that moment is rung again by the sweeper, as after it.
 """
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import UTC, tzinfo
-from typing import Any
+from typing import Any, cast
 
+import structlog
 from celery import Task
 from celery.concurrency.thread import TaskPool
 from celery.worker.request import Request
 from kombu import Queue
 from kombu.asynchronous import get_event_loop
+from kombu.transport import TRANSPORT_ALIASES, redis
 
 from redraft.jobs import BULK_QUEUE, INTERACTIVE_QUEUE
 
+log = structlog.get_logger()
+
 STEPS = (Queue(INTERACTIVE_QUEUE, no_ack=True), Queue(BULK_QUEUE, no_ack=True))
+
+
+class Channel(redis.Channel):
+    """Drops what is no message: whoever can write to the broker must not be able to end its workers."""
+
+    def _brpop_read(self, **options: Any) -> Any:
+        return self._without_malformed(cast("Any", super())._brpop_read, **options)  # noqa: SLF001 - its only way in
+
+    def _receive(self) -> Any:
+        return self._without_malformed(cast("Any", super())._receive)  # noqa: SLF001 - its only way in
+
+    def _without_malformed(self, read: Callable[..., Any], **options: Any) -> Any:
+        try:
+            return read(**options)
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            log.warning("malformed_message_dropped", error=type(error).__name__)
+            return True
+
+
+class Transport(redis.Transport):
+    """Redis with that channel; by the names of all addresses of a Redis server."""
+
+    Channel = Channel
+
+
+for scheme in ("redis", "rediss"):
+    TRANSPORT_ALIASES[scheme] = f"{Transport.__module__}:{Transport.__name__}"
 
 
 class ReceivedOnce(Request):

@@ -2,9 +2,11 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from redraft.jobs import BULK_QUEUE, INTERACTIVE_QUEUE
 from tests.embedded.commands import Command, Folder, submit, wait_ended
 from tests.model_server import ModelServer
 from tests.support.valkey import ValkeyServer
+from tests.support.waiting import wait_until
 
 Start = Callable[..., Command]
 
@@ -21,6 +23,27 @@ def test_with_a_broker_outside_serve_is_the_api_alone_and_the_worker_works_for_i
         assert wait_ended(client, submit(client))["status"] == "succeeded"
         assert client.get("/readyz").status_code == 200
         assert worker.end(signal.SIGTERM) == 0
+    assert server.end(signal.SIGTERM) == 0
+
+
+def test_what_is_no_message_ends_no_worker(
+    folder: Folder, command: Start, model_server: ModelServer, valkey: ValkeyServer
+):
+    model_server.script(generate=["Hello."], evaluate=[0.9])
+    malformed = [b"\xff\x00", b"garbage", b"[]", b"5", b"null", b"{}", b'{"body": 1, "properties": {}}']
+    malformed.append(b'{"body": "!", "properties": {"delivery_tag": [], "delivery_info": 1}, "headers": 7}')
+    malformed.append(b'{"body": "!", "content-type": "application/json", "properties": {"delivery_tag": "a"}}')
+    server = command(folder, "serve", broker_url=valkey.url)
+    worker = command(folder, "worker", broker_url=valkey.url)
+    with server.client() as client, valkey.client() as broker:
+        for each in malformed:
+            broker.lpush(INTERACTIVE_QUEUE, each)
+            broker.lpush(BULK_QUEUE, each)
+        wait_until(lambda: not broker.llen(INTERACTIVE_QUEUE) + broker.llen(BULK_QUEUE), what="empty queues")
+        assert wait_ended(client, submit(client))["status"] == "succeeded"
+        assert worker.process.poll() is None
+    assert "malformed_message_dropped" in worker.stderr
+    assert worker.end(signal.SIGTERM) == 0
     assert server.end(signal.SIGTERM) == 0
 
 
