@@ -32,6 +32,7 @@ ProviderErrorCode = Literal[
     "schema_mismatch",
     "evaluator_invalid",
     "draft_invalid",
+    "canceled",
 ]
 
 RETRYABLE_CODES: frozenset[str] = frozenset({"provider_rate_limited", "provider_timeout", "provider_unavailable"})
@@ -95,7 +96,8 @@ class ProviderError(RedraftError):
     """A model call failed.
 
     Attributes:
-        code: one of the contract's in-job codes, or `draft_invalid`; it alone decides whether a retry can help.
+        code: one of the contract's in-job codes, `draft_invalid` or `canceled` (of a call); it alone decides
+            whether a retry can help.
         http_status: what the provider answered, None when no answer came.
         retry_after_s: the wait that the provider asked for, in seconds.
         response: the provider's body as far as it could be read.

@@ -50,6 +50,7 @@ REMEDIES: dict[str, str] = {
     "schema_mismatch": "Simplify the schema of the answer.",
     "draft_invalid": "Try again, or name another model.",
     "evaluator_invalid": "Continue the job with a stronger evaluator.",
+    "canceled": "Continue the job if you want its answer after all.",
     "deadline_exceeded": "Continue the job with a longer deadline. Are there enough workers?",
     "budget_exhausted": "Raise the limit and continue the job: limits that you do not name stay.",
     "worker_lost": "Look at the worker's log, and at its memory; then continue the job.",

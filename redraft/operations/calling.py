@@ -18,6 +18,7 @@ from redraft.domain.texts import clean
 from redraft.errors import ProviderError
 from redraft.operations.services import Services
 from redraft.providers.protocol import ChatReply, UnusableReply, Usage
+from redraft.providers.shared.cancellation import abortable_call
 from redraft.redaction import redact_known, redact_known_values
 from redraft.storage import calls
 from redraft.storage.calls import SlotKey
@@ -153,12 +154,25 @@ def make_call(
             on_delta(found["reply_text"])
         return _reused(planned, found, time.monotonic() - started_at)
     try:
-        provider = services.providers.get(planned.chat.model)
-        origin = planned.chat.limit_origin
-        reply = provider.send(planned.body, timeout_s=timeout_s, on_delta=on_delta, limit_origin=origin)
+        reply = _send(services, planned, timeout_s, on_delta)
     except ProviderError as error:
         return _failed(services, planned, error, time.monotonic() - started_at)
     return _succeeded(services, planned, reply, time.monotonic() - started_at)
+
+
+def _send(
+    services: Services, planned: PlannedCall, timeout_s: float, on_delta: Callable[[str], None] | None
+) -> ChatReply:
+    """Raises ProviderError for what a provider does, and for a call that was aborted (code `canceled`)."""
+    provider, origin = services.providers.get(planned.chat.model), planned.chat.limit_origin
+    with abortable_call() as cancellation:
+        try:
+            return provider.send(planned.body, timeout_s=timeout_s, on_delta=on_delta, limit_origin=origin)
+        except ProviderError as error:
+            if cancellation is None or not (cancellation.is_canceled and error.retryable):
+                raise
+            words = "The call was aborted, because its job was canceled."
+            raise ProviderError("canceled", words, http_status=error.http_status, response=error.response) from error
 
 
 def _reusable(services: Services, planned: PlannedCall) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from redraft import __version__
 from redraft.domain.ids import new_id
 from redraft.domain.states import Step
 from redraft.jobs import StepMessage
+from redraft.providers.shared.cancellation import Cancellation
 from redraft.settings import Settings
 from redraft.storage import calls, moves, workers
 from redraft.storage.moves import DueStep
@@ -50,6 +51,7 @@ class LeaseHolder:
         self._in_hand = set[tuple[str, int]]()
         self._tokens: dict[str, int] = {}
         self._good_since: dict[str, float] = {}
+        self._cancellations: dict[str, Cancellation] = {}
         self._is_closing = False
         self._in_contact_since = -math.inf
         self._facts = {
@@ -61,11 +63,11 @@ class LeaseHolder:
 
     @contextmanager
     def holding(self, job_id: str, token: int, since: float) -> Generator[Callable[[int, float], None]]:
-        """Hold a job under a token; what is yielded takes the token of its next step.
+        """Hold a job under a token, with calls that end when the job is canceled; yields what takes the next token.
 
         `since` is when the lease was asked for, by `clock`: it began no earlier.
         """
-        held = 0
+        held, cancellation = 0, Cancellation()
 
         def renew(token: int, since: float) -> None:
             nonlocal held
@@ -74,13 +76,17 @@ class LeaseHolder:
                 self._in_hand.add((job_id, token))
                 self._tokens[job_id] = token
                 self._good_since[job_id] = since
+                self._cancellations[job_id] = cancellation
             held = token
 
         renew(token, since)
         try:
-            yield renew
+            with cancellation.covering():
+                yield renew
         finally:
             with self._lock:
+                if self._cancellations.get(job_id) is cancellation:
+                    del self._cancellations[job_id]
                 self._in_hand.discard((job_id, held))
                 if self._tokens.get(job_id) == held:
                     self._forget(job_id)
@@ -151,9 +157,12 @@ class LeaseHolder:
         with self._lock:
             before = dict(self._tokens)
         held: dict[str, int] = {}
+        live: set[str] = set()
         if before:
             with database.write() as connection:
                 held = moves.extend_leases(connection, self.owner, before, self.lease_s)
+                lost = before.keys() - held.keys()
+                live = moves.live_among(connection, lost) if lost else live
         with self._lock:
             for job_id, token in before.items():
                 if self._tokens.get(job_id) != token:
@@ -162,6 +171,9 @@ class LeaseHolder:
                     self._good_since[job_id] = started_at
                 else:
                     self._forget(job_id)
+                    # Of a job that lives on somebody else may use the reply: it is kept in the ledger
+                    if job_id not in held and job_id not in live and job_id in self._cancellations:
+                        self._cancellations[job_id].cancel()
 
     def close(self) -> None:
         """Take no new step from now on."""

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
@@ -172,7 +173,7 @@ def side_by_side(step: StepInHand, work: Sequence[Callable[[], T]]) -> list[T]:
         return [task() for task in work]
     width = min(len(work), step.width or len(work))
     with ThreadPoolExecutor(max_workers=width, thread_name_prefix=step.job.id[-8:]) as pool:
-        return [future.result() for future in [pool.submit(task) for task in work]]
+        return [future.result() for future in [pool.submit(copy_context().run, task) for task in work]]
 
 
 def plan(step: StepInHand, slot: Slot, kind: str, ask: Ask, *, calls_at_once: int = 1) -> PlannedCall:

@@ -4,9 +4,7 @@ httpx's pool scans its connections at every request, so a few hundred in one cli
 itself. Several clients of about `CONNECTIONS_PER_CLIENT`, picked by thread, keep the scan short.
 """
 
-import contextlib
 import itertools
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
+from redraft.providers.shared.cancellation import note_connection, shut_down
 from redraft.providers.shared.event_stream import StreamEvent, events_in
 from redraft.settings import Settings
 
@@ -86,7 +85,7 @@ def http_client() -> "httpx2.Client":
         verify=_ssl_context(),
         limits=limits,
         follow_redirects=True,
-        event_hooks={"request": [_note_deadline], "response": [_bound_body]},
+        event_hooks={"request": [_prepare], "response": [_bound_body]},
     )
 
 
@@ -126,9 +125,10 @@ def call_timeout(left: TimeLeft, patience: Patience) -> "httpx2.Timeout":
     return httpx2.Timeout(total_s, connect=min(patience.connect_s, total_s), read=min(patience.first_byte_s, total_s))
 
 
-def _note_deadline(request: "httpx2.Request") -> None:
+def _prepare(request: "httpx2.Request") -> None:
     total_s = request.extensions["timeout"]["write"]
     request.extensions.setdefault(_DEADLINE, time.monotonic() + total_s)
+    request.extensions["trace"] = note_connection
 
 
 def _bound_body(response: "httpx2.Response") -> None:
@@ -233,12 +233,4 @@ class Watchdog:
                 self._start()
                 return
             self._has_bitten = True
-            _shut(self._response)
-
-
-def _shut(response: "httpx2.Response") -> None:
-    """Wake whoever reads: closing alone would not."""
-    raw = response.extensions["network_stream"].get_extra_info("socket")
-    with contextlib.suppress(OSError):
-        # Not SSLSocket's own, which would change its state below a reader.
-        socket.socket.shutdown(raw, socket.SHUT_RDWR)
+            shut_down(self._response.extensions["network_stream"])

@@ -331,6 +331,11 @@ def extend_leases(connection: Connection, owner: str, job_ids: Collection[str], 
     return {row.id: row.lease_token for row in connection.execute(statement)}
 
 
+def live_among(connection: Connection, job_ids: Collection[str]) -> set[str]:
+    """Return those of these jobs that have not ended."""
+    return set(connection.scalars(select(jobs.c.id).where(jobs.c.id.in_(job_ids), is_live())))
+
+
 def release_leases(connection: Connection, owner: str) -> list[DueStep]:
     """Give back all leases of a stopping worker; returns the steps to ring for."""
     statement = (

@@ -26,8 +26,8 @@ CONTRACT = [
 ]
 
 
-def test_the_codes_are_the_contracts_and_that_of_drafts_which_belong_to_no_job():
-    assert set(TITLES) == {*CONTRACT, "draft_invalid"}
+def test_the_codes_are_the_contracts_and_those_of_drafts_and_aborted_calls():
+    assert set(TITLES) == {*CONTRACT, "draft_invalid", "canceled"}
 
 
 @pytest.mark.parametrize("code", CONTRACT)

@@ -118,7 +118,7 @@ def test_a_worker_that_stops_and_a_reply_that_is_kept_wait_for_the_job_before_an
     )
 
 
-def test_a_stopping_worker_counts_the_calls_that_are_out_also_those_for_a_canceled_job(
+def test_a_stopping_worker_counts_the_calls_that_are_out_and_those_that_a_cancel_aborted(
     desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
 ) -> None:
     model_server.script(generate=[Reply(text="never seen", latency_s=60)])
@@ -127,10 +127,11 @@ def test_a_stopping_worker_counts_the_calls_that_are_out_also_those_for_a_cancel
     jobs = [desk.submit(instruct=f"Question {number}?")["id"] for number in range(2)]
     wait_until(lambda: len(model_server.requests("generate")) == 2, within_s=20)
     desk.client.post(f"/v1/jobs/{jobs[0]}/cancel")
+    wait_until(lambda: desk.calls(jobs[0])[0]["status"] == "failed", what="the canceled job's call aborted")
     assert worker.stop(within_s=10) == 0
-    for job_id in jobs:
+    for job_id, code in zip(jobs, ("canceled", "worker_lost"), strict=True):
         (call,) = desk.calls(job_id)
-        assert (call["status"], call["error"]["code"]) == ("failed", "worker_lost")
+        assert (call["status"], call["error"]["code"]) == ("failed", code)
         usage = desk.client.get(f"/v1/jobs/{job_id}").json()["usage"]
         assert (usage["calls"], usage["cost_usd"]) == (1, None)
 
