@@ -55,8 +55,12 @@ _CITING = re.compile(
     re.IGNORECASE,
 )
 _UNREAD = re.compile(rf"(?P<head>\D{{0,60}}?){_PARTS}(?P<rest>.{{0,60}})", re.IGNORECASE)
-# Of negative numbers, decimals, times, formulas, footnotes and escapes.
-_NO_MARK = re.compile(r"(?:\A|\s)[-\u2212]\d|\d[.:]\d|[=<>%$^{}\\]")
+# Of negative numbers, decimals, times, formulas, footnotes, escapes, code, names such as `IPv6 zone` and `HTTP/2`.
+_NO_MARK = re.compile(
+    r"(?:\A|\s)[-\u2212]\d|\d[.:]\d|[=<>%$^{}\\`@]|(?<!\w)[\"']|\b[a-z]\d|[^\W\d][/(]\d|\d-?[A-Za-z]{2}"
+    r"|[A-Za-z]\d+(?:[A-Za-z]|(?: [^\W\d]+)+\Z)"
+)
+_LINK_LABELS = re.compile(r"^[ \t>]*\[([^\]\n]{1,200})\]:[ \t]*<?(?:https?://|[/.#])", re.MULTILINE)
 _UNREAD_WORDS = 4
 _NUMBERS = re.compile(r"(?<!\d)\d{1,3}(?!\d)")
 _TAG = re.compile(
@@ -156,6 +160,7 @@ def _is_within(at: int, starts: list[int], spans: list[tuple[int, int]]) -> bool
 def _bracketed(layout: Layout, sources: int) -> Iterator[Mark]:
     text = layout.text
     index_end = -1
+    labels = set(_LINK_LABELS.findall(text))
     for found in _BRACKETS.finditer(text):
         said, places = _printed(text, *found.span("said"))
         if not any(map(str.isdecimal, said)):
@@ -166,7 +171,8 @@ def _bracketed(layout: Layout, sources: int) -> Iterator[Mark]:
             index_end = found.end()
         elif is_named or not _LINK.match(text, found.end()):
             mark = _citing(citing, found, places, layout, sources) if citing else None
-            mark = mark or _unread(said, found, sources)
+            if mark is None and found["said"] not in labels:
+                mark = _unread(said, found, sources)
             if mark is not None:
                 yield mark
     for found in _TAG.finditer(text):
@@ -230,7 +236,7 @@ def _unread(said: str, found: re.Match[str], sources: int) -> Mark | None:
     is_sign = letters == 1 and not rest and not head.isupper()
     if not letters or is_sign or len(head.split()) + len(rest.split()) > _UNREAD_WORDS:
         return None
-    numbers = _existing(said, sources)
+    numbers = _existing(said if head and head in rest else unread["parts"], sources)
     return Mark(found.start(), found.end(), (), unread=numbers) if numbers else None
 
 
