@@ -30,7 +30,7 @@ from api.pages import jobs as job_pages
 from api.pages import ratings as rating_pages
 from api.pages import run as run_page
 from api.pages import runs as run_pages
-from api.pages.serving import PageCompression, static_files
+from api.pages.serving import Compression, static_files
 from api.rates import GoodKeys, Rates
 from api.routes import (
     catalog,
@@ -47,6 +47,7 @@ from api.routes import (
     run_results,
     runs,
     submitting,
+    usage,
     webhooks,
 )
 from api.run_watching import RunWatches
@@ -71,6 +72,7 @@ _ROUTERS = (
     runs.router,
     run_results.router,
     catalog.router,
+    usage.router,
     health.router,
     metrics.router,
 )
@@ -118,7 +120,7 @@ def create_app(
         middleware=[
             Middleware(Envelope),
             Middleware(BodyLimit, Bound(settings.max_body_bytes, "REDRAFT_MAX_BODY_BYTES"), _other_bounds(settings)),
-            Middleware(PageCompression),
+            Middleware(Compression),
             Middleware(Gate),
         ],
     )

@@ -54,6 +54,7 @@ async def get_services(request: Request) -> Services:
 
 
 async def get_wait_s(
+    request: Request,
     prefer: Annotated[
         str | None,
         Header(
@@ -65,7 +66,11 @@ async def get_wait_s(
 ) -> int:
     """Seconds from `Prefer: wait=N`; preferences that make no sense are ignored, as RFC 7240 wants it."""
     found = _WAIT.search(prefer or "")
-    return min(int(found.group(1)), WAIT_MAX_S) if found else 0
+    if found is None:
+        return 0
+    wait_s = min(int(found.group(1)), WAIT_MAX_S)
+    request.scope["state"]["preference"] = f"wait={wait_s}"
+    return wait_s
 
 
 async def get_idempotency(

@@ -3,6 +3,8 @@
 import re
 import time
 import uuid
+from collections.abc import Mapping
+from typing import Any
 
 import structlog
 from fastapi import Request
@@ -45,7 +47,7 @@ class Envelope:
             return
         request_id = choose_request_id(Headers(scope=scope).get("x-request-id"))
         scope.setdefault("state", {})["request_id"] = request_id
-        reply = _Reply(send, request_id, is_static=scope["path"].startswith(_CACHED_PREFIX))
+        reply = _Reply(send, scope["state"], is_static=scope["path"].startswith(_CACHED_PREFIX))
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             started_at = time.perf_counter()
             try:
@@ -79,17 +81,19 @@ def _as_get(scope: Scope) -> Scope:
 class _Reply:
     """Sends with the headers that every answer has, and remembers the status."""
 
-    def __init__(self, send: Send, request_id: str, *, is_static: bool) -> None:
+    def __init__(self, send: Send, state: Mapping[str, Any], *, is_static: bool) -> None:
         self._send = send
-        self._request_id = request_id
+        self._state = state
         self._is_static = is_static
         self.status: int | None = None
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.status = message["status"]
+            self.status = int(message["status"])
             headers = MutableHeaders(scope=message)
-            headers["X-Request-Id"] = self._request_id
+            headers["X-Request-Id"] = self._state["request_id"]
+            if "preference" in self._state and self.status < 400:
+                headers["Preference-Applied"] = self._state["preference"]
             headers.update(_GUARDS)
             headers.setdefault("Referrer-Policy", "no-referrer")
             if not self._is_static:

@@ -37,6 +37,7 @@ _PLACES = {
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES = frozenset({"same-origin", "none"})
 # Two of them, and two programs on the way may each believe another one.
+_HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d{1,5})?", re.ASCII)
 _SINGLE_HEADERS = ("host", "authorization", "content-type", "content-encoding", "idempotency-key")
 _CREDENTIAL_NAMES = frozenset({"authorization", "access_token", "api_key", "apikey", "api-key"})
 
@@ -216,10 +217,8 @@ def refuse_foreign_host(request: Request, *, is_loopback_bound: bool) -> None:
 
 def host_name(host: str) -> str:
     """The name in a Host header, without port and brackets; empty when it is none."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
-    except ValueError:
-        return ""
+    found = _HOST.fullmatch(host)
+    return (found["address"] or found["name"]).lower().rstrip(".") if found else ""
 
 
 def _authority(origin: str) -> str:

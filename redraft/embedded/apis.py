@@ -10,6 +10,7 @@ from typing import Any
 import uvicorn
 from uvicorn.importer import import_from_string
 
+from redraft.embedded.connections import KEEP_ALIVE_S, BoundedHeads
 from redraft.settings import Settings
 
 _APP = "api.app:create_app"
@@ -30,6 +31,8 @@ class Api(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 timeout_graceful_shutdown=_SHUTDOWN_S,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                http=BoundedHeads,
             )
         )
         self._listener = listener

@@ -144,3 +144,19 @@ def test_metadata_filters_take_any_name(client: httpx2.Client, submit_job: Calla
 def test_a_list_of_jobs_does_not_hold_their_iterations(client: httpx2.Client, services: Services, submit_job):
     submit_job()
     assert "iterations" not in client.get("/v1/jobs").json()["data"][0]
+
+
+def test_large_answers_are_packed_for_who_asks(client: httpx2.Client, submit_together: Callable[[int], set[str]]):
+    submit_together(3)
+    packed = client.get("/v1/jobs", headers={"Accept-Encoding": "gzip"})
+    plain = client.get("/v1/jobs", headers={"Accept-Encoding": "identity"})
+    assert (packed.headers["content-encoding"], "content-encoding" in plain.headers) == ("gzip", False)
+    assert packed.headers["vary"] == "Accept-Encoding"
+    assert packed.json() == plain.json()
+
+
+def test_head_is_answered_like_get_without_a_body(client: httpx2.Client, submit_job: Callable[..., str]):
+    for path in ("/v1/jobs", f"/v1/jobs/{submit_job()}", "/v1/models", "/v1/usage", "/openapi.json", "/jobs"):
+        head, get = client.head(path), client.get(path)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-type"] == get.headers["content-type"]

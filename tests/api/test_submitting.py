@@ -115,10 +115,11 @@ def test_prefer_wait_answers_201_as_soon_as_the_job_has_ended(client: httpx2.Cli
 
 def test_prefer_wait_gives_up_with_202(client: httpx2.Client):
     response = client.post("/v1/generate-answer", json=REQUEST, headers={"Prefer": "wait=1"})
-    assert response.status_code == 202
+    assert (response.status_code, response.headers["preference-applied"]) == (202, "wait=1")
 
 
 def test_a_preference_that_makes_no_sense_is_ignored(client: httpx2.Client):
     for prefer in ("wait=", "wait=abc", "wait=-5", "handling=lenient", ","):
         response = client.post("/v1/generate-answer", json=REQUEST, headers={"Prefer": prefer})
         assert response.status_code == 202
+        assert "preference-applied" not in response.headers

@@ -25,6 +25,7 @@ from redraft.storage import (
     references,
     retention,
     run_listing,
+    usage,
     webhooks,
 )
 from redraft.storage.jobs import JobFilter, JobRecord
@@ -32,6 +33,7 @@ from redraft.storage.retention import EndedJob
 from redraft.storage.tables import calls as calls_table
 from redraft.storage.tables import jobs as table
 from redraft.storage.tables import metadata
+from redraft.storage.usage import UsageFilter
 from redraft.storage.work import Database
 from tests.storage.conftest import job_values
 
@@ -153,6 +155,9 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "what others say of it": lambda c: history.further(c, ["itr_1", "itr_2"]),
     "what was audited": lambda c: history.audited(c, "job_1", "openai:7"),
     "a job's calls": lambda c: calls.of_job(c, "job_1"),
+    "what calls took": lambda c: usage.total(c, UsageFilter(NOW - timedelta(seconds=9), NOW)),
+    "what calls took by day": lambda c: usage.by_day_and_model(c, UsageFilter(NOW - timedelta(seconds=9), NOW), 9),
+    "what calls of a kind took": lambda c: usage.total(c, UsageFilter(NOW, NOW, kind="generate_answer")),
     "the calls of its page": lambda c: calls.lines_of_job(c, "job_1", 501),
     "evaluations to rate": rating_queue.latest,
     "which of them are rated": lambda c: rating_queue.rated_of(c, ["eval_1", "eval_2"], "local"),
