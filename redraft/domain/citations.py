@@ -8,10 +8,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Literal, Protocol
+from typing import Literal
 
 from redraft.domain.blocks import Layout, read_layout
-from redraft.domain.endnotes import RAISED_DIGITS, Known
+from redraft.domain.endnotes import RAISED_DIGITS, Known, Titled
 from redraft.domain.marks import Mark, Style, find_marks, marks_of
 from redraft.domain.sentences import Sentence, sentences_of
 from redraft.domain.texts import fold
@@ -27,15 +27,6 @@ CITATIONS_MAX = 5000
 ISSUES_MAX = 1000
 
 IssueCode = Literal["out_of_range", "zero", "reversed_range", "unread_mark", "too_many"]
-
-
-class Chunk(Protocol):
-    """What a citation says of its source."""
-
-    @property
-    def chunk_id(self) -> str | None: ...
-    @property
-    def document_id(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +89,7 @@ class Cited:
         return tuple(sorted({citation.source_index for citation in self.citations}))
 
 
-def read_citations(answer: str, sources: Sequence[Chunk], style: Style = "inline") -> Cited:
+def read_citations(answer: str, sources: Sequence[Titled], style: Style = "inline") -> Cited:
     """Never raises, whatever the answer is."""
     layout = read_layout(answer, Known(sources))
     labels = {entry.label: entry.number for entry in layout.entries}
@@ -158,7 +149,7 @@ def _without_values(marks: list[Mark], sources: int, *, is_named: bool) -> list[
 
 
 class _Reading:
-    def __init__(self, answer: str, sources: Sequence[Chunk], style: Style) -> None:
+    def __init__(self, answer: str, sources: Sequence[Titled], style: Style) -> None:
         self.answer = answer
         self.sources = sources
         self.style: Style = style

@@ -438,6 +438,23 @@ def test_each_number_of_a_mark_is_cited_or_reported(word: str, parts: list[tuple
     assert reported == {number for _, number in parts if not 1 <= number <= sources}
 
 
+SPELLINGS = st.sampled_from(
+    ["[Source 2]", "[Sources 1 to 3]", "[来源1、3]", "[Kilder 1 og 2]", "[Foo 2]", "[citation:1]"]
+)
+UNSEEN = st.lists(st.tuples(st.integers(1, 8), st.sampled_from("\u200b\u200c\u2060\ufeff\u00ad")), max_size=4)
+
+
+@given(SPELLINGS, UNSEEN)
+def test_what_prints_nothing_changes_no_mark(mark: str, unseen: list[tuple[int, str]]):
+    said = mark
+    for at, char in unseen:
+        said = said[: min(at, len(said) - 1)] + char + said[min(at, len(said) - 1) :]
+    plain, found = read(f"Ice floats {mark}.", 5), read(f"Ice floats {said}.", 5)
+    assert [each.source_number for each in found.citations] == [each.source_number for each in plain.citations]
+    assert [(each.code, each.number) for each in found.issues] == [(each.code, each.number) for each in plain.issues]
+    assert {each.quoted_text for each in found.citations} <= {"Ice floats."}
+
+
 @given(st.text(st.characters(categories=["L"]), min_size=2, max_size=12), st.integers(1, 9))
 def test_a_bracket_of_any_word_and_a_sources_number_is_cited_or_an_issue(word: str, number: int):
     found = read(f"Ice floats [{word} {number}].", 9)
