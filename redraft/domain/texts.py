@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, cast
 
 from redraft.domain.caching import made_once
+from redraft.domain.text.control_tokens import neutralise
 
 # JSON nested deeper than this is cut off: neither json nor the database reads it back safely.
 NESTING_MAX = 200
@@ -225,7 +226,7 @@ def _look_alike(tags: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def defuse(text: str, nonce: str, tags: tuple[str, ...]) -> str:
-    """A text in which nothing looks like a frame's delimiter and the nonce does not stand.
+    """A text in which nothing looks like a frame's delimiter or a chat template's token, and the nonce does not stand.
 
     Whatever looks like the delimiter of one of the tags (any case, any spacing, invisible characters, other
     brackets, letters of other scripts) loses its bracket to `&lt;`, the nonce becomes `[…]`; all else stays.
@@ -237,7 +238,7 @@ def defuse(text: str, nonce: str, tags: tuple[str, ...]) -> str:
     """
     if nonce.casefold() in text.casefold():  # hardly ever, and each nonce is a pattern of its own to compile
         text = re.sub(nonce, "[…]", text, flags=re.IGNORECASE)
-    return _look_alike(tags).sub("&lt;", text)
+    return neutralise(_look_alike(tags).sub("&lt;", text))
 
 
 def frame(text: str, tag: str, nonce: str, tags: tuple[str, ...] = ()) -> str:
