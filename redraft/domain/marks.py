@@ -26,6 +26,7 @@ _BRACKETS = re.compile(
 )
 # A long line may be broken within a mark, a paragraph not.
 _LINE_BREAK = re.compile(r"\r?\n[ \t>]*")
+_PARAGRAPH = re.compile(r"\n[ \t>]*\r?\n")
 _LETTERS = re.compile("(?s:.)[\u0300-\u036f]*")
 # Between numbers: `a` is "to" in Spanish and Italian.
 _CZECH_AND = re.compile(r"(?<=\d) a (?=\d)")
@@ -163,7 +164,7 @@ def _bracketed(layout: Layout, sources: int) -> Iterator[Mark]:
     labels = set(_LINK_LABELS.findall(text))
     for found in _BRACKETS.finditer(text):
         said, places = _printed(text, *found.span("said"))
-        if not any(map(str.isdecimal, said)):
+        if not any(map(str.isdecimal, said)) or _PARAGRAPH.search(found["said"]):
             continue
         citing = _CITING.fullmatch(said)
         is_named = citing is not None and citing["name"] is not None
@@ -232,7 +233,7 @@ def _unread(said: str, found: re.Match[str], sources: int) -> Mark | None:
     if not unread or is_index or _NO_MARK.search(said) or is_place(said):
         return None
     head, rest = unread["head"].strip("*_ "), unread["rest"].strip("*_ ")
-    letters = sum(map(str.isalpha, head + rest))
+    letters = sum(map(str.isalpha, said))
     is_sign = letters == 1 and not rest and not head.isupper()
     if not letters or is_sign or len(head.split()) + len(rest.split()) > _UNREAD_WORDS:
         return None

@@ -21,6 +21,7 @@ _MARK, _CODE = "\ue000", "\ue001"
 # What closes what an East Asian script opens: a quotation within a sentence, or an aside that can be one of its own.
 _QUOTATIONS = dict(zip("「『《〈｢〝“‘\"＂'", "」』》〉｣〟”’\"＂'", strict=True))
 _WIDE_CLOSERS = _QUOTATIONS | dict(zip("（【〔〖〘〚［｛", "）】〕〗〙〛］｝", strict=True))
+_PARTICLES = "とっだでのはがをにも、，；。"
 # A longer quotation is read by its sentences.
 _QUOTE_CHARS_MAX = 300
 _CLOSERS = f"“»«›〞\\)\\]*_~\u200b\u200e\u200f\u2060\ufeff{''.join(_WIDE_CLOSERS.values())}"
@@ -131,8 +132,9 @@ def _behind_wide(masked: str, found: re.Match[str], start: int, end: int) -> int
         closers = (_WIDE_CLOSERS[opener] for opener in open_ones)
         within = any(masked.find(closer, at, min(end, at + _QUOTE_CHARS_MAX)) >= 0 for closer in closers)
         return None if within else found.end()
-    is_aside = masked[start] in open_ones and masked[start] not in _QUOTATIONS
-    return found.end() if is_aside or masked[found.end()] in _QUOTATIONS else None
+    follows = masked[found.end()]
+    is_aside = masked[start] in open_ones and masked[start] not in _QUOTATIONS and follows not in _PARTICLES
+    return found.end() if is_aside or follows in _QUOTATIONS else None
 
 
 def _is_open(text: str, opener: str) -> bool:
