@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any, Literal, cast
 
 from redraft.domain.quotes import Quotable, find_quote, read_quotable
-from redraft.domain.replies import Found, Unusable, find_object, repeated_in
+from redraft.domain.replies import Found, Unusable, repeated_in
 from redraft.domain.reply_members import flag_of, fraction_or_none, plain, plain_members, sentence_of, text_of, texts_of
 from redraft.domain.support import quoted, shortened
 from redraft.domain.texts import fold
@@ -101,12 +101,8 @@ class QuotedSources:
         return find_quote(quote, self._headings[number - 1]) is not None
 
 
-def read_claims(text: str, sources: QuotedSources, *, finish_reason: str | None = "stop") -> ClaimCheck | Unusable:
-    """Reads a judge's reply, and looks for each quote; `finish_reason` is the provider's word for why it ended."""
-    found = find_object(text, finish_reason, _has_claims)
-    if isinstance(found, Unusable):
-        missing = found.kind == "missing_score"
-        return Unusable("incomplete", 'The reply is a JSON object without a list "claims".') if missing else found
+def read_check(found: Found, sources: QuotedSources) -> ClaimCheck | Unusable:
+    """Read the claims of an evaluator's reply, and look for each quote."""
     members = plain_members(found.value)
     told = cast("list[Any]", members["claims"])
     if len(told) > CLAIMS_MAX:
@@ -119,7 +115,23 @@ def read_claims(text: str, sources: QuotedSources, *, finish_reason: str | None 
         return Unusable("incomplete", 'Each entry of "claims" needs a "claim" and a "label".')
     united = _united([*named, *_listed(members.get("ungroundedclaims"), named)])
     grounded = flag_of(members.get("grounded"))
-    return ClaimCheck(united, grounded, fraction_or_none(members.get("confidence")), found.repaired)
+    return ClaimCheck(united, grounded, fraction_or_none(members.get("confidence")), is_repaired=False)
+
+
+def without_claims(unusable: Unusable) -> Unusable:
+    """Why there is no check, in the words of this profile."""
+    if unusable.kind != "missing_score":
+        return unusable
+    return Unusable("incomplete", 'The reply is a JSON object without a list "claims" of its own.')
+
+
+LABEL_NAMES = ("label", "verdict", "supported")
+
+
+def is_label(supported: bool, value: str) -> bool:  # noqa: FBT001 - bound by partial
+    """Whether a word is a label, and says that a claim is supported where it is."""
+    label = _LABELS.get(plain(value))
+    return label == "supported" if supported else label is not None
 
 
 def merge_checks(checks: Sequence[ClaimCheck]) -> ClaimCheck:
@@ -142,7 +154,8 @@ def _elected(claims: Sequence[Claim]) -> Claim:
     return next(claim for claim in claims if claim.supported == holds)
 
 
-def _has_claims(value: Mapping[str, Any]) -> bool:
+def has_claims(value: Mapping[str, Any]) -> bool:
+    """Whether an object lists claims."""
     return isinstance(plain_members(value).get("claims"), list)
 
 

@@ -238,6 +238,7 @@ def merge_parts(parts: Sequence[Verdict]) -> Verdict:
         criteria=tuple(result for part in parts for result in part.criteria),
         evaluation_reasoning=_joined(part.evaluation_reasoning for part in parts),
         repaired=any(part.repaired for part in parts),
+        issues=_united(part.issues for part in parts),
     )
 
 

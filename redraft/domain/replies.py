@@ -8,11 +8,25 @@ import json
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, cast
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar, cast
 
+from redraft.domain.evaluation.json_objects import JsonObject, load_json, mend_json
+from redraft.domain.evaluation.untrusted import NOTHING_UNTRUSTED, Statement, Untrusted, tokens
 from redraft.domain.jobs.finish_reasons import Finish, classify_finish
+from redraft.domain.text.thinking import (
+    CLOSER,
+    CLOSER_PATTERN,
+    OPENER,
+    OPENER_PATTERN,
+    closes_alone,
+    end_of_thought,
+    key_of,
+    may_stay_open,
+)
 from redraft.domain.texts import clean, fold, preview
+
+T = TypeVar("T")
 
 UnusableKind = Literal[
     "no_verdict", "invalid_json", "missing_score", "invalid_score", "ambiguous", "truncated", "incomplete"
@@ -40,24 +54,46 @@ class Found:
         value: the object, its texts not yet cleaned.
         repaired: it was not valid JSON.
         repeated: the keys that it names more than once with different values.
+        source: how it is written.
+        is_closed: it has its end.
     """
 
     value: Mapping[str, Any]
     repaired: bool
     repeated: frozenset[str]
+    source: str = field(default="", compare=False)
+    is_closed: bool = field(default=True, compare=False)
+
+    @property
+    def lost_text(self) -> bool:
+        """Whether words of what was written are missing in a mended object."""
+        return self.repaired and bool(_words(self.source) - _words(_as_json(self.value)))
 
 
-class _Object(dict[str, Any]):
-    """A JSON object that remembers how it was written.
+def _words(text: str) -> Counter[str]:
+    return Counter(tokens(text).split())
+
+
+def _as_json(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader(Generic[T]):
+    """How the one verdict in a reply is recognised and read.
 
     Attributes:
-        repeated: the keys that came twice with different values.
-        times: how often each name stands before a colon, at any depth; of a mended object only, for what
-            its inner objects repeat is lost.
+        is_verdict: whether an object is one.
+        read: what it says, or why that cannot be read.
+        state: its decisions and words, by which a quoted one is recognised.
     """
 
-    repeated: frozenset[str] = frozenset()
-    times: Counter[str] | None = None
+    is_verdict: Callable[[Mapping[str, Any]], bool]
+    read: Callable[[Found], T | Unusable]
+    state: Callable[[T], Statement] = lambda _: Statement((), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,51 +101,129 @@ class _Span:
     """A stretch of text that begins like a JSON object; not closed = it runs to the end of the text."""
 
     source: str
-    is_fenced: bool
     is_closed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
     span: _Span
-    value: _Object | None
+    value: JsonObject | None
     repaired: bool
 
-    def holds(self, is_verdict: Callable[[Mapping[str, Any]], bool]) -> bool:
+    def verdicts(self, is_verdict: Callable[[Mapping[str, Any]], bool]) -> list[Found]:
+        """The object as a verdict, or those that are wrapped in it."""
         if self.value is None:
-            return False
-        if self.span.is_closed:
-            return is_verdict(self.value)
-        # The last member may itself be cut: a 0 could have become 0.85.
-        return is_verdict(dict(list(self.value.items())[:-1]))
+            return []
+        if not self.span.is_closed:
+            # The last member may itself be cut: a 0 could have become 0.85.
+            is_whole = is_verdict(dict(list(self.value.items())[:-1]))
+            return [self._found(self.value, self.span.source)] if is_whole else []
+        if is_verdict(self.value):
+            return [self._found(self.value, self.span.source)]
+        return [self._found(inner, _as_json(inner)) for inner in _wrapped(self.value, is_verdict)]
+
+    def _found(self, value: JsonObject, source: str) -> Found:
+        return Found(value, self.repaired, value.repeated, source, self.span.is_closed)
+
+
+# What models and servers wrap around a verdict; what stands under any other name is something else.
+_ENVELOPE = re.compile(
+    r"(?:the|my|final)*(?:evaluations?|verdicts?|results?|response|reply|output|assessment|judge?ment|grading|review"
+    r"|report|json|data|object|value|content|message|submission)(?:results?|output|report|object|data|json)?"
+    r"|arguments|args|parameters|params|input|functions?|functioncall|toolcalls?|toolinput|toolargs"
+)
+_ENVELOPES_MAX = 4
+
+
+def _wrapped(
+    value: JsonObject, is_verdict: Callable[[Mapping[str, Any]], bool], room: int = _ENVELOPES_MAX
+) -> Iterator[JsonObject]:
+    for key, member in value.items():
+        if not _ENVELOPE.fullmatch(re.sub(r"[^a-z]", "", key.lower())):
+            continue
+        for inner in _objects_of(member, value):
+            if is_verdict(inner):
+                yield inner
+            elif room:
+                yield from _wrapped(inner, is_verdict, room - 1)
+
+
+def _objects_of(member: Any, outer: JsonObject) -> list[JsonObject]:
+    if isinstance(member, str) and member.lstrip()[:1] == "{":
+        member = load_json(member.strip())
+    items = cast("list[Any]", member) if isinstance(member, list) else [member]
+    return [_inherited(cast("dict[str, Any]", item), outer) for item in items if isinstance(item, dict)]
+
+
+def _inherited(value: dict[str, Any], outer: JsonObject) -> JsonObject:
+    """An inner object; that of a mended one knows by its outer one what was repeated."""
+    if isinstance(value, JsonObject):
+        return value
+    inner = JsonObject(value)
+    times = outer.times or Counter[str]()
+    inner.repeated, inner.times = frozenset(key for key in inner if times[key.strip()] > 1), outer.times
+    return inner
 
 
 def find_object(
     text: str, finish_reason: str | None, is_verdict: Callable[[Mapping[str, Any]], bool]
 ) -> Found | Unusable:
-    """Find the one object in a reply that `is_verdict` recognises.
+    """Find the one object in a reply that `is_verdict` recognises."""
+    read = read_verdict(Reader(is_verdict, _told), text, finish_reason, NOTHING_UNTRUSTED)
+    return read if isinstance(read, Unusable) else read[0]
 
-    The whole text as JSON comes first, untouched; else thinking text is dropped, and fenced JSON goes before
-    bare objects. What is not valid JSON is mended last, and only if the finish reason promises a whole reply.
+
+def read_verdict(
+    reader: Reader[T], text: str, finish_reason: str | None, untrusted: Untrusted
+) -> tuple[Found, T] | Unusable:
+    """Read the one verdict in a reply that is the evaluator's own.
+
+    The whole text as JSON comes first, untouched; else thinking text is dropped, and every object counts, fenced or
+    bare. What is not valid JSON is mended, if the finish reason promises a whole reply. A verdict that stands in an
+    untrusted text is a quotation. Of those that are left, all must say the same.
     """
-    whole = _load(text.strip().removeprefix("\ufeff").lstrip())
-    if isinstance(whole, _Object):
-        if is_verdict(whole):
-            return Found(whole, repaired=False, repeated=whole.repeated)
-        return Unusable("missing_score", f"The reply is a JSON object without a score: {_excerpt(text)}")
+    found = _find_objects(text, finish_reason, reader.is_verdict, untrusted)
+    if isinstance(found, Unusable):
+        return found
+    verdicts = [(each, reader.read(each)) for each in found]
+    own = [(each, read) for each, read in verdicts if not _is_quoted(each, read, reader, untrusted)]
+    if not own:
+        words = "The reply holds no verdict of its own, only what it quotes from the texts that it was given."
+        return Unusable("missing_score", words)
+    first, read = own[0]
+    if any(other != read for _, other in own):
+        return Unusable("ambiguous", f"The reply holds {len(own)} different verdicts.")
+    return read if isinstance(read, Unusable) else (first, read)
+
+
+def _is_quoted(found: Found, read: T | Unusable, reader: Reader[T], untrusted: Untrusted) -> bool:
+    is_cut = not found.is_closed
+    if isinstance(read, Unusable):
+        return untrusted.holds_object(found.source, is_cut=is_cut)
+    return untrusted.holds_verdict(reader.state(read), found.source, is_cut=is_cut)
+
+
+def _find_objects(
+    text: str, finish_reason: str | None, is_verdict: Callable[[Mapping[str, Any]], bool], untrusted: Untrusted
+) -> list[Found] | Unusable:
+    source = text.strip().removeprefix("\ufeff").lstrip()
+    whole = load_json(source)
+    if isinstance(whole, JsonObject):
+        verdicts = _Reading(_Span(source, is_closed=True), whole, repaired=False).verdicts(is_verdict)
+        return verdicts or Unusable("missing_score", f"The reply is a JSON object without a score: {_excerpt(text)}")
     # The objects in a list are looked at one by one, like those in prose.
     if whole is not None and not isinstance(whole, list):
         return Unusable("no_verdict", f"The reply is JSON but no object: {_excerpt(text)}")
-    spans, in_thought = _scan(text)
+    spans, in_thought = _scan(text, untrusted)
     if len(spans) > OBJECTS_MAX:
         return Unusable("ambiguous", f"The reply holds more than {OBJECTS_MAX} objects: {_excerpt(text)}")
     is_cut = may_be_cut(finish_reason)
-    readings = [_read(span) for span in spans] if is_cut else _read_or_repair(spans)
-    verdicts = [reading for reading in readings if reading.holds(is_verdict)]
+    readings = [_read(span) for span in spans] if is_cut else _read_ormend_json(spans)
+    verdicts = [found for reading in readings for found in reading.verdicts(is_verdict)]
     if is_cut and (in_thought or not verdicts or not spans[-1].is_closed):
         reason = f"finish reason {finish_reason}" if finish_reason else "no finish reason"
         return Unusable("truncated", f"The reply was cut, or may have been ({reason}): {_excerpt(text)}")
-    return _only(verdicts) if verdicts else _explain_absence(text, readings, in_thought=in_thought)
+    return verdicts or _explain_absence(text, readings, in_thought=in_thought)
 
 
 def may_be_cut(finish_reason: str | None) -> bool:
@@ -119,33 +233,21 @@ def may_be_cut(finish_reason: str | None) -> bool:
 
 def repeated_in(value: object) -> frozenset[str]:
     """The keys that an object of a reply, at any depth, names more than once with different values."""
-    return value.repeated if isinstance(value, _Object) else frozenset()
+    return value.repeated if isinstance(value, JsonObject) else frozenset()
 
 
 def times_named(found: Found, name: str) -> int:
     """How often a mended object names a key, at any depth; 0 for one that was valid."""
-    times = found.value.times if isinstance(found.value, _Object) else None
+    times = found.value.times if isinstance(found.value, JsonObject) else None
     return times[name] if times else 0
 
 
-def _only(verdicts: list[_Reading]) -> Found | Unusable:
-    fenced = [reading for reading in verdicts if reading.span.is_fenced]
-    if not all(reading.repaired for reading in fenced):
-        verdicts = fenced
-    distinct = {_told(reading): reading for reading in verdicts}
-    if len(distinct) > 1:
-        return Unusable("ambiguous", f"The reply holds {len(distinct)} different verdicts.")
-    reading = verdicts[0]
-    value = cast("_Object", reading.value)
-    return Found(value, repaired=reading.repaired, repeated=value.repeated)
-
-
-def _told(reading: _Reading) -> str:
-    """What an object says, however its members are ordered and its numbers are spelled."""
+def _told(found: Found) -> str:
+    """What an object says, however its members are ordered."""
     try:
-        return json.dumps(reading.value, sort_keys=True)
+        return json.dumps(found.value, sort_keys=True)
     except RecursionError:
-        return "".join(reading.span.source.split())
+        return "".join(found.source.split())
 
 
 def _explain_absence(text: str, readings: list[_Reading], *, in_thought: bool) -> Unusable:
@@ -161,111 +263,77 @@ def _excerpt(text: str) -> str:
     return preview(fold(clean(text.strip()[:400])), 100)
 
 
-_THOUGHTS = "think|thinking|thoughts?|reasoning|reflection|analysis|scratchpad|inner_monologue|antthinking"
-_CLOSER = re.compile(
-    rf"<\|?/(?:\w{{1,20}}:)?(?P<tag>{_THOUGHTS})\s*\|?>|<\|end_of_(?P<block>thought)\|>"
-    r"|[\[◁]/(?P<mark>think)[\]▷]",
-    re.IGNORECASE,
-)
-_CHANNEL_END = re.compile(r"<\|(?:end|start|return)\|>|<\|channel\|>final")
 _MARK = re.compile(
-    rf"(?P<fence>`{{3,}}|~{{3,}})|(?P<closer>{re.sub(r'[?]P<[a-z]+>', '?:', _CLOSER.pattern)})"
-    rf"|(?P<opener><\|?(?:\w{{1,20}}:)?(?P<tag>{_THOUGHTS})\b[^<>]{{0,99}}>|<\|begin_of_(?P<block>thought)\|>"
-    r"|[\[◁](?P<mark>think)[\]▷]|<\|channel\|>(?:analysis|commentary))"
+    rf"(?P<opener>{OPENER_PATTERN})|(?P<closer>{CLOSER_PATTERN})"
     r"""|(?P<object>\{(?=\s*+(?:["'“}/#]|[a-z_]\w{0,40}\s{0,9}:)))""",
     re.IGNORECASE,
 )
-_TOKEN = re.compile(rf'"(?:[^"\\]++|\\.?)*+"?|[{{}}]|{_CLOSER.pattern}', re.DOTALL | re.IGNORECASE)
+_TOKEN = re.compile(rf'"(?:[^"\\]++|\\.?)*+"?|[{{}}]|(?P<closer>{CLOSER_PATTERN})', re.DOTALL | re.IGNORECASE)
 
 
-def _scan(text: str) -> tuple[list[_Span], bool]:
+def _scan(text: str, untrusted: Untrusted) -> tuple[list[_Span], bool]:
     """The outermost objects outside thinking text, and whether the text ends within such.
 
-    One pass from left to right, so that tags and fences inside an object's strings are only characters.
+    One pass from left to right, so that tags inside an object's strings are only characters.
     """
     spans: list[_Span] = []
-    is_fenced, at = False, 0
+    at = 0
     while (mark := _MARK.search(text, at)) and len(spans) <= OBJECTS_MAX:
-        at = mark.end()
-        if mark["fence"]:
-            is_fenced = not is_fenced
+        at = max(mark.end(), mark.start() + 1)
+        if mark["object"]:
+            at = _take_object(text, mark.start(), spans, untrusted)
         elif mark["closer"]:
-            # Its opener stood in the prompt: all before it was thinking.
-            spans, is_fenced = [], False
-        elif mark["opener"]:
-            at = _thought_end(text, mark)
-            if at < 0:
+            if _ends_thinking(text, mark.start(), untrusted):
+                # Its opener stood in the prompt: all before it was thinking.
+                spans.clear()
+        elif (opener := OPENER.match(text, mark.start())) and _begins_thinking(opener, untrusted):
+            end = end_of_thought(text, opener, untrusted.closing)
+            if end is None and may_stay_open(opener):
                 return spans, True
-        else:
-            at = _take_object(text, mark.start(), spans, is_fenced=is_fenced)
+            at = max(at, end or 0)
     return spans, False
 
 
-def _thought_end(text: str, opener: re.Match[str]) -> int:
-    name = opener["tag"] or opener["block"] or opener["mark"]
-    if name is None:
-        end = _CHANNEL_END.search(text, opener.end())
-        return end.end() if end else -1
-    closers = _CLOSER.finditer(text, opener.end())
-    same = (closer.end() for closer in closers if closer[closer.lastindex or 0].lower() == name.lower())
-    return next(same, -1)
+def _begins_thinking(opener: re.Match[str], untrusted: Untrusted) -> bool:
+    """An opener in the middle of a reply may be quoted; at its beginning it is the evaluator's own."""
+    return not opener.string[: opener.start()].strip() or key_of(opener) not in untrusted.opening
 
 
-def _take_object(text: str, start: int, spans: list[_Span], *, is_fenced: bool) -> int:
-    end = _object_end(text, start)
+def _ends_thinking(text: str, at: int, untrusted: Untrusted) -> bool:
+    closer = CLOSER.match(text, at)
+    return closer is not None and closes_alone(closer) and key_of(closer) not in untrusted.closing
+
+
+def _take_object(text: str, start: int, spans: list[_Span], untrusted: Untrusted) -> int:
+    end = _object_end(text, start, untrusted)
     if end is None:
-        spans.append(_Span(text[start:], is_fenced, is_closed=False))
+        spans.append(_Span(text[start:], is_closed=False))
         return len(text)
     if end[0] == "}":
-        spans.append(_Span(text[start : end.end()], is_fenced, is_closed=True))
+        spans.append(_Span(text[start : end.end()], is_closed=True))
     else:
         # The brace was open in thinking text whose opener stood in the prompt.
         spans.clear()
     return end.end()
 
 
-def _object_end(text: str, start: int) -> re.Match[str] | None:
+def _object_end(text: str, start: int, untrusted: Untrusted) -> re.Match[str] | None:
     depth = 0
     for token in _TOKEN.finditer(text, start):
         depth += (token[0] == "{") - (token[0] == "}")
-        if depth == 0 or token[0][0] not in '{}"':
+        if depth == 0 or (token["closer"] and _ends_thinking(text, token.start(), untrusted)):
             return token
-    closers = deque(_CLOSER.finditer(text, start), maxlen=1)
+    all_closers = (each for each in CLOSER.finditer(text, start) if _ends_thinking(text, each.start(), untrusted))
+    closers = deque(all_closers, maxlen=1)
     return closers.pop() if closers else None
 
 
-def _load(source: str, *, strict: bool = True) -> Any:
-    """The JSON value of a text; None when it is none, or is nested too deep."""
-    try:
-        return json.loads(source, object_pairs_hook=_object_of, parse_int=_integer, strict=strict)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _object_of(pairs: list[tuple[str, Any]]) -> _Object:
-    value = _Object(pairs)
-    if len(value) < len(pairs):
-        value.repeated = frozenset(
-            key for key, member in pairs if (type(member), member) != (type(value[key]), value[key])
-        )
-    return value
-
-
-def _integer(digits: str) -> float:
-    # Python refuses to read integers of thousands of digits.
-    return int(digits) if len(digits) < 400 else float(digits)
-
-
-# A backslash that begins no JSON escape, as in \alpha.
-_ESCAPE = re.compile(r'\\(?P<known>u[0-9a-fA-F]{4}|["\\/bfnrt])|\\')
-
-
 def _read(span: _Span) -> _Reading:
-    value = _load(span.source)
-    return _Reading(span, value if isinstance(value, _Object) else None, repaired=False)
+    value = load_json(span.source)
+    return _Reading(span, value if isinstance(value, JsonObject) else None, repaired=False)
 
 
-def _read_or_repair(spans: list[_Span]) -> list[_Reading]:
+def _read_ormend_json(spans: list[_Span]) -> list[_Reading]:
     readings: list[_Reading] = []
     chars, marks = REPAIR_CHARS_MAX, REPAIR_MARKS_MAX
     for span in spans:
@@ -273,48 +341,7 @@ def _read_or_repair(spans: list[_Span]) -> list[_Reading]:
         if reading.value is None:
             chars -= len(span.source)
             marks -= sum(span.source.count(mark) for mark in "\"'{[(")
-            value = _repair(span.source) if chars >= 0 and marks >= 0 else None
+            value = mend_json(span.source) if chars >= 0 and marks >= 0 else None
             reading = _Reading(span, value, repaired=True)
         readings.append(reading)
     return readings
-
-
-def _repair(source: str) -> _Object | None:
-    escaped = _ESCAPE.sub(lambda match: match[0] if match["known"] else r"\\", source)
-    if isinstance(value := _load(escaped, strict=False), _Object):
-        return value
-    from json_repair import repair_json
-
-    try:
-        value = repair_json(source, return_objects=True, skip_json_loads=True)
-        return _trusted(value, source) if isinstance(value, dict) else None
-    except Exception:  # noqa: BLE001 - a repairer that trips over a text must not fail the job
-        return None
-
-
-_NAMED = re.compile(
-    r"""(?:["'“”]|[{,]\s*+)(?P<key>\w[\w -]{0,59}?)["'“”]?\s{0,9}:"""
-    r"""(?:\s{0,9}(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?=[ \t]{0,9}(?:[,}\]\r\n#]|/[/*]|$)))?"""
-)
-
-
-def _trusted(value: dict[str, Any], source: str) -> _Object | None:
-    """The repaired object, unless it holds a number that the source does not: json-repair reads 1/10 as 1."""
-    members = list(_NAMED.finditer(source))
-    written = {(member["key"].strip(), float(member["number"])) for member in members if member["number"]}
-    if not written.issuperset(_numbers(value)):
-        return None
-    trusted, times = _Object(value), Counter(member["key"].strip() for member in members)
-    trusted.repeated, trusted.times = frozenset(key for key in value if times[key.strip()] > 1), times
-    return trusted
-
-
-def _numbers(value: Any, key: str = "") -> Iterator[tuple[str, float]]:
-    if isinstance(value, dict):
-        for name, member in cast("dict[str, Any]", value).items():
-            yield from _numbers(member, name.strip())
-    elif isinstance(value, list):
-        for member in cast("list[Any]", value):
-            yield from _numbers(member)
-    elif isinstance(value, int | float) and not isinstance(value, bool) and key:
-        yield key, value

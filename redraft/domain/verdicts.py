@@ -3,15 +3,24 @@
 No text raises, no score is invented, clamped or guessed, and what the model says of passing never decides.
 """
 
-import json
+import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
-from redraft.domain.claims import ClaimCheck, QuotedSources, read_claims
-from redraft.domain.replies import Found, Unusable, find_object, repeated_in, times_named
+from redraft.domain.claims import (
+    LABEL_NAMES,
+    ClaimCheck,
+    QuotedSources,
+    has_claims,
+    is_label,
+    read_check,
+    without_claims,
+)
+from redraft.domain.evaluation.untrusted import NOTHING_UNTRUSTED, Decision, Statement, Untrusted
+from redraft.domain.replies import Found, Reader, Unusable, read_verdict, repeated_in, times_named
 from redraft.domain.reply_members import (
     UnreadableError,
     flag_of,
@@ -23,9 +32,8 @@ from redraft.domain.reply_members import (
     text_of,
     texts_of,
 )
-from redraft.domain.rubrics import SCALE_TOP, Criterion, CriterionResult, result_of
-from redraft.domain.scores import ScoreError, describe, read_score
-from redraft.domain.texts import clean, fold, preview
+from redraft.domain.rubrics import Criterion, CriterionResult, result_of
+from redraft.domain.scores import TOLERANCE, ScoreError, describe, read_score
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +124,70 @@ class _Fields:
         return next((member for member in others if member not in (None, "")), None)
 
 
-def read_reply(fields: ReplyMap, text: str, *, finish_reason: str | None = "stop") -> Verdict | Unusable:
-    """Read an evaluator's reply; `finish_reason` is the provider's word for why the reply ended."""
-    found = find_object(text, finish_reason, partial(_is_verdict, fields))
-    if isinstance(found, Unusable):
-        return found
+def read_reply(
+    fields: ReplyMap, text: str, *, finish_reason: str | None = "stop", untrusted: Untrusted = NOTHING_UNTRUSTED
+) -> Verdict | Unusable:
+    """Read an evaluator's reply.
+
+    Args:
+        fields: the profile's map.
+        text: the reply.
+        finish_reason: the provider's word for why it ended.
+        untrusted: what the evaluator was shown; a verdict that stands there is not its own.
+    """
+    reader = Reader(partial(_is_verdict, fields), partial(_read_fields, fields), partial(_state_of, fields))
+    return own_verdict(reader, text, finish_reason, untrusted)
+
+
+_LOST = "The evaluator's reply was not valid JSON, and mending it lost a part of its text."
+
+
+def own_verdict(
+    reader: Reader[Verdict], text: str, finish_reason: str | None, untrusted: Untrusted
+) -> Verdict | Unusable:
+    """The evaluator's own verdict; one that lost words in mending says so."""
+    read = read_verdict(reader, text, finish_reason, untrusted)
+    if isinstance(read, Unusable):
+        return read
+    found, verdict = read
+    return replace(verdict, repaired=found.repaired, issues=(*verdict.issues, *([_LOST] if found.lost_text else [])))
+
+
+def _read_fields(fields: ReplyMap, found: Found) -> Verdict | Unusable:
     try:
         return _verdict(fields, _Fields(found, _known(fields)))
     except UnreadableError as error:
         return error.unusable
+
+
+def _state_of(fields: ReplyMap, verdict: Verdict) -> Statement:
+    """What a verdict decides, and in which words."""
+    if verdict.criteria:
+        decisions = [Decision(_SCORE_NAMES, partial(_says_score, each.score)) for each in verdict.criteria]
+        return Statement(tuple(decisions), words_of(verdict.criteria))
+    words = (verdict.evaluation_reasoning,) if verdict.evaluation_reasoning.strip() else verdict.improvement_suggestions
+    if fields.pass_flag is not None:
+        return Statement((Decision((fields.pass_flag, *_FLAG_NAMES), partial(says_flag, verdict.score)),), words)
+    return Statement((Decision((fields.score or "score", *_SCORE_NAMES), partial(_says_score, verdict.score)),), words)
+
+
+_SCORE_NAMES = ("score", "rating", "grade", "mark", "points")
+_FLAG_NAMES = ("meets_criteria", "criteria_met", "pass", "passed")
+
+
+def _says_score(score: float | None, value: str) -> bool:
+    said = fraction_or_none(value)
+    return said is not None and score is not None and math.isclose(said, score, abs_tol=TOLERANCE)
+
+
+def says_flag(score: float | None, value: str) -> bool:
+    """Whether a word says yes for the score 1, or no for another."""
+    return flag_of(value) is (score == 1)
+
+
+def words_of(criteria: Iterable[CriterionResult]) -> tuple[str, ...]:
+    """The words that are given for criteria, their ids among them."""
+    return tuple(words for each in criteria for words in (each.id, each.evidence, each.gap))
 
 
 def _known(fields: ReplyMap) -> frozenset[str]:
@@ -154,7 +217,7 @@ def _verdict(fields: ReplyMap, members: _Fields) -> Verdict:
         meets_criteria=flag_of(members.get(fields.meets_criteria, _FLAG)),
         evaluation_reasoning=reasoning,
         improvement_suggestions=suggestions,
-        repaired=members.found.repaired,
+        repaired=False,
         confidence=fraction_or_none(members.get(fields.confidence, _NOTHING)),
         issues=issues,
         improvement_hint=hint,
@@ -228,12 +291,26 @@ def _gap(parts: Mapping[str, Any]) -> str:
 
 
 def read_claims_reply(
-    sources: QuotedSources, text: str, *, unclaimed: float, finish_reason: str | None = "stop"
+    sources: QuotedSources,
+    text: str,
+    *,
+    unclaimed: float,
+    finish_reason: str | None = "stop",
+    untrusted: Untrusted = NOTHING_UNTRUSTED,
 ) -> Verdict | Unusable:
     """Read a reply that checks an answer claim by claim; `unclaimed`: the score of an answer without claims."""
-    check = read_claims(text, sources, finish_reason=finish_reason)
-    if isinstance(check, Unusable):
-        return check
+
+    def read(found: Found) -> Verdict | Unusable:
+        check = read_check(found, sources)
+        return check if isinstance(check, Unusable) else _of_claims(check, unclaimed)
+
+    verdict = own_verdict(Reader(has_claims, read, _state_of_claims), text, finish_reason, untrusted)
+    if isinstance(verdict, Unusable):
+        return without_claims(verdict)
+    return replace(verdict, check=verdict.check and replace(verdict.check, is_repaired=verdict.repaired))
+
+
+def _of_claims(check: ClaimCheck, unclaimed: float) -> Verdict:
     held = sum(claim.supported for claim in check.claims)
     told = f"{held} of {len(check.claims)} claims are supported by the sources."
     return Verdict(
@@ -241,119 +318,15 @@ def read_claims_reply(
         meets_criteria=check.grounded,
         evaluation_reasoning=told if check.claims else "The evaluator found no claim in the answer.",
         improvement_suggestions=check.problems,
-        repaired=check.is_repaired,
+        repaired=False,
         confidence=check.confidence,
         check=check,
     )
 
 
-def read_rubric_reply(
-    criteria: Sequence[Criterion], text: str, *, finish_reason: str | None = "stop"
-) -> Verdict | Unusable:
-    """Read a reply that judges these criteria one by one; exactly these, each once, or it is none."""
-    ids = [criterion.id for criterion in criteria]
-    found = find_object(_as_object(text), finish_reason, partial(_judges, frozenset(ids)))
-    if isinstance(found, Unusable):
-        return found
-    try:
-        entries = _entries(found, ids)
-        results = tuple(_result(criterion, entries[criterion.id]) for criterion in criteria)
-    except UnreadableError as error:
-        return error.unusable
-    return Verdict(None, None, "", (), repaired=found.repaired, criteria=results)
-
-
-_LIST = re.compile(r"(?:```(?:json)?\s*)?(\[.*\])(?:\s*```)?", re.DOTALL | re.IGNORECASE)
-
-
-def _as_object(text: str) -> str:
-    """A reply that is nothing but a list of criteria, as the object it should have been."""
-    bare = _LIST.fullmatch(text.strip())
-    return f'{{"criteria": {bare[1]}}}' if bare else text
-
-
-def _judges(ids: frozenset[str], value: Mapping[str, Any]) -> bool:
-    return any(plain(key) == "criteria" for key in value) or ids <= value.keys()
-
-
-_STRAY_NAMES_MAX = 20
-
-
-def _entries(found: Found, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    keys = [key for key in found.value if plain(key) == "criteria"]
-    if len(keys) > 1 or found.repeated.intersection(keys):
-        raise UnreadableError(Unusable("ambiguous", "The reply holds its criteria more than once."))
-    told: Any = found.value[keys[0]] if keys else found.value
-    named = _named(told)
-    names = [name for name, _ in named]
-    if len(names) > 2 * len(ids) + _STRAY_NAMES_MAX:
-        words = f"The reply names {len(names)} criteria, where {len(ids)} were asked for."
-        raise UnreadableError(Unusable("incomplete", words))
-    twice = {name for name in names if names.count(name) > 1 or times_named(found, name) > 1}
-    twice |= repeated_in(told)
-    _refuse_gaps(ids, names, twice)
-    entries = {name: _object(name, entry) for name, entry in named}
-    for verdict in ("met", "level"):
-        if times_named(found, verdict) > len(ids):
-            raise UnreadableError(Unusable("ambiguous", f'The reply says "{verdict}" more often than it has criteria.'))
-    return entries
-
-
-def _named(told: object) -> list[tuple[str, Any]]:
-    if isinstance(told, Mapping):
-        return list(cast("Mapping[str, Any]", told).items())
-    if isinstance(told, list):
-        items = cast("list[Any]", told)
-        return [(text_of(plain_members(item).get("id")).strip() or describe(item), item) for item in items]
-    raise UnreadableError(
-        Unusable("incomplete", f"The criteria are {describe(told)}, not an object with one entry each.")
-    )
-
-
-def _refuse_gaps(ids: Sequence[str], names: Sequence[str], twice: set[str]) -> None:
-    wrong = {
-        "leaves out": [each for each in ids if each not in names],
-        "names unknown": [each for each in names if each not in ids],
-        "repeats": sorted(twice),
-    }
-    told = [f"{words} {_listed(found)}" for words, found in wrong.items() if found]
-    if told:
-        raise UnreadableError(Unusable("incomplete", f"Of the criteria, the reply {'; it '.join(told)}."))
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(preview(fold(clean(name)), 64) or '""' for name in names[:10])
-    return shown if len(names) <= 10 else f"{shown} and {len(names) - 10} more"
-
-
-def _object(name: str, entry: object) -> Mapping[str, Any]:
-    if isinstance(entry, Mapping):
-        return cast("Mapping[str, Any]", entry)
-    raise UnreadableError(Unusable("invalid_score", f'The criterion "{name}" is {describe(entry)}, not an object.'))
-
-
-def _result(criterion: Criterion, entry: Mapping[str, Any]) -> CriterionResult:
-    asked = "level" if criterion.kind == "scale" else "met"
-    parts = plain_members(entry)
-    where = f'"{asked}" of the criterion "{criterion.id}"'
-    if [plain(key) for key in entry].count(asked) > 1 or asked in repeated_in(entry):
-        raise UnreadableError(Unusable("ambiguous", f"The reply gives {where} more than once."))
-    if parts.get(asked) is None:
-        raise UnreadableError(Unusable("incomplete", f"The reply gives no {where}."))
-    if criterion.kind == "scale":
-        value = _level(where, parts[asked]) / SCALE_TOP
-    else:
-        value = float(strict_flag(where, parts[asked]))
-    return result_of(criterion, value, evidence=text_of(parts.get("evidence")), gap=sentence_of(parts.get("gap")))
-
-
-_LEVEL = re.compile(rf"([0-{SCALE_TOP}])(?:\.0+)?(?:\s*(?:/|\bout\s+of\b)\s*{SCALE_TOP})?", re.IGNORECASE)
-
-
-def _level(where: str, value: object) -> int:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    level = _LEVEL.fullmatch(json.dumps(value) if is_number else value.strip() if isinstance(value, str) else "")
-    if level is None:
-        words = f"{where} is {describe(value)}, not a whole number from 0 to {SCALE_TOP}."
-        raise UnreadableError(Unusable("invalid_score", words))
-    return int(level[1])
+def _state_of_claims(verdict: Verdict) -> Statement:
+    claims = verdict.check.claims if verdict.check else ()
+    if not claims:
+        return Statement((Decision(("claims",), lambda value: value.startswith("[")),), ())
+    decisions = [Decision(LABEL_NAMES, partial(is_label, claim.supported)) for claim in claims]
+    return Statement(tuple(decisions), tuple(claim.claim for claim in claims))

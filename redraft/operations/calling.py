@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pydantic_core import to_json
@@ -14,10 +14,13 @@ from redraft.domain.ids import new_id
 from redraft.domain.jobs.finish_reasons import Finish, classify_finish
 from redraft.domain.models import parse_model
 from redraft.domain.states import Step
+from redraft.domain.text.answer_stream import AnswerStream
+from redraft.domain.text.thinking import answer_in
 from redraft.domain.texts import clean
 from redraft.errors import ProviderError
 from redraft.operations.services import Services
 from redraft.providers.protocol import ChatReply, UnusableReply, Usage
+from redraft.providers.replies import REASONING_ONLY
 from redraft.providers.shared.cancellation import abortable_call
 from redraft.redaction import redact_known, redact_known_values
 from redraft.storage import calls
@@ -154,10 +157,26 @@ def make_call(
             on_delta(found["reply_text"])
         return _reused(planned, found, time.monotonic() - started_at)
     try:
-        reply = _send(services, planned, timeout_s, on_delta)
+        reply = _answered(services, planned, timeout_s, on_delta)
     except ProviderError as error:
         return _failed(services, planned, error, time.monotonic() - started_at)
     return _succeeded(services, planned, reply, time.monotonic() - started_at)
+
+
+def _answered(
+    services: Services, planned: PlannedCall, timeout_s: float, on_delta: Callable[[str], None] | None
+) -> ChatReply:
+    """The reply; a generator's without its thinking. An evaluator's thinking is dropped where its task is known."""
+    stream = AnswerStream(on_delta) if on_delta else None
+    reply = _send(services, planned, timeout_s, stream)
+    if planned.slot.step != Step.GENERATE:
+        return reply
+    answer = answer_in(reply.text)
+    if not answer.strip():
+        raise UnusableReply("empty_output", REASONING_ONLY, replace(reply, text=""))
+    if stream is not None:
+        stream.finish(reply.text)
+    return replace(reply, text=answer)
 
 
 def _send(

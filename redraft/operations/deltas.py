@@ -14,7 +14,8 @@ _PAUSE_S = 0.05
 class DeltaTeller:
     """Takes pieces as they come and publishes them some twenty times a second; best effort, nothing is stored.
 
-    They are cleaned as the stored answer is, so that it equals their sum.
+    They are cleaned as the stored answer is, so that it equals their sum. An empty piece withdraws those before it:
+    the next one begins anew.
     """
 
     def __init__(self, queue: Queue, slot: Slot, attempt: int, is_ours: Callable[[], bool]) -> None:
@@ -27,6 +28,8 @@ class DeltaTeller:
         self._told_at = 0.0
 
     def __call__(self, piece: str) -> None:
+        if not piece:
+            self._pending, self._offset = [], 0
         self._pending.append(piece)
         if time.monotonic() - self._told_at >= _PAUSE_S:
             self.flush()

@@ -154,9 +154,10 @@ def _read(step: StepInHand, asking: Asking, outcome: Outcome) -> Verdict | Unusa
     if error is None:
         return read_verdict(
             profile_of(step),
+            step.request,
+            asking.record.answer,
             outcome.text or "",
             criteria=asking.criteria,
-            sources=step.request.sources,
             unclaimed=_unclaimed(asking.record),
             finish_reason=outcome.finish_reason,
         )

@@ -5,12 +5,14 @@ from typing import Any
 
 from redraft.domain.chats import Message, Prompt, ReplySchema
 from redraft.domain.claims import QuotedSources
+from redraft.domain.evaluation.rubric_replies import read_rubric_reply
+from redraft.domain.evaluation.untrusted import Untrusted
 from redraft.domain.replies import Unusable
-from redraft.domain.requests import AnyRequest, Source
+from redraft.domain.requests import AnyRequest
 from redraft.domain.rubrics import SCALE_TOP, Criterion
-from redraft.domain.verdicts import Verdict, read_claims_reply, read_reply, read_rubric_reply
+from redraft.domain.verdicts import Verdict, read_claims_reply, read_reply
 from redraft.prompts.profiles import Profile
-from redraft.prompts.sights import Sights
+from redraft.prompts.sights import Sights, untrusted_texts
 from redraft.prompts.templates import render_template
 
 
@@ -41,10 +43,11 @@ def evaluation_prompt(
 
 def read_verdict(
     profile: Profile,
+    request: AnyRequest,
+    answer: str,
     text: str,
     *,
     criteria: Sequence[Criterion] = (),
-    sources: Sequence[Source] = (),
     unclaimed: float = 1.0,
     finish_reason: str | None = "stop",
 ) -> Verdict | Unusable:
@@ -52,18 +55,21 @@ def read_verdict(
 
     Args:
         profile: how it was asked.
+        request: the job. A verdict that stands in its texts, or in the answer, is none of the evaluator's own.
+        answer: what was judged.
         text: the reply.
         criteria: those that the call was about.
-        sources: where quotes are looked for.
         unclaimed: the score of an answer without claims.
         finish_reason: the provider's word for why the reply ended.
     """
+    untrusted = Untrusted(untrusted_texts(request, answer))
     if profile.reply.claims:
+        sources = request.sources
         quoted = QuotedSources([source.content for source in sources], [source.about for source in sources])
-        return read_claims_reply(quoted, text, unclaimed=unclaimed, finish_reason=finish_reason)
+        return read_claims_reply(quoted, text, unclaimed=unclaimed, finish_reason=finish_reason, untrusted=untrusted)
     if criteria:
-        return read_rubric_reply(criteria, text, finish_reason=finish_reason)
-    return read_reply(profile.reply, text, finish_reason=finish_reason)
+        return read_rubric_reply(criteria, text, finish_reason=finish_reason, untrusted=untrusted)
+    return read_reply(profile.reply, text, finish_reason=finish_reason, untrusted=untrusted)
 
 
 def rubric_schema(criteria: Sequence[Criterion]) -> dict[str, Any]:

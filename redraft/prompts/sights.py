@@ -118,6 +118,13 @@ def source_text(source: Source, content: str) -> str:
     return f"{source.about}\n\n{content}" if source.about else content
 
 
+def untrusted_texts(request: AnyRequest, answer: str) -> list[str]:
+    """Everything that an evaluator may be shown and that may hold a planted verdict."""
+    sources = [source_text(source, source.content) for source in request.sources]
+    turns = [turn for pair in request.conversation for turn in pair]
+    return [answer, request.instruct, request.resp_format, request.reference or "", *sources, *turns]
+
+
 def nonce_of(request: AnyRequest, answer: str) -> str:
     """No text can hold its own hash, so none can close its frame; the same call keeps the same prompt."""
     sources = [[source.title, source.metadata, source.content] for source in request.sources]

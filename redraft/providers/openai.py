@@ -71,14 +71,13 @@ class OpenAIProvider:
         """Make the call, once."""
         # The first client brings the import of the SDK, which is none of the call's time.
         self._shards.pick()
-        may_think_aloud = self._access.is_own_server
-        teller = Teller(on_delta, may_think_aloud=may_think_aloud)
+        teller = Teller(on_delta)
         try:
             answer = self._answer(body, TimeLeft(timeout_s), teller)
         except ProviderError as error:
             self._memory.adapt(error, body, limit_name=self._limit_name, limit_origin=limit_origin)
             raise
-        reply = read_reply(self._access.vendor, answer, may_think_aloud=may_think_aloud)
+        reply = read_reply(self._access.vendor, answer)
         teller.finish(reply.text)
         return reply
 

@@ -1,6 +1,5 @@
 """Read a Chat Completions answer: an answer's text, or the reason why there is none."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,17 +21,15 @@ from redraft.providers.replies import (
 )
 from redraft.providers.shared.error_bodies import words_of
 
-_THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?(?:</think(?:ing)?>\s*|\Z)", re.DOTALL)
 _THOUGHT_FIELDS = ("reasoning", "reasoning_content", "thinking")
 
 
-def read_reply(vendor: Vendor, answer: Answer, *, may_think_aloud: bool = False) -> ChatReply:
+def read_reply(vendor: Vendor, answer: Answer) -> ChatReply:
     """The reply.
 
     Args:
         vendor: for messages.
         answer: a 2xx with an object as its body.
-        may_think_aloud: whether `<think>` at the text's beginning is a model's thinking and not its answer.
 
     Raises:
         ProviderError: an error came instead of choices, in whatever shape.
@@ -45,7 +42,7 @@ def read_reply(vendor: Vendor, answer: Answer, *, may_think_aloud: bool = False)
     if _is_failure(answer.body, choice, finish):
         raise failure_of_answer(vendor, answer)
     message = mapping(choice.get("message"))
-    text = _text(message, may_think_aloud=may_think_aloud)
+    text = content_text(message.get("content"))
     reply = ChatReply(
         text,
         finish,
@@ -74,11 +71,6 @@ def usage_of(body: Mapping[str, Any]) -> Usage:
         output_tokens=count(usage.get("completion_tokens")),
         reasoning_tokens=count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens")),
     )
-
-
-def _text(message: Mapping[str, Any], *, may_think_aloud: bool) -> str:
-    text = content_text(message.get("content"))
-    return _THOUGHT.sub("", text, count=1) if may_think_aloud and _THOUGHT.match(text) else text
 
 
 def _flaw(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from redraft.domain.jobs.finish_reasons import Finish, classify_finish, is_absent
+from redraft.domain.text.thinking import answer_in
 from redraft.errors import ProviderError, ProviderErrorCode
 from redraft.providers.failures import Answer, Vendor, failure_of_answer
 from redraft.providers.shared.json_values import parse_json
@@ -100,7 +101,7 @@ def _reason_text(value: Any) -> str:
 
 def finish_flaw(vendor: Vendor, reason: str | None, text: str) -> tuple[ProviderErrorCode, str] | None:
     """Why a reply that ended for this reason cannot be used, whatever it says; None: the reason does not tell."""
-    has_text = bool(text.strip())
+    has_text = bool(answer_in(text).strip())
     flaws: dict[Finish, tuple[ProviderErrorCode, str]] = {
         Finish.CUT: ("output_truncated", truncation(has_text=has_text)),
         Finish.CONTEXT_FULL: ("context_too_long", "The reply was cut: prompt and reply fill the model's context."),

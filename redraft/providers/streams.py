@@ -1,6 +1,5 @@
 """Read a streamed answer: tell its text as it comes, and put the body together that it stands for."""
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,11 +15,6 @@ if TYPE_CHECKING:
     import httpx2
 
 OnDelta = Callable[[str], None]
-
-_THOUGHT_BEGINS = re.compile(r"\s*<think(?:ing)?>")
-_THOUGHT_ENDS = re.compile(r"</think(?:ing)?>\s*")
-_THOUGHT_TAGS = ("<think>", "<thinking>")
-_END_CHARS = len("</thinking>")
 
 
 class Collector(Protocol):
@@ -63,13 +57,10 @@ class Collector(Protocol):
 
 
 class Teller:
-    """Tells a text's pieces, so that their sum is the text: thinking aloud is held back."""
+    """Tells a text's pieces, so that their sum is the text."""
 
-    def __init__(self, on_delta: OnDelta | None, *, may_think_aloud: bool = False) -> None:
+    def __init__(self, on_delta: OnDelta | None) -> None:
         self._on_delta = on_delta
-        self._is_held = may_think_aloud
-        self._held = ""
-        self._searched = 0
         self._chars = 0
 
     @property
@@ -77,32 +68,14 @@ class Teller:
         return self._chars > 0
 
     def tell(self, piece: str) -> None:
-        """Tell what of a piece is known to be answer."""
-        if self._is_held:
-            piece = self._released(piece)
+        """Tell a piece."""
         self._chars += len(piece)
         if piece and self._on_delta is not None:
             self._on_delta(piece)
 
     def finish(self, text: str) -> None:
         """Tell what is left of the whole text."""
-        self._is_held = False
         self.tell(text[self._chars :])
-
-    def _released(self, piece: str) -> str:
-        self._held += piece
-        begins = _THOUGHT_BEGINS.match(self._held)
-        if begins is None:
-            start = self._held.lstrip()
-            self._is_held = any(tag.startswith(start) for tag in _THOUGHT_TAGS)
-            return "" if self._is_held else self._held
-        ends = _THOUGHT_ENDS.search(self._held, max(begins.end(), self._searched))
-        if ends is not None and ends.end() < len(self._held):
-            self._is_held = False
-            return self._held[ends.end() :]
-        # The end may come in two pieces, and the blanks behind it in many.
-        self._searched = ends.start() if ends else len(self._held) - _END_CHARS
-        return ""
 
 
 def read_stream(

@@ -7,10 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.domain.claims import CLAIMS_MAX, ClaimCheck, QuotedSources, merge_checks, read_claims
+from redraft.domain.claims import CLAIMS_MAX, ClaimCheck, QuotedSources, merge_checks
 from redraft.domain.replies import Unusable
+from redraft.domain.verdicts import read_claims_reply
 
 SOURCES = ["Water boils at 100\u00a0°C at sea level.", "Ice “melts” at 0 °C. It takes heat."]
+
+
+def read_claims(text: str, sources: QuotedSources, **rest: Any) -> ClaimCheck | Unusable:
+    verdict = read_claims_reply(sources, text, unclaimed=1.0, **rest)
+    if isinstance(verdict, Unusable):
+        return verdict
+    assert verdict.check is not None
+    return verdict.check
 
 
 def claim(text: str = "C", source: Any = 1, quote: str = "boils at 100 °C", **rest: Any) -> dict[str, Any]:

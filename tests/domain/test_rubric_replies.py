@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from redraft.domain.evaluation.rubric_replies import read_rubric_reply
 from redraft.domain.replies import Unusable
 from redraft.domain.rubrics import Criterion
-from redraft.domain.verdicts import Verdict, read_rubric_reply
+from redraft.domain.verdicts import Verdict
 from tests.domain.test_verdicts import ANY_TEXT, STOPS
 
 SHORT = Criterion(id="short", text="It is short.")

@@ -35,7 +35,7 @@ def test_the_example_judges(brief: Profile):
     assert "é" * 2000 + "…" in prompt.messages[0].content
     assert "It was {{ 7*7 }}." in prompt.messages[0].content
     reply = '{"findings": "Long.", "cuts": ["Cut the first line."], "sureness": 0.9, "brevity_score": "4/10"}'
-    assert read_verdict(brief, reply) == Verdict(
+    assert read_verdict(brief, request, "It was {{ 7*7 }}.", reply) == Verdict(
         0.4, None, "Long.", ("Cut the first line.",), repaired=False, confidence=0.9
     )
 

@@ -267,14 +267,17 @@ def test_a_complaint_that_quotes_the_judge_cannot_close_a_frame():
     assert framed(prompt).strip() == "ANSWER"
 
 
+REQUEST = GenerateAnswer(instruct="TASK", eval_crit="C")
+
+
 def test_a_reply_is_read_by_the_form_that_was_asked_for():
-    by_profile = read_verdict(CRITERIA, '{"score": 0.5}')
+    by_profile = read_verdict(CRITERIA, REQUEST, "", '{"score": 0.5}')
     assert isinstance(by_profile, Verdict)
     assert by_profile.score == 0.5
-    by_rubric = read_verdict(CRITERIA, '{"criteria": {"short": {"met": true}}}', criteria=RUBRIC[:1])
+    by_rubric = read_verdict(CRITERIA, REQUEST, "", '{"criteria": {"short": {"met": true}}}', criteria=RUBRIC[:1])
     assert isinstance(by_rubric, Verdict)
     assert [(each.id, each.score) for each in by_rubric.criteria] == [("short", 1.0)]
-    assert isinstance(read_verdict(CRITERIA, '{"score": 0.5}', criteria=RUBRIC[:1]), Unusable)
-    cut = read_verdict(CRITERIA, '{"score": 0.5', finish_reason="length")
+    assert isinstance(read_verdict(CRITERIA, REQUEST, "", '{"score": 0.5}', criteria=RUBRIC[:1]), Unusable)
+    cut = read_verdict(CRITERIA, REQUEST, "", '{"score": 0.5', finish_reason="length")
     assert isinstance(cut, Unusable)
     assert cut.kind == "truncated"

@@ -84,7 +84,7 @@ def test_an_own_profile_judges(tmp_path: Path):
     assert not kind.is_built_in
     prompt = evaluation_prompt(kind, REQUEST, "ANSWER", complaint="Again.")
     assert re.fullmatch(r'TASK\n\n<answer id="(\w+)">\nANSWER\n</answer id="\1">\nAgain\.', prompt.messages[0].content)
-    verdict = read_verdict(kind, '{"why": "Warm.", "kindness": "80%"}')
+    verdict = read_verdict(kind, REQUEST, "", '{"why": "Warm.", "kindness": "80%"}')
     assert verdict == Verdict(0.8, None, "Warm.", (), repaired=False)
 
 
@@ -260,7 +260,7 @@ def test_a_folder_can_be_checked_before_it_is_used(of: Callable[[Path], Path], t
 
 def test_dimensions_and_flags_of_an_own_profile_are_read(tmp_path: Path):
     write(tmp_path / "kind", **mapped('dimensions = ["side"]\n'))
-    verdict = read_verdict(load_profiles(tmp_path).get("kind"), '{"side": {"score": 0.25}}')
+    verdict = read_verdict(load_profiles(tmp_path).get("kind"), REQUEST, "", '{"side": {"score": 0.25}}')
     assert isinstance(verdict, Verdict)
     assert verdict.score == 0.25
     assert [(each.id, each.text) for each in verdict.criteria] == [("side", "side")]

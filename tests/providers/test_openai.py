@@ -28,7 +28,6 @@ def completion(message: dict[str, Any], finish: str | None = "stop", **rest: Any
         (completion({"content": ""}, "length"), "output_truncated", "truncated before text"),
         (completion({"content": "", "reasoning": "The user wants"}), "empty_output", "reasoning only"),
         (completion({"content": None, "reasoning_content": "Hm"}), "empty_output", "reasoning only"),
-        (completion({"content": "<think>only thought</think>"}), "empty_output", "reasoning only"),
         (completion({"content": None}), "empty_output", "no text"),
         (completion({}), "empty_output", "no text"),
         (completion({"content": None, "tool_calls": [TOOL_CALL]}, "tool_calls"), "empty_output", "tool call only"),
@@ -76,17 +75,6 @@ def test_cached_and_reasoning_tokens_are_read(server: ModelServer, ask: Ask):
 def test_text_in_parts_is_joined(server: ModelServer, ask: Ask):
     server.script(generate=[completion({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]})])
     assert ask("openai").text == "ab"
-
-
-def test_thinking_aloud_is_no_answer_on_a_server_of_ones_own(server: ModelServer, ask: Ask):
-    server.script(generate=["<think>\nsecret plan\n</think>\n\nParis."])
-    assert ask("openai").text == "Paris."
-
-
-def test_openai_itself_does_not_think_aloud():
-    body = {"choices": [{"message": {"content": "<think>is a tag</think>"}, "finish_reason": "stop"}]}
-    reply = read_reply(Vendor("OpenAI", "K", "U"), Answer(200, body, {}))
-    assert reply.text == "<think>is a tag</think>"
 
 
 def test_the_output_limit_has_the_name_that_the_server_knows(settings: Settings):

@@ -12,11 +12,8 @@ from redraft.domain.models import ModelRef
 from redraft.errors import ProviderError
 from redraft.providers.anthropic_streams import AnthropicEvents
 from redraft.providers.catalog import ProviderCatalog
-from redraft.providers.failures import Answer, Vendor
-from redraft.providers.openai_replies import read_reply
 from redraft.providers.openai_streams import OpenAIChunks
 from redraft.providers.protocol import UnusableReply
-from redraft.providers.streams import Teller
 from tests.model_server import ModelServer, Reply
 from tests.model_server.events import data, named
 from tests.providers.conftest import VERDICT, Ask, Stream, chat_for, told_of
@@ -85,7 +82,6 @@ def test_a_server_that_ignores_streaming_is_told_at_once(server: ModelServer, st
         ("openai", completion({"content": "Half"}, "length")),
         ("openai", completion({"content": "", "reasoning": "The user wants"})),
         ("openai", completion({"content": None, "reasoning_content": "Hm"})),
-        ("openai", completion({"content": "<think>only thought</think>"})),
         ("openai", completion({"content": None})),
         ("openai", completion({})),
         ("openai", completion({"content": " \n"})),
@@ -134,40 +130,6 @@ def test_thinking_is_never_told(server: ModelServer, stream: Stream):
     assert told.reply.response["content"] == blocks
     reasoned = completion({"content": "Paris.", "reasoning_content": "secret plan"})
     assert told_of(server, stream, "openai", reasoned).text == "Paris."
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [
-        ("<think>\nsecret < plan\n</think>\n\n \nParis.", "Paris."),
-        (" \n<thinking>secret</thinking>Paris <think>.", "Paris <think>."),
-        ("<thin ice", "<thin ice"),
-        (" <p>Paris", " <p>Paris"),
-        ("<think>a</think><think>b</think>", "<think>b</think>"),
-    ],
-)
-def test_thinking_aloud_is_held_back(server: ModelServer, stream: Stream, size: int, written: str, meant: str):
-    pieces = [written[n : n + size] for n in range(0, len(written), size)]
-    told = told_of(server, stream, "openai", Reply(text=written, pieces=pieces))
-    assert told.reply is not None
-    assert told.reply.text == told.text == meant
-
-
-@given(st.lists(st.sampled_from(["<think>", "<thinking>", "</think>", "</thinking>", "<th", "ink>", " ", "\n", "a"])))
-def test_the_pieces_always_add_up_to_what_is_read(pieces: list[str]):
-    heard: list[str] = []
-    teller = Teller(heard.append, may_think_aloud=True)
-    for piece in pieces:
-        teller.tell(piece)
-    body = {"choices": [{"message": {"content": "".join(pieces)}, "finish_reason": "stop"}]}
-    try:
-        reply = read_reply(Vendor("it", "K", "U"), Answer(200, body, {}), may_think_aloud=True)
-    except UnusableReply:
-        assert not "".join(heard).strip()
-        return
-    teller.finish(reply.text)
-    assert "".join(heard) == reply.text
 
 
 def test_text_in_parts_is_told(server: ModelServer, stream: Stream):

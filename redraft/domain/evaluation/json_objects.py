@@ -1,0 +1,90 @@
+"""JSON as models write it: read, or mended where it is almost JSON; nothing is invented."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, cast
+
+
+class JsonObject(dict[str, Any]):
+    """A JSON object that remembers how it was written.
+
+    Attributes:
+        repeated: the keys that came twice with different values.
+        times: how often each name stands before a colon, at any depth; of a mended object only, for what
+            its inner objects repeat is lost.
+    """
+
+    repeated: frozenset[str] = frozenset()
+    times: Counter[str] | None = None
+
+
+def load_json(source: str, *, strict: bool = True) -> Any:
+    """The JSON value of a text; None when it is none, or is nested too deep."""
+    try:
+        return json.loads(source, object_pairs_hook=_object_of, parse_int=_integer, strict=strict)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> JsonObject:
+    value = JsonObject(pairs)
+    if len(value) < len(pairs):
+        value.repeated = frozenset(
+            key for key, member in pairs if (type(member), member) != (type(value[key]), value[key])
+        )
+    return value
+
+
+def _integer(digits: str) -> float:
+    # Python refuses to read integers of thousands of digits.
+    return int(digits) if len(digits) < 400 else float(digits)
+
+
+_TRIPLE_QUOTED = re.compile(r'"""(?P<text>.*?)"""', re.DOTALL)
+# A backslash that begins no JSON escape, as in \alpha.
+_ESCAPE = re.compile(r'\\(?P<known>u[0-9a-fA-F]{4}|["\\/bfnrt])|\\')
+
+
+def mend_json(source: str) -> JsonObject | None:
+    """The object that an almost valid text means; None if it is too far from one."""
+    source = _TRIPLE_QUOTED.sub(lambda match: json.dumps(match["text"], ensure_ascii=False), source)
+    escaped = _ESCAPE.sub(lambda match: match[0] if match["known"] else r"\\", source)
+    if isinstance(value := load_json(escaped, strict=False), JsonObject):
+        return value
+    from json_repair import repair_json
+
+    try:
+        value = repair_json(source, return_objects=True, skip_json_loads=True)
+        return _trusted(value, source) if isinstance(value, dict) else None
+    except Exception:  # noqa: BLE001 - a repairer that trips over a text must not fail the job
+        return None
+
+
+_NAMED = re.compile(
+    r"""(?:["'“”]|[{,]\s*+)(?P<key>\w[\w -]{0,59}?)["'“”]?\s{0,9}:"""
+    r"""(?:\s{0,9}(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?=[ \t]{0,9}(?:[,}\]\r\n#]|/[/*]|$)))?"""
+)
+
+
+def _trusted(value: dict[str, Any], source: str) -> JsonObject | None:
+    """The repaired object, unless it holds a number that the source does not: json-repair reads 1/10 as 1."""
+    members = list(_NAMED.finditer(source))
+    written = {(member["key"].strip(), float(member["number"])) for member in members if member["number"]}
+    if not written.issuperset(_numbers(value)):
+        return None
+    trusted, times = JsonObject(value), Counter(member["key"].strip() for member in members)
+    trusted.repeated, trusted.times = frozenset(key for key in value if times[key.strip()] > 1), times
+    return trusted
+
+
+def _numbers(value: Any, key: str = "") -> Iterator[tuple[str, float]]:
+    if isinstance(value, dict):
+        for name, member in cast("dict[str, Any]", value).items():
+            yield from _numbers(member, name.strip())
+    elif isinstance(value, list):
+        for member in cast("list[Any]", value):
+            yield from _numbers(member)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and key:
+        yield key, value

@@ -1,0 +1,95 @@
+"""The answer in a text that is still coming: its pieces without thinking, as `redraft.domain.text.thinking` has it."""
+
+import re
+from collections.abc import Callable
+
+from redraft.domain.text.thinking import CLOSER, OPENER, answer_in, find_answer
+
+# The longest closer, with room for the blanks and headings around it.
+_CLOSER_CHARS = 200
+# Each piece is looked at: most of them need no larger pattern than this.
+_HINT_OF_A_CLOSER = re.compile(r"[<\[◁#*]|done|final|response", re.IGNORECASE)
+# A text that begins with one of these, or with what may still become one, is held back until it is clear.
+_LEAD_INS = ("thinking...", "thinking…", "here is my thought process:", "here's my thought process:", "analysis")
+_UNCLEAR = re.compile(
+    r"<[^<>\n]{0,300}|(?:<\|?[\w ]{0,40}\|?>?[\w ]{0,40}){1,6}|\[/?\w{0,9}|◁/?\w{0,9}|\*|(?:\#|\*\*)[^\n]{0,60}"
+)
+_MAY_END_THE_TURN = re.compile(r"(?:\s|</?\|?\w{0,24}\|?(?:>|\Z))+\Z")
+_END_CHARS = 200
+# How often closers make the text be read anew; one with more of them is read once more at its end.
+_READS_MAX = 50
+
+
+class AnswerStream:
+    """Publishes the answer's pieces, so that their sum is the answer.
+
+    An empty piece withdraws all before it: a closer came whose opener stood in the prompt, and what had been
+    published was thinking.
+    """
+
+    def __init__(self, publish: Callable[[str], None]) -> None:
+        self._publish = publish
+        self._text = ""
+        self._start: int = 0
+        self._chars = 0
+        self._is_answer = False
+        self._is_thinking = False
+        self._reads = 0
+
+    def __call__(self, piece: str) -> None:
+        """Take the next piece of the model's text."""
+        before = len(self._text)
+        self._text += piece
+        if self._closes_in(before) and self._reads < _READS_MAX:
+            self._reads += 1
+            self._read()
+        elif not (self._is_answer or self._is_thinking) and piece.strip():
+            self._read()
+        if self._is_answer:
+            self._advance()
+
+    def finish(self, text: str) -> None:
+        """Publish what is left of the answer in the whole text."""
+        answer = answer_in(text)
+        if not answer.startswith(self._text[self._start : self._start + self._chars]):
+            self._withdraw()
+        self._tell(answer[self._chars :])
+
+    def _closes_in(self, before: int) -> bool:
+        """Whether the last piece brought the end of a closer."""
+        start = max(0, before - _CLOSER_CHARS)
+        if not _HINT_OF_A_CLOSER.search(self._text, start):
+            return False
+        return any(closer.end() > before for closer in CLOSER.finditer(self._text, start))
+
+    def _read(self) -> None:
+        """Look where the answer begins, as far as the text can tell yet."""
+        place = find_answer(self._text)
+        if self._chars and place.start != self._start:
+            self._withdraw()
+        self._start = place.start
+        rest = self._text[place.start :].lstrip()
+        self._is_thinking = place.is_thinking or OPENER.match(rest) is not None
+        self._is_answer = not self._is_thinking and bool(rest) and not _is_unclear(rest)
+
+    def _advance(self) -> None:
+        end = _MAY_END_THE_TURN.search(self._text, max(self._start, len(self._text) - _END_CHARS))
+        sure = end.start() if end else len(self._text)
+        self._tell(self._text[self._start + self._chars : sure])
+
+    def _withdraw(self) -> None:
+        if self._chars:
+            self._publish("")
+        self._chars = 0
+
+    def _tell(self, piece: str) -> None:
+        if piece:
+            self._chars += len(piece)
+            self._publish(piece)
+
+
+def _is_unclear(text: str) -> bool:
+    """Whether a text may still turn out to begin with thinking."""
+    words = text.lower()
+    is_lead_in = any(lead_in.startswith(words) or words.startswith(lead_in) for lead_in in _LEAD_INS)
+    return is_lead_in or _UNCLEAR.fullmatch(text) is not None

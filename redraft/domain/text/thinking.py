@@ -1,0 +1,208 @@
+"""Thinking text: every spelling in which a model writes what is not its answer yet, in one table.
+
+Generator, streams and evaluator all read this table. A generator's text loses its thinking here; where a
+verdict is looked for, `redraft.domain.replies` walks over the same openers and closers.
+"""
+
+import re
+from typing import NamedTuple
+
+_NAMES = (
+    r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|cot)(?:[_-](?:process|content|steps?|trace))?"
+    r"|analysis|scratchpad|monologue|antthinking"
+)
+_PREFIX = r"(?!end_|start_|begin_)(?:\w{1,20}[:_]){0,2}"
+_WORD = "think(?:ing)?|thoughts?|reasoning"
+_LINE_START = r"(?<![^\n])[ \t]*"
+_HEADING = rf"{_LINE_START}(?:\#{{1,6}}[ \t]*|\*\*)"
+_HEADING_END = r"[ \t]*:?(?:\*\*)?[ \t]*:?[ \t]*\n"
+_HERE_IS = r"here(?: is|['\u2019]s)"
+_OF_THINKING = "(?:my )?(?:thinking|thoughts|(?:thinking|thought|reasoning) process|chain of thought)"
+_OF_AN_ANSWER = "(?:answer|response|verdict|evaluation|output|reply|solution|result)"
+_HARMONY_FINAL = (
+    r"(?:<\|start\|>\s*assistant\s*)?<\|channel\|>\s*final\b[^<>]{0,60}(?:<\|constrain\|>[^<>]{0,40})?<\|message\|>"
+)
+
+# One spelling a row: what opens it, what closes it. The named group pairs them: its name and its text must agree.
+_SPELLINGS = (
+    (rf"<\|?{_PREFIX}(?P<tag>{_NAMES})\b[^<>]{{0,99}}>", rf"<\|?/{_PREFIX}(?P<tag>{_NAMES})\s*\|?>"),
+    (
+        rf"<[|\uff5c](?:begin|start)[_\u2581](?:of[_\u2581])?(?P<block>{_WORD})[|\uff5c]>",
+        rf"<[|\uff5c]end[_\u2581](?:of[_\u2581])?(?P<block>{_WORD})[|\uff5c]>",
+    ),
+    (rf"[\[◁](?P<mark>{_WORD})[\]▷]", rf"[\[◁]/(?P<mark>{_WORD})[\]▷]"),
+    (
+        r"<(?P<details>details)\b[^<>]{0,200}?\btype\s*=\s*[\"']?reasoning\b[^<>]{0,200}>",
+        r"</(?P<details>details)\s*>",
+    ),
+    (
+        rf"{_LINE_START}(?P<spoken>thinking)(?:\.\.\.|…)[ \t]*(?:\n|\Z)",
+        rf"{_LINE_START}(?:\.\.\.|…)\s*done (?P<spoken>thinking)\.?",
+    ),
+    # Harmony: the analysis channel ends with its message.
+    (
+        r"(?P<channel>)(?:<\|start\|>\s*assistant\s*)?<\|channel\|>\s*(?:analysis\b|commentary\b(?!\s*to=))",
+        r"(?P<channel>)<\|(?:end|return)\|>",
+    ),
+    (r"(?P<turn>)<\|channel>\s*(?:thought|analysis)\b", r"(?P<turn>)<channel\|>"),
+    (r"(?P<inner><\|inner_)prefix\|>", r"(?P<inner><\|inner_)suffix\|>"),
+    # The next three are words that an answer may hold, too: they open nothing unless they are closed.
+    (r"(?P<words>)\A\s*(?:assistant)?analysis(?-i:(?=[A-Z]))", r"(?P<words>)assistant(?:commentary)?final"),
+    (
+        r"(?P<phrase>)\A\s*here(?: is|['\u2019]s) my thought process:",
+        r"(?P<phrase>)here(?: is|['\u2019]s) my response:",
+    ),
+    (
+        rf"(?P<heading>){_HEADING}{_OF_THINKING}{_HEADING_END}",
+        rf"(?P<heading>){_HEADING}(?:my |the )?(?:final )?{_OF_AN_ANSWER}{_HEADING_END}",
+    ),
+    # Nothing opens this one: whatever stands before the beginning of the answer was thinking.
+    (r"(?P<answer>)(?!)", rf"(?P<answer>)(?:{_HARMONY_FINAL}|<\|START_(?:RESPONSE|TEXT)\|>|<\|begin_of_solution\|>)"),
+)
+_OPENERS = "|".join(opener for opener, _ in _SPELLINGS)
+_CLOSERS = "|".join(closer for _, closer in _SPELLINGS)
+OPENER = re.compile(_OPENERS, re.IGNORECASE)
+CLOSER = re.compile(_CLOSERS, re.IGNORECASE)
+# The same without their groups, as parts of larger patterns.
+OPENER_PATTERN, CLOSER_PATTERN = (re.sub(r"[?]P<[a-z]+>", "?:", pattern) for pattern in (_OPENERS, _CLOSERS))
+
+SpellingKey = tuple[str, str]
+"""What an opener and its closer have in common."""
+
+_MUST_BE_CLOSED = frozenset({"words", "phrase", "heading"})
+# What closes these is common in texts where nothing was opened.
+_CLOSES_ONLY_ITS_OWN = frozenset({"details", "channel", "phrase", "heading"})
+_ANSWER: SpellingKey = ("answer", "")
+_ENDS_WITH_THE_ANSWER = frozenset({"channel", "block"})
+
+
+def key_of(mark: re.Match[str]) -> SpellingKey:
+    """The key of an opener or a closer."""
+    name = mark.lastgroup or ""
+    return name, (mark[name] or "").lower()
+
+
+def may_stay_open(opener: re.Match[str]) -> bool:
+    """Whether all that follows an opener is thinking where nothing closes it."""
+    return key_of(opener)[0] not in _MUST_BE_CLOSED
+
+
+def closes_alone(closer: re.Match[str]) -> bool:
+    """Whether a closer makes thinking of all before it, where its opener stood in the prompt."""
+    return key_of(closer)[0] not in _CLOSES_ONLY_ITS_OWN
+
+
+def end_of_thought(text: str, opener: re.Match[str], void: frozenset[SpellingKey] = frozenset()) -> int | None:
+    """Where the thinking that an opener began is over; None = nothing closes it. Closers in `void` are only text."""
+    key = key_of(opener)
+    closing = ({key, _ANSWER} if key[0] in _ENDS_WITH_THE_ANSWER else {key}) - void
+    return next((each.end() for each in CLOSER.finditer(text, opener.end()) if key_of(each) in closing), None)
+
+
+_MARK = re.compile(rf"(?P<fence>`{{3,}})|(?P<opener>{OPENER_PATTERN})|{CLOSER_PATTERN}", re.IGNORECASE)
+_BLANKS = re.compile(r"\s*")
+_WRAPPER = re.compile(r"<(?:answer|response|output)>\s*", re.IGNORECASE)
+_WRAPPER_END = re.compile(r"(?<!\s)\s*</(?:answer|response|output)>\s*\Z", re.IGNORECASE)
+# What servers leave of the end of a turn.
+_TURN_END = re.compile(
+    r"(?:<\|(?:end|return|im_end|eot_id|endoftext|end_of_text|end_of_turn|end_of_turn_token|end_response|end_text"
+    r"|end_of_solution)\|>|<end_of_turn>)\s*\Z",
+    re.IGNORECASE,
+)
+_TURN_END_CHARS = 30
+_NEVER = -1
+
+
+class AnswerPlace(NamedTuple):
+    """Where the answer stands in a generator's text.
+
+    Attributes:
+        start: where it begins; the end of the text where there is none.
+        is_wrapped: a tag such as `<answer>` stands around it, which is not part of it.
+        is_thinking: the text ends within its thinking.
+    """
+
+    start: int
+    is_wrapped: bool = False
+    is_thinking: bool = False
+
+
+def answer_in(text: str) -> str:
+    """What of a generator's text is its answer: what follows its thinking, without the tokens that end a turn."""
+    place = find_answer(text)
+    answer = text[place.start :]
+    if place.is_wrapped:
+        answer = _WRAPPER_END.sub("", answer)
+    while token := _TURN_END.search(answer, max(0, len(answer.rstrip()) - _TURN_END_CHARS)):
+        answer = answer[: token.start()]
+    return answer
+
+
+def find_answer(text: str) -> AnswerPlace:
+    """Find where the thinking in a generator's text is over.
+
+    Thinking stands at the beginning, or before a closer whose opener stood in the prompt. Tags elsewhere are text.
+    """
+    start = at = 0
+    opened: set[SpellingKey] = set()
+    is_code = False
+    while mark := _MARK.search(text, at):
+        at = max(mark.end(), mark.start() + 1)
+        end: int | None = None
+        if mark["fence"]:
+            is_code = not is_code
+        elif mark["opener"]:
+            end = _leading_thought(text, start, mark.start(), opened)
+        elif not is_code:
+            end = _lone_closer(text, mark.start(), opened)
+        if end == _NEVER:
+            return AnswerPlace(len(text), is_thinking=True)
+        if end is not None:
+            start = at = end
+            opened.clear()
+            is_code = False
+    return _unwrapped(text, start) if start else AnswerPlace(0)
+
+
+def _unwrapped(text: str, start: int) -> AnswerPlace:
+    start = _after_blanks(text, start)
+    wrapper = _WRAPPER.match(text, start)
+    return AnswerPlace(wrapper.end(), is_wrapped=True) if wrapper else AnswerPlace(start)
+
+
+def _after_blanks(text: str, at: int) -> int:
+    blanks = _BLANKS.match(text, at)
+    return blanks.end() if blanks else at
+
+
+def _leading_thought(text: str, start: int, at: int, opened: set[SpellingKey]) -> int | None:
+    """The end of a thought that begins at `at`; None if the opener there is only text."""
+    opener = OPENER.match(text, at)
+    if opener is None:
+        return None
+    if at <= _after_blanks(text, start):
+        end = end_of_thought(text, opener)
+        if end is not None or may_stay_open(opener):
+            return _NEVER if end is None else end
+    opened.add(key_of(opener))
+    return None
+
+
+def _lone_closer(text: str, at: int, opened: set[SpellingKey]) -> int | None:
+    """The end of a closer whose opener stood in the prompt; None if it is another one, or is only spoken of."""
+    closer = CLOSER.match(text, at)
+    if closer is None or not closes_alone(closer) or key_of(closer) in opened:
+        return None
+    return None if _is_mentioned(text[max(0, at - 3) : at], text[closer.end() : closer.end() + 99]) else closer.end()
+
+
+_QUOTES = frozenset("`'\"\u201c\u2018\u00ab")
+_SENTENCE_ENDS = frozenset(".!?:)\n\u2026\u3002\uff01\uff1f")
+
+
+def _is_mentioned(before: str, after: str) -> bool:
+    """Whether a text only speaks of a closer: in quotes, in code, or within a sentence."""
+    if before[-1:] in _QUOTES:
+        return True
+    is_in_line = before[-1:] in {" ", "\t"} and before.rstrip(" \t")[-1:] not in {*_SENTENCE_ENDS, ""}
+    return is_in_line and after[:1] in {*" \t,;:.?!)"}

@@ -1,0 +1,190 @@
+"""Thinking is no answer, in whichever spelling, whole or streamed."""
+
+import json
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from redraft.domain.text.answer_stream import AnswerStream
+from redraft.domain.text.thinking import answer_in
+from tests.domain.test_verdicts import GOOD, VERDICT, parse_verdict
+
+# What stands before an answer, `SECRET` in it; and what may stand behind.
+FRAMES = {
+    "think": "<think>\nSECRET < plan\n</think>\n\n \n{}",
+    "thinking": " \n<thinking>SECRET</thinking>{}",
+    "upper case": "<THINK>SECRET</THINK>{}",
+    "reasoning": "<reasoning>SECRET</reasoning>\n{}",
+    "thought": "<thought>SECRET</thought>\n{}",
+    "analysis": "<analysis>SECRET</analysis>\n{}",
+    "reflection": "<reflection>SECRET</reflection>{}",
+    "scratchpad": "<scratchpad>SECRET</scratchpad>{}",
+    "inner monologue": "<inner_monologue>SECRET</inner_monologue>{}",
+    "thought process": "<thought_process>SECRET</thought_process>{}",
+    "a tag with attributes": '<think effort="high">SECRET</think>{}',
+    "a tag with bars": "<|think|>SECRET<|/think|>{}",
+    "seed": "<seed:think>SECRET <seed:cot_budget_reflect>x</seed:cot_budget_reflect></seed:think>{}",
+    "prefixed": "<longcat_think>SECRET</longcat_think>{}",
+    "antml": "<thinking>SECRET</thinking>{}",
+    "brackets": "[THINK]SECRET[/THINK]{}",
+    "diamonds": "◁think▷SECRET◁/think▷{}",
+    "of thought": "<|begin_of_thought|>SECRET<|end_of_thought|><|begin_of_solution|>{}<|end_of_solution|>",
+    "fullwidth bars": "<\uff5cbegin\u2581of\u2581thinking\uff5c>SECRET<\uff5cend\u2581of\u2581thinking\uff5c>{}",
+    "Cohere": "<|START_THINKING|>SECRET<|END_THINKING|><|START_RESPONSE|>{}<|END_RESPONSE|>",
+    "Cohere's text": "<|START_THINKING|>SECRET<|END_THINKING|><|START_TEXT|>{}<|END_TEXT|>",
+    "Cohere, never closed": "<|START_THINKING|>SECRET<|START_RESPONSE|>{}<|END_RESPONSE|>",
+    "Harmony": "<|channel|>analysis<|message|>SECRET<|end|><|start|>assistant<|channel|>final<|message|>{}<|return|>",
+    "Harmony from its start": (
+        "<|start|>assistant<|channel|>analysis<|message|>SECRET<|end|>"
+        "<|start|>assistant<|channel|>commentary<|message|>SECRET, too<|end|>"
+        "<|start|>assistant<|channel|>final <|constrain|>json<|message|>{}"
+    ),
+    "Harmony without an end": "<|channel|>analysis<|message|>SECRET<|channel|>final<|message|>{}",
+    "Harmony opened in the prompt": "SECRET<|end|><|start|>assistant<|channel|>final<|message|>{}",
+    "Harmony without its tokens": "analysisSECRET is needed.assistantfinal{}",
+    "Gemma": "<|channel>thought\nSECRET<channel|>{}",
+    "Apertus": "<|inner_prefix|>SECRET<|inner_suffix|>{}",
+    "details": '<details type="reasoning" done="true">\n<summary>Thought</summary>\n> SECRET\n</details>\n{}',
+    "details without quotes": "<details class=x type=reasoning>SECRET</details>{}",
+    "spoken": "Thinking...\nSECRET\n...done thinking.\n\n{}",
+    "spoken with an ellipsis": "Thinking\u2026\nSECRET\n\u2026done thinking.\n{}",
+    "Granite": "Here is my thought process:\n\nSECRET\n\nHere is my response:\n\n{}",
+    "headings": "## Thinking\n\nSECRET\n\n## Final answer\n\n{}",
+    "bold headings": "**Thought process:**\nSECRET\n\n**Answer:**\n{}",
+    "closed only": "SECRET\n</think>\n\n{}",
+    "closed only, within a line": "SECRET.</think>{}",
+    "brackets closed only": "SECRET.\n[/THINK]\n{}",
+    "Cohere closed only": "SECRET<|END_THINKING|><|START_RESPONSE|>{}<|END_RESPONSE|>",
+    "spoken closed only": "SECRET\n...done thinking.\n\n{}",
+    "twice": "<think>SECRET</think>\n<think>SECRET</think>{}",
+    "nested": "<think>SECRET<think>b</think>SECRET</think>\n{}",
+    "two spellings": "<think>SECRET</think><reasoning>SECRET</reasoning>{}",
+    "a wrapped answer": "<think>SECRET</think>\n<answer>\n{}\n</answer>",
+    "a turn's end": "<think>SECRET</think>{}<|im_end|>\n<|endoftext|>",
+}
+
+
+def streamed(text: str, size: int) -> list[str]:
+    """What is left of the pieces when those that an empty one withdraws are gone."""
+    heard: list[str] = []
+    stream = AnswerStream(heard.append)
+    for at in range(0, len(text), size):
+        stream(text[at : at + size])
+    stream.finish(text)
+    last = max((at for at, piece in enumerate(heard) if not piece), default=-1)
+    return heard[last + 1 :]
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_the_answer_is_what_follows_the_thinking(frame: str):
+    assert answer_in(frame.format("Paris is <b>it</b>.")) == "Paris is <b>it</b>."
+
+
+@pytest.mark.parametrize("size", [1, 3, 20])
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_a_streamed_answer_is_what_follows_the_thinking(frame: str, size: int):
+    pieces = streamed(frame.format("Paris is it, and France is big."), size)
+    assert "".join(pieces) == "Paris is it, and France is big."
+    assert len(pieces) > 1 or size == 20
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [frame for name, frame in FRAMES.items() if "only" not in name and "opened" not in name and name != "nested"],
+)
+def test_what_is_marked_from_its_beginning_on_is_never_published(frame: str):
+    heard: list[str] = []
+    stream = AnswerStream(heard.append)
+    for char in frame.format("Paris."):
+        stream(char)
+    assert "SECRET" not in "".join(heard)
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_a_draft_in_an_evaluators_thinking_is_no_verdict(frame: str):
+    draft = 'SECRET {"score": 0.1, "reasoning": "a draft"} or so'
+    assert parse_verdict(frame.replace("SECRET", draft, 1).replace("{}", GOOD)) == VERDICT
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Paris <think>.",
+        "<thin ice",
+        " <p>Paris</p>\n",
+        "Write <think>x</think> around it.",
+        "Use </think> to close it.",
+        "Use `</think>` to close it.",
+        'The tag "</think>" closes it.',
+        "```\n<a>\n</think>\n```\nThat closes it.",
+        "analysis of the market: it grows.",
+        "## Thinking\nIt takes time.",
+        "Thinking about it, yes.",
+        "[1] Paris",
+        "<details><summary>More</summary>Paris</details>",
+        "<answer>Paris</answer>",
+        "# Answer\nParis",
+        "Paris is it.\n</p>",
+        "",
+    ],
+)
+def test_an_answer_without_thinking_stays_as_it_is(text: str):
+    assert answer_in(text) == text
+    for size in (1, 4, 100):
+        assert "".join(streamed(text, size)) == text
+
+
+@pytest.mark.parametrize("text", ["<think>all of it", "<think>all of it</think>", "all of it\n</think>\n", "<think>"])
+def test_thinking_alone_is_no_answer(text: str):
+    assert answer_in(text) == ""
+    assert "".join(streamed(text, 3)) == ""
+
+
+PARTS = st.sampled_from(
+    [
+        *("<think>", "</think>", "<th", "ink>", " ", "\n", "a", "B.", "`", "```", "<", ">", "|"),
+        *("analysis", "assistantfinal", "<|channel|>analysis<|message|>", "<|channel|>final<|message|>", "<|end|>"),
+        *("Thinking...\n", "...done thinking.", "##", " Thinking\n", "## Answer\n", "[THINK]", "[/THINK]"),
+        *("<answer>", "</answer>", "<|START_RESPONSE|>", "<|return|>", "水"),
+    ]
+)
+
+
+@settings(deadline=None)
+@given(st.lists(PARTS, max_size=12).map("".join), st.integers(1, 9))
+def test_the_pieces_add_up_to_the_answer(text: str, size: int):
+    assert "".join(streamed(text, size)) == answer_in(text)
+
+
+@pytest.mark.parametrize("unit", ["<think></think>", "a</think>", "`</think>", "<think>", "<|", "\n", "## Thinking\n"])
+def test_a_long_text_is_read_in_bounded_time(unit: str):
+    before = time.process_time()
+    answer_in(unit * (300_000 // len(unit)))
+    assert time.process_time() - before < 10
+
+
+def test_a_long_stream_is_read_in_bounded_time():
+    before = time.process_time()
+    streamed(f"<think>{'abc ' * 5_000}</think>{'abc ' * 5_000}", 4)
+    assert time.process_time() - before < 10
+
+
+def test_a_verdict_in_a_tool_call_is_one():
+    call = {"name": "submit_verdict", "arguments": json.loads(GOOD)}
+    for written in (call, {**call, "arguments": GOOD}, {"type": "function", "function": call}, {"tool_calls": [call]}):
+        for text in (
+            json.dumps(written),
+            f"<tool_call>\n{json.dumps(written)}\n</tool_call>",
+            f"[TOOL_CALLS][{json.dumps(written)}]",
+        ):
+            assert parse_verdict(text) == VERDICT
+
+
+@pytest.mark.parametrize("name", ["evaluation", "Verdict", "result", "final_evaluation", "output", "response", "data"])
+def test_a_single_wrapped_verdict_counts(name: str):
+    assert parse_verdict(json.dumps({name: json.loads(GOOD)})) == VERDICT
+    assert parse_verdict(json.dumps({name: [json.loads(GOOD)]})) == VERDICT
+    two = {name: json.loads(GOOD), "verdict2" if name == "Verdict" else "assessment": {"score": 0.1}}
+    assert parse_verdict(json.dumps(two)) != VERDICT or name == "Verdict"
