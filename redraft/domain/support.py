@@ -87,7 +87,7 @@ def find_support(
         is_sound=is_sound,
         unsupported=unsupported,
         problems=(
-            *_problems(issues, unsupported, missing=spelled_mark([1], style) if cites_nothing else ""),
+            *_problems(issues, unsupported, missing=_missing(style) if cites_nothing else ""),
             *((_SILENT,) if is_silent else ()),
         ),
     )
@@ -122,8 +122,15 @@ def _loose(found: Iterable[Loose]) -> Iterable[Unsupported]:
 def _problems(issues: Sequence[Issue], unsupported: Sequence[Unsupported], *, missing: str) -> Iterable[str]:
     yield from shortened([_wrong(issue) for issue in issues], "more marks are wrong")
     if missing:
-        yield f"The answer cites no source: name the source behind each statement by its number, as in {missing}."
+        yield missing
     yield from shortened([_told(each) for each in unsupported], "more statements have no support")
+
+
+def _missing(style: Style) -> str:
+    if style == "endnote":
+        return 'The answer cites no source: end with a line "Sources:" and beneath it [Source 1] and the like.'
+    wanted = spelled_mark([1], style)
+    return f"The answer cites no source: name the source behind each statement by its number, as in {wanted}."
 
 
 def _wrong(issue: Issue) -> str:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from redraft.domain.citations import read_citations
 from redraft.domain.grounding import ground, read_evidence
+from redraft.domain.marks import Style
 from redraft.domain.requests import Source
 from redraft.domain.support import SUPPORTED_SHARE_MIN, Support, find_support
 
@@ -54,6 +55,15 @@ def test_what_does_not_is_named(answer: str, reasons: list[str], words: str):
     assert [each.reason for each in found.unsupported] == reasons
     assert all(answer[each.start_pos : each.end_pos] == each.text for each in found.unsupported)
     assert any(words in problem for problem in found.problems)
+
+
+@pytest.mark.parametrize(
+    ("style", "words"), [("inline", "as in [Source 1]"), ("footnote", "as in ¹"), ("endnote", 'a line "Sources:"')]
+)
+def test_an_answer_that_cites_nothing_learns_the_spelling_that_was_asked_for(style: Style, words: str):
+    cited = read_citations("Water boils at sea level.", SOURCES, style)
+    found = ground("Water boils at sea level.", cited, read_evidence([SOURCES[0].content]), style)
+    assert words in find_support(found, cited.issues, sources=2, must_cite=True, style=style).problems[0]
 
 
 def test_one_uncited_sentence_of_five_is_let_pass_and_told():
