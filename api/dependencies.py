@@ -1,8 +1,9 @@
 """What handlers are given: the process's context, and what the request's headers ask for."""
 
 import re
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -43,6 +44,8 @@ class Context:
     reports: CapacityLimiter
     """How many runs are reckoned up at once."""
     run_watches: RunWatches
+    open_streams: Counter[str] = field(default_factory=Counter[str])
+    """How many event streams each key or address has open."""
 
 
 async def get_context(request: Request) -> Context:

@@ -5,25 +5,24 @@ Nothing of it is stored: each event tells the whole state, so whoever comes late
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
 from fastapi.sse import format_sse_event
-from starlette.responses import StreamingResponse
 
 from api.dependencies import Context
-from api.streams import CLOSING, HEADERS, OPENING, PING
+from api.streams import CLOSING, OPENING, PING, EventStream
 from redraft.operations.runs import Run
 
 _TOLD = {"id", "name", "status", "stop_reason", "counts", "usage", "version"}
 
 
-def stream(context: Context, run_id: str) -> StreamingResponse:
+def stream(context: Context, run_id: str) -> EventStream:
     """The run's progress until it has ended or the stream's time is over."""
-    return StreamingResponse(_frames(context, run_id), headers=HEADERS, media_type="text/event-stream")
+    return EventStream(context, _frames(context, run_id))
 
 
-async def _frames(context: Context, run_id: str) -> AsyncIterator[bytes]:
+async def _frames(context: Context, run_id: str) -> AsyncGenerator[bytes]:
     """No thread and no connection is held between looks."""
     wakeups, clock = context.wakeups, asyncio.get_running_loop().time
     end = clock() + wakeups.pace.stream_s

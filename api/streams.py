@@ -5,15 +5,19 @@ Between them come the deltas of the answer that is being written. They have no i
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import asdict
-from functools import partial
+from functools import lru_cache, partial
 
 from fastapi.sse import format_sse_event
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from api.dependencies import Context
+from api.problems import HttpProblem, render
+from api.rates import site_of
 from api.waking import Watch
 from redraft.errors import RedraftError
 from redraft.jobs import Delta
@@ -31,9 +35,36 @@ OPENING = format_sse_event(comment="events follow", retry=RECONNECT_MS)
 HEADERS = {"Cache-Control": "no-cache, no-store", "X-Accel-Buffering": "no"}
 
 
-def stream(context: Context, job_id: str, after: int) -> StreamingResponse:
+class EventStream(StreamingResponse):
+    """Server-sent events for one of the callers, who may have so many open: a 429 instead of one more."""
+
+    def __init__(self, context: Context, frames: AsyncGenerator[bytes]) -> None:
+        super().__init__(frames, headers=HEADERS, media_type="text/event-stream")
+        self._context = context
+        self._frames = frames
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        opened, most = self._context.open_streams, self._context.settings.streams_max
+        client = scope.get("client")
+        caller = scope["state"].get("key_id") or site_of(client[0] if client else "")
+        if opened[caller] >= most:
+            await self._frames.aclose()
+            words = f"{most} event streams are open for this API key or address; REDRAFT_STREAMS_MAX sets the limit."
+            error = HttpProblem(429, words, code="too_many_streams", headers={"Retry-After": "10"})
+            await render(Request(scope), error)(scope, receive, send)
+            return
+        opened[caller] += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            opened[caller] -= 1
+            if not opened[caller]:
+                del opened[caller]
+
+
+def stream(context: Context, job_id: str, after: int) -> EventStream:
     """Events newer than `after`, live, until the job has ended or the stream's time is over."""
-    return StreamingResponse(_frames(context, job_id, after), headers=HEADERS, media_type="text/event-stream")
+    return EventStream(context, _frames(context, job_id, after))
 
 
 def frame(events: Sequence[Event]) -> bytes:
@@ -43,10 +74,14 @@ def frame(events: Sequence[Event]) -> bytes:
 
 
 def delta_frame(deltas: Sequence[Delta]) -> bytes:
-    return b"".join(
-        format_sse_event(event="answer.delta", data_str=json.dumps({"message": _words(each), **asdict(each)}))
-        for each in deltas
-    )
+    return b"".join(_delta_frame(each, each.at) for each in deltas)
+
+
+@lru_cache(maxsize=1024)
+def _delta_frame(delta: Delta, at: str) -> bytes:
+    """Written once for all who watch the job; the time is no part of what makes two deltas equal."""
+    data = {"message": _words(delta), **asdict(delta), "at": at}
+    return format_sse_event(event="answer.delta", data_str=json.dumps(data))
 
 
 def _words(delta: Delta) -> str:
@@ -89,7 +124,7 @@ def _precedes(event: Event, delta: Delta) -> bool:
             return kind == "done"
 
 
-async def _frames(context: Context, job_id: str, after: int) -> AsyncIterator[bytes]:
+async def _frames(context: Context, job_id: str, after: int) -> AsyncGenerator[bytes]:
     """No thread and no connection is held between looks; pings have no id, so they move no cursor."""
     wakeups, clock = context.wakeups, asyncio.get_running_loop().time
     end = clock() + wakeups.pace.stream_s

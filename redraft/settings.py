@@ -178,6 +178,11 @@ class Settings(BaseSettings):
     requests_per_minute: int = Field(
         default=600, ge=0, description="Requests that an API key may make, at all API processes together; 0: no limit."
     )
+    streams_max: int = Field(
+        default=100,
+        ge=1,
+        description="Event streams that an API key, or an address without one, may have open at one API process.",
+    )
     webhook_secret: SecretStr | None = Field(
         default=None,
         description="Signs webhooks: whsec_ and the base64 of 24 to 64 random bytes; several, separated by spaces, "

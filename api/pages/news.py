@@ -1,14 +1,13 @@
 """`/news`: tells open lists that some job has changed, so that they fetch themselves anew."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from fastapi.sse import format_sse_event
-from starlette.responses import StreamingResponse
 
 from api.dependencies import Context, ContextOf
 from api.pages.rendering import pages_router
-from api.streams import CLOSING, HEADERS, OPENING, PING
+from api.streams import CLOSING, OPENING, PING, EventStream
 
 router = pages_router()
 
@@ -18,12 +17,12 @@ _CHANGED = format_sse_event(event="changed", data_str="{}")
 
 
 @router.get("/news")
-async def news(context: ContextOf) -> StreamingResponse:
+async def news(context: ContextOf) -> EventStream:
     """An event `changed` after changes, of whatever job."""
-    return StreamingResponse(_frames(context), headers=HEADERS, media_type="text/event-stream")
+    return EventStream(context, _frames(context))
 
 
-async def _frames(context: Context) -> AsyncIterator[bytes]:
+async def _frames(context: Context) -> AsyncGenerator[bytes]:
     wakeups, clock = context.wakeups, asyncio.get_running_loop().time
     end = clock() + wakeups.pace.stream_s
     yield OPENING

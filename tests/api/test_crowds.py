@@ -13,6 +13,7 @@ from redraft.operations.services import Services
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
 from redraft.storage.work import Database
+from tests.api.conftest import assert_problem
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.support.api_server import ApiServer
@@ -41,6 +42,23 @@ def test_twenty_streams_and_a_pool_of_two_leave_room_for_others(
             assert client.get("/v1/jobs").status_code == 200
             assert time.monotonic() - started_at < 5
         assert idle_in_transaction(services) == 0
+
+
+def test_a_caller_has_so_many_streams_open_and_no_more(
+    start_api: Callable[..., ApiServer], submit_job: Callable[..., str]
+):
+    api = start_api(streams_max=3)
+    client, job_id = api.client(), submit_job()
+    with ExitStack() as stack:
+        streams = [stack.enter_context(follow(client, job_id)) for _ in range(3)]
+        assert {next(each.events()).seq for each in streams} == {1}
+        for path in (f"/v1/jobs/{job_id}/events", "/news"):
+            response = client.get(path, headers={"Accept": "text/event-stream"})
+            assert_problem(response, 429, "too_many_streams")
+            assert response.headers["retry-after"] == "10"
+    wait_until(lambda: not api.open_requests, what="the end of the streams")
+    with follow(client, job_id) as again:
+        assert next(again.events()).seq == 1
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", pytest.param("sqlite", marks=pytest.mark.long)], indirect=True)
