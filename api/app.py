@@ -55,8 +55,8 @@ from api.waking import Pace, Wakeups
 from redraft.logs import configure_logs
 from redraft.operations.metrics import Metrics
 from redraft.operations.services import Services
-from redraft.queue import redis_url
 from redraft.runtime import build_runtime
+from redraft.setting_values import redis_url
 from redraft.settings import Settings
 
 _ROUTERS = (
@@ -158,8 +158,8 @@ def _lifespan(
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         services = build(settings)
-        wakeups = Wakeups(redis_url(settings), pace)
-        rates = Rates(redis_url(settings))
+        wakeups = Wakeups(redis_url(settings.effective_broker_url), pace)
+        rates = Rates(redis_url(settings.effective_broker_url))
         app.state.context = Context(
             settings,
             services,

@@ -20,7 +20,7 @@ import structlog
 from redraft.domain.states import Step
 from redraft.errors import ProviderError
 from redraft.jobs import StepMessage
-from redraft.queue import redis_url
+from redraft.setting_values import redis_url
 from redraft.settings import ModelLimit, Settings
 
 log = structlog.get_logger()
@@ -172,7 +172,7 @@ class _Limits:
         self._call_timeout_s = settings.call_timeout_s
         self._rests_until = 0.0
         self._redis = redis.Redis.from_url(
-            redis_url(settings),
+            redis_url(settings.effective_broker_url),
             socket_timeout=1,
             socket_connect_timeout=1,
             health_check_interval=25,

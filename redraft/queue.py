@@ -15,6 +15,7 @@ from kombu.exceptions import KombuError
 from redraft.errors import Unavailable
 from redraft.jobs import BULK_QUEUE, CANARY_TASK, INTERACTIVE_QUEUE, Delta, StepMessage, canary_queue
 from redraft.publisher import Publisher
+from redraft.setting_values import kombu_url, redis_url
 from redraft.settings import Settings
 
 log = structlog.get_logger()
@@ -29,7 +30,7 @@ _BEHIND_ALL = 9
 def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, Any]:
     """The Celery settings that were measured to hold; `docs/decisions/0002` says why."""
     return {
-        "broker_url": settings.effective_broker_url,
+        "broker_url": kombu_url(settings.effective_broker_url),
         "task_serializer": "json",
         "accept_content": ["json"],
         "task_ignore_result": True,
@@ -44,6 +45,8 @@ def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, 
         "worker_redirect_stdouts": False,
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
+        # A server that is failing over answers READONLY, UNBLOCKED, MASTERDOWN: connect again
+        "broker_channel_error_retry": True,
         "broker_connection_timeout": 1,
         "broker_pool_acquire_timeout": 1,
         "broker_transport_options": {
@@ -84,7 +87,10 @@ class Queue:
         self._celery = Celery("redraft-sender", set_as_current=False)
         self._celery.conf.update(celery_options(settings, socket_timeout_s=1))
         self._redis = redis.Redis.from_url(
-            redis_url(settings), socket_timeout=1, socket_connect_timeout=1, health_check_interval=25
+            redis_url(settings.effective_broker_url),
+            socket_timeout=1,
+            socket_connect_timeout=1,
+            health_check_interval=25,
         )
         self._publisher = Publisher(self._redis, rests=self._rests, rest=self._rest)
 
@@ -151,9 +157,3 @@ class Queue:
         self._publisher.close()
         self._redis.close()
         self._celery.close()
-
-
-def redis_url(settings: Settings) -> str:
-    """The broker's URL as redis-py spells it."""
-    url = settings.effective_broker_url
-    return url.replace("redis+socket://", "unix://", 1)

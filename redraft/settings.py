@@ -3,13 +3,23 @@
 import hashlib
 import os
 import tempfile
+from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self
 from urllib.parse import quote, unquote
 
 import platformdirs
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 from pydantic_settings import (
     BaseSettings,
@@ -17,6 +27,8 @@ from pydantic_settings import (
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+
+from redraft.setting_values import broker_flaw, database_flaw, environment_flaws, http_flaw, key_flaw
 
 # What a Unix socket's path may have, in bytes: 107 on Linux, 103 on macOS.
 _SOCKET_PATH_BYTES = 100
@@ -50,6 +62,14 @@ _FITTING = (("heartbeat_s", "lease_s", 3), ("sweep_s", "lease_s", 1))
 """So many times the first timer must fit into the second: a lease outlives two lost heartbeats."""
 
 
+_ADDRESSES: dict[str, Callable[[str], str | None]] = {
+    "broker_url": broker_flaw,
+    "database_url": database_flaw,
+    "openai_base_url": http_flaw,
+    "anthropic_base_url": http_flaw,
+}
+
+
 class Settings(BaseSettings):
     """Each field is an environment variable with the prefix `REDRAFT_`; `docs/settings.md` lists them."""
 
@@ -73,7 +93,9 @@ class Settings(BaseSettings):
         default="", description="sqlite:///… or postgresql://…; empty: SQLite in the data folder."
     )
     broker_url: str = Field(
-        default="", description="redis://…, rediss://… or unix socket; empty: an embedded Valkey in the data folder."
+        default="",
+        description="redis://…, rediss://… (TLS), valkey://…, valkeys://… or unix:///path; "
+        "empty: an embedded Valkey in the data folder.",
     )
     model: str = Field(
         default="", description="Generator when a job names none; empty: chosen by the keys that are set."
@@ -202,6 +224,28 @@ class Settings(BaseSettings):
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="Least level logged.")
 
+    @field_validator("broker_url", "database_url", "openai_base_url", "anthropic_base_url")
+    @classmethod
+    def _is_address(cls, value: str | None, info: ValidationInfo) -> str | None:
+        flaw = _ADDRESSES[info.field_name or ""](value) if value else None
+        if flaw:
+            raise PydanticCustomError("bad_address", "{words}.", {"words": flaw})
+        return value
+
+    @field_validator("openai_api_key", "anthropic_api_key")
+    @classmethod
+    def _fits_header(cls, value: SecretStr | None) -> SecretStr | None:
+        flaw = key_flaw(value.get_secret_value()) if value else None
+        if flaw:
+            raise PydanticCustomError("bad_key", "{words}.", {"words": flaw})
+        return value
+
+    @model_validator(mode="after")
+    def _environment_works(self) -> Self:
+        for name, words in environment_flaws(os.environ):
+            raise PydanticCustomError("bad_environment", "{name} {words}.", {"name": name, "words": words})
+        return self
+
     @model_validator(mode="after")
     def _timers_fit(self) -> Self:
         for shorter, longer, times in _FITTING:
@@ -245,7 +289,7 @@ class Settings(BaseSettings):
 
     @property
     def effective_broker_url(self) -> str:
-        return self.broker_url or f"redis+socket://{quote(str(self.broker_socket))}"
+        return self.broker_url or f"unix://{quote(str(self.broker_socket))}"
 
     @property
     def is_loopback(self) -> bool:

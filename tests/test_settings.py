@@ -1,8 +1,16 @@
 """Settings that cannot work are refused when they are read."""
 
+from pathlib import Path
+from typing import Any
+
+import httpx2
 import pytest
+import redis
+from kombu import Connection
 from pydantic import ValidationError
 
+from redraft.providers.wires import http_client
+from redraft.setting_values import environment_flaws, kombu_url, redis_url
 from redraft.settings import Settings
 
 
@@ -24,3 +32,105 @@ def test_timers_that_cannot_work_are_refused(changes: dict[str, float], words: s
 
 def test_the_defaults_fit():
     assert Settings(_env_file=None).lease_s == 30.0  # pyright: ignore[reportCallIssue]
+
+
+def read(**changes: Any) -> Settings:
+    return Settings(_env_file=None, **changes)  # pyright: ignore[reportCallIssue]
+
+
+BROKERS = {
+    "redis://host": ("redis", 0),
+    "redis://host:6380/": ("redis", 0),
+    "redis://user:p%40ss@host:6380/3": ("redis", 3),
+    "rediss://:pass@host/1": ("rediss", 1),
+    "rediss://host/1?ssl_cert_reqs=required": ("rediss", 1),
+    "valkey://host:6379/2": ("redis", 2),
+    "valkeys://host:6379/2": ("rediss", 2),
+    "unix:///run/valkey.sock": ("socket", 0),
+    "unix:///run/valkey.sock?db=4": ("socket", 4),
+    "redis+socket:///run/valkey.sock": ("socket", 0),
+    "redis+socket:///run/valkey.sock?virtual_host=5": ("socket", 5),
+}
+
+
+@pytest.mark.parametrize("url", BROKERS)
+def test_both_clients_of_a_broker_read_its_url_alike(url: str):
+    kind, database = BROKERS[url]
+    given = read(broker_url=url).effective_broker_url
+    pool = redis.ConnectionPool.from_url(redis_url(given))
+    assert pool.connection_kwargs.get("db", 0) == database
+    with Connection(kombu_url(given)) as connection:
+        spelled = connection.as_uri(include_password=True)
+        channel: Any = object.__new__(connection.transport.Channel)
+        channel.connection = connection.transport
+        assert channel._connparams()["db"] == database
+    assert spelled.startswith({"redis": "redis://", "rediss": "rediss://", "socket": "redis+socket://"}[kind])
+    if kind == "socket":
+        assert pool.connection_kwargs["path"] == "/run/valkey.sock"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"broker_url": url} for url in ["localhost:6379", "localhost", "http://host", "amqp://guest:secret@host"]),
+        *(
+            {"broker_url": url}
+            for url in ["redis://", "redis:host", "redis://host/name", "redis://host:port", "unix://"]
+        ),
+        *({"broker_url": url} for url in ["unix://run/s", "unix:///s?x=1", "redis://:secret#1@host", "redis://h ost"]),
+        *({"broker_url": url} for url in ["redis://host/0?timeout=3", "sentinel://host", "redis://:secret@host:6379x"]),
+        *({"database_url": url} for url in ["mysql://secret@host/db", "redraft.db", "sqlite://", "sqlite:///:memory:"]),
+        *(
+            {"database_url": url}
+            for url in ["postgresql+asyncpg://me:secret@host/db", "postgresql://me:secret@host:x/db"]
+        ),
+        *(
+            {"openai_base_url": url}
+            for url in ["localhost:8080", "api.openai.com/v1", "ftp://h", "https://", "http://h:x"]
+        ),
+        *({"anthropic_base_url": url} for url in ["https:/host", "https://host/v1?key=secret", "https://ho st"]),
+        *(
+            {"openai_api_key": key}
+            for key in ["\u201csecret\u201d", "sk-secret\nsk-other", "sk secret", "sk-\u00e4secret"]
+        ),
+    ],
+    ids=str,
+)
+def test_an_address_or_a_key_that_cannot_work_is_refused_and_not_told(changes: dict[str, str]):
+    with pytest.raises(ValidationError) as refused:
+        read(**changes)
+    (error,) = refused.value.errors()
+    assert str(error["loc"][-1]).lower() in changes
+    assert "must look like" in error["msg"] or "no HTTP header" in error["msg"]
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["postgres://me@host/db", "postgresql://me@host/db", "postgresql+psycopg://me@h:1/db"])
+def test_a_database_may_be_named_as_its_vendors_do(url: str):
+    assert read(database_url=url).database_url == url
+
+
+def test_a_host_without_a_scheme_is_told_what_may_be_meant():
+    with pytest.raises(ValidationError, match="did you mean redis://localhost:6379\\?"):
+        read(broker_url="localhost:6379")
+
+
+def test_an_environment_that_no_client_could_use_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+    with pytest.raises(ValidationError, match=r"SSL_CERT_FILE names .*none\.pem, which is not there"):
+        read()
+    names = [
+        name
+        for name, _ in environment_flaws({"ALL_PROXY": "socks4://h:1", "http_proxy": "h:80", "HTTPS_PROXY": "x://"})
+    ]
+    assert names == ["HTTPS_PROXY", "ALL_PROXY"]
+
+
+def test_a_socks_proxy_is_used_but_for_what_is_not_proxied(monkeypatch: pytest.MonkeyPatch, model_server: Any):
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    with http_client() as client:
+        timeout = httpx2.Timeout(5.0)
+        assert client.get(f"{model_server.openai_url}/nothing", timeout=timeout).status_code
+        with pytest.raises(httpx2.TransportError):
+            client.get("http://192.0.2.1/", timeout=timeout)

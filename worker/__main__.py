@@ -11,10 +11,15 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, cast
 
+import structlog
+
 from redraft.embedded.lifelines import EMBEDDED, await_begin, end_with_parent
-from worker.app import celery_app, settings
+from redraft.redaction import redact
+from worker.app import celery_app, settings, start
 from worker.doorbell import ThreadPool
 from worker.pulse import end_when_frozen
+
+log = structlog.get_logger()
 
 # Nobody waits for a worker whose parent was killed; its leases go back to the next one.
 _ORPHAN_GRACE_S = 4.0
@@ -62,8 +67,21 @@ def main() -> int:
         without_gossip=True,
         without_mingle=True,
     )
+    if not _start():
+        return 1
     worker.start()
     return int(worker.exitcode or 0)
+
+
+def _start() -> bool:
+    """A worker is whole, or it ends: one that cannot start says why in one line."""
+    try:
+        start()
+    except Exception as error:  # noqa: BLE001 - whatever it is, half a worker would hold jobs for ever
+        words = redact(str(error)).strip().partition("\n")[0]
+        log.critical("worker_cannot_start", error=f"{type(error).__name__}: {words}", advice="Run `redraft doctor`.")
+        return False
+    return True
 
 
 if __name__ == "__main__" and _is_wanted():

@@ -1,8 +1,10 @@
 """The Celery app: its settings, its services, and what a worker process does beside its tasks."""
 
+import structlog
 from celery import Celery, signals
 from celery.worker import state
 
+from redraft.errors import RedraftError
 from redraft.jobs import StepMessage
 from redraft.logs import configure_logs
 from redraft.operations.deliveries import Deliverer
@@ -17,6 +19,8 @@ from worker.rescuer import Rescuer
 from worker.retries import watch_over
 from worker.schedule import Schedule, Timer
 from worker.watchdog import LOOKS, Watchdog
+
+log = structlog.get_logger()
 
 # The hundreds of threads of a worker take turns: more connections made a full one slower, by a sixth with ten.
 _DATABASE_CONNECTIONS = 4
@@ -75,11 +79,17 @@ def _set_up_logging(**_: object) -> None:
     configure_logs(settings.log_level, settings.log_format)
 
 
-@signals.worker_init.connect
-def _start(**_: object) -> None:
-    """Before the broker is there: jobs that are due are worked off without it."""
-    services.providers.warm_up()
+def start() -> None:
+    """What a worker lives by, before anything optional, and before the broker is there: due jobs need none.
+
+    Not in a signal of Celery's, which would swallow what is raised here and leave half a worker.
+    """
     schedule.start()
+    try:
+        services.providers.warm_up()
+    except RedraftError as error:
+        # Its jobs are told the same; those of other models can be done
+        log.warning("default_model_unusable", reason=error.message)
 
 
 @signals.worker_shutting_down.connect

@@ -21,6 +21,10 @@ log = structlog.get_logger()
 _HAND_BACK_S, _HAND_BACK_PART = 2.0, 0.25
 
 
+# After the grace, for whatever ends in order.
+_HARD_END_S = 3.0
+
+
 @dataclass(frozen=True, slots=True)
 class Timer:
     """Work for a thread of its own; its pauses are spread, so that workers do not march in step."""
@@ -62,6 +66,11 @@ class Schedule:
 
     def _await_shutdown(self) -> None:
         self._told_to_end.get()
+        limit_s = self._services.settings.shutdown_grace_s + _HARD_END_S
+        # A database or a broker that hangs lets no thread go
+        hard_end = threading.Timer(limit_s, os._exit, (1,))
+        hard_end.daemon = True
+        hard_end.start()
         try:
             self._on_shutdown()
         finally:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 _GRACE_S = 1.0
 _JOINED = "A running `redraft serve`, or another command on this data folder, has a worker: it does the work."
-_DATABASES = ("sqlite:///", "postgresql://")
 # Where an option mends what is wrong, when that is not the very place.
 _MENDED_AT = {"too_many_judge_calls": "/evaluation/samples"}
 
@@ -36,9 +35,6 @@ def load_settings() -> "Settings":
         raise Invalid("A setting has a wrong value.", flaws) from error
     except ValueError as error:
         raise Invalid(f"The settings cannot be read: {error}") from error
-    if not settings.effective_database_url.startswith(_DATABASES):
-        words = f"starts with none of {', '.join(_DATABASES)}."
-        raise Invalid.at("REDRAFT_DATABASE_URL", words, "database_url")
     return settings
 
 

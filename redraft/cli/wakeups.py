@@ -8,7 +8,8 @@ from typing import Any, Self
 import redis
 
 from redraft.jobs import Delta
-from redraft.queue import delta_channel, job_channel, redis_url
+from redraft.queue import delta_channel, job_channel
+from redraft.setting_values import redis_url
 from redraft.settings import Settings
 
 
@@ -21,7 +22,7 @@ class Wakeups:
     def __init__(self, settings: Settings, job_id: str, on_delta: Callable[[Delta], None] | None = None) -> None:
         self._channels = [job_channel(job_id), *([delta_channel(job_id)] if on_delta else [])]
         self._on_delta = on_delta
-        self._client = redis.Redis.from_url(redis_url(settings), socket_connect_timeout=1)
+        self._client = redis.Redis.from_url(redis_url(settings.effective_broker_url), socket_connect_timeout=1)
         self._pubsub = self._client.pubsub(ignore_subscribe_messages=True)
         self._is_subscribed = False
 

@@ -23,6 +23,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from redraft.errors import Invalid, Unavailable
 from redraft.redaction import redact
+from redraft.setting_values import database_flaw, sqlalchemy_url
 from redraft.storage import postgresql
 
 T = TypeVar("T")
@@ -114,12 +115,12 @@ def tell_after_commit(connection: Connection, news: News) -> None:
 def _read_url(url: str) -> URL:
     """Raises Invalid unless it is one of the two kinds of database; the URL itself may hold a password."""
     try:
-        read = make_url(url.replace("postgresql://", "postgresql+psycopg://", 1))
-    except ArgumentError:
-        read = None
-    if read is None or read.get_backend_name() not in {"sqlite", "postgresql"}:
-        words = "DATABASE_URL must look like sqlite:////path/to/file or postgresql://user:password@host/name."
-        raise Invalid.at("/database_url", words, "invalid_database_url")
+        flaw = database_flaw(url)
+        read = None if flaw else make_url(sqlalchemy_url(url))
+    except (ArgumentError, ValueError):
+        flaw, read = database_flaw(""), None
+    if read is None:
+        raise Invalid.at("/database_url", f"REDRAFT_DATABASE_URL {flaw}.", "invalid_database_url")
     return read
 
 

@@ -10,14 +10,15 @@ from redraft.jobs import Delta
 from redraft.operations.calling import Slot
 from redraft.operations.deltas import DeltaTeller
 from redraft.operations.services import Services
-from redraft.queue import delta_channel, redis_url
+from redraft.queue import delta_channel
+from redraft.setting_values import redis_url
 
 SLOT = Slot("job_1", Step.GENERATE, 1, 1, 0)
 
 
 @pytest.fixture
 def heard(services: Services) -> Iterator["redis.client.PubSub"]:
-    with redis.Redis.from_url(redis_url(services.settings)) as client, client.pubsub() as pubsub:
+    with redis.Redis.from_url(redis_url(services.settings.effective_broker_url)) as client, client.pubsub() as pubsub:
         pubsub.subscribe(delta_channel(SLOT.job_id))
         assert pubsub.get_message(timeout=5)
         yield pubsub

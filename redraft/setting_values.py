@@ -1,0 +1,145 @@
+"""What the values of settings must look like: addresses, keys, and the environment that HTTP clients read.
+
+Each function returns words for a value that cannot work, None for all others. No words hold the value, which may hold a
+password.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
+
+_BROKER_LOOKS = (
+    "must look like redis://user:password@host:6379/0, rediss://… with TLS, valkey://…, valkeys://… or "
+    "unix:///path/to/socket"
+)
+_DATABASE_LOOKS = "must look like sqlite:////path/to/file or postgresql://user:password@host:5432/name"
+_HTTP_LOOKS = "must look like https://host/path or http://host:port/path"
+_ESCAPED = "; special characters in a password are written %40 for @, %2F for /, %3A for :"
+_PLAIN_BROKERS = {"redis": "redis", "rediss": "rediss", "valkey": "redis", "valkeys": "rediss"}
+_SOCKET_BROKERS = frozenset({"unix", "redis+socket", "redis+unix", "valkey+socket"})
+_DATABASES = {
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+    "sqlite": "sqlite",
+}
+_PROXY_NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_PROXIES = frozenset({"http", "https", "socks5", "socks5h"})
+_HEADER = re.compile(r"[\x21-\x7e]+")
+
+
+def broker_flaw(url: str) -> str | None:
+    parts = _split(url)
+    if parts is None:
+        return _BROKER_LOOKS + _ESCAPED
+    if parts.scheme in _SOCKET_BROKERS:
+        return None if len(parts.path) > 1 and not parts.netloc and _has_database(parts) else _BROKER_LOOKS
+    if "://" not in url and re.fullmatch(r"[\w.-]+(:\d+)?", url):
+        return f"{_BROKER_LOOKS}; did you mean redis://{url}?"
+    if parts.scheme not in _PLAIN_BROKERS:
+        return _BROKER_LOOKS
+    if not parts.hostname or parts.fragment or not re.fullmatch(r"/?\d*", parts.path):
+        return _BROKER_LOOKS + _ESCAPED
+    strange = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if not name.startswith("ssl_")]
+    return f"{_BROKER_LOOKS}; behind the ? only ssl_… parameters are known" if strange else None
+
+
+def _has_database(parts: SplitResult) -> bool:
+    """Whether the query of a socket names a database by number, or nothing."""
+    return all(name in {"db", "virtual_host"} and value.isdigit() for name, value in parse_qsl(parts.query))
+
+
+def kombu_url(url: str) -> str:
+    """A broker's URL, which has no flaw, as Celery's transport spells it."""
+    return _broker_url(url, "redis+socket", "virtual_host")
+
+
+def redis_url(url: str) -> str:
+    """The same as redis-py spells it."""
+    return _broker_url(url, "unix", "db")
+
+
+def _broker_url(url: str, socket_scheme: str, database_name: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme in _SOCKET_BROKERS:
+        numbers = [(database_name, value) for _, value in parse_qsl(parts.query)]
+        return f"{socket_scheme}://{parts.path}" + (f"?{urlencode(numbers)}" if numbers else "")
+    return f"{_PLAIN_BROKERS[parts.scheme]}{url[len(parts.scheme) :]}"
+
+
+def database_flaw(url: str) -> str | None:
+    scheme, separator, rest = url.partition("://")
+    if scheme not in _DATABASES or not separator:
+        return _DATABASE_LOOKS
+    if scheme == "sqlite":
+        return None if len(rest) > 1 and rest.startswith("/") and ":memory:" not in rest else _DATABASE_LOOKS
+    parts = _split(url)
+    if parts is None or parts.fragment:
+        return _DATABASE_LOOKS + _ESCAPED
+    return None
+
+
+def sqlalchemy_url(url: str) -> str:
+    """A database's URL, which has no flaw, with the driver that is installed."""
+    scheme, _, rest = url.partition("://")
+    return f"{_DATABASES[scheme]}://{rest}"
+
+
+def http_flaw(url: str) -> str | None:
+    parts = _split(url)
+    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        return _HTTP_LOOKS
+    return None
+
+
+def key_flaw(key: str) -> str | None:
+    """Of a key that is sent in an HTTP header; blanks around it are cut off."""
+    stripped = key.strip()
+    if not stripped or _HEADER.fullmatch(stripped):
+        return None
+    strange = next(each for each in stripped if not _HEADER.fullmatch(each))
+    return (
+        f"holds the character U+{ord(strange):04X}, which no HTTP header can carry; copy the key again, without "
+        "quotation marks and line breaks"
+    )
+
+
+def environment_flaws(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Variables that HTTP clients read and could not use: each by its name, and why."""
+    for name in (*_PROXY_NAMES, *(name.lower() for name in _PROXY_NAMES)):
+        value = environment.get(name)
+        if value and _proxy_flaw(value):
+            words = "must look like http://host:port, https://host:port or socks5://host:port"
+            yield name, words
+    folder, file = environment.get("SSL_CERT_DIR"), environment.get("SSL_CERT_FILE")
+    if folder and not Path(folder).is_dir():
+        yield "SSL_CERT_DIR", f"names {folder}, which is no folder"
+    if file and not _holds_certificates(file):
+        yield "SSL_CERT_FILE", f"names {file}, which is no file with certificates"
+
+
+def _holds_certificates(file: str) -> bool:
+    import ssl
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
+    except OSError:
+        return False
+    return True
+
+
+def _proxy_flaw(value: str) -> bool:
+    # Without a scheme clients take it for http://
+    parts = _split(value if "://" in value else f"http://{value}")
+    return parts is None or parts.scheme not in _PROXIES or not parts.hostname
+
+
+def _split(url: str) -> SplitResult | None:
+    """The parts of a URL; None if it has no such parts, or a port that is none."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return None
+    return None if re.search(r"[\s\x00-\x1f]", url) else parts
