@@ -116,9 +116,12 @@ def test_a_host_without_a_scheme_is_told_what_may_be_meant():
 
 
 def test_an_environment_that_no_client_could_use_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
-    with pytest.raises(ValidationError, match=r"SSL_CERT_FILE names .*none\.pem, which is not there"):
-        read()
+    (tmp_path / "empty.pem").touch()
+    for name in ("none.pem", "empty.pem"):
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / name))
+        with pytest.raises(ValidationError, match=rf"SSL_CERT_FILE names .*{name}, which is no file with certificates"):
+            read()
+    monkeypatch.delenv("SSL_CERT_FILE")
     names = [
         name
         for name, _ in environment_flaws({"ALL_PROXY": "socks4://h:1", "http_proxy": "h:80", "HTTPS_PROXY": "x://"})

@@ -35,6 +35,24 @@ def test_jobs_run_to_their_end_while_the_broker_is_dead(on_sqlite: Scene):
     assert scene.problems() == []
 
 
+def test_a_broker_that_fails_over_is_connected_to_again(on_sqlite: Scene):
+    """Whoever waits for a message is told UNBLOCKED, and who comes meanwhile READONLY or MASTERDOWN."""
+    scene = on_sqlite
+    worker = scene.stage.start_worker()
+    scene.stage.wait_ready()
+    with scene.stage.valkey.client() as client:
+        client.config_set("replica-serve-stale-data", "no")
+        client.replicaof("127.0.0.1", "1")
+        wait_until(lambda: "Link with MASTER is down" in worker.log_text(), within_s=20, what="the failover")
+        client.replicaof("NO", "ONE")
+    job_id = scene.submit(iter_max=1)
+    scene.finish()
+    assert scene.driver.job(job_id).stop_reason == "accepted"
+    assert worker.is_alive
+    assert worker.exits == []
+    assert scene.problems() == []
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("without_data", [False, True], ids=["with its data", "without its data"])
 def test_a_worker_hears_the_bell_again_after_the_broker_was_away(on_postgresql: Scene, without_data: bool):  # noqa: FBT001

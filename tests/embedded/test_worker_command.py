@@ -1,10 +1,13 @@
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from redraft.jobs import BULK_QUEUE, INTERACTIVE_QUEUE
 from tests.embedded.commands import Command, Folder, submit, wait_ended
 from tests.model_server import ModelServer
+from tests.support.processes import clean_environment
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import wait_until
 
@@ -49,7 +52,7 @@ def test_what_is_no_message_ends_no_worker(
 
 def test_it_does_not_start_on_an_outdated_schema(folder: Folder, command: Start, valkey: ValkeyServer, tmp_path: Path):
     worker = command(folder, "worker", broker_url=valkey.url, database_url=f"sqlite:///{tmp_path / 'empty.db'}")
-    assert worker.wait() == 75
+    assert worker.wait() == 1
     assert "redraft db upgrade" in worker.stderr
 
 
@@ -66,3 +69,26 @@ def test_a_broker_that_is_away_is_waited_for(folder: Folder, command: Start, tmp
     worker.wait_says("Cannot connect")
     worker.end(signal.SIGTERM)
     folder.wait_empty()
+
+
+def test_what_no_worker_could_use_is_refused_by_each_command_in_the_same_words(tmp_path: Path):
+    environment = {**clean_environment(), "REDRAFT_BROKER_URL": "localhost:6379", "REDRAFT_DATA_DIR": str(tmp_path)}
+    for name in ("worker", "serve", "doctor"):
+        command = [sys.executable, "-c", "from redraft.cli.main import run; run()", name]
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        assert ended.returncode == 2
+        assert "REDRAFT_BROKER_URL: must look like" in ended.stderr
+        assert "did you mean redis://localhost:6379?" in ended.stderr
+
+
+def test_a_worker_whose_default_model_is_missing_is_a_whole_worker(
+    folder: Folder, command: Start, model_server: ModelServer, valkey: ValkeyServer
+):
+    model_server.script(generate=["Hello."], evaluate=[0.9])
+    server = command(folder, "serve", broker_url=valkey.url)
+    with server.client() as client:
+        worker = command(folder, "worker", model="local:none", broker_url=valkey.url)
+        assert wait_ended(client, submit(client))["status"] == "succeeded"
+        assert client.get("/readyz").status_code == 200
+    assert worker.end(signal.SIGTERM) == 0
+    server.end(signal.SIGTERM)
