@@ -2,6 +2,7 @@
 
 import contextlib
 import platform
+import shlex
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -38,6 +39,7 @@ def examine(settings: Settings) -> list[Finding]:
     """All findings, each bounded to a few seconds."""
     machine = f"Redraft {__version__}, Python {platform.python_version()} on {platform.platform()}"
     findings = [Finding("machine", "ok", machine), *_unknown_names(), _guard("disk", lambda: _disk(settings))]
+    findings.extend(_folder(settings))
     try:
         with sessions.connected(settings) as services:
             findings.extend(_examine_services(services))
@@ -87,6 +89,15 @@ def _disk(settings: Settings) -> Finding:
     if free < _LEAST_FREE_BYTES:
         return Finding("disk", "broken", detail, "Make room, or name another folder in REDRAFT_DATA_DIR.")
     return Finding("disk", "ok", detail)
+
+
+def _folder(settings: Settings) -> list[Finding]:
+    """One that was there before keeps the mode that it had."""
+    folder = settings.data_dir.absolute()
+    if not folder.is_dir() or not folder.stat().st_mode & 0o077:
+        return []
+    detail = f"Other users of this machine can look into {folder}, where answers and the broker's data are"
+    return [Finding("data folder", "note", detail, f"chmod -R go-rwx {shlex.quote(str(folder))}")]
 
 
 def _database(services: Services) -> Finding:

@@ -48,6 +48,7 @@ def _serve(settings: "Settings") -> None:
     from redraft.logs import configure_logs
 
     configure_logs(settings.log_level, settings.log_format)
+    os.umask(0o077)
     prepare_folders(settings)
     with contextlib.ExitStack() as parts:
         tell = parts.enter_context(only_server(settings.data_dir)) if settings.is_embedded_broker else None
@@ -146,6 +147,7 @@ def worker(
 
     It takes its messages from the broker of REDRAFT_BROKER_URL.
     """
+    os.umask(0o077)
     _tell_unknown_names()
     settings = load_settings()
     _check_signing(settings)

@@ -1,6 +1,7 @@
 """One child process of a stack, kept alive: when it ends, it is started again."""
 
 import contextlib
+import os
 import subprocess
 import threading
 import time
@@ -18,6 +19,8 @@ _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 10.0
 _STEADY_AFTER_S = 30.0
 _LOG_BYTES_MAX = 5_000_000
+# Answers and messages stand in their files
+_PRIVATE = 0o077
 
 
 class Part:
@@ -78,6 +81,7 @@ class Part:
                 stderr=output,
                 bufsize=0,
                 start_new_session=True,
+                umask=_PRIVATE,
             )
 
     def _keep(self) -> None:
@@ -114,7 +118,11 @@ class Part:
 def _open_log(path: Path) -> IO[bytes]:
     """To append to, with its restarts in view; begun anew when it has grown large."""
     is_large = path.exists() and path.stat().st_size > _LOG_BYTES_MAX
-    return path.open("wb" if is_large else "ab")
+    return open(path, "wb" if is_large else "ab", opener=_open_private)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _close_lifeline(process: "subprocess.Popen[bytes]") -> None:

@@ -4,11 +4,14 @@ A unit of work is one request or one half of a step. Nothing slow happens inside
 message, no wait.
 """
 
+import contextlib
+import os
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
@@ -56,6 +59,7 @@ class Database:
             pool_timeout=30,
             connect_args={"timeout": 30, "isolation_level": None, "check_same_thread": False},
         )
+        event.listen(engine, "do_connect", _make_private)
         event.listen(engine, "connect", _prepare_sqlite)
         return engine
 
@@ -122,6 +126,14 @@ def _read_url(url: str) -> URL:
     if read is None:
         raise Invalid.at("/database_url", f"REDRAFT_DATABASE_URL {flaw}.", "invalid_database_url")
     return read
+
+
+def _make_private(_dialect: object, _record: object, arguments: list[Any], _options: object) -> None:
+    """A new database is its owner's alone, also in a folder that others can enter; its further files take its mode."""
+    path = str(arguments[0]) if arguments else ""
+    if path and not path.startswith((":", "file:")) and not Path(path).exists():
+        with contextlib.suppress(OSError):  # SQLite says better what is wrong
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:

@@ -187,6 +187,17 @@ def test_doctor_of_an_embedded_installation_is_content_without_anything_running(
     assert (states["broker"], states["workers"]) == ("note", "note")
 
 
+def test_doctor_notes_a_data_folder_that_others_can_look_into(shell: Shell, tmp_path: Path) -> None:
+    folder = tmp_path / "open folder"
+    folder.mkdir()
+    folder.chmod(0o755)
+    for mode, is_told in ((0o755, True), (0o700, False)):
+        folder.chmod(mode)
+        done = shell.run("doctor", "--json", REDRAFT_BROKER_URL="", REDRAFT_DATA_DIR=str(folder))
+        advice = [each["advice"] for each in done.data["checks"] if each["name"] == "data folder"]
+        assert advice == ([f"chmod -R go-rwx '{folder}'"] if is_told else [])
+
+
 @pytest.mark.parametrize(
     ("settings", "part", "words"),
     [

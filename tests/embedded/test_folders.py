@@ -28,3 +28,11 @@ def test_a_file_that_is_no_database_is_named_as_such(tmp_path: Path):
         schema.upgrade(database)
     assert "REDRAFT_DATABASE_URL" in caught.value.message
     database.close()
+
+
+def test_a_new_database_is_its_owners_alone_in_a_folder_that_others_can_enter(tmp_path: Path):
+    tmp_path.chmod(0o755)
+    database = Database(f"sqlite:///{tmp_path}/redraft.db")
+    schema.upgrade(database)
+    assert {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()} == {0o600}
+    database.close()

@@ -45,6 +45,21 @@ def test_it_does_a_job_and_leaves_no_process_whatever_ends_it(
     folder.wait_empty()
 
 
+def test_its_files_are_its_owners_alone_also_in_a_folder_that_was_there_before(
+    folder: Folder, command: Start, model_server: ModelServer
+):
+    model_server.script(generate=["Hello."], evaluate=[0.9])
+    folder.path.mkdir(mode=0o755, exist_ok=True)
+    folder.path.chmod(0o755)
+    server = command(folder, "serve")
+    with server.client() as client:
+        assert wait_ended(client, submit(client))["status"] == "succeeded"
+    open_to_others = {str(each) for each in folder.path.rglob("*") if each.is_file() and each.stat().st_mode & 0o077}
+    assert not open_to_others
+    server.end(signal.SIGTERM)
+    folder.wait_empty()
+
+
 def test_a_second_one_on_the_same_folder_is_refused_and_told_where_the_first_is(folder: Folder, command: Start):
     first = command(folder, "serve")
     url = first.wait_says(r"ready at (http://\S+)")[1]
