@@ -9,7 +9,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
@@ -155,14 +155,19 @@ _RULES: tuple[_Rule, ...] = (
         "unknown_model",
         _MODEL,
         _says(
-            r"model\W.*(does not exist|not found|not a valid model|decommissioned)|not a valid model",
+            r"model\W.*(does not exist|not found|not a valid model|decommissioned)|not a valid model|unknown model"
+            r"|no such model",
             400,
             422,
         ),
     ),
     _Rule("provider_auth", "Check {key}.", _codes(r"invalid_?api_?key|api_?key_?invalid")),
     _Rule("provider_auth", "Check {key}.", _status(401, 403)),
-    _Rule("provider_auth", "Check {key}.", _says_without_status(r"api key|unauthori[sz]ed|authenticat|not logged in")),
+    _Rule(
+        "provider_auth",
+        "Check {key}.",
+        _says_without_status(r"api key|unauthori[sz]ed|authenticat|not logged in|access ?denied|forbidden"),
+    ),
     _Rule("provider_rate_limited", "", _status(429)),
     _Rule("provider_rate_limited", "", _says_without_status(r"rate.?limit|too many requests|throttl")),
     _Rule("provider_unavailable", "", _codes(r"overloaded|server_error|api_error|timeout")),
@@ -185,7 +190,7 @@ _ANY_OTHER = _Rule("provider_bad_request", "", lambda _status, _words: True)
 
 def failure_of_answer(vendor: Vendor, answer: Answer) -> ProviderError:
     """The error that an HTTP error status, or something other than a reply inside a 200, stands for."""
-    words = words_of(answer.body)
+    words = _words_of(answer)
     status = _meant_status(answer, words)
     rule = next((rule for rule in _RULES if rule.is_met(status, words)), _ANY_OTHER)
     wait_s = retry_after_s(answer.headers)
@@ -210,11 +215,16 @@ def _verb(answer: Answer) -> str:
     return "reported an error" if is_object else f"answered {answer.status} with something that is no reply of a model"
 
 
-def _said(vendor: Vendor, answer: Answer, words: Words) -> str:
+def _words_of(answer: Answer) -> Words:
     """Its words; of a body without any, the beginning of the body."""
-    body = answer.body if isinstance(answer.body, str) else json.dumps(answer.body, ensure_ascii=False)
-    said = words.message or (plain(body) if answer.body else "")
-    return vendor.redact(said)[:_MESSAGE_CHARS] or ("no message" if answer.status >= 400 else "an empty body")
+    words = words_of(answer.body)
+    if words.message or not answer.body:
+        return words
+    return replace(words, message=plain(json.dumps(answer.body, ensure_ascii=False)[:_MESSAGE_CHARS]))
+
+
+def _said(vendor: Vendor, answer: Answer, words: Words) -> str:
+    return vendor.redact(words.message)[:_MESSAGE_CHARS] or ("no message" if answer.status >= 400 else "an empty body")
 
 
 def _asked_to_wait(seconds: float | None) -> str:

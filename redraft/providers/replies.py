@@ -96,7 +96,7 @@ def _reason_text(value: Any) -> str:
     if isinstance(value, dict):
         named = mapping(value)
         value = named.get("type") or named.get("reason") or named
-    return value if isinstance(value, str) else json.dumps(value)
+    return value.strip() if isinstance(value, str) else json.dumps(value)
 
 
 def finish_flaw(vendor: Vendor, reason: str | None, text: str) -> tuple[ProviderErrorCode, str] | None:

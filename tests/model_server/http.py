@@ -4,6 +4,7 @@ A framework would hide the transport, and the faults (reset, cut body, garbage) 
 """
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
@@ -69,6 +70,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
+        # What is written is on its way at once: a reset must not take it back
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.connections.add(self)
 
     def data_received(self, data: bytes) -> None:

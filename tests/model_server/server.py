@@ -185,7 +185,7 @@ async def _deliver(asked: Asked, reply: Reply, exchange: Exchange, script: Scrip
     if not _is_stream(asked, reply, body, script):
         await _send(reply, exchange, headers, raw)
         return
-    headers["content-type"] = "text/event-stream; charset=utf-8"
+    headers["content-type"] = reply.headers.get("content-type", "text/event-stream; charset=utf-8")
     events = events_of(asked, reply, body)
     if reply.fault in _OF_STREAMS:
         await _stream(asked, reply, exchange, headers, events, script)

@@ -293,6 +293,18 @@ WRAPPED: list[tuple[int, Any, str, str]] = [
     (200, {"code": 40301, "msg": "余额不足"}, "provider_quota", "余额不足"),
     (200, "no capacity: too many requests", "provider_rate_limited", "no capacity"),
     (200, {"x": {"y": "what is this"}}, "provider_unavailable", "what is this"),
+    (400, {"error": {"message": {"text": "context length exceeded"}}}, "context_too_long", "context length exceeded"),
+    (200, "<Error><Code>AccessDenied</Code></Error>", "provider_auth", "AccessDenied"),
+    (200, {"detail": "unknown model x"}, "unknown_model", "unknown model x"),
+    (
+        429,
+        {"error": {"metadata": {"raw": '{"error":{"type":"insufficient_quota","message":"x"}}'}}},
+        "provider_quota",
+        "x",
+    ),
+    (400, {"metadata": {"raw": 'b\'{"message": "prompt is too long"}\''}}, "context_too_long", "prompt is too long"),
+    (200, {"Error": {"Message": "Slow down", "Code": "ThrottlingException"}}, "provider_rate_limited", "Slow down"),
+    (503, {"title": "Service Unavailable", "detail": "no healthy upstream"}, "provider_unavailable", "no healthy"),
 ]
 
 

@@ -77,6 +77,16 @@ def test_an_error_is_told_though_the_stream_never_ends(server: ModelServer, stre
     assert told.error.code == "context_too_long"
 
 
+@pytest.mark.parametrize("kind", ["text/plain", "application/octet-stream", "text/html"])
+def test_a_stream_is_read_whatever_its_content_type(server: ModelServer, stream: Stream, kind: str):
+    headers = {"content-type": kind}
+    told = told_of(server, stream, "openai", Reply(events=["\ufeff", *whole("openai", "stop")], headers=headers))
+    assert told.text == "Paris."
+    told = told_of(server, stream, "openai", Reply(events=["<title>Sign in</title>\n"], headers=headers))
+    assert told.error is not None
+    assert "Sign in" in told.error.message
+
+
 def test_no_key_stands_in_the_evidence(server: ModelServer, stream: Stream):
     told = told_of(server, stream, "openai", Reply(events=["Incorrect API key: sk-proj-Secret0123456789\n\n"]))
     assert told.error is not None

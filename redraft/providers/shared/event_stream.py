@@ -29,7 +29,7 @@ def events_in(texts: Iterable[str]) -> Iterator[StreamEvent]:
     """Yield the events of a stream, and each line that is no part of one, in their order."""
     name, data = "", list[str]()
     for line in _lines(texts):
-        field, _, value = line.partition(":")
+        field, _, value = line.removeprefix("\ufeff").partition(":")
         if not line:
             if data:
                 yield StreamEvent(name or "message", "\n".join(data))
