@@ -32,6 +32,7 @@ from api.pages import run as run_page
 from api.pages import runs as run_pages
 from api.pages.serving import Compression, static_files
 from api.rates import GoodKeys, Rates
+from api.roots import RootPath, refuse_clash
 from api.routes import (
     catalog,
     datasets,
@@ -110,6 +111,7 @@ def create_app(
     if settings is None:
         settings = Settings()
         _set_up_logging(settings)
+    refuse_clash(settings.root_path, _routes())
     app = FastAPI(
         title="Redraft",
         routes=[*_routes()],
@@ -118,6 +120,7 @@ def create_app(
         redirect_slashes=False,
         lifespan=_lifespan(settings, build, pace or Pace()),
         middleware=[
+            Middleware(RootPath, settings.root_path),
             Middleware(Envelope),
             Middleware(BodyLimit, Bound(settings.max_body_bytes, "REDRAFT_MAX_BODY_BYTES"), _other_bounds(settings)),
             Middleware(Compression),
@@ -125,7 +128,7 @@ def create_app(
         ],
     )
     app.mount("/static", static_files)
-    app.openapi = lambda: description.describe(app)
+    app.openapi = lambda: description.describe(app, settings.root_path)
     app.state.end_streams = partial(end_streams, app)
     problems.install(app)
     return app

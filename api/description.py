@@ -71,7 +71,7 @@ def _described(names: Mapping[str, str]) -> dict[str, Any]:
     return {name: {"description": text, "schema": {"type": "string"}} for name, text in names.items()}
 
 
-def describe(app: FastAPI) -> dict[str, Any]:
+def describe(app: FastAPI, root: str = "") -> dict[str, Any]:
     """The OpenAPI document, made once per app."""
     if app.openapi_schema is None:
         found = get_openapi(
@@ -80,6 +80,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
             summary="Writes answers iteratively: generate, evaluate, revise until accepted.",
             description=_INTRODUCTION,
             routes=app.routes,
+            servers=[{"url": root}] if root else None,
         )
         components = found.setdefault("components", {})
         _add_schemas(components.setdefault("schemas", {}))

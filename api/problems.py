@@ -27,6 +27,7 @@ from redraft.errors import (
     RedraftError,
     Unavailable,
 )
+from redraft.operations.shapes import ROOT_PATH
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2
@@ -193,7 +194,7 @@ def _respond(
         "status": status,
         "code": code or usual_code,
         "detail": detail,
-        "instance": request.url.path,
+        "instance": ROOT_PATH.get() + request.url.path,
         "request_id": request_id_of(request),
         "retryable": status in {429, 503} or code == "draft_invalid",
         "errors": [{"pointer": f.pointer, "detail": f.detail, "code": f.code} for f in flaws],

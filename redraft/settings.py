@@ -194,6 +194,13 @@ class Settings(BaseSettings):
     )
     host: str = Field(default="127.0.0.1", description="Address the API listens on.")
     port: int = Field(default=8000, ge=0, le=65535, description="Port the API listens on; 0: any free one.")
+    root_path: str = Field(
+        default="",
+        max_length=200,
+        pattern=r"^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$",
+        description="Path under which a proxy shows the API and its pages, such as /redraft, whether or not the proxy"
+        " takes it off; empty: none.",
+    )
     require_auth: bool | None = Field(
         default=None, description="Whether API keys are needed; empty: off on loopback, on elsewhere."
     )

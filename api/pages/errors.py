@@ -9,6 +9,7 @@ from fastapi.responses import RedirectResponse
 
 from api.pages.rendering import page
 from redraft.domain.scopes import Scope
+from redraft.operations.shapes import ROOT_PATH
 
 _AREAS = {
     "/jobs": ("/jobs", "To the jobs"),
@@ -58,7 +59,7 @@ def _next(request: Request) -> str:
     """Where to go after signing in: a form that was sent cannot be sent again."""
     if shown := request.headers.get("hx-current-url"):
         address = urlsplit(shown)
-        return address.path + (f"?{address.query}" if address.query else "")
+        return address.path.removeprefix(ROOT_PATH.get()) + (f"?{address.query}" if address.query else "")
     if request.method not in {"GET", "HEAD"}:
         return "/"
     return request.url.path + (f"?{request.url.query}" if request.url.query else "")

@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from api.pages import filters, job_words
 from api.pages.markdown import render_markdown
+from api.roots import rooted
 from redraft.domain.scopes import Scope
 
 FOLDER = Path(__file__).parent
@@ -68,7 +69,7 @@ def page(
             **context,
         )
     )
-    return HTMLResponse(content, status, {**HEADERS, **(headers or {})})
+    return HTMLResponse(rooted(content), status, {**HEADERS, **(headers or {})})
 
 
 def see_other(path: str, **query: str) -> RedirectResponse:

@@ -93,7 +93,11 @@ def show_profile(request: Request, services: ServicesOf, name: str) -> Response:
 
 def _renamed(mapping: Mapping[str, Any]) -> dict[str, str]:
     """The fields of an evaluation that are not called so in the reply."""
-    fields = {role: field if isinstance(field, str) else ", ".join(field) for role, field in mapping.items()}
+    fields = {
+        role: ", ".join([field] if isinstance(field, str) else field)
+        for role, field in mapping.items()
+        if role != "all"
+    }
     return {role: field for role, field in fields.items() if field != role}
 
 

@@ -1,6 +1,7 @@
 """Signing in to the pages with an API key, and out."""
 
 import re
+from typing import Any
 
 from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -13,6 +14,7 @@ from redraft.domain.scopes import Scope
 from redraft.errors import Forbidden
 from redraft.operations import sign_ins
 from redraft.operations.keys import Caller
+from redraft.operations.shapes import ROOT_PATH
 
 router = pages_router()
 
@@ -46,7 +48,7 @@ def sign_out(request: Request, services: ServicesOf) -> Response:
     if token := request.cookies.get(COOKIE):
         sign_ins.sign_out(services, token)
     response = see_other("/sign-in", notice="signed_out")
-    response.delete_cookie(COOKIE)
+    response.delete_cookie(COOKIE, path=_path())
     return response
 
 
@@ -56,8 +58,14 @@ def _ensure_sees(caller: Caller) -> None:
 
 
 def _with_cookie(response: Response, token: str, *, is_secure: bool) -> Response:
-    response.set_cookie(COOKIE, token, max_age=sign_ins.LIFETIME_S, httponly=True, samesite="lax", secure=is_secure)
+    kept: dict[str, Any] = {"max_age": sign_ins.LIFETIME_S, "path": _path()}
+    response.set_cookie(COOKIE, token, **kept, httponly=True, samesite="lax", secure=is_secure)
     return response
+
+
+def _path() -> str:
+    """Two installations under one name have a cookie each."""
+    return ROOT_PATH.get() or "/"
 
 
 def own_path(wanted: str | None) -> str:

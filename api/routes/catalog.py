@@ -54,7 +54,7 @@ class Profile(BaseModel):
     files: dict[str, str] = Field(description="The SHA-256 of each file.")
     templates: Templates
     reply_schema: dict[str, Any] = Field(description="What the evaluator is made to reply with; no rubric given.")
-    mapping: dict[str, str | list[str]] = Field(description="Which field of the reply says what.")
+    mapping: dict[str, str | list[str] | bool] = Field(description="Which field of the reply says what.")
 
 
 class ProfileList(BaseModel):

@@ -5,6 +5,8 @@ from pathlib import Path
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
+from api.roots import rooted
+
 PAGES = Path(__file__).parent.parent / "pages"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -18,4 +20,4 @@ router = APIRouter()
 async def docs() -> HTMLResponse:
     """Swagger UI; 'unsafe-inline' is for the style attributes that it writes, never for scripts."""
     page = (PAGES / "docs.html").read_text("utf-8")
-    return HTMLResponse(page, headers={"Content-Security-Policy": POLICY, "Referrer-Policy": "no-referrer"})
+    return HTMLResponse(rooted(page), headers={"Content-Security-Policy": POLICY, "Referrer-Policy": "no-referrer"})

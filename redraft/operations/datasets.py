@@ -17,7 +17,7 @@ from redraft.domain.requests import JobFields
 from redraft.errors import NotFound
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services
-from redraft.operations.shapes import Moment, Resource, RowFlaw
+from redraft.operations.shapes import Moment, Resource, RowFlaw, Urls
 from redraft.storage import datasets
 from redraft.storage.datasets import DatasetRecord
 
@@ -54,7 +54,7 @@ class Dataset(Resource):
         description="Which column became which field, and which became none."
     )
     created_at: Moment
-    urls: dict[str, str]
+    urls: Urls
 
 
 class DatasetItem(Resource):

@@ -10,7 +10,7 @@ from redraft.domain.states import JobKind, JobStatus, StopReason
 from redraft.domain.webhooks import message_type
 from redraft.operations.iterations import Iteration
 from redraft.operations.results import EventData, JobResult
-from redraft.operations.shapes import Moment, Resource, StepError, UsageTotals, cost_usd, latency_ms
+from redraft.operations.shapes import Moment, Resource, StepError, Urls, UsageTotals, cost_usd, latency_ms
 from redraft.storage.events import EventRecord
 from redraft.storage.jobs import JobRecord
 from redraft.storage.webhooks import DeliveryRecord
@@ -97,7 +97,7 @@ class Job(Resource):
     version: int
     continuations: int
     run_id: str | None = Field(description="The run whose item it is.")
-    urls: dict[str, str]
+    urls: Urls
     iterations: list[Iteration] | None = None
 
 

@@ -26,7 +26,7 @@ from redraft.operations.dataset_checks import dearest_call
 from redraft.operations.datasets import find as find_dataset
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services
-from redraft.operations.shapes import Moment, Resource, UsageTotals, cost_usd, latency_ms
+from redraft.operations.shapes import Moment, Resource, Urls, UsageTotals, cost_usd, latency_ms
 from redraft.operations.submit import Idempotency
 from redraft.storage import datasets, run_stalls, runs
 from redraft.storage.datasets import DatasetRecord
@@ -84,7 +84,7 @@ class Run(Resource):
     defaults: Annotated[dict[str, Any], As(JobFields)]
     overrides: Annotated[dict[str, Any], As(JobFields)]
     version: int
-    urls: dict[str, str]
+    urls: Urls
 
 
 def create_run(services: Services, body: CreateRun, idempotency: Idempotency | None = None) -> Run:

@@ -1,5 +1,6 @@
 """What every shape that users see is made of."""
 
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated
@@ -16,6 +17,18 @@ def _rfc3339(moment: datetime) -> str:
 
 
 Moment = Annotated[datetime, PlainSerializer(_rfc3339, return_type=str, when_used="json")]
+
+
+ROOT_PATH: ContextVar[str] = ContextVar("root_path", default="")
+"""What stands before every path of the API where the request came from: REDRAFT_ROOT_PATH, nothing elsewhere."""
+
+
+def _from_outside(urls: dict[str, str]) -> dict[str, str]:
+    root = ROOT_PATH.get()
+    return {name: f"{root}{path}" for name, path in urls.items()}
+
+
+Urls = Annotated[dict[str, str], PlainSerializer(_from_outside, when_used="json")]
 
 
 class Resource(BaseModel):

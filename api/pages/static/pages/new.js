@@ -11,7 +11,7 @@
     const number = ++asked;
     const body = new URLSearchParams(new FormData(form));
     body.set("do", "preview");
-    const response = await fetch("/new", { method: "POST", body, headers: { Accept: "text/html" } }).catch(() => null);
+    const response = await fetch(form.getAttribute("action"), { method: "POST", body, headers: { Accept: "text/html" } }).catch(() => null);
     if (!response?.ok || number !== asked) return;
     const open = [...place.querySelectorAll("details[open]")].map((each) => each.id);
     const found = new DOMParser().parseFromString(await response.text(), "text/html").getElementById("preview");
