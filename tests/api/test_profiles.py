@@ -22,7 +22,11 @@ def test_the_built_in_profiles_are_told_whole(client: httpx2.Client):
     assert "criterion" in criteria["templates"]["rubric_user"]
     assert "score" in criteria["reply_schema"]["properties"]
     assert by_name["quality"]["templates"]["rubric_user"] is None
-    assert by_name["comprehensive"]["mapping"] == {"pass_flag": "comprehensive", "reasoning": "reason"}
+    assert by_name["comprehensive"]["mapping"] == {
+        "pass_flag": "comprehensive",
+        "reasoning": "reason",
+        "meets_criteria": "comprehensive",
+    }
     assert (by_name["comprehensive"]["media"], by_name["comprehensive"]["sees"]) == (
         False,
         ["instruct", "conversation"],
