@@ -14,7 +14,7 @@ from redraft.operations.iterations import Iteration
 from redraft.operations.resources import Job
 
 # Of a job that has ended: what was said at its beginning is not said again.
-_LATE_WARNINGS = frozenset({"overfit_suspected", "audit_failed", "finish_reason_unknown"})
+_LATE_WARNINGS = frozenset({"overfit_suspected", "audit_failed", "finish_reason_unknown", "schema_not_enforced"})
 _CONTINUABLE = RETRYABLE_CODES | {"budget_exhausted", "deadline_exceeded", "worker_lost"}
 
 

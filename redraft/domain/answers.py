@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -36,16 +36,13 @@ class Misfit:
 
 
 def check_schema(schema: Mapping[str, Any], pointer: str) -> None:
-    """Refuse a schema that nothing could be checked with, or no provider asked by.
+    """Refuse a schema that nothing could be checked with.
 
     Raises:
-        Invalid: it is no JSON Schema, names another document, is too long, or describes no object
+        Invalid: it is no JSON Schema, names another document, or is too long or too expensive
             (code `invalid_schema`).
     """
-    is_of_objects = schema.get("type") == "object"
-    fault = (
-        schema_fault(schema) if is_of_objects else 'The schema must be of "type": "object": providers take no other.'
-    )
+    fault = schema_fault(schema)
     if fault is not None:
         raise Invalid.at(pointer, fault, "invalid_schema")
 
@@ -88,10 +85,15 @@ def read_json(answer: str, wanted: str = "value") -> Parsed | Misfit:
     return Parsed(value)
 
 
+def json_kind(schema: Mapping[str, Any]) -> str:
+    """What all that fits a schema is, in words: `object`, `array`, else `value`."""
+    kind = schema.get("type")
+    return kind if kind in ("object", "array") else "value"
+
+
 def read_answer(answer: str, schema: Mapping[str, Any]) -> Parsed | Misfit:
     """The value of an answer that is JSON, bare or in one fence, and fits. Never raises for an answer."""
-    kind = schema.get("type")
-    read = read_json(answer, kind if kind in ("object", "array") else "value")
+    read = read_json(answer, json_kind(schema))
     if isinstance(read, Misfit):
         return read
     try:
@@ -108,7 +110,7 @@ def _fitted(value: Any, schema: Mapping[str, Any]) -> Parsed | Misfit:
     try:
         if _is_valid(schema, value, chars, longest):
             return Parsed(value)
-        without_empty = _Nulls(schema).without(value, schema)
+        without_empty = _Nulls(schema).without(value, (schema,))
         if without_empty != value and _is_valid(schema, without_empty, chars, longest):
             return Parsed(without_empty)
     except LimitExceeded as limit:
@@ -132,32 +134,55 @@ class _Nulls:
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
-        self._seen: dict[int, tuple[Mapping[str, Any], frozenset[str], Any]] = {}
+        self._seen: dict[tuple[int, ...], _Members] = {}
 
-    def without(self, value: Any, schema: Any) -> Any:
-        if isinstance(value, dict):
-            known, required, _ = self._members(schema)
-            return {
-                name: self.without(member, known.get(name))
-                for name, member in cast("dict[str, Any]", value).items()
-                if member is not None or name in required or name not in known
-            }
+    def without(self, value: Any, schemas: Sequence[Any]) -> Any:
+        """The value without them, where it may be meant by any of the schemas."""
+        if not isinstance(value, dict | list):
+            return value
+        members = self._members(schemas)
         if isinstance(value, list):
-            inner = self._members(schema)[2]
-            return [self.without(member, inner) for member in cast("list[Any]", value)]
-        return value
+            return [self.without(member, members.items) for member in cast("list[Any]", value)]
+        return {
+            name: self.without(member, members.known.get(name, ()))
+            for name, member in cast("dict[str, Any]", value).items()
+            if member is not None or name in members.kept or name not in members.known
+        }
 
-    def _members(self, schema: Any) -> tuple[Mapping[str, Any], frozenset[str], Any]:
-        """The properties, the required ones, and the schema of the items; read once for each schema."""
-        if id(schema) not in self._seen:
-            branches = list(_branches(schema, self._root))
-            known: dict[str, Any] = {}
-            for branch in branches:
-                known |= _mapping(branch.get("properties"))
-            required = frozenset(name for branch in branches[:1] for name in branch.get("required") or ())
-            inner = next((branch["items"] for branch in branches if "items" in branch), None)
-            self._seen[id(schema)] = known, required, inner
-        return self._seen[id(schema)]
+    def _members(self, schemas: Sequence[Any]) -> "_Members":
+        """Read once for each choice of schemas."""
+        key = tuple(map(id, schemas))
+        if key not in self._seen:
+            known: dict[str, list[Any]] = {}
+            items: list[Any] = []
+            kept: set[str] = set()
+            for branch in (branch for schema in schemas for branch in _branches(schema, self._root)):
+                properties, required = _mapping(branch.get("properties")), branch.get("required") or ()
+                for name, child in properties.items():
+                    known.setdefault(name, []).append(child)
+                kept |= {name for name in required if self._takes_null(properties.get(name, True))}
+                items += [branch["items"]] if "items" in branch else []
+            self._seen[key] = _Members(known, frozenset(kept), items)
+        return self._seen[key]
+
+    def _takes_null(self, schema: Any) -> bool:
+        """Whether null may be meant by a schema, as far as its types and its values say."""
+        if not isinstance(schema, Mapping):
+            return schema is True
+        for branch in _branches(cast("Mapping[str, Any]", schema), self._root):
+            kind: Any = branch.get("type")
+            if "null" in (kind or ()) or None in (branch.get("enum") or ()) or branch.get("const", 0) is None:
+                return True
+        return not schema
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """The schemas of properties and items by name, and the properties whose null may be meant."""
+
+    known: Mapping[str, Sequence[Any]]
+    kept: frozenset[str]
+    items: Sequence[Any]
 
 
 def _branches(schema: Any, root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -260,7 +260,7 @@ class GenerateAnswer(EvaluationFields):
     stop: Stop = Stop()
     answer_schema: Annotated[dict[str, Any] | StructureName | None, BeforeValidator(_known_structure)] = Field(
         default=None,
-        description="A JSON Schema of an object, or the name of one; the answer is JSON that fits it.",
+        description="A JSON Schema, or the name of one; the answer is JSON that fits it.",
     )
     stream: bool = Field(default=False, description="Publish the answer's text while it is written.")
 

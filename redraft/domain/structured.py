@@ -1,6 +1,6 @@
 """Structured answers that have a name: their JSON Schemas, and the prose in them that citations are read from."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 from redraft.domain.answers import Misfit, read_answer
@@ -22,10 +22,17 @@ def structure_schema(structure: Structure, sources: int) -> dict[str, Any]:
                 "confidence": {"type": "number", "minimum": 0, "maximum": 1, "description": "How sure the answer is"},
                 "sources_used": numbers,
                 "key_facts": _list(_text("One fact that the answer rests on")),
-                "limitations": _list(_text("What the sources leave open")),
-            }
+                "limitations": _either(
+                    _text("What the sources leave open"),
+                    {"type": "null"},
+                    _list(_text("One thing that they leave open")),
+                ),
+            },
+            optional=("limitations",),
         )
-    points = _list(_object({"point": _text("One statement"), "sources": numbers}))
+    points = _list(
+        _either(_text("One statement, with its marks"), _object({"point": _text("One statement"), "sources": numbers}))
+    )
     return _object(
         {
             "similarities": points,
@@ -63,9 +70,9 @@ def confidence_of(structure: Structure, answer: str, sources: int) -> float | No
 
 def _compared(value: Mapping[str, Any]) -> str:
     points = (
-        f"- {point['point']}{_marks(point['sources'])}"
+        f"- {point}" if isinstance(point, str) else f"- {point['point']}{_marks(point['sources'])}"
         for name in ("similarities", "differences", "contradictions")
-        for point in cast("Iterable[Mapping[str, Any]]", value[name])
+        for point in cast("Iterable[str | Mapping[str, Any]]", value[name])
     )
     return "\n".join((*points, "", value["conclusion"])).strip()
 
@@ -88,10 +95,14 @@ def _text(description: str) -> dict[str, Any]:
     return {"type": "string", "description": description}
 
 
-def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+def _either(*schemas: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": list(schemas)}
+
+
+def _object(properties: Mapping[str, Any], optional: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": dict(properties),
-        "required": list(properties),
+        "required": [name for name in properties if name not in optional],
         "additionalProperties": False,
     }

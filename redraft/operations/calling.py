@@ -19,8 +19,10 @@ from redraft.domain.text.thinking import answer_in
 from redraft.domain.texts import clean
 from redraft.errors import ProviderError
 from redraft.operations.services import Services
+from redraft.providers.adaptations import loose_form, schema_in
 from redraft.providers.protocol import ChatReply, UnusableReply, Usage
 from redraft.providers.replies import REASONING_ONLY
+from redraft.providers.schemas import unwrapped, why_not_strict, wraps
 from redraft.providers.shared.cancellation import abortable_call
 from redraft.redaction import redact_known, redact_known_values
 from redraft.storage import calls
@@ -76,6 +78,7 @@ class Outcome:
         closing: what its row in the ledger is still to be told; None when it has been.
         came_second: another reply was in the ledger before this one: that is the one to go on with.
         cut: with an error that says so, what came before the reply was cut off.
+        loose_schema: how the answer's schema was told, and why so, where the provider does not enforce it.
     """
 
     slot: Slot
@@ -90,6 +93,7 @@ class Outcome:
     is_cached: bool = False
     came_second: bool = False
     cut: CutReply | None = None
+    loose_schema: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,15 +171,20 @@ def _answered(
     services: Services, planned: PlannedCall, timeout_s: float, on_delta: Callable[[str], None] | None
 ) -> ChatReply:
     """The reply; a generator's without its thinking. An evaluator's thinking is dropped where its task is known."""
-    stream = AnswerStream(on_delta) if on_delta else None
+    is_wrapped = wraps(schema_in(planned.body))
+    stream = AnswerStream(on_delta) if on_delta and not is_wrapped else None
     reply = _send(services, planned, timeout_s, stream)
     if planned.slot.step != Step.GENERATE:
         return reply
     answer = answer_in(reply.text)
     if not answer.strip():
         raise UnusableReply("empty_output", REASONING_ONLY, replace(reply, text=""))
+    if is_wrapped:
+        answer = unwrapped(answer)
     if stream is not None:
         stream.finish(reply.text)
+    elif on_delta is not None:
+        on_delta(answer)
     return replace(reply, text=answer)
 
 
@@ -224,6 +233,7 @@ def _reused(planned: PlannedCall, found: Mapping[str, Any], seconds: float) -> O
         seconds=seconds,
         model=str(planned.chat.model),
         is_cached=True,
+        loose_schema=_loose_schema(planned),
     )
 
 
@@ -250,6 +260,7 @@ def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, secon
         usage=spent.sums,
         seconds=seconds,
         model=str(planned.chat.model),
+        loose_schema=_loose_schema(planned),
     )
 
 
@@ -327,6 +338,27 @@ class _Spent:
             "cost_nano_usd": cost or 0,
             "unpriced_calls": int(cost is None),
         }
+
+
+def loose_schemas(outcomes: Iterable[Outcome]) -> list[dict[str, str]]:
+    """Return a job's warnings about answers whose schema the provider was not bound to."""
+    told = dict.fromkeys((o.model, o.loose_schema) for o in outcomes if o.text is not None and o.loose_schema)
+    return [
+        {
+            "code": "schema_not_enforced",
+            "message": f"{model} was told the answer's schema {how}; code checks the answer.",
+        }
+        for model, how in told
+    ]
+
+
+def _loose_schema(planned: PlannedCall) -> str | None:
+    schema = planned.chat.reply_schema
+    how = loose_form(planned.chat, planned.body) if planned.slot.step == Step.GENERATE else None
+    if schema is None or how is None:
+        return None
+    why = why_not_strict(schema.schema)
+    return f"{how}, since {f'strict mode would narrow it: {why}' if why else 'its server takes no strict schema'}"
 
 
 def unclear_ends(outcomes: Iterable[Outcome]) -> list[dict[str, str]]:

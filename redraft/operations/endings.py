@@ -133,7 +133,7 @@ def _result(records: Sequence[IterationRecord], request: AnyRequest, rules: Rule
     record = next(r for r in records if (r.number, r.candidate) == (best.iteration, best.candidate))
     schema = schema_of(request)
     return {
-        "final_answer": best.answer if schema else final_answer(request, record),
+        "final_answer": best.answer if schema is not None else final_answer(request, record),
         "parsed": _parsed(best.answer, schema),
         "success": None
         if best.evaluation and best.evaluation.is_skipped

@@ -156,7 +156,8 @@ def _judgement(step: StepInHand, record: IterationRecord, heard: Sequence[Heard]
 
 def _without_model(step: StepInHand, record: IterationRecord) -> EvaluationRecord | None:
     """What needs no call: an answer that is none, that was judged before, or that code can judge by itself."""
-    if is_trivial(record.answer):
+    # An empty list may be the right answer to a schema
+    if is_trivial(record.answer) and schema_of(step.request) is None:
         return _refused(step, _TRIVIAL, _WRITE_ONE)
     misfit = _misfit(step, record)
     if misfit is not None:

@@ -28,7 +28,7 @@ from redraft.operations import admission, audit, evaluate, generate
 from redraft.operations.admission import InHand, TurnedAway
 from redraft.operations.boundaries import Boundary, reached
 from redraft.operations.budgets import BudgetExhausted, spent_of
-from redraft.operations.calling import Outcome, PlannedCall, unclear_ends
+from redraft.operations.calling import Outcome, PlannedCall, loose_schemas, unclear_ends
 from redraft.operations.closing import close_up
 from redraft.operations.crashes import crashing_as
 from redraft.operations.endings import Event, ending, event
@@ -111,7 +111,8 @@ def _do(hand: InHand, visit: Visit, goes_on: Callable[[], bool], renew: Callable
 
 def _with_warnings(step: StepInHand, move: Move) -> Move:
     """The job's warnings about the replies that its step used go along with the job's other columns."""
-    new = [warning for warning in unclear_ends(move.outcomes) if warning not in step.job.warnings]
+    found = [*unclear_ends(move.outcomes), *loose_schemas(move.outcomes)]
+    new = [warning for warning in found if warning not in step.job.warnings]
     if move.values is None or not new:
         return move
     return replace(move, values={**move.values, "warnings": [*move.values.get("warnings", step.job.warnings), *new]})

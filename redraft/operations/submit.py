@@ -33,7 +33,6 @@ from redraft.operations.terms import judges_of, models_named, needs_judge, schem
 from redraft.operations.webhooks import check_webhook
 from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.protocol import Usage
-from redraft.providers.schemas import strict_schema
 from redraft.storage import events, history, jobs
 from redraft.storage.history import IterationRecord
 from redraft.storage.jobs import JobRecord
@@ -99,7 +98,6 @@ def normalise(services: Services, request: AnyRequest) -> AnyRequest:
     update |= normal_judges(services, request, fallback)
     if isinstance(request, GenerateAnswer) and isinstance(request.answer_schema, Mapping):
         check_schema(request.answer_schema, "/answer_schema")
-        check_strict(request.answer_schema)
     update["grounding"] = request.grounds
     check_webhook(services, request.webhook)
     normal = request.model_copy(update=update)
@@ -126,21 +124,6 @@ def normal_judges(services: Services, request: AnyRequest, fallback: str) -> dic
         panel[0] if panel else str(resolve_model(providers, request.evaluator_model or fallback, "/evaluator_model"))
     )
     return {"evaluator_model": single, "evaluation": judging.model_copy(update={"panel": panel, "audit": audit})}
-
-
-def check_strict(schema: Mapping[str, Any]) -> None:
-    """Refuse a schema that cannot be told to a provider.
-
-    Raises:
-        Invalid: code `invalid_schema`.
-    """
-    try:
-        strict_schema(schema)
-    except (AttributeError, TypeError, ValueError, RecursionError) as error:
-        words = (
-            "The schema is legal, but cannot be put into the form that providers take: write objects for subschemas."
-        )
-        raise Invalid.at("/answer_schema", words, "invalid_schema") from error
 
 
 def check_priced(services: Services, limits: Limits, models: Sequence[str]) -> None:

@@ -184,6 +184,8 @@ def _schema(name: str, text: str) -> dict[str, Any]:
     if not isinstance(schema, dict):
         raise ProfileError(place, "must be a JSON Schema, an object")
     known = cast("dict[str, Any]", schema)
+    if known.get("type") != "object":
+        raise ProfileError(place, 'must be of "type": "object"')
     try:
         check_schema(known, "")
     except Invalid as error:

@@ -8,6 +8,7 @@ from typing import Any
 
 from jinja2 import FileSystemLoader
 
+from redraft.domain.answers import json_kind
 from redraft.domain.chats import Message, Prompt, ReplySchema
 from redraft.domain.loop import Feedback
 from redraft.domain.requests import GenerateAnswer, Source
@@ -56,7 +57,8 @@ def generation_prompt(
         grounding=request.grounds,
         sources=[_source(number, source, nonce) for number, source in enumerate(request.sources, 1)],
         nonce=nonce,
-        schema=json.dumps(schema, ensure_ascii=False) if schema else None,
+        schema=json.dumps(schema, ensure_ascii=False) if schema is not None else None,
+        schema_kind=json_kind(schema or {}),
     )
     earlier = [
         message
@@ -64,7 +66,7 @@ def generation_prompt(
         for message in (Message("user", user), Message("assistant", assistant.rstrip()))
         if message.content.strip()
     ]
-    reply = ReplySchema("answer", schema) if schema else None
+    reply = ReplySchema("answer", schema) if schema is not None else None
     return Prompt(system, (*earlier, *_turns(task, feedback, nonce)), reply)
 
 

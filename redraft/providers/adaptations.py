@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
+from redraft.domain.answers import json_kind
 from redraft.domain.chats import Chat, LimitOrigin, Message
 from redraft.errors import ProviderError
 from redraft.providers.failures import SHORTEN
 from redraft.providers.limit_refusals import read_refusal
 from redraft.providers.output_limits import OutputLimits, limit_advice, limit_name_in
-from redraft.providers.schemas import strict_schema
+from redraft.providers.schemas import is_of_object, wire_schema
 from redraft.providers.shared.error_bodies import Words, words_of
 
 Adaptation = Literal[
@@ -43,7 +44,10 @@ _SCHEMA = re.compile(
     re.IGNORECASE,
 )
 # A refusal of one schema says nothing of the next one.
-_THIS_SCHEMA = re.compile(r"invalid schema|schema is too|schema (contains|exceeds)", re.IGNORECASE)
+_THIS_SCHEMA = re.compile(
+    r"invalid schema|schema is too|schema (contains|exceeds)|recursi|circular|grammar error|failed to parse grammar",
+    re.IGNORECASE,
+)
 # Some servers answer 500 where a chat template or a grammar refuses.
 _CRASH = re.compile(r"jinja|raise_exception|chat template|grammar", re.IGNORECASE)
 _SYSTEM = re.compile(
@@ -83,12 +87,30 @@ def adaptation_for(
     return next((rule.adaptation for rule in _RULES if rule.is_sent(sent) and rule.is_refused(said)), None)
 
 
+def with_schema_told(chat: Chat, adaptations: frozenset[Adaptation], *, takes_loose: bool) -> frozenset[Adaptation]:
+    """The adaptations, with the one that tells a schema in words where the dialect could only narrow it. Pure.
+
+    Args:
+        chat: what is asked.
+        adaptations: what its model was found not to take.
+        takes_loose: whether the dialect takes schemas that are not strict.
+    """
+    if chat.reply_schema is None:
+        return adaptations
+    wire = wire_schema(chat.reply_schema.schema)
+    is_sendable = wire is not None and (wire.is_strict or takes_loose)
+    # A server that only promises an object would have to be asked for another value
+    is_object = is_of_object(chat.reply_schema.schema) or "json_object" not in adaptations
+    told: frozenset[Adaptation] = frozenset() if is_sendable and is_object else frozenset(("schema_in_words",))
+    return adaptations | told
+
+
 def adapted_chat(chat: Chat, adaptations: Collection[Adaptation]) -> Chat:
     """The chat without what its model does not take, as far as that is no matter of a dialect. Pure."""
     if "no_temperature" in adaptations:
         chat = replace(chat, temperature=None)
     if chat.reply_schema is not None and {"json_object", "schema_in_words"} & set(adaptations):
-        words = _in_words(chat.reply_schema.schema)
+        words = _in_words(chat.reply_schema.schema, chat.messages)
         chat = replace(chat, system=f"{chat.system}\n\n{words}" if chat.system.strip() else words)
     if "schema_in_words" in adaptations:
         chat = replace(chat, reply_schema=None)
@@ -108,9 +130,8 @@ class AdaptationMemory:
     def of_chat(self, chat: Chat) -> frozenset[Adaptation]:
         """What this chat has to do without: by its model, and by the schema that it asks for."""
         known = self.of(chat.model.name)
-        if chat.reply_schema is None:
-            return known
-        return known | self.of(_with_schema(chat.model.name, strict_schema(chat.reply_schema.schema)))
+        wire = wire_schema(chat.reply_schema.schema) if chat.reply_schema else None
+        return known if wire is None else known | self.of(_with_schema(chat.model.name, wire.schema))
 
     def of(self, model: str) -> frozenset[Adaptation]:
         with self._lock:
@@ -140,7 +161,7 @@ class AdaptationMemory:
         if found is None:
             self._adapt_limit(error, sent, limit_origin or LimitOrigin())
             return
-        model, schema = str(sent["model"]), _schema_in(sent)
+        model, schema = str(sent["model"]), schema_in(sent)
         is_own_fault = schema is not None and bool(_THIS_SCHEMA.search(words_of(error.response).message))
         self.learn(_with_schema(model, schema) if is_own_fault else model, found)
         error.is_adapted = True
@@ -164,8 +185,8 @@ def _with_schema(model: str, schema: Any) -> str:
     return f"{model}#{hashlib.sha256(json.dumps(schema, sort_keys=True).encode()).hexdigest()[:16]}"
 
 
-def _schema_in(body: Mapping[str, Any]) -> Any:
-    """The schema that a body asks for, in either dialect."""
+def schema_in(body: Mapping[str, Any]) -> Any:
+    """The schema that a body asks for, in either dialect; None: none, or one in words."""
     places = (("response_format", "json_schema", "schema"), ("output_config", "format", "schema"))
     for place in places:
         value: Any = body
@@ -176,9 +197,22 @@ def _schema_in(body: Mapping[str, Any]) -> Any:
     return None
 
 
-def _in_words(schema: Mapping[str, Any]) -> str:
+def loose_form(chat: Chat, body: Mapping[str, Any]) -> str | None:
+    """How a chat's schema was told to a provider, where that enforces less than the schema; None: it is enforced."""
+    if chat.reply_schema is None or "output_config" in body:
+        return None
+    wanted: Any = body.get("response_format") or {}
+    if wanted.get("type") == "json_schema":
+        return None if wanted["json_schema"]["strict"] else "as a JSON Schema without strict mode"
+    return "in words, with JSON mode" if wanted else "in words"
+
+
+def _in_words(schema: Mapping[str, Any], messages: tuple[Message, ...]) -> str:
+    wanted = f"Reply with one JSON {json_kind(schema)} and nothing else"
     told = json.dumps(schema, ensure_ascii=False)
-    return f"Reply with one JSON object and nothing else: no other words, no code fence. Its JSON Schema:\n{told}"
+    if any(told in message.content for message in messages):
+        return f"{wanted}: no other words, no code fence."
+    return f"{wanted}: no other words, no code fence. Its JSON Schema:\n{told}"
 
 
 def _with_system(system: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from redraft.errors import ProviderError
-from redraft.providers.adaptations import AdaptationMemory, adapted_chat
+from redraft.providers.adaptations import AdaptationMemory, adapted_chat, with_schema_told
 from redraft.providers.anthropic_replies import content_of, is_paused, read_reply
 from redraft.providers.anthropic_streams import AnthropicEvents
 from redraft.providers.failures import Answer, Vendor, failure_of_connection
 from redraft.providers.protocol import Chat, ChatReply, LimitOrigin, Message, sendable
 from redraft.providers.replies import read_answer, sound_key
-from redraft.providers.schemas import strict_schema
+from redraft.providers.schemas import wire_schema
 from redraft.providers.streams import OnDelta, Teller, read_stream
 from redraft.providers.wires import ClientShards, Patience, TimeLeft, Watchdog, call_timeout, http_client
 
@@ -53,7 +53,7 @@ class AnthropicProvider:
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """The request as it will be sent."""
-        chat = adapted_chat(chat, self._memory.of_chat(chat))
+        chat = adapted_chat(chat, with_schema_told(chat, self._memory.of_chat(chat), takes_loose=False))
         body: dict[str, Any] = {
             "model": chat.model.name,
             "max_tokens": chat.max_output_tokens or self._access.max_output_tokens,
@@ -61,9 +61,8 @@ class AnthropicProvider:
         }
         if chat.system.strip():
             body["system"] = sendable(chat.system)
-        if chat.reply_schema is not None:
-            schema = strict_schema(chat.reply_schema.schema)
-            body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+        if chat.reply_schema is not None and (wire := wire_schema(chat.reply_schema.schema)) is not None:
+            body["output_config"] = {"format": {"type": "json_schema", "schema": wire.schema}}
         if chat.temperature is not None:
             body["temperature"] = chat.temperature
         if chat.stream:

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from redraft.errors import ProviderError
-from redraft.providers.adaptations import Adaptation, AdaptationMemory, adapted_chat
+from redraft.providers.adaptations import Adaptation, AdaptationMemory, adapted_chat, with_schema_told
 from redraft.providers.failures import Answer, Vendor, failure_of_connection
 from redraft.providers.openai_replies import read_reply
 from redraft.providers.openai_streams import OpenAIChunks
 from redraft.providers.output_limits import LIMIT_NAMES
 from redraft.providers.protocol import Chat, ChatReply, LimitOrigin, ReplySchema, sendable
 from redraft.providers.replies import read_answer, sound_key
-from redraft.providers.schemas import strict_schema
+from redraft.providers.schemas import wire_schema
 from redraft.providers.streams import OnDelta, Teller, read_stream
 from redraft.providers.wires import ClientShards, Patience, TimeLeft, Watchdog, call_timeout, http_client
 
@@ -131,8 +131,9 @@ class OpenAIProvider:
         )
 
 
-def chat_body(chat: Chat, *, limit_name: str, adaptations: Collection[Adaptation] = frozenset()) -> dict[str, Any]:
+def chat_body(chat: Chat, *, limit_name: str, adaptations: frozenset[Adaptation] = frozenset()) -> dict[str, Any]:
     """A Chat Completions request; `limit_name` is what the server calls the output limit at first."""
+    adaptations = with_schema_told(chat, adaptations, takes_loose=True)
     chat = adapted_chat(chat, adaptations)
     turns = [{"role": m.role, "content": sendable(m.content)} for m in chat.messages]
     system = [{"role": "system", "content": sendable(chat.system)}] if chat.system.strip() else []
@@ -158,6 +159,9 @@ def _limit_name(first: str, adaptations: Collection[Adaptation]) -> str:
 
 
 def _response_format(wanted: ReplySchema) -> dict[str, Any]:
+    wire = wire_schema(wanted.schema)
+    if wire is None:
+        raise ValueError("A schema that can only be told in words has no response format.")
     name = re.sub(r"[^a-zA-Z0-9_-]", "_", wanted.name)[:64] or "reply"
-    named = {"name": name, "strict": True, "schema": strict_schema(wanted.schema)}
+    named = {"name": name, "strict": wire.is_strict, "schema": wire.schema}
     return {"type": "json_schema", "json_schema": named}

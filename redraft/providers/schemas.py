@@ -1,13 +1,22 @@
-"""One JSON Schema, made fit for strict structured output. Ranges and lengths are checked in code instead.
+"""The JSON Schema of a reply, as it is sent: never one that admits less than the schema that was asked for.
 
-Strict dialects (OpenAI's and Anthropic's alike) want every object closed and every property required, and
-refuse most keywords of validation. What is taken away is told in the description, so that the model knows.
+Strict dialects (OpenAI's and Anthropic's alike) want an object at the root, every object closed and every property
+required, and refuse most keywords of validation. A schema that cannot be said so without narrowing it is sent as it
+is, where the dialect takes that. Whatever is sent, the reply is checked in code.
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
+WRAPPER = "wrapped_answer"
+"""The one property of an object that stands for a reply that is no object."""
+
+_WRAPPED = re.compile(
+    r"\A\s*(?:```(?:json)?\s*)?\{\s*\"" + WRAPPER + r"\"\s*:(.*)\}\s*(?:```\s*)?\Z", re.DOTALL | re.IGNORECASE
+)
 _KEPT = ("type", "enum", "const", "description", "$ref")
 _TOLD = (
     "minimum",
@@ -21,38 +30,161 @@ _TOLD = (
     "format",
     "minItems",
     "maxItems",
+    "uniqueItems",
+    "minProperties",
+    "maxProperties",
 )
+_ANNOTATIONS = frozenset({"$schema", "$comment", "title", "description", "default", "examples", "deprecated"})
+_DEFINITIONS = ("$defs", "definitions")
+# What decides which properties are "unevaluated" beside `properties`.
+_EVALUATING = frozenset({"$ref", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "patternProperties"})
 _NULL: dict[str, Any] = {"type": "null"}
+
+
+class NotStrict(ValueError):  # noqa: N818 - a property of a schema, not a fault
+    """A schema says something that strict dialects can only say more narrowly."""
+
+    def __init__(self, place: str, why: str) -> None:
+        super().__init__(f"{why} (at {place or '/'})")
+
+
+@dataclass(frozen=True, slots=True)
+class WireSchema:
+    """A schema of an object, in strict dialect or as it was asked for."""
+
+    schema: dict[str, Any]
+    is_strict: bool
+
+
+def wire_schema(schema: Mapping[str, Any]) -> WireSchema | None:
+    """What is sent for a schema; None: it can only be told in words. Pure."""
+    rooted = _of_object(schema)
+    if rooted is None:
+        return None
+    try:
+        return WireSchema(strict_schema(rooted), is_strict=True)
+    except NotStrict:
+        return WireSchema(rooted, is_strict=False)
+
+
+def why_not_strict(schema: Mapping[str, Any]) -> str | None:
+    """What in a schema strict dialects would narrow, and where; None: nothing. Pure."""
+    rooted = _of_object(schema)
+    if rooted is None:
+        return "its root is no object and is referred to"
+    try:
+        strict_schema(rooted)
+    except NotStrict as obstacle:
+        return str(obstacle)
+    return None
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema in strict dialect. Pure; applying it twice changes nothing.
 
-    Optional properties become required and nullable; `oneOf` becomes `anyOf`; `allOf` is merged.
+    Optional properties become required and nullable; `oneOf` becomes `anyOf`; `allOf` is merged. What is taken away
+    only ever admits more; limits are told in the description.
+
+    Raises:
+        NotStrict: the dialect would admit less.
     """
-    merged = _merged(schema)
+    definitions: dict[str, Any] = {key: schema[key] for key in _DEFINITIONS if key in schema}
+    try:
+        strict = _strict(schema, "")
+        beside = {
+            key: {name: _strict(child, f"/{key}/{name}") for name, child in each.items()}
+            for key, each in definitions.items()
+        }
+    except RecursionError:
+        raise NotStrict("", "it is nested too deeply") from None
+    if not is_of_object(strict):
+        raise NotStrict("", "the root is put together from other schemas")
+    return strict | beside
+
+
+def wraps(schema: Any) -> bool:
+    """Whether a schema that was sent asks for a wrapped reply."""
+    return isinstance(schema, Mapping) and list(cast("Mapping[str, Any]", schema).get("properties") or ()) == [WRAPPER]
+
+
+def unwrapped(text: str) -> str:
+    """A wrapped reply without its wrapper, each character of it as it was; any other text as it is."""
+    found = _WRAPPED.match(text)
+    inner = found[1].strip() if found else ""
+    try:
+        json.loads(inner)
+    except (ValueError, RecursionError):
+        return text
+    return inner
+
+
+def is_of_object(schema: Mapping[str, Any]) -> bool:
+    """Whether all that fits a schema is an object. Pure."""
+    return schema.get("type") == "object"
+
+
+def _of_object(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The schema if its root is one of objects, else its wrapper; None where a reference to the root would break."""
+    rooted = _without_root_reference(schema)
+    if is_of_object(rooted):
+        return dict(rooted)
+    if any(each == "#" for each in _references(schema)):
+        return None
+    aside = {key: schema[key] for key in ("$schema", *_DEFINITIONS) if key in schema}
+    inner = {key: value for key, value in schema.items() if key not in aside}
+    return {
+        "type": "object",
+        "properties": {WRAPPER: inner},
+        "required": [WRAPPER],
+        "additionalProperties": False,
+    } | aside
+
+
+def _without_root_reference(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A root that is nothing but a reference becomes what it refers to: so are recursive models written."""
+    names = str(schema.get("$ref", "")).split("/")
+    beside = schema.keys() - _ANNOTATIONS - {"$ref", *_DEFINITIONS}
+    if len(names) != 3 or beside:
+        return schema
+    target: Any = cast("Mapping[str, Any]", schema.get(names[1]) or {}).get(names[2])
+    if not isinstance(target, Mapping):
+        return schema
+    return {**cast("Mapping[str, Any]", target), **{key: schema[key] for key in _DEFINITIONS if key in schema}}
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        members = cast("Mapping[str, Any]", value)
+        if isinstance(members.get("$ref"), str):
+            yield members["$ref"]
+        for member in members.values():
+            yield from _references(member)
+    elif isinstance(value, list):
+        for member in cast("list[Any]", value):
+            yield from _references(member)
+
+
+def _strict(schema: Any, place: str) -> dict[str, Any]:
+    if not isinstance(schema, Mapping):
+        raise NotStrict(place, "any value, or none, may stand there")
+    merged = _merged(cast("Mapping[str, Any]", schema), place)
     if "$ref" in merged:
-        # Strict dialects allow nothing beside a reference; definitions stand at the root.
-        return {"$ref": merged["$ref"], **_definitions(merged)}
+        # Strict dialects allow nothing beside a reference
+        return {"$ref": merged["$ref"]}
     strict = {key: merged[key] for key in _KEPT if key in merged}
     if told := _told(merged):
         strict["description"] = told
-    if _is_object(merged):
-        strict |= _closed(merged)
-    if "items" in merged:
-        strict["items"] = _child(merged["items"])
-    if variants := merged.get("anyOf") or merged.get("oneOf"):
-        strict["anyOf"] = [_child(variant) for variant in variants]
-    return strict | _definitions(merged)
-
-
-def _child(schema: Any) -> dict[str, Any]:
-    """A subschema; `true` and `false` are schemas too, and say nothing a strict dialect can."""
-    return strict_schema(cast("Mapping[str, Any]", schema)) if isinstance(schema, Mapping) else {}
-
-
-def _is_object(schema: Mapping[str, Any]) -> bool:
-    return "properties" in schema or "object" in _types(schema)
+    types = _types(merged)
+    if "object" in types:
+        strict |= _closed(merged, place)
+    if "array" in types:
+        strict["items"] = _items(merged, place)
+    if types or {"enum", "const"} & merged.keys():
+        return strict
+    variants: Any = merged.get("anyOf") or merged.get("oneOf")
+    if not variants:
+        raise NotStrict(place, "any value may stand there")
+    return strict | {"anyOf": [_strict(variant, f"{place}/anyOf/{n}") for n, variant in enumerate(variants)]}
 
 
 def _types(schema: Mapping[str, Any]) -> list[str]:
@@ -60,15 +192,31 @@ def _types(schema: Mapping[str, Any]) -> list[str]:
     return [kind] if isinstance(kind, str) else list(kind)
 
 
-def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _closed(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
+    if not _is_closed(schema):
+        raise NotStrict(place, "the object may have properties that are not listed")
     properties: Mapping[str, Any] = schema.get("properties") or {}
     required: set[str] = set(schema.get("required") or ())
-    strict = {name: _child(child) for name, child in properties.items()}
+    strict = {name: _strict(child, f"{place}/properties/{name}") for name, child in properties.items()}
     return {
         "properties": {name: child if name in required else _nullable(child) for name, child in strict.items()},
         "required": list(properties),
         "additionalProperties": False,
     }
+
+
+def _is_closed(schema: Mapping[str, Any]) -> bool:
+    if schema.get("patternProperties"):
+        return False
+    if "additionalProperties" in schema:
+        return schema["additionalProperties"] is False
+    return schema.get("unevaluatedProperties") is False and _EVALUATING.isdisjoint(schema)
+
+
+def _items(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
+    if "prefixItems" in schema or not isinstance(schema.get("items"), Mapping):
+        raise NotStrict(place, "the items of the array are not all of one schema")
+    return _strict(schema["items"], f"{place}/items")
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
@@ -83,11 +231,13 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [schema, _NULL]}
 
 
-def _merged(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """`allOf` folded into one schema: properties and required add up, the rest is overwritten."""
+def _merged(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """`allOf` folded into one schema: properties and required add up, of the rest the first one holds."""
     merged = {key: value for key, value in schema.items() if key != "allOf"}
     for part in schema.get("allOf") or ():
-        for key, value in _merged(part).items():
+        if not isinstance(part, Mapping):
+            raise NotStrict(place, "a part of it is true or false")
+        for key, value in _merged(cast("Mapping[str, Any]", part), place).items():
             if key == "properties":
                 merged[key] = {**merged.get(key, {}), **value}
             elif key == "required":
@@ -102,8 +252,3 @@ def _told(schema: Mapping[str, Any]) -> str:
     limits = ", ".join(f"{key} {json.dumps(schema[key])}" for key in _TOLD if key in schema)
     words = str(schema.get("description", ""))
     return f"{words} ({limits})".strip() if limits else words
-
-
-def _definitions(schema: Mapping[str, Any]) -> dict[str, Any]:
-    found = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
-    return {key: {name: _child(child) for name, child in each.items()} for key, each in found.items()}

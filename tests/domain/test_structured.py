@@ -24,7 +24,7 @@ COMPARED = {"similarities": [POINT], "differences": [], "contradictions": [], "c
 def test_each_schema_can_be_told_to_a_provider(name: Structure, sources: int):
     schema = structure_schema(name, sources)
     check_schema(schema, "/answer_schema")
-    strict_schema(schema)
+    assert strict_schema(schema)["additionalProperties"] is False
 
 
 def test_their_members_are_the_contracts():
@@ -49,6 +49,21 @@ def test_lists_of_sources_become_marks():
     )
     assert prose_of("comparison", json.dumps(COMPARED), 3) == "- Both float [Source 1, 2]\n\nSo."
     assert prose_of("json", "no JSON", 3) is None
+
+
+@pytest.mark.parametrize("limitations", [None, "Only two years.", ["One.", "Two."], []])
+def test_limitations_are_text_null_or_a_list(limitations: Any):
+    answer = json.dumps({**FULL, "limitations": limitations})
+    assert isinstance(read_answer(answer, structure_schema("answer_with_sources", 3)), Parsed)
+    without = {name: value for name, value in FULL.items() if name != "limitations"}
+    assert isinstance(read_answer(json.dumps(without), structure_schema("answer_with_sources", 3)), Parsed)
+
+
+def test_points_of_a_comparison_may_be_plain_texts_with_marks():
+    answer = json.dumps({**COMPARED, "differences": ["Only one sinks [Source 3].", POINT]})
+    assert prose_of("comparison", answer, 3) == (
+        "- Both float [Source 1, 2]\n- Only one sinks [Source 3].\n- Both float [Source 1, 2]\n\nSo."
+    )
 
 
 def test_only_one_structure_tells_a_confidence():

@@ -2,12 +2,16 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
+import jsonschema
 import pytest
 
 from redraft.domain.requests import GenerateAnswer
 from redraft.errors import Invalid
 from redraft.operations import submit
+from redraft.providers.adaptations import schema_in
+from redraft.providers.schemas import WRAPPER, wraps
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver, Killed, kill
 
@@ -17,6 +21,7 @@ SCHEMA = {
     "type": "object",
     "properties": {"name": {"type": "string"}, "people": {"type": "integer", "minimum": 0}},
     "required": ["name"],
+    "additionalProperties": False,
 }
 GOOD = '{"name": "Bern", "people": 134000}'
 BAD = '{"name": "Bern", "people": -5}'
@@ -103,6 +108,95 @@ def test_a_schema_of_no_use_makes_no_job(driver: Driver):
     with pytest.raises(Invalid) as caught:
         submit.submit(
             driver.services,
-            GenerateAnswer.model_validate({"instruct": "T", "eval_crit": "C", "answer_schema": {"type": "array"}}),
+            GenerateAnswer.model_validate({"instruct": "T", "eval_crit": "C", "answer_schema": {"type": "aray"}}),
         )
     assert caught.value.code == "invalid_schema"
+
+
+MAP = {
+    "type": "object",
+    "properties": {"fruits": {"type": "object", "additionalProperties": {"type": "integer"}}},
+    "required": ["fruits"],
+    "additionalProperties": False,
+}
+# Each is wider than strict dialects can say; the answer uses just that
+WIDER: list[tuple[dict[str, Any], Any]] = [
+    (MAP, {"fruits": {"apple": 1, "pear": 2}}),
+    ({"type": "object"}, {"free": [1]}),
+    ({"type": "object", "properties": {"a": {"type": "string"}}}, {"a": "x", "more": 1}),
+    ({"type": "object", "patternProperties": {"^x": {"type": "integer"}}}, {"x1": 1}),
+    ({"type": "object", "unevaluatedProperties": {"type": "integer"}}, {"n": 1}),
+    ({"type": "object", "propertyNames": {"pattern": "^[a-z]+$"}, "minProperties": 1}, {"key": None}),
+    ({"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False}, ["a", 1]),
+    ({"type": "array", "items": {"type": "object"}}, [{"a": 1}, {}]),
+    ({"type": ["object", "array"]}, [1]),
+    ({"anyOf": [{"type": "object"}, {"type": "null"}]}, None),
+    ({"not": {"type": "string"}}, {"anything": 1}),
+    ({"type": "object", "if": {"required": ["a"]}, "then": {"required": ["b"]}}, {"a": 1, "b": 2}),
+    ({"$ref": "#/$defs/tree", "$defs": {"tree": {"type": "array", "items": {"$ref": "#/$defs/tree"}}, "o": {}}}, [[]]),
+    ({"type": "array", "items": {"anyOf": [{"type": "integer"}, {"$ref": "#"}]}}, [1, [2]]),
+    ({"type": "array"}, []),
+]
+
+
+@pytest.mark.parametrize(("schema", "value"), WIDER)
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_what_a_schema_admits_can_be_answered(
+    driver: Driver, model_server: ModelServer, provider: str, schema: dict[str, Any], value: Any
+):
+    model_server.script(generate=[json.dumps(value)], evaluate=[0.9])
+    job = driver.run_new(answer_schema=schema, model=f"{provider}:w", evaluator_model="openai:e")
+    assert job.result is not None
+    assert (job.stop_reason, job.result["parsed"], job.result["final_answer"]) == ("accepted", value, json.dumps(value))
+    (asked,) = model_server.requests("generate")
+    sent = schema_in(asked.body)
+    assert sent is None or jsonschema.Draft202012Validator(sent).is_valid({WRAPPER: value} if wraps(sent) else value)
+    assert sent is None or not asked.body["response_format"]["json_schema"]["strict"]
+    assert json.dumps(schema) in asked.prompt
+    (told,) = [each.message for each in job.warnings if each.code == "schema_not_enforced"]
+    assert told.startswith(f"{provider}:w was told the answer's schema {'as a JSON Schema' if sent else 'in words'}")
+    assert "strict mode would narrow it" in told
+
+
+ROOTS: list[tuple[dict[str, Any], Any]] = [
+    ({"type": "array", "items": {"type": "string"}}, ["a", "ü"]),
+    ({"type": "integer", "minimum": 1}, 42),
+    ({"type": "string"}, "text"),
+    ({"enum": ["yes", "no"]}, "yes"),
+    ({"anyOf": [SCHEMA, {"type": "null"}]}, {"name": "Bern"}),
+]
+
+
+@pytest.mark.parametrize(("schema", "value"), ROOTS)
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_that_is_no_object_is_wrapped_on_the_wire_only(
+    driver: Driver, model_server: ModelServer, provider: str, *, stream: bool, schema: dict[str, Any], value: Any
+):
+    text = json.dumps(value)
+    model_server.script(generate=[f'{{"{WRAPPER}": {text}}}'], evaluate=[0.9])
+    job = driver.run_new(answer_schema=schema, model=f"{provider}:w", evaluator_model="openai:e", stream=stream)
+    assert job.result is not None
+    assert (job.stop_reason, job.result["parsed"], job.result["final_answer"]) == ("accepted", value, text)
+    assert WRAPPER in json.dumps(schema_in(model_server.requests("generate")[0].body))
+    assert text in model_server.requests("evaluate")[0].prompt
+    assert WRAPPER not in model_server.requests("evaluate")[0].prompt
+    assert [each.code for each in job.warnings] == []
+
+
+def test_a_server_without_schemas_is_told_a_root_that_is_no_object_in_words(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["[1, 2]"], evaluate=[0.9], quirks=("no_json_schema",))
+    job = driver.run_new(answer_schema={"type": "array", "items": {"type": "integer"}}, evaluator_model="openai:e")
+    assert job.result is not None
+    assert (job.stop_reason, job.result["parsed"]) == ("accepted", [1, 2])
+    assert "response_format" not in model_server.requests("generate")[-1].body
+    assert "one JSON array" in model_server.requests("generate")[-1].prompt
+    (told,) = [each.message for each in job.warnings if each.code == "schema_not_enforced"]
+    assert "in words, since its server takes no strict schema" in told
+
+
+def test_an_answer_outside_a_map_is_still_found_out(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=['{"fruits": {"apple": "one"}}', '{"fruits": {"apple": 1}}'], evaluate=[0.9])
+    job = driver.run_new(answer_schema=MAP)
+    assert [call.type for call in driver.calls(job.id)] == ["generate", "repair", "evaluate"]
+    assert (job.result or {})["parsed"] == {"fruits": {"apple": 1}}

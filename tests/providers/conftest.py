@@ -148,5 +148,6 @@ VERDICT = ReplySchema(
             "score": {"type": "number", "minimum": 0, "maximum": 1},
         },
         "required": ["evaluation_reasoning", "score"],
+        "additionalProperties": False,
     },
 )

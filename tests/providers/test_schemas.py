@@ -1,85 +1,132 @@
-"""strict_schema against the rules that both vendors' strict modes share."""
+"""What is sent for a schema: never less than it admits, and in strict dialect only by the dialect's rules."""
 
 import copy
 import json
 from typing import Any
 
 import jsonschema
-from hypothesis import given
+import pytest
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from redraft.providers.schemas import strict_schema
+from redraft.domain.answers import Parsed, read_answer
+from redraft.providers.schemas import WRAPPER, NotStrict, strict_schema, unwrapped, why_not_strict, wire_schema
 from tests.model_server.validators import schema_flaws
+from tests.providers.wire_schemas import fits, on_the_wire, pairs, whole
 
-NAMES = st.sampled_from(["score", "minimum", "default", "properties", "$ref", "why", "type", "items"])
-LIMITS = st.fixed_dictionaries(
-    {},
-    optional={
-        "minimum": st.integers(0, 3),
-        "maximum": st.integers(3, 9),
-        "minLength": st.integers(0, 3),
-        "format": st.just("email"),
-        "default": st.none() | st.integers(),
-        "description": st.text(max_size=10),
-        "title": st.text(max_size=5),
-        "examples": st.just([1]),
-        "pattern": st.just("^a"),
-        "minItems": st.integers(0, 2),
-    },
-)
-LEAVES = st.one_of(
-    st.builds(
-        lambda kind, limits: {"type": kind, **limits},
-        st.sampled_from(["string", "number", "integer", "boolean", ["string", "null"]]),
-        LIMITS,
-    ),
-    st.just({"enum": ["a", "b"]}),
-    st.just({"const": 1}),
-    st.just({"$ref": "#/$defs/thing", "description": "beside a reference"}),
-    st.just({}),
-)
+CLOSED: dict[str, Any] = {"type": "object", "additionalProperties": False}
 
 
-def nest(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    def make_object(properties: dict[str, Any], required: list[str], limits: dict[str, Any]) -> dict[str, Any]:
-        known = [name for name in properties if name in required]
-        return {"type": "object", "properties": properties, "required": known, **limits}
-
-    return st.one_of(
-        st.builds(make_object, st.dictionaries(NAMES, inner, max_size=4), st.lists(NAMES), LIMITS),
-        st.builds(lambda items, limits: {"type": "array", "items": items, **limits}, inner, LIMITS),
-        st.builds(lambda variants: {"anyOf": variants}, st.lists(inner, min_size=1, max_size=3)),
-        st.builds(lambda variants: {"oneOf": variants}, st.lists(inner, min_size=1, max_size=3)),
-        st.builds(lambda parts: {"allOf": parts}, st.lists(inner, min_size=1, max_size=2)),
-    )
+@given(pairs())
+def test_what_is_sent_admits_every_value_that_fits(pair: tuple[Any, Any]):
+    schema, value = whole(pair[0]), pair[1]
+    assume(fits(value, schema))
+    wire = wire_schema(schema)
+    assert wire is not None
+    written = on_the_wire(value, wire.schema, is_strict=wire.is_strict)
+    assert fits(written, wire.schema)
+    assert isinstance(read_answer(unwrapped(json.dumps(written)), schema), Parsed)
 
 
-SCHEMAS = st.builds(
-    lambda schema: {
-        **schema,
-        "$defs": {"thing": {"type": "object", "properties": {"x": {"type": "number", "minimum": 1}}}},
-    },
-    st.recursive(LEAVES, nest, max_leaves=12),
-)
-
-
-@given(SCHEMAS)
-def test_every_result_passes_the_strict_rules(schema: dict[str, Any]):
-    assert list(schema_flaws(strict_schema(schema))) == []
-
-
-@given(SCHEMAS)
-def test_it_is_pure_and_settled(schema: dict[str, Any]):
+@given(pairs())
+def test_whatever_is_strict_keeps_the_strict_rules(pair: tuple[Any, Any]):
+    schema = whole(pair[0])
     before = copy.deepcopy(schema)
-    once = strict_schema(schema)
+    wire = wire_schema(schema)
     assert schema == before
-    assert strict_schema(once) == once
-    jsonschema.Draft202012Validator.check_schema(once)
+    assert wire is not None
+    jsonschema.Draft202012Validator.check_schema(wire.schema)
+    assert wire.schema["type"] == "object"
+    assert (why_not_strict(schema) is None) == wire.is_strict
+    if wire.is_strict:
+        assert list(schema_flaws(wire.schema)) == []
+        assert strict_schema(wire.schema) == wire.schema
 
 
-@given(st.dictionaries(NAMES, st.just({"type": "string"}), max_size=8))
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        ({"type": "object"}, "/"),
+        ({"type": "object", "properties": {"name": {"type": "string"}}}, "/"),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, "/"),
+        ({**CLOSED, "patternProperties": {"^x": {}}}, "/"),
+        ({**CLOSED, "properties": {"map": {"type": "object", "additionalProperties": True}}}, "/properties/map"),
+        ({**CLOSED, "properties": {"any": {}}}, "/properties/any"),
+        ({**CLOSED, "properties": {"any": True}}, "/properties/any"),
+        ({**CLOSED, "properties": {"never": False}}, "/properties/never"),
+        ({**CLOSED, "properties": {"list": {"type": "array"}}}, "/properties/list"),
+        ({**CLOSED, "properties": {"t": {"type": "array", "prefixItems": [{"type": "string"}]}}}, "/properties/t"),
+        ({**CLOSED, "properties": {"l": {"type": "array", "items": {"type": "object"}}}}, "/properties/l/items"),
+        ({**CLOSED, "properties": {"o": {"oneOf": [{"type": "object"}]}}}, "/properties/o/anyOf/0"),
+        ({**CLOSED, "properties": {"n": {"not": {"type": "string"}}}}, "/properties/n"),
+        ({"type": "object", "allOf": [{"properties": {"a": {"type": "string"}}}]}, "/"),
+        ({"type": "object", "unevaluatedProperties": False, "anyOf": [{"properties": {"a": True}}]}, "/"),
+        ({**CLOSED, "$defs": {"open": {"type": "object"}}}, "/$defs/open"),
+        ({"type": "object", "$ref": "#/$defs/x", "$defs": {"x": CLOSED}}, "/"),
+    ],
+)
+def test_what_strict_mode_would_narrow_is_sent_as_it_is(schema: dict[str, Any], place: str):
+    wire = wire_schema(schema)
+    assert wire is not None
+    assert (wire.schema, wire.is_strict) == (schema, False)
+    assert f"(at {place})" in (why_not_strict(schema) or "")
+    with pytest.raises(NotStrict):
+        strict_schema(schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "items": {"type": "string"}},
+        {"type": "integer"},
+        {"anyOf": [{"type": "string"}, CLOSED]},
+        {"type": ["object", "null"], "additionalProperties": False},
+        {"enum": ["yes", "no"]},
+        {"$ref": "#/$defs/name", "$defs": {"name": {"type": "string"}}},
+    ],
+)
+def test_a_root_that_is_no_object_is_wrapped(schema: dict[str, Any]):
+    wire = wire_schema(schema)
+    assert wire is not None
+    assert wire.is_strict
+    assert list(wire.schema["properties"]) == [WRAPPER]
+    assert list(schema_flaws(wire.schema)) == []
+
+
+def test_a_root_that_only_refers_becomes_what_it_refers_to():
+    node = {**CLOSED, "properties": {"next": {"$ref": "#/$defs/Node"}}, "required": ["next"]}
+    wire = wire_schema({"$ref": "#/$defs/Node", "$defs": {"Node": node}, "title": "Tree"})
+    assert wire is not None
+    assert wire.schema == {**node, "$defs": {"Node": node}}
+
+
+def test_a_wrapped_root_that_is_referred_to_is_told_in_words():
+    assert wire_schema({"type": "array", "items": {"$ref": "#"}}) is None
+    assert "root" in (why_not_strict({"type": "array", "items": {"$ref": "#"}}) or "")
+    assert wire_schema({"type": "object", "properties": {"again": {"$ref": "#"}}}) is not None
+
+
+@pytest.mark.parametrize("inner", ["[1, 2.50, 1e400]", '"text"', "null", '{"a": "}"}', " [] "])
+def test_a_wrapped_reply_is_unwrapped_to_the_letter(inner: str):
+    assert unwrapped(f' {{"{WRAPPER}":{inner}}}\n') == inner.strip()
+    assert unwrapped(f'```json\n{{"{WRAPPER}": {inner}}}\n```') == inner.strip()
+
+
+@pytest.mark.parametrize("text", ["[1]", f'{{"{WRAPPER}": 1, "more": 2}}', f'{{"{WRAPPER}": }}', "{}", "", "x"])
+def test_what_is_not_wrapped_stays_as_it_is(text: str):
+    assert unwrapped(text) == text
+
+
+@given(st.text())
+def test_any_text_can_be_unwrapped(text: str):
+    assert unwrapped(text) == text
+
+
+@given(
+    st.dictionaries(st.sampled_from(["minimum", "default", "properties", "$ref", "type"]), st.just({"type": "null"}))
+)
 def test_properties_named_like_keywords_survive(properties: dict[str, Any]):
-    strict = strict_schema({"type": "object", "properties": properties, "required": list(properties)})
+    strict = strict_schema({**CLOSED, "properties": properties, "required": list(properties)})
     assert strict["properties"] == properties
     assert strict["required"] == list(properties)
 
@@ -87,7 +134,7 @@ def test_properties_named_like_keywords_survive(properties: dict[str, Any]):
 def test_optional_becomes_nullable_and_limits_are_told():
     strict = strict_schema(
         {
-            "type": "object",
+            **CLOSED,
             "title": "Verdict",
             "properties": {
                 "score": {"type": "number", "minimum": 0, "maximum": 1, "description": "How good."},
@@ -95,9 +142,10 @@ def test_optional_becomes_nullable_and_limits_are_told():
                 "kind": {"enum": ["a", "b"]},
                 "part": {"$ref": "#/$defs/part", "description": "lost"},
                 "either": {"oneOf": [{"type": "string"}, {"type": "integer"}]},
+                "short": {"type": "string", "anyOf": [{"maxLength": 3}, {"format": "uri"}]},
             },
             "required": ["score"],
-            "$defs": {"part": {"type": "object", "properties": {}}},
+            "$defs": {"part": {**CLOSED, "properties": {}}},
         }
     )
     assert strict == {
@@ -108,8 +156,9 @@ def test_optional_becomes_nullable_and_limits_are_told():
             "kind": {"anyOf": [{"enum": ["a", "b"]}, {"type": "null"}]},
             "part": {"anyOf": [{"$ref": "#/$defs/part"}, {"type": "null"}]},
             "either": {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]},
+            "short": {"type": ["string", "null"]},
         },
-        "required": ["score", "hint", "kind", "part", "either"],
+        "required": ["score", "hint", "kind", "part", "either", "short"],
         "additionalProperties": False,
         "$defs": {"part": {"type": "object", "properties": {}, "required": [], "additionalProperties": False}},
     }
@@ -117,7 +166,7 @@ def test_optional_becomes_nullable_and_limits_are_told():
 
 def test_the_order_of_properties_is_kept():
     names = ["evidence", "reasoning", "score"]
-    schema = {"type": "object", "properties": {n: {"type": "string"} for n in names}, "required": names}
+    schema = {**CLOSED, "properties": {n: {"type": "string"} for n in names}, "required": names}
     assert list(json.loads(json.dumps(strict_schema(schema)))["properties"]) == names
 
 
@@ -126,7 +175,7 @@ def test_all_of_is_merged():
         {
             "allOf": [
                 {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]},
-                {"properties": {"b": {"type": "number"}}, "required": ["b"]},
+                {**CLOSED, "properties": {"b": {"type": "number"}}, "required": ["b"]},
             ]
         }
     )
