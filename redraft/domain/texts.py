@@ -181,7 +181,7 @@ _OPENERS = (
 )
 _SLASHES = "/\u2044\u2215\u2571\u29f8\uff0f\\\\"
 # Letters of other scripts that print like Latin ones; styled Latin letters are found by their compatibility form.
-_LIKE = {
+LIKE = {
     "a": "\u0430\u03b1\u0251\u0391\u0410",
     "c": "\u0441\u03f2\u0421",
     "d": "\u0501\u0257",
@@ -212,7 +212,7 @@ def _letter(letter: str) -> str:
     """A class of the characters that print like a letter."""
     styled = (chr(code) for low, high in _STYLED for code in range(low, high + 1))
     same = "".join(char for char in styled if unicodedata.normalize("NFKC", char).casefold() == letter)
-    return f"[{re.escape(letter + _LIKE.get(letter, '') + same)}]"
+    return f"[{re.escape(letter + LIKE.get(letter, '') + same)}]"
 
 
 @made_once(maxsize=64)

@@ -68,8 +68,14 @@ def words(value: Any) -> str:
 
 
 def content_text(content: Any) -> str:
-    """A message's content, text or a list of parts, as text."""
-    return words(content) or "".join(words(mapping(part).get("text")) for part in items(content))
+    """A message's content, text or a list of parts, as text; parts that are thinking are not."""
+    parts = [mapping(part) for part in items(content)]
+    return words(content) or "".join(words(part.get("text")) for part in parts if not _is_thinking(part))
+
+
+def _is_thinking(part: Mapping[str, Any]) -> bool:
+    kind = words(part.get("type")).lower()
+    return "think" in kind or "reason" in kind
 
 
 def has_reason(value: Any) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from redraft.domain.text.thinking import CLOSER, OPENER, SpellingKey, key_of
+from redraft.domain.texts import LIKE
 from redraft.domain.views import visible
 
 _NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
@@ -23,8 +24,10 @@ _ASSIGNS = r":=|,>\u2192\u2013\u2014"
 _SEPARATOR = rf"[^\w.+{_ASSIGNS}-]{{0,16}}[{_ASSIGNS}][^\w.+-]{{0,16}}"
 _VALUE = rf"[+-]?{_NUMBER}(?:\s*%|\s*(?:/|\bout\s+of\b)\s*{_NUMBER})?|[^\W\d_]+(?:[ _-][^\W\d_]+)?|\[\s*\]"
 _STATED = rf"{_SEPARATOR}(?P<value>{_VALUE})"
+_LOOK_ALIKES = str.maketrans({like: letter for letter, alike in LIKE.items() for like in alike if not like.isascii()})
 # Escaped quotes within escaped quotes, and not much deeper.
 _DECODINGS_MAX = 3
+_REMARKED_WORDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Untrusted:
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._texts = tuple(texts)
+        self._values: dict[tuple[str, ...], frozenset[str]] = {}
 
     @cached_property
     def opening(self) -> frozenset[SpellingKey]:
@@ -92,15 +96,26 @@ class Untrusted:
             return self._holds(tokens(text).partition(" ")[0], is_cut=True) or not tokens(text)
         *cut, last = _CUT.split(text)
         parts = [(tokens(part), True) for part in cut] + [(tokens(last), False)]
-        return all(self._holds(words, is_cut=part_is_cut) for words, part_is_cut in parts if words)
+        is_whole = all(self._holds(words, is_cut=part_is_cut) for words, part_is_cut in parts if words)
+        return is_whole or self._holds_end_of(tokens(text).split())
+
+    def _holds_end_of(self, words: list[str]) -> bool:
+        """Whether so many words at the beginning or the end are held that the rest is a remark on a quotation."""
+        ends = (words[:_REMARKED_WORDS], words[-_REMARKED_WORDS:]) if len(words) > _REMARKED_WORDS else ()
+        return any(self._holds(" ".join(end)) for end in ends)
 
     def _states(self, decision: Decision) -> bool:
-        names = "|".join(r"[\W_]{0,3}".join(re.findall(r"[^\W_]+", name)) for name in decision.names)
-        for stated in re.finditer(rf"(?=(?:{names}){_STATED})", self._decoded, re.IGNORECASE):
-            value = stated["value"]
-            if decision.is_same(value) or decision.is_same(re.split(r"[ _-]", value)[0]):
-                return True
-        return False
+        if decision.names not in self._values:
+            self._values[decision.names] = self._values_of(decision.names)
+        return any(map(decision.is_same, self._values[decision.names]))
+
+    def _values_of(self, names: tuple[str, ...]) -> frozenset[str]:
+        """All values that these texts give to members of these names, in full and by their first word."""
+        spaced = "|".join(r"[\W_]{0,3}".join(re.findall(r"[^\W_]+", name)) for name in names)
+        # Looking ahead: a value may be the name of the next one.
+        stated = re.finditer(rf"(?=(?:{spaced}){_STATED})", self._decoded, re.IGNORECASE)
+        values = {each["value"] for each in stated}
+        return frozenset(values | {re.split(r"[ _-]", value)[0] for value in values})
 
 
 NOTHING_UNTRUSTED = Untrusted()
@@ -108,7 +123,7 @@ NOTHING_UNTRUSTED = Untrusted()
 
 def decoded(text: str) -> str:
     """A text as a reader sees it: without invisible characters, entities and escapes."""
-    text = unicodedata.normalize("NFKC", visible(text))
+    text = unicodedata.normalize("NFKC", visible(text)).translate(_LOOK_ALIKES)
     for _ in range(_DECODINGS_MAX):
         before = text
         text = _ESCAPE.sub(lambda match: chr(int(match["code"], 16)) if match["code"] else " ", html.unescape(text))

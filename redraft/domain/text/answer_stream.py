@@ -12,7 +12,8 @@ _HINT_OF_A_CLOSER = re.compile(r"[<\[◁#*]|done|final|response", re.IGNORECASE)
 # A text that begins with one of these, or with what may still become one, is held back until it is clear.
 _LEAD_INS = ("thinking...", "thinking…", "here is my thought process:", "here's my thought process:", "analysis")
 _UNCLEAR = re.compile(
-    r"<[^<>\n]{0,300}|(?:<\|?[\w ]{0,40}\|?>?[\w ]{0,40}){1,6}|\[/?\w{0,9}|◁/?\w{0,9}|\*|(?:\#|\*\*)[^\n]{0,60}"
+    r"<[^<>\n]{0,300}|(?:<\|?[\w ]{0,40}\|?>?[\w ]{0,40}){1,6}|\[/?[\w ]{0,20}|◁/?\w{0,9}|\*|(?:\#|\*\*)[^\n]{0,60}"
+    r"|<details\b[^<>]{0,200}>\s*(?:<[^<>\n]{0,60}(?:>\s*\w{0,12})?)?"
 )
 _MAY_END_THE_TURN = re.compile(r"(?:\s|</?\|?\w{0,24}\|?(?:>|\Z))+\Z")
 _END_CHARS = 200

@@ -11,8 +11,9 @@ _NAMES = (
     r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|cot)(?:[_-](?:process|content|steps?|trace))?"
     r"|analysis|scratchpad|monologue|antthinking"
 )
-_PREFIX = r"(?!end_|start_|begin_)(?:\w{1,20}[:_]){0,2}"
+_PREFIX = r"(?!end_|start_|begin_)(?:\w{1,20}[:_-]){0,2}"
 _WORD = "think(?:ing)?|thoughts?|reasoning"
+_TYPED = r"[^<>]{0,200}?\btype\s*=\s*[\"']?reasoning\b[^<>]{0,200}>"
 _LINE_START = r"(?<![^\n])[ \t]*"
 _HEADING = rf"{_LINE_START}(?:\#{{1,6}}[ \t]*|\*\*)"
 _HEADING_END = r"[ \t]*:?(?:\*\*)?[ \t]*:?[ \t]*\n"
@@ -25,14 +26,20 @@ _HARMONY_FINAL = (
 
 # One spelling a row: what opens it, what closes it. The named group pairs them: its name and its text must agree.
 _SPELLINGS = (
-    (rf"<\|?{_PREFIX}(?P<tag>{_NAMES})\b[^<>]{{0,99}}>", rf"<\|?/{_PREFIX}(?P<tag>{_NAMES})\s*\|?>"),
+    (rf"<\|?{_PREFIX}(?P<tag>{_NAMES})\b[^<>]{{0,99}}(?<!/)>", rf"<\|?/{_PREFIX}(?P<tag>{_NAMES})\s*\|?>"),
     (
         rf"<[|\uff5c](?:begin|start)[_\u2581](?:of[_\u2581])?(?P<block>{_WORD})[|\uff5c]>",
         rf"<[|\uff5c]end[_\u2581](?:of[_\u2581])?(?P<block>{_WORD})[|\uff5c]>",
     ),
     (rf"[\[◁](?P<mark>{_WORD})[\]▷]", rf"[\[◁]/(?P<mark>{_WORD})[\]▷]"),
     (
-        r"<(?P<details>details)\b[^<>]{0,200}?\btype\s*=\s*[\"']?reasoning\b[^<>]{0,200}>",
+        rf"<[|\uff5c]?(?P<edge>{_WORD})_(?:start|begin)[|\uff5c]?>",
+        rf"<[|\uff5c]?(?P<edge>{_WORD})_(?:end|stop)[|\uff5c]?>",
+    ),
+    (rf"\[start (?P<label>{_WORD})\]", rf"\[end (?P<label>{_WORD})\]"),
+    (r"(?P<control><ctrl)94>(?:thought)?", r"(?P<control><ctrl)95>"),
+    (
+        rf"<(?P<details>details)\b(?:{_TYPED}|[^<>]{{0,200}}>\s*<summary[^<>]{{0,50}}>\s*(?:{_WORD})\b)",
         r"</(?P<details>details)\s*>",
     ),
     (
