@@ -37,7 +37,7 @@ class EventPage(BaseModel):
     """Events in order; ask again with `?after=next_after` for what came since."""
 
     data: list[Event]
-    next_after: int
+    next_after: str
     is_over: bool = Field(description="The job has ended and no event is newer.")
 
 
@@ -75,7 +75,7 @@ async def list_job_events(
         return Response(status_code=204)
     if prefers_json(request.headers.get("accept", "")):
         next_after = events[-1].seq if events else start
-        return render(EventPage(data=events, next_after=next_after, is_over=is_over))
+        return render(EventPage(data=events, next_after=str(next_after), is_over=is_over))
     return stream(context, job_id, start)
 
 
