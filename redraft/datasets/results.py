@@ -20,7 +20,8 @@ from redraft.datasets.lines import BOM
 _SIGNS = "=+\\-@＝＋－＠"  # noqa: RUF001 - full-width forms are formulas, too
 _FORMULA = re.compile(rf"\s*[{_SIGNS}]|[\t\r\n]")
 # A minus or plus at the beginning of a line, with a blank behind it, is a list's bullet.
-_FORMULA_WITHIN = re.compile(rf"(?<=[;\t])(?=[^\S\r\n]*[{_SIGNS}])|(?<=[\r\n])(?=[^\S\r\n]*(?![+-]\s)[{_SIGNS}])")
+# From one tab on it is not looked beyond the next, which is looked at itself: the time is that of the text's length.
+_FORMULA_WITHIN = re.compile(rf"(?<=[;\t])(?=[^\S\r\n\t]*[{_SIGNS}])|(?<=[\r\n])(?=[^\S\r\n]*(?![+-]\s)[{_SIGNS}])")
 
 
 def csv_lines(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, bom: bool = False) -> Iterator[str]:
