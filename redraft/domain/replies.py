@@ -19,6 +19,7 @@ from redraft.domain.text.thinking import (
     CLOSER_PATTERN,
     OPENER,
     OPENER_PATTERN,
+    answer_in,
     closes_alone,
     end_of_thought,
     key_of,
@@ -255,12 +256,14 @@ def _explain_absence(text: str, readings: list[_Reading], *, in_thought: bool) -
         return Unusable("invalid_json", f"The JSON in the reply cannot be read: {_excerpt(text)}")
     if readings:
         return Unusable("missing_score", f"No JSON object in the reply has a score: {_excerpt(text)}")
-    what = "ends within its thinking text" if in_thought else "holds no JSON object"
-    return Unusable("no_verdict", f"The reply {what}: {_excerpt(text) or 'it is empty'}")
+    if in_thought:
+        return Unusable("no_verdict", "The reply ends within its thinking text.")
+    return Unusable("no_verdict", f"The reply holds no JSON object: {_excerpt(text) or 'it is empty'}")
 
 
 def _excerpt(text: str) -> str:
-    return preview(fold(clean(text.strip()[:400])), 100)
+    # Thinking is shown to nobody, and goes into no further prompt
+    return preview(fold(clean(answer_in(text).strip()[:400])), 100)
 
 
 _MARK = re.compile(

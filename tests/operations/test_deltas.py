@@ -52,3 +52,11 @@ def test_pieces_are_cleaned_and_half_a_character_waits_for_its_other_half(
         teller(piece)
         teller.flush()
     assert told(heard, 2) == [(0, "ab"), (2, "\U0001f600c")]
+
+
+def test_an_empty_piece_begins_the_text_anew(services: Services, heard: "redis.client.PubSub"):
+    teller = DeltaTeller(services.queue, SLOT, 1, lambda: True)
+    for piece in ("User wants Paris.", "", "Paris."):
+        teller(piece)
+        teller.flush()
+    assert told(heard, 2) == [(0, "User wants Paris."), (0, "Paris.")]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from redraft.domain.replies import Unusable
 from redraft.domain.text.answer_stream import AnswerStream
 from redraft.domain.text.thinking import answer_in
 from tests.domain.test_verdicts import GOOD, VERDICT, parse_verdict
@@ -113,6 +114,14 @@ def test_what_is_marked_from_its_beginning_on_is_never_published(frame: str):
 def test_a_draft_in_an_evaluators_thinking_is_no_verdict(frame: str):
     draft = 'SECRET {"score": 0.1, "reasoning": "a draft"} or so'
     assert parse_verdict(frame.replace("SECRET", draft, 1).replace("{}", GOOD)) == VERDICT
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_why_there_is_no_verdict_tells_nothing_of_the_thinking(frame: str):
+    for rest in ("Fine.", '{"reasoning": "fine"}', '{"score": '):
+        unusable = parse_verdict(frame.replace("{}", rest))
+        assert isinstance(unusable, Unusable)
+        assert "SECRET" not in unusable.message
 
 
 @pytest.mark.parametrize(
