@@ -40,6 +40,7 @@ _OTHER_COMPLAINT = re.compile(
     r"|greater than or equal to [01]\b",
     re.IGNORECASE,
 )
+_UNKNOWN = re.compile(r"unknown|unrecogni|unsupported|unexpected|extra inputs|not (permitted|allowed)", re.IGNORECASE)
 _STATUS = re.compile(r"\b(error|code|status)\W{0,9}[45]\d\d\b|<[45]\d\d>", re.IGNORECASE)
 _PROMPT_ALONE = re.compile(
     r"\b(prompt|inputs?|messages?|text|query|request)\b[^.;]{0,60}"
@@ -51,16 +52,18 @@ _EXCLUSIVE = re.compile(rf"(?:less|lower|smaller) than {_N}|{_N} \(exclusive\)",
 _SUM = re.compile(rf"{_N}\s*\+\s*{_N}\s*(?:>|exceeds?\w*|is (?:more|greater|larger) than)\s*{_N}", re.IGNORECASE)
 _DIFFERENCE = re.compile(rf"{_N}\s*>\s*{_N}\s*-\s*{_N}")
 _OF_CONTEXT = re.compile(
-    r"(?:context|model|sequence|max_seq)[ _'s]*(?:maximum )?(?:length|len|size|window|limit)\D{0,30}?"
+    r"(?:context|model|sequence|max_seq)[ _'s]*(?:maximum )?(?:length|len|size|window|limit)"
+    r"(?:(?!prompt|input)\D){0,30}?"
     + _N
-    + rf"|(?:<=|≤|at most|less than or equal to|not exceed)\s*`?{_N}|limit(?: is| of|:)?\s*{_N}"
+    + rf"|(?:>|<=|≤|at most|less than or equal to|not exceed)\s*`?{_N}|limit(?: is| of|:)?\s*{_N}"
     + rf"|{_N}(?: tokens?)? (?:maximum|max) context",
     re.IGNORECASE,
 )
 _OF_PROMPT = re.compile(
     rf"{_N}[ `]+(?:tokens? )?(?:in (?:the|your) (?:messages|prompt|input)"
     r"|(?:of )?(?:text )?`?(?:inputs?|prompt)`? tokens|of text input|(?:in|from) the (?:input|prompt|messages)"
-    rf"|`?inputs?`?\b)|(?:prompt|inputs?|request) (?:contains|has)(?: at least)? {_N}|(?:prompt|input) tokens \({_N}\)",
+    rf"|`?inputs?`?\b)|(?:prompt|inputs?|request) (?:contains|has)(?: at least)? {_N}"
+    rf"|(?:prompt|input)(?: tokens)? \({_N}\)",
     re.IGNORECASE,
 )
 
@@ -108,7 +111,15 @@ def read_refusal(message: str, asked: int, *, is_of_context: bool = False) -> Li
     is_vague = is_of_context and not _PROMPT_ALONE.search(message) and not _OTHER_COMPLAINT.search(message)
     if kind == "context" or is_vague:
         return _of_context(message, asked)
-    return None
+    return _in_other_words(message, asked)
+
+
+def _in_other_words(message: str, asked: int) -> LimitRefusal | None:
+    """In a language that is not known: the limit's name and a number below it say enough."""
+    if not _LIMIT_NAMED.search(message) or _OTHER_COMPLAINT.search(message) or _UNKNOWN.search(message):
+        return None
+    most = _most_output(message, asked)
+    return None if most is None else LimitRefusal("output", most)
 
 
 def _most_output(message: str, asked: int) -> int | None:
