@@ -28,40 +28,50 @@ if TYPE_CHECKING:
     from redraft.settings import Settings
 
 
-def _check(name: str, text: str, kind: str, value: str | int) -> dict[str, Any]:
-    return {"id": name, "kind": "check", "text": text, "check": {"kind": kind, "value": value}}
+def _check(name: str, text: str, kind: str, value: str | int, **rest: bool) -> dict[str, Any]:
+    return {"id": name, "kind": "check", "text": text, "check": {"kind": kind, "value": value}, **rest}
 
 
 # Short, since a tiny model soon loses its way. Its verdicts are arbitrary, but it can follow what checks say: a first
 # answer has the names by luck only, a later one from the messages of the checks that failed. An answer that it is
-# shown it would repeat, hence `fresh`. How far other words, seeds and threads change this: docs/decisions/0005.
-_JOBS: tuple[dict[str, Any], ...] = (
-    {
-        "instruct": "Write a short poem about the moon.",
-        "eval_crit": "The poem is about the moon.",
-        "iter_max": 2,
-        "score_threshold": 0.2,
-        "sampling": {"temperature": 0, "max_output_tokens": 400},
-    },
-    {
-        "instruct": "Tell me about a sailor and his ship in two short sentences.",
-        "rubric": [
-            _check("sailor", "It gives the sailor's name", "contains", "Tom"),
-            _check("ship", "It gives the ship's name", "contains", "Aurora"),
-            _check("country", "It names a country", "contains", "Norway"),
-            _check("short", "It has at most 40 words", "max_words", 40),
-            _check("whole", "It has at least 8 words", "min_words", 8),
-        ],
-        "revision": {"strategy": "fresh"},
-        "stop": {"plateau_patience": 0},
-        "iter_max": 4,
-        "score_threshold": 0.8,
-        "sampling": {"temperature": 0, "max_output_tokens": 400},
-    },
-)
-# A tiny judge would go on for pages.
-_LOCAL_VERDICT_TOKENS = 250
-# A tiny writer may not find its end; that is no fault of the service.
+# shown it would repeat, hence `fresh`. What the instruction says is required, so that no answer is accepted without it.
+# How far other words, seeds and threads change this: docs/decisions/0005.
+_BY_CHECKS: dict[str, Any] = {
+    "revision": {"strategy": "fresh"},
+    "stop": {"plateau_patience": 0},
+    "iter_max": 4,
+    "score_threshold": 0.8,
+    "sampling": {"temperature": 0, "max_output_tokens": 400},
+}
+_POEM: dict[str, Any] = {
+    "instruct": "Write a short poem about the moon.",
+    "eval_crit": "It is a short poem about the moon.",
+    "iter_max": 2,
+    "score_threshold": 0.8,
+    "sampling": {"max_output_tokens": 400},
+}
+# The tiny model writes of its task rather than of the moon: what it must not say, it is not told, or it would say it.
+_MOON: dict[str, Any] = {
+    "instruct": "Why does the moon shine?",
+    "rubric": [
+        _check("earth", "It names the planet of the moon", "contains", "Earth", required=True),
+        _check("sun", "It says where the light comes from", "contains", "sun", required=True),
+        _check("task", "It says nothing of its task", "not_contains", "task", required=True, hidden=True),
+    ],
+    **_BY_CHECKS,
+}
+_SAILOR: dict[str, Any] = {
+    "instruct": "Tell me about a sailor and his ship. Use at most 40 words.",
+    "rubric": [
+        _check("sailor", "It gives the sailor's name", "contains", "Tom", required=True),
+        _check("ship", "It gives the ship's name", "contains", "Aurora", required=True),
+        _check("country", "It names a country", "contains", "Norway"),
+        _check("short", "It has at most 40 words", "max_words", 40, required=True),
+        _check("whole", "It has at least 8 words", "min_words", 8),
+    ],
+    **_BY_CHECKS,
+}
+# A tiny model may not find an end; that is no fault of the service.
 _MODELS_OWN_FAULT = "output_truncated"
 _API_READY_WITHIN_S = 30.0
 _STREAM_READ_S = 60.0
@@ -83,7 +93,7 @@ def demo(
         failed = _run(_settings(folder))
     output.show(f"The demo took {output.span(time.monotonic() - started_at)}.")
     if failed:
-        output.say(f"{failed} of {len(_JOBS)} jobs failed.", "bold red")
+        output.say(f"{failed} of 2 jobs failed.", "bold red")
         raise typer.Exit(Exit.ERROR)
     program = _program()
     output.show(f"Next: `{program} ask 'Your question'`, or `{program} serve` for the API.")
@@ -115,8 +125,6 @@ def _settings(folder: Path) -> "Settings":
         "host": "127.0.0.1",
         "require_auth": False,
     }
-    if _catalog(settings).default_model().provider == "local":
-        here["evaluator_max_output_tokens"] = _LOCAL_VERDICT_TOKENS
     return settings.model_copy(update=here)
 
 
@@ -134,7 +142,8 @@ def _run(settings: "Settings") -> int:
     from redraft.logs import configure_logs
 
     configure_logs(settings.log_level if output.is_debug.get() else "CRITICAL", settings.log_format)
-    _introduce(settings)
+    is_local = _introduce(settings)
+    jobs = (_MOON if is_local else _POEM, _SAILOR)
     log = settings.data_dir.absolute() / "worker.log"
     with (
         embedded.stack(settings, worker_log=log),
@@ -142,24 +151,26 @@ def _run(settings: "Settings") -> int:
         httpx2.Client(base_url=url, timeout=_STREAM_READ_S) as client,
     ):
         output.show(f"The API answers at {url}; a Celery worker, Valkey and SQLite run behind it.")
-        return sum(not _do_job(client, number, body) for number, body in enumerate(_JOBS, 1))
+        return sum(not _do_job(client, f"{number} of {len(jobs)}", body) for number, body in enumerate(jobs, 1))
 
 
-def _introduce(settings: "Settings") -> None:
+def _introduce(settings: "Settings") -> bool:
+    """Say which model works; whether it is the bundled one."""
     catalog = _catalog(settings)
     model = catalog.default_model()
     catalog.check_configured(model, "/model")
     output.show(f"Redraft's demo, with {model}.", "bold")
     if model.provider == "local":
         output.show(
-            "This is the bundled model. It is tiny (135 million parameters): its answers are clumsy, and the scores"
-            " that it gives are worth little. What you see is how the loop works.",
+            "This is the bundled model. It is tiny (135 million parameters): its answers are clumsy and often wrong,"
+            " and it is too small to evaluate them. Code does, by checks. What you see is how the loop works.",
             "yellow",
         )
         output.show(
             "For real answers set OPENAI_API_KEY or ANTHROPIC_API_KEY, and REDRAFT_MODEL to choose the model,"
             " such as openai:NAME or anthropic:NAME."
         )
+    return model.provider == "local"
 
 
 @contextlib.contextmanager
@@ -182,10 +193,10 @@ def _api(settings: "Settings") -> Generator[str]:
             thread.join()
 
 
-def _do_job(client: "httpx2.Client", number: int, body: dict[str, Any]) -> bool:
+def _do_job(client: "httpx2.Client", number: str, body: dict[str, Any]) -> bool:
     """Submit, follow, tell; whether there is an answer."""
     started_at = time.monotonic()
-    output.show(f"\nJob {number} of {len(_JOBS)}: {body['instruct']}", "bold")
+    output.show(f"\nJob {number}: {body['instruct']}", "bold")
     _tell_criteria(body)
     answer = client.post("/v1/generate-answer", json=body)
     if not answer.is_success:
@@ -244,9 +255,11 @@ def _tell(job: dict[str, Any], seconds: float) -> bool:
         output.show(result["final_answer"])
     calls = f"{usage['calls']} model calls, {usage['input_tokens'] + usage['output_tokens']:,} tokens"
     output.show(f"Stop reason: {job['stop_reason']}; {calls}, {output.span(seconds)}.")
+    if result and not result["success"]:
+        output.show("No answer met all that is required: this is the best one.", "yellow")
     if error:
         output.say(f"{error['title']}: {output.one_line(error['detail'])}", "red")
-    return result is not None and (error is None or error["code"] == _MODELS_OWN_FAULT)
+    return error is None or error["code"] == _MODELS_OWN_FAULT
 
 
 def gain_of_checks(iterations: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -55,6 +55,7 @@ class StepError(Resource):
     model: str | None
     iteration: int | None
     attempts: int | None
+    output_limit: int | None = Field(default=None, description="Of an answer that was cut off: at how many tokens.")
 
 
 class UsageTotals(Resource):
