@@ -8,7 +8,7 @@ from fastapi import Depends, Request, Response
 
 from api.dependencies import ServicesOf
 from api.pages.filters import clip
-from api.pages.job_words import NO_ANSWER, REMEDIES, STEPS, STOPS, held_back
+from api.pages.job_words import NO_ANSWER, REMEDIES, STAYS_ACCEPTED, STEPS, STOPS, ending, held_back
 from api.pages.rendering import address, page
 from api.problems import HttpProblem
 from api.rendering import has_ended
@@ -95,6 +95,8 @@ def stop_words(job: Job, lacks: Sequence[str] = ()) -> str | None:
         return f"Evaluated, not accepted: {'; '.join(lacks) or 'the score is below the threshold'}."
     if lacks:
         return held_back(job.stop_reason, [clip(each, 200) for each in lacks])
+    if job.result and job.result["success"] and job.stop_reason != StopReason.ACCEPTED:
+        return STAYS_ACCEPTED.format(why=ending(job.stop_reason))
     return STOPS[job.stop_reason]
 
 

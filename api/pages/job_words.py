@@ -29,6 +29,7 @@ _ENDINGS: dict[str, str] = {
     StopReason.CANCELED: "canceled",
     StopReason.ERROR: "a step failed",
 }
+STAYS_ACCEPTED = "Its continuation ended ({why}), and the answer stays accepted."
 NO_ANSWER = "There is no answer."
 
 STEPS = {"generate": "is being written", "evaluate": "is being evaluated", "audit": "is being audited"}

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
-from redraft.domain.states import LIVE, TERMINAL, StopReason
+from redraft.domain.states import LIVE, TERMINAL
 from redraft.errors import Conflict, NotFound
 from redraft.operations import lifecycle, reading
 from redraft.operations.paging import read_cursor, write_cursor
@@ -54,10 +54,7 @@ class JobLine:
     error_code: str | None
     cost_usd: str | None
     duration_ms: int | None
-
-    @property
-    def is_accepted(self) -> bool:
-        return self.stop_reason == StopReason.ACCEPTED
+    is_accepted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +144,7 @@ def _line(row: JobRow, scores: list[tuple[int, float | None]]) -> JobLine:
         error_code=(row.error or {}).get("code"),
         cost_usd=None if row.unpriced_calls else cost_usd(row.cost_nano_usd),
         duration_ms=latency_ms(row.created_at, row.finished_at),
+        is_accepted=bool(row.is_accepted),
     )
 
 

@@ -78,6 +78,7 @@ class ItemLine:
         question: its beginning.
         scores: the best of each iteration, in order.
         errors: what is wrong with a row that cannot be used, each with pointer and detail.
+        is_accepted: None before the end, or where there is no answer.
     """
 
     number: int
@@ -97,11 +98,7 @@ class ItemLine:
     error: str | None
     errors: Sequence[Mapping[str, Any]]
     job_id: str | None
-
-    @property
-    def is_accepted(self) -> bool | None:
-        """None before the end, or where there is no answer."""
-        return None if self.status != "succeeded" else self.stop_reason == "accepted"
+    is_accepted: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +222,7 @@ def _item(item: Mapping[str, Any], scores: Sequence[float | None]) -> ItemLine:
         error_code=error.get("code"),
         error=error.get("detail"),
         errors=errors,
+        is_accepted=bool(item["is_accepted"]) if item["status"] == "succeeded" else None,
     )
 
 

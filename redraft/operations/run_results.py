@@ -222,7 +222,7 @@ def _custom_id(item: Mapping[str, Any]) -> str:
 def _success(item: Mapping[str, Any]) -> bool | None:
     if item["status"] != "succeeded" or item["stop_reason"] in {None, "evaluation_skipped"}:
         return None
-    return item["stop_reason"] == "accepted"
+    return bool(item["is_accepted"])
 
 
 def _first_score(written: Sequence[Mapping[Any, Any]]) -> float | None:

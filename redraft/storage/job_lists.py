@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
-from redraft.storage.jobs import JobFilter, conditions
+from redraft.storage.jobs import JobFilter, conditions, is_accepted
 from redraft.storage.tables import evaluations, iterations, jobs
 
 _BEGINNING = 2000
@@ -44,6 +44,7 @@ class JobRow:
     error: dict[str, Any] | None
     cost_nano_usd: int
     unpriced_calls: int
+    is_accepted: bool
     beginning: str
     threshold: str
 
@@ -105,9 +106,10 @@ def scores(connection: Connection, job_ids: Sequence[str]) -> list[tuple[str, in
 
 
 def _select(connection: Connection) -> Select[Any]:
-    names = [field.name for field in fields(JobRow) if field.name not in {"beginning", "threshold"}]
+    names = [field.name for field in fields(JobRow) if field.name in jobs.c]
     beginning = func.substr(jobs.c.request, 1, _BEGINNING).label("beginning")
-    return select(*(jobs.c[name] for name in names), beginning, _threshold(connection).label("threshold"))
+    others = (is_accepted(connection).label("is_accepted"), beginning, _threshold(connection).label("threshold"))
+    return select(*(jobs.c[name] for name in names), *others)
 
 
 def _threshold(connection: Connection) -> ColumnElement[str]:

@@ -11,11 +11,16 @@ from sqlalchemy import (
     Connection,
     Executable,
     Float,
+    String,
     and_,
     bindparam,
+    case,
+    cast,
     delete,
+    false,
     func,
     literal,
+    or_,
     select,
     text,
     tuple_,
@@ -23,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from redraft.domain.states import JobKind
-from redraft.storage.columns import DbNow
+from redraft.storage.columns import DbNow, text_in
 from redraft.storage.statements import defaults_of, fetch
 from redraft.storage.tables import OTHER_KINDS, jobs
 
@@ -121,6 +126,14 @@ def _add_statement(dialect_name: str, names: tuple[str, ...]) -> Executable:
         .returning(*jobs.c)
         .inline()
     )
+
+
+def is_accepted(connection: Connection) -> ColumnElement[bool]:
+    """Whether the returned answer is accepted: a continuation that brought nothing better leaves it so."""
+    stays = text_in(connection, jobs.c.result, "success")
+    # The result is read only where a continuation may have ended otherwise
+    is_kept = case((jobs.c.continuations > 0, cast(stays, String).in_(("true", "1"))), else_=false())
+    return func.coalesce(or_(jobs.c.stop_reason == "accepted", is_kept), false())
 
 
 def get(connection: Connection, job_id: str) -> JobRecord | None:

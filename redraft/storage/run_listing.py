@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Text, and_, case, cast, func, 
 from redraft.domain.reports import UNKNOWN_ERROR
 from redraft.storage.bulk_tables import dataset_items, datasets, run_items
 from redraft.storage.columns import moment, text_in
+from redraft.storage.jobs import is_accepted
 from redraft.storage.runs import RunRecord
 from redraft.storage.tables import evaluations, iterations, jobs
 
@@ -56,8 +57,8 @@ def dataset_names(connection: Connection, dataset_ids: Sequence[str]) -> dict[st
 
 def totals(connection: Connection, run_ids: Sequence[str]) -> dict[str, Totals]:
     """By run; none of a run without jobs. Read from an index alone."""
-    is_accepted = case((jobs.c.stop_reason == "accepted", 1), else_=0)
-    sums = [func.sum(each) for each in (is_accepted, jobs.c.cost_nano_usd, jobs.c.unpriced_calls)]
+    has_accepted = case((jobs.c.stop_reason == "accepted", 1), else_=0)
+    sums = [func.sum(each) for each in (has_accepted, jobs.c.cost_nano_usd, jobs.c.unpriced_calls)]
     query = select(jobs.c.run_id, *sums).where(jobs.c.run_id.in_(run_ids)).group_by(jobs.c.run_id)
     return {run_id: Totals(*map(int, values)) for run_id, *values in connection.execute(query)}
 
@@ -98,6 +99,7 @@ def list_items(
             *(run_items.c[name] for name in _ITEM),
             *(dataset_items.c[name] for name in _ROW),
             *(jobs.c[name] for name in _JOB),
+            is_accepted(connection).label("is_accepted"),
             func.substr(cast(question, Text), 1, EXCERPT_CHARS).label("question"),
             text_in(connection, jobs.c.request, "score_threshold").label("score_threshold"),
         )
@@ -114,9 +116,9 @@ def _conditions(connection: Connection, chosen: ItemFilter) -> list[ColumnElemen
     if chosen.statuses:
         found.append(run_items.c.status.in_(chosen.statuses))
     if chosen.is_accepted is not None:
-        is_accepted = jobs.c.stop_reason == "accepted"
+        has_accepted = is_accepted(connection)
         found.append(run_items.c.status == "succeeded")
-        found.append(is_accepted if chosen.is_accepted else ~is_accepted)
+        found.append(has_accepted if chosen.is_accepted else ~has_accepted)
     if chosen.error_code is not None:
         found.append(_has_error(connection, chosen.error_code))
     if chosen.custom_id is not None:

@@ -23,6 +23,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from redraft.storage.bulk_tables import dataset_items, datasets, run_items, runs
 from redraft.storage.columns import DbNow, moment
+from redraft.storage.jobs import is_accepted
 from redraft.storage.tables import calls, evaluations, iterations, jobs
 
 _PAGE = 200
@@ -214,8 +215,8 @@ def unpriced_models(connection: Connection, run_id: str) -> list[str]:
 
 def accepted(connection: Connection, run_id: str) -> int:
     """How many of a run's items have ended accepted: each is a job of its own."""
-    is_accepted = and_(jobs.c.run_id == run_id, jobs.c.stop_reason == "accepted")
-    return connection.scalar(select(func.count()).where(is_accepted)) or 0
+    has_accepted = and_(jobs.c.run_id == run_id, jobs.c.stop_reason == "accepted")
+    return connection.scalar(select(func.count()).where(has_accepted)) or 0
 
 
 def take_queued(connection: Connection, run: RunRecord, limit: int, *, put_off: bool = False) -> list[dict[str, Any]]:
@@ -331,13 +332,13 @@ def list_items(
     with_texts: bool = False,
 ) -> list[dict[str, Any]]:
     """Items beyond a number, in order, with their rows' and jobs' facts; `with_texts`: with result, request and row."""
-    query = _select_items(run, with_texts=with_texts).where(run_items.c.number > after)
+    query = _select_items(connection, run, with_texts=with_texts).where(run_items.c.number > after)
     if statuses:
         query = query.where(run_items.c.status.in_(statuses))
     return [dict(row) for row in connection.execute(query.limit(limit)).mappings()]
 
 
-def _select_items(run: RunRecord, *, with_texts: bool) -> Select[Any]:
+def _select_items(connection: Connection, run: RunRecord, *, with_texts: bool) -> Select[Any]:
     its_row = and_(dataset_items.c.dataset_id == run.dataset_id, dataset_items.c.position == run_items.c.position)
     # What a row says is asked for where no job tells what became of it
     own_row = case((jobs.c.id.is_(None), dataset_items.c.row)).label("row")
@@ -347,6 +348,7 @@ def _select_items(run: RunRecord, *, with_texts: bool) -> Select[Any]:
             *(run_items.c[name] for name in _ITEM),
             *(jobs.c[name] for name in _JOB),
             *(dataset_items.c[name] for name in _ROW),
+            is_accepted(connection).label("is_accepted"),
             *texts,
         )
         .select_from(run_items.join(dataset_items, its_row).outerjoin(jobs, jobs.c.id == run_items.c.job_id))

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from redraft.domain.requests import ContinueJob
-from redraft.operations import lifecycle
+from redraft.operations import job_lists, lifecycle
+from redraft.storage.jobs import JobFilter
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver
 from tests.operations.test_the_loop import verdict
@@ -297,3 +298,14 @@ def test_the_last_good_feedback_is_named_only_where_there_is_one(driver: Driver,
         "The score is below 0.8; the feedback goes into iteration 3.",
         "There is no score; the last good feedback goes into iteration 4.",
     ]
+
+
+def test_lists_show_an_answer_that_stayed_accepted_as_accepted(driver: Driver, model_server: ModelServer):
+    model_server.script(evaluate=[0.9, 0.3])
+    kept, missed = driver.run_new(iter_max=1), driver.run_new(iter_max=1)
+    model_server.script(evaluate=[0.2])
+    for job in (kept, missed):
+        go_on(driver, job.id, iter_max=1)
+        driver.run(job.id)
+    page = job_lists.list_lines(driver.services, JobFilter())
+    assert {line.id: line.is_accepted for line in page.lines} == {kept.id: True, missed.id: False}
