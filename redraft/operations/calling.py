@@ -11,7 +11,6 @@ from pydantic_core import to_json
 from redraft.domain.chats import Chat, LimitOrigin, Prompt
 from redraft.domain.failures import TRUNCATED, job_error
 from redraft.domain.ids import new_id
-from redraft.domain.jobs.finish_reasons import Finish, classify_finish
 from redraft.domain.models import parse_model
 from redraft.domain.states import Step
 from redraft.domain.text.answer_stream import AnswerStream
@@ -246,7 +245,7 @@ def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, secon
         "reply_text": text,
         "http_status": reply.http_status,
         "response_headers": redact_known_values(reply.headers),
-        "finish_reason": _storable(reply.finish_reason),
+        "finish_reason": storable_reason(reply.finish_reason),
         "latency_ms": round(seconds * 1000),
         **spent.columns,
     }
@@ -274,7 +273,7 @@ def _failed(services: Services, planned: PlannedCall, error: ProviderError, seco
         "reply_text": cut.text if cut else None,
         "http_status": error.http_status,
         "response_headers": redact_known_values(error.headers),
-        "finish_reason": _storable(unusable.finish_reason) if unusable else None,
+        "finish_reason": storable_reason(unusable.finish_reason) if unusable else None,
         "latency_ms": round(seconds * 1000),
         "error": job_error(
             error.code,
@@ -361,26 +360,7 @@ def _loose_schema(planned: PlannedCall) -> str | None:
     return f"{how}, since {f'strict mode would narrow it: {why}' if why else 'its server takes no strict schema'}"
 
 
-def unclear_ends(outcomes: Iterable[Outcome]) -> list[dict[str, str]]:
-    """Return a job's warnings about replies that were used although their finish reason does not say they are whole."""
-    return [
-        {"code": "finish_reason_unknown", "message": _unclear_end(model, reason)}
-        for model, reason in dict.fromkeys(
-            (outcome.model, _storable(outcome.finish_reason))
-            for outcome in outcomes
-            if outcome.text is not None and classify_finish(outcome.finish_reason) is Finish.UNKNOWN
-        )
-    ]
-
-
-def _unclear_end(model: str, reason: str | None) -> str:
-    ended = (
-        f"ended a reply with the finish reason {reason!r}, which is not known" if reason else "gave no finish reason"
-    )
-    return f"{model} {ended}: the reply may not be whole."
-
-
-def _storable(finish_reason: str | None) -> str | None:
+def storable_reason(finish_reason: str | None) -> str | None:
     """A server may say anything; the column holds a word."""
     return clean(finish_reason)[:40] if finish_reason else None
 

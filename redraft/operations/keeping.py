@@ -1,12 +1,13 @@
 """What calls brought goes into the ledger: with the step that they belong to, or each as it comes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection
 
-from redraft.operations.calling import Outcome
+from redraft.domain.jobs.finish_reasons import Finish, classify_finish
+from redraft.operations.calling import Outcome, storable_reason
 from redraft.storage import calls, moves
 from redraft.storage.statements import Change
 
@@ -57,3 +58,22 @@ def keep(connection: Connection, job_id: str, outcomes: Sequence[Outcome]) -> li
 def stored(outcome: Outcome, closed: Sequence[calls.Closed] = ()) -> Outcome:
     """An outcome as the ledger holds it now."""
     return replace(outcome, closing=None, came_second=any(each.status == "dup" for each in closed))
+
+
+def unclear_ends(outcomes: Iterable[Outcome]) -> list[dict[str, str]]:
+    """Return a job's warnings about replies that were used although their finish reason does not say they are whole."""
+    return [
+        {"code": "finish_reason_unknown", "message": _unclear_end(model, reason)}
+        for model, reason in dict.fromkeys(
+            (outcome.model, storable_reason(outcome.finish_reason))
+            for outcome in outcomes
+            if outcome.text is not None and classify_finish(outcome.finish_reason) is Finish.UNKNOWN
+        )
+    ]
+
+
+def _unclear_end(model: str, reason: str | None) -> str:
+    ended = (
+        f"ended a reply with the finish reason {reason!r}, which is not known" if reason else "gave no finish reason"
+    )
+    return f"{model} {ended}: the reply may not be whole."

@@ -28,11 +28,11 @@ from redraft.operations import admission, audit, evaluate, generate
 from redraft.operations.admission import InHand, TurnedAway
 from redraft.operations.boundaries import Boundary, reached
 from redraft.operations.budgets import BudgetExhausted, spent_of
-from redraft.operations.calling import Outcome, PlannedCall, loose_schemas, unclear_ends
+from redraft.operations.calling import Outcome, PlannedCall, loose_schemas
 from redraft.operations.closing import close_up
 from redraft.operations.crashes import crashing_as
 from redraft.operations.endings import Event, ending, event
-from redraft.operations.keeping import KEEP_REPLY_S, closings, keep, unstored_usage
+from redraft.operations.keeping import KEEP_REPLY_S, closings, keep, unclear_ends, unstored_usage
 from redraft.operations.leases import LeaseHolder, clock
 from redraft.operations.services import Services
 from redraft.operations.steps import (
