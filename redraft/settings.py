@@ -286,6 +286,12 @@ class Settings(BaseSettings):
         return self.database_url or f"sqlite:///{self.data_dir.absolute() / 'redraft.db'}"
 
     @property
+    def is_embedded_database(self) -> bool:
+        """Whether nobody but the one worker of the data folder works on the database, told outright or not."""
+        own = f"sqlite:///{self.data_dir.absolute() / 'redraft.db'}"
+        return self.effective_database_url == own
+
+    @property
     def broker_socket(self) -> Path:
         """In the data folder; where that path is too long for a socket, in a private folder under its hash."""
         folder = self.data_dir.absolute()

@@ -14,8 +14,9 @@ from typing import Any, cast
 import structlog
 
 from redraft.embedded.lifelines import EMBEDDED, await_begin, end_with_parent
+from redraft.operations.leases import take_over
 from redraft.redaction import redact
-from worker.app import celery_app, settings, start
+from worker.app import celery_app, services, settings, start
 from worker.doorbell import ThreadPool
 from worker.pulse import end_when_frozen
 
@@ -33,6 +34,9 @@ def _is_wanted() -> bool:
     if not await_begin():
         return False
     end_with_parent(min(settings.shutdown_grace_s, _ORPHAN_GRACE_S))
+    if settings.is_embedded_database:
+        # The folder's lock, which our guard holds, proves that no other worker lives
+        take_over(services)
     return True
 
 

@@ -25,12 +25,12 @@ class Quarantine:
         self._grace_s = grace_s
         self._lock = threading.Lock()
         self._is_closed = False
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
     def free_places(self) -> int:
         with self._lock:
-            self._processes = [process for process in self._processes if process.poll() is None]
+            self._processes = {job_id: each for job_id, each in self._processes.items() if each.poll() is None}
             return 0 if self._is_closed else _PLACES - len(self._processes)
 
     def admit(self, message: StepMessage) -> None:
@@ -38,7 +38,8 @@ class Quarantine:
         step = [message.step.value, message.job_id, str(message.step_no)]
         log.warning("suspect_runs_alone", job_id=message.job_id, step=message.step)
         with self._lock:
-            if self._is_closed:
+            running = self._processes.get(message.job_id)
+            if self._is_closed or (running is not None and running.poll() is None):
                 return
             # A session of its own: Ctrl-C in a terminal is for the worker, which ends it in order.
             process = subprocess.Popen(  # noqa: S603 - our own command, no shell
@@ -47,17 +48,17 @@ class Quarantine:
                 start_new_session=True,
                 bufsize=0,
             )
-            self._processes.append(process)
+            self._processes[message.job_id] = process
 
     def close(self) -> None:
         """Ask all to end: each has the grace of a worker for what it has in flight."""
         with self._lock:
             self._is_closed = True
-            for process in self._processes:
+            for process in self._processes.values():
                 process.terminate()
 
     def wait_closed(self) -> None:
-        for process in self._processes:
+        for process in self._processes.values():
             try:
                 process.wait(self._grace_s + _SLACK_S)
             except subprocess.TimeoutExpired:

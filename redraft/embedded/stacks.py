@@ -93,7 +93,10 @@ class Stack:
         broker = valkey_command(self._settings)
         # No current folder on the path: a `worker.py` there would be started instead.
         worker = guarded(
-            [sys.executable, "-P", "-m", "worker", EMBEDDED], self._settings.shutdown_grace_s + _WORKER_SLACK_S
+            [sys.executable, "-P", "-m", "worker", EMBEDDED],
+            self._settings.shutdown_grace_s + _WORKER_SLACK_S,
+            # It waits for the worker before it, whose leases it takes over
+            self._settings.data_dir.absolute() / "worker.lock",
         )
         self._parts["valkey"] = Part("valkey", broker, environment, self._broker_log)
         self._parts["worker"] = Part("worker", worker, environment, self._worker_log)

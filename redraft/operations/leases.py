@@ -8,17 +8,21 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+import structlog
 from sqlalchemy import Connection
 
 from redraft import __version__
 from redraft.domain.ids import new_id
 from redraft.domain.states import Step
 from redraft.jobs import StepMessage
+from redraft.operations.services import Services
 from redraft.providers.shared.cancellation import Cancellation
 from redraft.settings import Settings
 from redraft.storage import calls, moves, workers
 from redraft.storage.moves import DueStep
 from redraft.storage.work import Database
+
+log = structlog.get_logger()
 
 _SAFETY_S = 5.0
 _FRESH_S = 2.0
@@ -33,6 +37,14 @@ def clock() -> float:
 def message_for(due: DueStep) -> StepMessage:
     """The message that rings for a step."""
     return StepMessage(Step(due.step), due.job_id, due.step_no, due.run_id is not None)
+
+
+def take_over(services: Services) -> None:
+    """At the start of the only worker of a database: what others held is free at once."""
+    with services.database.write() as connection:
+        count = moves.expire_leases(connection)
+    if count:
+        log.info("leases_taken_over", count=count)
 
 
 class LeaseHolder:

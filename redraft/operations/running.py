@@ -46,6 +46,7 @@ from redraft.operations.steps import (
     message_of,
     ring,
 )
+from redraft.operations.telling import worker_lost
 from redraft.operations.terms import models_of, parse_request, step_iteration
 from redraft.storage import calls, events, history, moves
 from redraft.storage.calls import SlotKey
@@ -162,9 +163,14 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> InH
             return None
         job = claim.job
         is_again = job.step_claims > 1 or job.continuations > 0
+        new: list[Event] = []
         if is_again:
-            moves.add_usage(connection, job.id, calls.close_lost(connection, job.id, job.lease_token))
-        new = _started(job, starts_job=claim.starts_job, starts_iteration=claim.starts_iteration)
+            lost = calls.close_lost(connection, job.id, job.lease_token)
+            moves.add_usage(connection, job.id, lost)
+            if lost:
+                job = replace(job, event_seq=moves.number_event(connection, job.id))
+                claim, new = replace(claim, job=job), [worker_lost(job, lost["calls"])]
+        new += _started(job, starts_job=claim.starts_job, starts_iteration=claim.starts_iteration)
         with adding_together(connection):
             events.add(connection, job, job.event_seq - len(new) + 1, new)
             step = _load(services, holder, connection, claim, started_at, is_again=is_again)

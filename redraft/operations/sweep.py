@@ -61,7 +61,7 @@ def sweep(services: Services, *, with_expired: bool = True, suspects_max: int = 
     with services.database.write() as connection:
         to_ring = _take_due(services, connection, limit=_BATCH, with_expired=with_expired)
         suspects = (
-            _take_due(services, connection, limit=suspects_max, with_expired=with_expired, losses=(ALONE_LOSSES,) * 2)
+            _take_due(services, connection, limit=suspects_max, with_expired=with_expired, are_suspects=True)
             if suspects_max
             else []
         )
@@ -129,7 +129,10 @@ def _end_overdue(services: Services, connection: Connection, job: JobRecord) -> 
 def _end_guilty(services: Services, connection: Connection, job: JobRecord) -> bool:
     words = _POISON.format(times=ALONE_LOSSES + 1)
     error = job_error("worker_lost", words, iteration=step_iteration(job), attempts=job.step_claims)
-    return _end(services, connection, job, StopReason.ERROR, error, is_live() & is_guilty())
+    if not _end(services, connection, job, StopReason.ERROR, error, is_live() & is_guilty()):
+        return False
+    moves.add_usage(connection, job.id, calls.close_lost(connection, job.id, job.lease_token + 1))
+    return True
 
 
 def _end(

@@ -6,9 +6,12 @@ from typing import Any
 from redraft.domain.loop import passes
 from redraft.domain.phrases import say_score
 from redraft.domain.requests import AnyRequest, GenerateAnswer
+from redraft.domain.states import Step
 from redraft.operations.endings import Event, event
 from redraft.operations.steps import StepInHand
+from redraft.operations.terms import step_iteration
 from redraft.storage.history import EvaluationRecord, IterationRecord
+from redraft.storage.jobs import JobRecord
 
 _UNSEEN = "Something else that is required of the answer is missing."
 
@@ -88,6 +91,22 @@ def _is_ungrounded(record: IterationRecord, verdict: EvaluationRecord) -> bool:
         return False
     claims = (verdict.grounding or {}).get("ungrounded_claims")
     return bool(claims) or (record.grounding or {}).get("met") is False
+
+
+def worker_lost(job: JobRecord, calls: int) -> Event:
+    """The last worker of a claimed step was lost with so many calls in flight."""
+    them = "a call" if calls == 1 else f"{calls} calls"
+    return event(
+        "step.retrying",
+        f"The worker of this step was lost with {them} in flight; another one has taken the step up.",
+        step=job.step,
+        iteration=step_iteration(job),
+        code="worker_lost",
+        attempt=job.step_claims,
+        wait_s=0.0,
+        seconds=0.0,
+        withdrawn=bool(job.request.get("stream")) and job.step == Step.GENERATE,
+    )
 
 
 def thinking(step: StepInHand, current: Sequence[IterationRecord]) -> Event:

@@ -8,8 +8,21 @@ from functools import cache
 from sqlalchemy import ColumnElement, Connection, Executable, and_, case, or_, select, update
 
 from redraft.storage.columns import DbNow
-from redraft.storage.moves import ALONE_LOSSES, DUE, FREE_LOSSES, LOSSES, DueStep, is_free, is_live
+from redraft.storage.moves import (
+    ALONE_LOSSES,
+    DUE,
+    FREE_LOSSES,
+    LOSSES,
+    DueStep,
+    due_at,
+    is_due,
+    is_free,
+    is_live,
+)
 from redraft.storage.tables import jobs
+
+# No ring is put off for so long: the clock was set back.
+_RINGS_AHEAD_S = 300.0
 
 
 def take_due(
@@ -18,28 +31,33 @@ def take_due(
     pause_s: float,
     limit: int,
     with_expired: bool = True,
-    losses: tuple[int, int] = (0, FREE_LOSSES),
+    are_suspects: bool = False,
 ) -> list[DueStep]:
     """Jobs whose step is due and unheard, marked as rung now.
 
     The pause before a job is rung again doubles with each ring that led to no claim, up to two minutes.
-    Only steps that have lost `losses` holders, from the one number to the other.
+    `are_suspects`: only steps that have lost too many holders, otherwise all others. A process that was started for a
+    suspect and claimed nothing is no ring that nobody heard: its pause does not grow.
     """
-    statement = _due_statement(pause_s, limit, losses, with_expired=with_expired)
+    statement = _due_statement(pause_s, limit, with_expired=with_expired, are_suspects=are_suspects)
     return [DueStep(*row) for row in connection.execute(statement)]
 
 
 @cache
-def _due_statement(pause_s: float, limit: int, losses: tuple[int, int], *, with_expired: bool) -> Executable:
-    ring_pause = [(jobs.c.ring_count <= n, jobs.c.rung_at < DbNow(-pause_s * 2**n)) for n in range(6)]
+def _due_statement(pause_s: float, limit: int, *, with_expired: bool, are_suspects: bool) -> Executable:
+    losses = (ALONE_LOSSES, ALONE_LOSSES) if are_suspects else (0, FREE_LOSSES)
+    *shorter, longest = (1,) if are_suspects else (1, 2, 4, 8, 16, 32, 64)
+    waited = [(jobs.c.ring_count <= n, jobs.c.rung_at < DbNow(-pause_s * times)) for n, times in enumerate(shorter)]
+    has_waited_longest = jobs.c.rung_at < DbNow(-pause_s * longest)
+    has_waited = case(*waited, else_=has_waited_longest) if waited else has_waited_longest
     due = (
         select(jobs.c.id)
         .where(
             is_live(),
-            jobs.c.available_at <= DbNow(),
+            is_due(),
             is_free(with_expired=with_expired),
             LOSSES.between(*losses),
-            or_(jobs.c.rung_at.is_(None), case(*ring_pause, else_=jobs.c.rung_at < DbNow(-pause_s * 64))),
+            or_(jobs.c.rung_at.is_(None), jobs.c.rung_at > DbNow(_RINGS_AHEAD_S), has_waited),
         )
         .order_by(jobs.c.available_at)
         .limit(limit)
@@ -48,7 +66,7 @@ def _due_statement(pause_s: float, limit: int, losses: tuple[int, int], *, with_
     return (
         update(jobs)
         .where(jobs.c.id.in_(due.scalar_subquery()))
-        .values(rung_at=DbNow(), ring_count=jobs.c.ring_count + 1)
+        .values(rung_at=DbNow(), ring_count=jobs.c.ring_count + 1, available_at=due_at())
         .returning(*DUE)
     )
 

@@ -127,7 +127,7 @@ def _claim_statement(step: str) -> Executable:
             jobs.c.step == bindparam("p_step"),
             jobs.c.step_no == bindparam("p_step_no"),
             is_live(),
-            jobs.c.available_at <= now,
+            is_due(),
             is_free(),
             bindparam("p_losses_max", type_=Integer) >= LOSSES,
         )
@@ -315,9 +315,15 @@ def add_usage(connection: Connection, job_id: str, usage: Mapping[str, int]) -> 
         connection.execute(update(jobs).where(jobs.c.id == job_id).values(**values, version=jobs.c.version + 1))
 
 
+def number_event(connection: Connection, job_id: str) -> int:
+    """Reserve the number of one more event, beside those that a claim has reserved; the last number then."""
+    statement = update(jobs).where(jobs.c.id == job_id).values(event_seq=jobs.c.event_seq + 1)
+    return connection.execute(statement.returning(jobs.c.event_seq)).scalar_one()
+
+
 def mark_unrung(connection: Connection, job_id: str) -> None:
     """The message could not be sent: let the next sweep ring at once."""
-    connection.execute(update(jobs).where(jobs.c.id == job_id, is_live()).values(rung_at=None))
+    connection.execute(update(jobs).where(jobs.c.id == job_id, is_live()).values(rung_at=None, available_at=due_at()))
 
 
 def extend_leases(connection: Connection, owner: str, job_ids: Collection[str], lease_s: float) -> dict[str, int]:
@@ -336,6 +342,12 @@ def live_among(connection: Connection, job_ids: Collection[str]) -> set[str]:
     return set(connection.scalars(select(jobs.c.id).where(jobs.c.id.in_(job_ids), is_live())))
 
 
+def expire_leases(connection: Connection) -> int:
+    """All holders are known to be gone: their leases have run out, and count as lost."""
+    held = update(jobs).where(is_live(), jobs.c.lease_expires_at.is_not(None))
+    return connection.execute(held.values(lease_expires_at=DbNow(-1.0), rung_at=None)).rowcount
+
+
 def release_leases(connection: Connection, owner: str) -> list[DueStep]:
     """Give back all leases of a stopping worker; returns the steps to ring for."""
     statement = (
@@ -345,6 +357,16 @@ def release_leases(connection: Connection, owner: str) -> list[DueStep]:
         .returning(*DUE)
     )
     return [DueStep(*row) for row in connection.execute(statement)]
+
+
+def is_due() -> ColumnElement[bool]:
+    """Its time has come, or it was due when it was rung for: also by a clock that was set back since."""
+    return or_(jobs.c.available_at <= DbNow(), jobs.c.available_at <= jobs.c.rung_at)
+
+
+def due_at() -> ColumnElement[Any]:
+    """The time of a step that is due, in a clock that may have been set back."""
+    return case((jobs.c.available_at > DbNow(), DbNow()), else_=jobs.c.available_at)
 
 
 def is_free(*, with_expired: bool = True) -> ColumnElement[bool]:

@@ -73,6 +73,33 @@ def test_a_step_lost_once_more_alone_ends_its_job(
     assert "3 times in a row" in (job.error or {})["detail"]
     assert driver.event_types(job_id)[-1] == "done"
     assert len(model_server.requests()) == 3
+    assert set(driver.call_statuses(job_id)) == {"unknown"}, "a call of an ended job is ended"
+    driver.check_order(job_id)
+
+
+def test_a_suspect_whose_process_claimed_nothing_waits_no_longer_than_before(
+    driver: Driver, model_server: ModelServer, lose: Callable[..., None]
+):
+    job_id = driver.submit()
+    lose(job_id)
+    lose(job_id)
+    pause_s = driver.services.settings.ring_again_s
+    for _ in range(4):
+        assert [each.job_id for each in sweep(driver.services, suspects_max=1).suspects] == [job_id]
+        assert sweep(driver.services, suspects_max=1).suspects == []
+        driver.set_back(job_id, rung_at=-pause_s - 0.1)
+
+
+def test_a_lost_worker_is_told_with_the_calls_that_it_had_in_flight(
+    driver: Driver, model_server: ModelServer, lose: Callable[..., None]
+):
+    model_server.script(generate=["one"], evaluate=[0.9])
+    job_id = driver.submit()
+    lose(job_id)
+    assert driver.run(job_id).stop_reason == "accepted"
+    (told,) = [event for event in driver.events(job_id) if event.type == "step.retrying"]
+    assert (told.data["code"], told.data["step"], told.data["iteration"]) == ("worker_lost", "generate", 1)
+    assert "a call in flight" in told.data["message"]
 
 
 def test_an_ended_suspect_with_an_answer_keeps_it(
