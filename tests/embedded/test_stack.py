@@ -131,7 +131,7 @@ def test_a_worker_that_cannot_end_itself_is_gone_soon_after_its_parent(folder: F
 def test_a_killed_guard_takes_its_worker_with_it(folder: Folder, make_embedded: Make):
     with embedded.stack(make_embedded(folder)):
         worker = _only(folder.processes("-m worker"))
-        _only(folder.processes("guard  ")).kill()
+        _only(folder.processes(f"guard {folder.path}/worker.lock")).kill()
         wait_until(lambda: not worker.is_running(), what="the end of the worker")
     assert not folder.processes()
 
