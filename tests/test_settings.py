@@ -129,6 +129,7 @@ def test_an_environment_that_no_client_could_use_is_refused_by_name(monkeypatch:
     assert names == ["HTTPS_PROXY", "ALL_PROXY"]
 
 
+# Case T2-29
 def test_a_socks_proxy_is_used_but_for_what_is_not_proxied(monkeypatch: pytest.MonkeyPatch, model_server: Any):
     monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")

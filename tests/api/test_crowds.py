@@ -96,6 +96,7 @@ def idle_in_transaction(services: Services) -> int:
         return connection.execute(text(query)).scalar_one()
 
 
+# Case E01
 def test_fifty_streams_that_were_dropped_leave_nothing_behind(
     api: ApiServer, services: Services, submit_job: Callable[..., str], client: httpx2.Client, caplog
 ):

@@ -38,6 +38,7 @@ def test_a_stream_tells_all_in_order_and_ends_with_the_job(client: httpx2.Client
     assert all(frame.id is None for frame in frames if not frame.type)
 
 
+# Case E02
 def test_a_stream_can_pass_through_proxies(client: httpx2.Client, submit_job: Callable[..., str]):
     with follow(client, submit_job(), Accept_Encoding="gzip, br") as stream:
         headers = stream.response.headers
@@ -49,6 +50,7 @@ def test_a_stream_can_pass_through_proxies(client: httpx2.Client, submit_job: Ca
         assert next(stream.frames()).id is None
 
 
+# Case E03
 @pytest.mark.parametrize("by_header", [True, False])
 def test_a_stream_goes_on_after_the_last_event_that_was_seen(client: httpx2.Client, ended_job: str, by_header):
     def seen(position: str) -> list[int]:
@@ -63,6 +65,7 @@ def test_a_stream_goes_on_after_the_last_event_that_was_seen(client: httpx2.Clie
     assert seen("7") == [8]
 
 
+# Case E03
 def test_nothing_newer_than_the_end_is_204(client: httpx2.Client, ended_job: str):
     for accept in ("text/event-stream", "application/json"):
         response = client.get(
@@ -71,6 +74,7 @@ def test_nothing_newer_than_the_end_is_204(client: httpx2.Client, ended_job: str
         assert (response.status_code, response.content) == (204, b"")
 
 
+# Case E03
 def test_a_position_that_never_was_is_refused(client: httpx2.Client, ended_job: str, submit_job: Callable[..., str]):
     for position in ("abc", "-1", "1.5", "999", "99999999999999999999", "9", "1e3", "٣"):
         for job_id in (ended_job, submit_job()):
@@ -117,6 +121,7 @@ def test_a_live_stream_is_woken_and_ends_at_done(start_api, services: Services, 
         assert [event.type for event in events] == ["done"]
 
 
+# Case E02
 def test_silence_is_filled_with_pings_that_move_no_cursor(start_api, submit_job: Callable[..., str]):
     client, job_id = start_api(pace=Pace(ping_s=0.05)).client(timeout=20), submit_job()
     with follow(client, job_id) as stream:
@@ -125,6 +130,7 @@ def test_silence_is_filled_with_pings_that_move_no_cursor(start_api, submit_job:
     assert {(frame.comment, frame.id, frame.type) for frame in frames[2:]} == {("ping", None, None)}
 
 
+# Case E02
 def test_the_usual_pace_pings_well_within_fifteen_seconds():
     assert Pace().ping_s <= 12
     assert Pace().stream_s == 300

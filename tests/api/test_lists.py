@@ -42,6 +42,7 @@ def listed(client: httpx2.Client, **query: Any) -> set[str]:
     return {job["id"] for job in client.get("/v1/jobs", params=query).json()["data"]}
 
 
+# Case E05
 @pytest.mark.parametrize("order", ["asc", "desc"])
 def test_each_of_many_jobs_of_one_moment_is_listed_once(
     client: httpx2.Client, submit_together: Callable[[int], set[str]], submit_job: Callable[..., str], order: str
@@ -85,6 +86,7 @@ def test_filters_narrow_and_combine(client: httpx2.Client, services: Services, s
     assert listed(client, created_after="2026-01-01", created_before="9999-12-31T23:59:59-14:00") == everything
 
 
+# Case T2-16
 def test_the_plus_of_an_offset_need_not_be_escaped(client: httpx2.Client, submit_together: Callable[[int], set[str]]):
     together = submit_together(1)
     for plus in ("+", "%2B", "%20"):
@@ -98,6 +100,7 @@ def test_listed_jobs_have_the_shape_of_single_ones(client: httpx2.Client, submit
     assert client.get("/v1/jobs").json()["data"] == [client.get(f"/v1/jobs/{job_id}").json()]
 
 
+# Case E05
 def test_what_cannot_be_listed_by_is_named(client: httpx2.Client, services: Services):
     unfit = {
         "limit": ["0", "-1", "abc", "100000", "9" * 40],
@@ -115,6 +118,7 @@ def test_what_cannot_be_listed_by_is_named(client: httpx2.Client, services: Serv
             assert problem["errors"][0]["pointer"].startswith(f"query/{name}"), problem
 
 
+# Case E05
 def test_a_forged_cursor_is_refused(client: httpx2.Client):
     moment = MOMENT.isoformat()
     inside = [

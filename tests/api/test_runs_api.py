@@ -128,6 +128,7 @@ def test_case_e09_one_bad_row_stops_nothing(client: httpx2.Client, driver: Drive
     assert page.json()["counts"]["failed"] == 1
 
 
+# Case T2-19
 def test_results_are_files_also_while_the_run_goes_on(client: httpx2.Client, driver: Driver, model_server: ModelServer):
     model_server.script(generate=["=1+1"], evaluate=[0.9])
     run = started(client, lines(3), max_in_flight=1, name="質問 ü 😀")

@@ -52,6 +52,7 @@ def test_validate_only_normalises_and_stores_nothing(client: httpx2.Client, serv
     assert stored_jobs(services) == []
 
 
+# Case E15
 def test_twenty_requests_at_once_with_one_key_are_one_job(client: httpx2.Client, services: Services):
     barrier = Barrier(20)
 
@@ -69,6 +70,7 @@ def test_twenty_requests_at_once_with_one_key_are_one_job(client: httpx2.Client,
     assert len(replays) == 19
 
 
+# Case E15
 def test_a_key_is_bound_to_its_body_and_its_route(client: httpx2.Client):
     headers = {"Idempotency-Key": "k"}
     first = client.post("/v1/generate-answer", json=REQUEST, headers=headers).json()["id"]
@@ -79,6 +81,7 @@ def test_a_key_is_bound_to_its_body_and_its_route(client: httpx2.Client):
     assert judged.json()["id"] != first
 
 
+# Case E15
 def test_two_callers_with_one_key_have_a_job_each(start_api, services: Services):
     client = start_api(require_auth=True).client()
     tokens = [keys.create_key(services, name)[1] for name in ("ann", "bob")]

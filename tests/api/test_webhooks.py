@@ -58,6 +58,7 @@ def test_a_job_without_a_webhook_has_no_deliveries(client: httpx2.Client):
     assert client.get(f"/v1/jobs/{job['id']}/webhook-deliveries").json() == {"data": []}
 
 
+# Case E14
 @pytest.mark.parametrize(
     ("webhook", "pointer", "code"),
     [

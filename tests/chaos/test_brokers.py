@@ -84,6 +84,7 @@ def test_a_hung_broker_delays_a_submission_by_its_time_limit_at_most(on_postgres
     assert scene.problems() == []
 
 
+# Case D02
 def test_a_job_that_waits_runs_within_a_sweep_after_the_broker_is_back(on_sqlite: Scene):
     scene = on_sqlite
     scene.stage.start_api()

@@ -52,6 +52,7 @@ def test_an_outage_longer_than_a_lease_costs_no_more_than_the_calls_in_flight(on
     assert scene.problems() == []
 
 
+# Case HB-D1
 def test_a_failover_to_a_read_only_standby_refuses_for_a_while_and_pays_for_no_reply_twice(on_postgresql: Scene):
     scene = on_postgresql
     assert scene.stage.postgres is not None

@@ -124,6 +124,7 @@ def test_everything_at_once():
     ]
 
 
+# Case HB-E6
 @pytest.mark.parametrize("name", ["wrapped.json", "wrapped.jsonl", ""])
 def test_rows_in_an_object_are_no_row(name: str):
     content = b'{"data":[{"question":"a"},{"question":"b"}]}'
@@ -141,6 +142,7 @@ def test_rows_of_unknown_columns_alone_are_bad(content: bytes, name: str):
     assert [row.errors[0].code for row in rows] == ["no_known_field", "no_known_field"]
 
 
+# Case HB-E5
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_blanks_before_quotes_belong_to_no_cell(delimiter: str):
     text = f'id{delimiter} question\n1{delimiter} "first{delimiter} with\ndelimiter"\n2{delimiter}  "second"\n'

@@ -43,6 +43,7 @@ def test_numbers_and_plain_texts_are_left_alone(text: str):
     assert defused(text) == text
 
 
+# Case HB-E3
 @pytest.mark.parametrize("text", ["-5", "-0.5", "+1e-3", "-.5"])
 def test_a_text_that_looks_like_a_number_begins_with_no_sign(text: str):
     assert cell_of(text) == f"'{text}"
@@ -56,6 +57,7 @@ def test_no_cell_begins_a_formula_whatever_separates_cells(text: str, delimiter:
     assert not [cell for cell in cells if re.match(r"\s*(?![+-]\s)[=+\-@]", cell)]
 
 
+# Case HB-E2
 @pytest.mark.parametrize(
     ("text", "cell"),
     [

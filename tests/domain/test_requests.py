@@ -60,6 +60,7 @@ def test_the_defaults_are_the_contracts():
     assert dump(read(EvaluateAnswer, answer="A")) == {**SHARED, "answer": "A"}
 
 
+# Case C06
 @pytest.mark.parametrize("iter_max", [0, -1, 11, 2.5, 3.0, "3", True, None, [3], math.nan])
 def test_iter_max_is_a_whole_number_from_1_to_10(iter_max):
     assert flaws(iter_max=iter_max)[0][0] == ("iter_max",)

@@ -20,6 +20,7 @@ pytestmark = ON_POSTGRESQL
 StartWorker = Callable[..., WorkerProcess]
 
 
+# Case D03
 def test_a_new_worker_finishes_the_job_of_a_killed_one_and_pays_no_step_twice(
     desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
 ) -> None:
@@ -46,6 +47,7 @@ def test_a_new_worker_finishes_the_job_of_a_killed_one_and_pays_no_step_twice(
     assert len(model_server.requests()) == 5
 
 
+# Case D03
 def test_a_stopping_worker_finishes_its_call_and_hands_the_job_on(
     desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
 ) -> None:

@@ -83,6 +83,7 @@ def small_server(asked: Asked) -> Reply | None:
     return Reply(status=400, raw={"object": "error", "message": words, "type": "BadRequestError", "code": 400})
 
 
+# Case T2-10
 def test_an_evaluator_with_a_small_context_is_asked_for_less(driver: Driver, model_server: ModelServer):
     model_server.respond(small_server)
     job = driver.run_new(model="openai:w", evaluator_model="openai:vj")

@@ -25,6 +25,7 @@ def refusal(status: int, code: str) -> Reply:
     return Reply(status=status, raw={"error": {"message": "No", "type": "invalid_request_error", "code": code}})
 
 
+# Case C04
 def test_garbage_twice_is_an_evaluation_error_and_the_loop_goes_on_with_the_last_good_feedback(
     driver: Driver, model_server: ModelServer
 ):
@@ -80,6 +81,7 @@ def test_a_cut_verdict_is_asked_for_again_with_more_room_and_without_the_cut_tex
     assert "CUT" not in model_server.requests("evaluate")[1].prompt
 
 
+# Case A08
 @pytest.mark.parametrize("score", ["8", 85, -0.1, True, None, "NaN"])
 def test_an_impossible_score_is_an_error_and_never_0_nor_a_pass(driver: Driver, model_server: ModelServer, score: Any):
     model_server.script(evaluate=[{**verdict(0.5), "score": score}])
@@ -192,6 +194,7 @@ def test_the_evaluator_failing_for_good_leaves_the_answer(
     assert len(model_server.requests("evaluate")) == 2
 
 
+# Case B11
 @pytest.mark.parametrize(
     ("reply", "code"),
     [

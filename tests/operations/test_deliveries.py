@@ -178,6 +178,7 @@ def test_news_are_told_after_the_commit_of_an_entry_only(driver: Driver, receive
     assert news.is_set()
 
 
+# Case E14
 @pytest.mark.parametrize("status", [301, 302, 307, 400, 401, 404, 429, 500, 503])
 def test_any_other_answer_is_tried_again(make_driver: MakeDriver, status: int):
     driver = make_driver(webhook_secret=SecretStr(SECRET), webhook_allow_private=LOOPBACK)

@@ -27,6 +27,7 @@ def models(request: pytest.FixtureRequest) -> dict[str, str]:
     return request.param
 
 
+# Cases HB-B1.2, HB-B1.4, HB-B1.5, HB-B1.7
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("reason", "code"),
@@ -50,6 +51,7 @@ def test_an_answer_that_is_not_whole_is_not_judged(
     assert driver.calls(job.id)[0].finish_reason == reason
 
 
+# Case HB-B1.1
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("reason", ["insufficient_system_resource", "error"])
 def test_an_answer_that_was_broken_off_is_asked_for_again(
@@ -79,6 +81,7 @@ def test_an_answer_with_an_unclear_end_is_kept_with_a_warning(
     assert (job.stop_reason, job.result["final_answer"]) == ("accepted", "Lyon.")
 
 
+# Case HB-B2
 @pytest.mark.parametrize("reason", ["MODEL_LENGTH", "abort", "vendor_special", None])
 def test_a_verdict_that_may_be_cut_is_not_mended_but_asked_for_once_more(
     make_driver: MakeDriver, model_server: ModelServer, models: dict[str, str], reason: str | None

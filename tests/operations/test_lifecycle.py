@@ -93,6 +93,7 @@ def test_an_estimate_is_the_normal_form_and_bounds_the_calls_without_storing_any
     assert reading.list_jobs(driver.services, JobFilter())[0] == []
 
 
+# Case D07
 def test_a_queued_job_that_is_canceled_never_calls_a_model(driver: Driver, model_server: ModelServer):
     job_id = driver.submit()
     job, is_ended_now = lifecycle.cancel(driver.services, job_id)
@@ -103,6 +104,7 @@ def test_a_queued_job_that_is_canceled_never_calls_a_model(driver: Driver, model
     driver.check_order(job_id)
 
 
+# Case D07
 def test_canceling_twice_or_after_the_end_changes_nothing(driver: Driver):
     job_id = driver.submit()
     lifecycle.cancel(driver.services, job_id)
@@ -317,6 +319,7 @@ def test_a_job_is_found_by_the_beginning_of_its_id_or_as_the_latest(driver: Driv
             references.find_job_id(driver.services, nothing)
 
 
+# Case D02
 def test_the_sweeper_rings_for_a_step_that_nobody_heard_of(driver: Driver):
     job_id = driver.submit()
     assert driver.row(job_id).ring_count == 0

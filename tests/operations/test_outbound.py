@@ -85,6 +85,7 @@ def test_one_inner_address_refuses_the_whole_name(answers: list[str]):
         post(Sender(Allowed(), resolver=Names(answers)), "http://hooks.example/")
 
 
+# Case E14
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "2130706433", "0x7f.1", "localhost"])
 def test_no_spelling_of_this_machine_is_reached(host: str):
     with Receiver() as receiver:
@@ -102,6 +103,7 @@ def test_proxies_of_the_environment_are_not_taken(monkeypatch: pytest.MonkeyPatc
         assert (len(receiver.hits), proxy.hits) == (1, [])
 
 
+# Case E14
 def test_redirects_are_not_followed():
     with Receiver() as elsewhere, Receiver(Answer(307, {"Location": elsewhere.url})) as receiver:
         assert post(Sender(HERE), receiver.url).status == 307

@@ -94,6 +94,7 @@ def test_a_worker_that_dies_on_its_way_costs_the_call_in_flight_only(
     assert [call.status for call in driver.calls(job_id)].count("succeeded") == len(model_server.requests()) - 1
 
 
+# Case D07
 @pytest.mark.parametrize("canceled_at", [1, 2, 3])
 def test_a_cancel_on_the_way_ends_it_there(
     driver: Driver, interrupted: Interrupted, model_server: ModelServer, canceled_at: int

@@ -161,6 +161,7 @@ def test_rows_with_an_answer_are_judged_only(driver: Driver, model_server: Model
     assert model_server.requests("generate") == []
 
 
+# Case E10
 def test_a_canceled_run_keeps_its_results_and_resumes_with_what_is_open(driver: Driver, model_server: ModelServer):
     run = start(driver, rows(4), max_in_flight=2)
     done, open_one = under_way(driver, run)

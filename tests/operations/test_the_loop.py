@@ -76,6 +76,7 @@ def test_the_events_tell_the_story_in_order(driver: Driver, model_server: ModelS
     assert all(e.data["seconds"] >= 0 for e in events if e.type in {"iteration.generated", "iteration.evaluated"})
 
 
+# Case C03
 @pytest.mark.parametrize(("scores", "best"), [((0.4, 0.7, 0.6), 2), ((0.5, 0.8, 0.6), 2), ((0.79, 0.5, 0.79), 1)])
 def test_at_the_limit_the_best_answer_is_returned_not_the_last(
     driver: Driver, model_server: ModelServer, scores: tuple[float, ...], best: int
@@ -91,6 +92,7 @@ def test_at_the_limit_the_best_answer_is_returned_not_the_last(
     assert job.result["total_iterations"] == 3
 
 
+# Case C01
 def test_a_threshold_of_0_accepts_a_score_of_0_at_once(driver: Driver, model_server: ModelServer):
     model_server.script(generate=["A"], evaluate=[verdict(0.0)])
     job = driver.run_new(score_threshold=0, sampling={"temperature": 0})
@@ -103,6 +105,7 @@ def test_a_threshold_of_0_accepts_a_score_of_0_at_once(driver: Driver, model_ser
     assert "temperature" not in model_server.requests("evaluate")[0].body
 
 
+# Case C06
 def test_one_iteration_is_one_generation_and_one_evaluation(spoken: Driver, model_server: ModelServer):
     model_server.script(generate=["one"], evaluate=[0.5])
     job = spoken.run_new(iter_max=1, score_threshold=1.0)
@@ -112,6 +115,7 @@ def test_one_iteration_is_one_generation_and_one_evaluation(spoken: Driver, mode
     assert [each.number for each in spoken.iterations(job.id)] == [1]
 
 
+# Case C06
 def test_three_iterations_are_three_of_each_numbered_from_1(driver: Driver, model_server: ModelServer):
     model_server.script(evaluate=[0.5, 0.55, 0.6])
     job = driver.run_new(iter_max=3, score_threshold=1.0)
@@ -120,6 +124,7 @@ def test_three_iterations_are_three_of_each_numbered_from_1(driver: Driver, mode
     assert [each.number for each in driver.iterations(job.id)] == [1, 2, 3]
 
 
+# Case C07
 def test_each_evaluator_sees_its_own_draft_and_each_generator_the_newest_feedback(
     driver: Driver, model_server: ModelServer
 ):
@@ -142,6 +147,7 @@ def test_each_evaluator_sees_its_own_draft_and_each_generator_the_newest_feedbac
     assert "FIX-1" not in third
 
 
+# Case C08
 def test_template_marks_pass_through_the_whole_loop_verbatim(driver: Driver, model_server: ModelServer):
     task, criteria = 'What does f"{x}" print? {{ 7*7 }} {% raw %} {0} %s ${HOME}', "Mentions {x}"
     answer = "It prints {x!r} and {{ 7*7 }}."
@@ -156,6 +162,7 @@ def test_template_marks_pass_through_the_whole_loop_verbatim(driver: Driver, mod
     assert answer in model_server.requests("evaluate")[0].prompt
 
 
+# Case C09
 def test_prompts_do_not_grow_from_iteration_to_iteration(driver: Driver, model_server: ModelServer):
     unit = "é😀" * 20_000
     model_server.script(generate=[f"{n}{unit}" for n in range(5)], evaluate=[verdict(0.5, "shorter")])
@@ -168,6 +175,7 @@ def test_prompts_do_not_grow_from_iteration_to_iteration(driver: Driver, model_s
     assert [each.answer for each in driver.iterations(job.id)] == [f"{n}{unit}" for n in range(5)]
 
 
+# Case C10
 @pytest.mark.parametrize(("score", "meets", "success"), [(0.75, False, True), (0.0, True, False)])
 def test_the_score_decides_and_the_evaluators_own_flag_is_only_kept(
     driver: Driver, model_server: ModelServer, score: float, *, meets: bool, success: bool

@@ -295,6 +295,7 @@ def test_messages_without_structured_output_get_the_schema_in_words(server: Mode
     assert "JSON Schema" in second["system"]
 
 
+# Case B13
 def test_a_system_prompt_that_is_refused_goes_into_the_turn(
     server: ModelServer, catalog: ProviderCatalog, dialect: str
 ):

@@ -46,6 +46,7 @@ def test_what_is_not_set_is_not_sent(server: ModelServer, ask: Ask, dialect: str
     assert all(message["role"] != "system" for message in body["messages"])
 
 
+# Case B14
 def test_evaluators_get_a_schema_that_the_strict_validator_takes(server: ModelServer, ask: Ask, dialect: str):
     server.script(evaluate=[0.4])
     reply = ask(dialect, reply_schema=VERDICT)

@@ -88,6 +88,7 @@ def test_the_output_limit_has_the_name_that_the_server_knows(settings: Settings)
     assert all(body["max_completion_tokens"] == 77 and "max_tokens" not in body for body in vendors)
 
 
+# Case B13
 def test_the_developer_role_is_never_sent(server: ModelServer, ask: Ask):
     ask("openai")
     assert [m["role"] for m in server.requests()[0].body["messages"]] == ["system", "user"]

@@ -28,6 +28,7 @@ def test_what_is_sent_admits_every_value_that_fits(pair: tuple[Any, Any]):
     assert isinstance(read_answer(unwrapped(json.dumps(written)), schema), Parsed)
 
 
+# Case B14
 @given(pairs())
 def test_whatever_is_strict_keeps_the_strict_rules(pair: tuple[Any, Any]):
     schema = whole(pair[0])

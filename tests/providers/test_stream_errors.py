@@ -100,6 +100,7 @@ def whole(dialect: str, reason: str) -> list[str]:
     return [named(piece), named({"type": "message_delta", "delta": {"stop_reason": reason}})]
 
 
+# Case HB-B3
 @pytest.mark.parametrize("fault", ["stream_reset", "stream_cut", "stream_end", "stream_error"])
 def test_an_answer_with_its_finish_reason_is_whole_whatever_comes_behind_it(
     server: ModelServer,

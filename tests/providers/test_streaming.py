@@ -215,6 +215,7 @@ def chunk(content: str | None, finish: str | None = None, **rest: Any) -> str:
     return data({**CHUNK, "choices": [{"index": 0, "delta": {"content": content}, "finish_reason": finish}], **rest})
 
 
+# Case B07
 @pytest.mark.parametrize(
     "events",
     [

@@ -76,6 +76,7 @@ def test_transactions_of_many_threads_share_few_sessions_of_a_pooler(postgres: P
     postgres.drop_database(name)
 
 
+# Case T2-26
 @needs_pgbouncer
 def test_upgrades_behind_a_pooler_do_not_meet_and_leave_no_lock_and_no_setting(
     postgres: PostgresServer, pooler: PgBouncer
@@ -92,6 +93,7 @@ def test_upgrades_behind_a_pooler_do_not_meet_and_leave_no_lock_and_no_setting(
     postgres.drop_database(name)
 
 
+# Case T2-27
 @needs_pgbouncer
 def test_all_of_thirty_jobs_are_accepted_behind_a_pooler(
     make_services: Callable[..., Services],
@@ -154,6 +156,7 @@ def test_a_wrong_statement_stays_a_bug(on_postgresql: Database, state: str):
         connection.exec_driver_sql(words)
 
 
+# Case HB-D1
 def test_a_reply_is_kept_while_the_server_is_a_read_only_standby(on_postgresql: Database, postgres: PostgresServer):
     on_postgresql.persist(add_and_read, for_s=0)
     name = on_postgresql.url.database or ""
