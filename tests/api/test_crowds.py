@@ -8,7 +8,6 @@ import pytest
 from sqlalchemy import text
 
 from api.waking import Pace
-from redraft.operations import lifecycle
 from redraft.operations.services import Services
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
@@ -16,6 +15,7 @@ from redraft.storage.work import Database
 from tests.api.conftest import assert_problem
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
+from tests.operations.driving import Driver
 from tests.support.api_server import ApiServer
 from tests.support.event_stream import follow
 from tests.support.processes import WorkerProcess
@@ -110,5 +110,5 @@ def test_fifty_streams_that_were_dropped_leave_nothing_behind(
     wait_until(lambda: api.open_requests == 0, within_s=10)
     assert api.app.state.context.wakeups.channels == frozenset()
     assert [record for record in caplog.records if record.levelname in {"WARNING", "ERROR"}] == []
-    lifecycle.cancel(services, job_id)
-    assert client.get(f"/v1/jobs/{job_id}").json()["status"] == "canceled"
+    Driver(services).run(job_id)
+    assert client.get(f"/v1/jobs/{job_id}").json()["status"] == "succeeded"

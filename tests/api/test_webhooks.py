@@ -73,6 +73,10 @@ def test_a_job_without_a_webhook_has_no_deliveries(client: httpx2.Client):
         ({"url": "http://[fe80::1]/"}, "/webhook/url", "address_not_allowed"),
         ({"url": "http://169.254.169.254/latest/meta-data"}, "/webhook/url", "address_not_allowed"),
         ({"url": "http://2130706433/"}, "/webhook/url", "address_not_allowed"),
+        ({"url": "http://0x7f000001/"}, "/webhook/url", "address_not_allowed"),
+        ({"url": "http://[::1]/"}, "/webhook/url", "address_not_allowed"),
+        ({"url": "http://127.0.0.1:6379/"}, "/webhook/url", "address_not_allowed"),
+        ({"url": "file:///etc/passwd"}, "/webhook/url", "webhook_url"),
         ({"url": "http://localhost:8000/"}, "/webhook/url", "address_not_allowed"),
     ],
 )

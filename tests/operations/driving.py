@@ -57,6 +57,10 @@ class Driver:
         message = StepMessage(Step(row.step), row.id, row.step_no)
         run(self.services, holder or LeaseHolder(self.services.settings), message, goes_on=goes_on)
 
+    def repeat(self, row: JobRecord) -> None:
+        """The message of a step once more, as the row had it."""
+        self._go_on(row, lambda: True)
+
     def run(self, job_id: str) -> Job:
         """Work until the job has ended."""
 

@@ -56,6 +56,61 @@ def test_thinking_text_with_a_decoy_reaches_neither_the_score_nor_anyone(driver:
     assert not any("first draft" in text for text in texts_of(driver, job.id))
 
 
+def test_a_fenced_verdict_needs_no_second_call_and_its_suggestion_is_fed_back(
+    driver: Driver, model_server: ModelServer
+):
+    said = '{"score": 0.63, "meets_criteria": false, "reasoning": "Misses one step", "suggestions": ["Name the probe"]}'
+    model_server.script(evaluate=[f"```json\n{said}\n```", 0.9])  # A01
+    job = driver.run_new(iter_max=2)
+    assert driver.scores(job.id) == [0.63, 0.9]
+    assert len(model_server.requests("evaluate")) == 2
+    assert "Name the probe" in model_server.requests("generate")[1].prompt
+
+
+@pytest.mark.parametrize(
+    ("text", "meets", "suggestions"),
+    [
+        ('{"score": 0.7, "meets_criteria": "false", "reasoning": "r", "suggestions": []}', False, []),  # A10
+        ('{"Score": 0.7, "Reasoning": "x"}', None, []),  # A11
+        ('{"score": 0.7, "meets_criteria": true, "reasoning": "r", "suggestions": null}', True, []),  # A12
+    ],
+)
+def test_what_a_verdict_leaves_out_is_unknown(
+    driver: Driver, model_server: ModelServer, text: str, meets: object, suggestions: list[str]
+):
+    model_server.script(evaluate=[text])
+    evaluation = driver.iterations(driver.run_new(iter_max=1).id)[0].evaluation
+    assert evaluation is not None
+    assert (evaluation.score, evaluation.meets_criteria) == (0.7, meets)
+    assert evaluation.improvement_suggestions == suggestions
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (TWO_VERDICTS, "2 different verdicts"),  # A02
+        ('{"score": 85, "meets_criteria": true, "reasoning": "r"}', "85 is not between 0 and 1"),  # A08
+        ('{"score": true, "meets_criteria": true, "reasoning": "r"}', "score"),  # A10
+        ('{"score": "True", "meets_criteria": "yes", "reasoning": "r"}', "score"),
+        ("{}", "score"),  # A11
+        ("[]", "verdict"),
+        ("The answer is good.", "verdict"),
+        ('{"overall": {"score": 0.7}}', "score"),
+    ],
+)
+def test_an_evaluation_without_a_verdict_says_why(driver: Driver, model_server: ModelServer, text: str, reason: str):
+    """The kinds of the cases (`ambiguous`, `invalid_score`, …) are no codes of the contract: their words are kept."""
+    model_server.script(evaluate=[text])
+    job = driver.run_new(iter_max=1, score_threshold=0)
+    evaluation = driver.iterations(job.id)[0].evaluation
+    assert evaluation is not None
+    assert (evaluation.status, evaluation.score, evaluation.passed) == ("error", None, False)
+    assert evaluation.error is not None
+    assert evaluation.error["code"] == "evaluator_invalid"
+    assert reason in evaluation.error["detail"]
+    assert len(model_server.requests("evaluate")) == 2
+
+
 def test_two_different_verdicts_are_asked_about_once_more(driver: Driver, model_server: ModelServer):
     model_server.script(evaluate=[TWO_VERDICTS, 0.85])  # A02
     job = driver.run_new()
@@ -153,17 +208,15 @@ def test_an_evaluator_that_says_nothing_is_asked_once_more(driver: Driver, model
     assert [call.type for call in driver.calls(job.id)] == ["generate", "evaluate", "repair"]
 
 
-def test_a_second_asking_that_is_refused_for_its_length_is_an_evaluation_error_and_no_end(
+def test_a_second_asking_that_is_refused_for_any_length_is_an_evaluation_error_and_no_end(
     driver: Driver, model_server: ModelServer
 ):
-    too_long = {"error": {"message": "max_tokens is too large: 8192", "param": "max_tokens"}}
-    model_server.script(
-        generate=["one", "two"],
-        evaluate=[Reply("{", finish="length"), Reply(status=400, raw=too_long), 0.9],
-    )
+    too_long = Reply(status=400, raw={"error": {"message": "max_tokens is too large: 8192", "param": "max_tokens"}})
+    model_server.script(generate=["one", "two"], evaluate=[Reply("{", finish="length"), *[too_long] * 6, 0.9])
     job = driver.run_new(iter_max=2)
     assert driver.scores(job.id) == [None, 0.9]
     assert job.stop_reason == "accepted"
+    assert {call.type for call in driver.calls(job.id)[2:8]} == {"repair"}
 
 
 def test_a_reply_without_a_verdict_is_not_kept_for_the_next_job(driver: Driver, model_server: ModelServer):

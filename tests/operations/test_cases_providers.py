@@ -137,6 +137,24 @@ def test_usage_that_is_not_told_is_unknown_and_left_out_of_the_sums(driver: Driv
     assert (job.usage.input_tokens, job.usage.output_tokens, job.usage.cost_usd) == (11, 3, None)
 
 
+def test_a_reasoning_model_is_asked_in_its_own_words_and_they_are_kept(driver: Driver, model_server: ModelServer):
+    words = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    no_limit = {"message": words, "param": "max_tokens", "code": "unsupported_parameter"}  # B08
+    words = "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) is supported."
+    no_warmth = {"message": words, "param": "temperature", "code": "unsupported_value"}
+    refusals = [Reply(status=400, raw={"error": error}) for error in (no_limit, no_warmth)]
+    model_server.script(generate=[*refusals, "Paris."])
+    sampling = {"temperature": 0.2, "max_output_tokens": 77}
+    job = driver.run_new(sampling=sampling)
+    assert job.result is not None
+    assert (job.stop_reason, job.result["final_answer"]) == ("accepted", "Paris.")
+    first, second, third = [asked.body for asked in model_server.requests("generate")]
+    assert first["max_tokens"] == second["max_completion_tokens"] == third["max_completion_tokens"] == 77
+    assert ["temperature" in body for body in (first, second, third)] == [True, True, False]
+
+    assert driver.run_new(sampling=sampling).usage.calls == 2
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("reply", "code", "told", "calls"),

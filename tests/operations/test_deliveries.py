@@ -200,6 +200,19 @@ def test_any_other_answer_is_tried_again(make_driver: MakeDriver, status: int):
         assert verify(first) == verify(second)
 
 
+# Case E14
+def test_a_receiver_that_fails_twice_gets_the_same_delivery_three_times_and_then_none(driver: Driver):
+    with Receiver(Answer(500), Answer(500)) as receiver:
+        job_id = driver.run_new(webhook=hook(receiver)).id
+        for _ in range(4):
+            send(driver.services)
+            if only(driver, job_id).status == "pending":
+                make_due(driver)
+        assert (only(driver, job_id).status, len(receiver.hits)) == ("delivered", 3)
+        assert len({(hit.id, hit.body) for hit in receiver.hits}) == 1
+        assert len([verify(hit) for hit in receiver.hits]) == 3
+
+
 def test_the_schedule_comes_to_an_end_and_begins_anew_with_a_redelivery(driver: Driver):
     with Receiver(usual=Answer(500)) as receiver:
         job_id = driver.submit(webhook=hook(receiver, "job.queued"))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from typing import Any
 
@@ -177,6 +178,61 @@ def test_a_canceled_run_keeps_its_results_and_resumes_with_what_is_open(driver: 
     assert len(model_server.requests()) == asked + 3 * 2
     # It goes on as the job that it was, so nothing that is paid for is paid again
     assert driver.job(open_one).continuations == 1
+
+
+# Case E10
+def test_a_run_that_is_resumed_twice_at_once_does_its_open_rows_once(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["a"], evaluate=[0.9])
+    run = start(driver, rows(5), max_in_flight=3)
+    for job_id in under_way(driver, run):
+        driver.run(job_id)
+    runs.cancel_run(driver.services, run.id)
+    done = run_results.list_items(driver.services, run.id, after=0, limit=9, statuses=["succeeded"])
+    assert len(done) == 3
+    asked = len(model_server.requests())
+    with ThreadPoolExecutor(2) as pool:
+        resumed = [pool.submit(runs.resume_run, driver.services, run.id, ResumeRun()) for _ in range(2)]
+    assert [each.exception() for each in resumed] == [None, None]
+    assert work_off(driver, run).counts.succeeded == 5
+    assert len(model_server.requests()) == asked + 2 * 2
+    kept = run_results.list_items(driver.services, run.id, after=0, limit=9, statuses=["succeeded"])
+    assert [item for item in kept if item in done] == done
+
+    assert runs.resume_run(driver.services, run.id, ResumeRun()).status == "succeeded"
+    feeding.feed_all(driver.services)
+    assert len(model_server.requests()) == asked + 2 * 2
+
+
+# Case B10
+def test_a_row_that_is_filtered_fails_alone_after_one_call(driver: Driver, model_server: ModelServer):
+    words = "The response was filtered due to the prompt triggering the content management policy."
+    error = {"message": words, "type": None, "param": "prompt", "code": "content_filter", "status": 400}
+    model_server.script(generate=[Reply(status=400, raw={"error": error})], case="r1")
+    run = work_off(driver, start(driver, rows(3)))
+    lines = list(run_results.stream_results(driver.services, run.id))
+    assert [(line["status"], line["error_code"]) for line in lines] == [
+        ("succeeded", None),
+        ("failed", "content_filtered"),
+        ("succeeded", None),
+    ]
+    assert [asked.role for asked in model_server.requests() if asked.case == "r1"] == ["generate"]
+
+
+# Case D13
+def test_the_counts_of_a_run_add_up_though_rows_fail_and_messages_come_twice(driver: Driver, model_server: ModelServer):
+    """A run has no webhook of its own yet; what it comes to is read from its resource."""
+    model_server.respond(lambda asked: Reply(status=400) if int((asked.case or "r0")[1:]) % 14 == 13 else None)
+    run = start(driver, rows(30), max_in_flight=8)
+    while now(driver, run).status == "running":
+        for job_id in under_way(driver, run):
+            before = driver.row(job_id)
+            driver.run(job_id)
+            driver.repeat(before)
+            now(driver, run)
+        feeding.feed_all(driver.services)
+    counts = now(driver, run).counts
+    assert (counts.total, counts.succeeded, counts.failed) == (30, 28, 2)
+    assert len(model_server.requests()) == 28 * 2 + 2
 
 
 def test_failed_items_are_done_again_only_when_asked_for(driver: Driver, model_server: ModelServer):

@@ -121,14 +121,14 @@ MAP = {
 }
 # Each is wider than strict dialects can say; the answer uses just that
 WIDER: list[tuple[dict[str, Any], Any]] = [
-    (MAP, {"fruits": {"apple": 1, "pear": 2}}),
+    (MAP, {"fruits": {"apple": 1, "pear": 2}}),  # Case T2-06
     ({"type": "object"}, {"free": [1]}),
     ({"type": "object", "properties": {"a": {"type": "string"}}}, {"a": "x", "more": 1}),
     ({"type": "object", "patternProperties": {"^x": {"type": "integer"}}}, {"x1": 1}),
     ({"type": "object", "unevaluatedProperties": {"type": "integer"}}, {"n": 1}),
     ({"type": "object", "propertyNames": {"pattern": "^[a-z]+$"}, "minProperties": 1}, {"key": None}),
     ({"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False}, ["a", 1]),
-    ({"type": "array", "items": {"type": "object"}}, [{"a": 1}, {}]),
+    ({"type": "array", "items": {"type": "object"}}, [{"a": 1}, {}]),  # Case T2-08
     ({"type": ["object", "array"]}, [1]),
     ({"anyOf": [{"type": "object"}, {"type": "null"}]}, None),
     ({"not": {"type": "string"}}, {"anything": 1}),
