@@ -53,6 +53,7 @@ def test_after_two_lost_leases_only_a_process_of_its_own_may_take_the_step(
     assert driver.run(job_id).stop_reason == "accepted"
 
 
+# Case HB-D2
 def test_a_step_lost_once_more_alone_ends_its_job(
     driver: Driver, model_server: ModelServer, lose: Callable[..., None], alone: LeaseHolder
 ):
