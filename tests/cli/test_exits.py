@@ -88,6 +88,7 @@ def test_every_advice_and_code_is_one_that_exists() -> None:
         "empty_output",
         "schema_mismatch",
         "budget_exhausted",
+        "canceled",
     }
     assert exits.exit_of_code("provider_auth") is Exit.AUTH
     assert exits.exit_of_code("refused") is Exit.ERROR

@@ -38,7 +38,7 @@ def counted(api: ApiServer) -> Iterator[list[str]]:
     engine, found = api.app.state.context.services.database.engine, list[str]()
 
     def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        if statement != "BEGIN":
+        if not statement.startswith("BEGIN"):
             found.append(statement)
 
     event.listen(engine, "before_cursor_execute", note)
