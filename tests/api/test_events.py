@@ -76,6 +76,7 @@ def test_nothing_newer_than_the_end_is_204(client: httpx2.Client, ended_job: str
 
 # Case E03
 def test_a_position_that_never_was_is_refused(client: httpx2.Client, ended_job: str, submit_job: Callable[..., str]):
+    """The case has 400 for it; by the contract values that are not valid are 422."""
     for position in ("abc", "-1", "1.5", "999", "99999999999999999999", "9", "1e3", "٣"):
         for job_id in (ended_job, submit_job()):
             response = client.get(

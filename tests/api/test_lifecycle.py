@@ -7,6 +7,7 @@ from redraft.operations.services import Services
 from tests.api.conftest import REQUEST, assert_problem
 
 
+# Case D07
 def test_cancel_ends_a_job_once(client: httpx2.Client, submit_job: Callable[..., str]):
     path = f"/v1/jobs/{submit_job()}"
     first, second = client.post(f"{path}/cancel"), client.post(f"{path}/cancel")

@@ -101,11 +101,15 @@ def test_e09_one_bad_row_leaves_the_others():
 
 
 def test_e11_duplicate_and_odd_ids():
+    """Ids are texts: 1 and "1" are one. By the contract the second row is an error of its own; no row is lost."""
     items = items_of(DUPLICATES, "dups.jsonl")
     assert len(items) == 5
     assert told(items) == [(2, "custom_id 'x' is on line 1 already."), (4, "custom_id '1' is on line 3 already.")]
     assert [row.custom_id for row in bad(items)] == ["x", "1"]
     assert [(item.custom_id, item.line) for item in good(items)][:2] == [("x", 1), ("1", 3)]
+    odd = b'{"id": "01", "question": "a"}\n{"id": 1, "question": "b"}\n'
+    assert [item.custom_id for item in good(items_of(odd, "odd.jsonl"))] == ["01", "1"]
+    assert [item.custom_id for item in good(items_of(b"id,question\n1,a\n01,b\n", "odd.csv"))] == ["1", "01"]
 
 
 def test_everything_at_once():

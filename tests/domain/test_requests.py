@@ -96,6 +96,9 @@ def test_a_temperature_of_0_is_a_value_and_not_unset():
         ("resp_format", None),
         ("resp_format", 1),
         ("eval_crit", 1),
+        # Case B15: blank criteria are none, and something to evaluate by is required
+        ("eval_crit", ""),
+        ("eval_crit", " \n"),
         ("evaluator_model", ["openai:a"]),
         ("evaluator_model", ""),
         ("evaluator_model", 5),

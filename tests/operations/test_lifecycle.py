@@ -106,6 +106,7 @@ def test_a_queued_job_that_is_canceled_never_calls_a_model(driver: Driver, model
 
 # Case D07
 def test_canceling_twice_or_after_the_end_changes_nothing(driver: Driver):
+    """The case allows 409 for a job that has ended; the contract answers 200 with the job as it is."""
     job_id = driver.submit()
     lifecycle.cancel(driver.services, job_id)
     before = driver.row(job_id)

@@ -94,6 +94,7 @@ def test_at_the_limit_the_best_answer_is_returned_not_the_last(
 
 # Case C01
 def test_a_threshold_of_0_accepts_a_score_of_0_at_once(driver: Driver, model_server: ModelServer):
+    """The case has its temperature at the top of the request; by the contract it is `sampling.temperature`."""
     model_server.script(generate=["A"], evaluate=[verdict(0.0)])
     job = driver.run_new(score_threshold=0, sampling={"temperature": 0})
 
