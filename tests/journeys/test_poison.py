@@ -62,6 +62,7 @@ def test_a_job_that_kills_its_worker_is_set_apart_and_ended_and_24_innocents_suc
     assert (job["status"], job["error"]["code"]) == ("failed", "worker_lost")
     assert "3 times in a row" in job["error"]["detail"]
     assert killed[:2] == [worker.process.pid for worker in workers[:2]]
+    assert {call["status"] for call in desk.calls(poison["id"])} == {"failed"}
     assert len(killed) == 3, "the third time it was alone, in a process that is no worker of ours"
     assert killed[2] != workers[2].process.pid
     assert len(workers) == 3, "the worker that set it apart lives on"

@@ -12,7 +12,7 @@ from tests.operations.test_the_loop import verdict
 MakeDriver = Callable[..., Driver]
 HALF = "The capital of France is"
 HALF_VERDICT = '{"score": 0.9, "evaluation_reasoning": "all good and th'
-CUT = ["model_length", "MAX_TOKENS"]
+CUT = ["model_length", "MAX_TOKENS", "max_tokens"]
 FILTERED = ["content_filter: RECITATION", "SAFETY"]
 
 

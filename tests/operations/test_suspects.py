@@ -74,6 +74,7 @@ def test_a_step_lost_once_more_alone_ends_its_job(
     assert "3 times in a row" in (job.error or {})["detail"]
     assert driver.event_types(job_id)[-1] == "done"
     assert len(model_server.requests()) == 3
+    assert {(call.status, (call.error or {})["code"]) for call in driver.calls(job_id)} == {("failed", "worker_lost")}
     assert set(driver.call_statuses(job_id)) == {"unknown"}, "a call of an ended job is ended"
     driver.check_order(job_id)
 

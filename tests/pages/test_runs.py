@@ -1,5 +1,6 @@
 """The pages of bulk evaluation: runs from the form to the report, beside each other, and their datasets."""
 
+import codecs
 import json
 import re
 from collections.abc import Callable
@@ -146,6 +147,9 @@ def test_case_e16_downloads_have_the_names_of_their_runs(visitor: Visitor, drive
         with page.expect_download() as caught:
             link.click()
         found.append(caught.value.suggested_filename)
+        # Case T2-19: spreadsheets know UTF-8 by this mark only
+        has_mark = caught.value.path().read_bytes().startswith(codecs.BOM_UTF8)
+        assert has_mark is found[-1].endswith(".csv")
     ends = ("report.html", "report.md", "report.json", "report.xml", "results.jsonl", "results.csv")
     assert found == [f"{stem} {end}" for end in ends]
 
