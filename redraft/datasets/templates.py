@@ -11,10 +11,11 @@ from functools import lru_cache, wraps
 from typing import Any, cast
 
 from jinja2 import Template, TemplateError, TemplateSyntaxError, UndefinedError, nodes
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from redraft.domain.fields import MAX_TEXT
 from redraft.errors import Flaw
-from redraft.prompts.templates import SANDBOX, told
+from redraft.prompts.templates import OPTIONS, told
 
 RENDERED = frozenset({"instruct", "resp_format", "eval_crit", "system_instructions", "reference", "rubric"})
 """The fields whose texts may be templates. Sources, conversations and answers are what others wrote: never."""
@@ -59,9 +60,21 @@ def _bounded_filter(apply: Callable[..., Any]) -> Callable[..., Any]:
     return bounded
 
 
+class _Rows(ImmutableSandboxedEnvironment):
+    """Values are JSON, so a dot leads to a member, never to a method: a column may be named `items`."""
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        try:
+            return obj[argument]
+        except (TypeError, LookupError):
+            return self.undefined(obj=obj, name=argument)
+
+    getattr = getitem
+
+
 # Nothing is computed while it is compiled, which takes the cube of a chain's length
-_ROWS = SANDBOX.overlay(optimized=False)
-_ROWS.filters = {name: _bounded_filter(SANDBOX.filters[name]) for name in FILTERS}
+_ROWS = _Rows(**OPTIONS, optimized=False)
+_ROWS.filters = {name: _bounded_filter(_ROWS.filters[name]) for name in FILTERS}
 
 
 def has_marks(value: Any) -> bool:

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -18,6 +19,8 @@ from redraft.sandbox.schemas import LimitExceeded, Misplaced
 
 SCHEMA_CHARS_MAX = 100_000
 _MISFITS_TOLD = 5
+# Of Python, below a second
+_STEPS_MAX = 1_000_000
 _FENCED = re.compile(r"\A```(?:json)?[ \t]*\r?\n(.*?)\r?\n?```\Z", re.DOTALL | re.IGNORECASE)
 
 
@@ -135,9 +138,14 @@ class _Nulls:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._seen: dict[tuple[int, ...], _Members] = {}
+        self._steps = 0
 
     def without(self, value: Any, schemas: Sequence[Any]) -> Any:
-        """The value without them, where it may be meant by any of the schemas."""
+        """The value without them, where it may be meant by any of the schemas.
+
+        Raises:
+            LimitExceeded: schemas and value together ask for too many steps.
+        """
         if not isinstance(value, dict | list):
             return value
         members = self._members(schemas)
@@ -151,12 +159,13 @@ class _Nulls:
 
     def _members(self, schemas: Sequence[Any]) -> "_Members":
         """Read once for each choice of schemas."""
+        self._count(len(schemas))
         key = tuple(map(id, schemas))
         if key not in self._seen:
             known: dict[str, list[Any]] = {}
             items: list[Any] = []
             kept: set[str] = set()
-            for branch in (branch for schema in schemas for branch in _branches(schema, self._root)):
+            for branch in self._branches(schemas):
                 properties, required = _mapping(branch.get("properties")), branch.get("required") or ()
                 for name, child in properties.items():
                     known.setdefault(name, []).append(child)
@@ -169,11 +178,31 @@ class _Nulls:
         """Whether null may be meant by a schema, as far as its types and its values say."""
         if not isinstance(schema, Mapping):
             return schema is True
-        for branch in _branches(cast("Mapping[str, Any]", schema), self._root):
+        for branch in self._branches((cast("Any", schema),)):
             kind: Any = branch.get("type")
             if "null" in (kind or ()) or None in (branch.get("enum") or ()) or branch.get("const", 0) is None:
                 return True
         return not schema
+
+    def _branches(self, schemas: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+        """Schemas and what they are put together from, each once, references within the document followed."""
+        waiting, met = deque(schemas), set[int]()
+        while waiting:
+            known = _mapping(waiting.popleft())
+            if id(known) in met:
+                continue
+            met.add(id(known))
+            self._count(1)
+            yield known
+            if "$ref" in known:
+                waiting.append(referred(str(known["$ref"]), self._root))
+            for name in ("allOf", "anyOf", "oneOf"):
+                waiting.extend(cast("list[Any]", known.get(name) or []))
+
+    def _count(self, steps: int) -> None:
+        self._steps += steps
+        if self._steps > _STEPS_MAX:
+            raise LimitExceeded(f"more than {_STEPS_MAX:,} steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,21 +212,6 @@ class _Members:
     known: Mapping[str, Sequence[Any]]
     kept: frozenset[str]
     items: Sequence[Any]
-
-
-def _branches(schema: Any, root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """A schema and what it is put together from, each once, references within the document followed."""
-    waiting, met = [schema], set[int]()
-    while waiting:
-        known = _mapping(waiting.pop(0))
-        if id(known) in met:
-            continue
-        met.add(id(known))
-        yield known
-        if "$ref" in known:
-            waiting.append(referred(str(known["$ref"]), root))
-        for name in ("allOf", "anyOf", "oneOf"):
-            waiting.extend(cast("list[Any]", known.get(name) or []))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

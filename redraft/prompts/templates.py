@@ -7,13 +7,14 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from redraft.domain.caching import made_once
 
-SANDBOX = ImmutableSandboxedEnvironment(
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-    autoescape=False,
-)
+OPTIONS: dict[str, Any] = {
+    "undefined": StrictUndefined,
+    "trim_blocks": True,
+    "lstrip_blocks": True,
+    "keep_trailing_newline": True,
+    "autoescape": False,
+}
+SANDBOX = ImmutableSandboxedEnvironment(**OPTIONS)
 
 
 @made_once(maxsize=256)

@@ -13,6 +13,8 @@ from redraft.domain.answers import Misfit, read_answer, schema_fault
 # The CPU limit and its rounding, the start of a child, and a machine that does other things meanwhile
 _ENDS_WITHIN_S = 30.0
 _OTHERS_WAIT_S = 1.0
+# Of this thread's own computing; without a bound it takes hours
+_STEPS_TAKE_S = 10.0
 
 _REPEATED: dict[str, Any] = {"properties": {"a": {"$ref": "#/$defs/n"}}}
 DOUBLING: dict[str, Any] = {
@@ -56,6 +58,28 @@ def test_a_nested_value_in_a_schema_that_names_it_twice_fits_not_within_the_limi
     assert isinstance(read, Misfit)
     assert "to say where takes more than 1 s" in read.message
     assert schema_fault(DOUBLING) is None
+
+
+@pytest.mark.parametrize("depth", [30, 60])
+def test_optional_nulls_of_a_value_nested_in_a_schema_that_names_it_twice_are_searched_in_steps(depth: int):
+    """In Python, where neither a child process nor the deadline ends it."""
+    started_at = time.thread_time()
+    assert isinstance(read_answer(nested(depth), DOUBLING), Misfit)
+    assert time.thread_time() - started_at < _STEPS_TAKE_S
+
+
+def test_optional_nulls_of_many_required_properties_with_many_alternatives_are_searched_in_bounded_steps():
+    names = [f"p{n}" for n in range(2000)]
+    schema = {
+        "type": "object",
+        "required": names,
+        "properties": {name: {"$ref": "#/$defs/b"} for name in names},
+        "$defs": {"b": {"anyOf": [{"const": n} for n in range(900)]}},
+    }
+    assert schema_fault(schema) is None
+    read = read_answer('{"p1": null}', schema)
+    assert isinstance(read, Misfit)
+    assert "takes more than 1,000,000 steps" in read.message
 
 
 def test_a_long_enum_against_a_long_list_is_a_validation_error_that_names_the_limit():
