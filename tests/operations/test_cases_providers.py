@@ -206,6 +206,17 @@ def test_rate_limits_are_waited_for_and_tried_so_many_times(make_driver: MakeDri
     assert driver.run_new().stop_reason == "accepted"
 
 
+def test_instructions_go_into_the_turn_where_a_server_has_no_system_role(driver: Driver, model_server: ModelServer):
+    error = {"message": "System role not supported", "type": "BadRequestError", "param": None, "code": 400}
+    model_server.script(evaluate=[Reply(status=400, raw={"error": error}), 0.9])  # B13
+    job = driver.run_new()
+    assert (job.stop_reason, job.usage.calls) == ("accepted", 3)
+    first, second = [asked.body["messages"] for asked in model_server.requests("evaluate")]
+    (merged,) = second
+    assert merged["role"] == "user"
+    assert all(message["content"] in merged["content"] for message in first)
+
+
 def test_a_role_that_a_server_does_not_know_is_named(driver: Driver, model_server: ModelServer):
     model_server.script(evaluate=[refusal(NO_DEVELOPER)])  # B13
     job = driver.run_new()
