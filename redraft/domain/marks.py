@@ -28,8 +28,10 @@ _BRACKETS = re.compile(
 _LINE_BREAK = re.compile(r"\r?\n[ \t>]*")
 _PARAGRAPH = re.compile(r"\n[ \t>]*\r?\n")
 _LETTERS = re.compile("(?s:.)[\u0300-\u036f]*")
-# Between numbers: `a` is "to" in Spanish and Italian.
-_CZECH_AND = re.compile(r"(?<=\d) a (?=\d)")
+# Words that join numbers in one language only, with what that language calls a source: `a` is "to" in Spanish.
+_JOINS = tuple(
+    (word, re.compile(rf"(?<=\d) {join} (?=\d)")) for word, join in (("zdroj", "a"), ("vir", "in"), ("bron", "of"))
+)
 
 # Possessive, for one way only to read a long list.
 _S = r"[ \t\u00a0\u202f\u3000]{0,8}+"
@@ -41,7 +43,7 @@ _TO = (
 )
 _PART = rf"(?:{_NAMED}|#)?{_NUMBER}(?:{_TO}(?:{_NAMED}|#)?{_NUMBER}(?:まで|까지)?)?"
 _AND = (
-    r"(?:&|\b(?:and/or|and|und|sowie|un|dhe|ir|agus|et|y|e|en|og|och|ja|ve|și|şi|és|i|in|dan|và|και|и|і|та|or|oder|ou|o|of|eller|tai|veya|lub|nebo"
+    r"(?:&|\b(?:and/or|and|und|sowie|un|dhe|ir|agus|et|y|e|en|og|och|ja|ve|și|şi|és|i|dan|và|και|и|і|та|or|oder|ou|o|eller|tai|veya|lub|nebo"
     r"|vagy|sau|atau|hoặc|ή|или|або|או|أو|और)\b|या|และ|و|ו[-\u05be]?|和|与|與|及|或|と|や|または|및|와|과|또는)"
 )
 _THEN = rf"(?:{_S}(?:[,;/+・·\uff0c\u3001\uff1b\u060c\u061b]{_S}{_AND}?|{_AND}){_S}|[ ]{{1,4}}(?=\d))"
@@ -55,6 +57,9 @@ _CITING = re.compile(
     rf"{_PARTS}[*_]{{0,3}}{_S}(?P<tail>\u2020{_REST}|{_TAIL}|(?(name)(?(more)(?!)|{_WORDS})|(?!)))?",
     re.IGNORECASE,
 )
+# Whatever else a bracket says, this may be meant as a citation.
+_MEANT = re.compile(rf"\b(?:{CITED})[\s.:#(_]{{0,3}}{_NUMBER}(?!\w)", re.IGNORECASE)
+_MEANT_CHARS_MAX = 200
 _UNREAD = re.compile(rf"(?P<head>\D{{0,60}}?){_PARTS}(?P<rest>.{{0,60}})", re.IGNORECASE)
 # Of negative numbers, decimals, times, formulas, footnotes, escapes, code, names such as `IPv6 zone` and `HTTP/2`.
 _NO_MARK = re.compile(
@@ -108,6 +113,10 @@ _UNITS = "f(?:oo|ee)t|inch(?:es)?|miles?|yards?|(?:kilo|centi|milli|quadrat)?met
 _RAISED = re.compile(f"{_FUNCTIONS}|{_UNITS}", re.IGNORECASE)
 # Or a time of the day; of other numbers a superscript may be a power.
 _YEAR = re.compile(r"(?<![\d,^])(?:1\d|20)\d\d\Z|:\d\d\Z")
+# No units and no products as in `mc²`.
+_SHORT_WORD = re.compile(
+    r"\b(?:[Ii][st]|[Ss]o|do|up|us|me|on|no|be|am|an|da|ja|UK|U\.?S|EU|UN|AI|AD|CE|TV)\Z|(?<!\d)\d{2,4}['\u2019]?s\Z"
+)
 _LAST_WORD = re.compile(r"[^\W_]+\Z")
 _IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _RAISED_IDEOGRAPHS = "米里尺寸"
@@ -184,8 +193,9 @@ def _bracketed(layout: Layout, sources: int) -> Iterator[Mark]:
 def _printed(text: str, start: int, end: int) -> tuple[str, list[int]]:
     """What a bracket says in one line of plain characters, and where in the text each of them comes from."""
     said = _LINE_BREAK.sub(lambda found: " " * len(found[0]), text[start:end])
-    if "zdroj" in said.casefold():
-        said = _CZECH_AND.sub(" , ", said)
+    for word, join in _JOINS:
+        if word in said.casefold():
+            said = join.sub(lambda found: " ,".ljust(len(found[0])), said)
     if said.isascii():
         return said, list(range(start, end))
     plain = [(char, start + found.start()) for found in _LETTERS.finditer(said) for char in _plain(found[0])]
@@ -226,6 +236,8 @@ def _existing(text: str, sources: int) -> tuple[int, ...]:
 
 def _unread(said: str, found: re.Match[str], sources: int) -> Mark | None:
     """A bracket that may be meant as a mark: few words, and a number of a source."""
+    if len(said) <= _MEANT_CHARS_MAX and (meant := _existing(" ".join(_MEANT.findall(said)), sources)):
+        return Mark(found.start(), found.end(), (), unread=meant)
     unread = _UNREAD.fullmatch(said)
     is_index = (
         found.start() > 0 and found.string[found.start() - 1].isalnum() and said.isascii() and said.isidentifier()
@@ -333,6 +345,8 @@ def _can_be_cited(text: str, at: int) -> bool:
         return before not in _RAISED_IDEOGRAPHS
     if word.isdecimal():
         return _YEAR.search(text, max(0, at - 6), at) is not None
+    if _SHORT_WORD.search(text, max(0, at - 8), at):
+        return True
     return len(word) >= 3 and word.isalpha() and not _RAISED.fullmatch(word)
 
 

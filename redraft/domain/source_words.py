@@ -35,5 +35,5 @@ SOURCE = _alternatives(_SOURCE)
 CITED = _alternatives(_SOURCE, _DOCUMENT)
 """The same, with words for what a source is: a document, a passage, a reference."""
 
-NUMBER_SIGN = r"(?:\b(?:no|nr|num|number|núm|nummer|numéro|número|č|п|№)\b\.?|n[°º]|[:：#№第])"
+NUMBER_SIGN = r"(?:\b(?:no|nr|num|number|núm|nummer|numéro|número|č|п|رقم)(?:\b\.?|(?=\d))|n\.?[°o]|[:：#第])"
 """What may stand between such a word and the number."""
