@@ -21,7 +21,7 @@ _TOKENS_IN = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_t
 
 
 def is_paused(answer: Answer) -> bool:
-    return answer.body.get("stop_reason") == "pause_turn"
+    return words(answer.body.get("stop_reason")).casefold() == "pause_turn"
 
 
 def content_of(answers: Sequence[Answer]) -> list[Any]:

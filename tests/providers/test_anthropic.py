@@ -76,11 +76,12 @@ def test_missing_usage_is_unknown_and_not_zero(server: ModelServer, ask: Ask):
     assert ask("anthropic").usage.input_tokens is None
 
 
-def test_a_paused_turn_is_sent_back_unchanged_and_continued(server: ModelServer, ask: Ask):
+@pytest.mark.parametrize("reason", ["pause_turn", "PAUSE_TURN"])
+def test_a_paused_turn_is_sent_back_unchanged_and_continued(server: ModelServer, ask: Ask, reason: str):
     first = [text("I looked this up. ")]
     server.script(
         generate=[
-            message(first, "pause_turn", {"input_tokens": 100, "output_tokens": 50}),
+            message(first, reason, {"input_tokens": 100, "output_tokens": 50}),
             message([text("It is 42.")], "end_turn", {"input_tokens": 160, "output_tokens": 10}),
         ]
     )

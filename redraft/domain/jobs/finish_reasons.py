@@ -40,6 +40,7 @@ _FILTERED = (
 _BROKEN_OFF = (
     r"error|abort|fail|cancel|time|interrupt|repetition|repeat|loop|load|resource|exception|invalid|other|network"
     r"|disconnect|pause|progress|pending|partial|preempt|evict|unavailable|exhaust|kill|shutdown|missing|noimage|dropped"
+    r"|terminat|halted|expired|crash|stalled|quota"
 )
 
 # The first pattern that is found decides, the specific before the vague: `error_toxic` comes from a filter.
@@ -49,9 +50,9 @@ _TABLE = tuple(
         (Finish.COMPLETE, rf"\A({_COMPLETE})\Z"),
         (Finish.REFUSED, r"refus"),
         (Finish.FILTERED, _FILTERED),
-        (Finish.FAILED, r"malformed|unexpected|toomany|timelimit|ratelimit|insufficient|notfinished"),
+        (Finish.FAILED, r"malformed|unexpected|toomany|timelimit|ratelimit|insufficient|notfinished|unfinished"),
         (Finish.CONTEXT_FULL, r"context|errorlimit|modelmaxlen"),
-        (Finish.CUT, r"length|max|truncat|limit|incomplete|cutoff|outoftokens|budget"),
+        (Finish.CUT, r"length|max|truncat|limit|incomplete|cutoff|outoftokens|budget|toolong|toolarge|numpredict"),
         (Finish.TOOL_CALL, r"tool|function"),
         (Finish.FAILED, _BROKEN_OFF),
     )

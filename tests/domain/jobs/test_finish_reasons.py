@@ -18,6 +18,7 @@ KNOWN: dict[Finish, str] = {
         length max_tokens MAX_TOKENS model_length MODEL_LENGTH max_output_tokens maxTokens LENGTH limit token_limit
         max_new_tokens maximum_tokens truncated incomplete REASON_MAX_LEN output_limit
         ALTERNATIVE_STATUS_TRUNCATED_FINAL max_completion_tokens length:MAX_TOKENS max-length
+        too_long num_predict answer_too_large
         """,
     Finish.CONTEXT_FULL: "model_context_window_exceeded ERROR_LIMIT context context_length_exceeded REASON_MAX_CONTEXT",
     Finish.FILTERED: """
@@ -31,6 +32,7 @@ KNOWN: dict[Finish, str] = {
         insufficient_system_resource abort error ERROR USER_CANCEL cancelled repetition load unload OTHER
         MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL TIMEOUT time_limit network_error malformed_model_output
         not_finished error_timeout interrupted TOO_MANY_TOOL_CALLS preempted overloaded pause_turn in_progress
+        unfinished terminated halted expired quota_exceeded worker_crashed
         """,
     Finish.UNKNOWN: "xyz 42 vendor_special FINISH_REASON_UNSPECIFIED unknown",
 }
