@@ -14,8 +14,8 @@ _KNOWN_CHARS_MIN = 8
 # No deeper: the ledger cuts there too.
 _NESTING_MAX = 200
 
-# Ours, OpenAI's and Anthropic's, webhooks'; providers show keys with stars or dots in the middle.
-_KEY = r"(?:\brd_|\bsk-|\b(?:pk|key)-(?=\S*\d)|\bwhsec_)[\w*.…+/=\-]{4,}"
+# Ours, OpenAI's and Anthropic's, webhooks', Google's; providers show keys with stars or dots in the middle.
+_KEY = r"(?:\brd_|\bsk-|\b(?:pk|key)-(?=\S*\d)|\bwhsec_)[\w*.…+/=\-]{4,}|\bAIza[\w*.…\-]{20,}"
 _QUOTE = r"\\?[\"']"
 _HEADER = (
     rf"(?i:\b(?:proxy-)?authorization|\b(?:x-)?api[-_]?key|\b(?:set-)?cookie)(?:{_QUOTE})?\s*[:=,]\s*(?:b?{_QUOTE})?"
@@ -41,6 +41,7 @@ _HINTS = (
     "pk-",
     "key",
     "whsec_",
+    "aiza",
     "authorization",
     "cookie",
     "bearer",

@@ -25,6 +25,7 @@ SECRETS = st.one_of(
     TAILS.map(lambda tail: f"sk-{tail}"),
     TAILS.map(lambda tail: f"sk-ant-api03-{tail}"),
     TAILS.map(lambda tail: f"whsec_{tail}"),
+    TAILS.map(lambda tail: f"AIzaSy{tail * 3}"),
     st.just(KNOWN),
 )
 FRAMES = (

@@ -140,7 +140,9 @@ _RULES: tuple[_Rule, ...] = (
         _says(
             r"maximum context length|context (window|limit|length)|context size|prompt is too long"
             r"|longer than the maximum model length|reduce the length of the (messages|prompt|input)"
-            r"|too many (input )?tokens|max_tokens must be at least 1, got -",
+            r"|too many (input )?tokens|max_tokens must be at least 1, got -|max(imum)? context|n_ctx|上下文|超长"
+            r"|\b(prompts?|inputs?)\W+(is |are |was )?too (long|large)|\binput tokens exceed|\binput length should be"
+            r"|\binputs`? must have less than|输入.{0,20}(超过|过长|太长)",
             *(400, 413, 422, 500, 502, 503),
         ),
     ),
@@ -166,7 +168,9 @@ _RULES: tuple[_Rule, ...] = (
     _Rule(
         "provider_auth",
         "Check {key}.",
-        _says_without_status(r"api key|unauthori[sz]ed|authenticat|not logged in|access ?denied|forbidden"),
+        _says_without_status(
+            r"api key|unauthori[sz]ed|authenticat|not logged in|log ?in fail|token has expired|access ?denied|forbidden"
+        ),
     ),
     _Rule("provider_rate_limited", "", _status(429)),
     _Rule("provider_rate_limited", "", _says_without_status(r"rate.?limit|too many requests|throttl")),

@@ -67,11 +67,15 @@ class OutputLimits:
         name = limit_name_in(sent)
         if name is None:
             return None
-        lowered = _lowered(refusal, sent, asked=sent[name])
+        asked = sent[name]
+        lowered = _lowered(refusal, sent, asked=asked)
         if lowered is None:
             return None
         with self._lock:
             known = self._of_model.get(sent["model"], _Known())
+            if refusal.about == "context" and refusal.prompt is None and _prompt_key(sent) in self._of_prompt:
+                # Refused once more: by small steps there would be no end
+                lowered = min(lowered, max(asked // 2, _REPLY_MIN))
             if refusal.about == "output":
                 known = replace(known, most=lowered)
             else:

@@ -1,5 +1,6 @@
 """Read a streamed answer: tell its text as it comes, and put the body together that it stands for."""
 
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import httpx2
 
 OnDelta = Callable[[str], None]
+_EVIDENCE_SHOWN = 600
 
 
 class Collector(Protocol):
@@ -163,14 +165,22 @@ class _Reader:
             if self.evidence.is_error or not self._teller.has_told:
                 raise self._failure(found)
         if not self._collector.is_whole:
-            raise ProviderError(
-                "provider_unavailable",
-                f"The stream of {self._vendor.label} ended before the answer was whole.",
-                http_status=self._status,
-                response=redacted(self._vendor, body),
-                headers=selected_headers(self._headers),
-            )
+            raise self._broken_off(body, found)
         return Answer(self._status, body, self._headers)
+
+    def _broken_off(self, body: Any, found: Any) -> ProviderError:
+        message = f"The stream of {self._vendor.label} ended before the answer was whole."
+        if found is not None:
+            said = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+            message += f" Beside it stood: {self._vendor.redact(said)[:_EVIDENCE_SHOWN]}"
+            body = {"answer": body, "beside": found}
+        return ProviderError(
+            "provider_unavailable",
+            message,
+            http_status=self._status,
+            response=redacted(self._vendor, body),
+            headers=selected_headers(self._headers),
+        )
 
     def _failure(self, body: Any) -> ProviderError:
         return failure_of_answer(self._vendor, Answer(self._status, body, self._headers))

@@ -57,6 +57,12 @@ SAYINGS: list[tuple[int, Any, str]] = [
     (400, openai("This model's maximum context length is 8192 tokens.", "context_length_exceeded"), "context_too_long"),
     (400, {"object": "error", "message": "This model's maximum context length is 4096 tokens."}, "context_too_long"),
     (400, anthropic("invalid_request_error", "prompt is too long: 210000 tokens > 200000"), "context_too_long"),
+    (400, openai("Input tokens exceed the configured limit of 272000 tokens."), "context_too_long"),
+    (400, {"message": "Input is too long for requested model."}, "context_too_long"),
+    (400, {"code": "InvalidParameter", "message": "Range of input length should be [1, 30720]"}, "context_too_long"),
+    (400, {"message": "`inputs` must have less than 1024 tokens. Given: 2000"}, "context_too_long"),
+    (400, openai("输入长度超过模型最大上下文长度"), "context_too_long"),
+    (422, {"message": "Engine", "originalMessage": "n_ctx too small for the prompt"}, "context_too_long"),
     (
         400,
         anthropic("invalid_request_error", "input length and `max_tokens` exceed context limit: 1 + 2 > 3"),

@@ -255,6 +255,12 @@ def test_a_server_that_stops_counting_is_asked_for_less_and_less(server: ModelSe
     assert asking(catalog, chat_for("openai", "a " * 3_000, max_output_tokens=4096)).text
 
 
+def test_a_sum_that_is_taken_for_the_context_does_not_end_in_small_steps(server: ModelServer, catalog: ProviderCatalog):
+    words = "The tokens of prompt plus output are greater than the context length ({total} > {context})"
+    server.respond(limited(words, context=1_500))
+    assert asking(catalog, chat_for("openai", max_output_tokens=4096), calls=5).text
+
+
 @pytest.mark.parametrize("words", ["max_tokens is too large", "context length exceeded", "too many tokens requested"])
 def test_without_a_number_the_limit_is_halved(server: ModelServer, catalog: ProviderCatalog, words: str):
     server.respond(limited(words, most=600))

@@ -63,6 +63,15 @@ def test_an_error_of_any_shape_undoes_half_an_answer(server: ModelServer, stream
     assert told.error.code == code
 
 
+def test_what_no_shape_is_known_of_is_shown_and_kept_beside_half_an_answer(server: ModelServer, stream: Stream):
+    told = told_of(server, stream, "openai", Reply(events=[chunk("Half an"), data({"outage": {"gpu": "went away"}})]))
+    assert told.error is not None
+    assert told.error.code == "provider_unavailable"
+    assert "went away" in told.error.message
+    assert "Half an" in json.dumps(told.error.response)
+    assert "went away" in json.dumps(told.error.response)
+
+
 def test_an_error_of_another_shape_reaches_a_messages_stream(server: ModelServer, stream: Stream):
     for wire, code, _ in (BODIES[0], BODIES[6]):
         told = told_of(server, stream, "anthropic", Reply(events=[wire]))

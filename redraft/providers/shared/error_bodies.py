@@ -116,7 +116,7 @@ def _said_in_object(members: Mapping[str, Any], level: int) -> Iterator[tuple[_K
             yield from _said_of_wait(value)
     # What is no more than a text comes before what is wrapped
     for name, value in sorted(folded, key=lambda member: not isinstance(member[1], str)):
-        if name in _SAYING:
+        if name in _SAYING or name.endswith(("message", "messages")):
             yield from _said(value, level + 1)
 
 
