@@ -46,6 +46,7 @@ def _show(console: Console, report: Report) -> None:
     console.print(table)
     console.print(f"jobs by stop reason: {_told(report.stop_reasons)}")
     console.print(f"calls by outcome: {_told(report.calls)}; {report.requests} requests, {report.wasted} wasted")
+    console.print(f"steps with wasted calls: {report.wasted_steps}, at most {report.wasted_steps_max}")
     console.print(f"ends of processes by exit code: {_told(report.exits)}; slowest POST {report.slowest_post_s:.2f} s")
     if not report.violations:
         console.print("no violation", style="green")

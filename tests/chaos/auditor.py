@@ -1,18 +1,24 @@
 """Checks every invariant from the rows and from the provider's own log, and says in plain words what is broken."""
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
+from sqlalchemy import select
+
+from redraft.storage.bulk_tables import run_items, runs
+from redraft.storage.tables import events, jobs, webhook_deliveries
 from redraft.storage.work import Database
 from tests.chaos.driver import Submitted
 from tests.chaos.rows import JobRows, Row, fingerprint, read_all
 from tests.model_server.logbook import Entry
+from tests.support.receiver import Hit, verify
 
 _SUMS = ("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd")
+_BEGUN = "iteration.started"
 _TERMINAL = frozenset({"succeeded", "failed", "canceled"})
 # What lies between two statements of one unit of work while the machine is busy
 _MOMENT = timedelta(seconds=0.5)
@@ -49,6 +55,47 @@ def _submission(seen: Submitted, found: dict[str, JobRows]) -> Iterator[str]:
             for job_id in jobs
             if found[job_id].job["status"] not in _TERMINAL
         )
+
+
+def audit_webhooks(database: Database, hits: Sequence[Hit]) -> list[str]:
+    """Each end that a webhook asks for was sent, signed, and the same each time; what is pending waits for a worker."""
+    bodies: dict[str, set[bytes]] = defaultdict(set)
+    for hit in hits:
+        verify(hit)
+        bodies[hit.id].add(hit.body)
+    problems = [f"webhook {name} was sent with {len(each)} bodies" for name, each in bodies.items() if len(each) > 1]
+    told = select(events.c.job_id, events.c.seq, jobs.c.request).join(jobs, jobs.c.id == events.c.job_id)
+    with database.read() as connection:
+        entries = connection.execute(select(webhook_deliveries)).mappings().all()
+        ends = {
+            (job_id, seq)
+            for job_id, seq, request in connection.execute(told.where(events.c.type == "done"))
+            if request["webhook"]
+        }
+    problems += [f"{job_id}: event {seq} is not in the outbox" for job_id, seq in ends - {_place(e) for e in entries}]
+    for entry in entries:
+        is_held = entry["status"] == "pending" and entry["lease_expires_at"] is not None
+        if not is_held and (entry["status"] != "delivered" or entry["id"] not in bodies):
+            problems.append(f"{entry['job_id']}: webhook {entry['id']} is {entry['status']}: {entry['last_error']}")
+    return problems
+
+
+def _place(entry: Row) -> tuple[str, int]:
+    return entry["job_id"], entry["seq"]
+
+
+def audit_runs(database: Database) -> list[str]:
+    """Each run has ended, and each of its items is one job that has ended."""
+    with database.read() as connection:
+        open_runs = list(connection.scalars(select(runs.c.id).where(runs.c.finished_at.is_(None))))
+        lost = connection.execute(
+            select(run_items.c.number, run_items.c.status, jobs.c.status.label("job_status"))
+            .outerjoin(jobs, jobs.c.id == run_items.c.job_id)
+            .where(run_items.c.status.is_distinct_from(jobs.c.status))
+        ).all()
+    return [f"{run_id}: the run has not ended" for run_id in open_runs] + [
+        f"item {row.number} is {row.status}, its job {row.job_status}" for row in lost
+    ]
 
 
 def _strangers(found: dict[str, JobRows], submitted: Sequence[Submitted]) -> Iterator[str]:
@@ -133,8 +180,11 @@ def results_are_the_holders(rows: JobRows) -> Iterator[str]:
         if not is_given and (reply is None or reply["reply_text"] != each["answer"]):
             yield f"iteration {each['number']}.{each['candidate']} is not the reply that the ledger holds"
     for evaluation, iteration in _evaluated(rows):
-        reply = rows.ok(iteration["number"], iteration["candidate"], "evaluate")
-        if evaluation["status"] == "ok" and evaluation["reused_from"] is None and _score(reply) != evaluation["score"]:
+        if (
+            evaluation["status"] == "ok"
+            and evaluation["reused_from"] is None
+            and not _rests_on(evaluation, iteration, rows)
+        ):
             yield f"the verdict on iteration {iteration['number']} is not the reply that the ledger holds"
     yield from _tokens_grow(rows)
 
@@ -144,8 +194,27 @@ def _evaluated(rows: JobRows) -> list[tuple[Row, Row]]:
     return [(each, by_id[each["iteration_id"]]) for each in rows.evaluations]
 
 
+def _rests_on(evaluation: Row, iteration: Row, rows: JobRows) -> bool:
+    """Whether a verdict is the evaluator's reply; of several evaluators, or several replies, it lies between them."""
+    request = rows.job["request"]
+    place = iteration["number"], iteration["candidate"]
+    if request["rubric"]:
+        return rows.ok(*place, "evaluate") is not None
+    if not request["evaluation"]["panel"] and request["evaluation"]["samples"] == 1:
+        return _score(rows.ok(*place, "evaluate")) == evaluation["score"]
+    made = [
+        call for call in rows.ledger if (call["iteration"], call["candidate"], call["step"]) == (*place, "evaluate")
+    ]
+    scores = [score for call in made if call["status"] == "ok" and (score := _score(call)) is not None]
+    return bool(scores) and min(scores) - 1e-9 <= evaluation["score"] <= max(scores) + 1e-9
+
+
 def _score(reply: Row | None) -> Any:
-    return json.loads(reply["reply_text"])["score"] if reply else None
+    try:
+        return json.loads(reply["reply_text"])["score"] if reply else None
+    except ValueError:
+        # It was of no use, and the evaluator was asked again
+        return None
 
 
 def _tokens_grow(rows: JobRows) -> Iterator[str]:
@@ -166,9 +235,12 @@ def events_are_gapless(rows: JobRows) -> Iterator[str]:
     if numbers != list(range(1, rows.job["event_seq"] + 1)):
         yield f"has events {numbers}, and its row says {rows.job['event_seq']}"
     types = [event["type"] for event in rows.events]
-    if types.count("done") != 1 or types[-1] != "done":
+    if types.count("done") != 1 + rows.job["continuations"] or types[-1] != "done":
         yield f"tells its end {types.count('done')} times, and at last {types[-1] if types else 'nothing'}"
-    told = Counter((e["type"], e["data"].get("iteration")) for e in rows.events if e["type"] == "iteration.started")
+    # A continuation may begin an iteration once more
+    goes = list(accumulate(type_ == "job.continued" for type_ in types))
+    begun = [(go, e["data"].get("iteration")) for go, e in zip(goes, rows.events, strict=True) if e["type"] == _BEGUN]
+    told = Counter(begun)
     yield from (f"tells the start of iteration {key[1]} {count} times" for key, count in told.items() if count > 1)
 
 
@@ -211,9 +283,20 @@ def _result(job: Row, result: dict[str, Any], best: float, scores: list[tuple[fl
     told = (result["final_score"], result["best_iteration"], result["final_answer"])
     if told not in scores or told[0] != best:
         yield f"gives the answer of iteration {told[1]} with {told[0]}, the best score is {best}"
+    if job["continuations"]:
+        # What was accepted stays so, whatever ends the continuation
+        return
     is_enough = best >= job["request"]["score_threshold"]
     if (job["stop_reason"] == "accepted") != is_enough and job["stop_reason"] != "canceled":
         yield f"ended with {job['stop_reason']}, its best score is {best}"
+
+
+def budget_is_kept(rows: JobRows) -> Iterator[str]:
+    """What is known to be spent is within the job's tokens."""
+    job, allowed = rows.job, rows.job["request"]["limits"]["max_tokens"]
+    spent = job["input_tokens"] + job["output_tokens"]
+    if allowed is not None and spent > allowed:
+        yield f"has spent {spent} tokens of {allowed}"
 
 
 def canceled_means_no_more_calls(rows: JobRows) -> Iterator[str]:
@@ -238,5 +321,6 @@ CHECKS: tuple[Check, ...] = (
     events_are_gapless,
     counters_are_sums,
     result_is_the_best,
+    budget_is_kept,
     canceled_means_no_more_calls,
 )

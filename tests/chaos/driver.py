@@ -1,11 +1,13 @@
 """The client: submits at a steady rate over HTTP, repeats what was not answered, cancels now and then."""
 
+import json
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import httpx2
 
@@ -63,7 +65,33 @@ class Driver:
                     self._accepted += 1
                     self._report(self._accepted)
                 self._cancel(client, seen)
+                self._continue(client, seen)
         return seen
+
+    def start_run(self, plans: list[JobPlan]) -> list[Submitted]:
+        """Upload the rows and start them as a bulk run, however often that takes."""
+        seen = [Submitted(plan) for plan in plans]
+        rows = "\n".join(json.dumps({"id": plan.case, **plan.body}) for plan in plans)
+        with httpx2.Client(base_url=self._url, timeout=_TIMEOUT_S) as client:
+            dataset = self._insist(client, "/v1/datasets", content=rows, params={"name": "rows.jsonl"})
+            body = {"dataset_id": dataset["id"], "max_in_flight": 6}
+            self._insist(client, "/v1/runs", json=body, headers={"Idempotency-Key": f"run-{plans[0].case}"})
+        return seen
+
+    def _insist(self, client: httpx2.Client, route: str, **how: Any) -> dict[str, Any]:
+        answers: list[httpx2.Response] = []
+
+        def attempt() -> bool:
+            try:
+                answer = client.post(route, **how)
+            except httpx2.TransportError:
+                return False
+            answers.append(answer)
+            return answer.status_code not in _PASSING
+
+        if not self._until(attempt) or not answers[-1].is_success:
+            raise AssertionError(f"{route} answered {[answer.text for answer in answers[-1:]]}")
+        return answers[-1].json()
 
     def _until(self, attempt: Callable[[], bool]) -> bool:
         give_up_at = time.monotonic() + _GIVE_UP_S
@@ -90,6 +118,31 @@ class Driver:
         if answer.status_code not in _PASSING:
             seen.surprises.append(f"POST answered {answer.status_code}: {answer.text[:200]}")
         return False
+
+    def _continue(self, client: httpx2.Client, seen: Submitted) -> None:
+        """Once the job has ended. A repetition after a lost answer may meet a job that goes on already."""
+        if seen.plan.continuation is None:
+            return
+        path = f"/v1/jobs/{seen.job_ids[-1]}"
+
+        def has_ended() -> bool:
+            try:
+                answer = client.get(path)
+            except httpx2.TransportError:
+                return False
+            return answer.is_success and answer.json()["finished_at"] is not None
+
+        def attempt() -> bool:
+            try:
+                answer = client.post(f"{path}/continue", json=seen.plan.continuation)
+            except httpx2.TransportError:
+                return False
+            if answer.status_code not in {200, 202, 409, *_PASSING}:
+                seen.surprises.append(f"continue answered {answer.status_code}: {answer.text[:200]}")
+            return answer.status_code not in _PASSING
+
+        if self._until(has_ended):
+            self._until(attempt)
 
     def _cancel(self, client: httpx2.Client, seen: Submitted) -> None:
         if seen.plan.cancel_after_s is None:

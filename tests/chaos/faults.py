@@ -152,6 +152,18 @@ def _stop_worker(trouble: Trouble, fault: Fault) -> None:
     trouble.later(past_lease_s, lambda: member.signal_process(process, signal.SIGCONT))
 
 
+def _stop_worker_before_its_call(trouble: Trouble, fault: Fault) -> None:
+    """What it has reserved is done by others when it wakes up: it must not make the call."""
+    member = trouble.worker(fault)
+    member.replace(f"{Boundary.CLAIMED}=stop@{fault.point.nth}")
+
+    def wake() -> None:
+        # It may have stopped, or may not have come to its fail point
+        member.signal(signal.SIGCONT)
+
+    trouble.later(2 * trouble.stage.settings.lease_s + 4.0 + fault.seconds, wake)
+
+
 def _sabotage_worker(trouble: Trouble, fault: Fault) -> None:
     trouble.worker(fault).replace(str(fault.point))
 
@@ -246,6 +258,7 @@ DEEDS: Mapping[str, Callable[[Trouble, Fault], None]] = MappingProxyType(
         "worker SIGTERM": _end_worker,
         "all workers kill -9": _kill_all_workers,
         "worker SIGSTOP past its lease": _stop_worker,
+        "worker stopped before its call": _stop_worker_before_its_call,
         "fail point": _sabotage_worker,
         "clock jump": _set_clock_wrong,
         "api kill -9": _kill_api,

@@ -1,14 +1,20 @@
 """Mischief with the broker's messages: each one thrice and late, or held back and out of order."""
 
+import base64
+import json
 import random
 import re
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import redis
+from sqlalchemy import select
 
+from redraft.errors import Unavailable
 from redraft.jobs import INTERACTIVE_QUEUE
+from redraft.storage.tables import jobs
+from redraft.storage.work import Database
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import wait_until
 
@@ -19,33 +25,34 @@ _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b", b"\
 _LOOK_EVERY_S = 0.02
 
 
-class Repeater:
-    """Hears every message that is published, and publishes it again: `times` more, shuffled, up to `late_s` later.
+class Listener:
+    """Hears every message that is published for people's jobs, as long as the broker is there."""
 
-    Its copies go to the other end of the queue: they overtake, and it does not hear itself.
-    """
-
-    def __init__(self, valkey: ValkeyServer, rng: random.Random, *, times: int = 3, late_s: float = 1.0) -> None:
-        self.heard = 0
+    def __init__(self, valkey: ValkeyServer, name: str) -> None:
         self._valkey = valkey
-        self._random = rng
-        self._times, self._late_s = times, late_s
         self._stopping = threading.Event()
-        self._timers: list[threading.Timer] = []
         self._is_listening = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="repeater", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
-    def start(self) -> "Repeater":
+    def start(self) -> Self:
         self._thread.start()
-        wait_until(lambda: self._is_listening.is_set() or not self._thread.is_alive(), what="the repeater")
+        wait_until(lambda: self._is_listening.is_set() or not self._thread.is_alive(), what=self._thread.name)
         return self
+
+    def hear(self, payload: bytes) -> None:
+        """One message; called in the listener's own thread."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(5)
 
     def _run(self) -> None:
         try:
             with redis.Redis(unix_socket_path=str(self._valkey.socket)) as client:
                 self._listen(client)
         except (redis.RedisError, OSError):
-            # The broker went away: so has everything that could be repeated
+            # The broker went away: so has everything that could be heard
             self._is_listening.set()
 
     def _listen(self, client: redis.Redis) -> None:
@@ -57,10 +64,24 @@ class Repeater:
                 line: Any = monitor.connection.read_response()
                 payload = _payload_of(bytes(line))
                 if payload is not None:
-                    self.heard += 1
-                    self._repeat(payload)
+                    self.hear(payload)
 
-    def _repeat(self, payload: bytes) -> None:
+
+class Repeater(Listener):
+    """Publishes every message again: `times` more, shuffled, up to `late_s` later.
+
+    Its copies go to the other end of the queue: they overtake, and it does not hear itself.
+    """
+
+    def __init__(self, valkey: ValkeyServer, rng: random.Random, *, times: int = 3, late_s: float = 1.0) -> None:
+        super().__init__(valkey, "repeater")
+        self.heard = 0
+        self._random = rng
+        self._times, self._late_s = times, late_s
+        self._timers: list[threading.Timer] = []
+
+    def hear(self, payload: bytes) -> None:
+        self.heard += 1
         for _ in range(self._times):
             timer = threading.Timer(self._random.uniform(0, self._late_s), self._publish, [payload])
             timer.daemon = True
@@ -75,10 +96,34 @@ class Repeater:
             return
 
     def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join(5)
+        super().stop()
         for timer in self._timers:
             timer.join(self._late_s + 1)
+
+
+class Eavesdropper(Listener):
+    """Looks whether the step that a message is about is committed; it listens again when the broker is back."""
+
+    def __init__(self, valkey: ValkeyServer, database: Database) -> None:
+        super().__init__(valkey, "eavesdropper")
+        self.problems: list[str] = []
+        self._database = database
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_LOOK_EVERY_S):
+            super()._run()
+
+    def hear(self, payload: bytes) -> None:
+        arguments = json.loads(base64.b64decode(json.loads(payload)["body"]))[1]
+        if "job_id" not in arguments:
+            return
+        try:
+            with self._database.read() as connection:
+                step_no = connection.scalar(select(jobs.c.step_no).where(jobs.c.id == arguments["job_id"]))
+        except Unavailable:
+            return
+        if step_no is None or step_no < arguments["step_no"]:
+            self.problems.append(f"{arguments['job_id']}: was rung for before it was committed")
 
 
 def _payload_of(line: bytes) -> bytes | None:

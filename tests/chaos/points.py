@@ -26,6 +26,7 @@ class DatabaseGone(Exception):  # noqa: N818 - what a driver would have said
     """Stands for the words of a driver whose server went away."""
 
 
+_OTHERS = ("seed=", "port=", "mutant=")
 _IN_UNIT_OF_WORK = {Boundary.CLAIMING, Boundary.STORING}
 
 # A signal to the whole process may reach another thread first, and this one would go on for a moment.
@@ -125,6 +126,6 @@ def sabotage(arguments: Sequence[str], database: Database | None = None) -> None
         database: the one that it writes to beside the steps, if it does.
     """
     seeds = [int(word.removeprefix("seed=")) for word in arguments if word.startswith("seed=")]
-    points = [FailPoint.parse(word) for word in arguments if "=" in word and not word.startswith(("seed=", "port="))]
+    points = [FailPoint.parse(word) for word in arguments if "=" in word and not word.startswith(_OTHERS)]
     if points:
         Saboteur(points, seeds[0] if seeds else 0, database).watch()

@@ -30,6 +30,7 @@ from tests.support.waiting import wait_until
 
 Kind = Literal["postgresql", "sqlite"]
 PRICES = {"openai:writer": {"input": 1.0, "output": 4.0}, "openai:judge": {"input": 2.0, "output": 8.0}}
+PRICES["openai:other"] = PRICES["openai:judge"]
 TIMERS: dict[str, Any] = {
     "worker_concurrency": 8,
     "lease_s": 3.0,
@@ -48,7 +49,7 @@ TIMERS: dict[str, Any] = {
 class Stage:
     """A context manager. `services` are the auditor's own, beside the API and the workers that are started on it."""
 
-    def __init__(self, kind: Kind, *, seed: int = 0, **changes: Any) -> None:
+    def __init__(self, kind: Kind, *, seed: int = 0, mutant: str | None = None, **changes: Any) -> None:
         self.kind: Kind = kind
         self.folder = Path(tempfile.mkdtemp(prefix="chaos-"))
         self.valkey = ValkeyServer()
@@ -59,6 +60,7 @@ class Stage:
         self.workers: list[Member] = []
         self.port = _free_port()
         self._seed = seed
+        self._mutation = [f"mutant={mutant}"] if mutant else []
         self._changes = changes
         self._parts = contextlib.ExitStack()
 
@@ -111,14 +113,16 @@ class Stage:
         return {**usual, "REDRAFT_PRICES": json.dumps(PRICES)}
 
     def start_api(self, *points: str) -> Member:
-        self.api = Member("api", "tests.chaos.api", [f"port={self.port}"], self.environment, first=points)
+        self.api = Member(
+            "api", "tests.chaos.api", [f"port={self.port}", *self._mutation], self.environment, first=points
+        )
         self._parts.callback(self.api.remove)
         return self.api
 
     def start_worker(self, *points: str) -> Member:
         """One more; its fail points hold for its first process only."""
         number = len(self.workers) + 1
-        arguments = [f"seed={self._seed + number}"]
+        arguments = [f"seed={self._seed + number}", *self._mutation]
         worker = Member(f"worker-{number}", "tests.chaos.worker", arguments, self.environment, first=points)
         self.workers.append(worker)
         self._parts.callback(worker.remove)

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from redraft.operations.services import Services
-from tests.chaos.auditor import CHECKS, audit
+from redraft.storage.bulk_tables import datasets, run_items, runs
+from redraft.storage.tables import jobs
+from tests.chaos.auditor import CHECKS, audit, audit_runs, audit_webhooks
 from tests.chaos.driver import Submitted
 from tests.chaos.load import JobPlan, Provider
 from tests.chaos.rows import JobRows, read_all
@@ -101,6 +103,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "not the best": (lambda rows: rows.job["result"].update(final_score=0.01), "gives the answer of iteration"),
     "not accepted": (put(job, stop_reason="accepted"), "ended with accepted"),
     "iteration missing": (lambda rows: rows.iterations[0].update(number=7), "has iterations"),
+    "over its budget": (lambda rows: rows.job["request"]["limits"].update(max_tokens=1), "tokens of 1"),
     "called after the cancel": (_cancel_before_the_last_call, "a call was opened"),
 }
 
@@ -140,3 +143,20 @@ def test_the_witness_sees_what_goes_back_and_what_ends_twice(driver: Driver, dat
     witness.look()
     witness._database.close()
     assert [words.partition(": ")[2].split(" ")[0] for words in witness.problems] == ["version", "had"]
+
+
+def test_the_auditor_finds_ends_that_no_webhook_told_and_runs_that_have_not_ended(driver: Driver):
+    database = driver.services.database
+    job_id = driver.run_new(iter_max=1).id
+    assert (audit_webhooks(database, []), audit_runs(database)) == ([], [])
+    webhook = {"url": "https://receiver.example/hook", "events": ["done"]}
+    run = {"id": "run_1", "name": "rows", "dataset_id": "ds_1", "status": "running", "defaults": {}, "overrides": {}}
+    item = {"run_id": "run_1", "number": 1, "position": 1, "repeat": 1, "status": "queued", "job_id": job_id}
+    with database.write() as connection:
+        connection.execute(jobs.update().values(request={**driver.row(job_id).request, "webhook": webhook}))
+        connection.execute(datasets.insert().values(id="ds_1", name="rows", format="jsonl", columns=[]))
+        connection.execute(runs.insert().values(**run, repeat=1, max_in_flight=1, total=1, request_hash=""))
+        connection.execute(run_items.insert().values(item))
+    (words,) = audit_webhooks(database, [])
+    assert "is not in the outbox" in words
+    assert audit_runs(database) == ["run_1: the run has not ended", "item 1 is queued, its job succeeded"]

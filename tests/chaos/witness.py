@@ -11,7 +11,10 @@ from redraft.storage.tables import jobs
 from redraft.storage.work import Database
 
 _EVERY_S = 0.25
-_GROWING = ("version", "lease_token", "event_seq", "step_no", "iteration", "calls", "input_tokens", "output_tokens")
+_GROWING = (
+    *("version", "lease_token", "event_seq", "step_no", "iteration", "continuations"),
+    *("calls", "input_tokens", "output_tokens"),
+)
 _KEPT = ("status", "stop_reason", "finished_at", "event_seq", "best_score")
 
 
@@ -60,7 +63,7 @@ class Witness:
 
 def _changes(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
     yield from (f"{name} fell from {before[name]} to {now[name]}" for name in _GROWING if now[name] < before[name])
-    if before["finished_at"] is not None:
+    if before["finished_at"] is not None and now["continuations"] == before["continuations"]:
         moved = [f"{name} from {before[name]} to {now[name]}" for name in _KEPT if now[name] != before[name]]
         yield from (f"had ended, and was changed: {words}" for words in moved)
     moved = any(now[name] != before[name] for name in ("status", "event_seq", "step_no", "iteration", "calls"))
