@@ -161,5 +161,7 @@ def list_events(services: Services, job_id: str, after: int, limit: int = 1000) 
     with services.database.read() as connection:
         _, status = version_of(connection, job_id)
         records = events.after(connection, job_id, after, limit)
-    is_over = status in _TERMINAL and len(records) < limit
-    return [resources.event_resource(record) for record in records], is_over
+        is_over = status in _TERMINAL and len(records) < limit
+        # The costs of a job are summed up in its row: the end of the last round tells the same result as the job.
+        job = record_of(connection, job_id) if is_over and records else None
+    return [resources.event_resource(each, job if each is records[-1] else None) for each in records], is_over

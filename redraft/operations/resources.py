@@ -234,5 +234,9 @@ def delivery_resource(record: DeliveryRecord) -> WebhookDelivery:
     )
 
 
-def event_resource(record: EventRecord) -> Event:
-    return Event(seq=record.seq, type=record.type, data=record.data)
+def event_resource(record: EventRecord, ended: JobRecord | None = None) -> Event:
+    """An event; of the `done` event of a job that has ended, its result is the job's."""
+    data = record.data
+    if ended is not None and record.type == "done" and data.get("result"):
+        data = {**data, "result": {**data["result"], **_spent(ended)}}
+    return Event(seq=record.seq, type=record.type, data=data)
