@@ -24,8 +24,26 @@ log = structlog.get_logger()
 STEPS = (Queue(INTERACTIVE_QUEUE, no_ack=True), Queue(BULK_QUEUE, no_ack=True))
 
 
+_MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+
+
+class Unacknowledged(redis.QoS):
+    """Drops what is no message among those that wait to be delivered again: each worker looks at them at its start."""
+
+    def restore_by_tag(self, tag: Any, client: Any = None, leftmost: bool = False) -> None:  # noqa: FBT001, FBT002 - kombu's
+        try:
+            cast("Any", super()).restore_by_tag(tag, client, leftmost)
+        except _MALFORMED as error:
+            log.warning("malformed_message_dropped", error=type(error).__name__)
+            with cast("Any", self).channel.conn_or_acquire(client) as connection:
+                connection.zrem(self.unacked_index_key, tag)
+                connection.hdel(self.unacked_key, tag)
+
+
 class Channel(redis.Channel):
     """Drops what is no message: whoever can write to the broker must not be able to end its workers."""
+
+    QoS = Unacknowledged
 
     def _brpop_read(self, **options: Any) -> Any:
         return self._without_malformed(cast("Any", super())._brpop_read, **options)  # noqa: SLF001 - its only way in
@@ -36,7 +54,7 @@ class Channel(redis.Channel):
     def _without_malformed(self, read: Callable[..., Any], **options: Any) -> Any:
         try:
             return read(**options)
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
+        except _MALFORMED as error:
             log.warning("malformed_message_dropped", error=type(error).__name__)
             return True
 

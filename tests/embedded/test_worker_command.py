@@ -33,9 +33,13 @@ def test_what_is_no_message_ends_no_worker(
     folder: Folder, command: Start, model_server: ModelServer, valkey: ValkeyServer
 ):
     model_server.script(generate=["Hello."], evaluate=[0.9])
-    malformed = [b"\xff\x00", b"garbage", b"[]", b"5", b"null", b"{}", b'{"body": 1, "properties": {}}']
+    malformed = [b"\xff\x00", b"garbage", b"[]", b"5", b"null", b"{}", b'{"body": 1, "properties": {}}', b"[" * 100_000]
     malformed.append(b'{"body": "!", "properties": {"delivery_tag": [], "delivery_info": 1}, "headers": 7}')
     malformed.append(b'{"body": "!", "content-type": "application/json", "properties": {"delivery_tag": "a"}}')
+    with valkey.client() as broker:
+        for number, each in enumerate(malformed):
+            broker.hset("unacked", str(number), each)
+            broker.zadd("unacked_index", {str(number): 0})
     server = command(folder, "serve", broker_url=valkey.url)
     worker = command(folder, "worker", broker_url=valkey.url)
     with server.client() as client, valkey.client() as broker:
@@ -45,6 +49,7 @@ def test_what_is_no_message_ends_no_worker(
         wait_until(lambda: not broker.llen(INTERACTIVE_QUEUE) + broker.llen(BULK_QUEUE), what="empty queues")
         assert wait_ended(client, submit(client))["status"] == "succeeded"
         assert worker.process.poll() is None
+        assert not broker.hkeys("unacked")
     assert "malformed_message_dropped" in worker.stderr
     assert worker.end(signal.SIGTERM) == 0
     assert server.end(signal.SIGTERM) == 0
