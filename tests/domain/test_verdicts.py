@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from redraft.domain.replies import OBJECTS_MAX, REPAIR_CHARS_MAX, REPAIR_MARKS_MAX, Found, Unusable, find_object
@@ -540,6 +540,7 @@ def test_no_text_raises_and_no_score_is_out_of_bounds(text: str, finish_reason: 
 def test_a_valid_verdict_comes_through_untouched(
     members: dict[str, Any], wrapping: str, indent: int | None, stop: str | None
 ):
+    assume(stop or not wrapping.endswith("<think>done"))  # Without a finish reason it may have been cut
     text = wrapping.format(json.dumps(members, ensure_ascii=indent is None, indent=indent))
     assert parse_verdict(text, finish_reason=stop) == Verdict(
         score=members["score"],
