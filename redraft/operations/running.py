@@ -148,7 +148,6 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> InH
     """
     if holder.is_closing:
         return None
-    started_at = time.monotonic()
     with services.database.write() as connection:
         claim = moves.claim(
             connection,
@@ -161,6 +160,8 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> InH
         )
         if claim is None:
             return None
+        # Not the time before the claim: the deadline would pass as much earlier as the claim has waited
+        deadline = time.monotonic() + claim.remaining_s
         job = claim.job
         is_again = job.step_claims > 1 or job.continuations > 0
         new: list[Event] = []
@@ -173,7 +174,7 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> InH
         new += _started(job, starts_job=claim.starts_job, starts_iteration=claim.starts_iteration)
         with adding_together(connection):
             events.add(connection, job, job.event_seq - len(new) + 1, new)
-            step = _load(services, holder, connection, claim, started_at, is_again=is_again)
+            step = _load(services, holder, connection, claim, deadline, is_again=is_again)
             if claim.remaining_s <= 0:
                 ready = _end_late(connection, step)
             elif evaluate.takes_long(step):
@@ -225,7 +226,7 @@ def _load(
     holder: LeaseHolder,
     connection: Connection,
     claim: moves.Claim,
-    started_at: float,
+    deadline: float,
     *,
     is_again: bool,
 ) -> StepInHand:
@@ -238,7 +239,7 @@ def _load(
         request=request,
         records=tuple(history.of(connection, job)) if job.iteration > 0 else (),
         memo=_memo(connection, job) if is_again else {},
-        deadline=started_at + claim.remaining_s,
+        deadline=deadline,
         spent=spent_of(connection, services, job, request.limits),
     )
 

@@ -1,6 +1,8 @@
 """Evaluators that talk nonsense and providers that fail: what is asked again, put off, or ends the job."""
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from redraft.domain.states import Step
 from redraft.operations.sweep import sweep
 from redraft.settings import ModelPrice
+from redraft.storage import moves
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver
 from tests.operations.test_the_loop import verdict
@@ -273,6 +276,16 @@ def test_the_deadline_bounds_the_call_itself(driver: Driver, model_server: Model
     job = driver.run_new(limits={"deadline_s": 0.8})
     assert (job.status, job.stop_reason) == ("failed", "deadline_exceeded")
     assert job.usage.calls == 1
+
+
+def test_a_claim_that_waits_for_the_database_brings_the_deadline_no_nearer(driver: Driver):
+    job_id = driver.submit(limits={"deadline_s": 5}, iter_max=1)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        with driver.services.database.write() as connection:
+            moves.lock(connection, [job_id])
+            running = pool.submit(driver.run, job_id)
+            threading.Event().wait(2.7)
+        assert running.result().stop_reason == "accepted"
 
 
 def test_the_sweeper_ends_a_job_that_nobody_takes_up_in_time(driver: Driver):
