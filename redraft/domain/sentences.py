@@ -22,6 +22,10 @@ _MARK, _CODE = "\ue000", "\ue001"
 _QUOTATIONS = dict(zip("「『《〈｢〝“‘\"＂'", "」』》〉｣〟”’\"＂'", strict=True))
 _WIDE_CLOSERS = _QUOTATIONS | dict(zip("（【〔〖〘〚［｛", "）】〕〗〙〛］｝", strict=True))
 _PARTICLES = "とっだでのはがをにも、，；。"
+# What Korean puts behind a quotation: it says that somebody said so.
+_SAID = ("라고", "이라고", "라는", "이라는", "라며", "라면서", "하고")
+# `「はい。」「いいえ。」の二つ`: what follows is about all of them. With `と` it may be about the last one only.
+_MORE_QUOTATIONS = re.compile("(?:「[^」]{0,300}」|『[^』]{0,300}』)+(?=[のがはをも])")
 # A longer quotation is read by its sentences.
 _QUOTE_CHARS_MAX = 300
 _CLOSERS = f"“»«›〞\\)\\]*_~\u200b\u200e\u200f\u2060\ufeff{''.join(_WIDE_CLOSERS.values())}"
@@ -109,7 +113,7 @@ def _boundary(masked: str, found: re.Match[str], start: int, end: int) -> int | 
     after = _NEXT.match(masked, found.end(), min(end, found.end() + 100))
     word = after["word"] if after else ""
     is_new_line = "\n" in found["gap"] or "\r" in found["gap"]
-    goes_on = _is_lower(word) and not is_new_line
+    goes_on = (_is_lower(word) or (found["close"] != "" and word.startswith(_SAID))) and not is_new_line
     if found["stop"][-1] in _WIDE:
         return _behind_wide(masked, found, start, end)
     if not (found["gap"] or found["marks"]) or not _ends(masked, found, start, word):
@@ -134,7 +138,8 @@ def _behind_wide(masked: str, found: re.Match[str], start: int, end: int) -> int
         return None if within else found.end()
     follows = masked[found.end()]
     is_aside = masked[start] in open_ones and masked[start] not in _QUOTATIONS and follows not in _PARTICLES
-    return found.end() if is_aside or follows in _QUOTATIONS else None
+    is_next = follows in _QUOTATIONS and not _MORE_QUOTATIONS.match(masked, found.end(), end)
+    return found.end() if is_aside or is_next else None
 
 
 def _is_open(text: str, opener: str) -> bool:
