@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from redraft.errors import Flaw, Invalid, Unavailable
 
 _JSON_TYPE = re.compile(r"application/(json|[\w.+-]+\+json)", re.IGNORECASE)
 _LINGER_S = 2.0
+_BYTES_PER_S = 1_000
 _EXACT_MAX = 2**53
 
 
@@ -153,14 +155,18 @@ def _no_json(reason: str, code: str = "invalid_json") -> HttpProblem:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The most bytes that a body may have, and the setting that says so."""
+    """The most bytes that a body may have, the setting that says so, and how long a body is waited for.
+
+    A second more for each thousand bytes that came.
+    """
 
     max_bytes: int
     setting: str
+    patience_s: float = 20.0
 
 
 class BodyLimit:
-    """Cuts off a body that is too large, announced or not, and lets the client read the answer.
+    """Cuts off a body that is too large, announced or not, or too slow, and lets the client read the answer.
 
     A socket that is closed with unread data resets the connection, and the client would lose the problem
     document: what still comes in is thrown away for a moment.
@@ -195,22 +201,40 @@ class _Meter:
         self._announced = int(announced) if announced.isdecimal() else 0
         self._bound = bound
         self._bytes = 0
+        self._waited_s = 0.0
+        self._is_whole = False
         self._is_over = False
 
     async def receive(self) -> Message:
         if self._announced > self._bound.max_bytes:
-            self._refuse()
-        message = await self._receive()
+            self._refuse_large()
+        # Behind the body comes the client's leaving, whenever that is
+        message = await (self._receive() if self._is_whole else self._receive_soon())
+        self._is_whole = not message.get("more_body", False)
         self._bytes += len(message.get("body", b""))
         if self._bytes > self._bound.max_bytes:
-            self._refuse()
+            self._refuse_large()
         return message
 
-    def _refuse(self) -> None:
-        self._is_over = True
+    async def _receive_soon(self) -> Message:
+        """Only what is waited for counts, not the time in which nothing is read."""
+        began_at = time.monotonic()
+        try:
+            async with asyncio.timeout(self._bound.patience_s + self._bytes / _BYTES_PER_S - self._waited_s):
+                return await self._receive()
+        except TimeoutError:
+            detail = f"Only {self._bytes:,} bytes of the body came in time; send it without pauses."
+            raise self._refusal(408, detail, "body_too_slow") from None
+        finally:
+            self._waited_s += time.monotonic() - began_at
+
+    def _refuse_large(self) -> None:
         detail = f"A body may have {self._bound.max_bytes:,} bytes at most; {self._bound.setting} sets the limit."
-        flaw = Flaw("", detail, "body_too_large")
-        raise HttpProblem(413, detail, flaws=[flaw], headers={"Connection": "close"})
+        raise self._refusal(413, detail, "body_too_large")
+
+    def _refusal(self, status: int, detail: str, code: str) -> HttpProblem:
+        self._is_over = True
+        return HttpProblem(status, detail, flaws=[Flaw("", detail, code)], headers={"Connection": "close"})
 
     async def send(self, message: Message) -> None:
         is_last = message["type"] == "http.response.body" and not message.get("more_body", False)

@@ -40,6 +40,7 @@ TITLES: dict[int, tuple[str, str]] = {
     404: ("not_found", "There is no such thing"),
     405: ("method_not_allowed", "This method is not possible here"),
     409: ("conflict", "The state does not allow this now"),
+    408: ("body_too_slow", "The request body did not arrive in time"),
     413: ("body_too_large", "The request body is too large"),
     415: ("unsupported_media_type", "The body is of a kind that is not taken here"),
     422: ("invalid_request", "The request is not valid"),

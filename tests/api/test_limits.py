@@ -1,11 +1,15 @@
+import asyncio
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import httpx2
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
+from api.bodies import BodyLimit, Bound
+from api.problems import HttpProblem
 from tests.api.conftest import REQUEST, assert_problem
 from tests.support.api_server import ApiServer
 
@@ -43,6 +47,40 @@ def test_the_answer_comes_before_the_body_is_over(start_api: Callable[..., ApiSe
             received += piece
     assert received.startswith(b"HTTP/1.1 413 ")
     assert b"application/problem+json" in received
+
+
+_ASKED: Message = {"type": "http.request", "body": b"{", "more_body": True}
+_LEFT: Message = {"type": "http.disconnect"}
+
+
+async def _read_all(_scope: Scope, receive: Receive, _send: Send) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _serve_slowly(messages: Sequence[Message], pause_s: float, patience_s: float) -> None:
+    waiting = iter(messages)
+
+    async def receive() -> Message:
+        await asyncio.sleep(pause_s)
+        return next(waiting)
+
+    async def send(_message: Message) -> None:
+        raise AssertionError("nothing is sent")
+
+    scope: Scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
+    asyncio.run(BodyLimit(_read_all, Bound(1000, "LIMIT", patience_s), {})(scope, receive, send))
+
+
+@pytest.mark.parametrize(("pause_s", "patience_s"), [(60.0, 0.02), (0.01, 0.1)])
+def test_a_body_that_stops_or_comes_in_drops_is_not_waited_for(pause_s: float, patience_s: float):
+    with pytest.raises(HttpProblem) as raised:
+        _serve_slowly([_ASKED] * 900, pause_s, patience_s)
+    assert (raised.value.status_code, raised.value.code) == (408, "body_too_slow")
+
+
+def test_a_client_that_stays_behind_its_body_is_not_held_to_the_time_for_bodies():
+    _serve_slowly([{**_ASKED, "more_body": False}, _LEFT], 0.3, 0.5)
 
 
 @pytest.mark.parametrize("spare", [0, -1])
