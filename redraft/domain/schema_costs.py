@@ -15,7 +15,12 @@ _REFERENCE = re.compile(r"#(?:/(?:\$defs|definitions)/[^/%~]+)?")
 # They name places that `referred` does not find, so that the work behind them could not be counted
 _UNREAD = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor")
 _ASIDE = ("$defs", "definitions")
-_COSTLY = {"pattern", "patternProperties", "format", "unevaluatedItems", "unevaluatedProperties", "uniqueItems"}
+_COSTLY = {
+    *("pattern", "patternProperties", "format", "uniqueItems"),
+    *("unevaluatedItems", "unevaluatedProperties"),
+    # A tiny divisor of a large number: 0.1 ms for each, and a number has few characters
+    "multipleOf",
+}
 
 _IN_PLACE_ONE = ("not", "if", "then", "else")
 _IN_PLACE_MANY = ("allOf", "anyOf", "oneOf")

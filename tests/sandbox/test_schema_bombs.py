@@ -107,6 +107,12 @@ def test_many_patterns_that_are_large_when_compiled_are_refused():
     assert time.monotonic() - started_at < 1, "what was too expensive is computed again"
 
 
+def test_tiny_divisors_of_many_large_numbers_keep_no_other_thread_waiting():
+    schema: dict[str, Any] = {"type": "array", "items": {"multipleOf": 5e-324}}
+    assert schema_fault(schema) is None
+    watched(lambda: read_answer(json.dumps([1e308] * 30_000), schema))
+
+
 @pytest.mark.parametrize("name", ["$id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveRef"])
 @pytest.mark.parametrize("is_nested", [False, True])
 def test_references_by_other_names_are_refused(name: str, is_nested: bool):  # noqa: FBT001 - a parameter
@@ -130,7 +136,7 @@ def test_references_by_other_names_are_refused(name: str, is_nested: bool):  # n
     ],
 )
 def test_references_in_other_spellings_are_refused(reference: str):
-    schema = {"type": "object", "properties": {"x": {"items": {"$ref": reference}}}, "$defs": {"a": {}}}
+    schema: dict[str, Any] = {"type": "object", "properties": {"x": {"items": {"$ref": reference}}}, "$defs": {"a": {}}}
     assert "$ref" in (schema_fault(schema) or "")
 
 
