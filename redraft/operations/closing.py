@@ -6,7 +6,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from redraft.operations.observations import observe
-from redraft.storage import runs
+from redraft.storage import calls, moves, runs
+from redraft.storage.columns import moment
 from redraft.storage.jobs import JobRecord
 from redraft.storage.work import tell_after_commit
 
@@ -25,3 +26,17 @@ def close_up(connection: Connection, job: JobRecord, values: Mapping[str, Any] |
     if job.run_id is not None:
         runs.end_item(connection, job.id, values["status"])
         tell_after_commit(connection, "runs")
+
+
+def close_orphaned_calls(connection: Connection, job: JobRecord, *, is_holder_gone: bool = False) -> None:
+    """Close the calls whose workers are lost, in the unit of work that ends their job; a live worker closes its own.
+
+    Args:
+        connection: the unit of work, after the job has ended.
+        job: as it was before.
+        is_holder_gone: whether nobody closes the calls of the last lease, although it has not expired.
+    """
+    expires_at = job.lease_expires_at
+    is_held = not is_holder_gone and expires_at is not None and expires_at > moment(connection, ago_s=0)
+    lost = calls.close_lost(connection, job.id, job.lease_token if is_held else job.lease_token + 1)
+    moves.add_usage(connection, job.id, lost)

@@ -8,7 +8,7 @@ from redraft.domain.states import StopReason
 from redraft.domain.waits import retry_wait_s
 from redraft.errors import Unavailable
 from redraft.jobs import StepMessage
-from redraft.operations.closing import close_up
+from redraft.operations.closing import close_orphaned_calls, close_up
 from redraft.operations.endings import Event, ending
 from redraft.operations.services import Services
 from redraft.operations.terms import readable_request, step_iteration
@@ -69,4 +69,6 @@ def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
         if first_seq is not None:
             events.add(connection, job, first_seq, new)
             close_up(connection, job, values)
+            if new:
+                close_orphaned_calls(connection, job, is_holder_gone=True)
     services.queue.wake(message.job_id)

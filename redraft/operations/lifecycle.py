@@ -10,7 +10,7 @@ from redraft.domain.requests import ContinueJob, GenerateAnswer, dump
 from redraft.domain.states import JobStatus, Step, StopReason, ensure_can_continue, sources_of
 from redraft.errors import Conflict, NotFound
 from redraft.operations import steps, submit
-from redraft.operations.closing import close_up
+from redraft.operations.closing import close_orphaned_calls, close_up
 from redraft.operations.endings import Event, ending, event
 from redraft.operations.services import Services
 from redraft.operations.terms import readable_request
@@ -46,6 +46,7 @@ def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
             return job, False
         events.add(connection, job, first_seq, [end.event])
         close_up(connection, job, end.values)
+        close_orphaned_calls(connection, job)
         job = _get(connection, job_id)
     services.queue.wake(job_id)
     return job, True

@@ -15,7 +15,7 @@ from redraft.domain.states import StopReason
 from redraft.errors import Unavailable
 from redraft.jobs import StepMessage
 from redraft.operations import retention
-from redraft.operations.closing import close_up
+from redraft.operations.closing import close_orphaned_calls, close_up
 from redraft.operations.endings import ending
 from redraft.operations.leases import message_for
 from redraft.operations.services import Services
@@ -93,7 +93,8 @@ def _ring_all(services: Services, messages: list[StepMessage]) -> list[StepMessa
 
 def _clear_up(services: Services, connection: Connection) -> None:
     settings = services.settings
-    abandoned = calls.close_abandoned(connection, after_s=settings.call_timeout_s + settings.lease_s, limit=_BATCH)
+    after_s = settings.call_timeout_s + settings.lease_s
+    abandoned = calls.close_abandoned(connection, after_s=after_s, ended_s=settings.lease_s, limit=_BATCH)
     for job_id, usage in abandoned.items():
         moves.add_usage(connection, job_id, usage)
     workers.forget_silent(connection, for_s=_FORGET_WORKERS_S)
@@ -129,10 +130,7 @@ def _end_overdue(services: Services, connection: Connection, job: JobRecord) -> 
 def _end_guilty(services: Services, connection: Connection, job: JobRecord) -> bool:
     words = _POISON.format(times=ALONE_LOSSES + 1)
     error = job_error("worker_lost", words, iteration=step_iteration(job), attempts=job.step_claims)
-    if not _end(services, connection, job, StopReason.ERROR, error, is_live() & is_guilty()):
-        return False
-    moves.add_usage(connection, job.id, calls.close_lost(connection, job.id, job.lease_token + 1))
-    return True
+    return _end(services, connection, job, StopReason.ERROR, error, is_live() & is_guilty())
 
 
 def _end(
@@ -148,4 +146,5 @@ def _end(
     if first_seq is not None:
         events.add(connection, job, first_seq, [end.event])
         close_up(connection, job, end.values)
+        close_orphaned_calls(connection, job)
     return first_seq is not None

@@ -140,9 +140,21 @@ def close_left(connection: Connection, in_hand: Sequence[tuple[str, int]]) -> Ma
     return _close_all(connection, left)
 
 
-def close_abandoned(connection: Connection, *, after_s: float, limit: int) -> Mapping[str, Mapping[str, int]]:
-    """Calls for no job, or for one that ended meanwhile, whose process never came back; what they add, by job."""
-    return _close_all(connection, _abandoned_statement(after_s, limit))
+def close_abandoned(
+    connection: Connection, *, after_s: float, ended_s: float, limit: int
+) -> Mapping[str, Mapping[str, int]]:
+    """Close calls for no job, or for one that ended meanwhile, whose process never came back.
+
+    Args:
+        connection: the unit of work.
+        after_s: how long after its start a call for no job is given up.
+        ended_s: how long after the end of its job a call is given up: whoever lives has aborted it by then.
+        limit: how many calls at once.
+
+    Returns:
+        What they add to their jobs' sums, by job.
+    """
+    return _close_all(connection, _abandoned_statement(after_s, ended_s, limit))
 
 
 def _close_all(connection: Connection, statement: Executable) -> dict[str, Counter[str]]:
@@ -154,14 +166,19 @@ def _close_all(connection: Connection, statement: Executable) -> dict[str, Count
 
 
 @cache
-def _abandoned_statement(after_s: float, limit: int) -> Executable:
+def _abandoned_statement(after_s: float, ended_s: float, limit: int) -> Executable:
     # Spelled out as in the index on started calls: SQLite takes it for no parameters
     is_started = calls.c.status == bindparam("started", "started", literal_execute=True)
     old = (
         select(calls.c.id)
         .outerjoin(jobs, jobs.c.id == calls.c.job_id)
-        .where(is_started, calls.c.started_at < DbNow(-after_s))
-        .where(or_(calls.c.job_id.is_(None), jobs.c.finished_at.is_not(None)))
+        .where(is_started, calls.c.started_at < DbNow(-min(after_s, ended_s)))
+        .where(
+            or_(
+                and_(calls.c.job_id.is_(None), calls.c.started_at < DbNow(-after_s)),
+                jobs.c.finished_at < DbNow(-ended_s),
+            )
+        )
         .limit(limit)
     )
     is_open = and_(calls.c.id.in_(old), calls.c.status == "started")

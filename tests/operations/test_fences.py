@@ -8,9 +8,11 @@ from sqlalchemy import update
 
 from redraft.domain.states import Step
 from redraft.jobs import StepMessage
+from redraft.operations.crashes import StepCrashed, put_off
 from redraft.operations.leases import LeaseHolder
 from redraft.operations.lifecycle import cancel
 from redraft.operations.running import run
+from redraft.operations.steps import message_of
 from redraft.operations.sweep import sweep
 from redraft.settings import ModelPrice
 from redraft.storage.columns import DbNow
@@ -226,10 +228,45 @@ def test_the_sweeper_writes_off_the_calls_of_a_job_that_ended_while_its_worker_w
     assert driver.call_statuses(job_id) == ["started"]
 
     with driver.services.database.write() as connection:
-        connection.execute(update(calls).values(started_at=DbNow(-3600)))
+        connection.execute(update(calls).values(started_at=DbNow(-60)))
+    sweep(driver.services)
+    assert driver.call_statuses(job_id) == ["started"], "a live worker has a lease's time to abort it"
+    driver.set_back(job_id, finished_at=-driver.services.settings.lease_s - 1)
     sweep(driver.services)
     assert driver.call_statuses(job_id) == ["unknown"]
     assert driver.job(job_id).usage.cost_usd is None
+    driver.check_order(job_id)
+
+
+def _pass_deadline(driver: Driver, job_id: str) -> None:
+    driver.set_back(job_id, deadline_at=-1)
+    sweep(driver.services)
+
+
+def _crash_unstored(driver: Driver, job_id: str) -> None:
+    row = driver.row(job_id)
+    put_off(driver.services, StepCrashed(message_of(row), row.lease_token, is_paid=True), "No space.")
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (lambda driver, job_id: cancel(driver.services, job_id), "canceled"),
+        (_pass_deadline, "deadline_exceeded"),
+        (_crash_unstored, "error"),
+    ],
+)
+def test_a_job_whose_worker_was_lost_ends_with_its_calls(
+    driver: Driver, interrupted: Interrupted, end: Callable[[Driver, str], object], reason: str
+):
+    job_id = driver.submit()
+    with pytest.raises(Killed):
+        interrupted(kill).step(job_id)
+    if reason != "error":
+        driver.expire_lease(job_id)
+    end(driver, job_id)
+    assert driver.job(job_id).stop_reason == reason
+    assert driver.call_statuses(job_id) == ["unknown"]
     driver.check_order(job_id)
 
 

@@ -168,7 +168,7 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "what a job has spent": lambda c: calls.usage_of_job(c, "job_1"),
     "a reusable reply": lambda c: calls.find_reusable(c, "key"),
     "lost calls": lambda c: calls.close_lost(c, "job_1", 2),
-    "abandoned calls": lambda c: calls.close_abandoned(c, after_s=200, limit=100),
+    "abandoned calls": lambda c: calls.close_abandoned(c, after_s=200, ended_s=30, limit=100),
     "a job's events": lambda c: events.after(c, "job_1", 5),
     "what runs came to": lambda c: run_listing.totals(c, ["run_1", "run_2"]),
     "what of a run ended last": lambda c: run_listing.latest_ends(c, "run_1", within_s=600, limit=50),
