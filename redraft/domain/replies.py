@@ -8,7 +8,7 @@ import json
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, TypeVar, cast
 
 from redraft.domain.evaluation.json_objects import JsonObject, load_json, mend_json
@@ -19,10 +19,12 @@ from redraft.domain.text.thinking import (
     CLOSER_PATTERN,
     OPENER,
     OPENER_PATTERN,
+    SpellingKey,
     answer_in,
     closes_alone,
     end_of_thought,
     key_of,
+    last_end_of_thought,
     may_stay_open,
 )
 from redraft.domain.texts import clean, fold, preview
@@ -57,6 +59,7 @@ class Found:
         repeated: the keys that it names more than once with different values.
         source: how it is written.
         is_closed: it has its end.
+        is_alone: the reply holds nothing beside it.
     """
 
     value: Mapping[str, Any]
@@ -64,6 +67,7 @@ class Found:
     repeated: frozenset[str]
     source: str = field(default="", compare=False)
     is_closed: bool = field(default=True, compare=False)
+    is_alone: bool = field(default=False, compare=False)
 
     @property
     def lost_text(self) -> bool:
@@ -103,6 +107,7 @@ class _Span:
 
     source: str
     is_closed: bool
+    is_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +125,11 @@ class _Reading:
             is_whole = is_verdict(dict(list(self.value.items())[:-1]))
             return [self._found(self.value, self.span.source)] if is_whole else []
         if is_verdict(self.value):
-            return [self._found(self.value, self.span.source)]
+            return [self._found(self.value, self.span.source, is_alone=self.span.is_alone)]
         return [self._found(inner, _as_json(inner)) for inner in _wrapped(self.value, is_verdict)]
 
-    def _found(self, value: JsonObject, source: str) -> Found:
-        return Found(value, self.repaired, value.repeated, source, self.span.is_closed)
+    def _found(self, value: JsonObject, source: str, *, is_alone: bool = False) -> Found:
+        return Found(value, self.repaired, value.repeated, source, self.span.is_closed, is_alone)
 
 
 # What models and servers wrap around a verdict; what stands under any other name is something else.
@@ -201,6 +206,8 @@ def _is_quoted(found: Found, read: T | Unusable, reader: Reader[T], untrusted: U
     is_cut = not found.is_closed
     if isinstance(read, Unusable):
         return untrusted.holds_object(found.source, is_cut=is_cut)
+    if found.is_alone:
+        return untrusted.holds_whole_reply(reader.state(read), found.source)
     return untrusted.holds_verdict(reader.state(read), found.source, is_cut=is_cut)
 
 
@@ -210,7 +217,7 @@ def _find_objects(
     source = text.strip().removeprefix("\ufeff").lstrip()
     whole = load_json(source)
     if isinstance(whole, JsonObject):
-        verdicts = _Reading(_Span(source, is_closed=True), whole, repaired=False).verdicts(is_verdict)
+        verdicts = _Reading(_Span(source, is_closed=True, is_alone=True), whole, repaired=False).verdicts(is_verdict)
         return verdicts or Unusable("missing_score", f"The reply is a JSON object without a score: {_excerpt(text)}")
     # The objects in a list are looked at one by one, like those in prose.
     if whole is not None and not isinstance(whole, list):
@@ -280,7 +287,8 @@ def _scan(text: str, untrusted: Untrusted) -> tuple[list[_Span], bool]:
     One pass from left to right, so that tags inside an object's strings are only characters.
     """
     spans: list[_Span] = []
-    at = 0
+    unclosed: set[SpellingKey] = set()
+    at = start = 0
     while (mark := _MARK.search(text, at)) and len(spans) <= OBJECTS_MAX:
         at = max(mark.end(), mark.start() + 1)
         if mark["object"]:
@@ -289,12 +297,38 @@ def _scan(text: str, untrusted: Untrusted) -> tuple[list[_Span], bool]:
             if _ends_thinking(text, mark.start(), untrusted):
                 # Its opener stood in the prompt: all before it was thinking.
                 spans.clear()
+                start = at
         elif (opener := OPENER.match(text, mark.start())) and _begins_thinking(opener, untrusted):
-            end = end_of_thought(text, opener, untrusted.closing)
+            end = None if key_of(opener) in unclosed else _end_of_thought(text, opener, untrusted)
             if end is None and may_stay_open(opener):
                 return spans, True
+            if end is None:
+                unclosed.add(key_of(opener))
             at = max(at, end or 0)
-    return spans, False
+            start = at if end and not spans else start
+    return _alone(text[start:], spans), False
+
+
+def _end_of_thought(text: str, opener: re.Match[str], untrusted: Untrusted) -> int | None:
+    end = end_of_thought(text, opener, untrusted.closing)
+    if end is not None or opener.string[: opener.start()].strip():
+        return end
+    # An answer may speak of the evaluator's own tags: the last of them closes where one object is all that follows
+    last = last_end_of_thought(text, opener)
+    is_last = last is not None and isinstance(load_json(_AROUND.sub("", text[last:]).strip()), JsonObject)
+    return last if is_last else None
+
+
+_AROUND = re.compile(r"\A\s*(?:<\|?\w{1,20}\|?>\s*)?`{3,}\w*|`{3,}\s*\Z|(?:</?\|?\w{1,20}\|?>\s*){1,3}\Z")
+_AROUND_ALONE = re.compile(r"`{3,}\w*|<[^<>\n]{0,60}>")
+
+
+def _alone(text: str, spans: list[_Span]) -> list[_Span]:
+    """The spans, where a text holds one object and nothing beside it that one as such."""
+    if len(spans) != 1 or not spans[0].is_closed:
+        return spans
+    beside = _AROUND_ALONE.sub("", text.replace(spans[0].source, "", 1))
+    return spans if re.search(r"\w", beside) else [replace(spans[0], is_alone=True)]
 
 
 def _begins_thinking(opener: re.Match[str], untrusted: Untrusted) -> bool:

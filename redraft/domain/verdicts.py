@@ -164,11 +164,16 @@ def _state_of(fields: ReplyMap, verdict: Verdict) -> Statement:
     """What a verdict decides, and in which words."""
     if verdict.criteria:
         decisions = [Decision(_SCORE_NAMES, partial(_says_score, each.score)) for each in verdict.criteria]
-        return Statement(tuple(decisions), words_of(verdict.criteria))
+        return Statement(
+            tuple(decisions), words_of(verdict.criteria), members_of(verdict.criteria, evidence="reasoning"), "gap"
+        )
     words = (verdict.evaluation_reasoning,) if verdict.evaluation_reasoning.strip() else verdict.improvement_suggestions
     if fields.pass_flag is not None:
-        return Statement((Decision((fields.pass_flag, *_FLAG_NAMES), partial(says_flag, verdict.score)),), words)
-    return Statement((Decision((fields.score or "score", *_SCORE_NAMES), partial(_says_score, verdict.score)),), words)
+        decision = Decision((fields.pass_flag, *_FLAG_NAMES), partial(says_flag, verdict.score))
+    else:
+        decision = Decision((fields.score or "score", *_SCORE_NAMES), partial(_says_score, verdict.score))
+    sign = fields.reasoning or fields.improvement_hint or "evaluation_reasoning"
+    return Statement((decision,), words, tuple(f": {each}" for each in words[:1]), sign)
 
 
 _SCORE_NAMES = ("score", "rating", "grade", "mark", "points")
@@ -188,6 +193,11 @@ def says_flag(score: float | None, value: str) -> bool:
 def words_of(criteria: Iterable[CriterionResult]) -> tuple[str, ...]:
     """The words that are given for criteria, their ids among them."""
     return tuple(words for each in criteria for words in (each.id, each.evidence, each.gap))
+
+
+def members_of(criteria: Iterable[CriterionResult], *, evidence: str = "evidence") -> tuple[str, ...]:
+    """The words that are given for criteria, as members of their objects."""
+    return tuple(words for each in criteria for words in (f"{evidence}: {each.evidence}", f"gap: {each.gap}"))
 
 
 def _known(fields: ReplyMap) -> frozenset[str]:
@@ -329,4 +339,5 @@ def _state_of_claims(verdict: Verdict) -> Statement:
     if not claims:
         return Statement((Decision(("claims",), lambda value: value.startswith("[")),), ())
     decisions = [Decision(LABEL_NAMES, partial(is_label, claim.supported)) for claim in claims]
-    return Statement(tuple(decisions), tuple(claim.claim for claim in claims))
+    words = tuple(claim.claim for claim in claims)
+    return Statement(tuple(decisions), words, tuple(f"claim: {each}" for each in words), "quote")

@@ -13,7 +13,7 @@ from redraft.domain.reply_members import UnreadableError, plain, plain_members, 
 from redraft.domain.rubrics import SCALE_TOP, Criterion, CriterionResult, result_of
 from redraft.domain.scores import describe
 from redraft.domain.texts import clean, fold, preview
-from redraft.domain.verdicts import Verdict, own_verdict, says_flag, words_of
+from redraft.domain.verdicts import Verdict, members_of, own_verdict, says_flag, words_of
 
 
 def read_rubric_reply(
@@ -45,7 +45,7 @@ def _state_of_criteria(criteria: Sequence[Criterion], verdict: Verdict) -> State
         else Decision(("met",), partial(says_flag, result.score))
         for criterion, result in zip(criteria, verdict.criteria, strict=True)
     ]
-    return Statement(tuple(decisions), words_of(verdict.criteria))
+    return Statement(tuple(decisions), words_of(verdict.criteria), members_of(verdict.criteria), "gap")
 
 
 def _says_level(score: float | None, value: str) -> bool:

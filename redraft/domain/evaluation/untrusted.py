@@ -1,10 +1,12 @@
 """What an evaluator was shown and did not write: a verdict that stands in it is a quotation, whoever repeats it.
 
 Comparison is by words and numbers, so that fences, indentation, order and names of keys, escapes, quotes and
-number spellings make no difference.
+number spellings make no difference. A verdict that is the whole reply is seldom a quotation: there only a verdict
+counts that stands in the texts as one, not words and a number that the answer happens to hold.
 """
 
 import html
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
@@ -17,17 +19,21 @@ from redraft.domain.views import visible
 
 _NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _TOKEN = re.compile(rf"{_NUMBER}|[^\W\d_]+")
-_ESCAPE = re.compile(r"\\+(?:u(?P<code>[0-9a-fA-F]{4})|[nrtbf])")
+_MEMBER_TOKEN = re.compile(rf"{_TOKEN.pattern}|[:=|{{}}]")
+_ESCAPE = re.compile(r"(?<!\\)\\+(?:u(?P<code>[0-9a-fA-F]{4})|[nrtbf])")
 _CUT = re.compile(r"\.{3}|…|\[\s*(?:\.{3}|…)\s*\]")
+_MARKS = {**dict.fromkeys(":=|", ":"), "{": "{", "}": "}"}
 _NONE = {"none": "null", "nil": "null"}
 _ASSIGNS = r":=|,>\u2192\u2013\u2014"
-_SEPARATOR = rf"[^\w.+{_ASSIGNS}-]{{0,16}}[{_ASSIGNS}][^\w.+-]{{0,16}}"
+_SEPARATOR = rf"[^\w.+{_ASSIGNS}-]{{0,16}}(?:[{_ASSIGNS}]|\b(?:of|is)\b)[^\w.+-]{{0,16}}"
+_ENDS_A_NAME = rf"[^\w.+{_ASSIGNS}-]{{0,16}}[{_ASSIGNS}]"
 _VALUE = rf"[+-]?{_NUMBER}(?:\s*%|\s*(?:/|\bout\s+of\b)\s*{_NUMBER})?|[^\W\d_]+(?:[ _-][^\W\d_]+)?|\[\s*\]"
 _STATED = rf"{_SEPARATOR}(?P<value>{_VALUE})"
 _LOOK_ALIKES = str.maketrans({like: letter for letter, alike in LIKE.items() for like in alike if not like.isascii()})
 # Escaped quotes within escaped quotes, and not much deeper.
 _DECODINGS_MAX = 3
 _REMARKED_WORDS = 4
+_REMARKED_SHARE = 1 / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +51,19 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a verdict says: its decisions, and its own words for them."""
+    """What a verdict says: its decisions, and its own words for them.
+
+    Attributes:
+        decisions: what it decides.
+        words: the words that it gives for them.
+        members: the same words as members of an object; the name before the colon may be left open.
+        sign: the name of a member that hardly stands in a text that plants no verdict.
+    """
 
     decisions: tuple[Decision, ...]
     words: tuple[str, ...]
+    members: tuple[str, ...] = ()
+    sign: str = "score"
 
 
 class Untrusted:
@@ -73,11 +88,24 @@ class Untrusted:
         return self._holds(tokens(source), is_cut=is_cut)
 
     def holds_verdict(self, statement: Statement, source: str, *, is_cut: bool = False) -> bool:
-        """Whether these texts state the same decisions, and hold the object or all words that it gives for them."""
-        if not statement.decisions or not all(map(self._states, statement.decisions)):
-            return False
+        """Whether a verdict beside other text states what these texts do, and holds the object or all of its words."""
+        if self.holds_object(source, is_cut=is_cut):
+            return bool(statement.decisions)
         is_worded_so = all(self._holds_words(words, is_cut=is_cut) for words in statement.words)
-        return is_worded_so or self.holds_object(source, is_cut=is_cut)
+        return is_worded_so and self._states_all(statement, is_worded=any(map(tokens, statement.words)))
+
+    def holds_whole_reply(self, statement: Statement, source: str) -> bool:
+        """Whether these texts hold a verdict that is all that a reply consists of, as an object or as its members.
+
+        Where they state members as only verdicts have them, a quotation is recognised as beside other text.
+        """
+        if re.search(rf"{_any_of((statement.sign,))}{_ENDS_A_NAME}", self._decoded, re.IGNORECASE):
+            return self.holds_verdict(statement, source)
+        if f" {_member_tokens(source)} " in self._member_tokens:
+            return bool(statement.decisions)
+        members = [words for member in statement.members if not (words := _member_tokens(member)).endswith(":")]
+        is_held = bool(members) and all(f" {words} " in self._member_tokens for words in members)
+        return is_held and self._states_all(statement)
 
     @cached_property
     def _decoded(self) -> str:
@@ -86,6 +114,25 @@ class Untrusted:
     @cached_property
     def _tokens(self) -> str:
         return f" {tokens(self._decoded)} "
+
+    @cached_property
+    def _member_tokens(self) -> str:
+        return f" {_member_tokens(self._decoded)} "
+
+    def _states_all(self, statement: Statement, *, is_worded: bool = False) -> bool:
+        if not statement.decisions:
+            return False
+        return all(self._states(each) or (is_worded and self._mentions(each)) for each in statement.decisions)
+
+    def _mentions(self, decision: Decision) -> bool:
+        """Whether a name of a decision and its value stand anywhere, as in the columns of a table."""
+        return re.search(_any_of(decision.names), self._decoded, re.IGNORECASE) is not None and any(
+            map(decision.is_same, self._all_values)
+        )
+
+    @cached_property
+    def _all_values(self) -> frozenset[str]:
+        return frozenset(each[0] for each in re.finditer(_VALUE, self._decoded))
 
     def _holds(self, words: str, *, is_cut: bool = False) -> bool:
         return f" {words}{'' if is_cut else ' '}" in self._tokens if words else False
@@ -101,7 +148,8 @@ class Untrusted:
 
     def _holds_end_of(self, words: list[str]) -> bool:
         """Whether so many words at the beginning or the end are held that the rest is a remark on a quotation."""
-        ends = (words[:_REMARKED_WORDS], words[-_REMARKED_WORDS:]) if len(words) > _REMARKED_WORDS else ()
+        count = max(_REMARKED_WORDS, math.ceil(len(words) * _REMARKED_SHARE))
+        ends = (words[:count], words[-count:]) if len(words) > count else ()
         return any(self._holds(" ".join(end)) for end in ends)
 
     def _states(self, decision: Decision) -> bool:
@@ -111,11 +159,15 @@ class Untrusted:
 
     def _values_of(self, names: tuple[str, ...]) -> frozenset[str]:
         """All values that these texts give to members of these names, in full and by their first word."""
-        spaced = "|".join(r"[\W_]{0,3}".join(re.findall(r"[^\W_]+", name)) for name in names)
         # Looking ahead: a value may be the name of the next one.
-        stated = re.finditer(rf"(?=(?:{spaced}){_STATED})", self._decoded, re.IGNORECASE)
+        stated = re.finditer(rf"(?=(?:{_any_of(names)}){_STATED})", self._decoded, re.IGNORECASE)
         values = {each["value"] for each in stated}
         return frozenset(values | {re.split(r"[ _-]", value)[0] for value in values})
+
+
+def _any_of(names: Iterable[str]) -> str:
+    """A pattern of these names, however their words and letters are spaced."""
+    return "|".join(r"[\W_]{0,3}".join(re.findall(r"[^\W_]+", name)) for name in names)
 
 
 NOTHING_UNTRUSTED = Untrusted()
@@ -137,8 +189,13 @@ def tokens(text: str) -> str:
     return " ".join(map(_plain_token, _TOKEN.findall(decoded(text))))
 
 
+def _member_tokens(text: str) -> str:
+    """The same with the marks that stand before the value of a member."""
+    return " ".join(_MARKS.get(token) or _plain_token(token) for token in _MEMBER_TOKEN.findall(decoded(text)))
+
+
 def _plain_token(token: str) -> str:
-    if token[0].isdigit() or token[0] == ".":
+    if token[0].isdecimal() or token[0] == ".":
         return repr(float(token))
     word = token.casefold()
     return _NONE.get(word, word)

@@ -13,12 +13,12 @@ _HINT_OF_A_CLOSER = re.compile(r"[<\[◁#*]|done|final|response", re.IGNORECASE)
 _LEAD_INS = ("thinking...", "thinking…", "here is my thought process:", "here's my thought process:", "analysis")
 _UNCLEAR = re.compile(
     r"<[^<>\n]{0,300}|(?:<\|?[\w ]{0,40}\|?>?[\w ]{0,40}){1,6}|\[/?[\w ]{0,20}|◁/?\w{0,9}|\*|(?:\#|\*\*)[^\n]{0,60}"
-    r"|<details\b[^<>]{0,200}>\s*(?:<[^<>\n]{0,60}(?:>\s*\w{0,12})?)?"
+    r"|<details\b[^<>]{0,200}>\s*(?:<[^<>\n]{0,60}(?:>[^<>]{0,100}(?:<[^<>\n]{0,20})?)?)?"
 )
 _MAY_END_THE_TURN = re.compile(r"(?:\s|</?\|?\w{0,24}\|?(?:>|\Z))+\Z")
 _END_CHARS = 200
-# How often closers make the text be read anew; one with more of them is read once more at its end.
-_READS_MAX = 50
+# How much is read anew before it is clear where the answer begins; the rest is published at the end.
+_READ_CHARS_MAX = 1_000_000
 
 
 class AnswerStream:
@@ -35,16 +35,15 @@ class AnswerStream:
         self._chars = 0
         self._is_answer = False
         self._is_thinking = False
-        self._reads = 0
+        self._read_chars = 0
 
     def __call__(self, piece: str) -> None:
         """Take the next piece of the model's text."""
         before = len(self._text)
         self._text += piece
-        if self._closes_in(before) and self._reads < _READS_MAX:
-            self._reads += 1
-            self._read()
-        elif not (self._is_answer or self._is_thinking) and piece.strip():
+        is_open = not (self._is_answer or self._is_thinking) and bool(piece.strip())
+        if self._read_chars < _READ_CHARS_MAX and (is_open or self._closes_in(before)):
+            self._read_chars += len(self._text)
             self._read()
         if self._is_answer:
             self._advance()

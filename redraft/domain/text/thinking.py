@@ -5,6 +5,7 @@ verdict is looked for, `redraft.domain.replies` walks over the same openers and 
 """
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 _NAMES = (
@@ -14,6 +15,10 @@ _NAMES = (
 _PREFIX = r"(?!end_|start_|begin_)(?:\w{1,20}[:_-]){0,2}"
 _WORD = "think(?:ing)?|thoughts?|reasoning"
 _TYPED = r"[^<>]{0,200}?\btype\s*=\s*[\"']?reasoning\b[^<>]{0,200}>"
+_SUMMARY = (
+    rf"<summary[^<>]{{0,50}}>[^\w<>]{{0,9}}(?:my )?(?:{_WORD}|chain of thought)"
+    r"(?: process| for [^<>()]{1,30})?[^\w<>()]{0,9}(?:\([^<>()]{0,40}\)\s*)?</summary"
+)
 _LINE_START = r"(?<![^\n])[ \t]*"
 _HEADING = rf"{_LINE_START}(?:\#{{1,6}}[ \t]*|\*\*)"
 _HEADING_END = r"[ \t]*:?(?:\*\*)?[ \t]*:?[ \t]*\n"
@@ -39,12 +44,12 @@ _SPELLINGS = (
     (rf"\[start (?P<label>{_WORD})\]", rf"\[end (?P<label>{_WORD})\]"),
     (r"(?P<control><ctrl)94>(?:thought)?", r"(?P<control><ctrl)95>"),
     (
-        rf"<(?P<details>details)\b(?:{_TYPED}|[^<>]{{0,200}}>\s*<summary[^<>]{{0,50}}>\s*(?:{_WORD})\b)",
+        rf"<(?P<details>details)\b(?:{_TYPED}|[^<>]{{0,200}}>\s*{_SUMMARY})",
         r"</(?P<details>details)\s*>",
     ),
     (
         rf"{_LINE_START}(?P<spoken>thinking)(?:\.\.\.|…)[ \t]*(?:\n|\Z)",
-        rf"{_LINE_START}(?:\.\.\.|…)\s*done (?P<spoken>thinking)\.?",
+        rf"{_LINE_START}(?:\.\.\.|…)\s*done (?P<spoken>thinking)\.?[ \t]*(?=\n|\Z)",
     ),
     # Harmony: the analysis channel ends with its message.
     (
@@ -76,7 +81,7 @@ OPENER_PATTERN, CLOSER_PATTERN = (re.sub(r"[?]P<[a-z]+>", "?:", pattern) for pat
 SpellingKey = tuple[str, str]
 """What an opener and its closer have in common."""
 
-_MUST_BE_CLOSED = frozenset({"words", "phrase", "heading"})
+_MUST_BE_CLOSED = frozenset({"words", "phrase", "heading", "spoken"})
 # What closes these is common in texts where nothing was opened.
 _CLOSES_ONLY_ITS_OWN = frozenset({"details", "channel", "phrase", "heading"})
 _ANSWER: SpellingKey = ("answer", "")
@@ -91,7 +96,8 @@ def key_of(mark: re.Match[str]) -> SpellingKey:
 
 def may_stay_open(opener: re.Match[str]) -> bool:
     """Whether all that follows an opener is thinking where nothing closes it."""
-    return key_of(opener)[0] not in _MUST_BE_CLOSED
+    is_stage_direction = opener[0].startswith("[") and not opener[0].isupper()
+    return key_of(opener)[0] not in _MUST_BE_CLOSED and not is_stage_direction
 
 
 def closes_alone(closer: re.Match[str]) -> bool:
@@ -101,12 +107,22 @@ def closes_alone(closer: re.Match[str]) -> bool:
 
 def end_of_thought(text: str, opener: re.Match[str], void: frozenset[SpellingKey] = frozenset()) -> int | None:
     """Where the thinking that an opener began is over; None = nothing closes it. Closers in `void` are only text."""
+    return next(_ends_of_thought(text, opener, void), None)
+
+
+def last_end_of_thought(text: str, opener: re.Match[str]) -> int | None:
+    """Where the last closer of an opener is over; None = nothing closes it."""
+    return max(_ends_of_thought(text, opener, frozenset()), default=None)
+
+
+def _ends_of_thought(text: str, opener: re.Match[str], void: frozenset[SpellingKey]) -> Iterator[int]:
     key = key_of(opener)
     closing = ({key, _ANSWER} if key[0] in _ENDS_WITH_THE_ANSWER else {key}) - void
-    return next((each.end() for each in CLOSER.finditer(text, opener.end()) if key_of(each) in closing), None)
+    return (each.end() for each in CLOSER.finditer(text, opener.end()) if key_of(each) in closing)
 
 
-_MARK = re.compile(rf"(?P<fence>`{{3,}})|(?P<opener>{OPENER_PATTERN})|{CLOSER_PATTERN}", re.IGNORECASE)
+_MARK = re.compile(rf"(?P<fence>`{{3,}}|~{{3,}})|(?P<opener>{OPENER_PATTERN})|{CLOSER_PATTERN}", re.IGNORECASE)
+_FENCE = re.compile(r"`{3,}|~{3,}")
 _BLANKS = re.compile(r"\s*")
 _WRAPPER = re.compile(r"<(?:answer|response|output)>\s*", re.IGNORECASE)
 _WRAPPER_END = re.compile(r"(?<!\s)\s*</(?:answer|response|output)>\s*\Z", re.IGNORECASE)
@@ -136,7 +152,7 @@ class AnswerPlace(NamedTuple):
 
 def answer_in(text: str) -> str:
     """What of a generator's text is its answer: what follows its thinking, without the tokens that end a turn."""
-    place = find_answer(text)
+    place = find_answer(text, is_whole=True)
     answer = text[place.start :]
     if place.is_wrapped:
         answer = _WRAPPER_END.sub("", answer)
@@ -145,22 +161,28 @@ def answer_in(text: str) -> str:
     return answer
 
 
-def find_answer(text: str) -> AnswerPlace:
+def find_answer(text: str, *, is_whole: bool = False) -> AnswerPlace:
     """Find where the thinking in a generator's text is over.
 
     Thinking stands at the beginning, or before a closer whose opener stood in the prompt. Tags elsewhere are text.
+
+    Args:
+        text: as far as it has come.
+        is_whole: nothing more comes: a fence that is open at the end may be one that the thinking left open.
     """
     start = at = 0
     opened: set[SpellingKey] = set()
     is_code = False
+    fences = len(_FENCE.findall(text)) if is_whole else 0
     while mark := _MARK.search(text, at):
         at = max(mark.end(), mark.start() + 1)
         end: int | None = None
         if mark["fence"]:
             is_code = not is_code
+            fences -= 1
         elif mark["opener"]:
             end = _leading_thought(text, start, mark.start(), opened)
-        elif not is_code:
+        elif not is_code or (is_whole and fences % 2 == 0):
             end = _lone_closer(text, mark.start(), opened)
         if end == _NEVER:
             return AnswerPlace(len(text), is_thinking=True)
@@ -200,16 +222,28 @@ def _lone_closer(text: str, at: int, opened: set[SpellingKey]) -> int | None:
     closer = CLOSER.match(text, at)
     if closer is None or not closes_alone(closer) or key_of(closer) in opened:
         return None
-    return None if _is_mentioned(text[max(0, at - 3) : at], text[closer.end() : closer.end() + 99]) else closer.end()
+    before, after = text[max(0, at - _NEARBY_CHARS) : at], text[closer.end() : closer.end() + _NEARBY_CHARS]
+    is_mentioned = _is_code(before, after) or _is_mentioned(before, after, is_answer=key_of(closer) == _ANSWER)
+    return None if is_mentioned else closer.end()
 
 
+_NEARBY_CHARS = 200
 _QUOTES = frozenset("`'\"\u201c\u2018\u00ab")
 _SENTENCE_ENDS = frozenset(".!?:)\n\u2026\u3002\uff01\uff1f")
+_CODE_OR_ITEM = re.compile(r"(?: {4,}|\t)\s*|\s*(?:[-*+]|\d{1,2}[.)])\s+")
 
 
-def _is_mentioned(before: str, after: str) -> bool:
+def _is_code(before: str, after: str) -> bool:
+    """Whether a place stands in inline code, is indented as code, or is an item of a list."""
+    line = before.rpartition("\n")[2]
+    if line.count("`") % 2:
+        return "`" in after.partition("\n")[0]
+    return "\n" in before and _CODE_OR_ITEM.fullmatch(line) is not None
+
+
+def _is_mentioned(before: str, after: str, *, is_answer: bool) -> bool:
     """Whether a text only speaks of a closer: in quotes, in code, or within a sentence."""
-    if before[-1:] in _QUOTES:
+    if before[-1:] in _QUOTES or before.endswith("\\n"):
         return True
     is_in_line = before[-1:] in {" ", "\t"} and before.rstrip(" \t")[-1:] not in {*_SENTENCE_ENDS, ""}
-    return is_in_line and after[:1] in {*" \t,;:.?!)"}
+    return is_in_line and (is_answer or after[:1] in {*" \t,;:.?!)"})

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from redraft.domain.evaluation.untrusted import Untrusted
 from redraft.domain.replies import Unusable
 from redraft.domain.text.answer_stream import AnswerStream
 from redraft.domain.text.thinking import answer_in
+from redraft.domain.verdicts import ReplyMap, read_reply
 from tests.domain.test_verdicts import GOOD, VERDICT, parse_verdict
 
 # What stands before an answer, `SECRET` in it; and what may stand behind.
@@ -147,6 +149,18 @@ def test_why_there_is_no_verdict_tells_nothing_of_the_thinking(frame: str):
         "<thinking_mode>auto</thinking_mode>Paris",
         "[Start of the list] Paris",
         "<details><summary>Reasons</summary>Paris</details>",
+        "<details>\n<summary>Reasoning behind the design</summary>\nX.\n</details>\nRest.",
+        "<details><summary>Thoughts on pricing</summary>Cheap.</details>\nRest.",
+        "Thinking\u2026\n\nI sat beside the river.",
+        "Thinking...\nI sat beside the river.",
+        "I am\n...done thinking about it.",
+        "[thinking]\nHAMLET: To be or not to be.",
+        'Use `text.split("\\n</think>\\n")[-1]` for it.',
+        "Use `the tail after </think> tag` for it.",
+        "Use:\n\n    text\n    </think>\n\nThat is all.",
+        "Use:\n\n~~~\nthought\n</think>\nanswer\n~~~\n\nThat is all.",
+        "Closers:\n- </think>\n- [/THINK]\n\nEnd.",
+        "A reply reads <|channel|>final<|message|>Hello<|return|> in full.",
         "",
     ],
 )
@@ -154,6 +168,25 @@ def test_an_answer_without_thinking_stays_as_it_is(text: str):
     assert answer_in(text) == text
     for size in (1, 4, 100):
         assert "".join(streamed(text, size)) == text
+
+
+def test_a_fence_that_the_thinking_left_open_hides_no_closer():
+    assert answer_in("I could use ``` here.\n</think>\n\nParis") == "Paris"
+    assert answer_in("I could use ``` here.\n</think>\n\n```\nParis\n```") == "```\nParis\n```"
+
+
+@pytest.mark.parametrize(
+    "unit", ["</think>", "# thinking\n", "<|channel|>final<|message|>", "\\", "`", '{"score":', "<|"]
+)
+def test_reading_takes_no_more_than_the_time_of_a_texts_length(unit: str):
+    def seconds(chars: int) -> float:
+        text = unit * (chars // len(unit))
+        start = time.process_time()
+        "".join(streamed(text, 50))
+        read_reply(ReplyMap(score="score"), text + GOOD, untrusted=Untrusted([text]))
+        return time.process_time() - start
+
+    assert seconds(40_000) < 12 * seconds(10_000) + 0.5
 
 
 @pytest.mark.parametrize("text", ["<think>all of it", "<think>all of it</think>", "all of it\n</think>\n", "<think>"])
