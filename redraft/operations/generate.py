@@ -15,7 +15,7 @@ from redraft.domain.ids import new_id
 from redraft.domain.loop import Feedback, feedback_for
 from redraft.domain.requests import GenerateAnswer
 from redraft.domain.states import Step
-from redraft.errors import ProviderError
+from redraft.errors import ProviderError, Unavailable
 from redraft.operations import steps
 from redraft.operations.budgets import BudgetExhausted
 from redraft.operations.calling import Ask, Outcome, PlannedCall, Slot, remembered
@@ -23,6 +23,7 @@ from redraft.operations.deltas import DeltaTeller
 from redraft.operations.endings import Event, event
 from redraft.operations.evaluate import decide
 from redraft.operations.grounded import NOTHING, grounding_reader
+from redraft.operations.keeping import KEEP_REPLY_S, keep
 from redraft.operations.steps import Move, StepInHand
 from redraft.operations.telling import evaluated, vetoes_of
 from redraft.operations.terms import models_of, schema_of
@@ -101,7 +102,8 @@ def _write(step: StepInHand, slot: Slot, planned: Mapping[Slot, PlannedCall]) ->
         made = steps.outcomes_of(step, slot, planned, on_delta)
     schema = schema_of(step.request)
     if schema is not None and made[-1].text is not None:
-        read = read_answer(made[-1].text, schema)
+        with _kept_when_busy(step, made[-1]):
+            read = read_answer(made[-1].text, schema)
         if isinstance(read, Misfit):
             made = _repair(step, slot, (*made[:-1], steps.not_to_reuse(made[-1])), read)
     return steps.keep_one_of(step, planned, made)
@@ -124,9 +126,21 @@ def _repair(step: StepInHand, slot: Slot, made: tuple[Outcome, ...], misfit: Mis
     with _telling(step, slot) as on_delta:
         again = steps.call(step, planned, on_delta)
     text, schema = again[-1].text, schema_of(step.request)
-    if text is not None and schema is not None and isinstance(read_answer(text, schema), Misfit):
-        again = (*again[:-1], steps.not_to_reuse(again[-1]))
+    with _kept_when_busy(step, again[-1]):
+        if text is not None and schema is not None and isinstance(read_answer(text, schema), Misfit):
+            again = (*again[:-1], steps.not_to_reuse(again[-1]))
     return (*before, stored, *again)
+
+
+@contextmanager
+def _kept_when_busy(step: StepInHand, outcome: Outcome) -> Generator[None]:
+    """A reply that cannot be validated now is stored before the step is left to a later attempt: it is paid."""
+    try:
+        yield
+    except Unavailable:
+        if outcome.closing:
+            step.services.database.persist(partial(keep, job_id=step.job.id, outcomes=[outcome]), for_s=KEEP_REPLY_S)
+        raise
 
 
 @contextmanager
