@@ -12,9 +12,11 @@ EPILOG = options.examples(
     "redraft compare 0199a3 latest", "redraft compare 0199a3 latest --fail-on-regression --report comparison.html"
 )
 
-Base = Annotated[str, typer.Argument(metavar="BASE", help="The run to compare with.", show_default=False)]
+Base = Annotated[
+    str, typer.Argument(metavar="BASE", help="The run to compare with: its id, name, or 'latest'.", show_default=False)
+]
 New = Annotated[
-    str, typer.Argument(metavar="NEW", help="The run that is compared: an id or 'latest'.", show_default=False)
+    str, typer.Argument(metavar="NEW", help="The run that is compared: its id, name, or 'latest'.", show_default=False)
 ]
 Reports = Annotated[
     list[Path] | None,
@@ -22,7 +24,7 @@ Reports = Annotated[
         "--report",
         metavar="FILE",
         dir_okay=False,
-        help="The comparison there: .html, .md, .json or .txt; again for more.",
+        help="Write the comparison to a .html, .md, .json or .txt file; repeatable.",
     ),
 ]
 

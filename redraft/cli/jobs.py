@@ -195,19 +195,22 @@ def cancel(*, job: options.JobRef, as_json: options.AsJson = False) -> None:
 def continue_job(  # noqa: PLR0913 - one parameter per option
     *,
     job: options.JobRef,
-    iter_max: options.IterMax = None,
-    threshold: options.Threshold = None,
-    model: options.Model = None,
-    evaluator_model: options.EvaluatorModel = None,
+    iter_max: Annotated[int | None, typer.Option(help="Maximum number of further iterations, 1 to 10.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="Accept at this score or above, 0 to 1.")] = None,
+    model: Annotated[list[str] | None, typer.Option(metavar="MODEL", help="Generator; repeat it for a ladder.")] = None,
+    evaluator_model: Annotated[str | None, typer.Option(metavar="MODEL", help="Evaluator.")] = None,
     guidance: options.Guidance = None,
-    deadline: options.Deadline = None,
-    max_tokens: options.MaxTokens = None,
-    max_cost: options.MaxCost = None,
+    deadline: Annotated[float | None, typer.Option(help="Time limit from now on, in seconds.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Budget of tokens for the whole job.")] = None,
+    max_cost: Annotated[float | None, typer.Option(help="Budget in USD for the whole job.")] = None,
     as_json: options.AsJson = False,
     detach: options.Detach = False,
     require_accept: options.RequireAccept = False,
 ) -> None:
-    """Go on with a job that has ended, from its best answer; nothing is paid for twice."""
+    """Continue a job that has ended, from its best answer; nothing is paid for twice.
+
+    What is not given stays as it was.
+    """
     from redraft.cli import continuing
     from redraft.cli.continuing import Manner
 

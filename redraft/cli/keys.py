@@ -110,7 +110,8 @@ def _row(key: dict[str, Any]) -> tuple[str, ...]:
 def revoke(
     *,
     key: Annotated[
-        str, typer.Argument(metavar="ID", help="The key's id or a unique beginning of it.", show_default=False)
+        str,
+        typer.Argument(metavar="ID", help="The key's id, a unique beginning of it, or its name.", show_default=False),
     ],
     as_json: options.AsJson = False,
 ) -> None:
@@ -118,8 +119,10 @@ def revoke(
     from redraft.operations import keys
 
     with sessions.opened() as services:
-        valid = [each["id"] for each in keys.list_keys(services) if not each["revoked_at"]]
-        key_id = keys.revoke_key(services, sessions.pick(valid, key, "API key"))
+        valid = [each for each in keys.list_keys(services) if not each["revoked_at"]]
+        named = [each["id"] for each in valid if each["name"] == key]
+        ids = [each["id"] for each in valid]
+        key_id = keys.revoke_key(services, named[0] if len(named) == 1 else sessions.pick(ids, key, "API key"))
     if as_json:
         output.write_json({"id": key_id, "revoked": True})
     output.say(f"Revoked {key_id}.")

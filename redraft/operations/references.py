@@ -19,7 +19,7 @@ _NAME_LABEL = "name"
 
 def _jobs_with_name(connection: Connection, _table: Table, name: str) -> list[str]:
     """The jobs whose label `name` is this; jobs have no name of their own."""
-    return [job.id for job in jobs.list_page(connection, JobFilter(metadata={_NAME_LABEL: name}, limit=1))]
+    return [job.id for job in jobs.list_page(connection, JobFilter(metadata={_NAME_LABEL: name}, limit=2))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,10 @@ def _find(services: Services, noun: _Noun, text: str) -> str:
     if not found:
         raise NotFound(noun.word, text)
     if len(found) > 1:
+        listed = ", ".join([*found[:2], *(["…"] if found[2:] else [])])
         words = {
             "id": f"{text!r} is the beginning of several {noun.word}s' ids; write more of it.",
-            "name": f"Several {noun.word}s are named {text!r}; use an id: {', '.join(found)}, …",
+            "name": f"Several {noun.word}s are named {text!r}; use an id: {listed}",
         }
         raise Conflict(words[kind], code="ambiguous_id")
     return found[0]

@@ -2,7 +2,7 @@
 
 from sqlalchemy import ColumnElement, Connection, Table, select
 
-_AT_MOST = 2  # enough to tell a unique row from several
+_AT_MOST = 3  # enough to tell a unique row from several, and to name two of them
 
 
 def latest_id(connection: Connection, table: Table) -> str | None:
@@ -10,7 +10,7 @@ def latest_id(connection: Connection, table: Table) -> str | None:
 
 
 def ids_that_begin(connection: Connection, table: Table, beginning: str) -> list[str]:
-    """At most two ids that begin so, the oldest first."""
+    """A few ids that begin so, the oldest first."""
     return _ids(connection, table, table.c.id.startswith(beginning, autoescape=True))
 
 
@@ -20,7 +20,7 @@ def whole_id(connection: Connection, table: Table, row_id: str) -> list[str]:
 
 
 def ids_with_name(connection: Connection, table: Table, name: str) -> list[str]:
-    """At most two ids of rows with exactly this name, the oldest first."""
+    """A few ids of rows with exactly this name, the oldest first."""
     return _ids(connection, table, table.c.name == name)
 
 

@@ -51,6 +51,7 @@ def test_a_group_without_a_command_lists(shell: Shell) -> None:
     assert shell.run("db").out.strip() == schema.head()
     assert "No observations yet" in shell.run("observations").err
     assert shell.run("keys", "create", "laptop").code == 1
+    assert shell.run("keys", "revoke", "laptop").code == 0
 
 
 def test_a_revoked_key_opens_nothing(shell: Shell) -> None:
