@@ -24,37 +24,25 @@ from api.bodies import BodyLimit, Bound
 from api.dependencies import DRAFTS_AT_ONCE, REPORTS_AT_ONCE, UPLOADS_AT_ONCE, Context
 from api.envelope import Envelope
 from api.gate import Gate
-from api.pages import comparing, job, job_changes, keys, new, news, overview, settings, sign_in
-from api.pages import datasets as dataset_pages
-from api.pages import jobs as job_pages
-from api.pages import ratings as rating_pages
-from api.pages import run as run_page
-from api.pages import runs as run_pages
+from api.pages.admin import keys, overview, settings, sign_in
+from api.pages.admin import ratings as rating_pages
+from api.pages.bulk import comparison
+from api.pages.bulk import datasets as dataset_pages
+from api.pages.bulk import run as run_page
+from api.pages.bulk import runs as run_pages
+from api.pages.jobs import job, job_changes, new, news
+from api.pages.jobs import jobs as job_pages
 from api.pages.serving import Compression, static_files
 from api.rates import GoodKeys, Rates
 from api.roots import RootPath, refuse_clash
-from api.routes import (
-    catalog,
-    datasets,
-    docs,
-    events,
-    health,
-    history,
-    jobs,
-    metrics,
-    observations,
-    ratings,
-    refine,
-    run_results,
-    runs,
-    submitting,
-    usage,
-    webhooks,
-)
+from api.routes import docs
+from api.routes.admin import catalog, health, metrics, observations, ratings, usage
+from api.routes.bulk import datasets, run_results, runs
+from api.routes.jobs import events, history, jobs, refine, submitting, webhooks
 from api.run_watching import RunWatches
 from api.waking import Pace, Wakeups
 from redraft.logs import configure_logs
-from redraft.operations.metrics import Metrics
+from redraft.operations.admin.metrics import Metrics
 from redraft.operations.services import Services
 from redraft.runtime import build_runtime
 from redraft.setting_values import redis_url
@@ -89,7 +77,7 @@ _PAGES = (
     settings.router,
     keys.router,
     run_pages.router,
-    comparing.router,
+    comparison.router,
     run_page.router,
     dataset_pages.router,
 )

@@ -13,9 +13,9 @@ from api.rates import GoodKeys, Rates
 from api.run_watching import RunWatches
 from api.waking import Wakeups
 from redraft.errors import Unavailable
-from redraft.operations.metrics import Metrics
+from redraft.operations.admin.metrics import Metrics
+from redraft.operations.jobs.submit import Idempotency
 from redraft.operations.services import Services
-from redraft.operations.submit import Idempotency
 from redraft.settings import Settings
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from api import problems
 from api.gate import is_open, scope_of
 from api.problems import TITLES, Problem
-from redraft.operations.resources import Job
+from redraft.operations.jobs.resources import Job
 
 Answers = dict[int | str, dict[str, Any]]
 

@@ -20,10 +20,10 @@ from api import problems
 from api.dependencies import Context
 from api.problems import HttpProblem
 from api.rates import Policy, Share, site_of
-from redraft.domain.scopes import Scope as KeyScope
+from redraft.domain.admin.scopes import Scope as KeyScope
 from redraft.errors import Forbidden, RedraftError
-from redraft.operations import keys, sign_ins
-from redraft.operations.keys import Caller, hash_of
+from redraft.operations.admin import keys, sign_ins
+from redraft.operations.admin.keys import Caller, hash_of
 
 COOKIE = "redraft_sign_in"
 # Health for load balancers; the description of the API for browsers, which send no key for a page; the way in and out.

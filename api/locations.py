@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from fastapi.exceptions import RequestValidationError
 
-from redraft.domain.places import place_of, words_of
+from redraft.domain.bodies.pointers import place_of, words_of
 from redraft.errors import Flaw
 
 _POINTER_MAX = 500

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from redraft.domain.times import HOW, read_time
+from redraft.domain.jobs.times import HOW, read_time
 
 Time = Annotated[
     datetime,

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from api.locations import flaws_of
-from api.pages.errors import error_page, is_page_wanted
+from api.pages.parts.errors import error_page, is_page_wanted
 from redraft.errors import (
     Conflict,
     Flaw,

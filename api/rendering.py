@@ -6,8 +6,8 @@ from typing import Any
 from fastapi import Response
 from pydantic import BaseModel
 
-from redraft.domain.states import TERMINAL
-from redraft.operations.resources import Job
+from redraft.domain.jobs.states import TERMINAL
+from redraft.operations.jobs.resources import Job
 
 POLL_AFTER_S = 1
 _TERMINAL = frozenset(status.value for status in TERMINAL)

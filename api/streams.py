@@ -21,8 +21,8 @@ from api.rates import site_of
 from api.waking import Watch
 from redraft.errors import RedraftError
 from redraft.jobs import Delta
-from redraft.operations import reading
-from redraft.operations.resources import Event
+from redraft.operations.jobs import queries
+from redraft.operations.jobs.resources import Event
 
 RECONNECT_MS = 1000
 # A look may see an answer before the last piece of it was heard, though that was published first: the publisher
@@ -135,7 +135,7 @@ async def _frames(context: Context, job_id: str, after: int) -> AsyncGenerator[b
         while True:
             watch.rearm()
             try:
-                events, is_over = await run_in_threadpool(reading.list_events, context.services, job_id, after, PAGE)
+                events, is_over = await run_in_threadpool(queries.list_events, context.services, job_id, after, PAGE)
             except RedraftError:
                 return  # deleted, or the database is away: who comes back is told which
             if events or clock() >= ping_at:

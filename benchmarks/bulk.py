@@ -11,8 +11,8 @@ from pydantic import SecretStr
 
 from benchmarks.contenders import await_listeners, processes
 from benchmarks.loads import CRITERIA, Load, task_of
-from redraft.domain.runs import CreateRun
-from redraft.operations import datasets, runs
+from redraft.domain.bulk.run_requests import CreateRun
+from redraft.operations.bulk import datasets, runs
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
 from tests.support.postgres import PostgresServer

@@ -16,11 +16,11 @@ from sqlalchemy import text
 
 from benchmarks.loads import CRITERIA, Load, Outcome, task_of
 from benchmarks.parts import CpuMeter, postmaster_pid
-from redraft.domain.requests import GenerateAnswer
-from redraft.operations import submit
+from redraft.domain.jobs.requests import GenerateAnswer
+from redraft.operations.jobs import submit
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
-from redraft.storage.work import Database
+from redraft.storage.engine.work import Database
 from tests.support.postgres import PostgresServer
 from tests.support.processes import clean_environment, environment_of
 from tests.support.valkey import ValkeyServer

@@ -9,12 +9,12 @@ from tempfile import TemporaryDirectory
 from pydantic import SecretStr
 
 from benchmarks.loads import CRITERIA, task_of
-from redraft.domain.requests import GenerateAnswer
-from redraft.operations import reading, submit
-from redraft.operations.health import alive_workers
+from redraft.domain.jobs.requests import GenerateAnswer
+from redraft.operations.admin.health import alive_workers
+from redraft.operations.jobs import queries, submit
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
-from redraft.storage import schema
+from redraft.storage.engine import schema
 from tests.support.processes import environment_of
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import wait_until
@@ -68,9 +68,9 @@ def measure_added_ms(
 def _one_job(services: submit.Services, number: int) -> float:
     started_at = time.monotonic()
     job_id = submit.submit(services, GenerateAnswer(instruct=task_of(number), eval_crit=CRITERIA)).job.id
-    while not reading.get_version(services, job_id)[1]:
+    while not queries.get_version(services, job_id)[1]:
         time.sleep(0.001)
     seconds = time.monotonic() - started_at
-    if (iterations := reading.get_job(services, job_id).progress.iteration) != _ITERATIONS:
+    if (iterations := queries.get_job(services, job_id).progress.iteration) != _ITERATIONS:
         raise RuntimeError(f"The job took {iterations} iterations, not {_ITERATIONS}.")
     return seconds

@@ -14,11 +14,11 @@ from pydantic_core import to_json
 from sqlalchemy import text
 
 from api.app import create_app
-from redraft.domain.requests import GenerateAnswer, dump
+from redraft.domain.jobs.requests import GenerateAnswer, dump
 from redraft.operations.paging import Placed, write_cursor
 from redraft.settings import Settings
-from redraft.storage import schema
-from redraft.storage.work import Database
+from redraft.storage.engine import schema
+from redraft.storage.engine.work import Database
 from tests.support.api_server import ApiServer
 from tests.support.valkey import ValkeyServer
 

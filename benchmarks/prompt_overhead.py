@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from redraft.domain.chats import Prompt
-from redraft.domain.models import ModelRef
-from redraft.domain.requests import GenerateAnswer
-from redraft.domain.structured import structure_schema
+from redraft.domain.calls.conversation import Prompt
+from redraft.domain.calls.models import ModelRef
+from redraft.domain.jobs.requests import GenerateAnswer
+from redraft.domain.structured.named_schemas import structure_schema
 from redraft.prompts.render import generation_prompt
-from redraft.providers.local import LocalProvider
-from redraft.providers.protocol import Chat, UnusableReply
+from redraft.providers.local.provider import LocalProvider
+from redraft.providers.shared.protocol import Chat, UnusableReply
 from redraft.settings import Settings
 
 _MODEL = ModelRef("local", "smollm2-135m")

@@ -15,9 +15,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from redraft.domain.ids import new_id
-from redraft.storage import events, jobs, moves, schema
-from redraft.storage.work import Database
+from redraft.domain.jobs.ids import new_id
+from redraft.storage.engine import schema
+from redraft.storage.engine.work import Database
+from redraft.storage.jobs import events, jobs, transitions
 from tests.support.postgres import PostgresServer
 
 PROCESSES = (1, 2, 4, 8)
@@ -120,14 +121,14 @@ def submit(database: Database, job_id: str, _owner: str) -> None:
 
 def claim(database: Database, job_id: str, owner: str) -> None:
     with database.write() as connection:
-        assert moves.claim(connection, job_id, "generate", 1, owner=owner, lease_s=30) is not None
+        assert transitions.claim(connection, job_id, "generate", 1, owner=owner, lease_s=30) is not None
 
 
 def move(database: Database, job_id: str, _owner: str) -> None:
     with database.write() as connection:
         job = jobs.get(connection, job_id)
         assert job is not None
-        first = moves.advance(connection, job_id, job.lease_token, {"step": "evaluate"}, new_events=1)
+        first = transitions.advance(connection, job_id, job.lease_token, {"step": "evaluate"}, new_events=1)
         assert first is not None
         events.add(connection, job, first, [("iteration.generated", {"message": "m" * 80})])
 

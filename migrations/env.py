@@ -1,4 +1,4 @@
-"""Alembic's entry: it gets its connection from `redraft.storage.schema`, which also holds the lock.
+"""Alembic's entry: it gets its connection from `redraft.storage.engine.schema`, which also holds the lock.
 
 On PostgreSQL each migration is a transaction, or several where it builds indexes (`migrations/online.py`); on SQLite
 all of them are one, which the caller has begun.
@@ -6,7 +6,7 @@ all of them are one, which the caller has begun.
 
 from alembic import context
 
-from redraft.storage.bulk_tables import metadata
+from redraft.storage.engine.bulk_tables import metadata
 
 connection = context.config.attributes["connection"]
 context.configure(

@@ -17,7 +17,7 @@ from typing import Any
 import redis
 import structlog
 
-from redraft.domain.states import Step
+from redraft.domain.jobs.states import Step
 from redraft.errors import ProviderError
 from redraft.jobs import StepMessage
 from redraft.setting_values import redis_url

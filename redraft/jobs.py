@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from redraft.domain.states import Step
+from redraft.domain.jobs.states import Step
 
 
 @dataclass(frozen=True, slots=True)

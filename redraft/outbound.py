@@ -17,8 +17,8 @@ from typing import Any
 
 import httpcore2
 
-from redraft.domain.addresses import Address, Allowed, all_addresses, as_address
-from redraft.domain.goals import Goal
+from redraft.domain.admin.address_rules import Address, Allowed, all_addresses, as_address
+from redraft.domain.admin.urls import Goal
 from redraft.errors import Forbidden, Unavailable
 
 Resolver = Callable[[str, int], Sequence[str]]

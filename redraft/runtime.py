@@ -1,6 +1,6 @@
 """The composition root: from settings to the services that every entry point uses."""
 
-from redraft.domain.addresses import Allowed
+from redraft.domain.admin.address_rules import Allowed
 from redraft.gate import Gate
 from redraft.operations.services import Services
 from redraft.outbound import Sender
@@ -9,7 +9,7 @@ from redraft.providers.catalog import ProviderCatalog
 from redraft.queue import Queue
 from redraft.redaction import remember
 from redraft.settings import Settings
-from redraft.storage.work import Database
+from redraft.storage.engine.work import Database
 
 
 def build_runtime(settings: Settings, *, database_connections: int = 10) -> Services:

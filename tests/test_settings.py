@@ -9,7 +9,7 @@ import redis
 from kombu import Connection
 from pydantic import ValidationError
 
-from redraft.providers.wires import http_client
+from redraft.providers.shared.transport import http_client
 from redraft.setting_values import environment_flaws, kombu_url, redis_url
 from redraft.settings import Settings
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 import structlog
 
 from redraft.embedded.lifelines import EMBEDDED, await_begin, end_with_parent
-from redraft.operations.leases import take_over
+from redraft.operations.steps.leases import take_over
 from redraft.redaction import redact
 from worker.app import celery_app, services, settings, start
 from worker.doorbell import ThreadPool

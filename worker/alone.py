@@ -3,12 +3,12 @@
 import signal
 import sys
 
-from redraft.domain.states import Step
+from redraft.domain.jobs.states import Step
 from redraft.embedded.lifelines import end_with_parent
 from redraft.jobs import StepMessage
 from redraft.logs import configure_logs
-from redraft.operations.leases import LeaseHolder
-from redraft.operations.running import run
+from redraft.operations.steps.executor import run
+from redraft.operations.steps.leases import LeaseHolder
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
 from worker.pulse import end_when_frozen

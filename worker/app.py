@@ -7,10 +7,10 @@ from celery.worker import state
 from redraft.errors import RedraftError
 from redraft.jobs import StepMessage
 from redraft.logs import configure_logs
-from redraft.operations.deliveries import Deliverer
-from redraft.operations.feeding import Feeder
-from redraft.operations.leases import LeaseHolder
-from redraft.operations.running import run
+from redraft.operations.admin.deliveries import Deliverer
+from redraft.operations.bulk.scheduler import Feeder
+from redraft.operations.steps.executor import run
+from redraft.operations.steps.leases import LeaseHolder
 from redraft.queue import canary_listener, celery_options
 from redraft.runtime import build_runtime
 from redraft.settings import Settings

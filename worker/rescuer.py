@@ -4,9 +4,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from redraft.jobs import StepMessage
-from redraft.operations.leases import LeaseHolder
 from redraft.operations.services import Services
-from redraft.operations.sweep import sweep
+from redraft.operations.steps.leases import LeaseHolder
+from redraft.operations.steps.sweeper import sweep
 from worker.quarantine import Quarantine
 
 

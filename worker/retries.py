@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import structlog
 
 from redraft.errors import Unavailable
-from redraft.operations.crashes import StepCrashed, put_off
 from redraft.operations.services import Services
+from redraft.operations.steps.crashes import StepCrashed, put_off
 
 log = structlog.get_logger()
 

@@ -11,9 +11,9 @@ from queue import SimpleQueue
 import structlog
 
 from redraft.errors import Unavailable
-from redraft.operations import steps
-from redraft.operations.leases import LeaseHolder
 from redraft.operations.services import Services
+from redraft.operations.steps import context
+from redraft.operations.steps.leases import LeaseHolder
 
 log = structlog.get_logger()
 
@@ -100,7 +100,7 @@ class Schedule:
             log.warning("leases_left_to_run_out", reason=error.message)
             return
         for message in released:
-            steps.ring(self._services, message)
+            context.ring(self._services, message)
 
     def _every(self, timer: Timer) -> None:
         while not self._stopping.is_set():

@@ -1,6 +1,6 @@
 """The tasks: decode a message, call one operation, let a table decide about failures."""
 
-from redraft.domain.states import Step
+from redraft.domain.jobs.states import Step
 from redraft.jobs import CANARY_TASK, StepMessage
 from worker.app import celery_app, run_step, watchdog
 

@@ -14,10 +14,11 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from api.pages import filters, job_words
-from api.pages.markdown import render_markdown
+from api.pages.jobs import job_words
+from api.pages.parts import filters
+from api.pages.parts.markdown import render_markdown
 from api.roots import rooted
-from redraft.domain.scopes import Scope
+from redraft.domain.admin.scopes import Scope
 
 FOLDER = Path(__file__).parent
 STATIC = FOLDER / "static"

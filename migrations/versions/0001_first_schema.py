@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from redraft.storage.columns import CleanText, Json, SearchableJson, UtcTime
+from redraft.storage.engine.columns import CleanText, Json, SearchableJson, UtcTime
 
 revision = "0001"
 down_revision = None

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from redraft.storage.columns import CleanText, UtcTime
+from redraft.storage.engine.columns import CleanText, UtcTime
 
 revision = "0003"
 down_revision = "0002"

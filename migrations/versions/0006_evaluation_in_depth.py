@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.types import TypeEngine
 
-from redraft.storage.columns import CleanText, Json, UtcTime
+from redraft.storage.engine.columns import CleanText, Json, UtcTime
 
 revision = "0006"
 down_revision = "0005"

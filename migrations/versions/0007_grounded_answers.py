@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from redraft.storage.columns import CleanText, Json, UtcTime
+from redraft.storage.engine.columns import CleanText, Json, UtcTime
 
 revision = "0007"
 down_revision = "0006"

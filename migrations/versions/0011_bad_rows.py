@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from redraft.storage.columns import Json
+from redraft.storage.engine.columns import Json
 
 revision = "0011"
 down_revision = "0010"

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from redraft.storage.columns import Json, UtcTime
+from redraft.storage.engine.columns import Json, UtcTime
 
 revision = "0013"
 down_revision = "0012"

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from redraft.storage.columns import UtcTime
+from redraft.storage.engine.columns import UtcTime
 
 revision = "0014"
 down_revision = "0013"

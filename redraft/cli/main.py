@@ -8,20 +8,23 @@ from typing import Annotated
 
 import typer
 
-from redraft.cli import datasets, db, jobs, keys, models, observations, options, profiles, runs
-from redraft.cli.ask import EPILOG as ASK_EPILOG
-from redraft.cli.ask import ask
-from redraft.cli.comparisons import EPILOG as COMPARE_EPILOG
-from redraft.cli.comparisons import compare
-from redraft.cli.demo import demo
-from redraft.cli.doctor import doctor
-from redraft.cli.evals import EPILOG as EVAL_EPILOG
-from redraft.cli.evals import evaluate
+from redraft.cli import options
+from redraft.cli.admin import db, keys, models, observations, profiles
+from redraft.cli.admin.demo import demo
+from redraft.cli.admin.doctor import doctor
+from redraft.cli.admin.serving import serve, worker
+from redraft.cli.bulk import datasets, runs
+from redraft.cli.bulk.comparisons import EPILOG as COMPARE_EPILOG
+from redraft.cli.bulk.comparisons import compare
+from redraft.cli.bulk.evals import EPILOG as EVAL_EPILOG
+from redraft.cli.bulk.evals import evaluate
 from redraft.cli.exits import GuardedGroup
-from redraft.cli.ratings import CALIBRATION_EPILOG, calibration
-from redraft.cli.refining import EPILOG as REFINE_EPILOG
-from redraft.cli.refining import refine
-from redraft.cli.serving import serve, worker
+from redraft.cli.jobs import jobs
+from redraft.cli.jobs.ask import EPILOG as ASK_EPILOG
+from redraft.cli.jobs.ask import ask
+from redraft.cli.jobs.ratings import CALIBRATION_EPILOG, calibration
+from redraft.cli.jobs.refining import EPILOG as REFINE_EPILOG
+from redraft.cli.jobs.refining import refine
 
 app = typer.Typer(
     cls=GuardedGroup,

@@ -178,7 +178,7 @@ def pairs(values: list[str] | None) -> dict[str, str]:
 
 def schema_of(text: str | None) -> Any:
     """The JSON Schema that a file holds, or the name of one."""
-    from redraft.domain.structured import StructureName
+    from redraft.domain.structured.named_schemas import StructureName
 
     if text is None or text in get_args(StructureName):
         return text

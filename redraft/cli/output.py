@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from redraft.domain import screens
-from redraft.domain.screens import reveal, reveal_in_json
+from redraft.domain.text import screens
+from redraft.domain.text.screens import reveal, reveal_in_json
 
 is_debug: ContextVar[bool] = ContextVar("is_debug", default=False)
 

@@ -81,7 +81,7 @@ def ensure_schema(services: "Services") -> None:
     Raises:
         Unavailable: the schema of a database outside is not this version's.
     """
-    from redraft.storage import schema
+    from redraft.storage.engine import schema
 
     found = schema.standing(services.database)
     if found.is_usable:
@@ -124,7 +124,7 @@ def worker_beside(services: "Services") -> Generator[Callable[[], None]]:
 
 
 def is_worker_alive(services: "Services") -> bool:
-    from redraft.operations import health
+    from redraft.operations.admin import health
 
     return health.alive_workers(services) > 0
 
@@ -152,7 +152,7 @@ def check(kind: Any, body: Any) -> Any:
     """
     from pydantic import ValidationError
 
-    from redraft.domain.places import place_of, words_of
+    from redraft.domain.bodies.pointers import place_of, words_of
 
     try:
         return kind.model_validate(body)

@@ -26,7 +26,7 @@ Chunk = dict[str, Any]
 
 def read_sources(paths: Sequence[str] | None) -> list[Chunk] | None:
     """The sources in all files, in order; which number each has is told on stderr."""
-    from redraft.domain.requests import MAX_SOURCES
+    from redraft.domain.jobs.requests import MAX_SOURCES
 
     if not paths:
         return None
@@ -79,7 +79,7 @@ def _lines(path: str, text: str) -> Iterator[tuple[str, Any]]:
 
 def _texts(path: str, text: str, suffix: str) -> Iterator[tuple[str, Chunk]]:
     """A text as one source, a longer one than fits as several."""
-    from redraft.domain.fields import MAX_TEXT
+    from redraft.domain.bodies.fields import MAX_TEXT
 
     name = "stdin" if path == STDIN else Path(path).name
     about = {"title": (_heading(text) if suffix in _HEADED else None) or name, "document_id": name}
@@ -124,9 +124,9 @@ def _checked(place: str, chunk: Any) -> Chunk:
     """A chunk that a request takes as a source."""
     from pydantic import ValidationError
 
-    from redraft.domain.fields import MAX_TEXT
-    from redraft.domain.places import place_of, words_of
-    from redraft.domain.requests import Source
+    from redraft.domain.bodies.fields import MAX_TEXT
+    from redraft.domain.bodies.pointers import place_of, words_of
+    from redraft.domain.jobs.requests import Source
 
     try:
         Source.model_validate(chunk)

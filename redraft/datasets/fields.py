@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Literal
 
 from redraft.datasets.json_rows import parse_json
-from redraft.domain.requests import EvaluateAnswer, GenerateAnswer
+from redraft.domain.jobs.requests import EvaluateAnswer, GenerateAnswer
 
 Kind = Literal["text", "text_or_json", "integer", "number", "boolean", "json"]
 

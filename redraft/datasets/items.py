@@ -10,9 +10,9 @@ from redraft.datasets.columns import guess, listed, shown
 from redraft.datasets.fields import kinds, parts
 from redraft.datasets.rows import BadRow, Row
 from redraft.datasets.templates import RENDERED, has_marks, render_field
-from redraft.domain.places import place_of, words_of
-from redraft.domain.requests import EvaluateAnswer, GenerateAnswer
-from redraft.domain.states import JobKind
+from redraft.domain.bodies.pointers import place_of, words_of
+from redraft.domain.jobs.requests import EvaluateAnswer, GenerateAnswer
+from redraft.domain.jobs.states import JobKind
 from redraft.errors import Flaw, Invalid
 
 ItemRequest = GenerateAnswer | EvaluateAnswer

@@ -10,7 +10,7 @@ from redraft.datasets.columns import suggestion
 from redraft.datasets.formats import Format
 from redraft.datasets.items import Item, ItemRequest, Merger
 from redraft.datasets.rows import BadRow, Row, RowReader
-from redraft.domain.requests import dump
+from redraft.domain.jobs.requests import dump
 from redraft.errors import Flaw, Invalid
 
 SAMPLES = 3

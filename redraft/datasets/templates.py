@@ -13,7 +13,7 @@ from typing import Any, cast
 from jinja2 import Template, TemplateError, TemplateSyntaxError, UndefinedError, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from redraft.domain.fields import MAX_TEXT
+from redraft.domain.bodies.fields import MAX_TEXT
 from redraft.errors import Flaw
 from redraft.prompts.templates import OPTIONS, told
 
@@ -69,7 +69,8 @@ class _Rows(ImmutableSandboxedEnvironment):
         except (TypeError, LookupError):
             return self.undefined(obj=obj, name=argument)
 
-    getattr = getitem
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        return self.getitem(obj, attribute)
 
 
 # Nothing is computed while it is compiled, which takes the cube of a chain's length

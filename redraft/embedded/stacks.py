@@ -105,8 +105,8 @@ class Stack:
         if self._settings.database_url:
             return
         # The children are on their way by now, and import their own meanwhile.
-        from redraft.storage import schema
-        from redraft.storage.work import Database
+        from redraft.storage.engine import schema
+        from redraft.storage.engine.work import Database
 
         database = Database(self._settings.effective_database_url)
         try:

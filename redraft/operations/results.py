@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from redraft.operations.iterations import CitationFound
+from redraft.operations.jobs.iterations import CitationFound
 from redraft.operations.shapes import Resource
 
 

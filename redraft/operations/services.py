@@ -8,7 +8,7 @@ from redraft.prompts.profiles import Profiles
 from redraft.providers.catalog import ProviderCatalog
 from redraft.queue import Queue
 from redraft.settings import Settings
-from redraft.storage.work import Database
+from redraft.storage.engine.work import Database
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
-from redraft.domain.failures import TITLES
+from redraft.domain.jobs.job_errors import TITLES
 
 _NANO = Decimal(10) ** 9
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from redraft.domain.rubrics import Criterion, statement_of
+from redraft.domain.evaluation.rubrics import Criterion, statement_of
 
 
 def demands(rubric: Sequence[Criterion] | None) -> list[str]:

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from redraft.domain.chats import Message, Prompt, ReplySchema
-from redraft.domain.claims import QuotedSources
+from redraft.domain.calls.conversation import Message, Prompt, ReplySchema
+from redraft.domain.evaluation.claims import QuotedSources
+from redraft.domain.evaluation.json_extraction import Unusable
 from redraft.domain.evaluation.rubric_replies import read_rubric_reply
+from redraft.domain.evaluation.rubrics import SCALE_TOP, Criterion
 from redraft.domain.evaluation.untrusted import Untrusted
-from redraft.domain.replies import Unusable
-from redraft.domain.requests import AnyRequest
-from redraft.domain.rubrics import SCALE_TOP, Criterion
-from redraft.domain.verdicts import Verdict, read_claims_reply, read_reply
+from redraft.domain.evaluation.verdicts import Verdict, read_claims_reply, read_reply
+from redraft.domain.jobs.requests import AnyRequest
 from redraft.prompts.profiles import Profile
 from redraft.prompts.sights import Sights, untrusted_texts
 from redraft.prompts.templates import render_template

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal, cast
 from jinja2 import TemplateSyntaxError
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
-from redraft.domain.answers import check_schema
-from redraft.domain.fields import FilledText, StrictModel
-from redraft.domain.requests import ProfileName
-from redraft.domain.rubrics import Criterion
-from redraft.domain.verdicts import ReplyMap
+from redraft.domain.bodies.fields import FilledText, StrictModel
+from redraft.domain.evaluation.rubrics import Criterion
+from redraft.domain.evaluation.verdicts import ReplyMap
+from redraft.domain.jobs.requests import ProfileName
+from redraft.domain.structured.answers import check_schema
 from redraft.errors import Invalid
 from redraft.prompts.samples import SAMPLES, SHOWN_ANSWER, Sample
 from redraft.prompts.templates import render_template, told, unknown_names

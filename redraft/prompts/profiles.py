@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from redraft.domain.requests import AnyRequest
-from redraft.domain.verdicts import ReplyMap
+from redraft.domain.evaluation.verdicts import ReplyMap
+from redraft.domain.jobs.requests import AnyRequest
 from redraft.errors import Invalid
 from redraft.prompts import profile_files
 from redraft.prompts.profile_files import ProfileFiles, Sight

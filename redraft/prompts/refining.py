@@ -5,10 +5,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from redraft.domain.chats import Message, Prompt, ReplySchema
-from redraft.domain.drafts import CHECK_KINDS
-from redraft.domain.texts import defuse, frame
-from redraft.domain.views import visible
+from redraft.domain.calls.conversation import Message, Prompt, ReplySchema
+from redraft.domain.jobs.drafts import CHECK_KINDS
+from redraft.domain.text.cleaning import defuse, frame
+from redraft.domain.text.visible_text import visible
 from redraft.prompts.templates import render_template
 
 _FOLDER = Path(__file__).parent / "refine"

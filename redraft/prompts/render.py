@@ -8,12 +8,12 @@ from typing import Any
 
 from jinja2 import FileSystemLoader
 
-from redraft.domain.answers import json_kind
-from redraft.domain.chats import Message, Prompt, ReplySchema
-from redraft.domain.loop import Feedback
-from redraft.domain.requests import GenerateAnswer, Source
-from redraft.domain.texts import defuse
-from redraft.domain.views import visible
+from redraft.domain.calls.conversation import Message, Prompt, ReplySchema
+from redraft.domain.jobs.loop import Feedback
+from redraft.domain.jobs.requests import GenerateAnswer, Source
+from redraft.domain.structured.answers import json_kind
+from redraft.domain.text.cleaning import defuse
+from redraft.domain.text.visible_text import visible
 from redraft.prompts.demands import demands
 from redraft.prompts.sights import nonce_of, source_text
 from redraft.prompts.templates import SANDBOX

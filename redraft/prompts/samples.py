@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from redraft.domain.texts import frame
+from redraft.domain.text.cleaning import frame
 from redraft.prompts.sights import ALWAYS, RUBRIC_ONLY, CriterionView
 
 _NONCE = "0123456789abcdef"

@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from redraft.domain.excerpts import excerpts
-from redraft.domain.requests import AnyRequest, Source
-from redraft.domain.rubrics import SCALE_TOP, Criterion
-from redraft.domain.texts import defuse, frame, preview
-from redraft.domain.views import visible, without_media
+from redraft.domain.evaluation.rubrics import SCALE_TOP, Criterion
+from redraft.domain.grounding.excerpts import excerpts
+from redraft.domain.jobs.requests import AnyRequest, Source
+from redraft.domain.text.cleaning import defuse, frame, preview
+from redraft.domain.text.visible_text import visible, without_media
 
 ALWAYS = ("answer", "complaint", "frame_start", "frame_end", "nonce")
 RUBRIC_ONLY = ("criteria",)

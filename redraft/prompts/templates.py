@@ -5,7 +5,7 @@ from typing import Any
 from jinja2 import StrictUndefined, Template, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from redraft.domain.caching import made_once
+from redraft.domain.admin.caching import made_once
 
 OPTIONS: dict[str, Any] = {
     "undefined": StrictUndefined,

@@ -5,12 +5,12 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from redraft.domain.models import ModelRef, parse_model
+from redraft.domain.calls.models import ModelRef, parse_model
 from redraft.errors import Invalid
-from redraft.providers.failures import Vendor
-from redraft.providers.prices import price_nano_usd
-from redraft.providers.protocol import LimitOrigin, Provider, Usage
-from redraft.providers.wires import patience_of
+from redraft.providers.shared.failures import Vendor
+from redraft.providers.shared.prices import price_nano_usd
+from redraft.providers.shared.protocol import LimitOrigin, Provider, Usage
+from redraft.providers.shared.transport import patience_of
 from redraft.settings import Settings
 
 DEFAULT_OPENAI = ModelRef("openai", "gpt-6-luna")
@@ -101,7 +101,7 @@ class ProviderCatalog:
         most = self._settings.evaluator_max_output_tokens
         if ref.provider != "local":
             return most
-        from redraft.providers.local import OUTPUT_TOKENS
+        from redraft.providers.local.provider import OUTPUT_TOKENS
 
         return min(most, OUTPUT_TOKENS)
 
@@ -161,7 +161,7 @@ class ProviderCatalog:
         return is_own_server(self._settings.anthropic_base_url, "api.anthropic.com")
 
     def _local_flaw(self) -> str | None:
-        from redraft.providers.local import missing_part
+        from redraft.providers.local.provider import missing_part
 
         return missing_part(self._settings.local_model)
 
@@ -172,7 +172,7 @@ class ProviderCatalog:
         return f"{ref} is not here: the bundled model is {DEFAULT_LOCAL}; REDRAFT_LOCAL_MODEL names a file of your own."
 
     def _make_openai(self) -> Provider:
-        from redraft.providers.openai import OpenAIAccess, OpenAIProvider
+        from redraft.providers.openai.provider import OpenAIAccess, OpenAIProvider
 
         is_own = self._is_own_openai
         label = "the server at OPENAI_BASE_URL" if is_own else "OpenAI"
@@ -188,7 +188,7 @@ class ProviderCatalog:
         )
 
     def _make_anthropic(self) -> Provider:
-        from redraft.providers.anthropic import AnthropicAccess, AnthropicProvider
+        from redraft.providers.anthropic.provider import AnthropicAccess, AnthropicProvider
 
         label = "the server at ANTHROPIC_BASE_URL" if self._is_own_anthropic else "Anthropic"
         return AnthropicProvider(
@@ -204,7 +204,7 @@ class ProviderCatalog:
         )
 
     def _make_local(self) -> Provider:
-        from redraft.providers.local import LocalProvider
+        from redraft.providers.local.provider import LocalProvider
 
         return LocalProvider(self._settings)
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from redraft.domain.comparing import Comparison
-from redraft.domain.phrases import count, say_p
-from redraft.domain.screens import one_line
+from redraft.domain.bulk.comparison import Comparison
+from redraft.domain.bulk.phrases import count, say_p
+from redraft.domain.text.screens import one_line
 from redraft.reports import wording
 from redraft.reports.outlines import Figure, Outline, Section, Table
 from redraft.reports.run_outline import facts_of

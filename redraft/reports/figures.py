@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, cast
 
-from redraft.domain.screens import reveal_in_json
-from redraft.domain.statistics import Crossing
+from redraft.domain.statistics.estimates import Crossing
+from redraft.domain.text.screens import reveal_in_json
 from redraft.reports.sheets import ComparisonSheet, RunSheet
 
 _NANO = Decimal("1e-9")

@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from redraft.domain.screens import one_line
+from redraft.domain.text.screens import one_line
 from redraft.reports.comparison_outline import outline_comparison
 from redraft.reports.outlines import GATE_NAMES, Outline
 from redraft.reports.pictures import (

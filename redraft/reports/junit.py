@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from datetime import UTC
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from redraft.domain.gates import GateResult
-from redraft.domain.outcomes import ItemOutcome
-from redraft.domain.screens import one_line
+from redraft.domain.bulk.gates import GateResult
+from redraft.domain.bulk.outcomes import ItemOutcome
+from redraft.domain.text.screens import one_line
 from redraft.reports.outlines import GATE_NAMES
 from redraft.reports.run_outline import stop_words
 from redraft.reports.sheets import RunFacts, RunSheet

@@ -6,7 +6,7 @@ Names and error words are escaped so that they are no markup, and also no mentio
 import re
 from collections.abc import Iterator
 
-from redraft.domain.screens import one_line
+from redraft.domain.text.screens import one_line
 from redraft.reports.comparison_outline import outline_comparison
 from redraft.reports.outlines import GATE_NAMES, Outline, Section, Table
 from redraft.reports.run_outline import outline_run

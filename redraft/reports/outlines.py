@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from redraft.domain.gates import GateResult
+from redraft.domain.bulk.gates import GateResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from math import sqrt
 
 from markupsafe import Markup
 
-from redraft.domain.comparing import Comparison
-from redraft.domain.outcomes import SAME, ItemOutcome
-from redraft.domain.phrases import count, percent
-from redraft.domain.reports import Bin
-from redraft.domain.statistics import Mean
-from redraft.domain.uplift import IterationYield
+from redraft.domain.bulk.comparison import Comparison
+from redraft.domain.bulk.outcomes import SAME, ItemOutcome
+from redraft.domain.bulk.phrases import count, percent
+from redraft.domain.bulk.run_facts import Bin
+from redraft.domain.bulk.uplift import IterationYield
+from redraft.domain.statistics.estimates import Mean
 from redraft.reports.svg import Plot, label, line, picture, tag, ticks_to
 from redraft.reports.wording import change, points, price
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from redraft.domain.phrases import count, say_names, say_share
-from redraft.domain.reports import Costs, Counts, HumanAgreement, RunReport
-from redraft.domain.uplift import IterationYield
+from redraft.domain.bulk.phrases import count, say_names, say_share
+from redraft.domain.bulk.run_facts import Costs, Counts, HumanAgreement, RunReport
+from redraft.domain.bulk.uplift import IterationYield
 from redraft.reports import wording
 from redraft.reports.outlines import Figure, Outline, Section, Table
 from redraft.reports.sheets import RunFacts, RunSheet

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from redraft.domain.comparing import Comparison
-from redraft.domain.gates import GateResult
-from redraft.domain.outcomes import ItemOutcome
-from redraft.domain.reports import RunReport
+from redraft.domain.bulk.comparison import Comparison
+from redraft.domain.bulk.gates import GateResult
+from redraft.domain.bulk.outcomes import ItemOutcome
+from redraft.domain.bulk.run_facts import RunReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from redraft.domain.gates import GateResult
-from redraft.domain.screens import one_line
+from redraft.domain.bulk.gates import GateResult
+from redraft.domain.text.screens import one_line
 from redraft.reports.comparison_outline import outline_comparison
 from redraft.reports.outlines import GATE_NAMES, Outline, Section, Table
 from redraft.reports.run_outline import outline_run

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from redraft.domain.phrases import dollars, percent
-from redraft.domain.statistics import Correlation, Estimate, Mean
+from redraft.domain.bulk.phrases import dollars, percent
+from redraft.domain.statistics.estimates import Correlation, Estimate, Mean
 
 DASH = "\N{EN DASH}"
 """For what cannot be told."""

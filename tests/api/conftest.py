@@ -10,9 +10,9 @@ import pytest
 from api.app import create_app
 from api.gate import FAILURES
 from api.waking import Pace
-from redraft.domain.requests import GenerateAnswer
+from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.logs import configure_logs
-from redraft.operations import submit
+from redraft.operations.jobs import submit
 from redraft.operations.services import Services
 from redraft.settings import Settings
 from tests.support.api_server import ApiServer

@@ -7,8 +7,8 @@ import pytest
 from fastapi.routing import iter_route_contexts
 
 from api.gate import OPEN_PATHS, OPEN_PREFIX, host_name
-from redraft.domain.scopes import Scope
-from redraft.operations import keys
+from redraft.domain.admin.scopes import Scope
+from redraft.operations.admin import keys
 from redraft.operations.services import Services
 from tests.api.conftest import REQUEST, assert_problem
 from tests.support.api_server import ApiServer

@@ -15,13 +15,15 @@ from jsonschema import Draft202012Validator
 
 from api.app import create_app
 from api.waking import Pace
-from redraft.domain.requests import GenerateAnswer
-from redraft.domain.runs import CreateRun
-from redraft.domain.scopes import Scope
-from redraft.operations import datasets, keys, lifecycle, runs, submit
+from redraft.domain.admin.scopes import Scope
+from redraft.domain.bulk.run_requests import CreateRun
+from redraft.domain.jobs.requests import GenerateAnswer
+from redraft.operations.admin import keys
+from redraft.operations.bulk import datasets, runs
+from redraft.operations.jobs import lifecycle, submit
 from redraft.operations.services import Services
 from redraft.settings import Settings
-from redraft.storage import schema
+from redraft.storage.engine import schema
 from tests.api.generating import Operation, Request, Schema, Values, operations
 from tests.model_server.server import ModelServer
 from tests.support.api_server import ApiServer

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import httpx2
 import pytest
 
-from redraft.operations import keys
+from redraft.operations.admin import keys
 from redraft.operations.services import Services
 from tests.api.conftest import REQUEST, assert_problem
 from tests.support.api_server import ApiServer

@@ -4,8 +4,8 @@ from collections.abc import Callable
 import httpx2
 import pytest
 
-from redraft.operations import reading
-from redraft.operations.reading import JobFilter
+from redraft.operations.jobs import queries
+from redraft.operations.jobs.queries import JobFilter
 from redraft.operations.services import Services
 from tests.api.conftest import REQUEST, assert_problem
 from tests.support.api_server import ApiServer
@@ -74,7 +74,7 @@ OTHER_VALUES = [b"null", b"[]", b'"text"', b"5", b"1e999", b"true"]
 
 
 def count_jobs(services: Services) -> int:
-    return len(reading.list_jobs(services, JobFilter())[0])
+    return len(queries.list_jobs(services, JobFilter())[0])
 
 
 def post_raw(client: httpx2.Client, body: bytes, path: str = "/v1/generate-answer") -> httpx2.Response:

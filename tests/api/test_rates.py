@@ -10,7 +10,7 @@ from sqlalchemy import event
 
 from api.gate import FAILURES
 from api.rates import site_of
-from redraft.operations import keys
+from redraft.operations.admin import keys
 from redraft.operations.services import Services
 from tests.api.conftest import assert_problem
 from tests.support.api_server import ApiServer

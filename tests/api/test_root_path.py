@@ -9,9 +9,9 @@ import httpx2
 import pytest
 
 from api.app import create_app
-from redraft.domain.scopes import Scope
+from redraft.domain.admin.scopes import Scope
 from redraft.errors import Invalid
-from redraft.operations import keys
+from redraft.operations.admin import keys
 from redraft.operations.services import Services
 from redraft.settings import Settings
 from tests.api.conftest import REQUEST, assert_problem

@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from api.app import create_app
 from api.bodies import StrictRoute
 from api.gate import is_open, scope_of
-from redraft.domain.scopes import Scope
+from redraft.domain.admin.scopes import Scope
 from redraft.settings import Settings
 
 STATEMENTS_MAX = 8

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from redraft.domain.scopes import Scope
-from redraft.operations import keys
+from redraft.domain.admin.scopes import Scope
+from redraft.operations.admin import keys
 from redraft.operations.services import Services
 from tests.api.clients import run_tool
 from tests.support.api_server import ApiServer

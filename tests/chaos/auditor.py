@@ -9,9 +9,9 @@ from typing import Any
 
 from sqlalchemy import select
 
-from redraft.storage.bulk_tables import run_items, runs
-from redraft.storage.tables import events, jobs, webhook_deliveries
-from redraft.storage.work import Database
+from redraft.storage.engine.bulk_tables import run_items, runs
+from redraft.storage.engine.tables import events, jobs, webhook_deliveries
+from redraft.storage.engine.work import Database
 from tests.chaos.driver import Submitted
 from tests.chaos.rows import JobRows, Row, fingerprint, read_all
 from tests.model_server.logbook import Entry

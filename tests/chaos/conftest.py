@@ -8,11 +8,11 @@ import httpx2
 import pytest
 from sqlalchemy import func, select
 
-from redraft.domain.requests import GenerateAnswer
+from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.errors import Unavailable
-from redraft.operations.lifecycle import cancel
-from redraft.operations.submit import submit
-from redraft.storage.tables import calls, jobs
+from redraft.operations.jobs.lifecycle import cancel
+from redraft.operations.jobs.submit import submit
+from redraft.storage.engine.tables import calls, jobs
 from tests.chaos.auditor import audit
 from tests.chaos.driver import Submitted
 from tests.chaos.load import JobPlan

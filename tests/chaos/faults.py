@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 import redis
 
-from redraft.operations.boundaries import Boundary
+from redraft.operations.steps.fault_points import Boundary
 from tests.chaos.databases import lock_for
 from tests.chaos.members import Member
 from tests.chaos.messages import Repeater, Withholder

@@ -13,8 +13,8 @@ from sqlalchemy import select
 
 from redraft.errors import Unavailable
 from redraft.jobs import INTERACTIVE_QUEUE
-from redraft.storage.tables import jobs
-from redraft.storage.work import Database
+from redraft.storage.engine.tables import jobs
+from redraft.storage.engine.work import Database
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import wait_until
 

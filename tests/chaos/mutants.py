@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Update, update
 
-from redraft.operations.leases import LeaseHolder
-from redraft.operations.steps import message_of
+from redraft.operations.steps.context import message_of
+from redraft.operations.steps.leases import LeaseHolder
 from redraft.queue import Queue
 from redraft.settings import Settings
-from redraft.storage import calls, jobs, moves
-from redraft.storage.jobs import JobRecord
-from redraft.storage.statements import Change, Rows
-from redraft.storage.tables import events, webhook_deliveries
+from redraft.storage.engine.statements import Change, Rows
+from redraft.storage.engine.tables import events, webhook_deliveries
+from redraft.storage.jobs import calls, jobs, transitions
+from redraft.storage.jobs.jobs import JobRecord
 
 Mutant = Literal["no_fencing", "ring_before_commit", "memo_off", "cancel_keeps_token"]
 _PREFIX = "mutant="
@@ -68,7 +68,7 @@ def _forget_replies() -> None:
 
 def _cancel_without_token() -> None:
     """A canceled job keeps its lease and its token, and who holds it does not look at its status."""
-    change, build = moves.change, moves._advance_statement
+    change, build = transitions.change, transitions._advance_statement
 
     def change_less(connection: Connection, job_id: str, values: Mapping[str, Any], **how: Any) -> int | None:
         if values.get("status") != "canceled":
@@ -84,15 +84,19 @@ def _cancel_without_token() -> None:
         statement._where_criteria = tuple(each for each in statement._where_criteria if "status" not in str(each))
         return statement
 
-    moves.change, moves._advance_statement = change_less, build_less
+    transitions.change, transitions._advance_statement = change_less, build_less
     _number_events_anew(lambda job, _: job)
 
 
 def _number_events_anew(as_seen: Callable[[JobRecord, JobRecord], JobRecord]) -> None:
-    advance_with = moves.advance_with
+    advance_with = transitions.advance_with
 
     def advance_late(
-        connection: Connection, job: JobRecord, advance: moves.Advance, closing: Sequence[Change], rows: Sequence[Rows]
+        connection: Connection,
+        job: JobRecord,
+        advance: transitions.Advance,
+        closing: Sequence[Change],
+        rows: Sequence[Rows],
     ) -> list[str | None] | None:
         now = jobs.get(connection, job.id)
         assert now is not None
@@ -104,7 +108,7 @@ def _number_events_anew(as_seen: Callable[[JobRecord, JobRecord], JobRecord]) ->
         job = replace(as_seen(job, now), event_seq=now.event_seq)
         return advance_with(connection, job, advance, closing, moved)
 
-    moves.advance_with = advance_late
+    transitions.advance_with = advance_late
 
 
 _NUMBERED = (events, webhook_deliveries)

@@ -15,9 +15,9 @@ from typing import Literal, get_args
 
 from sqlalchemy.exc import OperationalError
 
-from redraft.operations import boundaries
-from redraft.operations.boundaries import Boundary
-from redraft.storage.work import Database
+from redraft.operations.steps import fault_points
+from redraft.operations.steps.fault_points import Boundary
+from redraft.storage.engine.work import Database
 
 Deed = Literal["kill", "stop", "pause", "fail"]
 
@@ -70,7 +70,7 @@ class Saboteur:
         self._met: dict[Boundary, int] = dict.fromkeys(Boundary, 0)
 
     def watch(self) -> None:
-        boundaries.watch(self._at)
+        fault_points.watch(self._at)
 
     def _at(self, boundary: Boundary, _job_id: str) -> None:
         with self._lock:

@@ -11,8 +11,8 @@ from pydantic import SecretStr
 from sqlalchemy import and_, func, select
 
 from redraft.errors import Unavailable
-from redraft.storage.bulk_tables import runs
-from redraft.storage.tables import calls, jobs, webhook_deliveries
+from redraft.storage.engine.bulk_tables import runs
+from redraft.storage.engine.tables import calls, jobs, webhook_deliveries
 from tests.chaos import faults
 from tests.chaos.auditor import audit, audit_runs, audit_webhooks
 from tests.chaos.clocks import can_be_wrong

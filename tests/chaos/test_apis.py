@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from redraft.jobs import INTERACTIVE_QUEUE
-from redraft.storage import jobs
-from redraft.storage.jobs import JobFilter
+from redraft.storage.jobs import jobs
+from redraft.storage.jobs.jobs import JobFilter
 from tests.chaos.conftest import Scene
 from tests.chaos.members import is_stopped
 from tests.chaos.stage import Kind

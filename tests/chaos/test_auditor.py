@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from redraft.operations.services import Services
-from redraft.storage.bulk_tables import datasets, run_items, runs
-from redraft.storage.tables import jobs
+from redraft.storage.engine.bulk_tables import datasets, run_items, runs
+from redraft.storage.engine.tables import jobs
 from tests.chaos.auditor import CHECKS, audit, audit_runs, audit_webhooks
 from tests.chaos.driver import Submitted
 from tests.chaos.load import JobPlan, Provider

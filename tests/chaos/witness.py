@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import select
 
 from redraft.errors import Unavailable
-from redraft.storage.tables import jobs
-from redraft.storage.work import Database
+from redraft.storage.engine.tables import jobs
+from redraft.storage.engine.work import Database
 
 _EVERY_S = 0.25
 _GROWING = (

@@ -9,8 +9,8 @@ import pytest
 import structlog
 from pydantic import SecretStr
 
-from redraft.domain.requests import GenerateAnswer
-from redraft.operations import submit
+from redraft.domain.jobs.requests import GenerateAnswer
+from redraft.operations.jobs import submit
 from redraft.operations.services import Services
 from redraft.runtime import build_runtime
 from redraft.settings import Settings

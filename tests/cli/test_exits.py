@@ -80,7 +80,7 @@ def test_a_bug_is_confessed_and_debug_shows_where_it_is() -> None:
 
 
 def test_every_advice_and_code_is_one_that_exists() -> None:
-    from redraft.domain.failures import TITLES
+    from redraft.domain.jobs.job_errors import TITLES
 
     known = {*TITLES, "broker_unavailable", "database_unavailable"}
     assert {code for code in known if exits.advice(code)} >= known - {

@@ -8,7 +8,7 @@ import pytest
 
 from redraft.datasets.columns import pointer_of, suggestion, target_named
 from redraft.datasets.fields import kind_of, kinds, read_cell
-from redraft.domain.requests import EvaluateAnswer, GenerateAnswer
+from redraft.domain.jobs.requests import EvaluateAnswer, GenerateAnswer
 from redraft.errors import Invalid
 from tests.datasets.reading import bad_row_of, items_of, reader_of, row_of, rows_of, told
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from redraft.datasets.items import Item, Merger
-from redraft.domain.requests import EvaluateAnswer, GenerateAnswer
-from redraft.domain.states import JobKind
+from redraft.domain.jobs.requests import EvaluateAnswer, GenerateAnswer
+from redraft.domain.jobs.states import JobKind
 from redraft.errors import Invalid
 from tests.datasets.reading import bad, good, items_of, row_of, told
 

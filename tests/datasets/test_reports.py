@@ -6,7 +6,7 @@ import pytest
 
 from redraft.datasets.items import ItemRequest, Merger
 from redraft.datasets.reports import Cost, Report, UnusedColumn, check
-from redraft.domain.requests import GenerateAnswer
+from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.errors import Invalid
 from tests.datasets.reading import reader_of
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from redraft.cli.demo import gain_of_checks
-from redraft.providers.local import missing_part
+from redraft.cli.admin.demo import gain_of_checks
+from redraft.providers.local.provider import missing_part
 from redraft.settings import Settings
 from tests.embedded.commands import RUN, Command, Folder
 from tests.model_server import ModelServer, Reply

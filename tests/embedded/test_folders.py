@@ -7,8 +7,8 @@ import pytest
 from redraft.embedded.valkeys import prepare_folders
 from redraft.errors import Unavailable
 from redraft.settings import Settings
-from redraft.storage import schema
-from redraft.storage.work import Database
+from redraft.storage.engine import schema
+from redraft.storage.engine.work import Database
 
 
 @pytest.mark.parametrize("inner", ["", "deeper"])

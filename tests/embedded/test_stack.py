@@ -10,13 +10,13 @@ import psutil
 import pytest
 
 from redraft import embedded
-from redraft.domain.requests import GenerateAnswer
+from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.embedded.environments import environment_for_child
 from redraft.embedded.valkeys import answers
 from redraft.errors import Unavailable
-from redraft.operations import reading
+from redraft.operations.jobs import queries
+from redraft.operations.jobs.submit import submit
 from redraft.operations.services import Services
-from redraft.operations.submit import submit
 from redraft.runtime import build_runtime
 from redraft.settings import ModelPrice, Settings
 from tests.embedded.commands import Folder
@@ -43,7 +43,7 @@ def _submit(services: Services, instruct: str = "Say hello.") -> str:
 
 def _wait_succeeded(services: Services, job_id: str) -> None:
     def status() -> bool:
-        return reading.get_job(services, job_id).status == "succeeded"
+        return queries.get_job(services, job_id).status == "succeeded"
 
     wait_until(status, within_s=30, every_s=0.05, what=f"the end of {job_id}")
 

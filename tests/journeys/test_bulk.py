@@ -6,9 +6,9 @@ from collections.abc import Callable
 from datetime import datetime
 from io import BytesIO
 
-from redraft.domain.runs import CreateRun
-from redraft.operations import datasets, run_results, runs
-from redraft.operations.runs import Run
+from redraft.domain.bulk.run_requests import CreateRun
+from redraft.operations.bulk import datasets, run_results, runs
+from redraft.operations.bulk.runs import Run
 from redraft.operations.services import Services
 from tests.journeys.conftest import ON_POSTGRESQL, Desk
 from tests.model_server.requests import Asked

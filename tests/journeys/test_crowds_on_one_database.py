@@ -9,11 +9,11 @@ import httpx2
 import pytest
 from sqlalchemy import func, select, update
 
-from redraft.operations import retention
+from redraft.operations.admin import retention
 from redraft.operations.services import Services
-from redraft.storage import schema
-from redraft.storage.columns import DbNow
-from redraft.storage.tables import iterations, jobs
+from redraft.storage.engine import schema
+from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.tables import iterations, jobs
 from tests.journeys.conftest import ON_POSTGRESQL, Desk
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer

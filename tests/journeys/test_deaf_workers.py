@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 from celery import Celery
 
-from redraft.domain.requests import GenerateAnswer
-from redraft.operations import reading
+from redraft.domain.jobs.requests import GenerateAnswer
+from redraft.operations.jobs import queries
+from redraft.operations.jobs.submit import submit
 from redraft.operations.services import Services
-from redraft.operations.submit import submit
 from redraft.queue import celery_options
 from tests.journeys.conftest import Desk
 from tests.model_server.scripts import Reply
@@ -78,12 +78,12 @@ def test_without_a_broker_from_the_start_a_worker_works_off_what_is_due(
     jobs = [submit(services, request).job.id for _ in range(5)]
     worker = start_worker(services, REDRAFT_DEAF_AFTER_S="6")
     for job_id in jobs:
-        wait_until(lambda job_id=job_id: reading.get_job(services, job_id).finished_at, within_s=30)
+        wait_until(lambda job_id=job_id: queries.get_job(services, job_id).finished_at, within_s=30)
     own_valkey.start()
     try:
         assert worker.process.poll() is None, "a broker that is away is no deafness"
         late = submit(services, request).job.id
-        wait_until(lambda: reading.get_job(services, late).finished_at, within_s=30)
+        wait_until(lambda: queries.get_job(services, late).finished_at, within_s=30)
     finally:
         worker.kill()
         own_valkey.remove()

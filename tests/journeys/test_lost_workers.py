@@ -8,8 +8,8 @@ from collections.abc import Callable
 from sqlalchemy import select, text
 
 from redraft.operations.services import Services
-from redraft.storage import moves
-from redraft.storage.tables import calls
+from redraft.storage.engine.tables import calls
+from redraft.storage.jobs import transitions
 from tests.journeys.conftest import ON_POSTGRESQL, Desk
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
@@ -85,7 +85,7 @@ def test_a_step_that_is_being_claimed_when_its_worker_is_told_to_stop_has_the_gr
     model_server.script(generate=[Reply(text="never seen", latency_s=60)])
     job_id = desk.submit()["id"]
     with services.database.write() as connection:
-        moves.lock(connection, [job_id])
+        transitions.lock(connection, [job_id])
         worker = start_worker(services, REDRAFT_SHUTDOWN_GRACE_S="2", REDRAFT_LEASE_S="120").wait_ready()
         wait_until(lambda: waiting_for_locks(services), within_s=20, what="the claim")
         worker.process.send_signal(signal.SIGTERM)
@@ -108,7 +108,7 @@ def test_a_worker_that_stops_and_a_reply_that_is_kept_wait_for_the_job_before_an
     job_id = desk.submit(evaluation={"panel": ["openai:quick", "openai:slow"]})["id"]
     wait_until(lambda: len(model_server.requests("evaluate")) == 2, within_s=20, what="the panel's calls")
     with services.database.write() as connection:
-        moves.lock(connection, [job_id])
+        transitions.lock(connection, [job_id])
         worker.process.send_signal(signal.SIGTERM)
         wait_until(lambda: waiting_for_locks(services) >= 2, within_s=20, what="both")
         mine = select(calls.c.id).where(calls.c.job_id == job_id).with_for_update(nowait=True)

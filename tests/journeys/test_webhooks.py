@@ -7,12 +7,12 @@ import pytest
 from pydantic import SecretStr
 
 from api.app import create_app
-from redraft.domain.states import Step
+from redraft.domain.jobs.states import Step
 from redraft.jobs import StepMessage
 from redraft.operations.services import Services
 from redraft.settings import Settings
-from redraft.storage.columns import DbNow
-from redraft.storage.tables import webhook_deliveries
+from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.tables import webhook_deliveries
 from tests.journeys.conftest import ON_POSTGRESQL, Desk
 from tests.model_server.server import ModelServer
 from tests.support.api_server import ApiServer

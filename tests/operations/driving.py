@@ -7,22 +7,22 @@ from typing import Any, cast
 
 from sqlalchemy import update
 
-from redraft.domain.requests import EvaluateAnswer, GenerateAnswer
-from redraft.domain.states import Step
+from redraft.domain.jobs.requests import EvaluateAnswer, GenerateAnswer
+from redraft.domain.jobs.states import Step
 from redraft.errors import ProviderError
 from redraft.jobs import StepMessage
-from redraft.operations import reading
-from redraft.operations.iterations import Iteration
-from redraft.operations.leases import LeaseHolder
-from redraft.operations.resources import Call, Event, Job
-from redraft.operations.running import run
+from redraft.operations.jobs import queries
+from redraft.operations.jobs.iterations import Iteration
+from redraft.operations.jobs.resources import Call, Event, Job
+from redraft.operations.jobs.submit import submit
 from redraft.operations.services import Services
-from redraft.operations.submit import submit
+from redraft.operations.steps.executor import run
+from redraft.operations.steps.leases import LeaseHolder
 from redraft.providers.catalog import ProviderCatalog
-from redraft.storage import calls, jobs, moves
-from redraft.storage.columns import DbNow
-from redraft.storage.jobs import JobRecord
-from redraft.storage.tables import jobs as jobs_table
+from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.tables import jobs as jobs_table
+from redraft.storage.jobs import calls, jobs, transitions
+from redraft.storage.jobs.jobs import JobRecord
 from tests.support.waiting import wait_until
 
 LEAST = {"instruct": "TASK", "eval_crit": "CRITERIA"}
@@ -84,13 +84,13 @@ class Driver:
         return record
 
     def job(self, job_id: str) -> Job:
-        return reading.get_job(self.services, job_id)
+        return queries.get_job(self.services, job_id)
 
     def iterations(self, job_id: str) -> list[Iteration]:
-        return reading.list_iterations(self.services, job_id)
+        return queries.list_iterations(self.services, job_id)
 
     def calls(self, job_id: str) -> list[Call]:
-        return reading.list_calls(self.services, job_id)
+        return queries.list_calls(self.services, job_id)
 
     def ledger(self, job_id: str) -> list[dict[str, Any]]:
         with self.services.database.read() as connection:
@@ -100,7 +100,7 @@ class Driver:
         return [row["status"] for row in self.ledger(job_id)]
 
     def events(self, job_id: str) -> list[Event]:
-        return reading.list_events(self.services, job_id, 0)[0]
+        return queries.list_events(self.services, job_id, 0)[0]
 
     def event_types(self, job_id: str) -> list[str]:
         return [event.type for event in self.events(job_id)]
@@ -117,7 +117,7 @@ class Driver:
     def set_unrung(self, job_id: str) -> None:
         """As if nobody had been rung for."""
         with self.services.database.write() as connection:
-            moves.mark_unrung(connection, job_id)
+            transitions.mark_unrung(connection, job_id)
 
     def expire_lease(self, job_id: str) -> None:
         self.set_back(job_id, lease_expires_at=-1.0)

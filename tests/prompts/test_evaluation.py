@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redraft.domain.chats import Prompt
-from redraft.domain.replies import Unusable
-from redraft.domain.requests import EvaluateAnswer, GenerateAnswer
-from redraft.domain.rubrics import Criterion
-from redraft.domain.verdicts import Verdict
+from redraft.domain.calls.conversation import Prompt
+from redraft.domain.evaluation.json_extraction import Unusable
+from redraft.domain.evaluation.rubrics import Criterion
+from redraft.domain.evaluation.verdicts import Verdict
+from redraft.domain.jobs.requests import EvaluateAnswer, GenerateAnswer
 from redraft.prompts.judging import evaluation_prompt, read_verdict
 from redraft.prompts.profiles import load_profiles
 from tests.prompts.test_generation import MARKS

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redraft.domain import check_words, checks
-from redraft.domain.chats import Message, Prompt
-from redraft.domain.loop import Attempt, Evaluation, Feedback, Rules, feedback_for
-from redraft.domain.requests import GenerateAnswer
+from redraft.domain.calls.conversation import Message, Prompt
+from redraft.domain.checks import descriptions, kinds
+from redraft.domain.jobs.loop import Attempt, Evaluation, Feedback, Rules, feedback_for
+from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.prompts.render import feedback_text, generation_prompt
 
 # Case C08: marks of every template language that could be at work
@@ -252,4 +252,4 @@ def test_a_check_without_words_is_told_in_plain_ones(check: dict[str, Any], word
 
 
 def test_every_kind_of_check_has_words():
-    assert list(checks.CHECK_KINDS) == sorted(check_words._WORDS)
+    assert list(kinds.CHECK_KINDS) == sorted(descriptions._WORDS)

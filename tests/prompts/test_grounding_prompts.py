@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from redraft.domain.chats import Chat, Prompt
-from redraft.domain.models import ModelRef
-from redraft.domain.requests import GenerateAnswer
-from redraft.domain.structured import structure_schema
+from redraft.domain.calls.conversation import Chat, Prompt
+from redraft.domain.calls.models import ModelRef
+from redraft.domain.jobs.requests import GenerateAnswer
+from redraft.domain.structured.named_schemas import structure_schema
 from redraft.prompts.render import generation_prompt
 from redraft.providers.catalog import ProviderCatalog
 from redraft.settings import Settings

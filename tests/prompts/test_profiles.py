@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from redraft.domain.requests import GenerateAnswer
-from redraft.domain.verdicts import Verdict
+from redraft.domain.evaluation.verdicts import Verdict
+from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.errors import Invalid
 from redraft.prompts.judging import evaluation_prompt, read_verdict
 from redraft.prompts.profiles import check_profiles, load_profiles

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from redraft.domain.models import ModelRef
+from redraft.domain.calls.models import ModelRef
 from redraft.errors import ProviderError
 from redraft.providers.catalog import ProviderCatalog
-from redraft.providers.protocol import Chat, ChatReply, Message, ReplySchema
+from redraft.providers.shared.protocol import Chat, ChatReply, Message, ReplySchema
 from redraft.settings import Settings
 from tests.model_server import ModelServer, Reply
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from redraft.domain.models import ModelRef
+from redraft.domain.calls.models import ModelRef
 from redraft.errors import ProviderError
-from redraft.providers.adaptations import AdaptationMemory, adaptation_for, adapted_chat
 from redraft.providers.catalog import ProviderCatalog
-from redraft.providers.failures import Answer, Vendor, failure_of_answer
-from redraft.providers.protocol import Chat, ChatReply, Message
+from redraft.providers.shared.adaptations import AdaptationMemory, adaptation_for, adapted_chat
+from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer
+from redraft.providers.shared.protocol import Chat, ChatReply, Message
 from tests.model_server import ModelServer, Reply
 from tests.providers.conftest import VERDICT, chat_for
 

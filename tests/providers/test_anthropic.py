@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from redraft.domain.models import ModelRef
+from redraft.domain.calls.models import ModelRef
 from redraft.errors import ProviderError
 from redraft.providers.catalog import ProviderCatalog
-from redraft.providers.protocol import Chat, Message
+from redraft.providers.shared.protocol import Chat, Message
 from tests.model_server import ModelServer, Reply
 from tests.providers.conftest import Ask, Fail
 

@@ -6,10 +6,10 @@ import time
 import pytest
 from pydantic import ValidationError
 
-from redraft.domain.models import ModelRef
+from redraft.domain.calls.models import ModelRef
 from redraft.errors import RETRYABLE_CODES
 from redraft.providers.catalog import ProviderCatalog
-from redraft.providers.protocol import Chat, Message, UnusableReply
+from redraft.providers.shared.protocol import Chat, Message, UnusableReply
 from redraft.settings import Settings
 from tests.model_server import ModelServer, Reply
 from tests.providers.conftest import ANTHROPIC_KEY, OPENAI_KEY, VERDICT, Ask, Fail, chat_for

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from redraft.domain.models import ModelRef
+from redraft.domain.calls.models import ModelRef
 from redraft.errors import Invalid
 from redraft.providers.catalog import DEFAULT_ANTHROPIC, DEFAULT_LOCAL, DEFAULT_OPENAI, ProviderCatalog
-from redraft.providers.local import missing_part
-from redraft.providers.prices import price_nano_usd
-from redraft.providers.protocol import Usage
+from redraft.providers.local.provider import missing_part
+from redraft.providers.shared.prices import price_nano_usd
+from redraft.providers.shared.protocol import Usage
 from redraft.settings import ModelPrice, Settings
 
 MILLION = Usage(input_tokens=1_000_000, cached_input_tokens=0, output_tokens=1_000_000)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from redraft.domain.models import ModelRef
+from redraft.domain.calls.models import ModelRef
 from redraft.errors import ProviderError
 from redraft.providers.catalog import ProviderCatalog
-from redraft.providers.protocol import Chat, ChatReply, Message
+from redraft.providers.shared.protocol import Chat, ChatReply, Message
 from tests.model_server import ModelServer, Reply, Script
 from tests.model_server.events import data
 from tests.providers.conftest import VERDICT, Ask, Fail, chat_for

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from redraft.domain.models import ModelRef
+from redraft.domain.calls.models import ModelRef
 from redraft.providers.catalog import ProviderCatalog
-from redraft.providers.wires import CONNECTIONS_PER_CLIENT, ClientShards
+from redraft.providers.shared.transport import CONNECTIONS_PER_CLIENT, ClientShards
 from redraft.settings import Settings
 from tests.model_server import ModelServer
 from tests.providers.conftest import chat_for
@@ -107,8 +107,8 @@ def test_racing_threads_get_one_provider(catalog: ProviderCatalog, dialect: str)
 
 def test_importing_the_providers_loads_no_sdk():
     code = (
-        "import sys, redraft.providers.catalog, redraft.providers.openai, redraft.providers.anthropic,"
-        " redraft.providers.local;"
+        "import sys, redraft.providers.catalog, redraft.providers.openai.provider,"
+        " redraft.providers.anthropic.provider, redraft.providers.local.provider;"
         "print(sorted({'openai', 'anthropic', 'httpx2', 'genai_prices', 'xllamacpp'} & set(sys.modules)))"
     )
     done = subprocess.run(

@@ -15,11 +15,11 @@ from typing import Any
 import psutil
 import pytest
 
-from redraft.domain.models import ModelRef
+from redraft.domain.calls.models import ModelRef
 from redraft.errors import ProviderError
 from redraft.providers.catalog import DEFAULT_LOCAL, ProviderCatalog
-from redraft.providers.local import missing_part
-from redraft.providers.protocol import Chat, ChatReply, Message, ReplySchema
+from redraft.providers.local.provider import missing_part
+from redraft.providers.shared.protocol import Chat, ChatReply, Message, ReplySchema
 from redraft.settings import Settings
 from tests.support.waiting import wait_until
 
@@ -68,7 +68,7 @@ def servers_of(folder: Path) -> list[int]:
     found: list[int] = []
     for process in psutil.process_iter(["cmdline", "status"]):
         line = process.info["cmdline"] or []
-        if "redraft.providers.local_server" in line and wanted in line:
+        if "redraft.providers.local.server" in line and wanted in line:
             found.append(process.pid)
     return found
 

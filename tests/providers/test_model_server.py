@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from redraft.domain.models import ModelRef
+from redraft.domain.calls.models import ModelRef
 from redraft.errors import ProviderError
 from redraft.providers.catalog import ProviderCatalog
-from redraft.providers.protocol import ReplySchema
+from redraft.providers.shared.protocol import ReplySchema
 from tests.model_server import ModelServer, Reply
 from tests.providers.conftest import VERDICT, Ask
 from tests.support.waiting import wait_until

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from redraft.domain.models import ModelRef
+from redraft.domain.calls.models import ModelRef
 from redraft.errors import ProviderError
 from redraft.providers.catalog import ProviderCatalog
-from redraft.providers.failures import Answer, Vendor
-from redraft.providers.openai_replies import read_reply
-from redraft.providers.protocol import ReplySchema
+from redraft.providers.openai.replies import read_reply
+from redraft.providers.shared.failures import Answer, Vendor
+from redraft.providers.shared.protocol import ReplySchema
 from redraft.settings import Settings
 from tests.model_server import ModelServer, Reply
 from tests.providers.conftest import Ask, Fail, chat_for

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.domain.models import ModelRef
+from redraft.domain.calls.models import ModelRef
 from redraft.errors import ProviderError
 from redraft.providers.catalog import ProviderCatalog
-from redraft.providers.failures import Answer, Vendor, failure_of_answer
-from redraft.providers.limit_refusals import LimitRefusal, read_refusal
-from redraft.providers.output_limits import OutputLimits
-from redraft.providers.protocol import Chat, ChatReply, LimitOrigin, Message
+from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer
+from redraft.providers.shared.limit_refusals import LimitRefusal, read_refusal
+from redraft.providers.shared.output_limits import OutputLimits
+from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Message
 from tests.model_server import ModelServer, Reply
 from tests.model_server.requests import Asked
 from tests.providers.conftest import chat_for

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from redraft.domain.answers import Parsed, read_answer
-from redraft.providers.schemas import WRAPPER, NotStrict, strict_schema, unwrapped, why_not_strict, wire_schema
+from redraft.domain.structured.answers import Parsed, read_answer
+from redraft.providers.shared.schemas import WRAPPER, NotStrict, strict_schema, unwrapped, why_not_strict, wire_schema
 from tests.model_server.validators import schema_flaws
 from tests.providers.wire_schemas import fits, on_the_wire, pairs, whole
 

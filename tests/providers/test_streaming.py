@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.domain.models import ModelRef
+from redraft.domain.calls.models import ModelRef
 from redraft.errors import ProviderError
-from redraft.providers.anthropic_streams import AnthropicEvents
+from redraft.providers.anthropic.streams import AnthropicEvents
 from redraft.providers.catalog import ProviderCatalog
-from redraft.providers.openai_streams import OpenAIChunks
-from redraft.providers.protocol import UnusableReply
+from redraft.providers.openai.streams import OpenAIChunks
+from redraft.providers.shared.protocol import UnusableReply
 from tests.model_server import ModelServer, Reply
 from tests.model_server.events import data, named
 from tests.providers.conftest import VERDICT, Ask, Stream, chat_for, told_of

@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 from hypothesis import strategies as st
 
-from redraft.providers.schemas import WRAPPER, wraps
+from redraft.providers.shared.schemas import WRAPPER, wraps
 
 NAMES = st.sampled_from(["a", "b", "type", "items", "$ref", "x_1", "properties"])
 SAYABLE: list[tuple[dict[str, Any], st.SearchStrategy[Any]]] = [

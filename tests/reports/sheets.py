@@ -8,12 +8,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from redraft.domain.comparing import compare
-from redraft.domain.gates import check_gates
-from redraft.domain.outcomes import ItemOutcome
-from redraft.domain.reports import report_on
+from redraft.domain.bulk.comparison import compare
+from redraft.domain.bulk.gates import check_gates
+from redraft.domain.bulk.outcomes import ItemOutcome
+from redraft.domain.bulk.run_facts import report_on
 from redraft.reports.sheets import ComparisonSheet, RunFacts, RunSheet
-from tests.domain.outcomes import ITEMS, THRESHOLD, failed, looped, many
+from tests.domain.bulk.outcomes import ITEMS, THRESHOLD, failed, looped, many
 
 HOSTILE = "<script>alert('x')</script>|`a`\"&amp; @all #1 https://evil.example \x1b[31m\u202egpj.exe\x00\ud800"
 

@@ -5,9 +5,9 @@ from decimal import Decimal
 
 from hypothesis import given, settings
 
-from redraft.domain.outcomes import ItemOutcome
+from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.reports.figures import comparison_figures, render_comparison_json, render_json, report_figures
-from tests.domain.outcomes import RUNS, looped, many
+from tests.domain.bulk.outcomes import RUNS, looped, many
 from tests.reports.sheets import HOSTILE, comparison_sheet, hostile_sheet, run_sheet
 
 

@@ -5,9 +5,9 @@ import re
 import pytest
 from hypothesis import given, settings
 
-from redraft.domain.screens import one_line
+from redraft.domain.text.screens import one_line
 from redraft.reports.formats import COMPARISON_FORMATS, FORMATS
-from tests.domain.outcomes import RUNS, looped
+from tests.domain.bulk.outcomes import RUNS, looped
 from tests.reports.sheets import HOSTILE_RUNS, comparison_sheet, hostile_comparison, hostile_sheet, run_sheet
 
 _NO_FIGURE = re.compile(r"\b(nan|inf|infinity|None)\b", re.IGNORECASE)

@@ -16,7 +16,7 @@ from redraft.reports.html import (
     render_comparison_html,
     render_html,
 )
-from tests.domain.outcomes import CENT, RUNS, looped, many
+from tests.domain.bulk.outcomes import CENT, RUNS, looped, many
 from tests.reports.pages import Page
 from tests.reports.sheets import (
     HOSTILE_RUNS,

@@ -6,10 +6,10 @@ from xml.etree import ElementTree as ET
 
 from hypothesis import given, settings
 
-from redraft.domain.outcomes import ItemOutcome
+from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.reports.junit import render_junit
 from redraft.reports.sheets import RunSheet
-from tests.domain.outcomes import failed, looped
+from tests.domain.bulk.outcomes import failed, looped
 from tests.reports.sheets import HOSTILE, HOSTILE_RUNS, run_sheet
 
 _SUITE = {"id", "package", "name", "hostname", "timestamp", "tests", "failures", "errors", "skipped", "time"}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from redraft.reports.markdown import escape, render_comparison_markdown, render_markdown
-from tests.domain.outcomes import many
+from tests.domain.bulk.outcomes import many
 from tests.reports.sheets import HOSTILE, HOSTILE_RUNS, comparison_sheet, hostile_comparison, hostile_sheet, run_sheet
 
 _PIPE = re.compile(r"(?<!\\)(?:\\\\)*\|")

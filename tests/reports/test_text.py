@@ -4,10 +4,10 @@ from io import StringIO
 
 from rich.console import Console
 
-from redraft.domain.outcomes import ItemOutcome
+from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.reports.text import print_comparison, print_report, render_comparison_text, render_text
 from redraft.reports.wording import DASH
-from tests.domain.outcomes import failed, looped, many
+from tests.domain.bulk.outcomes import failed, looped, many
 from tests.reports.sheets import HOSTILE, comparison_sheet, hostile_sheet, run_sheet
 
 

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from redraft.domain.statistics import Mean
+from redraft.domain.statistics.estimates import Mean
 from redraft.reports import wording
 from redraft.reports.svg import ticks_to
 from redraft.reports.wording import DASH

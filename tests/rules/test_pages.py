@@ -6,9 +6,9 @@ import re
 import pytest
 from pydantic import TypeAdapter
 
-from redraft.domain.languages import LANGUAGES
-from redraft.domain.requests import GenerateAnswer
-from redraft.domain.rubrics import Rubric
+from redraft.domain.evaluation.rubrics import Rubric
+from redraft.domain.jobs.requests import GenerateAnswer
+from redraft.domain.text.languages import LANGUAGES
 from tests.rules.sources import ROOT
 
 _PAGES = ("criteria.md", "checks.md", "profiles.md", "grounding.md")

@@ -7,17 +7,17 @@ from typing import get_args
 import pytest
 from pydantic import AliasChoices
 
-from redraft.domain.failures import TITLES
-from redraft.domain.webhooks import EVENT_TYPES
+from redraft.domain.admin.webhooks import EVENT_TYPES
+from redraft.domain.jobs.job_errors import TITLES
 from redraft.errors import RETRYABLE_CODES, ProviderErrorCode
 from redraft.settings import Settings
 from tests.rules.sources import PACKAGES, ROOT, dotted, imported, modules, nodes
 
-COMMITTERS = {"redraft/storage/work.py", "redraft/storage/schema.py"}
+COMMITTERS = {"redraft/storage/engine/work.py", "redraft/storage/engine/schema.py"}
 ENVIRONMENT_READERS = {
     "redraft/settings.py": "the one place",
     "redraft/embedded/environments.py": "hands its own environment on to the processes it starts",
-    "redraft/cli/serving.py": "hands its options on to the settings of this process, reads nothing",
+    "redraft/cli/admin/serving.py": "hands its options on to the settings of this process, reads nothing",
 }
 HANDLER_STATEMENTS_MAX = 8
 ROUTE_VERBS = {"get", "post", "put", "patch", "delete", "api_route"}
@@ -35,7 +35,7 @@ def test_only_the_unit_of_work_commits():
         if isinstance(node, ast.Call) and dotted(node.func).endswith((".commit", "engine.begin", "connection.begin"))
     }
     assert found <= COMMITTERS
-    assert "redraft/storage/work.py" in found
+    assert "redraft/storage/engine/work.py" in found
 
 
 def test_only_the_settings_read_the_environment():

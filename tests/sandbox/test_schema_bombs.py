@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from redraft.domain.answers import Misfit, read_answer, schema_fault
+from redraft.domain.structured.answers import Misfit, read_answer, schema_fault
 
 # The CPU limit and its rounding, the start of a child, and a machine that does other things meanwhile
 _ENDS_WITHIN_S = 30.0

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from redraft.domain.ids import new_id
-from redraft.storage import jobs
-from redraft.storage.jobs import JobRecord
-from redraft.storage.work import Database
+from redraft.domain.jobs.ids import new_id
+from redraft.storage.engine.work import Database
+from redraft.storage.jobs import jobs
+from redraft.storage.jobs.jobs import JobRecord
 
 
 @pytest.fixture

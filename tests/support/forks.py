@@ -27,8 +27,18 @@ _METHOD.set_forkserver_preload(
         *("celery.worker.components", "celery.worker.consumer", "celery.worker.strategy", "kombu.transport.redis"),
         *("anthropic", "openai", "openai.resources.chat", "psycopg", "uvicorn"),
         *("sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite", "rich.traceback"),
-        *("redraft.operations.deliveries", "redraft.operations.feeding", "redraft.operations.running"),
-        *("api.app", "redraft.logs", "redraft.providers.anthropic", "redraft.providers.openai", "redraft.runtime"),
+        *(
+            "redraft.operations.admin.deliveries",
+            "redraft.operations.bulk.scheduler",
+            "redraft.operations.steps.executor",
+        ),
+        *(
+            "api.app",
+            "redraft.logs",
+            "redraft.providers.anthropic.provider",
+            "redraft.providers.openai.provider",
+            "redraft.runtime",
+        ),
         *("coverage", "tests.support.forks"),
     ]
 )

@@ -5,10 +5,10 @@ from typing import Any
 
 from sqlalchemy import update
 
-from redraft.domain.ids import new_id
-from redraft.storage import observations
-from redraft.storage.tables import observations as table
-from redraft.storage.work import Database
+from redraft.domain.jobs.ids import new_id
+from redraft.storage.admin import observations
+from redraft.storage.engine.tables import observations as table
+from redraft.storage.engine.work import Database
 
 
 def source(number: int, *, cited: bool | None = False, score: float | None = None, **fields: Any) -> dict[str, Any]:

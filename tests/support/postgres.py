@@ -9,8 +9,8 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from redraft.storage import schema
-from redraft.storage.work import Database
+from redraft.storage.engine import schema
+from redraft.storage.engine.work import Database
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

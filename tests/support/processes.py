@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from redraft.operations.health import alive_workers
+from redraft.operations.admin.health import alive_workers
 from redraft.operations.services import Services
 from redraft.settings import Settings
 from tests.support.forks import Fork

@@ -15,13 +15,13 @@ from typing import Any, Self
 from typer.testing import CliRunner
 
 from redraft.cli.main import app
-from redraft.domain.states import Step
+from redraft.domain.jobs.states import Step
 from redraft.jobs import StepMessage
-from redraft.operations.leases import LeaseHolder
-from redraft.operations.running import run
 from redraft.operations.services import Services
-from redraft.storage import jobs
-from redraft.storage.jobs import JobFilter
+from redraft.operations.steps.executor import run
+from redraft.operations.steps.leases import LeaseHolder
+from redraft.storage.jobs import jobs
+from redraft.storage.jobs.jobs import JobFilter
 from tests.support.processes import clean_environment, environment_of
 from tests.support.waiting import PATIENCE
 

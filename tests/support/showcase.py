@@ -20,21 +20,21 @@ from pydantic import SecretStr
 from sqlalchemy import func, select, update
 
 from api.app import create_app
-from redraft.domain.ids import new_id
-from redraft.domain.requests import GenerateAnswer
-from redraft.domain.runs import CreateRun
-from redraft.domain.states import Step
+from redraft.domain.bulk.run_requests import CreateRun
+from redraft.domain.jobs.ids import new_id
+from redraft.domain.jobs.requests import GenerateAnswer
+from redraft.domain.jobs.states import Step
 from redraft.jobs import StepMessage
-from redraft.operations import datasets, feeding, runs
-from redraft.operations.leases import LeaseHolder
-from redraft.operations.running import run as run_step
+from redraft.operations.bulk import datasets, runs, scheduler
+from redraft.operations.jobs.submit import submit
 from redraft.operations.services import Services
-from redraft.operations.submit import submit
+from redraft.operations.steps.executor import run as run_step
+from redraft.operations.steps.leases import LeaseHolder
 from redraft.runtime import build_runtime
 from redraft.settings import ModelPrice, Settings
-from redraft.storage import workers
-from redraft.storage.bulk_tables import runs as runs_table
-from redraft.storage.tables import jobs
+from redraft.storage.admin import workers
+from redraft.storage.engine.bulk_tables import runs as runs_table
+from redraft.storage.engine.tables import jobs
 from tests.model_server.requests import Asked
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
@@ -279,7 +279,7 @@ def _run(services: Services, dataset_id: str, name: str, model: str) -> str:
     run = runs.create_run(services, CreateRun.model_validate(body))
     while runs.get_run(services, run.id).status == "running":
         drain(services)
-        feeding.feed_all(services)
+        scheduler.feed_all(services)
     return run.id
 
 

@@ -4,8 +4,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from redraft.storage import schema
-from redraft.storage.work import Database
+from redraft.storage.engine import schema
+from redraft.storage.engine.work import Database
 
 
 @cache

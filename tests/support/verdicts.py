@@ -4,9 +4,9 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from redraft.domain.ids import new_id
+from redraft.domain.jobs.ids import new_id
 from redraft.operations.services import Services
-from redraft.storage.tables import evaluations, iterations, jobs
+from redraft.storage.engine.tables import evaluations, iterations, jobs
 
 
 def add_iteration(services: Services, job_id: str, number: int = 1, candidate: int = 1) -> str:

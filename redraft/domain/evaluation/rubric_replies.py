@@ -7,13 +7,20 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
+from redraft.domain.evaluation.json_extraction import Found, Reader, Unusable, repeated_in, times_named
+from redraft.domain.evaluation.reply_members import (
+    UnreadableError,
+    plain,
+    plain_members,
+    sentence_of,
+    strict_flag,
+    text_of,
+)
+from redraft.domain.evaluation.rubrics import SCALE_TOP, Criterion, CriterionResult, result_of
+from redraft.domain.evaluation.scores import describe
 from redraft.domain.evaluation.untrusted import NOTHING_UNTRUSTED, Decision, Statement, Untrusted
-from redraft.domain.replies import Found, Reader, Unusable, repeated_in, times_named
-from redraft.domain.reply_members import UnreadableError, plain, plain_members, sentence_of, strict_flag, text_of
-from redraft.domain.rubrics import SCALE_TOP, Criterion, CriterionResult, result_of
-from redraft.domain.scores import describe
-from redraft.domain.texts import clean, fold, preview
-from redraft.domain.verdicts import Verdict, members_of, own_verdict, says_flag, words_of
+from redraft.domain.evaluation.verdicts import Verdict, members_of, own_verdict, says_flag, words_of
+from redraft.domain.text.cleaning import clean, fold, preview
 
 
 def read_rubric_reply(

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from redraft.domain.text.cleaning import LIKE
 from redraft.domain.text.thinking import CLOSER, OPENER, SpellingKey, key_of
-from redraft.domain.texts import LIKE
-from redraft.domain.views import visible
+from redraft.domain.text.visible_text import visible
 
 _NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _TOKEN = re.compile(rf"{_NUMBER}|[^\W\d_]+")

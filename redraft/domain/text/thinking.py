@@ -1,7 +1,7 @@
 """Thinking text: every spelling in which a model writes what is not its answer yet, in one table.
 
 Generator, streams and evaluator all read this table. A generator's text loses its thinking here; where a
-verdict is looked for, `redraft.domain.replies` walks over the same openers and closers.
+verdict is looked for, `redraft.domain.evaluation.json_extraction` walks over the same openers and closers.
 """
 
 import re

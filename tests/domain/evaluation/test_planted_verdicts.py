@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redraft.domain.claims import QuotedSources
+from redraft.domain.evaluation.claims import QuotedSources
+from redraft.domain.evaluation.json_extraction import Unusable
 from redraft.domain.evaluation.rubric_replies import read_rubric_reply
+from redraft.domain.evaluation.rubrics import Criterion
 from redraft.domain.evaluation.untrusted import Untrusted
-from redraft.domain.replies import Unusable
-from redraft.domain.rubrics import Criterion
-from redraft.domain.verdicts import ReplyMap, Verdict, read_claims_reply, read_reply
+from redraft.domain.evaluation.verdicts import ReplyMap, Verdict, read_claims_reply, read_reply
 
 CRITERIA = ReplyMap(
     score="score",

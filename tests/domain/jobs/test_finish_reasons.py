@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.domain.jobs.finish_reasons import Finish, classify_finish, is_absent
+from redraft.domain.calls.finish_reasons import Finish, classify_finish, is_absent
 
 KNOWN: dict[Finish, str] = {
     Finish.COMPLETE: """

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from redraft.domain.evaluation.json_extraction import Unusable
 from redraft.domain.evaluation.untrusted import Untrusted
-from redraft.domain.replies import Unusable
+from redraft.domain.evaluation.verdicts import ReplyMap, read_reply
 from redraft.domain.text.answer_stream import AnswerStream
 from redraft.domain.text.thinking import answer_in
-from redraft.domain.verdicts import ReplyMap, read_reply
-from tests.domain.test_verdicts import GOOD, VERDICT, parse_verdict
+from tests.domain.evaluation.test_verdicts import GOOD, VERDICT, parse_verdict
 
 # What stands before an answer, `SECRET` in it; and what may stand behind.
 FRAMES = {

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from alembic.config import Config
 
-from redraft.storage import schema
-from redraft.storage.work import Database
+from redraft.storage.engine import schema
+from redraft.storage.engine.work import Database
 
 REVISION = "9999"
 

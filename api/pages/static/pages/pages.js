@@ -41,7 +41,7 @@
     draft.hidden = false;
     draft.append(reveal(delta.text));
   }
-  // What acts on a screen becomes visible, as the server does it (redraft/domain/screens.py).
+  // What acts on a screen becomes visible, as the server does it (redraft/domain/text/screens.py).
   const acting = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
   function reveal(text) {
     return text.replaceAll("\r\n", "\n").replace(acting, (found) => {

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from migrations.online import create_index
-from redraft.storage import schema
+from redraft.storage.engine import schema
 
 revision = "9999"
 down_revision = schema.head()

@@ -1,0 +1,17 @@
+"""`/`: what goes on, what came of today, who works, what is missing."""
+
+from fastapi import Request, Response
+
+from api.dependencies import ContextOf
+from api.pages.rendering import page, pages_router
+from redraft.operations.admin import overview
+
+router = pages_router()
+
+
+@router.get("/")
+def show_overview(request: Request, context: ContextOf) -> Response:
+    """Tiles, running and last jobs, last runs, workers and health."""
+    found = overview.look(context.services)
+    is_auth_required = context.settings.is_auth_required
+    return page(request, "overview/overview.html", look=found, is_auth_required=is_auth_required)

@@ -1,0 +1,111 @@
+"""Two runs beside each other: what differs, row by row, and both answers of a row."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from anyio import to_thread
+from fastapi import Query, Request, Response
+from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
+
+from api.dependencies import Context, ContextOf, ServicesOf
+from api.pages.bulk.run import REPORTED_AT_ONCE
+from api.pages.rendering import address, page, pages_router, see_other
+from api.parameters import NUMBER_MAX
+from redraft.domain.bulk.row_alignment import RowPair
+from redraft.domain.text.diffs import compare_words
+from redraft.operations.bulk import run_listing, runs
+from redraft.operations.bulk.run_listing import RunLine
+from redraft.operations.bulk.runs import Run
+from redraft.operations.services import Services
+from redraft.reports.html import render_comparison_body
+from redraft.reports.sheets import ComparisonSheet
+
+router = pages_router("/runs/compare")
+
+_ROWS = 50
+_CHOICES = 100
+RunId = Annotated[str, Query(max_length=40)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A comparison, reckoned and rendered."""
+
+    sheet: ComparisonSheet
+    body: Markup
+    pairs: Sequence[RowPair]
+
+
+@router.get("")
+async def compare(
+    request: Request,
+    context: ContextOf,
+    run: Annotated[list[str], Query(max_length=10)] = [],  # noqa: B006
+    baseline: RunId = "",
+    changed: Literal["1"] | None = None,
+    after: Annotated[int, Query(ge=0, le=NUMBER_MAX)] = 0,
+    report: Literal["1"] | None = None,
+) -> Response:
+    """The comparison of two runs, or the choice of two."""
+    if not baseline or len(run) != 1:
+        return await run_in_threadpool(_choose, request, context.services, [*filter(None, [baseline, *run])])
+    both = await run_in_threadpool(_both, context.services, baseline, run[0])
+    is_small = sum(each.counts.total for each in both) <= 2 * REPORTED_AT_ONCE
+    found = await _reckon(context, baseline, run[0]) if report or is_small else None
+    shown: dict[str, Any] = (
+        _rows(request, found.pairs, changed=changed is not None, after=after) if found else {"rows": ()}
+    )
+    return page(request, "runs/compare.html", baseline=both[0], new=both[1], found=found, **shown)
+
+
+def _choose(request: Request, services: Services, chosen: Sequence[str]) -> Response:
+    """Two that were chosen in the list become baseline and new run by their age."""
+    if len(chosen) == 2 and chosen[0] != chosen[1]:
+        older, newer = sorted((runs.get_run(services, each) for each in chosen), key=lambda run: run.created_at)
+        return see_other("/runs/compare", baseline=older.id, run=newer.id)
+    known: Sequence[RunLine] = run_listing.list_runs(services, cursor=None, limit=_CHOICES)[0]
+    return page(request, "runs/choose.html", runs=known, chosen=[*chosen, "", ""][:2], number=len(chosen))
+
+
+def _both(services: Services, baseline_id: str, run_id: str) -> tuple[Run, Run]:
+    return runs.get_run(services, baseline_id), runs.get_run(services, run_id)
+
+
+async def _reckon(context: Context, baseline_id: str, run_id: str) -> _Found:
+    return await to_thread.run_sync(_compare, context.services, baseline_id, run_id, limiter=context.reports)
+
+
+def _compare(services: Services, baseline_id: str, run_id: str) -> _Found:
+    sheet, pairs = run_listing.compare_by_row(services, baseline_id, run_id)
+    return _Found(sheet, render_comparison_body(sheet), pairs)
+
+
+def _rows(request: Request, pairs: Sequence[RowPair], *, changed: bool, after: int) -> dict[str, Any]:
+    wanted = [pair for pair in pairs if pair.change.is_change] if changed else pairs
+    return {
+        "rows": wanted[after : after + _ROWS],
+        "number": len(wanted),
+        "changes": sum(pair.change.is_change for pair in pairs),
+        "is_changed_only": changed,
+        "next_address": address(request, after=after + _ROWS) if len(wanted) > after + _ROWS else None,
+        "is_first": after == 0,
+    }
+
+
+@router.get("/row")
+def show_row(
+    request: Request,
+    services: ServicesOf,
+    baseline: RunId,
+    run: RunId,
+    row: Annotated[str, Query(max_length=2000)],
+    repeat: Annotated[int, Query(ge=1, le=100)] = 1,
+) -> Response:
+    """One row: its question, both answers, and what differs between them word by word."""
+    sides = run_listing.get_sides(services, baseline, run, row, repeat)
+    answers = [each.answer if each else None for each in (sides.baseline, sides.new)]
+    diff = compare_words(answers[0], answers[1]) if answers[0] and answers[1] else None
+    repeats = min(sides.baseline_run.repeat, sides.new_run.repeat)
+    return page(request, "runs/row.html", sides=sides, row=row, repeat=repeat, repeats=repeats, diff=diff)

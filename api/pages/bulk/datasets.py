@@ -1,0 +1,128 @@
+"""Datasets: the list, one with its rows, and a form to add one."""
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from io import BytesIO
+from itertools import islice
+from typing import Annotated, Any, Literal, cast, get_args
+
+from anyio import to_thread
+from fastapi import Query, Request, Response
+
+from api.dependencies import Context, ContextOf, ServicesOf
+from api.pages.bulk.run_forms import filled_rows
+from api.pages.parts.filled import Filled
+from api.pages.parts.forms import Form, FormOf
+from api.pages.rendering import address, page, pages_router, see_other
+from api.parameters import NUMBER_MAX
+from api.routes.bulk.datasets import UploadQuery
+from redraft.datasets.formats import Format
+from redraft.errors import Conflict, Invalid
+from redraft.operations.bulk import datasets, removing, run_listing
+from redraft.operations.bulk.datasets import Dataset, DatasetItem
+
+router = pages_router("/datasets")
+
+_PAGE = 20
+_ROWS = 20
+_CELLS = 20
+_OTHER_FIELDS = 20_000
+_FORMATS = tuple(each for each in get_args(Format) if each != "parquet")
+
+
+@router.get("")
+def list_datasets(
+    request: Request, services: ServicesOf, after: Annotated[str | None, Query(max_length=500)] = None
+) -> Response:
+    """Datasets, the newest first."""
+    found, cursor = datasets.list_datasets(services, cursor=after, limit=_PAGE)
+    following = address(request, after=cursor) if cursor else None
+    return page(request, "datasets/list.html", datasets=found, next_address=following, is_first=after is None)
+
+
+@router.get("/new")
+def show_new_dataset(request: Request, context: ContextOf) -> Response:
+    """The form for a few rows."""
+    return _new_dataset(request, context, Filled())
+
+
+@router.post("/new")
+async def add_dataset(request: Request, context: ContextOf, form: FormOf) -> Response:
+    """Store the rows, or show the form again with what is wrong."""
+    try:
+        dataset, is_new = await _stored(context, form)
+    except Invalid as error:
+        return _new_dataset(request, context, filled_rows(form, error), 422)
+    if "instruct" not in dataset.columns.get("used", {}):
+        return see_other(f"/datasets/{dataset.id}")  # which says what they lack
+    return see_other(f"/datasets/{dataset.id}", notice="dataset_added" if is_new else "dataset_known")
+
+
+def _new_dataset(request: Request, context: Context, form: Filled, status: int = 200) -> Response:
+    most = context.settings.max_body_bytes - _OTHER_FIELDS
+    return page(request, "datasets/new.html", status, form=form, formats=_FORMATS, bytes=max(0, most))
+
+
+async def _stored(context: Context, form: Form) -> tuple[Dataset, bool]:
+    pairs = [line.strip() for line in form.text("mapping").splitlines() if line.strip()]
+    mapping = UploadQuery.model_construct(map=pairs).mapping()
+    written = form.text("format")
+    file_format = cast("Format", written) if written in _FORMATS else None
+    options: dict[str, Any] = {"file_format": file_format, "mapping": mapping}
+    rows = BytesIO(form.text("rows").encode("utf-8", "replace"))
+    work = partial(datasets.import_dataset, context.services, rows, form.text("name"), **options)
+    return await to_thread.run_sync(work, limiter=context.uploads)
+
+
+@router.get("/{dataset_id}")
+def show_dataset(
+    request: Request,
+    services: ServicesOf,
+    dataset_id: str,
+    after: Annotated[int, Query(ge=-1, le=NUMBER_MAX)] = -1,
+    bad: Literal["1"] | None = None,
+) -> Response:
+    """One dataset: what its columns became, and its rows."""
+    dataset = datasets.get_dataset(services, dataset_id)
+    listed = run_listing.list_bad_rows if bad else datasets.list_items
+    rows = listed(services, dataset_id, after=after, limit=_ROWS + 1)
+    following = address(request, after=rows[_ROWS - 1].position) if len(rows) > _ROWS else None
+    shown: dict[str, Any] = {
+        "rows": [(row, _cells(row)) for row in rows[:_ROWS]],
+        "next_address": following,
+        "is_first": after < 0,
+        "is_bad_only": bad is not None,
+    }
+    return page(request, "datasets/dataset.html", dataset=dataset, **shown)
+
+
+@router.get("/{dataset_id}/delete")
+def ask_to_delete(request: Request, services: ServicesOf, dataset_id: str) -> Response:
+    """Whether it is meant."""
+    return page(request, "datasets/delete.html", dataset=datasets.get_dataset(services, dataset_id), trouble=None)
+
+
+@router.post("/{dataset_id}/delete")
+def delete_dataset(request: Request, services: ServicesOf, dataset_id: str) -> Response:
+    """Remove a dataset that no run uses."""
+    try:
+        removing.delete_dataset(services, dataset_id)
+    except Conflict as error:
+        dataset = datasets.get_dataset(services, dataset_id)
+        return page(request, "datasets/delete.html", 409, dataset=dataset, trouble=error.message)
+    return see_other("/datasets", notice="deleted")
+
+
+def _cells(row: DatasetItem) -> list[tuple[str, str]]:
+    """What a row says, the first of it."""
+    given: Mapping[str, Any] = {
+        **(row.fields or {}),
+        **{f"vars.{name}": value for name, value in (row.vars or {}).items()},
+        **{name: value for name in ("human_score", "human_pass") if (value := getattr(row, name)) is not None},
+    }
+    return [(name, _text(value)) for name, value in islice(given.items(), _CELLS)]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

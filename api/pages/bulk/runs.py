@@ -1,0 +1,56 @@
+"""The list of runs, and the form that starts one."""
+
+from typing import Annotated
+
+from fastapi import Query, Request, Response
+
+from api.dependencies import ServicesOf
+from api.pages.bulk.run_forms import filled_like, filled_run, idempotency_of, new_token, read_run
+from api.pages.parts.filled import Filled
+from api.pages.parts.forms import FormOf
+from api.pages.rendering import address, page, pages_router, see_other
+from redraft.errors import Invalid
+from redraft.operations.bulk import datasets, run_listing, runs
+from redraft.operations.services import Services
+
+router = pages_router("/runs")
+
+_PAGE = 20
+_CHOICES = 100
+_START = {"iter_max": "3", "score_threshold": "0.8", "repeat": "1", "max_in_flight": "32"}
+
+
+@router.get("")
+def list_runs(
+    request: Request, services: ServicesOf, after: Annotated[str | None, Query(max_length=500)] = None
+) -> Response:
+    """Runs, the newest first."""
+    found, cursor = run_listing.list_runs(services, cursor=after, limit=_PAGE)
+    following = address(request, after=cursor) if cursor else None
+    return page(request, "runs/list.html", runs=found, next_address=following, is_first=after is None)
+
+
+@router.get("/new")
+def show_new_run(request: Request, services: ServicesOf, dataset: str = "", like: str = "") -> Response:
+    """The form for a run: an empty one, or as another run was started."""
+    form = filled_like(runs.get_run(services, like)) if like else Filled({**_START, "dataset_id": dataset})
+    return _new_run(request, services, form)
+
+
+@router.post("/new")
+def start_run(request: Request, services: ServicesOf, form: FormOf) -> Response:
+    """Start the run, or show the form again with what is wrong."""
+    try:
+        run, _ = runs.create_run_once(services, read_run(form), idempotency_of(request, form))
+    except Invalid as error:
+        return _new_run(request, services, filled_run(form, error), 422)
+    return see_other(f"/runs/{run.id}", notice="run_started")
+
+
+def _new_run(request: Request, services: Services, form: Filled, status: int = 200) -> Response:
+    known, _ = datasets.list_datasets(services, cursor=None, limit=_CHOICES)
+    chosen = form.text("dataset_id")
+    if chosen and all(each.id != chosen for each in known):
+        known = [datasets.get_dataset(services, chosen), *known]
+    models = services.settings.model or "", services.settings.evaluator_model or ""
+    return page(request, "runs/new.html", status, form=form, datasets=known, models=models, token=new_token())

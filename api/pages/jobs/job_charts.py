@@ -1,0 +1,170 @@
+"""The pictures of a job: how its scores went, and when its calls were made."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from markupsafe import Markup
+
+from api.pages.parts.filters import duration, score
+from redraft.domain.jobs.intervals import merged
+from redraft.operations.jobs.iterations import CriteriaMatrix, MatrixColumn
+from redraft.operations.jobs.views import CallLine
+from redraft.reports.svg import Plot, label, line, picture, tag
+
+CRITERIA_DRAWN_MAX = 6
+_TICKS = [0, 0.25, 0.5, 0.75, 1.0]
+_SPOTS = (("passed", "passed"), ("missed", "not passed"), ("other", "another candidate"))
+_TRACK = 1000
+_SMALLEST_BAR = 6.0
+_GAP_SHARE = 0.15
+_SMALLEST_GAP_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A drawing, with a legend of (class, what it stands for)."""
+
+    drawing: Markup
+    legend: tuple[tuple[str, str], ...]
+
+
+def draw_scores(matrix: CriteriaMatrix, threshold: float) -> Chart | None:
+    """The score of each iteration's best candidate, and each criterion's; None before the first verdict."""
+    best = _best(matrix.iterations)
+    if not any(column.score is not None for column in best):
+        return None
+    numbers = [column.number for column in best]
+    plot = Plot(x_min=numbers[0] - 0.5, x_max=numbers[-1] + 0.5)
+    told = ", ".join(f"iteration {column.number}: {score(column.score)}" for column in best)
+    drawing = picture(
+        "score-curve",
+        "Score by iteration",
+        f"Threshold {threshold:g}; {told}.",
+        *plot.rows(_TICKS, lambda tick: f"{tick:g}"),
+        *_criteria(plot, matrix, best),
+        line(plot.left, plot.y(threshold), plot.right, plot.y(threshold), "threshold"),
+        *_curve(plot, [(column.number, column.score) for column in best], "score"),
+        *_spots(plot, matrix, best),
+        *(label(str(number), plot.x(number), plot.bottom + 16) for number in numbers),
+        plot.name_x("iteration"),
+    )
+    drawn = matrix.criteria[:CRITERIA_DRAWN_MAX] if len(best) > 1 else []
+    names = [(f"crit{at}", row.text or row.id) for at, row in enumerate(drawn, 1)]
+    spots = [(class_, words) for class_, words in _SPOTS if any(class_ == each for each, _ in _spotted(matrix, best))]
+    return Chart(drawing, (("score", "score"), *spots, ("threshold", f"threshold {threshold:g}"), *names))
+
+
+def _best(columns: Sequence[MatrixColumn]) -> list[MatrixColumn]:
+    found: dict[int, MatrixColumn] = {}
+    for column in columns:
+        known = found.get(column.number)
+        if known is None or (column.score or -1.0) > (known.score or -1.0):
+            found[column.number] = column
+    return list(found.values())
+
+
+def _criteria(plot: Plot, matrix: CriteriaMatrix, best: Sequence[MatrixColumn]) -> Iterator[Markup]:
+    if len(best) < 2:
+        return
+    for at, row in enumerate(matrix.criteria[:CRITERIA_DRAWN_MAX], 1):
+        found = [(column.number, {cell.id: cell.score for cell in column.cells}.get(row.id)) for column in best]
+        # Side by side where they would hide each other: most criteria are 0 or 1
+        shift = (at - (CRITERIA_DRAWN_MAX + 1) / 2) * 0.012
+        shifted = [(number, None if value is None else min(1.0, max(0.0, value)) + shift) for number, value in found]
+        yield from _curve(plot, shifted, f"crit crit{at}")
+
+
+def _curve(plot: Plot, points: Sequence[tuple[int, float | None]], class_: str) -> Iterator[Markup]:
+    """Lines between neighbours that both have a value."""
+    for (one, low), (other, high) in pairwise(points):
+        if low is not None and high is not None:
+            yield line(plot.x(one), plot.y(low), plot.x(other), plot.y(high), f"curve {class_}")
+
+
+def _spotted(matrix: CriteriaMatrix, best: Sequence[MatrixColumn]) -> Iterator[tuple[str, MatrixColumn]]:
+    """Each that has a score, with the class of its spot."""
+    for column in matrix.iterations:
+        if column.score is not None:
+            yield "other" if column not in best else "passed" if column.passed else "missed", column
+
+
+def _spots(plot: Plot, matrix: CriteriaMatrix, best: Sequence[MatrixColumn]) -> Iterator[Markup]:
+    for column in matrix.iterations:
+        if column.score is None:
+            yield label("no score", plot.x(column.number), plot.bottom - 6)
+    for class_, column in _spotted(matrix, best):
+        x, y = plot.x(column.number), plot.y(column.score or 0.0)
+        yield tag("circle", cx=x, cy=y, r=3 if class_ == "other" else 5, class_=f"spot {class_}")
+        if class_ != "other":
+            yield label(score(column.score), x, y - 10, class_="value")
+
+
+@dataclass(frozen=True, slots=True)
+class Waterfall:
+    """One bar per call, to stand in its row of a table, all on one clock.
+
+    Attributes:
+        legend: the classes of the bars, each with what it stands for; those alone that occur.
+        scale: what the track's beginning, its quarters and its end stand for.
+        spans: how long all took, in words, and how long no call was out between them.
+    """
+
+    bars: Mapping[str, Markup]
+    legend: tuple[tuple[str, str], ...]
+    scale: tuple[str, ...]
+    spans: str
+
+
+def draw_waterfall(calls: Sequence[CallLine]) -> Waterfall:
+    """Bars from the first call's start to the last one's end; long breaks between them are cut short."""
+    spans = {call.id: call.interval for call in calls}
+    clock = _Clock(list(spans.values()))
+    bars = {call.id: _bar(call, clock, *spans[call.id]) for call in calls}
+    kinds = dict.fromkeys(map(_kind, calls))
+    legend = tuple((kind, "failed" if kind == "bad" else kind.replace("_", " ")) for kind in kinds)
+    return Waterfall(bars, legend, clock.scale, clock.words)
+
+
+def _kind(call: CallLine) -> str:
+    return "bad" if call.status == "failed" else call.type
+
+
+class _Clock:
+    """Where on the track a moment is."""
+
+    def __init__(self, spans: Sequence[tuple[float, float]]) -> None:
+        busy = merged(spans)
+        worked = sum(end - start for start, end in busy)
+        longest = max(_SMALLEST_GAP_S, worked * _GAP_SHARE)
+        self._starts: list[tuple[float, float]] = []
+        shown = idle = 0.0
+        for at, (start, end) in enumerate(busy):
+            gap = start - busy[at - 1][1] if at else 0.0
+            shown += min(gap, longest)
+            idle += gap
+            self._starts.append((start, shown))
+            shown += end - start
+        self._whole = max(shown, 0.001)
+        self.scale = tuple(duration(self._whole * 1000 * part) for part in _TICKS)
+        has_rested = idle >= _SMALLEST_GAP_S
+        between = f", with {duration(idle * 1000)} between them" if has_rested else ""
+        self.words = duration((worked if has_rested else shown) * 1000) + between
+
+    def place(self, moment: float) -> float:
+        start, shown = max((each for each in self._starts if each[0] <= moment), default=self._starts[0])
+        return (shown + moment - start) / self._whole * _TRACK
+
+
+def _bar(call: CallLine, clock: _Clock, start: float, end: float) -> Markup:
+    left, right = clock.place(start), clock.place(end)
+    width = max(_SMALLEST_BAR, right - left)
+    bar = tag("rect", x=min(left, _TRACK - width), y=3, width=width, height=14, class_=f"bar {_kind(call)}")
+    return tag(
+        "svg",
+        bar,
+        viewBox=f"0 0 {_TRACK} 20",
+        preserveAspectRatio="none",
+        aria_hidden="true",
+        class_="fall",
+    )

@@ -1,0 +1,157 @@
+"""The filters of the list of jobs, as they stand in its address."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from fastapi import Request
+from pydantic import ValidationError
+
+from api.pages.jobs.job_words import ending
+from api.pages.rendering import address
+from api.routes.jobs.jobs import JobQuery
+from redraft.domain.bodies.pointers import words_of
+from redraft.errors import Flaw, Invalid
+from redraft.storage.jobs.jobs import JobFilter
+
+LIMIT = 50
+METADATA = "metadata."
+Pairs = Sequence[tuple[str, str]]
+FILTERS = {
+    "stop_reason": "Stop reason",
+    "kind": "Kind",
+    "model": "First generator",
+    "run_id": "Run",
+    "created_after": "Created from (UTC)",
+    "created_before": "Created before (UTC)",
+    "metadata": "Metadata",
+    "order": "Order",
+    "status": "Status",
+    "after": "Place in the list",
+}
+
+_SINGLE = ("stop_reason", "kind", "model", "run_id", "created_after", "created_before", "order", "limit")
+_MOMENTS = ("created_after", "created_before")
+_ORDERING = ("order", "limit")
+_FIELDS_MAX = 100
+_JOB = re.compile(r"job_[0-9a-f]{32}")
+# Where in the list one is, not what is in it.
+_PLACES = ("after", "shown", "notice")
+_MISTAKEN = "One of the filters cannot be understood."
+_WORDS = {
+    "stop_reason": "stop reason",
+    "run_id": "run",
+    "created_after": "from",
+    "created_before": "before",
+    "model": "generator",
+}
+
+
+def tidy_address(request: Request) -> str | None:
+    """The address without what a form left empty, a label in its own parameter; None if it is so already."""
+    pairs = request.query_params.multi_items()
+    tidy = [each for pair in pairs for each in _tidy(*pair)]
+    return None if tidy == pairs else f"{request.url.path}?{urlencode(tidy)}".removesuffix("?")
+
+
+def _tidy(name: str, value: str) -> Pairs:
+    if not value.strip():
+        return []
+    key, equals, wanted = value.partition("=")
+    return [(METADATA + key.strip(), wanted.strip())] if name == "metadata" and equals else [(name, value)]
+
+
+def filters_of(pairs: Pairs) -> Pairs:
+    """The part of an address that says which jobs are meant."""
+    return [pair for pair in pairs if pair[0] not in _PLACES]
+
+
+def pairs_of(query: str) -> Pairs:
+    """A part of an address that was sent along in a field.
+
+    Raises:
+        Invalid: it is none.
+    """
+    try:
+        return parse_qsl(query, max_num_fields=_FIELDS_MAX)
+    except ValueError:
+        words = f"These are more filters than the {_FIELDS_MAX} that can be asked for."
+        raise Invalid.at("/filters", words, "invalid_filter") from None
+
+
+def is_narrowed(pairs: Pairs) -> bool:
+    """Whether not simply all jobs are meant."""
+    return any(name not in _ORDERING for name, _ in filters_of(pairs))
+
+
+def read_filter(pairs: Pairs) -> JobFilter:
+    """What an address asks for.
+
+    Raises:
+        Invalid: a value cannot be understood.
+    """
+    flaws = tuple(_unknown(name, value) for name, value in filters_of(pairs) if not _is_filter(name))
+    values: dict[str, Any] = {name: value for name, value in pairs if name in _SINGLE}
+    values["status"] = [value for name, value in pairs if name == "status"]
+    for name in _MOMENTS:
+        if len(values.get(name, "")) == len("2026-11-01"):
+            values[name] += "T00:00:00Z"
+    try:
+        query = JobQuery.model_validate({"limit": LIMIT, **values})
+    except ValidationError as error:
+        flaws += tuple(_flaw(each) for each in error.errors(include_url=False))
+        raise Invalid(_MISTAKEN, flaws) from None
+    if flaws:
+        raise Invalid(_MISTAKEN, flaws)
+    return query.as_filter({name.removeprefix(METADATA): value for name, value in pairs if _is_label(name)})
+
+
+def _is_filter(name: str) -> bool:
+    return name == "status" or name in _SINGLE or _is_label(name)
+
+
+def _unknown(name: str, value: str) -> Flaw:
+    """What is passed over would be a filter that lets everything through."""
+    if name.removesuffix(".") == "metadata":
+        return Flaw("/metadata", f"write it as key=value; this is none: {value[:80]}", "invalid_filter")
+    return Flaw(f"/{name[:80]}", "there is no such filter", "invalid_filter")
+
+
+def _is_label(name: str) -> bool:
+    return name.startswith(METADATA) and name != METADATA
+
+
+def _flaw(error: Any) -> Flaw:
+    return Flaw("/" + str(error["loc"][0]), words_of(error), str(error["type"]))
+
+
+def link(request: Request, **changes: Any) -> str:
+    """The list from its beginning, with some filters changed; None takes one away."""
+    return address(request, **{"after": None, "shown": None, **changes})
+
+
+def chips(request: Request) -> list[tuple[str, str]]:
+    """The filters in force: in words, and the address without it."""
+    pairs = filters_of(request.query_params.multi_items())
+    found: list[tuple[str, str]] = []
+    for at, (name, value) in enumerate(pairs):
+        if name != "limit" and _is_filter(name):
+            others = urlencode([*pairs[:at], *pairs[at + 1 :]])
+            label = _WORDS.get(name, name.removeprefix(METADATA))
+            words = ending(value) if name == "stop_reason" else value
+            found.append((f"{label}: {words}", f"/jobs?{others}" if others else "/jobs"))
+    return found
+
+
+def write_shown(job_ids: Sequence[str]) -> str:
+    return ".".join(each.removeprefix("job_") for each in job_ids)
+
+
+def read_shown(text: str) -> list[str]:
+    return only_jobs([f"job_{each}" for each in text.split(".")[:100]])
+
+
+def only_jobs(texts: Sequence[str]) -> list[str]:
+    """Those that can be the id of a job."""
+    return [text for text in texts if _JOB.fullmatch(text)]

@@ -1,0 +1,104 @@
+"""What all pages of a job share: its address, its header, its tabs, and how they stay live."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import Depends, Request, Response
+
+from api.dependencies import ServicesOf
+from api.pages.jobs.job_words import NO_ANSWER, REMEDIES, STAYS_ACCEPTED, STEPS, STOPS, ending, held_back
+from api.pages.parts.filters import clip
+from api.pages.rendering import address, page
+from api.problems import HttpProblem
+from api.rendering import has_ended
+from redraft.domain.jobs.states import JobKind, StopReason
+from redraft.operations.jobs import references
+from redraft.operations.jobs.resources import Job
+from redraft.operations.jobs.views import JobLook
+
+_JOB_ID = re.compile(r"job_[0-9a-f]{32}")
+_TABS = (
+    ("", "Answer"),
+    ("/iterations", "Iterations"),
+    ("/calls", "Calls"),
+    ("/events", "Events"),
+    ("/request", "Request"),
+)
+_NEWS = "job.started iteration.started iteration.generated iteration.evaluated thinking step.retrying done"
+
+
+def get_job_id(request: Request, services: ServicesOf, job_id: str) -> str:
+    """The id in the address; the beginning of one, or `latest`, leads to the whole one."""
+    if _JOB_ID.fullmatch(job_id):
+        return job_id
+    found = references.find_job_id(services, job_id)
+    rest = request.url.path.split("/", 3)[3:]
+    goal = "/".join(["/jobs", found, *rest]) + (f"?{request.url.query}" if request.url.query else "")
+    raise HttpProblem(307, f"The job is at {goal}.", code="elsewhere", headers={"Location": goal})
+
+
+JobIdOf = Annotated[str, Depends(get_job_id)]
+
+
+def job_page(
+    request: Request, template: str, look: JobLook, *, tab: str = "", status: int = 200, **context: Any
+) -> Response:
+    """One tab of a job's page.
+
+    Args:
+        request: what is answered.
+        template: of the tab.
+        look: at the job.
+        tab: the end of the tab's address.
+        status: other than 200 when a form is shown again.
+        context: what the template needs besides.
+    """
+    job = look.job
+    base = f"/jobs/{job.id}"
+    here = base + tab
+    return page(
+        request,
+        template,
+        status,
+        look=look,
+        job=job,
+        base=base,
+        here=here,
+        refreshed_at=address(request) if request.method == "GET" else here,
+        tabs=[(base + end, words) for end, words in _TABS],
+        live=None if has_ended(job) else f"/v1/jobs/{job.id}/events?after={look.last_event}",
+        live_on=_NEWS,
+        stop_words=stop_words(job, look.facts.held_back),
+        remedy=REMEDIES.get(job.error["code"]) if job.error else None,
+        step_words=STEPS.get(job.progress.step or ""),
+        writers=_models(job.request.get("model")),
+        judges=job.request.get("evaluation", {}).get("panel") or _models(job.request.get("evaluator_model")),
+        can_continue=has_ended(job) and job.kind == JobKind.GENERATE_ANSWER,
+        has_ended=has_ended(job),
+        **context,
+    )
+
+
+def stop_words(job: Job, lacks: Sequence[str] = ()) -> str | None:
+    """Why the job has ended; None while it has not.
+
+    Args:
+        job: the job.
+        lacks: what its best answer lacks although its score is high enough.
+    """
+    if job.stop_reason is None:
+        return None
+    if job.result is None:
+        return NO_ANSWER
+    if job.kind != JobKind.GENERATE_ANSWER and job.stop_reason == StopReason.ITERATION_LIMIT:
+        return f"Evaluated, not accepted: {'; '.join(lacks) or 'the score is below the threshold'}."
+    if lacks:
+        return held_back(job.stop_reason, [clip(each, 200) for each in lacks])
+    if job.result and job.result["success"] and job.stop_reason != StopReason.ACCEPTED:
+        return STAYS_ACCEPTED.format(why=ending(job.stop_reason))
+    return STOPS[job.stop_reason]
+
+
+def _models(value: str | list[str] | None) -> list[str]:
+    return [value] if isinstance(value, str) else value or []

@@ -1,0 +1,91 @@
+"""A request as one sends it without these pages: curl, the command line, Python. None ever holds an API key."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pprint import pformat
+from typing import Any, cast
+
+from redraft.domain.text.screens import reveal_in_json
+
+SHOWN_CHARS = 50_000
+KEY = "REDRAFT_API_KEY"
+_WAIT_S = 60
+_OPTIONS = {
+    "resp_format": "--format",
+    "eval_crit": "--crit",
+    "profile": "--profile",
+    "iter_max": "--iter-max",
+    "score_threshold": "--threshold",
+    "model": "--model",
+    "evaluator_model": "--evaluator-model",
+    "candidates": "--candidates",
+    "system_instructions": "--system",
+    "reference": "--reference",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    name: str
+    text: str
+
+
+def snippets_of(body: Mapping[str, Any], base_url: str, *, with_key: bool) -> list[Snippet]:
+    """The same request in three ways; none of a request that is too long to be read.
+
+    Args:
+        body: as the API takes it.
+        base_url: of the API, without a slash at its end.
+        with_key: whether the API asks for a key.
+    """
+    text = _json(body)
+    if len(text) > SHOWN_CHARS:
+        return []
+    url = f"{base_url}/v1/generate-answer"
+    return [
+        Snippet("curl", _curl(url, text, with_key=with_key)),
+        Snippet("CLI", _command(body, text)),
+        Snippet("Python", _python(url, body, with_key=with_key)),
+    ]
+
+
+def _json(body: Mapping[str, Any]) -> str:
+    return reveal_in_json(json.dumps(body, ensure_ascii=False, indent=2))
+
+
+def _curl(url: str, text: str, *, with_key: bool) -> str:
+    key = f' \\\n  -H "Authorization: Bearer ${KEY}"' if with_key else ""
+    headers = f"-H 'Content-Type: application/json' -H 'Prefer: wait={_WAIT_S}'"
+    return f"curl {shlex.quote(url)} \\\n  {headers}{key} \\\n  --data-binary {shlex.quote(text)}"
+
+
+def _command(body: Mapping[str, Any], text: str) -> str:
+    """By options where these say all of it; else the request as the command's input."""
+    task = str(body.get("instruct", ""))
+    is_plain = body.keys() <= {"instruct", *_OPTIONS} and "\\u" not in text
+    if not is_plain or not task or task.startswith("-"):
+        return f"redraft ask --file - <<'JSON'\n{text}\nJSON"
+    words = ["redraft ask", shlex.quote(task)]
+    for name, value in body.items():
+        if name != "instruct":
+            values: list[Any] = cast("list[Any]", value) if isinstance(value, list) else [value]
+            words += [f"{_OPTIONS[name]} {shlex.quote(str(each))}" for each in values]
+    return " \\\n  ".join(words)
+
+
+def _python(url: str, body: Mapping[str, Any], *, with_key: bool) -> str:
+    key = f', "Authorization": f"Bearer {{os.environ[\'{KEY}\']}}"' if with_key else ""
+    imports = "import os\n\nimport httpx2" if with_key else "import httpx2"
+    return f"""{imports}
+
+request = {pformat(dict(body), width=96, sort_dicts=False)}
+response = httpx2.post(
+    {url!r},
+    json=request,
+    headers={{"Prefer": "wait={_WAIT_S}"{key}}},
+    timeout={_WAIT_S + 10},
+)
+response.raise_for_status()
+print(response.json()["result"])"""

@@ -1,0 +1,42 @@
+"""`redraft doctor`: what is set, what works, and what to do about what does not."""
+
+import typer
+from rich.text import Text
+
+from redraft.cli import options, output, sessions
+from redraft.cli.exits import Exit
+
+_SIGNS = {"ok": ("✓", "green"), "note": ("○", "dim"), "broken": ("✗", "red")}
+
+
+def doctor(*, as_json: options.AsJson = False) -> None:
+    """Check settings, database, broker, workers, disk.
+
+    Says what to do for each trouble; exits with 1 if something is broken.
+    """
+    from redraft.cli.admin import diagnostics
+    from redraft.operations.admin.configuration import settings_in_effect
+
+    settings = sessions.load_settings()
+    in_effect = [(each.name, each.value, each.origin) for each in settings_in_effect(settings)]
+    findings = diagnostics.examine(settings)
+    is_well = all(finding.state != "broken" for finding in findings)
+    if as_json:
+        output.write_json(
+            {
+                "ok": is_well,
+                "checks": [finding.as_data() for finding in findings],
+                "settings": [dict(zip(("name", "value", "origin"), each, strict=True)) for each in in_effect],
+            }
+        )
+    else:
+        for finding in findings:
+            sign, style = _SIGNS[finding.state]
+            line = Text.assemble((f"{sign} {finding.name:<12}", style), output.styled(finding.detail))
+            output.show(line)
+            if finding.advice:
+                output.show(f"  {'':<12}→ {finding.advice}", "bold" if finding.state == "broken" else "dim")
+        output.show("")
+        output.show_table(("setting", "value", "from"), in_effect)
+    if not is_well:
+        raise typer.Exit(Exit.ERROR)

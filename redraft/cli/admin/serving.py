@@ -1,0 +1,174 @@
+"""The commands that stay: `serve` and `worker`."""
+
+import contextlib
+import os
+import runpy
+import signal
+from collections.abc import Generator
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from redraft.cli import output
+from redraft.cli.exits import Exit
+from redraft.cli.sessions import ensure_schema, load_settings
+from redraft.errors import Invalid, Unavailable
+
+if TYPE_CHECKING:
+    from redraft.operations.services import Services
+    from redraft.settings import Settings
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on; REDRAFT_HOST.", show_default=False)] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Port to listen on, 0 for any free one; REDRAFT_PORT.", show_default=False),
+    ] = None,
+) -> None:
+    """Run the API and, in embedded mode, all else.
+
+    Without REDRAFT_BROKER_URL it also runs the broker, the database and a worker on this machine.
+    """
+    changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    settings = load_settings().model_copy(update=changes)
+    _refuse_open_door(settings)
+    _check_signing(settings)
+    _tell_unknown_names()
+    with ending_on_signals():
+        _serve(settings)
+
+
+def _serve(settings: "Settings") -> None:
+    from redraft import embedded
+    from redraft.embedded.listeners import listen, url_of
+    from redraft.embedded.locks import only_server
+    from redraft.embedded.valkeys import prepare_folders
+    from redraft.logs import configure_logs
+
+    configure_logs(settings.log_level, settings.log_format)
+    os.umask(0o077)
+    prepare_folders(settings)
+    with contextlib.ExitStack() as parts:
+        tell = parts.enter_context(only_server(settings.data_dir)) if settings.is_embedded_broker else None
+        listener = parts.enter_context(listen(settings.host, settings.port))
+        url = url_of(listener, settings.host)
+        if tell:
+            tell(url)
+        parts.enter_context(embedded.stack(settings))
+        hint = _hint(settings)
+
+        def announce() -> None:
+            output.write_data(f"Redraft is ready at {url} (Ctrl-C ends it).")
+            if hint:
+                output.say(hint, "yellow")
+
+        # Heavy to import: the worker does the same meanwhile.
+        from redraft.embedded.apis import Api
+
+        try:
+            Api(settings, listener, announce).serve_until_stopped()
+        finally:
+            output.say(f"Ending; calls in flight have {settings.shutdown_grace_s:g} s (Ctrl-C again: none).", "dim")
+
+
+def _tell_unknown_names() -> None:
+    from redraft.settings import unknown_names
+
+    for name, meant in unknown_names().items():
+        output.say(f"Note: {name} is no setting" + (f"; did you mean {meant}?" if meant else "."), "yellow")
+
+
+def _refuse_open_door(settings: "Settings") -> None:
+    if settings.require_auth is False and not settings.is_loopback:
+        raise Invalid(
+            f"REDRAFT_REQUIRE_AUTH=false on {settings.host} would let everyone who reaches it spend your model"
+            " keys. Leave it unset and make a key with `redraft keys create NAME`, or listen on 127.0.0.1.",
+            code="open_door",
+        )
+
+
+def _check_signing(settings: "Settings") -> None:
+    """A secret that is none would be told to those who submit jobs, who cannot mend it."""
+    from redraft.operations.admin.webhooks import keys_of
+
+    keys_of(settings)
+
+
+def _hint(settings: "Settings") -> str | None:
+    """What is needed before anybody can use this server. The schema is there, or this says so.
+
+    Raises:
+        Unavailable: the database cannot be used, or its schema is not this version's.
+    """
+    from redraft.operations.admin.keys import list_keys
+
+    with _services(settings) as services:
+        if settings.is_auth_required and all(key["state"] != "valid" for key in list_keys(services)):
+            return "An API key is needed to use it, and there is none: make one with `redraft keys create NAME`."
+    return None
+
+
+@contextlib.contextmanager
+def _services(settings: "Settings") -> Generator["Services"]:
+    from redraft.runtime import build_runtime
+
+    services = build_runtime(settings)
+    try:
+        ensure_schema(services)
+        yield services
+    finally:
+        services.close()
+
+
+@contextlib.contextmanager
+def ending_on_signals() -> Generator[None]:
+    """SIGTERM ends like Ctrl-C, in order; a second signal while ending does not wait for anybody."""
+    before = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(Exit.INTERRUPTED if number == signal.SIGINT else Exit.OK)
+
+
+def worker(
+    concurrency: Annotated[
+        int | None,
+        typer.Option(min=1, max=1000, help="Steps in flight; REDRAFT_WORKER_CONCURRENCY.", show_default=False),
+    ] = None,
+) -> None:
+    """Run one worker process.
+
+    It takes its messages from the broker of REDRAFT_BROKER_URL.
+    """
+    os.umask(0o077)
+    _tell_unknown_names()
+    settings = load_settings()
+    _check_signing(settings)
+    _check_parts(settings)
+    if concurrency is not None:
+        os.environ["REDRAFT_WORKER_CONCURRENCY"] = str(concurrency)
+    runpy.run_module("worker", run_name="__main__", alter_sys=True)
+
+
+def _check_parts(settings: "Settings") -> None:
+    """A wrong schema would fail every step; a broker that is away is waited for."""
+    from redraft.embedded.valkeys import answers
+
+    if settings.is_embedded_broker and not answers(settings.broker_socket):
+        raise Unavailable(
+            f"No broker runs in {settings.data_dir}: `redraft serve` starts one with its own worker; for a worker"
+            " alone, set REDRAFT_BROKER_URL.",
+            code="no_broker",
+        )
+    with _services(settings) as services:
+        try:
+            services.queue.ping()
+        except Unavailable as error:
+            output.say(f"{error.message} The worker starts, and goes on trying.", "yellow")

@@ -1,0 +1,72 @@
+"""`redraft compare`: two runs, row by row."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from redraft.cli import options, output, sessions
+from redraft.cli.bulk import bulk_options
+
+EPILOG = options.examples(
+    "redraft compare 0199a3 latest", "redraft compare 0199a3 latest --fail-on-regression --report comparison.html"
+)
+
+Base = Annotated[
+    str, typer.Argument(metavar="BASE", help="The run to compare with: its id, name, or 'latest'.", show_default=False)
+]
+New = Annotated[
+    str, typer.Argument(metavar="NEW", help="The run that is compared: its id, name, or 'latest'.", show_default=False)
+]
+Reports = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--report",
+        metavar="FILE",
+        dir_okay=False,
+        help="Write the comparison to a .html, .md, .json or .txt file; repeatable.",
+    ),
+]
+
+
+def compare(
+    *,
+    base: Base,
+    new: New,
+    report: Reports = None,
+    min_pass_rate: bulk_options.MinPassRate = None,
+    fail_on_regression: bulk_options.FailOnRegression = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Compare two runs on the rows that both have.
+
+    Prints differences with their intervals, and which rows flipped.
+
+    Exit codes: 0 compared; 1 an error; 2 wrong usage; 3 a gate is not met; 5 no such run.
+    """
+    from redraft.cli.bulk.report_files import comparison_suffixes, render_comparison
+    from redraft.cli.bulk.run_ends import check_file, exit_of_gates, write_file
+    from redraft.domain.bulk.gates import check_gates
+    from redraft.operations.bulk import run_results
+    from redraft.operations.bulk.report_tables import comparison_sheet
+    from redraft.operations.jobs import references
+    from redraft.reports.figures import comparison_figures
+    from redraft.reports.text import print_comparison
+
+    for file in report or ():
+        check_file(file, comparison_suffixes(), "--report")
+    with sessions.opened() as services:
+        base_id, new_id = (references.find_run_id(services, each) for each in (base, new))
+        sheet = comparison_sheet(services, base_id, new_id)
+        items = [] if min_pass_rate is None else run_results.outcomes(services, new_id)
+    gates = check_gates(items, sheet.comparison, min_pass_rate=min_pass_rate, fail_on_regression=fail_on_regression)
+    sheet = replace(sheet, gates=gates)
+    for file in report or ():
+        write_file(file, [render_comparison(sheet, file)], "--report")
+        output.say(f"Wrote the comparison to {file}.", "dim")
+    if as_json:
+        output.write_json(comparison_figures(sheet))
+    else:
+        print_comparison(output.stdout(), sheet)
+    raise typer.Exit(exit_of_gates(gates))

@@ -1,0 +1,157 @@
+"""`redraft eval`: a dataset's rows as jobs, watched until all are done."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from redraft.cli import options
+from redraft.cli.bulk import bulk_options
+from redraft.cli.jobs import rubrics
+
+EPILOG = options.examples(
+    "redraft eval questions.jsonl --max-in-flight 16 --output results.csv --report report.html",
+    "redraft eval rows.csv --map instruct=frage --crit 'Correct and short.' --max-cost 5",
+    "redraft eval questions.jsonl --baseline latest --fail-on-regression --min-pass-rate 0.9 --report junit.xml",
+    "redraft eval --resume latest --retry-errors",
+)
+
+Dataset = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="DATASET",
+        help="A file of rows, '-' for stdin, or a stored dataset by its id or name.",
+        show_default=False,
+    ),
+]
+Resume = Annotated[
+    str | None,
+    typer.Option(metavar="RUN|latest", help="Complete the open items of this run instead of starting a new one."),
+]
+
+
+def evaluate(  # noqa: PLR0913 - one parameter per option
+    *,
+    dataset: Dataset = None,
+    mapped: bulk_options.Mapped = None,
+    file_format: bulk_options.FileFormat = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the run (default: the file's).")] = None,
+    resp_format: options.Format = None,
+    eval_crit: options.Criteria = None,
+    rubric: options.Rubric = None,
+    check: options.Checks = None,
+    profile: options.Profile = None,
+    iter_max: options.IterMax = None,
+    threshold: options.Threshold = None,
+    model: options.Model = None,
+    evaluator_model: options.EvaluatorModel = None,
+    panel: options.Panel = None,
+    samples: options.Samples = None,
+    audit: options.Audit = None,
+    skip: options.Skip = None,
+    candidates: options.Candidates = None,
+    strategy: options.Strategy = None,
+    deadline: options.Deadline = None,
+    temperature: options.Temperature = None,
+    max_output_tokens: options.MaxOutputTokens = None,
+    max_tokens: options.MaxTokens = None,
+    schema: options.Schema = None,
+    cache: options.UseCache = False,
+    system: options.System = None,
+    meta: options.Meta = None,
+    defaults: bulk_options.DefaultsFile = None,
+    overrides: bulk_options.Overrides = None,
+    repeat: Annotated[int | None, typer.Option(help="Number of jobs per row, 1 to 100 (default: 1).")] = None,
+    max_in_flight: Annotated[
+        int | None, typer.Option(help="Maximum number of jobs at once (default: set for the installation).")
+    ] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(
+            help="Budget in USD for the whole run; needs models with known prices. With --resume: a larger budget."
+        ),
+    ] = None,
+    resume: Resume = None,
+    retry_errors: bulk_options.RetryErrors = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Print the run's id and exit; workers do the rest.")] = False,
+    results: bulk_options.Results = None,
+    report: bulk_options.Reports = None,
+    baseline: bulk_options.Baseline = None,
+    min_pass_rate: bulk_options.MinPassRate = None,
+    fail_on_regression: bulk_options.FailOnRegression = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Run a job for each row of a dataset and report.
+
+    Job options are defaults for rows that lack the field; --set overrides what rows say. The report goes to stdout,
+    progress to stderr. Ctrl-C cancels the run and keeps what has ended; a second Ctrl-C exits at once.
+
+    Exit codes: 0 all is well; 1 an error; 2 wrong usage; 3 a gate is not met; 4 a provider's key is missing; 5 no
+    such file, dataset or run; 6 items failed, are invalid or were left out; 75 something cannot be reached; 130
+    interrupted. Where several fit: 130 before 3 before 6.
+    """
+    from redraft.cli.bulk.run_ends import Wanted
+    from redraft.cli.bulk.run_starts import Rows, resume_run, start_run
+
+    wanted = Wanted(as_json, tuple(results or ()), tuple(report or ()), baseline, min_pass_rate, fail_on_regression)
+    wanted.check()
+    given = {
+        "resp_format": resp_format,
+        "eval_crit": eval_crit,
+        "rubric": rubrics.rubric_file(rubric),
+        "profile": profile,
+        "iter_max": iter_max,
+        "score_threshold": threshold,
+        "model": options.ladder(model),
+        "evaluator_model": evaluator_model,
+        "evaluation.panel": panel or None,
+        "evaluation.samples": samples,
+        "evaluation.audit": audit,
+        "evaluation.skip": skip,
+        "candidates": candidates,
+        "revision.strategy": strategy,
+        "limits.deadline_s": deadline,
+        "limits.max_tokens": max_tokens,
+        "answer_schema": options.schema_of(schema),
+        "cache": "use" if cache else None,
+        "sampling.temperature": temperature,
+        "sampling.max_output_tokens": max_output_tokens,
+        "system_instructions": system,
+        "metadata": options.pairs(meta) or None,
+    }
+    fields = bulk_options.defaults_of(defaults, given)
+    rubrics.add_checks(fields, check)
+    of_new = {
+        "DATASET": dataset,
+        "--map": mapped,
+        "--file-format": file_format,
+        "--name": name,
+        "--set": overrides,
+        "--repeat": repeat,
+        "--max-in-flight": max_in_flight,
+    }
+    if resume is not None:
+        _ensure_alone(of_new, fields)
+        raise typer.Exit(resume_run(resume, wanted, retry_errors=retry_errors, max_cost=max_cost, detach=detach))
+    if dataset is None or retry_errors:
+        hint = "--retry-errors" if retry_errors else "DATASET"
+        raise typer.BadParameter("Name a file of rows, or resume a run: redraft eval --resume latest", param_hint=hint)
+    body = {
+        "name": name,
+        "defaults": fields,
+        "overrides": bulk_options.overrides_of(overrides),
+        "repeat": repeat,
+        "max_in_flight": max_in_flight,
+        "max_cost_usd": max_cost,
+    }
+    rows = Rows(dataset, bulk_options.file_format_of(file_format), bulk_options.mapping_of(mapped))
+    raise typer.Exit(start_run(rows, {k: v for k, v in body.items() if v is not None}, wanted, detach=detach))
+
+
+def _ensure_alone(of_new: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
+    """A run that is resumed keeps its rows and its settings: nothing is silently left aside."""
+    given = [name for name, value in of_new.items() if value is not None]
+    if given or fields:
+        named = ", ".join([*given, *(f"the field {field}" for field in fields)])
+        words = f"A resumed run keeps its rows and settings; leave out: {named}."
+        raise typer.BadParameter(words, param_hint="--resume")

@@ -1,0 +1,122 @@
+"""Runs and their items, as tables and pages on stdout."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from redraft.cli import output
+from redraft.cli.bulk.run_progress import done, words_of
+from redraft.domain.bulk.phrases import say_score
+from redraft.domain.statistics.estimates import share
+from redraft.operations.bulk.runs import Run
+
+_STATUS = {
+    "queued": ("○", "dim"),
+    "running": ("●", "cyan"),
+    "succeeded": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "canceled": ("■", "yellow"),
+    "invalid": ("!", "red"),
+}
+_MISSED = ("≈", "yellow")
+NONE = "-"
+
+
+def show_runs(page: Sequence[Run]) -> None:
+    """One line per run."""
+    ids = output.short_ids([run.id for run in page])
+    rows = [
+        (
+            short,
+            status(run.status, run.stop_reason),
+            f"{done(run):,}/{run.counts.total:,}",
+            _accepted(run),
+            f"{run.counts.failed + run.counts.invalid:,}",
+            _cost(run),
+            output.age(run.created_at),
+            output.one_line(run.name, 200),
+        )
+        for short, run in zip(ids, page, strict=True)
+    ]
+    names = ("id", "status", "done", "accepted", "failed or invalid", "cost", "age", "name")
+    output.show_table(names, rows, ("age", "failed or invalid", "cost"))
+
+
+def status(state: str, stop_reason: str | None = None) -> Text:
+    """A state as a sign and words."""
+    sign, style = _STATUS[state]
+    why = f" ({stop_reason.replace('_', ' ')})" if stop_reason in {"budget_exhausted", "error"} else ""
+    return Text(f"{sign} {state}{why}", style=style)
+
+
+def _accepted(run: Run) -> str:
+    rate = share(run.counts.accepted, run.counts.succeeded)
+    return NONE if rate is None else f"{rate.value * 100:.0f} %"
+
+
+def _cost(run: Run) -> str:
+    return NONE if run.usage.cost_usd is None else f"${run.usage.cost_usd}"
+
+
+def show_run(run: Run) -> None:
+    """A run's facts, one on a line."""
+    counts = run.counts
+    facts: list[tuple[str, Text | str]] = [
+        ("run", run.id),
+        ("name", output.one_line(run.name, 200)),
+        ("dataset", run.dataset_id),
+        ("status", status(run.status, run.stop_reason)),
+        ("error", "" if run.error is None else f"{run.error.items:,} items not started: {run.error.detail}"),
+        ("items", words_of(run, None)),
+        ("counts", ", ".join(f"{number:,} {name}" for name, number in counts.model_dump().items() if number)),
+        ("repeat", f"{run.repeat}" if run.repeat > 1 else ""),
+        ("in flight", f"at most {run.max_in_flight:,}"),
+        ("calls", f"{run.usage.calls:,}"),
+        ("tokens", f"{run.usage.input_tokens:,} in, {run.usage.output_tokens:,} out"),
+        ("defaults", _fields(run.defaults)),
+        ("overrides", _fields(run.overrides)),
+        ("began", f"{output.age(run.created_at)} ago"),
+    ]
+    for name, value in facts:
+        if value:
+            output.show(
+                Text.assemble((f"{name:<10}", "dim"), value if isinstance(value, Text) else output.styled(value))
+            )
+
+
+def _fields(fields: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {output.one_line(str(value), 60)}" for name, value in fields.items())
+
+
+def show_items(items: Sequence[Mapping[str, Any]]) -> None:
+    """One line per item; what is wrong with it, or else its answer, at the end."""
+    if not items:
+        return
+    rows = [
+        (
+            f"{item['number']}",
+            output.one_line(item["custom_id"], 40),
+            _item_status(item),
+            NONE if item["final_score"] is None else say_score(item["final_score"]),
+            f"{item['iterations']}",
+            _told(item),
+        )
+        for item in items
+    ]
+    output.show("")
+    output.show_table(("item", "custom_id", "status", "score", "iterations", "outcome"), rows, ("iterations", "item"))
+
+
+def _item_status(item: Mapping[str, Any]) -> Text:
+    if item["status"] == "succeeded" and item["success"] is False:
+        sign, style = _MISSED
+        return Text(f"{sign} not accepted", style=style)
+    return status(item["status"])
+
+
+def _told(item: Mapping[str, Any]) -> str:
+    if item["error"]:
+        line = f"line {item['line']}: " if item["status"] == "invalid" else ""
+        return line + output.one_line(item["error"], 200)
+    return output.one_line(item["final_answer"] or item["instruct"] or "", 200)

@@ -1,0 +1,87 @@
+"""Starts runs and resumes them, to be watched or to be left to workers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from redraft.cli import output, sessions
+from redraft.cli.bulk.dataset_files import import_named
+from redraft.cli.bulk.run_ends import Wanted, resolved, tell_invalid
+from redraft.cli.bulk.run_watching import conduct
+from redraft.datasets.formats import Format
+from redraft.datasets.items import Merger
+from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
+from redraft.operations.bulk import runs
+from redraft.operations.bulk.runs import Run
+from redraft.operations.jobs import references
+from redraft.operations.services import Services
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A dataset as it was named: a file, `-`, or an id."""
+
+    named: str
+    file_format: Format | None = None
+    mapping: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def start_run(rows: Rows, body: Mapping[str, Any], wanted: Wanted, *, detach: bool) -> int:
+    """Import the rows, start a run with them, and watch it unless it is left to workers."""
+    ready = sessions.check(CreateRun, {**body, "dataset_id": ""})
+    Merger(ready.defaults, ready.overrides)  # what is wrong is said before a long file is read
+    with sessions.opened() as services:
+        wanted = resolved(services, wanted)
+        dataset, _ = import_named(services, rows.named, file_format=rows.file_format, mapping=rows.mapping)
+        request = ready.model_copy(update={"dataset_id": dataset.id})
+
+        def begin() -> str:
+            run = runs.create_run(services, request)
+            output.say(f"{run.id}: {run.counts.total:,} items of {output.one_line(run.name, 100)}", "dim")
+            tell_invalid(services, run)
+            return run.id
+
+        if detach:
+            return _leave(services, begin(), as_json=wanted.as_json)
+        return conduct(services, begin, wanted)
+
+
+def resume_run(
+    run: str, wanted: Wanted, *, retry_errors: bool = False, max_cost: float | None = None, detach: bool = False
+) -> int:
+    """Do what is open of a run, and watch it unless it is left to workers."""
+    body = sessions.check(ResumeRun, {"retry": "errors" if retry_errors else "open", "max_cost_usd": max_cost})
+    with sessions.opened() as services:
+        wanted = resolved(services, wanted)
+        run_id = references.find_run_id(services, run)
+
+        def begin() -> str:
+            _tell_resumed(runs.resume_run(services, run_id, body))
+            return run_id
+
+        if detach:
+            return _leave(services, begin(), as_json=wanted.as_json)
+        return conduct(services, begin, wanted)
+
+
+def _tell_resumed(run: Run) -> None:
+    left = run.counts.queued + run.counts.running
+    if left:
+        output.say(f"{run.id}: {left:,} of {run.counts.total:,} items are open", "dim")
+        return
+    advice = "; --retry-errors does failed ones again" if run.counts.failed else ""
+    output.say(f"{run.id}: nothing is open{advice}.")
+
+
+def _leave(services: Services, run_id: str, *, as_json: bool) -> int:
+    """The id on stdout; on stderr how to see more, and whether anybody works on it."""
+    if as_json:
+        output.write_json(runs.get_run(services, run_id).model_dump(mode="json"))
+    else:
+        output.write_data(run_id)
+    if sessions.is_worker_alive(services):
+        output.say(f"Workers do it; watch it with: redraft runs watch {run_id}", "dim")
+        return 0
+    starter = "redraft serve" if services.settings.is_embedded_broker else "redraft worker"
+    output.say(f"No worker is alive. It begins with `{starter}`, or with: redraft runs watch {run_id}", "yellow")
+    return 0

@@ -1,0 +1,223 @@
+"""`redraft runs …`: look at bulk runs, and do something to them."""
+
+from typing import Annotated
+
+import typer
+
+from redraft.cli import options, output, sessions
+from redraft.cli.bulk import bulk_options
+
+app = typer.Typer(
+    help="Look at bulk runs, cancel, resume, export or delete them. Without a command: list them.",
+    rich_markup_mode=None,
+    invoke_without_command=True,
+)
+
+_STATUSES = ("queued", "running", "succeeded", "failed", "canceled", "invalid")
+
+
+@app.callback()
+def main(ctx: typer.Context) -> None:
+    """List the runs when no command is named."""
+    if ctx.invoked_subcommand is None:
+        list_runs()
+
+
+@app.command("list", epilog=options.examples("redraft runs list --limit 50", "redraft runs list --json"))
+def list_runs(
+    *,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Runs at most.")] = 20,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the page before ended.")] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List runs, the newest first."""
+    from redraft.cli.bulk.run_pages import show_runs
+    from redraft.operations.bulk import runs
+
+    with sessions.opened() as services:
+        page, cursor = runs.list_runs(services, cursor=after, limit=limit)
+    if as_json:
+        output.write_json({"data": [run.model_dump(mode="json") for run in page], "next_cursor": cursor})
+        return
+    if page:
+        show_runs(page)
+    else:
+        output.say("No runs yet. Try: redraft eval questions.jsonl")
+    if cursor:
+        output.say(f"There are more: redraft runs list --after {cursor}", "dim")
+
+
+@app.command(
+    "show", epilog=options.examples("redraft runs show latest", "redraft runs show 0199a3 --status failed --limit 50")
+)
+def show(
+    *,
+    run: bulk_options.RunRef = "latest",
+    status: Annotated[
+        list[str] | None, typer.Option("--status", help=f"List items: {', '.join(_STATUSES)}; may be given again.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Items at most.")] = 20,
+    after: Annotated[int, typer.Option(min=0, help="Items beyond this number.")] = 0,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show a run, how far it is, and its items, unless --status says which."""
+    from redraft.cli.bulk.run_pages import show_items, show_run
+    from redraft.operations.bulk import run_results, runs
+    from redraft.operations.jobs import references
+
+    statuses = [_status(each) for each in status or ()]
+    with sessions.opened() as services:
+        found = runs.get_run(services, references.find_run_id(services, run))
+        items = run_results.list_items(services, found.id, after=after, limit=limit, statuses=statuses)
+    if as_json:
+        output.write_json({**found.model_dump(mode="json"), "items": items})
+        return
+    show_run(found)
+    show_items(items)
+    if len(items) == limit:
+        output.say(f"There may be more: redraft runs show {found.id} --after {items[-1]['number']}", "dim")
+
+
+def _status(text: str) -> str:
+    if text not in _STATUSES:
+        raise typer.BadParameter(f"{text!r} is none of {', '.join(_STATUSES)}.", param_hint="--status")
+    return text
+
+
+@app.command("watch", epilog=options.examples("redraft runs watch latest", "redraft runs watch 0199a3 --json"))
+def watch(
+    *,
+    run: bulk_options.RunRef = "latest",
+    results: bulk_options.Results = None,
+    report: bulk_options.Reports = None,
+    baseline: bulk_options.Baseline = None,
+    min_pass_rate: bulk_options.MinPassRate = None,
+    fail_on_regression: bulk_options.FailOnRegression = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Watch a run until it ends, then print its report. Ctrl-C leaves the run alone."""
+    from redraft.cli.bulk.run_ends import Wanted, resolved
+    from redraft.cli.bulk.run_watching import conduct, end
+    from redraft.operations.bulk import runs
+    from redraft.operations.jobs import references
+
+    wanted = Wanted(as_json, tuple(results or ()), tuple(report or ()), baseline, min_pass_rate, fail_on_regression)
+    wanted.check()
+    with sessions.opened() as services:
+        run_id = references.find_run_id(services, run)
+        wanted = resolved(services, wanted)
+        if runs.get_run(services, run_id).status == "running":
+            raise typer.Exit(conduct(services, lambda: run_id, wanted, cancels=False))
+        raise typer.Exit(end(services, run_id, wanted))
+
+
+@app.command("cancel")
+def cancel(*, run: bulk_options.RunRef, as_json: options.AsJson = False) -> None:
+    """End a run now; what has ended is kept, and it can be resumed."""
+    from redraft.operations.bulk import runs
+    from redraft.operations.jobs import references
+
+    with sessions.opened() as services:
+        found, is_new = runs.cancel_run(services, references.find_run_id(services, run))
+    if as_json:
+        output.write_json(found.model_dump(mode="json"))
+    if is_new:
+        output.say(f"Canceled {found.id}. What is open is done with: redraft runs resume {found.id}")
+    else:
+        output.say(f"{found.id} had ended before: {found.status}.")
+
+
+@app.command(
+    "resume", epilog=options.examples("redraft runs resume latest", "redraft runs resume 0199a3 --retry-errors")
+)
+def resume(
+    *,
+    run: bulk_options.RunRef,
+    retry_errors: bulk_options.RetryErrors = False,
+    max_cost: Annotated[float | None, typer.Option(help="A larger budget: USD for the whole run.")] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Leave; workers do the rest.")] = False,
+    results: bulk_options.Results = None,
+    report: bulk_options.Reports = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Do what is open of a run; nothing that has ended is done, or paid for, again."""
+    from redraft.cli.bulk.run_ends import Wanted
+    from redraft.cli.bulk.run_starts import resume_run
+
+    wanted = Wanted(as_json, tuple(results or ()), tuple(report or ()))
+    wanted.check()
+    raise typer.Exit(resume_run(run, wanted, retry_errors=retry_errors, max_cost=max_cost, detach=detach))
+
+
+@app.command(
+    "export",
+    epilog=options.examples(
+        "redraft runs export latest > results.jsonl", "redraft runs export 0199a3 --output results.csv --bom"
+    ),
+)
+def export(
+    *,
+    run: bulk_options.RunRef = "latest",
+    form: Annotated[
+        str | None, typer.Option("--format", metavar="jsonl|csv", help="Without it, the file's name tells, else jsonl.")
+    ] = None,
+    bom: Annotated[bool, typer.Option("--bom", help="Begin CSV with the mark by which Excel knows UTF-8.")] = False,
+    files: bulk_options.Results = None,
+) -> None:
+    """Print one line per item and repeat, in the dataset's order, as far as the run is."""
+    from redraft.cli.bulk.run_ends import RESULT_SUFFIXES, check_file, export_results, form_of
+    from redraft.operations.jobs import references
+
+    if form not in (None, "jsonl", "csv"):
+        raise typer.BadParameter(f"{form!r} is none of jsonl, csv.", param_hint="--format")
+    if form is None:
+        for file in files or ():
+            check_file(file, RESULT_SUFFIXES, "--output")
+    with sessions.opened() as services:
+        run_id = references.find_run_id(services, run)
+        for file in files or (None,):
+            chosen = form or (form_of(file) if file else "jsonl")
+            export_results(services, run_id, file, chosen, bom=bom)
+
+
+@app.command(
+    "report",
+    epilog=options.examples(
+        "redraft runs report latest --report report.html",
+        "redraft runs report latest --baseline 0199a3 --fail-on-regression",
+    ),
+)
+def report(
+    *,
+    run: bulk_options.RunRef = "latest",
+    report: bulk_options.Reports = None,
+    baseline: bulk_options.Baseline = None,
+    min_pass_rate: bulk_options.MinPassRate = None,
+    fail_on_regression: bulk_options.FailOnRegression = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Print what a run has come to, so far or in the end. Exits with 3 if a gate is not met."""
+    from redraft.cli.bulk.run_ends import Wanted, exit_of_gates, resolved, tell_run
+    from redraft.operations.bulk import runs
+    from redraft.operations.jobs import references
+
+    wanted = Wanted(as_json, (), tuple(report or ()), baseline, min_pass_rate, fail_on_regression)
+    wanted.check()
+    with sessions.opened() as services:
+        found = runs.get_run(services, references.find_run_id(services, run))
+        gates = tell_run(services, found, resolved(services, wanted))
+    raise typer.Exit(exit_of_gates(gates))
+
+
+@app.command("delete", epilog=options.examples("redraft runs delete 0199a3"))
+def delete(*, run: bulk_options.RunRef, as_json: options.AsJson = False) -> None:
+    """Delete a run that has ended, with its items and their jobs. It does not ask again."""
+    from redraft.operations.bulk import removing
+    from redraft.operations.jobs import references
+
+    with sessions.opened() as services:
+        run_id = references.find_run_id(services, run)
+        removing.delete_run(services, run_id)
+    if as_json:
+        output.write_json({"id": run_id, "deleted": True})
+    output.say(f"Deleted {run_id}.")

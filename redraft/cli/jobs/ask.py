@@ -1,0 +1,159 @@
+"""`redraft ask`: one job, watched while it is written, judged and improved."""
+
+from typing import Annotated, Any
+
+import typer
+
+from redraft.cli import options, output, sessions, source_files
+from redraft.cli.jobs import refining, request_bodies, rubrics
+
+EPILOG = options.examples(
+    "redraft ask 'Explain recursion to a child.' --format 'three sentences'",
+    "redraft ask 'Write a haiku about rain.' --crit '5-7-5 syllables; names no season' --threshold 0.9",
+    "redraft ask - --json < task.txt > job.json",
+    "redraft ask --file request.json --iter-max 5 --require-accept",
+    "redraft ask 'Describe Bern.' --crit 'True.' --schema city.schema.json --max-tokens 20000",
+    "redraft ask --refine 'sky blue why? for my kid'",
+    "redraft ask 'Describe Bern.' --crit 'Names the river.' --check max_words=60 --check contains=Bern",
+    "redraft ask 'Describe Bern.' --rubric rubric.json --panel openai:a --panel anthropic:b --panel local:c",
+    "redraft ask 'What is open?' --source minutes.md --source mails.jsonl --mode grounded --crit 'Complete.'",
+    "redraft ask 'Summarise this.' --model openai:gpt-6-luna --evaluator-model anthropic:claude-haiku-5-5",
+)
+
+
+def ask(  # noqa: PLR0913 - one parameter per option
+    *,
+    instruct: Annotated[
+        str | None,
+        typer.Argument(metavar="[INSTRUCT]", help="The task. '-' or nothing: read it from stdin."),
+    ] = None,
+    resp_format: options.Format = None,
+    eval_crit: options.Criteria = None,
+    rubric: options.Rubric = None,
+    check: options.Checks = None,
+    profile: options.Profile = None,
+    refine: options.Refine = False,
+    iter_max: options.IterMax = None,
+    threshold: options.Threshold = None,
+    model: options.Model = None,
+    evaluator_model: options.EvaluatorModel = None,
+    panel: options.Panel = None,
+    samples: options.Samples = None,
+    audit: options.Audit = None,
+    skip: options.Skip = None,
+    candidates: options.Candidates = None,
+    strategy: options.Strategy = None,
+    deadline: options.Deadline = None,
+    temperature: options.Temperature = None,
+    max_output_tokens: options.MaxOutputTokens = None,
+    max_tokens: options.MaxTokens = None,
+    max_cost: options.MaxCost = None,
+    schema: options.Schema = None,
+    cache: options.UseCache = False,
+    system: options.System = None,
+    reference: options.Reference = None,
+    source: options.Sources = None,
+    mode: options.Mode = None,
+    output_format: options.OutputFormat = None,
+    citation_style: options.CitationStyle = None,
+    template: options.Template = None,
+    no_citations: options.NoCitations = False,
+    allow_ungrounded: options.AllowUngrounded = False,
+    annotate: options.Annotate = False,
+    meta: options.Meta = None,
+    stream: options.Stream = False,
+    file: options.RequestFile = None,
+    as_json: options.AsJson = False,
+    detach: options.Detach = False,
+    require_accept: options.RequireAccept = False,
+) -> None:
+    """Generate, evaluate and improve one answer.
+
+    The answer alone goes to stdout, the iterations to stderr. Without a server it starts what it needs on
+    this machine and stops it again. Ctrl-C, as SIGTERM, cancels the job and prints the best answer so far.
+
+    Exit codes: 0 there is an answer; 1 there is none; 2 wrong usage; 3 not accepted (with --require-accept);
+    4 the provider refused the key; 75 something cannot be reached; 124 no answer within the deadline;
+    130 interrupted.
+    """
+    request_bodies.ensure_one_reads_stdin(
+        {"INSTRUCT": instruct, "--file": file, "--schema": schema, "--source": source}
+    )
+    given = {
+        "resp_format": resp_format,
+        "eval_crit": eval_crit,
+        "rubric": rubrics.rubric_file(rubric),
+        "profile": profile,
+        "iter_max": iter_max,
+        "score_threshold": threshold,
+        "model": options.ladder(model),
+        "evaluator_model": evaluator_model,
+        "evaluation.panel": panel or None,
+        "evaluation.samples": samples,
+        "evaluation.audit": audit,
+        "evaluation.skip": skip,
+        "candidates": candidates,
+        "revision.strategy": strategy,
+        "limits.deadline_s": deadline,
+        "limits.max_tokens": max_tokens,
+        "limits.max_cost_usd": max_cost,
+        "answer_schema": options.schema_of(schema),
+        "cache": "use" if cache else None,
+        "sampling.temperature": temperature,
+        "sampling.max_output_tokens": max_output_tokens,
+        "system_instructions": system,
+        "reference": reference,
+        "sources": source_files.read_sources(source),
+        "grounding.mode": mode,
+        "grounding.output_format": output_format,
+        "grounding.citation_style": citation_style,
+        "grounding.template": template,
+        "grounding.include_citations": False if no_citations else None,
+        "grounding.require_grounding": False if allow_ungrounded else None,
+        "grounding.annotate_unverified": annotate or None,
+        "stream": stream or None,
+        "metadata": options.pairs(meta) or None,
+    }
+    body = request_bodies.request_body(instruct, file, given)
+    body = refining.refined_body(body) if refine else body
+    rubrics.add_checks(body, check)
+    rubrics.ensure_criteria(body)
+    code = _submit(body, as_json=as_json) if detach else _ask(body, as_json=as_json, require_accept=require_accept)
+    raise typer.Exit(code)
+
+
+def _ask(body: dict[str, Any], *, as_json: bool, require_accept: bool) -> int:
+    from redraft.cli.views.waiting import Wait, wait_for
+    from redraft.domain.jobs.requests import GenerateAnswer
+    from redraft.operations.jobs import submit
+
+    request = sessions.check(GenerateAnswer, body)
+    with sessions.opened() as services:
+        submit.normalise(services, request)  # what is wrong is said before anything is started
+        wait = Wait(
+            threshold=request.score_threshold,
+            deadline_s=request.limits.deadline_s,
+            as_json=as_json,
+            must_be_accepted=require_accept,
+            audit=request.evaluation.audit,
+        )
+
+        def begin() -> tuple[str, int]:
+            job = submit.submit(services, request).job
+            for warning in job.warnings:
+                output.say(f"Note: {warning['message']}", "dim")
+            return job.id, 0
+
+        return wait_for(services, begin, wait)
+
+
+def _submit(body: dict[str, Any], *, as_json: bool) -> int:
+    from redraft.cli.views.detached import tell_detached
+    from redraft.domain.jobs.requests import GenerateAnswer
+    from redraft.operations.jobs import submit
+
+    request = sessions.check(GenerateAnswer, body)
+    with sessions.opened() as services:
+        job = submit.submit(services, request).job
+        tell_detached(services, job.id, as_json=as_json)
+    return 0

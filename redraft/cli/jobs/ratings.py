@@ -1,0 +1,222 @@
+"""`redraft jobs rate`, `redraft jobs ratings`, `redraft calibration`: a person's word on what evaluators say."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from redraft.cli import options, output, sessions
+from redraft.domain.bulk.phrases import say_score
+from redraft.errors import Invalid
+
+if TYPE_CHECKING:
+    from redraft.domain.statistics.estimates import Estimate
+    from redraft.operations.evaluation.ratings import CalibrationGroup, Rating
+    from redraft.operations.services import Services
+
+RATER = "cli"
+NONE = "-"
+_KINDS = {"loop": "", "audit": "the audit of ", "rescore": "the rescoring of "}
+
+RATE_EPILOG = options.examples(
+    "redraft jobs rate latest --agree",
+    "redraft jobs rate 0199a3 --iteration 1 --disagree --score 0.4 --note 'It names no source.'",
+    "redraft jobs rate latest --criterion names_scattering --unsure",
+    "redraft jobs rate 0199a3 --evaluation 0199b4 --agree",
+)
+RATINGS_EPILOG = options.examples("redraft jobs ratings latest", "redraft jobs ratings 0199a3 --json")
+CALIBRATION_EPILOG = options.examples(
+    "redraft calibration --precision 0.95", "redraft calibration --evaluator-model openai:gpt-6-luna --json"
+)
+
+
+def rate(  # noqa: PLR0913 - one parameter per option
+    *,
+    job: options.JobRef,
+    iteration: Annotated[int | None, typer.Option(min=1, max=1_000_000, help="Without it: the best one.")] = None,
+    candidate: Annotated[int | None, typer.Option(help="Without it: the one that scored best.")] = None,
+    criterion: Annotated[
+        str | None, typer.Option(metavar="ID", help="Rate this criterion, not the evaluation as a whole.")
+    ] = None,
+    evaluation: Annotated[
+        str | None, typer.Option(metavar="ID", help="An audit's or a rescoring's, as `redraft jobs show` names it.")
+    ] = None,
+    agree: Annotated[bool, typer.Option("--agree", help="The evaluator is right: it passes, or it does not.")] = False,
+    disagree: Annotated[bool, typer.Option("--disagree", help="The evaluator is wrong.")] = False,
+    unsure: Annotated[bool, typer.Option("--unsure", help="You cannot tell; it is counted, and left out.")] = False,
+    score: Annotated[float | None, typer.Option(help="What you would have given: 0 to 1.")] = None,
+    note: Annotated[str, typer.Option(help="Why, in your words.")] = "",
+    as_json: options.AsJson = False,
+) -> None:
+    """Say whether the evaluation of an answer is right. Say it again to change your mind."""
+    from redraft.domain.evaluation.ratings import RateEvaluation
+    from redraft.operations.evaluation import ratings
+    from redraft.operations.jobs import references
+
+    body = {
+        "verdict": _one_of(agree=agree, disagree=disagree, unsure=unsure),
+        "candidate": candidate,
+        "criterion": criterion,
+        "score": score,
+        "note": note,
+    }
+    checked = sessions.check(RateEvaluation, body)
+    with sessions.opened() as services:
+        job_id = references.find_job_id(services, job)
+        if evaluation is None:
+            number = iteration or _best_iteration(services, job_id)
+        else:
+            place, evaluation_id = _evaluation(services, job_id, evaluation)
+            number = iteration or place
+            checked = checked.model_copy(update={"evaluation_id": evaluation_id})
+        found = ratings.rate(services, job_id, number, checked, RATER)
+    if as_json:
+        output.write_json(found.model_dump(mode="json"))
+    output.say(f"Rated {_place(found)} of {job_id}: {found.verdict}.")
+
+
+def _one_of(**flags: bool) -> str:
+    given = [name for name, is_set in flags.items() if is_set]
+    if len(given) != 1:
+        raise typer.BadParameter("Say one of --agree, --disagree and --unsure.", param_hint="--agree")
+    return given[0]
+
+
+def _best_iteration(services: "Services", job_id: str) -> int:
+    from redraft.operations.jobs import queries
+
+    best = queries.get_job(services, job_id).progress.best_iteration
+    if best is None:
+        raise Invalid(f"No answer of {job_id} has a score yet; there is no verdict to rate.", code="not_rateable")
+    return best
+
+
+def _evaluation(services: "Services", job_id: str, text: str) -> tuple[int, str]:
+    """The evaluation whose id begins so, and its iteration's number."""
+    from redraft.operations.jobs import queries
+
+    numbers = {
+        verdict.id: iteration.number
+        for iteration in queries.list_iterations(services, job_id)
+        for verdict in (iteration.evaluation, *iteration.further_evaluations)
+        if verdict is not None
+    }
+    found = sessions.pick(list(numbers), text, "evaluation")
+    return numbers[found], found
+
+
+def _place(rating: "Rating") -> str:
+    candidate = f", candidate {rating.candidate}" if rating.candidate > 1 else ""
+    criterion = f", criterion {rating.criterion}" if rating.criterion else ""
+    return f"{_KINDS[rating.role]}iteration {rating.iteration}{candidate}{criterion}"
+
+
+def list_ratings(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
+    """List what people said of a job's evaluations, oldest first; the last word of each rater counts."""
+    from redraft.operations.evaluation import ratings
+    from redraft.operations.jobs import references
+
+    with sessions.opened() as services:
+        found = ratings.list_ratings(services, references.find_job_id(services, job))
+    if as_json:
+        output.write_json({"data": [each.model_dump(mode="json") for each in found]})
+    elif found:
+        _show_ratings(found)
+    else:
+        output.say("Nobody has rated this job yet. Do it with: redraft jobs rate ID --agree")
+
+
+def _show_ratings(found: "Sequence[Rating]") -> None:
+    ids = output.short_ids([each.id for each in found])
+    evaluation_ids = list(dict.fromkeys(each.evaluation_id for each in found))
+    evaluations = dict(zip(evaluation_ids, output.short_ids(evaluation_ids), strict=True))
+    rows = [
+        (
+            short,
+            f"{each.role} {evaluations[each.evaluation_id]}",
+            f"{each.iteration}" + (f".{each.candidate}" if each.candidate > 1 else ""),
+            output.one_line(each.criterion or NONE),
+            each.verdict,
+            NONE if each.score is None else say_score(each.score),
+            output.one_line(each.rater, 60),
+            output.age(each.created_at),
+            output.one_line(each.note, 200),
+        )
+        for short, each in zip(ids, found, strict=True)
+    ]
+    headers = ("id", "evaluation", "iteration", "criterion", "verdict", "score", "rater", "age", "note")
+    output.show_table(headers, rows, ("age", "rater", "evaluation", "iteration"))
+
+
+def calibration(
+    *,
+    precision: Annotated[
+        float, typer.Option(min=0, max=1, help="What a threshold shall reach: the share that people pass.")
+    ] = 0.9,
+    evaluator_model: options.EvaluatorModel = None,
+    profile: Annotated[str | None, typer.Option(help="The way to evaluate.")] = None,
+    criterion: Annotated[str | None, typer.Option(metavar="ID", help="Ratings of this criterion.")] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Compare evaluators with people's ratings.
+
+    Prints agreement, kappa, and a threshold to choose.
+    """
+    from redraft.domain.calls.models import parse_model
+    from redraft.operations.evaluation import ratings
+    from redraft.operations.evaluation.ratings import RatingFilter
+
+    full_name = evaluator_model and str(parse_model(evaluator_model))
+    criteria = RatingFilter(evaluator_model=full_name, profile=profile, criterion=criterion)
+    with sessions.opened() as services:
+        found, left_out = ratings.calibration(services, criteria, precision=precision)
+    if as_json:
+        output.write_json({"data": [each.model_dump(mode="json") for each in found], "left_out": left_out})
+    elif found:
+        _show_calibration(found)
+    elif criteria == RatingFilter():
+        output.say("Nobody has rated an evaluation yet. Start with: redraft jobs rate latest --agree")
+    else:
+        output.say("No rating fits these filters. All of them: redraft calibration")
+    if left_out and not as_json:
+        output.say(f"{left_out} more with fewer ratings; narrow it with --profile, --criterion, --evaluator-model.")
+
+
+def _show_calibration(found: "Sequence[CalibrationGroup]") -> None:
+    rows = [
+        (
+            output.one_line(each.evaluator_model or NONE),
+            each.profile + (f"@{each.profile_version}" if each.profile_version else ""),
+            output.one_line(each.criterion or NONE),
+            f"{each.n}" + (f" (+{each.unsure} unsure)" if each.unsure else ""),
+            _figure(each.agreement),
+            _figure(each.kappa),
+            _figure(each.sensitivity),
+            _figure(each.specificity),
+            f"{each.bias.value:+.2f}" if each.bias else NONE,
+            f"{each.threshold.value:g}" if each.threshold else NONE,
+            _in_words(each),
+        )
+        for each in found
+    ]
+    headers = (
+        "evaluator", "profile", "criterion", "ratings", "agreement", "kappa", "sensitivity", "specificity", "bias",
+        "threshold", "in words",
+    )  # fmt: skip
+    output.show_table(
+        headers, rows, ("bias", "specificity", "sensitivity", "agreement", "threshold", "profile", "kappa")
+    )
+
+
+def _figure(estimate: "Estimate | None") -> str:
+    return NONE if estimate is None else f"{estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f})"
+
+
+def _in_words(group: "CalibrationGroup") -> str:
+    if group.status != "calibrated":
+        return f"not calibrated yet: {group.n} of {group.ratings_needed} ratings"
+    found = group.threshold
+    if found is None:
+        return group.threshold_reason or ""
+    low, high = found.precision.low, found.precision.high
+    return f"from {found.value:g} on people pass {found.precision.value:.0%} ({low:.0%} to {high:.0%}) of {found.n}"

@@ -1,0 +1,275 @@
+"""Jobs, their iterations and their calls, as tables and pages on stdout."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.text import Text
+
+from redraft.cli import output
+from redraft.cli.views import grounding_output
+from redraft.cli.views.verdicts import whole_lines
+from redraft.domain.bulk.phrases import say_score
+from redraft.domain.jobs.job_errors import OUTPUT_LIMIT
+from redraft.operations.jobs.iterations import Evaluation, Iteration
+from redraft.operations.jobs.resources import Call, Event, Job, WebhookDelivery
+from redraft.operations.jobs.views import CallsLook
+
+_STATUS = {
+    "queued": ("○", "dim"),
+    "running": ("●", "cyan"),
+    "succeeded": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "canceled": ("■", "yellow"),
+}
+_MISSED = ("≈", "yellow")
+NONE = "-"
+
+
+def show_jobs(jobs: Sequence[Job]) -> None:
+    """One line per job."""
+    ids = output.short_ids([job.id for job in jobs])
+    rows = [
+        (
+            short,
+            _kind(job),
+            status(job),
+            _score(job),
+            f"{job.progress.iteration}/{job.progress.iter_max}",
+            _writer(job),
+            output.age(job.created_at),
+            output.one_line(job.request["instruct"], 200),
+        )
+        for short, job in zip(ids, jobs, strict=True)
+    ]
+    output.show_table(
+        ("id", "kind", "status", "score", "iterations", "model", "age", "task"),
+        rows,
+        ("model", "iterations", "age", "kind"),
+    )
+
+
+def _kind(job: Job) -> str:
+    """generate, evaluate or rescore."""
+    return job.kind.partition("_")[0]
+
+
+def status(job: Job) -> Text:
+    """The state as a sign and words; why it stopped where that says more."""
+    is_missed = job.status == "succeeded" and not (job.result and job.result["success"])
+    sign, style = _MISSED if is_missed else _STATUS[job.status]
+    why = f" ({_stopped_by(job)})" if is_missed else ""
+    return Text(f"{sign} {job.status}{why}", style=style)
+
+
+def _stopped_by(job: Job) -> str:
+    """Why it ended; a job that only judges has no limit of iterations that it could reach."""
+    if job.kind != "generate_answer" and job.stop_reason == "iteration_limit":
+        return "not accepted"
+    return (job.stop_reason or "").replace("_", " ")
+
+
+def _score(job: Job) -> str:
+    best = job.progress.best_score
+    return f"{NONE if best is None else say_score(best)}/{say_score(job.progress.score_threshold)}"
+
+
+def _writer(job: Job) -> str:
+    model = job.request.get("model") or job.request["evaluator_model"]
+    return str(model) if isinstance(model, str) else " → ".join(model)
+
+
+def show_job(job: Job, iterations: Sequence[Iteration], took: str = "", continued: Sequence[Event] = ()) -> None:
+    """Everything about one job that a person reads.
+
+    Args:
+        job: the job.
+        iterations: its iterations.
+        took: how long, in words.
+        continued: the events of its continuations.
+    """
+    for name, value in [*_facts(job, took), *_guidance(continued)]:
+        output.show(Text.assemble((f"{name:<11}", "dim"), value if isinstance(value, Text) else output.styled(value)))
+    _section("Task", job.request["instruct"])
+    if job.request["resp_format"]:
+        _section("Form", job.request["resp_format"])
+    if job.request["eval_crit"]:
+        _section("Criteria", job.request["eval_crit"])
+    names = _Names(iterations)
+    for iteration in iterations:
+        _show_iteration(iteration, names)
+    if job.error:
+        _section("Error", f"{job.error['title']}: {job.error['detail']}", "red")
+    if job.result:
+        _section("Answer", job.result["final_answer"], "green")
+        _show_cited(job)
+
+
+def _guidance(continued: Sequence[Event]) -> list[tuple[str, Text | str]]:
+    return [("guidance", event.data["guidance"]) for event in continued if event.data.get("guidance")]
+
+
+def _show_cited(job: Job) -> None:
+    lines = list(grounding_output.cited_lines(job))
+    if lines:
+        output.show("")
+        output.show("Sources of the answer", "bold")
+    for text, style in lines:
+        output.show(text, style)
+
+
+def _facts(job: Job, took: str) -> list[tuple[str, Text | str]]:
+    usage = job.usage
+    cost = "unknown cost" if usage.cost_usd is None else f"${usage.cost_usd}"
+    tokens = f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens"
+    evaluation: dict[str, Any] = job.request.get("evaluation", {})
+    facts: list[tuple[str, Text | str]] = [
+        ("job", job.id),
+        ("answers of", str(job.request["job_id"]) if job.kind == "rescore_answers" else ""),
+        ("status", status(job)),
+        ("stopped by", _stopped_by(job)),
+        ("score", f"{_score(job)} (iteration {job.progress.best_iteration or NONE})"),
+        ("grounding", grounding_output.result_told(job)),
+        ("iterations", _iterations(job)),
+        ("writer", _writer(job) if job.kind == "generate_answer" else ""),
+        ("judge", _judge(job)),
+        ("audit", evaluation.get("audit") or ""),
+        ("created", f"{job.created_at:%Y-%m-%d %H:%M:%S} UTC, {output.age(job.created_at)} ago"),
+        ("took", took),
+        ("usage", f"{usage.calls} {'call' if usage.calls == 1 else 'calls'}, {tokens}, {cost}"),
+        ("labels", ", ".join(f"{key}={value}" for key, value in job.metadata.items())),
+    ]
+    facts += [("note", warning.message) for warning in job.warnings]
+    return [(name, value) for name, value in facts if value]
+
+
+def took(look: CallsLook) -> str:
+    """How long a job took that has ended: in model calls, and waiting; empty while it goes on."""
+    job = look.job
+    if job.finished_at is None:
+        return ""
+    rested_s = look.facts.rested_ms / 1000
+    whole_s = (job.finished_at - job.created_at).total_seconds() - rested_s
+    parts = [f"{output.span(min(look.called_s, whole_s))} in model calls"]
+    parts.append(f"{output.span(max(0.0, whole_s - look.called_s))} waiting for a worker, a retry or a limit")
+    if rested_s:
+        parts.append(f"without {output.span(rested_s)} before it was continued")
+    return f"{output.span(whole_s)}: {', '.join(parts)}"
+
+
+def _iterations(job: Job) -> str:
+    if job.kind == "rescore_answers":
+        return ", ".join(map(str, job.request["iterations"]))
+    return f"{job.progress.iteration} of at most {job.progress.iter_max}" if job.kind == "generate_answer" else ""
+
+
+def _judge(job: Job) -> str:
+    rubric: list[dict[str, Any]] = job.request.get("rubric") or []
+    if rubric and all(each["kind"] == "check" for each in rubric):
+        return "checks only"
+    panel: list[str] = job.request.get("evaluation", {}).get("panel") or []
+    return " + ".join(panel) or job.request["evaluator_model"] or ""
+
+
+def _section(title: str, text: str, style: str = "bold") -> None:
+    output.show("")
+    output.show(title, style)
+    output.show(text)
+
+
+class _Names:
+    """What ids are called on one page: as short as tells them apart."""
+
+    def __init__(self, iterations: Sequence[Iteration]) -> None:
+        found = [verdict for iteration in iterations for verdict in iteration.further_evaluations]
+        ids = [verdict.id for verdict in found]
+        job_ids = list(dict.fromkeys(verdict.job_id for verdict in found))
+        self._short = dict(zip([*ids, *job_ids], [*output.short_ids(ids), *output.short_ids(job_ids)], strict=True))
+
+    def origin(self, verdict: Evaluation) -> str:
+        """What to call a further evaluation when it is rated, and which job made it, if another one."""
+        by = f" of job {self._short[verdict.job_id]}" if verdict.role == "rescore" else ""
+        return f"evaluation {self._short[verdict.id]}{by}"
+
+
+def _show_iteration(iteration: Iteration, names: _Names) -> None:
+    candidate = f", candidate {iteration.candidate}" if iteration.candidate > 1 else ""
+    _section(f"Iteration {iteration.number}{candidate}", iteration.answer)
+    for text, style in grounding_output.page_lines(iteration):
+        output.show(text, style)
+    if iteration.evaluation is not None:
+        _show_verdict(iteration.evaluation)
+    for verdict in iteration.further_evaluations:
+        _show_verdict(verdict, f"{verdict.role} by {verdict.evaluator_model or 'checks'}: ")
+        output.show(f"  {names.origin(verdict)}", "dim")
+
+
+def _show_verdict(verdict: Evaluation, by: str = "") -> None:
+    if verdict.status == "skipped":
+        output.show(f"→ {by}not evaluated: {output.one_line(verdict.evaluation_reasoning)}", "dim")
+        return
+    if verdict.score is None:
+        error = verdict.error or {}
+        words = "not evaluated" if OUTPUT_LIMIT in error else "could not be evaluated"
+        output.show(f"→ {by}{words}: {error.get('detail', '')}", "red")
+        return
+    reused = " (as an equal answer before)" if verdict.reused_from else ""
+    output.show(f"→ {by}score {say_score(verdict.score)}{reused}", "green" if verdict.passed else "yellow")
+    for text, style in (*grounding_output.claim_lines(verdict.grounding), *whole_lines(verdict.model_dump())):
+        output.show(text, style)
+
+
+def show_calls(calls: Sequence[Call]) -> None:
+    """The ledger, one line per call."""
+    ids = output.short_ids([call.id for call in calls])
+    rows = [
+        (
+            short,
+            call.type,
+            f"{call.iteration}" + (f".{call.candidate}" if call.candidate > 1 else ""),
+            call.model,
+            str(call.attempt),
+            _call_status(call),
+            _tokens(call),
+            NONE if call.cost_usd is None else f"${call.cost_usd}",
+            NONE if call.latency_ms is None else f"{call.latency_ms:,} ms",
+            _trouble(call.error),
+        )
+        for short, call in zip(ids, calls, strict=True)
+    ]
+    headers = ("id", "type", "iteration", "model", "attempt", "status", "tokens in/out", "cost", "latency", "trouble")
+    output.show_table(headers, rows, ("trouble", "attempt", "cost", "iteration", "latency", "model"))
+
+
+def _call_status(call: Call) -> Text:
+    sign, style = {"succeeded": ("✓", "green"), "failed": ("✗", "red")}.get(call.status, ("●", "cyan"))
+    return Text(f"{sign} {call.status}", style=style)
+
+
+def _tokens(call: Call) -> str:
+    return "/".join(NONE if n is None else f"{n:,}" for n in (call.input_tokens, call.output_tokens))
+
+
+def _trouble(error: dict[str, Any] | None) -> str:
+    return output.one_line(f"{error['code']}: {error['detail']}", 200) if error else ""
+
+
+_DELIVERY_STATUS = {"delivered": ("✓", "green"), "failed": ("✗", "red"), "pending": ("○", "dim")}
+
+
+def show_deliveries(deliveries: Sequence[WebhookDelivery]) -> None:
+    """What was or will be sent to a job's webhook, one line per event."""
+    ids = output.short_ids([each.id for each in deliveries])
+    rows = [
+        (
+            short,
+            each.type,
+            Text(" ".join((_DELIVERY_STATUS[each.status][0], each.status)), style=_DELIVERY_STATUS[each.status][1]),
+            str(each.attempts),
+            f"{each.next_at:%Y-%m-%d %H:%M:%S}" if each.next_at else NONE,
+            NONE if each.http_status is None else str(each.http_status),
+            output.one_line(each.error or "", 200),
+        )
+        for short, each in zip(ids, deliveries, strict=True)
+    ]
+    headers = ("id", "type", "status", "attempts", "next at (UTC)", "HTTP", "trouble")
+    output.show_table(headers, rows, ("HTTP", "attempts", "next at (UTC)"))

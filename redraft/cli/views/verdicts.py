@@ -1,0 +1,91 @@
+"""Verdicts in lines: what is met, what is not and why, who disagrees; and the signs that stand for it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from redraft.cli import output
+from redraft.domain.bulk.phrases import say_score
+
+Line = tuple[str, str]
+"""Text and style."""
+
+Facts = Mapping[str, Any]
+
+MET, NOT_MET, REGRESSED, NOT_JUDGED = "met", "not met", "regressed", "not judged"
+SIGNS = {MET: ("✓", "green"), NOT_MET: ("✗", "red"), REGRESSED: ("↓", "bold red"), NOT_JUDGED: ("·", "dim")}
+
+_APART_MIN = 0.005
+_SCALE_TOP = 5
+_CHARS_MAX = 4000
+
+
+def has_signs(console: Console) -> bool:
+    """Whether signs and colours say enough there; elsewhere words do."""
+    is_utf = console.encoding.lower().replace("-", "") == "utf8"
+    return console.is_terminal and is_utf and console.color_system is not None and not console.no_color
+
+
+def state_of(passed: bool | None, *, regressed: bool = False) -> str:  # noqa: FBT001 - three states, not a flag
+    if passed is None:
+        return NOT_JUDGED
+    return MET if passed else REGRESSED if regressed else NOT_MET
+
+
+def level_of(kind: str | None, score: float | None) -> str:
+    """The level that a scale was given, behind a blank; nothing for other criteria."""
+    return f" {score * _SCALE_TOP:.3g}/{_SCALE_TOP}" if kind == "scale" and score is not None else ""
+
+
+def brief_lines(verdict: Facts) -> Iterator[Line]:
+    """A verdict while a job runs: what is not met, and the rest by name."""
+    criteria: Sequence[Facts] = verdict.get("criteria") or ()
+    for criterion in criteria:
+        if not criterion["passed"]:
+            yield f"  {_told(criterion)}", ""
+    if met := [criterion["id"] for criterion in criteria if criterion["passed"]]:
+        yield f"  met: {output.one_line(', '.join(met))}", ""
+    yield from _words_of(verdict)
+
+
+def whole_lines(verdict: Facts) -> Iterator[Line]:
+    """A verdict on a page: every criterion with what was found for it."""
+    for criterion in verdict.get("criteria") or ():
+        yield f"  {_told(criterion)}", ""
+    yield from _words_of(verdict, _CHARS_MAX)
+    for judge in verdict.get("judges") or ():
+        score = "no verdict" if judge["score"] is None else say_score(judge["score"])
+        yield f"  {judge['model']}, asking {judge['sample'] + 1}: {score}", "dim"
+
+
+def _words_of(verdict: Facts, chars: int = 600) -> Iterator[Line]:
+    reasoning: str = verdict.get("evaluation_reasoning") or ""
+    suggestions: Sequence[str] = verdict.get("improvement_suggestions") or ()
+    if _retells(reasoning, verdict):
+        suggestions = suggestions[_failing(verdict) :]
+    elif reason := output.one_line(reasoning, chars):
+        yield f"  {reason}", ""
+    for suggestion in suggestions:
+        yield f"  - {output.one_line(suggestion, chars)}", ""
+    apart = verdict.get("disagreement")
+    if apart is not None and apart >= _APART_MIN:
+        yield f"  the judges' scores lie {apart:.2f} apart", "yellow"
+
+
+def _retells(reasoning: str, verdict: Facts) -> bool:
+    """Whether the words are made of the criteria, which have been told."""
+    return any(reasoning.startswith(f"{criterion['id']}: ") for criterion in verdict.get("criteria") or ())
+
+
+def _failing(verdict: Facts) -> int:
+    """How many suggestions say what the criteria say; those behind them are about the sources."""
+    return sum(each["passed"] is False and not each["hidden"] for each in verdict["criteria"])
+
+
+def _told(criterion: Facts) -> str:
+    mark = " (required)" if criterion["required"] else ""
+    mark += level_of(criterion.get("kind"), criterion.get("score"))
+    found = criterion["evidence"] if criterion["passed"] else criterion["gap"] or criterion["text"]
+    words = output.one_line(found)
+    return f"{state_of(criterion['passed'])}: {criterion['id']}{mark}" + (f" - {words}" if words else "")

@@ -1,0 +1,111 @@
+"""Waits for a job together with the person at the terminal, Ctrl-C included."""
+
+import signal
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from redraft.cli import output, sessions
+from redraft.cli.exits import Exit
+from redraft.cli.views.following import follow, judged_in
+from redraft.cli.views.live import make_view
+from redraft.cli.views.outcomes import Manner, exit_of_job, tell
+from redraft.operations.jobs import lifecycle, queries
+from redraft.operations.jobs.resources import Job
+from redraft.operations.services import Services
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """How a command waits.
+
+    Attributes:
+        threshold: the score to reach, for the words.
+        deadline_s: when to stop waiting for a worker that never comes; None = never.
+        cancels: whether Ctrl-C or SIGTERM ends the job too, or the watching alone.
+        as_json: print the job and not its answer.
+        must_be_accepted: whether a missed threshold is an exit code of its own.
+        as_page: print all about the job, and not the answer alone.
+        audit: the outside judge who has the last word, for the words.
+    """
+
+    threshold: float
+    deadline_s: float | None = None
+    cancels: bool = True
+    as_json: bool = False
+    must_be_accepted: bool = False
+    as_page: bool = False
+    audit: str | None = None
+
+
+def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wait) -> Exit:
+    """Set a job going, show it until it ends, and print what came of it.
+
+    Args:
+        services: the services.
+        begin: sets the job going; returns its id and the event after which to show.
+        wait: how.
+    """
+    started_at = time.monotonic()
+    with make_view(wait.threshold, wait.audit) as view, sessions.worker_beside(services) as keep_alive:
+        job_id, after = begin()
+        is_interrupted = False
+        try:
+            with _interrupted_by_sigterm():
+                for event in follow(services, job_id, after, keep_alive, wait.deadline_s, view.on_delta):
+                    view.show(event, judged_in(services, job_id, event))
+        except KeyboardInterrupt:
+            is_interrupted = True
+        view.close()
+        if not is_interrupted:
+            job = _tell(services, job_id, wait, time.monotonic() - started_at)
+            return exit_of_job(job, must_be_accepted=wait.must_be_accepted)
+        if not wait.cancels:
+            return _leave(job_id)
+        _cancel(services, job_id)
+    # A worker beside us has ended by now: the calls that it was making are counted
+    _tell(services, job_id, wait, time.monotonic() - started_at)
+    return Exit.INTERRUPTED
+
+
+@contextmanager
+def _interrupted_by_sigterm() -> Generator[None]:
+    """Who ends a command that waits, as `timeout` does, means what Ctrl-C means."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _tell(services: Services, job_id: str, wait: Wait, seconds: float) -> Job:
+    job = queries.get_job(services, job_id, with_iterations=True)
+    tell(job, queries.list_iterations(services, job_id), Manner(wait.as_json, wait.as_page), seconds)
+    return job
+
+
+def _cancel(services: Services, job_id: str) -> None:
+    lifecycle.cancel(services, job_id)
+    output.say(f"Canceled. It goes on from here with: redraft jobs continue {job_id}", "yellow")
+
+
+def _leave(job_id: str) -> Exit:
+    output.say(f"No longer watching; the job is not canceled. Again: redraft jobs watch {job_id}", "yellow")
+    return Exit.INTERRUPTED
+
+
+def show_ended(services: Services, job_id: str, wait: Wait) -> Exit:
+    """Show a job that has ended as if it had just happened."""
+    job = queries.get_job(services, job_id)
+    with make_view(wait.threshold) as view:
+        for event in follow(services, job_id, 0, lambda: None):
+            view.show(event, judged_in(services, job_id, event))
+    seconds = ((job.finished_at or job.created_at) - job.created_at).total_seconds()
+    _tell(services, job_id, wait, seconds)
+    return exit_of_job(job, must_be_accepted=wait.must_be_accepted)

@@ -1,0 +1,125 @@
+"""Gates: what a run must reach for its command to end with success, each with its reason in words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from redraft.domain.bulk.comparison import Comparison, say_flips
+from redraft.domain.bulk.outcomes import ItemOutcome
+from redraft.domain.bulk.phrases import (
+    SIGNIFICANT,
+    count,
+    direction_shown,
+    percent,
+    say_difference,
+    say_names,
+    say_p,
+    say_share,
+)
+from redraft.domain.bulk.run_facts import pass_rate_of
+from redraft.domain.evaluation.scores import meets
+
+Gate = Literal["min_pass_rate", "fail_on_regression"]
+
+BASELINE = "that of the baseline"
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """Whether a gate is passed, and why."""
+
+    gate: Gate
+    passed: bool
+    words: str
+
+
+def check_gates(
+    items: Sequence[ItemOutcome],
+    comparison: Comparison | None = None,
+    *,
+    min_pass_rate: float | None = None,
+    fail_on_regression: bool = False,
+) -> list[GateResult]:
+    """The gates that were asked for, in one order.
+
+    Args:
+        items: all of the run.
+        comparison: with its baseline; without one `fail_on_regression` is not passed.
+        min_pass_rate: 0 to 1; None: not asked for.
+        fail_on_regression: whether a regression is asked about.
+    """
+    results: list[GateResult] = []
+    if min_pass_rate is not None:
+        results.append(check_pass_rate(items, min_pass_rate))
+    if fail_on_regression:
+        results.append(check_regression(comparison))
+    return results
+
+
+def check_pass_rate(items: Sequence[ItemOutcome], wanted: float) -> GateResult:
+    """Passed if at least that share of all items was accepted.
+
+    Of all: an item that failed, is invalid or was not judged is not accepted, for else a run could pass by failing.
+    The report's pass rate leaves those out. The share itself is held against the gate, not its interval.
+    """
+    if not items:
+        return GateResult("min_pass_rate", passed=False, words="Not passed: there are no items.")
+    accepted = sum(item.is_accepted for item in items)
+    without = sum(not item.has_verdict for item in items)
+    value = accepted / len(items)
+    passed = meets(value, wanted)
+    words = f"{'Passed' if passed else 'Not passed'}: {accepted} of {count(len(items), 'item')} accepted, "
+    words += f"{percent(value)}; {percent(wanted)} is wanted."
+    if without:
+        words += f" {without} without a verdict {'counts' if without == 1 else 'count'} as not accepted"
+        words += f"; of the others {say_share(pass_rate_of(items))} passed." if without < len(items) else "."
+    return GateResult("min_pass_rate", passed, words)
+
+
+def check_regression(comparison: Comparison | None) -> GateResult:
+    """Not passed if the new run is shown to be worse than its baseline. A flip alone fails nothing: answers vary.
+
+    Any one of these is a regression:
+      - more rows newly fail than newly pass, by McNemar's exact test with p < 0.05;
+      - the mean score is lower, the 95 % interval of the difference wholly below 0, over at least 20 rows;
+      - more rows lost their verdict (failed, unfinished, not judged) than won one, by the same test.
+
+    If nothing has changed, each cries wolf in about one of 40 comparisons, or less. What is not shown may still be
+    there: the words count the rows that newly fail and name the first. Without a row to compare nothing can be ruled
+    out, so the gate is not passed.
+    """
+    if comparison is None:
+        return GateResult("fail_on_regression", passed=False, words="Not passed: there is no baseline to compare with.")
+    if comparison.n == 0:
+        return GateResult("fail_on_regression", passed=False, words="Not passed: no row can be compared.")
+    reasons = _regressions(comparison)
+    if reasons:
+        return GateResult("fail_on_regression", passed=False, words=f"Not passed: {' '.join(reasons)}")
+    words = [f"Passed: no regression shown in {count(comparison.n, 'row')}.", say_flips(comparison)]
+    return GateResult("fail_on_regression", passed=True, words=" ".join([*words, *_doubts(comparison)]))
+
+
+def _doubts(comparison: Comparison) -> list[str]:
+    """What lies below 0 by its interval and is not taken for shown."""
+    score, rate = comparison.score, comparison.pass_rate
+    words: list[str] = []
+    if score and score.high is not None and score.high < 0:
+        words.append(say_difference("mean score", score, than=BASELINE))
+    if rate and rate.high is not None and rate.high < 0:
+        words.append(say_difference("pass rate", rate, than=BASELINE, unit="points", p=comparison.mcnemar_p))
+    return words
+
+
+def _regressions(comparison: Comparison) -> list[str]:
+    verdicts, p = comparison.verdicts, comparison.mcnemar_p
+    reasons: list[str] = []
+    if p is not None and p < SIGNIFICANT and len(comparison.newly_failing) > len(comparison.newly_passing):
+        reasons.append(say_flips(comparison))
+    if direction_shown(comparison.score) == "lower":
+        reasons.append(say_difference("mean score", comparison.score, than=BASELINE))
+    if verdicts.p < SIGNIFICANT and len(verdicts.lost) > len(verdicts.won):
+        reasons.append(
+            f"{count(len(verdicts.lost), 'row')} lost their verdict ({say_names(verdicts.lost)}), "
+            f"{len(verdicts.won)} won one; {say_p(verdicts.p)}."
+        )
+    return reasons

@@ -1,0 +1,83 @@
+"""The rows of two runs beside each other, those that changed most first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from redraft.domain.bulk.comparison import RowVerdict, verdicts_of
+from redraft.domain.bulk.outcomes import SAME, ItemOutcome, by_row
+
+
+class Change(IntEnum):
+    """What a row comes to in the new run; in the order in which people want to see them."""
+
+    NEWLY_FAILING = 0
+    VERDICT_LOST = 1
+    NEWLY_PASSING = 2
+    VERDICT_WON = 3
+    LOWER = 4
+    HIGHER = 5
+    ONLY_IN_BASELINE = 6
+    ONLY_IN_NEW = 7
+    SAME = 8
+    NO_VERDICT = 9
+
+    @property
+    def is_change(self) -> bool:
+        """Whether the row has changed: it is of both runs, and not the same."""
+        return self < Change.ONLY_IN_BASELINE
+
+    @property
+    def words(self) -> str:
+        return self.name.lower().replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class RowPair:
+    """A row of two runs, its repeats averaged; None where there is no verdict.
+
+    Attributes:
+        has_answer: whether there is an answer to read in either run.
+    """
+
+    custom_id: str
+    change: Change
+    baseline: RowVerdict | None
+    new: RowVerdict | None
+    has_answer: bool
+
+    @property
+    def difference(self) -> float | None:
+        """Of the scores, the new less the baseline."""
+        if self.baseline is None or self.new is None or self.baseline.score is None or self.new.score is None:
+            return None
+        return self.new.score - self.baseline.score
+
+
+def align(baseline: Sequence[ItemOutcome], new: Sequence[ItemOutcome]) -> list[RowPair]:
+    """All rows of both runs; by change, within it by how much the score changed, then by name."""
+    before, after = by_row(baseline), by_row(new)
+    judged_before, judged_after = verdicts_of(before), verdicts_of(after)
+    pairs: list[RowPair] = []
+    for name in before.keys() | after.keys():
+        old, fresh = judged_before.get(name), judged_after.get(name)
+        if name in before and name in after:
+            change = _change(old, fresh)
+        else:
+            change = Change.ONLY_IN_BASELINE if name in before else Change.ONLY_IN_NEW
+        has_answer = any(item.iterations for run in (before, after) for item in run.get(name, ()))
+        pairs.append(RowPair(name, change, old, fresh, has_answer))
+    return sorted(pairs, key=lambda pair: (pair.change, -abs(pair.difference or 0), pair.custom_id))
+
+
+def _change(old: RowVerdict | None, new: RowVerdict | None) -> Change:
+    if old is None or new is None:
+        if old is None and new is None:
+            return Change.NO_VERDICT
+        return Change.VERDICT_LOST if new is None else Change.VERDICT_WON
+    if old.passes != new.passes:
+        return Change.NEWLY_PASSING if new.passes else Change.NEWLY_FAILING
+    gain = 0.0 if old.score is None or new.score is None else new.score - old.score
+    if abs(gain) <= SAME:
+        return Change.SAME
+    return Change.HIGHER if gain > 0 else Change.LOWER

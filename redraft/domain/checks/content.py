@@ -1,0 +1,164 @@
+"""Checks of what an answer is: JSON, in a language, with its sources, with one number, without addresses."""
+
+from itertools import islice
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from redraft.domain.bodies.fields import StrictModel
+from redraft.domain.checks.findings import Found, Subject, amount, quoted
+from redraft.domain.checks.measures import count_letters, find_urls
+from redraft.domain.grounding.citations import cited_numbers, without_marks
+from redraft.domain.numbers.numerals import Numeral, find_numerals
+from redraft.domain.structured.answers import Misfit, read_answer, read_json, schema_fault
+from redraft.domain.text.languages import (
+    CONFIDENCE_MIN,
+    LANGUAGES,
+    LETTERS_MIN,
+    guess_language,
+    is_the_same,
+    name_of,
+    prose_of,
+)
+
+_NUMBERS_COUNTED = 100
+_NUMBERS_TOLD = 5
+
+
+def _usable_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    fault = schema_fault(schema)
+    if fault is not None:
+        raise PydanticCustomError("invalid_schema", "{words}", {"words": fault})
+    return schema
+
+
+def _known_language(code: str) -> str:
+    if code not in LANGUAGES:
+        words = "is no language that can be told from others; use an ISO 639-1 code such as de, en, fr (docs/checks.md)"
+        raise PydanticCustomError("unknown_language", words)
+    return code
+
+
+Schema = Annotated[dict[str, Any], AfterValidator(_usable_schema)]
+Language = Annotated[str, Field(max_length=20), AfterValidator(_known_language)]
+Bound = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class JsonSchema(StrictModel):
+    kind: Literal["json_schema"]
+    value: Schema = Field(description="Any JSON Schema; nothing outside of it is looked up.")
+
+    def look(self, subject: Subject) -> Found:
+        read = read_answer(subject.answer, self.value)
+        if isinstance(read, Misfit):
+            return Found(False, read.message)
+        return Found(True, "The answer is JSON and fits its schema.")
+
+
+class IsJson(StrictModel):
+    """The whole answer is one JSON value, bare or in one code fence."""
+
+    kind: Literal["is_json"]
+
+    def look(self, subject: Subject) -> Found:
+        read = read_json(subject.answer)
+        if isinstance(read, Misfit):
+            return Found(False, read.message)
+        return Found(True, "The answer is JSON.")
+
+
+class InLanguage(StrictModel):
+    kind: Literal["language"]
+    value: Language = Field(description="ISO 639-1, such as en.")
+
+    def look(self, subject: Subject) -> Found:
+        prose = prose_of(subject.text)
+        letters = count_letters(prose)
+        if letters < LETTERS_MIN:
+            return Found(True, f"{amount(letters, 'letter')} are too few to tell a language.")
+        guess = guess_language(prose)
+        name = name_of(guess.code)
+        if is_the_same(self.value, guess.code):
+            return Found(True, f"The language is {name}.")
+        if guess.confidence < CONFIDENCE_MIN:
+            return Found(True, f"The language may be {name}, but that is not sure ({guess.confidence:.0%}).")
+        return Found(False, f"The answer is in {name}: write all of it in {name_of(self.value)}.")
+
+
+class IsUrlFree(StrictModel):
+    kind: Literal["is_url_free"]
+
+    def look(self, subject: Subject) -> Found:
+        urls = find_urls(subject.text)
+        if not urls:
+            return Found(True, "No URL.")
+        return Found(False, f"Found {amount(len(urls), 'URL')}, the first is {quoted(urls[0])}: remove every URL.")
+
+
+class CitesAllSources(StrictModel):
+    """Each source of the request is cited by a mark such as [Source 2]."""
+
+    kind: Literal["cites_all_sources"]
+
+    def look(self, subject: Subject) -> Found:
+        cited = cited_numbers(subject.text, subject.sources)
+        missing = [number for number in range(1, subject.sources + 1) if number not in cited]
+        if not subject.sources:
+            return Found(True, "There are no sources to cite.")
+        if not missing:
+            return Found(True, f"All {subject.sources} sources are cited." if subject.sources > 1 else "[1] is cited.")
+        numbers = ", ".join(map(str, missing))
+        which = f"Source {numbers} is" if len(missing) == 1 else f"Sources {numbers} are"
+        return Found(False, f"{which} not cited: use each and mark it, as in [Source {missing[0]}].")
+
+
+class NumericBetween(StrictModel):
+    """The answer holds exactly one number, and that is within the bounds, which are allowed themselves."""
+
+    kind: Literal["numeric_between"]
+    min: Bound | None = None
+    max: Bound | None = None
+
+    @model_validator(mode="after")
+    def _is_a_range(self) -> Self:
+        if self.min is None and self.max is None:
+            raise PydanticCustomError("amount", "needs `min`, `max` or both")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise PydanticCustomError("range_reversed", "`min` is larger than `max`")
+        return self
+
+    def look(self, subject: Subject) -> Found:
+        numerals = list(islice(find_numerals(without_marks(subject.text, subject.sources)), _NUMBERS_COUNTED + 1))
+        if len(numerals) != 1:
+            return Found(False, f"{_told(numerals)}: write exactly one number, {self._range()}.")
+        (numeral,) = numerals
+        shown = quoted(numeral.text)
+        fitting = [self._holds(value) for value in numeral.values]
+        if all(fitting):
+            return Found(True, f"The number {shown} is {self._range()}.")
+        if any(fitting):
+            readings = " or ".join(map(_plain, numeral.values))
+            words = "write it without thousands separators, and with a point for decimals"
+            return Found(False, f"The number {shown} can be read as {readings}: {words}.")
+        return Found(False, f"The number {shown} is not {self._range()}: write one that is.")
+
+    def _holds(self, value: float) -> bool:
+        return (self.min is None or value >= self.min) and (self.max is None or value <= self.max)
+
+    def _range(self) -> str:
+        if self.min is not None and self.max is not None:
+            return f"from {_plain(self.min)} to {_plain(self.max)}"
+        return f"at least {_plain(self.min)}" if self.min is not None else f"at most {_plain(self.max or 0)}"
+
+
+def _told(numerals: list[Numeral]) -> str:
+    if not numerals:
+        return "Found no number"
+    count = f"more than {_NUMBERS_COUNTED}" if len(numerals) > _NUMBERS_COUNTED else str(len(numerals))
+    first = ", ".join(quoted(each.text) for each in numerals[:_NUMBERS_TOLD])
+    return f"Found {count} numbers ({first}{', …' if len(numerals) > _NUMBERS_TOLD else ''})"
+
+
+def _plain(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)

@@ -1,0 +1,101 @@
+"""Checks: criteria that code decides, before any model is asked. Each says exactly what to change."""
+
+from difflib import get_close_matches
+from typing import Annotated, Any, cast, get_args
+
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+from redraft.domain.bodies.fields import StrictModel
+from redraft.domain.checks.content import CitesAllSources, InLanguage, IsJson, IsUrlFree, JsonSchema, NumericBetween
+from redraft.domain.checks.findings import Found, subject_of
+from redraft.domain.checks.size import Bullets, Lines, MaxChars, MaxGrade, MaxWords, MinChars, MinWords
+from redraft.domain.checks.text import (
+    Contains,
+    ContainsAll,
+    ContainsAny,
+    EndsWith,
+    Equals,
+    NotContains,
+    NotRegex,
+    Regex,
+    StartsWith,
+)
+
+__all__ = ["CHECK_KINDS", "KINDS_WITHOUT_VALUE", "Check", "Found", "run_check", "written"]
+
+_Any = (
+    JsonSchema
+    | Regex
+    | NotRegex
+    | Contains
+    | ContainsAll
+    | ContainsAny
+    | NotContains
+    | StartsWith
+    | EndsWith
+    | Equals
+    | MinWords
+    | MaxWords
+    | MinChars
+    | MaxChars
+    | Lines
+    | Bullets
+    | InLanguage
+    | IsJson
+    | IsUrlFree
+    | MaxGrade
+    | CitesAllSources
+    | NumericBetween
+)
+_CLASSES = {str(each.model_fields["kind"].annotation.__args__[0]): each for each in get_args(_Any)}
+CHECK_KINDS = tuple(sorted(_CLASSES))
+KINDS_WITHOUT_VALUE = frozenset(kind for kind, each in _CLASSES.items() if set(each.model_fields) == {"kind"})
+_ECHOED_CHARS = 40
+_SHOWN_MAX = 1_000_000
+
+
+def _names_a_kind(spec: Any) -> Any:
+    """Pydantic's own words would repeat whatever was sent."""
+    if isinstance(spec, StrictModel):
+        return spec
+    if not isinstance(spec, dict):
+        words = f"is an object, such as {written('max_words', 60)}"
+        raise PydanticCustomError("model_type", "{words}", {"words": words})
+    kind = cast("dict[str, Any]", spec).get("kind")
+    if kind in CHECK_KINDS:
+        return cast("Any", spec)
+    facts = {"words": f"{_unknown(kind)}one of {', '.join(CHECK_KINDS)}", "field": "kind"}
+    raise PydanticCustomError("unknown_check", "{words}", facts)
+
+
+def _unknown(kind: Any) -> str:
+    if not isinstance(kind, str) or not kind.strip():
+        return "needs a `kind`, "
+    shown = ascii(kind[:_ECHOED_CHARS]) + ("…" if len(kind) > _ECHOED_CHARS else "")
+    near = get_close_matches(kind[:_ECHOED_CHARS].lower().replace("-", "_"), CHECK_KINDS, 1)
+    guess = f" (did you mean {near[0]}?)" if near else ""
+    return f"there is no check {shown}{guess}; needs "
+
+
+def written(kind: str, value: Any = None) -> str:
+    """A check of this kind as JSON; its value is shown where it is a plain number."""
+    if kind in KINDS_WITHOUT_VALUE:
+        return f'{{"kind": "{kind}"}}'
+    is_plain = type(value) is int and 0 <= value <= _SHOWN_MAX
+    shown = f'"value": {value}' if is_plain else "…"
+    return f'{{"kind": "{kind}", {shown}}}'
+
+
+Check = Annotated[_Any, Field(discriminator="kind"), BeforeValidator(_names_a_kind)]
+
+
+def run_check(check: Check, answer: str, *, sources: int = 0) -> Found:
+    """What a check finds in an answer. Never raises for an answer.
+
+    Args:
+        check: what to look for.
+        answer: any text.
+        sources: how many sources the answer can cite.
+    """
+    return check.look(subject_of(answer, sources))

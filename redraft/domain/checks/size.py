@@ -1,0 +1,110 @@
+"""Checks that count: words, characters, lines, list items, and the grade of reading."""
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from redraft.domain.bodies.fields import StrictModel
+from redraft.domain.checks.findings import Found, Subject, at_least, at_most, exactly
+from redraft.domain.checks.measures import count_chars, count_items, count_lines, count_words, read_grade
+
+COUNT_MAX = 1_000_000
+Count = Annotated[int, Field(ge=0, le=COUNT_MAX)]
+
+
+class MinWords(StrictModel):
+    kind: Literal["min_words"]
+    value: Count
+
+    def look(self, subject: Subject) -> Found:
+        return at_least(count_words(subject.text), self.value, "word")
+
+
+class MaxWords(StrictModel):
+    kind: Literal["max_words"]
+    value: Count
+
+    def look(self, subject: Subject) -> Found:
+        return at_most(count_words(subject.text), self.value, "word")
+
+
+class MinChars(StrictModel):
+    kind: Literal["min_chars"]
+    value: Count = Field(description="Characters as people see them, outer white space left out.")
+
+    def look(self, subject: Subject) -> Found:
+        return at_least(count_chars(subject.text.strip()), self.value, "character")
+
+
+class MaxChars(StrictModel):
+    kind: Literal["max_chars"]
+    value: Count = Field(description="Characters as people see them, outer white space left out.")
+
+    def look(self, subject: Subject) -> Found:
+        return at_most(count_chars(subject.text.strip()), self.value, "character")
+
+
+class _Amount(StrictModel):
+    """Exactly `value`, or from `min` to `max`."""
+
+    noun: ClassVar[str]
+    value: Count | None = Field(default=None, description="Exactly so many.")
+    min: Count | None = Field(default=None, description="At least so many.")
+    max: Count | None = Field(default=None, description="At most so many.")
+
+    @model_validator(mode="after")
+    def _is_one_amount(self) -> Self:
+        is_range = self.min is not None or self.max is not None
+        if (self.value is not None) == is_range:
+            raise PydanticCustomError("amount", "needs `value`, or else `min`, `max` or both")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise PydanticCustomError("range_reversed", "`min` is larger than `max`")
+        return self
+
+    def judge(self, found: int) -> Found:
+        if self.value is not None:
+            return exactly(found, self.value, self.noun)
+        if self.min is not None and (found < self.min or self.max is None):
+            return at_least(found, self.min, self.noun)
+        return at_most(found, self.max or 0, self.noun)
+
+
+class Lines(_Amount):
+    """Lines that are not blank."""
+
+    noun = "line"
+    kind: Literal["lines"]
+
+    def look(self, subject: Subject) -> Found:
+        return self.judge(count_lines(subject.text))
+
+
+class Bullets(_Amount):
+    """List items, numbered ones too, outside of code fences."""
+
+    noun = "list item"
+    kind: Literal["bullets"]
+
+    def look(self, subject: Subject) -> Found:
+        return self.judge(count_items(subject.text))
+
+
+class MaxGrade(StrictModel):
+    """The Flesch-Kincaid grade, for English texts only."""
+
+    kind: Literal["max_grade"]
+    value: float = Field(ge=0, le=100, allow_inf_nan=False, description="Years of school.")
+
+    def look(self, subject: Subject) -> Found:
+        reading = read_grade(subject.text)
+        if reading is None:
+            return Found(True, "No words, so no grade.")
+        if reading.grade <= self.value:
+            return Found(True, f"Grade {reading.grade:.1f}, at most {self.value:g}.")
+        measured = f"{reading.words_per_sentence:.1f} words per sentence, {reading.syllables_per_word:.2f} syllables"
+        return Found(
+            False,
+            f"The reading grade is {reading.grade:.1f}, at most {self.value:g} is allowed ({measured} per word): "
+            "write shorter sentences and shorter words.",
+        )

@@ -1,0 +1,183 @@
+"""Checks that look for texts and patterns. Texts are compared after NFC, with one kind of line end."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from redraft.domain.bodies.fields import FilledWanted, PatternText, StrictModel, Wanted
+from redraft.domain.checks.findings import EXCERPT_CHARS, Found, Subject, amount, listed, quoted
+from redraft.domain.checks.measures import fold_case, last_chars, normal
+from redraft.domain.structured.patterns import first_matching_line, holds_match, is_searchable, pattern_fault
+
+WANTED_MAX = 100
+
+
+def _usable(pattern: str) -> str:
+    fault = pattern_fault(pattern)
+    if fault is not None:
+        raise PydanticCustomError("pattern", "{words}", {"words": fault})
+    return pattern
+
+
+ManyWanted = Annotated[list[Wanted], Field(min_length=1, max_length=WANTED_MAX)]
+OneOrMany = Annotated[
+    Annotated[Wanted, Tag("text")] | Annotated[ManyWanted, Tag("list")],
+    Discriminator(lambda value: "list" if isinstance(value, list) else "text"),
+]
+Pattern = Annotated[PatternText, AfterValidator(_usable)]
+
+
+class _Worded(StrictModel):
+    ignore_case: bool = Field(default=False, description="Small and capital letters are the same.")
+
+    def as_compared(self, text: str) -> str:
+        return fold_case(text) if self.ignore_case else normal(text)
+
+    def lacking(self, subject: Subject, wanted: list[str]) -> list[str]:
+        seen = self.as_compared(subject.text)
+        return [each for each in wanted if self.as_compared(each) not in seen]
+
+
+class Contains(_Worded):
+    kind: Literal["contains"]
+    value: Wanted
+
+    def look(self, subject: Subject) -> Found:
+        return _all_are_there(self.lacking(subject, [self.value]), [self.value], subject)
+
+
+class ContainsAll(_Worded):
+    kind: Literal["contains_all"]
+    value: ManyWanted
+
+    def look(self, subject: Subject) -> Found:
+        return _all_are_there(self.lacking(subject, self.value), self.value, subject)
+
+
+def _all_are_there(lacking: list[str], wanted: list[str], subject: Subject) -> Found:
+    if not lacking:
+        return Found(True, f"Holds {listed(wanted)}.")
+    seen = fold_case(subject.text)
+    in_other_case = [each for each in lacking if fold_case(each) in seen]
+    hint = f" ({listed(in_other_case)} is there in other letters, small or capital)" if in_other_case else ""
+    return Found(False, f"Missing: {listed(lacking)}{hint}. Write it word for word.")
+
+
+class ContainsAny(_Worded):
+    kind: Literal["contains_any"]
+    value: ManyWanted
+
+    def look(self, subject: Subject) -> Found:
+        lacking = self.lacking(subject, self.value)
+        if len(lacking) == len(self.value):
+            return Found(False, f"None is there of {listed(lacking)}: write at least one of them word for word.")
+        return Found(True, f"Holds {listed([each for each in self.value if each not in lacking])}.")
+
+
+class NotContains(_Worded):
+    kind: Literal["not_contains"]
+    value: OneOrMany
+
+    def look(self, subject: Subject) -> Found:
+        unwanted = [self.value] if isinstance(self.value, str) else self.value
+        seen = self.as_compared(subject.text)
+        forms = {each: self.as_compared(each) for each in unwanted}
+        present = [each for each in unwanted if forms[each] in seen]
+        if not present:
+            return Found(True, f"Free of {listed(unwanted)}.")
+        times = amount(sum(seen.count(forms[each]) for each in present), "time")
+        first = min(seen.find(forms[each]) for each in present)
+        place = quoted(seen[max(0, first - EXCERPT_CHARS // 2) :])
+        return Found(False, f"Found {listed(present)}, {times} in all, first in {place}: remove all of it.")
+
+
+class StartsWith(_Worded):
+    kind: Literal["starts_with"]
+    value: FilledWanted
+
+    def look(self, subject: Subject) -> Found:
+        if self.as_compared(subject.text.strip()).startswith(self.as_compared(self.value.lstrip())):
+            return Found(True, f"Starts with {quoted(self.value)}.")
+        start = quoted(subject.text)
+        return Found(False, f"The answer starts with {start}: put {quoted(self.value)} at its very beginning.")
+
+
+class EndsWith(_Worded):
+    kind: Literal["ends_with"]
+    value: FilledWanted
+
+    def look(self, subject: Subject) -> Found:
+        if self.as_compared(subject.text.strip()).endswith(self.as_compared(self.value.rstrip())):
+            return Found(True, f"Ends with {_quoted_end(self.value)}.")
+        end = _quoted_end(subject.text)
+        return Found(False, f"The answer ends with {end}: put {_quoted_end(self.value)} at its very end.")
+
+
+def _quoted_end(text: str) -> str:
+    return f'"{" ".join(last_chars(text.strip(), EXCERPT_CHARS).split())}"'
+
+
+class Equals(_Worded):
+    kind: Literal["equals"]
+    value: FilledWanted
+
+    def look(self, subject: Subject) -> Found:
+        seen, wanted = self.as_compared(subject.text.strip()), self.as_compared(self.value.strip())
+        if seen == wanted:
+            return Found(True, f"Is {quoted(self.value)}.")
+        at = next((n for n, pair in enumerate(zip(seen, wanted, strict=False)) if pair[0] != pair[1]), None)
+        if at is None:
+            at = min(len(seen), len(wanted))
+        start = max(0, at - EXCERPT_CHARS // 2)
+        found, right = quoted(seen[start:]), quoted(wanted[start:])
+        return Found(False, f"From character {at + 1} on, {found} is not {right}: write exactly that and nothing else.")
+
+
+class _Searching(StrictModel):
+    value: Pattern = Field(description="Searched for anywhere, in linear time; docs/checks.md tells the dialect.")
+    ignore_case: bool = Field(default=False, description="Small and capital letters are the same.")
+
+    @model_validator(mode="after")
+    def _is_usable_as_it_is_searched(self) -> Self:
+        _usable(self.searched())
+        return self
+
+    def searched(self) -> str:
+        return f"(?i){normal(self.value)}" if self.ignore_case else normal(self.value)
+
+    def too_long(self, subject: Subject) -> Found | None:
+        """A pattern of this size would take too long on an answer this long."""
+        if is_searchable(self.searched(), subject.text):
+            return None
+        length = amount(len(subject.text), "character")
+        return Found(False, f"The answer of {length} is too long to be searched for this, so shorten it: {self.value}")
+
+
+class Regex(_Searching):
+    kind: Literal["regex"]
+
+    def look(self, subject: Subject) -> Found:
+        too_long = self.too_long(subject)
+        if too_long is not None:
+            return too_long
+        if holds_match(self.searched(), subject.text):
+            return Found(True, f"Matches the pattern {self.value}")
+        return Found(
+            False, f"Nothing in the answer matches the pattern, so change it until something does: {self.value}"
+        )
+
+
+class NotRegex(_Searching):
+    kind: Literal["not_regex"]
+
+    def look(self, subject: Subject) -> Found:
+        pattern, too_long = self.searched(), self.too_long(subject)
+        if too_long is not None:
+            return too_long
+        if not holds_match(pattern, subject.text):
+            return Found(True, f"Nothing matches the pattern {self.value}")
+        at = first_matching_line(pattern, subject.text)
+        lines = subject.text.split("\n")
+        place = f"Line {at + 1}, {quoted(lines[at])}," if at is not None else "The answer, over several lines,"
+        return Found(False, f"{place} matches a pattern that must not match, so reword or remove it: {self.value}")

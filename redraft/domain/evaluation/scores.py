@@ -1,0 +1,80 @@
+"""What a score is: a finite number in [0, 1], in the few ways that models write one.
+
+Nothing is clamped and no scale is guessed: a bare 8 may mean 8/10, 8 % or a mistake.
+"""
+
+import json
+import re
+from decimal import Decimal
+
+from redraft.domain.text.cleaning import clean, preview
+
+TOLERANCE = 1e-9
+
+_NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_SCORE = re.compile(
+    rf"(?P<number>{_NUMBER})(?:\s*(?P<percent>%)|\s*(?:/|\bout\s+of\b)\s*(?P<whole>{_NUMBER}))?",
+    re.IGNORECASE,
+)
+
+
+class ScoreError(ValueError):
+    """A value that is no score; the message tells a person what was seen."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+def meets(score: float, threshold: float) -> bool:
+    """Whether a score reaches a threshold; unrounded, with room for the error of binary fractions."""
+    return score >= threshold - TOLERANCE
+
+
+def read_score(value: object) -> float:
+    """Read a score: a number in [0, 1], or a text such as "0.85", "8/10", "85%", "4 out of 5".
+
+    Raises:
+        ScoreError: anything else, with what was seen.
+    """
+    if isinstance(value, str):
+        number = _read_text(value)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        number = value
+    else:
+        raise ScoreError(f"The score is {describe(value)}, not a number.")
+    if not 0 <= number <= 1:
+        raise ScoreError(f"The score {describe(value)} is not between 0 and 1.")
+    return float(number) + 0.0  # turns -0.0 into 0.0
+
+
+def _read_text(text: str) -> float:
+    match = _SCORE.fullmatch(text.strip())
+    if match is None:
+        raise ScoreError(f"The score is {describe(text)}, which is not a number.")
+    try:
+        return _divide(match["number"], "100" if match["percent"] else match["whole"])
+    except ArithmeticError:
+        raise ScoreError(f"The score {describe(text)} cannot be worked out.") from None
+
+
+def _divide(number: str, whole: str | None) -> float:
+    # In decimals, for 4.2 / 10 is 0.42 to a person.
+    if whole is None:
+        return float(number)
+    parts = Decimal(number), Decimal(whole)
+    # Two negatives would make a score.
+    return float(parts[0] / parts[1]) if min(parts) >= 0 else -1.0
+
+
+def describe(value: object) -> str:
+    """A short name of a JSON value, for messages."""
+    if isinstance(value, str):
+        return f'"{preview(clean(value), 40)}"'
+    if isinstance(value, int) and value.bit_length() > 64:
+        return "a huge number"
+    if value is None or isinstance(value, int | float):
+        return json.dumps(value)
+    if isinstance(value, dict):
+        return "an object"
+    return "a list" if isinstance(value, list) else f"a {type(value).__name__}"

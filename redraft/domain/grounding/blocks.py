@@ -1,0 +1,290 @@
+"""An answer by its lines: what is prose, a heading, code, a row of a table, a note; Markdown as models write it.
+
+Not a parser of CommonMark: it tells what sentences and citations need to know, in linear time, and never fails.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+from redraft.domain.grounding.answer_endings import DEFINITION, find_endings
+from redraft.domain.grounding.reference_lists import Entry, Known, heads_a_list, is_title, list_in_one_line
+from redraft.domain.text.lines import Line, read_lines
+
+Kind = Literal["prose", "heading", "code", "row", "note"]
+
+_FENCE = re.compile(r"(?P<fence>`{3,}(?=[^`]*$)|~{3,})(?P<info>.*)")
+_HEADING = re.compile(r"#{1,6}(?:[ \t]+|$)")
+_UNDERLINE = re.compile(r"(?:=+|-{2,})\s*")
+_RULE = re.compile(r"([-*_])(?:[ \t]*\1){2,}[ \t]*")
+_BOLD = re.compile(r"(\*\*|__)(?!\s)[^*_]{1,120}(?<![\s.!?。\uff01\uff1f])\1[:\uff1a]?\s*")
+_TABLE_RULE = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
+_VALUE = r"\"[^\"<>]{0,200}\"|'[^'<>]{0,200}'|[^\s<>\"']{1,200}"
+_TAGS = re.compile(
+    rf"(?:</?(?!source)[a-z][a-z0-9]{{0,20}}(?:\s+[\w:-]{{1,30}}=(?:{_VALUE}))*\s*/?>\s*)+", re.IGNORECASE
+)
+_DESTINATION = r"<?(?:[a-z][a-z0-9+.-]{1,20}:|www\.|[/#.]|[\w-]{1,60}\.)\S*"
+_LINK = re.compile(
+    rf"\[(?P<label>[^\]]{{1,200}})\]:[ \t]*{_DESTINATION}(?:[ \t]+[\"'(](?P<title>.*))?[ \t]*$", re.IGNORECASE
+)
+_TICKS = re.compile("`+")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines that belong together.
+
+    Attributes:
+        is_quote: it is a block quote.
+    """
+
+    start: int
+    end: int
+    kind: Kind
+    is_quote: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A text with its blocks in order, the entries of the lists of sources in it, and the sources, where known."""
+
+    text: str
+    blocks: tuple[Block, ...]
+    entries: tuple[Entry, ...]
+    known: Known | None = None
+
+
+class _Reader:
+    """Goes through the lines once; `_take_…` methods say whether they took what stands at `at`."""
+
+    def __init__(self, text: str, known: Known | None) -> None:
+        self.text = text
+        self.known = known
+        self.lines = read_lines(text)
+        self.endings = find_endings(text, self.lines, known)
+        self.at = 0
+        self.blocks: list[Block] = []
+        self.entries: list[Entry] = []
+        self.prose: list[Line] = []
+        self.in_list = False
+
+    def read(self) -> Layout:
+        while self.at < len(self.lines):
+            line = self.lines[self.at]
+            if not line.text:
+                self._end_prose()
+                self.at += 1
+            elif not self._take_special(line):
+                self._take_prose(line)
+        self._end_prose()
+        return Layout(self.text, tuple(self.blocks), tuple(self.entries), self.known)
+
+    def _take_special(self, line: Line) -> bool:
+        return (
+            self._take_fence(line)
+            or self._take_indented(line)
+            or self._take_underline(line)
+            or self._take_table(line)
+            or self._take_endnotes(line)
+            or self._take_line(line)
+        )
+
+    def _take_prose(self, line: Line) -> None:
+        if line.starts_block or (self.prose and self.prose[-1].is_quote != line.is_quote):
+            self._end_prose()
+        if line.starts_block:
+            self.in_list = True
+        elif line.indent == 0 and not self.prose:
+            self.in_list = False
+        self.prose.append(line)
+        self.at += 1
+
+    def _end_prose(self) -> None:
+        if self.prose:
+            first, last = self.prose[0], self.prose[-1]
+            is_heading = len(self.prose) == 1 and _BOLD.fullmatch(first.text)
+            kind: Kind = "heading" if is_heading else "prose"
+            self.blocks.append(Block(first.start, last.end, kind, first.is_quote))
+            self.prose = []
+
+    def _add(self, first: Line, last: Line, kind: Kind) -> None:
+        self._end_prose()
+        self.blocks.append(Block(first.start, last.end, kind, first.is_quote))
+
+    @cached_property
+    def _closers(self) -> dict[str, list[int]]:
+        """For each character of fences, the longest bare fence from each line on."""
+        longest: dict[str, list[int]] = {"`": [0], "~": [0]}
+        for line in reversed(self.lines):
+            bare = _FENCE.fullmatch(line.text)
+            for char, lengths in longest.items():
+                length = len(bare["fence"]) if bare and not bare["info"].strip() and bare["fence"][0] == char else 0
+                lengths.append(max(lengths[-1], length))
+        return {char: lengths[::-1] for char, lengths in longest.items()}
+
+    def _take_fence(self, line: Line) -> bool:
+        found = _FENCE.match(line.text)
+        if not found:
+            return False
+        fence = found["fence"]
+        is_closed = self._closers[fence[0]][self.at + 1] >= len(fence)
+        end = self.at + 1
+        # A fence that is never closed must not hide the rest of the answer: it goes to the next blank line.
+        while end < len(self.lines) and not (is_closed or not self.lines[end].text):
+            end += 1
+        while is_closed and not _closes(self.lines[end].text, fence):
+            end += 1
+        last = min(end, len(self.lines) - 1) if is_closed else end - 1
+        self._add(line, self.lines[last], "code")
+        self.at = last + 1
+        return True
+
+    def _take_indented(self, line: Line) -> bool:
+        if line.indent < 4 or self.prose or self.in_list or line.starts_block or line.is_quote:
+            return False
+        end = self.at + 1
+        while end < len(self.lines) and self.lines[end].indent >= 4 and self.lines[end].text:
+            end += 1
+        self._add(line, self.lines[end - 1], "code")
+        self.at = end
+        return True
+
+    def _take_underline(self, line: Line) -> bool:
+        if len(self.prose) == 1 and not line.starts_block and _UNDERLINE.fullmatch(line.text):
+            title, self.prose = self.prose[0], []
+            self._add(title, title, "heading")
+        elif not _RULE.fullmatch(line.text) and not _TAGS.fullmatch(line.text):
+            return False
+        else:
+            self._end_prose()
+        self.at += 1
+        return True
+
+    def _take_table(self, line: Line) -> bool:
+        if "|" not in line.text:
+            return False
+        is_rule = _TABLE_RULE.fullmatch(line.text) is not None
+        has_head = self.at + 1 < len(self.lines) and _is_table_rule(self.lines[self.at + 1].text)
+        if not (is_rule or has_head or line.text.startswith("|") or self._is_in_table()):
+            return False
+        if is_rule:
+            self._end_prose()
+        else:
+            self._add(_without_pipes(line), _without_pipes(line), "heading" if has_head else "row")
+        self.at += 1
+        return True
+
+    def _is_in_table(self) -> bool:
+        before = self.lines[self.at - 1].text if self.at else ""
+        is_row = bool(self.blocks) and self.blocks[-1].kind == "row" and not self.prose
+        return "|" in before and (is_row or _is_table_rule(before))
+
+    def _take_endnotes(self, line: Line) -> bool:
+        ending = self.endings.get(self.at)
+        if ending is None:
+            return self._take_listed(line) or self._take_lone_heading(line)
+        if ending.first > self.at:
+            self._add(line, line, "heading")
+        for each in self.lines[ending.first : ending.end]:
+            if each.text:
+                self._add(each, each, "note")
+        self.entries.extend(ending.entries)
+        self.at = ending.end
+        return True
+
+    def _take_listed(self, line: Line) -> bool:
+        """Takes `Sources: [1], [3]`."""
+        entries = list_in_one_line(line.text, line.start, self.known)
+        if not entries:
+            return False
+        self._add(line, line, "note")
+        self.entries.extend(entries)
+        self.at += 1
+        return True
+
+    def _take_lone_heading(self, line: Line) -> bool:
+        """Takes "Notes" above what is no list of sources."""
+        after = self.lines[self.at + 1] if self.at + 1 < len(self.lines) else None
+        if self.prose or not heads_a_list(line.text):
+            return False
+        goes_on = (
+            after is not None and after.text and not after.starts_block and not line.text.endswith((":", "**", "#"))
+        )
+        if goes_on and not line.text.startswith(("#", "*")):
+            return False
+        start = line.end - len(line.text.lstrip("# \t"))
+        self.blocks.append(Block(start, line.end, "heading", line.is_quote))
+        self.at += 1
+        return True
+
+    def _take_line(self, line: Line) -> bool:
+        heading = _HEADING.match(line.text)
+        if heading:
+            start = line.start + heading.end()
+            self._end_prose()
+            self.blocks.append(Block(min(start, line.end), line.end, "heading", line.is_quote))
+            self.in_list = False
+        elif _defines_link(line.text):
+            self._add(line, line, "note")
+        elif label := DEFINITION.match(line.text):
+            self._end_prose()
+            start = line.start + (label.end() if label["name"] else 0)
+            self.blocks.append(Block(min(start, line.end), line.end, "prose", line.is_quote))
+        else:
+            return False
+        self.at += 1
+        return True
+
+
+def _defines_link(text: str) -> bool:
+    found = _LINK.match(text)
+    return found is not None and is_title(found["label"].strip("^ 0123456789")) and is_title(found["title"] or "")
+
+
+def _closes(text: str, fence: str) -> bool:
+    found = _FENCE.fullmatch(text)
+    return found is not None and found["fence"].startswith(fence) and not found["info"].strip()
+
+
+def _is_table_rule(text: str) -> bool:
+    return "|" in text and _TABLE_RULE.fullmatch(text) is not None
+
+
+def _without_pipes(line: Line) -> Line:
+    text = line.text.rstrip("| \t")
+    inner = text.lstrip("| \t")
+    start = line.start + len(text) - len(inner)
+    return replace(line, start=start, end=start + len(inner), text=inner)
+
+
+def read_layout(text: str, known: Known | None = None) -> Layout:
+    """The blocks of a text; with the sources, a list of them is told from other lists with more certainty."""
+    return _Reader(text, known).read()
+
+
+def code_spans(layout: Layout) -> Iterator[tuple[int, int]]:
+    """Where code stands in a text, in order: blocks of it, and what backticks enclose."""
+    for block in layout.blocks:
+        if block.kind == "code":
+            yield block.start, block.end
+        elif block.kind != "note":
+            yield from _ticked(layout.text, block.start, block.end)
+
+
+def _ticked(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    runs = [(found.start(), found.end()) for found in _TICKS.finditer(text, start, end)]
+    by_length: dict[int, list[int]] = {}
+    for at, (first, last) in enumerate(runs):
+        by_length.setdefault(last - first, []).append(at)
+    at = 0
+    while at < len(runs):
+        first, last = runs[at]
+        same = by_length[last - first]
+        after = bisect_right(same, at)
+        if after < len(same):
+            yield first, runs[same[after]][1]
+            at = same[after]
+        at += 1

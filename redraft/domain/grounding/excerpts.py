@@ -1,0 +1,95 @@
+"""Sources too long for a judge, cut to what matters for an answer; what is left out is marked."""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from redraft.domain.grounding.citations import cited_numbers
+from redraft.domain.text.cleaning import preview
+from redraft.domain.text.words import read_said
+
+GAP = "[…]"
+_PASSAGE_CHARS = 800
+_BREAK = re.compile(r"\n\s*\n|(?<=[.!?\u3002\uff01\uff1f])\s+|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Passage:
+    """A stretch of a source. `worth`: how many different words and numbers of the answer it holds."""
+
+    source: int
+    start: int
+    end: int
+    worth: int
+
+
+def excerpts(contents: Sequence[str], answer: str, chars: int) -> list[str]:
+    """The sources as a judge sees them, `chars` characters of all together.
+
+    They are whole if that is enough; else of each the passages nearest to the answer are left, in order, with `[…]`
+    where something is missing: one of each cited source first, then one of each other, then what is nearest. A source
+    of which nothing fits is `[…]`.
+    """
+    if sum(map(len, contents)) <= chars:
+        return list(contents)
+    wanted = _words(answer)
+    passages = [each for at, content in enumerate(contents) for each in _passages(at, content, wanted)]
+    chosen: list[_Passage] = []
+    room = chars
+    for each in _ranked(passages, cited_numbers(answer, len(contents))):
+        if each.end - each.start <= room:
+            chosen.append(each)
+            room -= each.end - each.start
+    spans: list[list[tuple[int, int]]] = [[] for _ in contents]
+    for each in chosen:
+        spans[each.source].append((each.start, each.end))
+    return [_joined(content, sorted(kept)) for content, kept in zip(contents, spans, strict=True)]
+
+
+def _ranked(passages: Sequence[_Passage], cited: Collection[int]) -> list[_Passage]:
+    """No source pushes the others out, whatever it holds."""
+    by_worth = sorted(passages, key=lambda passage: (-passage.worth, passage.source, passage.start))
+    first: dict[int, _Passage] = {}
+    for each in by_worth:
+        first.setdefault(each.source, each)
+    leading = sorted(first.values(), key=lambda passage: (passage.source + 1 not in cited, -passage.worth))
+    return [*leading, *(each for each in by_worth if first[each.source] is not each)]
+
+
+def _words(text: str) -> frozenset[str]:
+    read = read_said(text)
+    return frozenset(read.stems) | {str(value) for _, values in read.numbers for value in values}
+
+
+def _passages(source: int, content: str, wanted: frozenset[str]) -> Iterator[_Passage]:
+    for start, end in _spans(content):
+        yield _Passage(source, start, end, len(wanted & _words(content[start:end])))
+
+
+def _spans(content: str) -> Iterator[tuple[int, int]]:
+    """Whole paragraphs and sentences, several together up to a passage's length."""
+    start = at = 0
+    for end in [*(found.end() for found in _BREAK.finditer(content)), len(content)]:
+        if end - start > _PASSAGE_CHARS and at > start:
+            yield start, at
+            start = at
+        while end - start > 2 * _PASSAGE_CHARS:
+            cut = start + (len(preview(content[start:end], _PASSAGE_CHARS)) - 1 or _PASSAGE_CHARS)
+            yield start, cut
+            start = cut
+        at = end
+    if start < len(content):
+        yield start, len(content)
+
+
+def _joined(content: str, spans: Sequence[tuple[int, int]]) -> str:
+    parts: list[str] = []
+    at = 0
+    for start, end in spans:
+        if start > at:
+            parts.append(GAP)
+        parts.append(content[start:end].strip())
+        at = end
+    if at < len(content):
+        parts.append(GAP)
+    return "\n".join(parts)

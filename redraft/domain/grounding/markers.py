@@ -1,0 +1,384 @@
+"""Marks by which an answer cites its sources: `[Source 2]`, `[Sources 1-3, 5]`, `[2]`, `【2】`, `².`; and what is none.
+
+docs/grounding.md lists what is read as a mark, what is left alone, and which brackets are issues.
+"""
+
+# ruff: noqa: RUF001  (words and signs of many scripts)
+
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from redraft.domain.grounding.blocks import Block, Layout, code_spans, read_layout
+from redraft.domain.grounding.reference_lists import PLAIN_DIGITS, SUPERSCRIPTS, is_note, is_place
+from redraft.domain.grounding.source_words import CITED, NUMBER_SIGN
+
+Style = Literal["inline", "footnote", "endnote"]
+
+# No request has so many sources: `[1963]` and `[2024]` are years.
+_BARE_MAX = 999
+
+_BRACKETS = re.compile(
+    r"(?<!\\)[\[【\uff3b\u3014](?P<said>[^\[\]【】\uff3b\uff3d\u3014\u3015]{1,3000})[\]】\uff3d\u3015]"
+)
+# A long line may be broken within a mark, a paragraph not.
+_LINE_BREAK = re.compile(r"\r?\n[ \t>]*")
+_PARAGRAPH = re.compile(r"\n[ \t>]*\r?\n")
+_LETTERS = re.compile("(?s:.)[\u0300-\u036f]*")
+# Words that join numbers in one language only, with what that language calls a source: `a` is "to" in Spanish.
+_JOINS = tuple(
+    (word, re.compile(rf"(?<=\d) {join} (?=\d)")) for word, join in (("zdroj", "a"), ("vir", "in"), ("bron", "of"))
+)
+
+# Possessive, for one way only to read a long list.
+_S = r"[ \t\u00a0\u202f\u3000]{0,8}+"
+_NAMED = rf"(?:(?:{CITED})(?:[.]?{_S}(?:{NUMBER_SIGN}{_S}){{0,2}}|[-_\u2010\u2011](?=\d))|(?-i:S)[-_]?(?=\d))"
+_NUMBER = r"\d{1,40}+"
+_TO = (
+    rf"{_S}(?:[-\u2010-\u2015\u2212~\u301c\uff5e\u2192\u2026]|\.{{2,3}}|\b(?:to|thru|through|until|bis|à|a|al|au|até|tot"
+    rf"|t/m|do|до|по|til|till|đến|sampai|hingga|έως|إلى|עד)\b|से|ถึง|至|到|から|부터|에서){_S}"
+)
+_PART = rf"(?:{_NAMED}|#)?{_NUMBER}(?:{_TO}(?:{_NAMED}|#)?{_NUMBER}(?:まで|까지)?)?"
+_AND = (
+    r"(?:&|\b(?:and/or|and|und|sowie|un|dhe|ir|agus|et|y|e|en|og|och|ja|ve|și|şi|és|i|dan|và|και|и|і|та|or|oder|ou|o|eller|tai|veya|lub|nebo"
+    r"|vagy|sau|atau|hoặc|ή|или|або|או|أو|और)\b|या|และ|و|ו[-\u05be]?|和|与|與|及|或|と|や|または|및|와|과|또는)"
+)
+_THEN = rf"(?:{_S}(?:[,;/+・·\uff0c\u3001\uff1b\u060c\u061b]{_S}{_AND}?|{_AND}){_S}|[ ]{{1,4}}(?=\d))"
+_PARTS = rf"(?P<parts>{_PART}(?P<more>{_THEN}{_PART}){{0,300}})"
+_REST = r".{0,200}"
+_TAIL = rf"(?:[,:;(|\uff1a\uff0c\u2013\u2014]|(?<= )-[ ]){_REST}"
+# Behind a single number only: of `[Source 1, 3 tables]` the second is a note's.
+_WORDS = rf"(?:[.](?!\d)|(?<=[ \u00a0])(?=[^\s\d])){_REST}"
+_CITING = re.compile(
+    rf"{_S}[*_]{{0,3}}(?:(?:see|cf\.?|vgl\.?|siehe|voir|véase|vedi|zie|se|см\.?|参见|見){_S})?(?P<name>{_NAMED})?"
+    rf"{_PARTS}[*_]{{0,3}}{_S}(?P<tail>\u2020{_REST}|{_TAIL}|(?(name)(?(more)(?!)|{_WORDS})|(?!)))?",
+    re.IGNORECASE,
+)
+# Whatever else a bracket says, this may be meant as a citation.
+_MEANT = re.compile(rf"\b(?:{CITED})[\s.:#(_]{{0,3}}{_NUMBER}(?!\w)", re.IGNORECASE)
+_MEANT_CHARS_MAX = 200
+_UNREAD = re.compile(rf"(?P<head>\D{{0,60}}?){_PARTS}(?P<rest>.{{0,60}})", re.IGNORECASE)
+# Of negative numbers, decimals, times, formulas, footnotes, escapes, code, names such as `IPv6 zone` and `HTTP/2`.
+_NO_MARK = re.compile(
+    r"(?:\A|\s)[-\u2212]\d|\d[.:]\d|[=<>%$^{}\\`@]|(?<!\w)[\"']|\b[a-z]\d|[^\W\d][/(]\d|\d-?[A-Za-z]{2}"
+    r"|[A-Za-z]\d+(?:[A-Za-z]|(?: [^\W\d]+)+\Z)"
+)
+_LINK_LABELS = re.compile(r"^[ \t>]*\[([^\]\n]{1,200})\]:[ \t]*<?(?:https?://|[/.#])", re.MULTILINE)
+_UNREAD_WORDS = 4
+_NUMBERS = re.compile(r"(?<!\d)\d{1,3}(?!\d)")
+_TAG = re.compile(
+    rf"</?{_S}(?:{CITED})(?:{_S}[:#]?{_S}|[-_\u2010\u2011])(?P<number>{_NUMBER})"
+    rf"(?:[ \t]id=[\"']?\w{{1,64}}[\"']?)?{_S}/?>",
+    re.IGNORECASE,
+)
+_SPAN = re.compile(
+    rf"(?P<name>{_NAMED})?(?P<first>{_NUMBER})(?:{_TO}(?:{_NAMED}|#)?(?P<last>{_NUMBER}))?", re.IGNORECASE
+)
+# In a note: the next source of `[Source 1: Ferries, Source 2: Island]`.
+_AGAIN = re.compile(
+    rf"(?<!\w)(?:{CITED})(?:{_S}[:#]?{_S}|[-_])(?P<numbers>{_NUMBER}(?!\.?\d)(?:{_THEN}{_PART}){{0,50}})", re.IGNORECASE
+)
+_NOTE = re.compile(r"\[\^(\d{1,40})\]")
+# Behind it, of `[^1]: …`, the text of a note: what cites it is the mark in the answer's text.
+_LABEL = re.compile(r":[ \t]")
+_RUN = re.compile(rf"[{SUPERSCRIPTS}]+(?:\u207b[{SUPERSCRIPTS}]+)?")
+# What stands between the runs of `¹,²`, `¹˒²` and `¹ ²`.
+_BETWEEN = re.compile("[,\u02d2\u2e34 \u2009\u202f]{1,2}")
+
+_LINK = re.compile(r"\]?\((?:[^\s()]|\([^\s()]*\))*(?:[ \t]+[\"'(][^\n]{0,300})?\)")
+_ASSIGNED = re.compile(r"[ \t]*(?:[-+*/%]?=(?!=)|\+\+|--)|\.\w+\(|\[[a-z_]")
+# What closes what a quotation mark opens, in the ways of several languages.
+_QUOTES = {
+    '"': '"',
+    "'": "'",
+    "`": "`",
+    "\u201c": "\u201d",
+    "\u201d": "\u201d",
+    "\u201e": "\u201c\u201d",
+    "\u2018": "\u2019",
+    "\u2019": "\u2019",
+    "\u201a": "\u2018\u2019",
+    "\u00ab": "\u00bb",
+    "\u00bb": "\u00ab",
+    "\u300c": "\u300d",
+    "\u300e": "\u300f",
+}
+
+# Behind these a superscript is a power: of a function, of a unit.
+_FUNCTIONS = "sin|cos|tan|cot|sec|csc|sinh|cosh|tanh|log|exp"
+_UNITS = "f(?:oo|ee)t|inch(?:es)?|miles?|yards?|(?:kilo|centi|milli|quadrat)?met(?:er|re)s?|seconds?"
+_RAISED = re.compile(f"{_FUNCTIONS}|{_UNITS}", re.IGNORECASE)
+# Or a time of the day; of other numbers a superscript may be a power.
+_YEAR = re.compile(r"(?<![\d,^])(?:1\d|20)\d\d\Z|:\d\d\Z")
+# No units and no products as in `mc²`.
+_SHORT_WORD = re.compile(
+    r"\b(?:[Ii][st]|[Ss]o|do|up|us|me|on|no|be|am|an|da|ja|UK|U\.?S|EU|UN|AI|AD|CE|TV)\Z|(?<!\d)\d{2,4}['\u2019]?s\Z"
+)
+_LAST_WORD = re.compile(r"[^\W_]+\Z")
+_IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
+_RAISED_IDEOGRAPHS = "米里尺寸"
+_CLOSERS = frozenset("*_)\uff09\u201d\u2019\"'")
+_NO_END = frozenset("/\\-\u2010\u2011\u2012\u2013\u2014\u2212([{<*_@#&^~=+|")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A mark in a text.
+
+    Attributes:
+        start: where it begins, in characters.
+        end: where it is over.
+        spans: the first and the last number of each part: `[1, 3-5]` has (1, 1) and (3, 5).
+        is_named: it says "source", so the number is a source's and never a list's.
+        is_plain: it is nothing but numbers in brackets, as a vector is, too.
+        unread: the numbers of a bracket that is not understood, such as `[Foo 1]`, or of its tail.
+    """
+
+    start: int
+    end: int
+    spans: tuple[tuple[int, int], ...]
+    is_named: bool = False
+    is_plain: bool = False
+    unread: tuple[int, ...] = ()
+
+
+def find_marks(text: str, style: Style = "inline") -> list[Mark]:
+    """All marks in order, whether or not there are such sources; superscripts in footnote style only."""
+    return marks_of(read_layout(text), style)
+
+
+def marks_of(layout: Layout, style: Style = "inline", sources: int = 0) -> list[Mark]:
+    """The same, and the brackets that are not understood but hold a number of one of so many sources."""
+    left_alone = sorted(
+        [*code_spans(layout), *((block.start, block.end) for block in layout.blocks if block.kind == "note")]
+    )
+    starts = [start for start, _ in left_alone]
+    found = [*_bracketed(layout, sources), *_footnotes(layout.text, style)]
+    found = [mark for mark in found if not _is_within(mark.start, starts, left_alone)]
+    quotes = [block for block in layout.blocks if block.is_quote]
+    return _without_quoted(layout.text, sorted(found, key=lambda mark: mark.start), quotes)
+
+
+def _is_within(at: int, starts: list[int], spans: list[tuple[int, int]]) -> bool:
+    before = bisect_right(starts, at)
+    return before > 0 and at < spans[before - 1][1]
+
+
+def _bracketed(layout: Layout, sources: int) -> Iterator[Mark]:
+    text = layout.text
+    index_end = -1
+    labels = set(_LINK_LABELS.findall(text))
+    for found in _BRACKETS.finditer(text):
+        said, places = _printed(text, *found.span("said"))
+        if not any(map(str.isdecimal, said)) or _PARAGRAPH.search(found["said"]):
+            continue
+        citing = _CITING.fullmatch(said)
+        is_named = citing is not None and citing["name"] is not None
+        if not is_named and _is_index(text, found.start(), found.end(), index_end):
+            index_end = found.end()
+        elif is_named or not _LINK.match(text, found.end()):
+            mark = _citing(citing, found, places, layout, sources) if citing else None
+            if mark is None and found["said"] not in labels:
+                mark = _unread(said, found, sources)
+            if mark is not None:
+                yield mark
+    for found in _TAG.finditer(text):
+        number = int(found["number"])
+        yield Mark(found.start(), found.end(), ((number, number),), is_named=True)
+
+
+def _printed(text: str, start: int, end: int) -> tuple[str, list[int]]:
+    """What a bracket says in one line of plain characters, and where in the text each of them comes from."""
+    said = _LINE_BREAK.sub(lambda found: " " * len(found[0]), text[start:end])
+    for word, join in _JOINS:
+        if word in said.casefold():
+            said = join.sub(lambda found: " ,".ljust(len(found[0])), said)
+    if said.isascii():
+        return said, list(range(start, end))
+    plain = [(char, start + found.start()) for found in _LETTERS.finditer(said) for char in _plain(found[0])]
+    return "".join(char for char, _ in plain), [at for _, at in plain]
+
+
+def _plain(letter: str) -> str:
+    """A letter with its accents as it is compared: `1` for `①`, nothing for what prints nothing."""
+    if unicodedata.category(letter[0]) == "Cf":
+        return ""
+    plain = letter if letter in SUPERSCRIPTS else unicodedata.normalize("NFKC", letter)
+    return f" {plain} " if plain.isdecimal() and not letter.isdecimal() else plain
+
+
+def _citing(
+    citing: re.Match[str], found: re.Match[str], places: list[int], layout: Layout, sources: int
+) -> Mark | None:
+    spans = _spans(citing["parts"], is_named=citing["name"] is not None)
+    is_named = citing["name"] is not None
+    if not is_named and _is_other_numbers(citing["parts"], spans):
+        return None
+    more = _noted(citing["tail"], spans[-1][1], layout) if citing["tail"] else ()
+    if more is None and not is_named:
+        return None
+    is_plain = not (is_named or citing["tail"])
+    unread: tuple[int, ...] = ()
+    if more is None and len(citing["tail"].split()) <= _UNREAD_WORDS and _existing(citing["tail"], sources):
+        unread = _existing(citing[0], sources)
+    # A statement within a mark is stated all the same: the mark is over before it.
+    end = found.end() if more is not None or unread else places[citing.end("parts") - 1] + 1
+    return Mark(found.start(), end, spans + (more or ()), is_named, is_plain, unread)
+
+
+def _existing(text: str, sources: int) -> tuple[int, ...]:
+    numbers = dict.fromkeys(map(int, _NUMBERS.findall(text)))
+    return tuple(number for number in numbers if 1 <= number <= sources)
+
+
+def _unread(said: str, found: re.Match[str], sources: int) -> Mark | None:
+    """A bracket that may be meant as a mark: few words, and a number of a source."""
+    if len(said) <= _MEANT_CHARS_MAX and (meant := _existing(" ".join(_MEANT.findall(said)), sources)):
+        return Mark(found.start(), found.end(), (), unread=meant)
+    unread = _UNREAD.fullmatch(said)
+    is_index = (
+        found.start() > 0 and found.string[found.start() - 1].isalnum() and said.isascii() and said.isidentifier()
+    )
+    if not unread or is_index or _NO_MARK.search(said) or is_place(said):
+        return None
+    head, rest = unread["head"].strip("*_ "), unread["rest"].strip("*_ ")
+    letters = sum(map(str.isalpha, said))
+    is_sign = letters == 1 and not rest and not head.isupper()
+    if not letters or is_sign or len(head.split()) + len(rest.split()) > _UNREAD_WORDS:
+        return None
+    numbers = _existing(said if head and head in rest else unread["parts"], sources)
+    return Mark(found.start(), found.end(), (), unread=numbers) if numbers else None
+
+
+def _noted(tail: str, number: int, layout: Layout) -> tuple[tuple[int, int], ...] | None:
+    """The sources named in what a mark says behind its numbers; None if that says more than which they are."""
+    found: list[tuple[int, int]] = []
+    at = 0
+    for again in _AGAIN.finditer(tail):
+        if not _is_note(tail[at : again.start()], number, layout):
+            return None
+        found += _spans(again["numbers"], is_named=True)
+        at, number = again.end(), found[-1][1]
+    return tuple(found) if _is_note(tail[at:], number, layout) else None
+
+
+def _is_note(text: str, number: int, layout: Layout) -> bool:
+    return is_note(text.strip("\u2020 "), number, layout.known)
+
+
+def _spans(parts: str, *, is_named: bool) -> tuple[tuple[int, int], ...]:
+    """The numbers of a mark; those of a note in it, such as `2024` in `[Source 1, 2024]`, are none of them."""
+    spans: list[tuple[int, int]] = []
+    end = group = 0
+    is_note = False
+    for found in _SPAN.finditer(parts):
+        first, last = int(found["first"]), int(found["last"] or found["first"])
+        if "/" not in parts[end : found.start()]:
+            group = max(1, len(spans))
+        if found["name"]:
+            is_note = False
+        elif is_named and spans and first > _BARE_MAX:
+            is_note = True
+            # Day and month of `[Source 1, 12/05/2024]`.
+            del spans[group:]
+        if not is_note:
+            spans.append((first, last))
+        end = found.end()
+    return tuple(spans)
+
+
+def _is_index(text: str, start: int, end: int, index_end: int) -> bool:
+    """`a[1]`, `my_list[0]`, `m[0][1]`, `row[2] = 5`."""
+    if start == index_end:
+        return True
+    word = _glued(text, start).strip("_")
+    if not word or not word.isascii():
+        return False
+    return "_" in word or (len(word) == 1 and word.islower()) or _ASSIGNED.match(text, end) is not None
+
+
+def _glued(text: str, at: int) -> str:
+    start = at
+    while start > 0 and at - start < 50 and (text[start - 1].isalnum() or text[start - 1] == "_"):
+        start -= 1
+    return text[start:at]
+
+
+def _is_other_numbers(parts: str, spans: tuple[tuple[int, int], ...]) -> bool:
+    """Years, fractions, and intervals from zero as in `[0, 1]`."""
+    is_interval = len(spans) == 2 and spans[0] == (0, 0) and "," in parts
+    return is_interval or "/" in parts or "+" in parts or any(first > _BARE_MAX for first, _ in spans)
+
+
+def _footnotes(text: str, style: Style) -> Iterator[Mark]:
+    for found in _NOTE.finditer(text):
+        if not _LABEL.match(text, found.end()) and not _LINK.match(text, found.end()):
+            yield Mark(found.start(), found.end(), ((int(found[1]), int(found[1])),))
+    if style == "footnote":
+        yield from _superscripts(text)
+
+
+def _superscripts(text: str) -> Iterator[Mark]:
+    before = -1
+    for found in _RUN.finditer(text):
+        goes_on = before >= 0 and _BETWEEN.fullmatch(text, before, found.start())
+        if goes_on or _can_be_cited(text, found.start()):
+            before = found.end()
+            first, _, last = found[0].translate(PLAIN_DIGITS).partition("\u207b")
+            if len(first) <= 40 and len(last) <= 40:
+                yield Mark(found.start(), found.end(), ((int(first), int(last or first)),))
+
+
+def _can_be_cited(text: str, at: int) -> bool:
+    """Whether a superscript here can be a citation: behind punctuation or a word, not behind a unit or a number."""
+    while at > 0 and text[at - 1] in _CLOSERS:
+        at -= 1
+    before = text[at - 1] if at else " "
+    if not before.isalnum():
+        return not before.isspace() and before not in _NO_END
+    found = _LAST_WORD.search(text[max(0, at - 40) : at])
+    word = found[0] if found else ""
+    if _IDEOGRAPH.match(before):
+        return before not in _RAISED_IDEOGRAPHS
+    if word.isdecimal():
+        return _YEAR.search(text, max(0, at - 6), at) is not None
+    if _SHORT_WORD.search(text, max(0, at - 8), at):
+        return True
+    return len(word) >= 3 and word.isalpha() and not _RAISED.fullmatch(word)
+
+
+def _without_quoted(text: str, marks: list[Mark], quotes: list[Block]) -> list[Mark]:
+    """Without the marks that are spoken of: alone within quotation marks, or all that a block quote says."""
+    kept = [mark for cluster in _clusters(text, marks) if not _is_enclosed(text, cluster) for mark in cluster]
+    starts = [mark.start for mark in kept]
+    dropped: set[int] = set()
+    for block in quotes:
+        within = range(bisect_left(starts, block.start), bisect_left(starts, block.end))
+        if within and not any(map(str.isalnum, _between(text, block, [kept[at] for at in within]))):
+            dropped.update(within)
+    return [mark for at, mark in enumerate(kept) if at not in dropped]
+
+
+def _clusters(text: str, marks: list[Mark]) -> Iterator[list[Mark]]:
+    cluster: list[Mark] = []
+    for mark in marks:
+        if cluster and text[cluster[-1].end : mark.start].strip(" ,"):
+            yield cluster
+            cluster = []
+        cluster.append(mark)
+    if cluster:
+        yield cluster
+
+
+def _is_enclosed(text: str, cluster: list[Mark]) -> bool:
+    start, end = cluster[0].start, cluster[-1].end
+    return start > 0 and text[end : end + 1] in tuple(_QUOTES.get(text[start - 1], ""))
+
+
+def _between(text: str, block: Block, marks: list[Mark]) -> str:
+    ends = [block.start, *(mark.end for mark in marks)]
+    starts = [*(mark.start for mark in marks), block.end]
+    return "".join(text[end:start] for end, start in zip(ends, starts, strict=True))

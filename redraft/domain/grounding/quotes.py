@@ -1,0 +1,151 @@
+"""Whether a source holds a quote word for word, and where; what a model says of it does not count.
+
+Compared is what a person reads: how quotation marks, dashes, white space and letters are encoded makes no difference,
+nor does what prints nothing. Everything else does. docs/grounding.md has the rules.
+"""
+
+import re
+import unicodedata
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import lru_cache
+
+from redraft.domain.text.visible_text import visible
+from redraft.domain.text.words import is_unspaced
+
+QUOTE_CHARS_MIN = 8
+"""Letters and digits that a quote must have; those of scripts without spaces count twice."""
+
+PART_CHARS_MIN = 6
+"""The same for each part of a quote with ellipses."""
+
+GAP_CHARS_MAX = 300
+"""What an ellipsis may stand for: more would let words from anywhere be joined to any statement."""
+
+PARTS_MAX = 3
+# Of places where a word would be cut: in `aaaa…` there is one at each character.
+_TRIES_MAX = 1000
+_SINGLE = "\u2018\u2019\u201a\u201b\u2032\u02bc\u00b4`\uff07"
+_DOUBLE = "\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb\uff02"
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
+_SAME = {**dict.fromkeys(_SINGLE, "'"), **dict.fromkeys(_DOUBLE, '"'), **dict.fromkeys(_DASHES, "-")}
+_SPECIAL = re.compile(r"[ \t\r\n\f\v]+|`|-{2,}|[^\x20-\x7e]")
+_ELLIPSIS = re.compile(r"\s*(?:\[\s*\.{3,}\s*\]|\(\s*\.{3,}\s*\)|\.{3,}|\. \. \.)\s*")
+_OUTER = " \"'"
+_FINAL_STOPS = ".,;:!?\u3002\uff0c"
+
+
+@dataclass(frozen=True, slots=True)
+class Quotable:
+    """A source in the form in which quotes are looked for.
+
+    Attributes:
+        text: the source with its letters taken apart, and one spelling for what reads the same.
+        places: in `text`, where a stretch begins that stands in the source as it is; ascending.
+        origins: where those stretches begin in the source.
+    """
+
+    text: str
+    places: list[int]
+    origins: list[int]
+
+    def origin(self, place: int) -> int:
+        """Where a place of `text` is in the source."""
+        at = bisect_right(self.places, place) - 1
+        after = self.origins[at + 1] if at + 1 < len(self.origins) else None
+        origin = self.origins[at] + place - self.places[at]
+        return origin if after is None else min(origin, max(after - 1, self.origins[at]))
+
+
+def read_quotable(source: str) -> Quotable:
+    parts: list[str] = []
+    places, origins = [0], [0]
+    length = at = 0
+    ends_in_space = True
+    for found in _SPECIAL.finditer(source):
+        plain, written = source[at : found.start()], _written(found[0])
+        if written == " " and (not plain or plain.endswith(" ")) and ends_in_space:
+            written = ""
+        parts += [plain, written]
+        ends_in_space = written == " " or (not written and (plain.endswith(" ") if plain else ends_in_space))
+        places += [length + len(plain), length + len(plain) + len(written)]
+        origins += [found.start(), found.end()]
+        length, at = places[-1], found.end()
+    parts.append(source[at:])
+    return Quotable("".join(parts), places, origins)
+
+
+def _written(special: str) -> str:
+    if special.isspace():
+        return " "
+    return "-" if special[0] == "-" else _plain(special)
+
+
+@lru_cache(maxsize=10_000)
+def _plain(char: str) -> str:
+    if char in _SAME:
+        return _SAME[char]
+    if not visible(char):
+        return ""
+    return unicodedata.normalize("NFKD", char)
+
+
+def find_quote(quote: str, source: str | Quotable) -> tuple[int, int] | None:
+    """Where a source holds a quote, in characters of the source as it was given; None when it does not.
+
+    An ellipsis stands for up to `GAP_CHARS_MAX` characters, so what it joins must follow in this order; the place then
+    goes from the first part to the last. The first letter of each part may be of either case, stops at the end and
+    quotation marks around the quote may be left out or added.
+    """
+    there = read_quotable(source) if isinstance(source, str) else source
+    wanted = read_quotable(quote).text.strip(_OUTER)
+    for parts in ([wanted], _ELLIPSIS.split(wanted)):
+        place = _find_parts([part.strip() for part in parts if part.strip(_OUTER)], there.text)
+        if place is not None:
+            return there.origin(place[0]), there.origin(place[1] - 1) + 1
+    return None
+
+
+def _find_parts(parts: list[str], text: str) -> tuple[int, int] | None:
+    weights = [_weight(part) for part in parts]
+    if not 1 <= len(parts) <= PARTS_MAX or sum(weights) < QUOTE_CHARS_MIN or min(weights) < PART_CHARS_MIN:
+        return None
+    start, end = -1, 0
+    for part in parts:
+        place = _find(part, text, end)
+        if place is None or (start >= 0 and place[0] - end > GAP_CHARS_MAX):
+            return None
+        start = place[0] if start < 0 else start
+        end = place[1]
+    return start, end
+
+
+def _weight(text: str) -> int:
+    return sum(2 if is_unspaced(char) else 1 for char in text if char.isalnum())
+
+
+def _find(part: str, text: str, start: int) -> tuple[int, int] | None:
+    bare = part.rstrip(_FINAL_STOPS + _OUTER)
+    for wanted in dict.fromkeys((part, bare, part[0].swapcase() + part[1:], bare[:1].swapcase() + bare[1:])):
+        at = text.find(wanted, start)
+        for _ in range(_TRIES_MAX):
+            if at < 0:
+                break
+            if _is_whole(text, at, at + len(wanted)):
+                return at, at + len(wanted)
+            at = text.find(wanted, at + 1)
+    return None
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Whether no word or letter is cut at either end."""
+    if end < len(text) and unicodedata.combining(text[end]):
+        return False
+    return not (_joins(text, start) or _joins(text, end))
+
+
+def _joins(text: str, at: int) -> bool:
+    if not 0 < at < len(text):
+        return False
+    before, after = text[at - 1], text[at]
+    return before.isalnum() and after.isalnum() and not (is_unspaced(before) or is_unspaced(after))

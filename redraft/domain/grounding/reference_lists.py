@@ -1,0 +1,277 @@
+"""The list of sources that an answer ends with: its heading, its entries, what makes them entries, and writing one.
+
+A list is a line that says nothing but "Sources", "References" or the like, and entries right beneath it that each
+begin with a number and name a source. So "Sources of energy" heads no list, and a statement is no entry.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from redraft.domain.grounding.source_words import SOURCE
+
+_NOTES = "footnotes|notes"
+_TITLES = (
+    f"(?:{SOURCE})(?: used| cited)?|references|citations|endnotes|{_NOTES}|bibliography|works cited"
+    "|quellenverzeichnis|literatur|références|bibliographie|referencias|bibliografía|riferimenti"
+    "|referências|參考文獻|参考文献|参考资料|참고문헌|المراجع"
+)
+_HEADING = re.compile(
+    rf"(?:#{{1,6}}\s+)?[*_]{{0,3}}(?:(?P<notes>{_NOTES})|{_TITLES})[*_]{{0,3}}\s*[:\uff1a]?[*_]{{0,3}}\s*#*",
+    re.IGNORECASE,
+)
+_IN_ONE_LINE = re.compile(
+    rf"[*_]{{0,3}}(?:(?P<notes>{_NOTES})|{_TITLES})[*_]{{0,3}}\s*[:\uff1a][*_]{{0,3}}\s*(?=\S)", re.IGNORECASE
+)
+_LISTED = re.compile(
+    rf"[*_]{{0,2}}(?:(?P<sign>\[\^?)|(?P<named>(?:{SOURCE})[ \t]+)|\b(?=\d))"
+    rf"(?:(?:{SOURCE})[ \t]+)?(?P<number>\d{{1,40}})(?(sign)\])[*_]{{0,2}}",
+    re.IGNORECASE,
+)
+_COMMA = re.compile(r"(?<=[\]\d])\s*[,;]\s*")
+
+SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+PLAIN_DIGITS = str.maketrans(SUPERSCRIPTS, "0123456789")
+RAISED_DIGITS = str.maketrans("0123456789", SUPERSCRIPTS)
+
+_NAMED = f"(?:{SOURCE})" r"[ \t]*[:#]?[ \t]*(?P<{}>\d{{1,40}})"
+_ENTRY = re.compile(
+    r"[>\s]*(?:[-*+•\u2013][ \t]+)?(?P<whole>[*_]{0,2}"
+    rf"(?:\[\^?(?:{_NAMED.format('a')}|(?P<b>\d{{1,40}}))\]:?|(?P<c>\d{{1,40}})[.):]|(?P<d>[{SUPERSCRIPTS}]{{1,40}})"
+    rf"|{_NAMED.format('e')}(?=[ \t]*(?:[:.,\u2013\u2014*_-]|$)))"
+    # Behind a label that names its source, "Source 3" is the beginning of a title.
+    rf"(?(a)|(?(e)|(?:[*_]{{0,2}}[ \t]*\[?{_NAMED.format('f')}\]?)?)))",
+    re.IGNORECASE,
+)
+
+_ADDRESS = re.compile(r"\]?\(?<?(?:https?://|www\.|doi:)[^\s<>]{1,2000}>?", re.IGNORECASE)
+_PLACES = re.compile(
+    r"(?:\b(?:pp?\.|pages?|s\.|seiten?|lines?|zeilen?|l|sections?|sec\.|abschnitt|chapters?|ch\.|kapitel|para(?:graph)?s?"
+    r"|paras?\.|abs\.|tables?|fig(?:ure|\.)|parts?|art(?:icle|ikel|\.)|rows?|columns?|items?|steps?|slides?|clauses?"
+    r"|appendix|annex|entry|vol(?:ume|\.)|no\.|nr\.|(?:foot)?notes?)|§§?|¶|#)"
+    r" ?\d{1,5}(?:\.\d{1,3}){0,3}(?:[-\u2013]l?\d{1,5})?\b",
+    re.IGNORECASE,
+)
+_YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
+_WORD = re.compile(r"\w+")
+_DIGIT = re.compile(r"\d")
+_TITLE_WORDS, _TITLE_CHARS = 10, 100
+_STOPPED_WORDS = 2
+_NAME_CHARS_MIN = 3
+_STOPS = (".", "!", "?", "\u2026", "\u3002", "\uff01", "\uff1f")
+# Titles do without them, statements hardly.
+_VERBS = frozenset(
+    {
+        "is", "are", "was", "were", "be", "been", "has", "have", "had", "does", "did", "can", "could",
+        "will", "would", "shall", "should", "may", "might", "must", "says", "said", "ist", "sind", "war",
+        "waren", "wird", "wurde", "wurden", "hat", "haben", "hatte", "kann", "soll", "muss", "est", "sont",
+        "était", "ont", "sera", "es", "son", "fue", "fueron", "era", "tiene", "tienen", "è", "sono",
+        "aveva", "hanno", "é", "são", "foi", "tem", "были", "был", "была",
+    }
+)  # fmt: skip
+
+
+REST_CHARS_MAX = 4000
+"""No entry is so long: more than a title, two names and an address."""
+
+
+class Titled(Protocol):
+    """What a source can be known by; `title` is read, too, where there is one."""
+
+    @property
+    def chunk_id(self) -> str | None: ...
+    @property
+    def document_id(self) -> str | None: ...
+
+
+class Known:
+    """The sources, as far as a list of them can name them."""
+
+    def __init__(self, sources: Sequence[Titled]) -> None:
+        self._sources = sources
+
+    def has(self, number: int) -> bool:
+        return 1 <= number <= len(self._sources)
+
+    def names(self, number: int) -> list[str]:
+        """What the source is called, the longest first."""
+        return self._names[number - 1] if self.has(number) else []
+
+    def has_title(self, number: int) -> bool:
+        return self.has(number) and _title(self._sources[number - 1]) is not None
+
+    @cached_property
+    def _names(self) -> list[list[str]]:
+        return [
+            sorted({_plain(name) for name in (_title(each), each.document_id, each.chunk_id) if name}, key=len)[::-1]
+            for each in self._sources
+        ]
+
+
+def _title(source: Titled) -> str | None:
+    title: str | None = getattr(source, "title", None)
+    return title if title and not title.isspace() else None
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the list.
+
+    Attributes:
+        label: the number that the line begins with.
+        number: the source it stands for: the label, but for lines such as `1. Source 3: …`.
+        start: where label and number begin, in characters of the answer.
+        end: where they are over.
+        is_named: it says "source".
+        is_plain: it begins as any numbered list does: `1.`, `1)`.
+    """
+
+    label: int
+    number: int
+    start: int
+    end: int
+    is_named: bool = False
+    is_plain: bool = False
+
+
+def heads_a_list(line: str) -> bool:
+    return _HEADING.fullmatch(line.strip()) is not None
+
+
+def heads_notes(line: str) -> bool:
+    """Whether the list may just as well hold remarks: each of its entries has to name a source."""
+    found = _HEADING.fullmatch(line.strip())
+    return found is not None and found["notes"] is not None
+
+
+def list_in_one_line(line: str, start: int, known: Known | None) -> list[Entry]:
+    """The entries of a line such as `Sources: [1], [3]`; none if it says anything else.
+
+    Args:
+        line: without its line end.
+        start: where the line begins in the answer.
+        known: the sources, where they are known.
+    """
+    head = _IN_ONE_LINE.match(line)
+    entries: list[Entry] = []
+    at = head.end() if head else len(line)
+    for part in _COMMA.split(line[at:].rstrip(". \t")) if head else ():
+        found = _LISTED.fullmatch(part)
+        at = line.index(part, at)
+        if not found:
+            return []
+        is_plain = not (found["sign"] or found["named"])
+        number = int(found["number"])
+        if is_plain and ((head and head["notes"]) or (known and not known.has(number))):
+            return []
+        bare = part.strip("*_")
+        first = start + line.index(bare, at)
+        entries.append(Entry(number, number, first, first + len(bare), is_plain=is_plain))
+        at += len(part)
+    return entries
+
+
+def read_entry(line: str, start: int) -> Entry | None:
+    """The entry that a line begins with; `names_source` tells whether it is one.
+
+    Args:
+        line: without its line end.
+        start: where the line begins in the answer.
+    """
+    found = _ENTRY.match(line)
+    if found is None:
+        return None
+    label = next(found[name] for name in "abcde" if found[name])
+    named: str | None = found["f"]
+    number = int(label.translate(PLAIN_DIGITS))
+    return Entry(
+        number,
+        int(named) if named else number,
+        start + found.start("whole"),
+        start + found.end("whole"),
+        is_named=bool(named or found["a"] or found["e"]),
+        is_plain=bool(found["c"]) and not named,
+    )
+
+
+def names_source(entry: Entry, rest: str, known: Known | None, *, must_name: bool = False) -> bool:
+    """Whether an entry does no more than to name a source.
+
+    Args:
+        entry: what the line begins with.
+        rest: what it goes on with, and the lines that belong to it.
+        known: the sources, where they are known.
+        must_name: a title that no source is known by is not enough.
+    """
+    if len(rest) >= REST_CHARS_MAX or (entry.is_plain and known is not None and not known.has(entry.number)):
+        return False
+    bare = _ADDRESS.sub(" ", rest)
+    left = _without_names(bare, entry.number, known)
+    names = known.names(entry.number) if known else []
+    is_shared = bool(names) and _shares(left, names)
+    is_called = is_shared or left != _plain(bare)
+    is_named = is_called or entry.is_named or bare != rest
+    is_titled = known is not None and known.has_title(entry.number)
+    if not is_named and (must_name or (entry.is_plain and not left)):
+        return False
+    # A source that has a title is called by that, or by nothing but its number or address.
+    if is_titled and not is_called and (not is_named or _WORD.search(left)):
+        return False
+    return is_title(left.rstrip("".join(_STOPS)) if is_shared else left)
+
+
+def is_place(text: str) -> bool:
+    """Whether words only say where in a document: `Table 2`, `p. 5`."""
+    return _PLACES.fullmatch(text.strip("*_ ")) is not None
+
+
+def is_note(text: str, number: int, known: Known | None) -> bool:
+    """Whether words beside a source's number only say which source or where in it, as in `[Source 1, Tides, 2019]`."""
+    return is_title(_YEAR.sub(" ", _without_names(text, number, known)))
+
+
+def _without_names(text: str, number: int, known: Known | None) -> str:
+    left = _plain(text)
+    for name in known.names(number) if known else ():
+        if (at := _find_name(name, left)) >= 0:
+            left = f"{left[:at]} {left[at + len(name) :]}"
+    return left
+
+
+def _find_name(name: str, text: str) -> int:
+    """Where a name stands as whole words, or -1; one of a letter or two is no more than a word unless it is all."""
+    at = text.find(name) if len(name) >= _NAME_CHARS_MIN or name == text else -1
+    is_cut = text[max(0, at - 1) : at].isalnum() or text[at + len(name) : at + len(name) + 1].isalnum()
+    return -1 if is_cut else at
+
+
+def _shares(text: str, names: Iterable[str]) -> bool:
+    """Whether half of the words are a source's."""
+    words = {word for word in _WORD.findall(text) if len(word) >= _NAME_CHARS_MIN}
+    named = {word for name in names for word in _WORD.findall(name)}
+    return 2 * len(words & named) >= len(words) > 0
+
+
+def is_title(text: str) -> bool:
+    """Whether words, but for addresses, can be a title or an author: short, no sentence, no number but of pages."""
+    if len(text) > REST_CHARS_MAX:
+        return False
+    folded = _ADDRESS.sub(" ", text.casefold())
+    if _DIGIT.search(folded) and _DIGIT.search(folded := _PLACES.sub(" ", folded)):
+        return False
+    words = folded.split()
+    if len(words) > _TITLE_WORDS or sum(map(len, words)) > _TITLE_CHARS or not _VERBS.isdisjoint(words):
+        return False
+    return len(words) <= _STOPPED_WORDS or not words[-1].strip("*_)\"'\u201d").endswith(_STOPS)
+
+
+def write_endnotes(titles: Iterable[tuple[int, str]]) -> str:
+    """A list of sources, by number and title, in the form that is read back; nothing for none."""
+    lines = [f"[Source {number}] {' '.join(title.split())}".rstrip() for number, title in titles]
+    return "\n".join(("Sources:", *lines)) if lines else ""

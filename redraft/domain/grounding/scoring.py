@@ -1,0 +1,316 @@
+"""How well an answer rests on its sources, told without a model; docs/grounding.md has the formula.
+
+It sees whether the words and numbers of a sentence stand in a source, not whether the source means the same: a
+denial of what a source says scores like the saying. The claim check of a model is for that.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, islice
+from typing import Literal
+
+from redraft.domain.grounding.citations import Cited, marks_in, said
+from redraft.domain.grounding.list_numbers import Labels
+from redraft.domain.grounding.markers import Style
+from redraft.domain.grounding.non_statements import asks_for_sources, is_denial, is_small_talk
+from redraft.domain.grounding.sentences import Sentence
+from redraft.domain.numbers.quantities import Number
+from redraft.domain.text.languages import CONFIDENCE_MIN, LETTERS_MIN, guess_language
+from redraft.domain.text.words import Said, read_said, stem
+
+OVERLAP_MIN = 0.5
+"""The share of a sentence's content words and numbers that a source must hold to support it."""
+
+Support = Literal["full", "half", "none"]
+_WORTH: dict[Support, float] = {"full": 1.0, "half": 0.5, "none": 0.0}
+
+_CONCLUDES = re.compile(
+    r"[*_ ]*(?:so|therefore|thus|hence|overall|consequently|accordingly|in conclusion|in short|in sum|to sum up"
+    r"|from this it follows|it follows|daher|also (?:ist|sind|war|waren|hat|haben|wird|werden|kann|können|muss|müssen"
+    r"|gibt|folgt|lässt)|somit|folglich|deshalb|demnach|insgesamt|daraus folgt|donc|ainsi|par conséquent|en conclusion"
+    r"|por (?:lo )?tanto|así que|en conclusión|quindi|dunque|pertanto)\b|[*_ ]*(?:因此|所以|总之)",
+    re.IGNORECASE,
+)
+_ITEM = re.compile(r"(?:\A|[\r\n])[ \t>]*(?:[-*+•◦▪‣·\u2013]|(?P<number>\d{1,3})[.)])[ \t]+(?:\[[ xX]\][ \t]+)?[*_]*\Z")
+_HEADS = 20
+_HEAD_CHARS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A sentence that states something.
+
+    Attributes:
+        text: with its marks, as it stands in the answer.
+        start: where it begins, in characters of the answer.
+        end: where it is over.
+        cited: the numbers of the existing sources that it cites.
+        support: `full` from cited sources, `half` from others, `none`.
+        best_source: the number of the source that holds most of it; None when none holds anything.
+        overlap: the share of its content words and numbers that the sources behind `support` hold, else `best_source`.
+        missing_numbers: those that stand in no source, as written.
+        rests_on: the sources that the rule takes as cited without a mark of its own: those of the list at the end, or
+            of the sentence before, from which it draws a conclusion.
+    """
+
+    text: str
+    start: int
+    end: int
+    cited: tuple[int, ...]
+    support: Support
+    best_source: int | None
+    overlap: float
+    missing_numbers: tuple[str, ...]
+    rests_on: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Loose:
+    """Numbers that stand in no source, in a heading, a question, a lead-in or a table's head."""
+
+    text: str
+    start: int
+    end: int
+    missing_numbers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grounding:
+    """How an answer rests on its sources.
+
+    Attributes:
+        score: 0..1, or None when the answer states nothing.
+        sentences: those that state something, in order.
+        sources_used: the indices of the cited sources, from 0.
+        sentences_cited: how many sentences, questions too, cite an existing source.
+        sentences_total: how many sentences, questions too, there are.
+        loose: numbers that stand in no source, in what states nothing by its layout.
+        is_silent: the answer has words, but states nothing, nor that the sources do not tell.
+        is_foreign: its language is surely another than the sources', so that words in common tell nothing.
+    """
+
+    score: float | None
+    sentences: tuple[Judged, ...]
+    sources_used: tuple[int, ...]
+    sentences_cited: int
+    sentences_total: int
+    loose: tuple[Loose, ...] = ()
+    is_silent: bool = False
+    is_foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the sources say.
+
+    Attributes:
+        stems: for each stem, the numbers of the sources that hold it.
+        values: the same for each number …
+        ordered: … and these in order.
+        known: numbers that the question or the conversation names, in order: never missing, but no support.
+        count: how many sources there are.
+        heads: how they begin.
+    """
+
+    stems: dict[str, list[int]]
+    values: dict[float, list[int]]
+    ordered: tuple[float, ...]
+    known: tuple[float, ...]
+    count: int
+    heads: tuple[str, ...]
+
+
+def read_evidence(contents: Iterable[str], known: Iterable[str] = ()) -> Evidence:
+    """Reads the sources, numbered from 1; the same evidence serves all answers to them.
+
+    Args:
+        contents: the sources' texts.
+        known: texts whose numbers an answer may repeat: the question, the conversation.
+    """
+    stems: dict[str, list[int]] = {}
+    values: dict[float, list[int]] = {}
+    heads: list[str] = []
+    count = 0
+    for count, content in enumerate(contents, 1):
+        read = read_said(content)
+        for each in read.stems:
+            stems.setdefault(each, []).append(count)
+        for value in _values(read):
+            values.setdefault(value, []).append(count)
+        if count <= _HEADS:
+            heads.append(content[:_HEAD_CHARS])
+    asked = {value for text in known for value in _values(read_said(text))}
+    return Evidence(stems, values, tuple(sorted(values)), tuple(sorted(asked)), count, tuple(heads))
+
+
+def _values(read: Said) -> set[float]:
+    return {value for each in read.amounts for value in (*each.values, *each.bare)} | read.spelled
+
+
+def ground(answer: str, cited: Cited, evidence: Evidence, style: Style = "inline") -> Grounding:
+    """Scores an answer.
+
+    Args:
+        answer: the text that `cited` was read from.
+        cited: what it cites.
+        evidence: of the same sources in the same order.
+        style: how the answer was to cite; with `endnote` each sentence rests on the list at the end.
+    """
+    reading = _Reading(answer, cited, evidence, style)
+    for at, (sentence, numbers) in enumerate(zip(cited.sentences, cited.numbers, strict=True)):
+        reading.read(at, sentence, numbers)
+    judged = reading.judged
+    prose = [
+        numbers
+        for sentence, numbers in zip(cited.sentences, cited.numbers, strict=True)
+        if sentence.states or sentence.kind == "question"
+    ]
+    score = sum(_WORTH[each.support] for each in judged) / len(judged) if judged else None
+    return Grounding(
+        score,
+        tuple(judged),
+        cited.sources_used,
+        sum(map(bool, prose)),
+        len(prose),
+        loose=tuple(reading.loose),
+        is_silent=not judged and reading.is_silent(),
+        is_foreign=any(each.support == "none" for each in judged) and _is_foreign(answer, evidence.heads),
+    )
+
+
+class _Reading:
+    """Goes through the sentences of an answer once."""
+
+    def __init__(self, answer: str, cited: Cited, evidence: Evidence, style: Style) -> None:
+        self.answer = answer
+        self.cited = cited
+        self.evidence = evidence
+        # A list at the end, and no mark in the text: the answer rests on the listed sources as a whole.
+        self.whole = () if cited.marks else cited.listed
+        self.listed_for_all = self.whole if style == "endnote" else ()
+        items = [_item(answer, block.start) for block in cited.layout.blocks if block.kind in {"prose", "row"}]
+        rows = sum(block.kind == "row" for block in cited.layout.blocks)
+        numbers = {int(item["number"]) for item in items if item and item["number"]}
+        self.labels = Labels(evidence.count, sum(map(bool, items)) + rows, numbers)
+        self.judged: list[Judged] = []
+        self.loose: list[Loose] = []
+        self.has_gap = False
+
+    def read(self, at: int, sentence: Sentence, numbers: tuple[int, ...]) -> None:
+        if sentence.kind in {"code", "note"}:
+            return
+        plain = said(self.answer, sentence, self.cited.marks)
+        bare = self.labels.blank(plain, is_lead_in=sentence.kind == "heading")
+        read = read_said(bare)
+        if not sentence.states:
+            self._add_loose(sentence, read)
+            self.has_gap = self.has_gap or (sentence.kind == "question" and asks_for_sources(plain))
+        elif not self._is_aside(sentence, bare, read) and (read.stems or read.amounts):
+            rests_on = self._rests_on(at, plain, read, numbers)
+            self.judged.append(_judge(sentence, numbers, numbers or self.whole, rests_on, read, self.evidence))
+
+    def _add_loose(self, sentence: Sentence, read: Said) -> None:
+        missing = missing_of(read, self.evidence)
+        if missing:
+            self.loose.append(Loose(sentence.text, sentence.start, sentence.end, missing))
+
+    def _is_aside(self, sentence: Sentence, bare: str, read: Said) -> bool:
+        if marks_in(self.cited.marks, sentence):
+            return False
+        if asks_for_sources(bare):
+            self.has_gap = True
+        if is_denial(bare) and not missing_of(read, self.evidence):
+            self.has_gap = True
+            return True
+        return not read.amounts and is_small_talk(bare)
+
+    def _rests_on(self, at: int, plain: str, read: Said, numbers: tuple[int, ...]) -> tuple[int, ...]:
+        if numbers or self.listed_for_all:
+            return () if numbers else self.listed_for_all
+        before = self.cited.numbers[at - 1] if at else ()
+        if not before or not self.cited.sentences[at - 1].states or not _CONCLUDES.match(plain):
+            return ()
+        # A conclusion is about something that stood before it.
+        theirs = read_said(said(self.answer, self.cited.sentences[at - 1], self.cited.marks)).stems
+        is_about_it = any(each in theirs or self._holds(each, before) for each in read.stems)
+        return before if is_about_it else ()
+
+    def _holds(self, each: str, sources: tuple[int, ...]) -> bool:
+        return not set(sources).isdisjoint(self.evidence.stems.get(each, ()))
+
+    def is_silent(self) -> bool:
+        sentences = self.cited.sentences
+        is_cited = any(each.states and of for each, of in zip(sentences, self.cited.numbers, strict=True))
+        hides = any(each.kind == "code" for each in sentences)
+        return any(map(str.isalnum, self.answer)) and not is_cited and (hides or not self.has_gap)
+
+
+def _item(answer: str, start: int) -> re.Match[str] | None:
+    """What marks a block as the item of a list."""
+    return _ITEM.search(answer[max(0, start - 12) : start])
+
+
+def missing_of(read: Said, evidence: Evidence) -> tuple[str, ...]:
+    """The numbers that stand neither in a source nor in what is known, as written."""
+    missing = (each.text for each in read.amounts if not _holders(each, evidence) and not _is_known(each, evidence))
+    return tuple(dict.fromkeys(missing))
+
+
+def _judge(
+    sentence: Sentence,
+    cited: tuple[int, ...],
+    relied_on: Sequence[int],
+    rests_on: tuple[int, ...],
+    read: Said,
+    evidence: Evidence,
+) -> Judged:
+    numbers = [_holders(each, evidence) for each in read.amounts]
+    items = [*(evidence.stems.get(each, []) for each in read.stems), *map(list, numbers)]
+    missing = missing_of(read, evidence)
+    held = Counter(chain.from_iterable(items))
+    best = min(held, key=lambda number: (-held[number], number not in relied_on, number), default=None)
+    best_share = held[best] / len(items) if best is not None else 0.0
+    relied = set(relied_on)
+    share = sum(1 for holders in items if not relied.isdisjoint(holders)) / len(items)
+    support: Support = "none"
+    if not missing and share >= OVERLAP_MIN and all(not relied.isdisjoint(holders) for holders in numbers):
+        support = "full"
+    elif not missing and max(share, best_share) >= OVERLAP_MIN:
+        support = "half"
+    overlap = share if support == "full" else best_share
+    return Judged(sentence.text, sentence.start, sentence.end, cited, support, best, overlap, missing, rests_on)
+
+
+def _holders(number: Number, evidence: Evidence) -> set[int]:
+    values = number.values
+    if number.low <= number.high:
+        first = bisect_left(evidence.ordered, number.low)
+        values = (*values, *islice(evidence.ordered, first, bisect_right(evidence.ordered, number.high)))
+    holders = {source for value in values for source in evidence.values.get(value, ())}
+    for name in number.names:
+        holders.update(evidence.stems.get(stem(name), ()))
+    return holders
+
+
+def _is_known(number: Number, evidence: Evidence) -> bool:
+    return bool(evidence.known) and any(
+        value in number.values or number.low <= value <= number.high for value in evidence.known
+    )
+
+
+def _is_foreign(answer: str, heads: tuple[str, ...]) -> bool:
+    own = _language(answer)
+    theirs = set(map(_language, heads))
+    return own is not None and None not in theirs and own not in theirs
+
+
+@lru_cache(maxsize=64)
+def _language(text: str) -> str | None:
+    if sum(map(str.isalpha, text[:_HEAD_CHARS])) < LETTERS_MIN:
+        return None
+    found = guess_language(text[:_HEAD_CHARS].encode("utf-8", "replace").decode())
+    return found.code if found.confidence >= CONFIDENCE_MIN else None

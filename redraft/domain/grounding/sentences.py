@@ -1,0 +1,241 @@
+"""Sentences of an answer, with what kind each is: only statements and rows of tables state something.
+
+Rules of our own over the blocks of `blocks.py`; docs/decisions/0014-sentences.md has the measurement.
+A mark right behind a sentence's end belongs to that sentence.
+"""
+
+# ruff: noqa: RUF001  (quotation marks and brackets of many scripts)
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from redraft.domain.grounding.blocks import Block, Layout, code_spans
+from redraft.domain.grounding.markers import Mark
+from redraft.domain.text.abbreviations import DATES, NEVER_LAST, ORDINALS, STARTERS, WITH_NUMBER
+
+Kind = Literal["statement", "question", "heading", "code", "row", "note"]
+
+_MARK, _CODE = "\ue000", "\ue001"
+# What closes what an East Asian script opens: a quotation within a sentence, or an aside that can be one of its own.
+_QUOTATIONS = dict(zip("「『《〈｢〝“‘\"＂'", "」』》〉｣〟”’\"＂'", strict=True))
+_WIDE_CLOSERS = _QUOTATIONS | dict(zip("（【〔〖〘〚［｛", "）】〕〗〙〛］｝", strict=True))
+_PARTICLES = "とっだでのはがをにも、，；。"
+# What Korean puts behind a quotation: it says that somebody said so.
+_SAID = ("라고", "이라고", "라는", "이라는", "라며", "라면서", "하고")
+# `「はい。」「いいえ。」の二つ`: what follows is about all of them. With `と` it may be about the last one only.
+_MORE_QUOTATIONS = re.compile("(?:「[^」]{0,300}」|『[^』]{0,300}』)+(?=[のがはをも])")
+# A longer quotation is read by its sentences.
+_QUOTE_CHARS_MAX = 300
+_CLOSERS = f"“»«›〞\\)\\]*_~\u200b\u200e\u200f\u2060\ufeff{''.join(_WIDE_CLOSERS.values())}"
+_OPENERS = "\"'\u2018\u201c\u201e\u00ab\u00bb\u2039\u300c\u300e(\\[\uff08\u3010*_~\u00bf\u00a1"
+_BEFORE = "\"'\u2018\u201c\u201e\u00ab\u00bb(*_-/\u2013\u2014"
+_WIDE = "\u3002\uff01\uff1f\uff61\uff0e"
+_STRONG = "\u061f\u06d4\u0964\u0965\u0589\u1362\u17d4\u104b\u203c\u2047\u2048\u2049"
+_STOP = re.compile(
+    rf"(?<![\[(.\u2026])(?P<stop>[.!?\u2026{_WIDE}{_STRONG}]+(?:[ \u00a0]\.)*)(?P<close>[{_CLOSERS}]*)"
+    rf"(?P<marks>(?:[ \t]*{_MARK})*(?:[ \t]*\r?\n[ \t>]*{_MARK}(?:[ \t]*{_MARK})*(?=[ \t]*(?:\r?\n|\Z)))?)(?P<gap>\s*)"
+)
+_NEXT = re.compile(rf"[{_OPENERS}{_MARK}\s]*(?P<word>[^\W_]*)")
+_TOKEN_CHARS_MAX = 40
+_QUESTION = re.compile(rf"[?\uff1f\u061f\u2047\u2048\u2049][!?\u2026.]*[{_CLOSERS}]*\Z")
+_BOLD_LEAD_IN = re.compile(r"(\*\*|__)[^*_\n]{1,80}\1[:\uff1a]?\Z")
+_LEAD_IN_WORDS = 15
+_LEAD_IN_COUNT = 12
+_NUMBER = re.compile(r"\d{1,20}")
+_BOLD_LINE = re.compile(r"(\*\*|__)([^*_]{1,120})\1[:\uff1a]?")
+_BOLD_WORDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A part of a text.
+
+    Attributes:
+        start: where it begins, in characters of the text.
+        end: where it is over: its marks are in it, white space around it is not.
+        text: what stands there.
+        kind: `heading` is also a table's head and a lead-in that ends with a colon; `note` a line of a list of
+            sources, the definition of a footnote or a link, or marks that belong to no sentence.
+    """
+
+    start: int
+    end: int
+    text: str
+    kind: Kind
+
+    @property
+    def states(self) -> bool:
+        return self.kind in {"statement", "row"}
+
+
+def sentences_of(layout: Layout, marks: Sequence[Mark]) -> list[Sentence]:
+    """The sentences in order; between them stand only white space, markup and signs."""
+    masked = _masked(layout, marks)
+    found: list[Sentence] = []
+    for at, block in enumerate(layout.blocks, 1):
+        for start, end in _spans(masked, block):
+            kind = _kind(masked, start, end, block, is_final=at == len(layout.blocks))
+            _add(found, layout.text, masked, (start, end), kind)
+    return found
+
+
+def _masked(layout: Layout, marks: Sequence[Mark]) -> str:
+    """The text at the same length, with no stops or words where marks or code stand."""
+    spans = [(start, end, _CODE) for start, end in code_spans(layout)]
+    spans += [(mark.start, mark.end, _MARK) for mark in marks]
+    parts: list[str] = []
+    at = 0
+    for start, end, char in sorted(spans):
+        parts += [layout.text[at:start], char * (end - start)]
+        at = end
+    return "".join((*parts, layout.text[at:]))
+
+
+def _spans(masked: str, block: Block) -> Iterator[tuple[int, int]]:
+    if block.kind != "prose":
+        yield block.start, block.end
+        return
+    start = block.start
+    for found in _STOP.finditer(masked, block.start, block.end):
+        end = _boundary(masked, found, start, block.end)
+        if end is not None:
+            yield start, end
+            start = end
+    yield start, block.end
+
+
+def _boundary(masked: str, found: re.Match[str], start: int, end: int) -> int | None:
+    """Where the next sentence begins after a stop, or None when this one goes on."""
+    if found.end() >= end:
+        return None
+    after = _NEXT.match(masked, found.end(), min(end, found.end() + 100))
+    word = after["word"] if after else ""
+    is_new_line = "\n" in found["gap"] or "\r" in found["gap"]
+    goes_on = (_is_lower(word) or (found["close"] != "" and word.startswith(_SAID))) and not is_new_line
+    if found["stop"][-1] in _WIDE:
+        return _behind_wide(masked, found, start, end)
+    if not (found["gap"] or found["marks"]) or not _ends(masked, found, start, word):
+        return None
+    if not goes_on:
+        return found.end()
+    # `It floats. [Source 1] says so.`: the mark is the next sentence's subject.
+    return found.start("marks") if found["marks"][:1] in {" ", "\t"} and found["stop"][0] != "\u2026" else None
+
+
+def _behind_wide(masked: str, found: re.Match[str], start: int, end: int) -> int | None:
+    """The same for an East Asian stop: it may only end what is quoted, as in `「やめろ。」の一言だった。`."""
+    at = found.end("stop")
+    open_ones = [opener for opener in _WIDE_CLOSERS if _is_open(masked[max(start, at - _QUOTE_CHARS_MAX) : at], opener)]
+    if not open_ones:
+        return at if found["close"][:1] in _QUOTATIONS else found.end()
+    if found["marks"] or "\n" in found["gap"]:
+        return found.end()
+    if not found["close"]:
+        closers = (_WIDE_CLOSERS[opener] for opener in open_ones)
+        within = any(masked.find(closer, at, min(end, at + _QUOTE_CHARS_MAX)) >= 0 for closer in closers)
+        return None if within else found.end()
+    follows = masked[found.end()]
+    is_aside = masked[start] in open_ones and masked[start] not in _QUOTATIONS and follows not in _PARTICLES
+    is_next = follows in _QUOTATIONS and not _MORE_QUOTATIONS.match(masked, found.end(), end)
+    return found.end() if is_aside or is_next else None
+
+
+def _is_open(text: str, opener: str) -> bool:
+    closer = _WIDE_CLOSERS[opener]
+    return text.count(opener) % 2 == 1 if opener == closer else text.count(opener) > text.count(closer)
+
+
+# Before the number of an item, at a sentence's beginning: `**1. Bern**`
+_SIGNS_MAX = 20
+
+
+def _ends(masked: str, found: re.Match[str], start: int, word: str) -> bool:
+    """Whether a stop before this word is more than the point of an abbreviation, an initial or an ordinal number."""
+    if found["stop"] != "." or found["close"].strip("*_"):
+        return True
+    at = found.start()
+    while at > max(start, found.start() - _TOKEN_CHARS_MAX) and _is_in_token(masked[at - 1]):
+        at -= 1
+    token = masked[at : found.start()]
+    is_first = at - start <= _SIGNS_MAX and not any(map(str.isalnum, masked[start:at]))
+    if token.isdecimal() and len(token) <= 2 and is_first:
+        return False  # `**1. Bern**: …`
+    # Of `50°C.` and `m².` the letters are no initials.
+    is_whole = at == start or masked[at - 1].isspace() or masked[at - 1] in _BEFORE
+    return not token or not is_whole or _token_ends(token, word)
+
+
+def _is_in_token(char: str) -> bool:
+    return char.isalnum() or char in ".\u00b0\u00ba"
+
+
+def _token_ends(token: str, word: str) -> bool:
+    short, follower = token.casefold(), word.casefold()
+    if token.isdecimal():
+        return len(token) > 2 or follower not in ORDINALS
+    if short in NEVER_LAST:
+        return False
+    if short in WITH_NUMBER or short.endswith("str"):
+        return not word[:1].isdecimal()
+    if short in {"a.m", "p.m"}:
+        return follower not in DATES
+    is_initials = all(len(part) <= 2 and part.isalpha() for part in token.split("."))
+    return not (is_initials and (len(token) == 1 or "." in token)) or follower in STARTERS
+
+
+def _is_lower(word: str) -> bool:
+    """Whether a word does not begin a sentence: lower case, but for names such as iPhone and pH."""
+    return word[:1].islower() and not word[1:2].isupper()
+
+
+def _kind(masked: str, start: int, end: int, block: Block, *, is_final: bool) -> Kind:
+    said = masked[start:end].replace(_MARK, "").strip()
+    if block.kind == "heading" and _is_bold_prose(said):
+        return "statement"
+    if block.kind != "prose":
+        return block.kind
+    if _QUESTION.search(said):
+        return "question"
+    is_cited = _MARK in masked[start:end]
+    if not is_cited and _is_lead_in(said, is_last=end == block.end, is_final=is_final):
+        return "heading"
+    return "statement"
+
+
+def _is_bold_prose(said: str) -> bool:
+    """A line that is all bold is a heading while it is short; else an answer could be written in such lines."""
+    found = _BOLD_LINE.fullmatch(said)
+    if not found or said.rstrip("*_ ")[-1:] in {":", "\uff1a"}:
+        return False
+    return len(found[2].split()) >= _BOLD_WORDS or sum(char >= "\u3040" for char in found[2]) >= 2 * _BOLD_WORDS
+
+
+def _is_lead_in(said: str, *, is_last: bool, is_final: bool) -> bool:
+    if _BOLD_LEAD_IN.fullmatch(said) and not is_last:
+        return True
+    ends = said.rstrip("*_ ")[-1:] in {":", "\uff1a"}
+    # Numbers but small counts make it a statement.
+    has_numbers = any(int(number) > _LEAD_IN_COUNT for number in _NUMBER.findall(said))
+    return is_last and not is_final and ends and len(said.split()) <= _LEAD_IN_WORDS and not has_numbers
+
+
+def _add(found: list[Sentence], text: str, masked: str, span: tuple[int, int], kind: Kind) -> None:
+    start, end = _trimmed(text, *span)
+    said = masked[start:end]
+    if any(char.isalnum() or char == _CODE for char in said) or (kind in {"code", "note"} and said):
+        found.append(Sentence(start, end, text[start:end], kind))
+    elif _MARK in said and found and found[-1].kind in {"statement", "question", "row"}:
+        found[-1] = replace(found[-1], end=end, text=text[found[-1].start : end])
+    elif _MARK in said:
+        found.append(Sentence(start, end, text[start:end], "note"))
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    # On the later lines of a block quote, its sign stands before the sentence.
+    while start < end and (text[start].isspace() or text[start] == ">"):
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return start, end

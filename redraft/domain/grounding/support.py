@@ -1,0 +1,158 @@
+"""The grounding rule: what in an answer no source supports, and whether it may be accepted; docs/grounding.md has it.
+
+Code sees marks, words and numbers. A sentence that cites a source in words of its own is the claim check's to judge.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from redraft.domain.grounding.citations import Issue, spelled_mark
+from redraft.domain.grounding.markers import Style
+from redraft.domain.grounding.non_statements import asks_for_sources
+from redraft.domain.grounding.scoring import Grounding, Judged, Loose
+from redraft.domain.text.cleaning import preview
+
+SUPPORTED_SHARE_MIN = 0.8
+"""The share of the sentences that state something which must cite a source, or share half of their words with one."""
+
+_TOLD_MAX = 10
+_TEXT_CHARS = 300
+
+_SILENT = "The answer states nothing that can be held against the sources: write sentences, and cite."
+
+_UNASKED = "No sources were given: say so, ask for them, and state nothing else."
+
+Reason = Literal["number", "uncited", "unrelated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """A sentence that no source supports.
+
+    Attributes:
+        reason: `number`: it holds one that stands in no source; `uncited`: it cites none, and none says the like;
+            `unrelated`: it cites one, and no source in its language has a single word of it.
+        start_pos: where it begins, in characters of the text.
+        end_pos: where it is over.
+    """
+
+    text: str
+    reason: Reason
+    missing_numbers: tuple[str, ...]
+    start_pos: int
+    end_pos: int
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """What came of the rule.
+
+    Attributes:
+        met: the answer may be accepted.
+        is_sound: no mark is wrong, and each number stands in a source.
+        problems: what to change, for whoever writes the next answer.
+    """
+
+    met: bool
+    is_sound: bool
+    unsupported: tuple[Unsupported, ...]
+    problems: tuple[str, ...]
+
+
+def find_support(
+    grounding: Grounding, issues: Sequence[Issue], *, sources: int, must_cite: bool, style: Style = "inline"
+) -> Support:
+    """Applies the rule.
+
+    Args:
+        grounding: what the answer states.
+        issues: what is wrong with its marks.
+        sources: how many there are; without any, nothing can be stated.
+        must_cite: an answer that states something has to cite something.
+        style: how it was asked to cite; the problems name that spelling.
+    """
+    if sources == 0:
+        return _without_sources(grounding, issues)
+    judges_words = must_cite or not grounding.is_foreign
+    uncited = tuple(_unsupported(grounding.sentences, judges_words=judges_words, is_foreign=grounding.is_foreign))
+    loose = tuple(_loose(grounding.loose))
+    unsupported = tuple(sorted((*uncited, *loose), key=lambda each: each.start_pos))
+    is_silent = must_cite and grounding.is_silent
+    cites_nothing = must_cite and bool(grounding.sentences) and not grounding.sources_used
+    is_sound = not issues and all(each.reason != "number" for each in unsupported)
+    share = 1 - len(uncited) / len(grounding.sentences) if grounding.sentences else 1.0
+    return Support(
+        met=is_sound and not cites_nothing and not is_silent and share >= SUPPORTED_SHARE_MIN,
+        is_sound=is_sound,
+        unsupported=unsupported,
+        problems=(
+            *_problems(issues, unsupported, missing=_missing(style) if cites_nothing else ""),
+            *((_SILENT,) if is_silent else ()),
+        ),
+    )
+
+
+def _without_sources(grounding: Grounding, issues: Sequence[Issue]) -> Support:
+    """Whatever is stated is made up."""
+    made_up = [each for each in grounding.sentences if not asks_for_sources(each.text)]
+    stated = tuple(Unsupported(each.text, "uncited", (), each.start, each.end) for each in made_up)
+    wrong = [_wrong(issue) for issue in issues]
+    problems = (*shortened(wrong, "more marks are wrong"), *((_UNASKED,) if stated else ()))
+    is_met = not issues and not stated
+    return Support(met=is_met, is_sound=is_met, unsupported=stated, problems=problems)
+
+
+def _unsupported(sentences: Iterable[Judged], *, judges_words: bool, is_foreign: bool) -> Iterable[Unsupported]:
+    for each in sentences:
+        is_told = each.cited or each.rests_on or each.support != "none"
+        if each.missing_numbers:
+            yield Unsupported(each.text, "number", each.missing_numbers, each.start, each.end)
+        elif not is_told and judges_words:
+            yield Unsupported(each.text, "uncited", (), each.start, each.end)
+        elif each.cited and each.overlap == 0 and not is_foreign:
+            yield Unsupported(each.text, "unrelated", (), each.start, each.end)
+
+
+def _loose(found: Iterable[Loose]) -> Iterable[Unsupported]:
+    for each in found:
+        yield Unsupported(each.text, "number", each.missing_numbers, each.start, each.end)
+
+
+def _problems(issues: Sequence[Issue], unsupported: Sequence[Unsupported], *, missing: str) -> Iterable[str]:
+    yield from shortened([_wrong(issue) for issue in issues], "more marks are wrong")
+    if missing:
+        yield missing
+    yield from shortened([_told(each) for each in unsupported], "more statements have no support")
+
+
+def _missing(style: Style) -> str:
+    if style == "endnote":
+        return 'The answer cites no source: end with a line "Sources:" and beneath it [Source 1] and the like.'
+    wanted = spelled_mark([1], style)
+    return f"The answer cites no source: name the source behind each statement by its number, as in {wanted}."
+
+
+def _wrong(issue: Issue) -> str:
+    tells_what_to_do = issue.code in {"too_many", "unread_mark"}
+    return issue.message if tells_what_to_do else f"{issue.message} Cite a source that exists, or delete the mark."
+
+
+def _told(each: Unsupported) -> str:
+    if each.reason == "number":
+        numbers = ", ".join(each.missing_numbers[:5])
+        return f"No source holds the number {numbers} in {quoted(each.text)}. Correct it, or delete it."
+    if each.reason == "unrelated":
+        return f"The source that is cited says nothing of {quoted(each.text)}. Cite the one that does, or delete it."
+    return f"No source is given for {quoted(each.text)}. Cite the source that says so, soften it, or delete it."
+
+
+def quoted(text: str) -> str:
+    """A statement as feedback names it."""
+    return f'"{preview(" ".join(text.split()), _TEXT_CHARS)}"'
+
+
+def shortened(lines: Sequence[str], rest: str) -> list[str]:
+    """The first ones, and how many there are besides."""
+    more = len(lines) - _TOLD_MAX
+    return [*lines[:_TOLD_MAX], *([f"{more} {rest}."] if more > 0 else [])]

@@ -1,0 +1,359 @@
+"""The loop as a pure function: from a job's rules and history, what comes next and why.
+
+It knows no database, no clock and no model. The operations ask `next_move` after each step and
+`feedback_for` before each generation; budgets and deadlines are theirs.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from redraft.domain.evaluation.rubrics import CriterionResult, by_id
+from redraft.domain.evaluation.scores import meets
+from redraft.domain.jobs.states import StopReason
+from redraft.domain.text.cleaning import fold
+
+Strategy = Literal["revise", "fresh", "encourage"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One verdict as the loop sees it.
+
+    Attributes:
+        score: None when the evaluation is an error, or was skipped.
+        passed: accepted by score and requirements.
+        criteria: the rubric, line by line; empty without one.
+        is_qualified: every required criterion is met.
+        is_skipped: nobody judged it, and nobody will.
+        is_cut: the answer was cut off at the output limit: it is not whole, and nobody judges it.
+    """
+
+    score: float | None
+    passed: bool
+    reasoning: str = ""
+    suggestions: tuple[str, ...] = ()
+    criteria: tuple[CriterionResult, ...] = ()
+    is_qualified: bool = True
+    is_skipped: bool = False
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One candidate of one iteration.
+
+    Attributes:
+        evaluation: None until it is judged.
+        is_outdated: it was written from other sources than the job has now.
+    """
+
+    iteration: int
+    candidate: int
+    answer: str
+    evaluation: Evaluation | None = None
+    is_outdated: bool = False
+
+    @property
+    def score(self) -> float | None:
+        return self.evaluation.score if self.evaluation else None
+
+    @property
+    def is_qualified(self) -> bool:
+        return self.evaluation is not None and self.evaluation.is_qualified
+
+    @property
+    def is_cut(self) -> bool:
+        return self.evaluation is not None and self.evaluation.is_cut
+
+    @property
+    def criteria(self) -> tuple[CriterionResult, ...]:
+        return self.evaluation.criteria if self.evaluation else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What of a request steers the loop.
+
+    Attributes:
+        iteration_limit: the last iteration's number at most (a continuation raises it).
+        first_iteration: where the loop, or its latest continuation, began; plateaus count from there.
+        prefers_latest: of equal scores the latest iteration is the best one, as with yes/no evaluations.
+    """
+
+    iteration_limit: int
+    first_iteration: int = 1
+    plateau_patience: int = 2
+    plateau_delta: float = 0.02
+    strategy: Strategy = "revise"
+    start_from: Literal["best", "last"] = "best"
+    prefers_latest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    iteration: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluate:
+    iteration: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    reason: StopReason
+
+
+LoopMove = Generate | Evaluate | Finish
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A criterion that an answer does not meet. `is_regression`: an earlier answer did."""
+
+    result: CriterionResult
+    is_regression: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """What the next prompt must hold beside the task and the criteria. Hidden criteria are in none of it.
+
+    Attributes:
+        base: the answer to work from; None when none is shown.
+        reasoning: what the evaluator said of it, where no criteria say it better.
+        failing: the criteria that it does not meet.
+        problems: what else to change, each named.
+        kept: the criteria that it meets, and that must stay met.
+        later_problems: what was wrong with a later attempt that did not do better.
+        cut: what is said of the latest answers that were cut off at the output limit.
+        vetoes: what code has found in the base that keeps it from being accepted, whatever its score.
+        fails_unseen: a criterion that the generator must not see is not met.
+        guidance: a person's own words.
+    """
+
+    strategy: Strategy
+    base: Attempt | None
+    reasoning: str
+    problems: tuple[str, ...]
+    failing: tuple[Failing, ...] = ()
+    kept: tuple[CriterionResult, ...] = ()
+    later_problems: tuple[str, ...] = ()
+    cut: tuple[str, ...] = ()
+    vetoes: tuple[str, ...] = ()
+    fails_unseen: bool = False
+    guidance: str | None = None
+
+
+def passes(score: float | None, threshold: float) -> bool:
+    """The one place that decides acceptance by score."""
+    return score is not None and meets(score, threshold)
+
+
+def best_of(attempts: Iterable[Attempt], *, prefers_latest: bool = False) -> Attempt | None:
+    """Highest valid score with required criteria met, else the last whole answer; None without a whole answer.
+
+    On ties it is the earliest attempt, or with `prefers_latest` the first one of the latest iteration. What rests on
+    other sources counts only where nothing else is scored. Whether one passed once does not count: a continuation may
+    have moved the threshold.
+    """
+    ordered = sorted(_whole(attempts), key=lambda attempt: (attempt.iteration, attempt.candidate))
+    scored = [attempt for attempt in ordered if attempt.score is not None]
+    if not scored:
+        return ordered[-1] if ordered else None
+
+    def rank(attempt: Attempt) -> tuple[bool, bool, float, int]:
+        on_ties = attempt.iteration if prefers_latest else 0
+        return not attempt.is_outdated, attempt.is_qualified, attempt.score or 0.0, on_ties
+
+    return max(scored, key=rank)
+
+
+def _whole(attempts: Iterable[Attempt]) -> list[Attempt]:
+    return [attempt for attempt in attempts if not attempt.is_cut]
+
+
+def is_accepted(attempt: Attempt, threshold: float) -> bool:
+    """Whether an answer is accepted by the threshold in force and by what is required; never for other sources."""
+    return attempt.is_qualified and not attempt.is_outdated and passes(attempt.score, threshold)
+
+
+def twin_of(attempt: Attempt, attempts: Sequence[Attempt]) -> Attempt | None:
+    """An earlier whole attempt with the same answer after white space folding, a judged one if there is one."""
+    folded = fold(attempt.answer)
+    twins = [
+        other
+        for other in _whole(attempts)
+        if (other.iteration, other.candidate) < (attempt.iteration, attempt.candidate) and fold(other.answer) == folded
+    ]
+    return next((twin for twin in twins if twin.score is not None), twins[0] if twins else None)
+
+
+def next_move(rules: Rules, attempts: Sequence[Attempt]) -> LoopMove:
+    """What comes next: generate, evaluate, or finish and why."""
+    latest = max((attempt.iteration for attempt in attempts), default=0)
+    current = [attempt for attempt in attempts if attempt.iteration == latest]
+    if any(attempt.evaluation is None for attempt in current):
+        return Evaluate(latest)
+    if latest < rules.first_iteration:
+        return Generate(latest + 1)
+    reason = _reason_to_stop(rules, attempts, current)
+    return Finish(reason) if reason else Generate(latest + 1)
+
+
+def next_rescored(attempts: Sequence[Attempt]) -> LoopMove:
+    """The same for stored answers that are judged anew: one iteration after the other."""
+    unjudged = [attempt.iteration for attempt in attempts if attempt.evaluation is None]
+    if unjudged:
+        return Evaluate(min(unjudged))
+    if any(attempt.evaluation and attempt.evaluation.passed for attempt in attempts):
+        return Finish(StopReason.ACCEPTED)
+    return Finish(_unless_unjudged(StopReason.ITERATION_LIMIT, attempts))
+
+
+def _reason_to_stop(rules: Rules, attempts: Sequence[Attempt], current: Sequence[Attempt]) -> StopReason | None:
+    if any(attempt.evaluation and attempt.evaluation.passed for attempt in current):
+        return StopReason.ACCEPTED
+    if any(attempt.evaluation and attempt.evaluation.is_skipped for attempt in current):
+        return StopReason.EVALUATION_SKIPPED
+    latest = current[0].iteration
+    if _is_unchanged(current, attempts):
+        return _unless_unjudged(StopReason.UNCHANGED, attempts)
+    if latest >= rules.iteration_limit:
+        return _unless_unjudged(StopReason.ITERATION_LIMIT, attempts)
+    if _is_on_plateau(rules, attempts):
+        return StopReason.PLATEAU
+    return None
+
+
+def _unless_unjudged(reason: StopReason, attempts: Sequence[Attempt]) -> StopReason:
+    """Without a score nothing was judged; without a whole answer, nothing could be."""
+    if any(attempt.score is not None for attempt in attempts):
+        return reason
+    return StopReason.EVALUATOR_ERROR if _whole(attempts) or not attempts else StopReason.ERROR
+
+
+def _is_unchanged(current: Sequence[Attempt], attempts: Sequence[Attempt]) -> bool:
+    whole = _whole(current)
+    earlier = [attempt for attempt in attempts if attempt.iteration < current[0].iteration]
+    return bool(whole) and all(twin_of(attempt, earlier) is not None for attempt in whole)
+
+
+def _is_on_plateau(rules: Rules, attempts: Sequence[Attempt]) -> bool:
+    """Early stopping: the mark to beat moves only when an iteration gains more than delta on it.
+
+    To meet the required criteria for the first time is a gain whatever the score.
+    """
+    if rules.plateau_patience == 0:
+        return False
+    mark: Attempt | None = None
+    idle = 0
+    for iteration in sorted({attempt.iteration for attempt in attempts}):
+        best = best_of(a for a in attempts if a.iteration == iteration and a.score is not None)
+        if best is None:
+            continue
+        if mark is None or _gains(best, mark, rules.plateau_delta):
+            mark, idle = best, 0
+        elif iteration >= rules.first_iteration:
+            idle += 1
+    return idle >= rules.plateau_patience
+
+
+def _gains(attempt: Attempt, mark: Attempt, delta: float) -> bool:
+    if attempt.is_qualified != mark.is_qualified:
+        return attempt.is_qualified
+    return (attempt.score or 0.0) > (mark.score or 0.0) + delta
+
+
+def feedback_for(rules: Rules, attempts: Sequence[Attempt], guidance: str | None = None) -> Feedback | None:
+    """What the next prompt says of earlier attempts; None for a first generation without guidance."""
+    base = _base_of(rules, attempts)
+    cut = _cut_problems(attempts)
+    if base is None and guidance is None and not cut:
+        return None
+    judged = _judged_for(base, attempts)
+    evaluation = judged.evaluation if judged else None
+    failing = _failing(judged, attempts) if judged else ()
+    seen = [result for result in (judged.criteria if judged else ()) if not result.hidden]
+    gaps = {each.result.gap for each in failing}
+    return Feedback(
+        strategy=rules.strategy,
+        base=None if rules.strategy == "fresh" else base,
+        reasoning=evaluation.reasoning if evaluation and not evaluation.criteria else "",
+        problems=tuple(s for s in (evaluation.suggestions if evaluation else ()) if s not in gaps),
+        failing=failing,
+        kept=tuple(result for result in seen if result.passed),
+        later_problems=_later_problems(judged, attempts),
+        cut=cut,
+        fails_unseen=any(result.hidden and result.passed is False for result in (judged.criteria if judged else ())),
+        guidance=guidance,
+    )
+
+
+def _cut_problems(attempts: Sequence[Attempt]) -> tuple[str, ...]:
+    """What is said of the answers of the latest iteration that were cut off, once each."""
+    latest = max((attempt.iteration for attempt in attempts), default=0)
+    cut = [a.evaluation for a in attempts if a.iteration == latest and a.evaluation is not None and a.evaluation.is_cut]
+    return tuple(dict.fromkeys(text for each in cut for text in each.suggestions))
+
+
+def _failing(attempt: Attempt, attempts: Sequence[Attempt]) -> tuple[Failing, ...]:
+    before = met_before(attempt, attempts)
+    seen = (result for result in attempt.criteria if result.passed is False and not result.hidden)
+    return tuple(Failing(result, result.id in before) for result in seen)
+
+
+def met_before(attempt: Attempt, attempts: Iterable[Attempt]) -> frozenset[str]:
+    """The ids of the criteria that an earlier iteration met."""
+    return frozenset(
+        result.id
+        for earlier in attempts
+        if earlier.iteration < attempt.iteration
+        for result in earlier.criteria
+        if result.passed
+    )
+
+
+def _base_of(rules: Rules, attempts: Sequence[Attempt]) -> Attempt | None:
+    best = best_of(attempts, prefers_latest=rules.prefers_latest)
+    if best is None or rules.start_from == "best":
+        return best
+    latest = max(attempt.iteration for attempt in _whole(attempts))
+    return best_of(attempt for attempt in attempts if attempt.iteration == latest)
+
+
+def _judged_for(base: Attempt | None, attempts: Sequence[Attempt]) -> Attempt | None:
+    """The attempt whose verdict is the last good feedback: the base's own, else the latest valid one."""
+    if base is None or base.score is not None:
+        return base
+    scored = [attempt for attempt in attempts if attempt.score is not None]
+    latest = max((attempt.iteration for attempt in scored), default=0)
+    return best_of(attempt for attempt in scored if attempt.iteration == latest)
+
+
+def _later_problems(judged: Attempt | None, attempts: Sequence[Attempt]) -> tuple[str, ...]:
+    if judged is None:
+        return ()
+    later = [a for a in attempts if a.iteration > judged.iteration and a.score is not None]
+    if not later:
+        return ()
+    latest = max(attempt.iteration for attempt in later)
+    attempt = best_of(attempt for attempt in later if attempt.iteration == latest)
+    if attempt is None or attempt.evaluation is None:
+        return ()
+    known = set(judged.evaluation.suggestions if judged.evaluation else ())
+    lost = _lost(attempt, judged)
+    told = {result.gap for result in lost}
+    words = tuple(f"No longer met: {result.name}. {result.gap}".strip() for result in lost)
+    return words + tuple(s for s in attempt.evaluation.suggestions if s not in known | told)
+
+
+def _lost(attempt: Attempt, judged: Attempt) -> list[CriterionResult]:
+    """What the judged attempt meets and this one does not."""
+    before = by_id(judged.criteria)
+    return [
+        result
+        for result in attempt.criteria
+        if result.passed is False and not result.hidden and result.id in before and before[result.id].passed
+    ]

@@ -1,0 +1,363 @@
+"""What a user may ask for: the bodies of the API, strict, with their defaults."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError, to_json
+
+from redraft.domain.admin.urls import read_goal
+from redraft.domain.admin.webhooks import EVENT_TYPES, EventType
+from redraft.domain.bodies.fields import (
+    Answer,
+    FilledText,
+    Fraction,
+    Metadata,
+    MetadataKey,
+    MetadataValue,
+    ModelName,
+    StrictModel,
+    Text,
+    Turn,
+)
+from redraft.domain.evaluation.rubrics import Rubric, judged_by_model
+from redraft.domain.structured.named_schemas import StructureName
+
+MAX_URL = 2000
+MAX_SOURCES = 200
+ITERATIONS_MAX = 10
+JUDGE_CALLS_MAX = 200
+"""How many calls may judge one iteration."""
+
+
+def _webhook_url(text: str) -> str:
+    try:
+        read_goal(text)
+    except ValueError as error:
+        raise PydanticCustomError("webhook_url", "{words}", {"words": str(error)}) from None
+    return text
+
+
+def _if_given(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"properties": {name: schema}, "required": [name]}
+
+
+def _rules(*rules: list[dict[str, Any]]) -> dict[str, Any]:
+    """Rules across fields for readers of the description: of each, one alternative holds.
+
+    Beneath `allOf`, as generators of clients take an `anyOf` beside `properties` for a choice of types.
+    """
+    return {"allOf": [{"anyOf": rule} for rule in rules]}
+
+
+DEFAULT_PROFILE = "criteria"
+_PROFILE_NAME = r"[a-z][a-z0-9_-]{0,39}"
+
+
+def _profile_name(text: str) -> str:
+    if not re.fullmatch(_PROFILE_NAME, text):
+        words = "a profile's name begins with a small letter and holds at most 40 small letters, digits, '_' and '-'"
+        raise PydanticCustomError("string_pattern_mismatch", words)
+    return text
+
+
+# For readers of the description, as with the ids of criteria.
+ProfileName = Annotated[str, Field(json_schema_extra={"pattern": f"^{_PROFILE_NAME}$"}), AfterValidator(_profile_name)]
+WebhookUrl = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_URL, json_schema_extra={"pattern": r"^[Hh][Tt]{2}[Pp][Ss]?://[^@\s]+$"}),
+    AfterValidator(_webhook_url),
+]
+
+
+class Revision(StrictModel):
+    """How a low score leads to the next generation."""
+
+    strategy: Literal["revise", "fresh", "encourage"] = "revise"
+    start_from: Literal["best", "last"] = Field(default="best", alias="from")
+
+
+class Stop(StrictModel):
+    plateau_patience: int = Field(default=2, ge=0, le=10)
+    plateau_delta: Fraction = 0.02
+
+
+class Limits(StrictModel):
+    """For the whole job, from its submission on."""
+
+    deadline_s: float = Field(default=600, gt=0, le=86_400, allow_inf_nan=False)
+    max_cost_usd: float | None = Field(default=None, gt=0, le=1_000_000, allow_inf_nan=False)
+    max_tokens: int | None = Field(default=None, ge=1, le=10**12, description="Input and output together.")
+
+
+class Sampling(StrictModel):
+    """None = not sent to the provider."""
+
+    temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
+    max_output_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+
+
+class Webhook(StrictModel):
+    """Who is told of a job's events, by Standard Webhooks."""
+
+    url: WebhookUrl = Field(description="http or https, without credentials.")
+    events: list[EventType] = Field(
+        default=["done"], min_length=1, max_length=len(EVENT_TYPES), description="The types of events to send."
+    )
+
+
+SourceMetadata = Annotated[dict[MetadataKey, MetadataValue | int | float | bool | None], Field(max_length=32)]
+
+
+class Source(StrictModel):
+    """A document chunk that the answer may rest on."""
+
+    content: FilledText
+    chunk_id: Annotated[Text, Field(max_length=512)] | None = None
+    document_id: Annotated[Text, Field(max_length=512)] | None = None
+    title: Annotated[Text, Field(max_length=1000)] | None = None
+    metadata: SourceMetadata = Field(default={})
+    relevance_score: float | None = Field(default=None, allow_inf_nan=False)
+
+    @property
+    def about(self) -> str:
+        """What is known of it beside its content, a line each."""
+        lines = [f"Title: {self.title}"] if self.title else []
+        return "\n".join([*lines, *(f"{name}: {value}" for name, value in self.metadata.items())])
+
+
+def _known_structure(value: Any) -> Any:
+    if isinstance(value, str) and value not in get_args(StructureName):
+        names = " and ".join(get_args(StructureName))
+        words = "there is no schema of that name; there are {names}, or give a JSON Schema"
+        raise PydanticCustomError("unknown_schema", words, {"names": names})
+    return value
+
+
+class GroundingOptions(StrictModel):
+    """How an answer rests on its sources. Without sources the answer says so, and asks for them."""
+
+    mode: Literal["simple", "grounded", "analytical", "conversational"] = "simple"
+    output_format: Literal["plain", "markdown", "json", "bullets"] = Field(
+        default="plain", description="json: an object with 'answer' and 'sources'."
+    )
+    include_citations: bool = True
+    citation_style: Literal["inline", "footnote", "endnote"] = "inline"
+    require_grounding: bool = Field(
+        default=True, description="Accept no answer that cites what is not there or states what no source says."
+    )
+    template: Literal["grounded_qa", "analytical_synthesis", "comparison", "summarization"] | None = None
+    annotate_unverified: bool = Field(default=False, description="List unverified statements beneath the final answer.")
+
+
+class Judging(StrictModel):
+    """How answers are judged: how often, by whom, and when not at all."""
+
+    samples: int = Field(default=1, ge=1, le=10, description="Ask each evaluator so often; the mean counts.")
+    panel: list[ModelName] = Field(
+        default=[], max_length=9, description="Several evaluators instead of evaluator_model; the median counts."
+    )
+    audit: ModelName | None = Field(
+        default=None, description="A model that scores the first and the returned answer, outside of the loop."
+    )
+    skip: Literal["never", "when_checks_fail", "auto"] = Field(
+        default="never",
+        description="when_checks_fail: ask no model while a required check fails; auto: nor for small talk and sums.",
+    )
+
+
+_NULL: dict[str, Any] = {"type": "null"}
+_IS_DEFAULT_PROFILE: dict[str, Any] = {"const": DEFAULT_PROFILE}
+_EVALUATED_BY_SOMETHING = [
+    _if_given("eval_crit", {"type": "string"}),
+    _if_given("rubric", {"type": "array"}),
+    _if_given("profile", {"not": _IS_DEFAULT_PROFILE}),
+]
+_RUBRIC_FITS_PROFILE: list[dict[str, Any]] = [
+    {"properties": {"rubric": _NULL}},
+    {"properties": {"profile": _IS_DEFAULT_PROFILE}},
+]
+_JSON_OUTPUT = {"type": "object", **_if_given("output_format", {"const": "json"})}
+_ONE_SCHEMA: list[dict[str, Any]] = [
+    {"properties": {"answer_schema": _NULL}},
+    {"properties": {"grounding": {"not": _JSON_OUTPUT}}},
+]
+
+
+class EvaluationFields(StrictModel):
+    """What both kinds of job share: the task, and how an answer to it is judged."""
+
+    model_config = ConfigDict(json_schema_extra=_rules(_EVALUATED_BY_SOMETHING, _RUBRIC_FITS_PROFILE))
+
+    instruct: FilledText = Field(description="The question or task.")
+    resp_format: Text = Field(default="", description="The wanted form of the answer, in words.")
+    eval_crit: FilledText | None = Field(default=None, description="The criteria, in words.")
+    score_threshold: Fraction = Field(default=0.8, description="Accept at or above; 0 is a legal value.")
+    evaluator_model: ModelName | None = Field(default=None, description="provider:name; null: the configured one.")
+    profile: ProfileName = Field(default=DEFAULT_PROFILE, description="A named way to evaluate; GET /v1/profiles.")
+    rubric: Rubric | None = Field(default=None, description="The criteria, line by line; with profile 'criteria'.")
+    evaluation: Judging = Judging()
+    sources: list[Source] = Field(default=[], max_length=MAX_SOURCES, description="What the answer may rest on.")
+    grounding: GroundingOptions | None = Field(
+        default=None, description="How the answer rests on its sources; with sources the defaults apply."
+    )
+    conversation: list[Turn] = Field(default=[], max_length=100, description="Earlier [user, assistant] turns.")
+    reference: FilledText | None = Field(default=None, description="A known good answer; only the evaluator sees it.")
+    limits: Limits = Limits()
+    sampling: Sampling = Sampling()
+    cache: Literal["off", "use"] = Field(default="off", description="use: take the reply of an identical earlier call.")
+    webhook: Webhook | None = Field(default=None, description="Where the job's events are sent; docs/webhooks.md.")
+    metadata: Metadata = Field(default={})
+
+    @property
+    def grounds(self) -> GroundingOptions | None:
+        """How the answer is to rest on its sources: as asked for, and by default where there are some."""
+        return self.grounding or (GroundingOptions() if self.sources or self._names_sources else None)
+
+    @property
+    def _names_sources(self) -> bool:
+        """Whether the answer has to say what it rests on."""
+        return False
+
+    @model_validator(mode="after")
+    def _has_something_to_evaluate_by(self) -> Self:
+        if self.profile == DEFAULT_PROFILE and self.eval_crit is None and self.rubric is None:
+            words = "profile 'criteria' needs eval_crit or a rubric: say what makes an answer good"
+            raise PydanticCustomError("nothing_to_evaluate_by", words, {"field": "eval_crit"})
+        return self
+
+    @model_validator(mode="after")
+    def _rubric_fits_profile(self) -> Self:
+        if self.rubric is not None and self.profile != DEFAULT_PROFILE:
+            words = "profile '{profile}' brings its own criteria; a rubric goes with profile 'criteria'"
+            raise PydanticCustomError("rubric_misplaced", words, {"profile": self.profile, "field": "rubric"})
+        return self
+
+    @model_validator(mode="after")
+    def _asks_for_few_enough_calls(self) -> Self:
+        calls = judge_calls_max(self)
+        if calls > JUDGE_CALLS_MAX:
+            words = "asks for up to {calls} evaluator calls per iteration, at most {most} are made"
+            facts = {"calls": calls, "most": JUDGE_CALLS_MAX, "field": "evaluation"}
+            raise PydanticCustomError("too_many_judge_calls", words, facts)
+        return self
+
+
+class GenerateAnswer(EvaluationFields):
+    """A job that writes an answer: generate, evaluate, revise until it is accepted."""
+
+    model_config = ConfigDict(json_schema_extra=_rules(_EVALUATED_BY_SOMETHING, _RUBRIC_FITS_PROFILE, _ONE_SCHEMA))
+
+    iter_max: int = Field(default=3, ge=1, le=ITERATIONS_MAX, description="Generate + evaluate rounds at most.")
+    model: ModelName | Annotated[list[ModelName], Field(min_length=1, max_length=10)] | None = Field(
+        default=None, description="provider:name, or a ladder: iteration k uses entry min(k, last)."
+    )
+    system_instructions: Text | None = Field(default=None, description="Added to the generator's system prompt.")
+    candidates: int = Field(default=1, ge=1, le=8, description="Parallel attempts per iteration; the best goes on.")
+    revision: Revision = Revision()
+    stop: Stop = Stop()
+    answer_schema: Annotated[dict[str, Any] | StructureName | None, BeforeValidator(_known_structure)] = Field(
+        default=None,
+        description="A JSON Schema, or the name of one; the answer is JSON that fits it.",
+    )
+    stream: bool = Field(default=False, description="Publish the answer's text while it is written.")
+
+    @property
+    def _names_sources(self) -> bool:
+        return isinstance(self.answer_schema, str)
+
+    @model_validator(mode="after")
+    def _has_one_schema(self) -> Self:
+        if self.answer_schema is not None and self.grounding and self.grounding.output_format == "json":
+            words = "grounding.output_format 'json' brings a schema of its own: leave one of the two out"
+            raise PydanticCustomError("schema_misplaced", words, {"field": "answer_schema"})
+        return self
+
+
+class EvaluateAnswer(EvaluationFields):
+    """A job that judges a given answer once."""
+
+    answer: Answer
+
+
+class RescoreAnswers(EvaluationFields):
+    """A job that judges stored answers of another job anew."""
+
+    job_id: str
+    iterations: list[int] = Field(description="The iterations to judge, in order.")
+    answer_schema: dict[str, Any] | None = None
+
+
+class RescoreJob(StrictModel):
+    """How the answers of a job are judged anew; what is null stays as it was."""
+
+    iterations: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1, max_length=100)] | None = Field(
+        default=None, description="Which iterations; null: all."
+    )
+    evaluator_model: ModelName | None = None
+    profile: ProfileName | None = None
+    eval_crit: FilledText | None = None
+    rubric: Rubric | None = None
+    reference: FilledText | None = None
+    evaluation: Judging | None = None
+    score_threshold: Fraction | None = None
+    limits: Limits | None = None
+
+
+class ContinueJob(StrictModel):
+    """More iterations for a job that has ended; what is null stays as it was."""
+
+    iter_max: int | None = Field(
+        default=None, ge=1, le=ITERATIONS_MAX, description="Further rounds at most; null: as at first."
+    )
+    score_threshold: Fraction | None = None
+    model: ModelName | Annotated[list[ModelName], Field(min_length=1, max_length=10)] | None = None
+    evaluator_model: ModelName | None = None
+    guidance: FilledText | None = Field(default=None, description="A person's own feedback for the next prompt.")
+    sources: list[Source] | None = Field(
+        default=None, max_length=MAX_SOURCES, description="Instead of those before; null: as they were."
+    )
+    limits: Limits | None = None
+
+
+AnyRequest = GenerateAnswer | EvaluateAnswer | RescoreAnswers
+
+
+def _without_demands(schema: dict[str, Any]) -> None:
+    schema.pop("required", None)
+    for field in schema["properties"].values():
+        field.pop("default", None)
+
+
+class JobFields(GenerateAnswer):
+    """Any fields of a job, and `vars` for templates: it describes them, and validates nothing."""
+
+    model_config = ConfigDict(json_schema_extra=_without_demands)
+
+    vars: dict[str, Any] = Field(default={}, description="Values for {{ templates }}.")
+
+
+def judge_calls_max(request: EvaluationFields) -> int:
+    """The most first askings of evaluators that one iteration can take, each criterion on its own."""
+    judges = max(1, len(request.evaluation.panel)) * request.evaluation.samples
+    candidates = request.candidates if isinstance(request, GenerateAnswer) else 1
+    return judges * candidates * (1 if request.rubric is None else len(judged_by_model(request.rubric)))
+
+
+def ladder(request: GenerateAnswer) -> tuple[str, ...]:
+    """The generator's models in order; the request must be normalised (model set)."""
+    models = request.model
+    return tuple(models) if isinstance(models, list) else (models or "",)
+
+
+def sources_hash(sources: Sequence[Mapping[str, Any]]) -> str:
+    """Of dumped sources: other ones may say otherwise of the same answer."""
+    said = [[source["title"], source["metadata"], source["content"]] for source in sources]
+    return hashlib.sha256(to_json(said)).hexdigest()[:16]
+
+
+def dump(request: StrictModel) -> dict[str, Any]:
+    """As stored and shown: plain JSON values under the contract's names."""
+    return request.model_dump(mode="json", by_alias=True)

@@ -1,0 +1,138 @@
+"""A rubric as a person types it: one criterion a line, or JSON where lines cannot say it.
+
+A line is what is true of a good answer: `Names the river.` Marks before it, in this order: `!` required, `#name` its
+id, `*2` its weight; then `scale:` for levels from 0 to 5. A check is its kind and value, `max_words=60` or `is_json`,
+with words of its own after ` -- `.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from redraft.domain.checks.kinds import CHECK_KINDS, KINDS_WITHOUT_VALUE
+from redraft.domain.checks.shorthand import read_check
+from redraft.domain.evaluation.rubrics import CRITERIA_MAX, Criterion, Rubric
+from redraft.domain.jobs.drafts import free_id, kebab
+
+_RUBRIC: TypeAdapter[list[Criterion]] = TypeAdapter(Rubric)
+_BULLET = re.compile(r"^[-•]\s+")
+_LINE = re.compile(
+    r"(?P<required>!\s*)?(?:#(?P<id>\S+)\s+)?(?:\*\s?(?P<weight>-?\d+(?:\.\d+)?)\s+)?(?P<scale>scale:\s*)?(?P<said>.*)"
+)
+_CHECK_LIKE = re.compile(r"[a-z]+([_-][a-z]+)*\s*[=(]|[a-z]+(_[a-z]+)+\b")
+_TOLD_CHARS = 80
+_CHECK = re.compile(r"(?P<kind>[a-z_-]+)\s*(?:(?P<equals>=)(?P<value>.*?))?(?:\s--\s+(?P<text>.*))?")
+
+
+def read_rubric(text: str) -> list[Any] | None:
+    """The criteria as plain values, to be validated with the request; None when nothing is written.
+
+    Raises:
+        ValueError: says what cannot be read, and where.
+    """
+    text = text.strip()
+    if text[:1] in {"[", "{"}:
+        return _read_json(text)
+    lines = [_BULLET.sub("", line.strip()) for line in text.splitlines() if line.strip()]
+    if len(lines) > CRITERIA_MAX:
+        raise ValueError(f"{len(lines):,} lines are {len(lines):,} criteria; {CRITERIA_MAX} at most")
+    found: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            found.append(_criterion(line, [each["id"] for each in found]))
+        except ValueError as error:
+            raise ValueError(f"criterion {number}, {line[:_TOLD_CHARS]!r}: {error}") from None
+    return found or None
+
+
+def check_like(text: str) -> list[str]:
+    """The lines that look like a check and are none: each was read as a criterion in words."""
+    if text.strip()[:1] in {"[", "{"}:
+        return []
+    lines = [_BULLET.sub("", line.strip()) for line in text.splitlines() if line.strip()]
+    return [line for line in lines if _is_check_like(line)]
+
+
+def _is_check_like(line: str) -> bool:
+    said = found["said"].strip() if (found := _LINE.fullmatch(line)) and not found["scale"] else ""
+    try:
+        return bool(_CHECK_LIKE.match(said)) and _check(said) is None
+    except ValueError:
+        return False
+
+
+def _read_json(text: str) -> list[Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"this is no JSON: {error}") from None
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
+
+
+def _criterion(line: str, taken: Sequence[str]) -> dict[str, Any]:
+    parts = _LINE.fullmatch(line)
+    if parts is None:
+        raise ValueError("it cannot be read")
+    said = parts["said"].strip()
+    if not said:
+        raise ValueError("it says nothing of the answer")
+    check = None if parts["scale"] else _check(said)
+    own = check or {"text": said, "kind": "scale" if parts["scale"] else "binary"}
+    name = parts["id"] or free_id(kebab(own.get("text") or own["check"]["kind"]), taken)
+    marks: dict[str, Any] = {"required": True} if parts["required"] else {}
+    if parts["weight"]:
+        marks["weight"] = float(parts["weight"])
+    return {"id": name, **own, **marks}
+
+
+def _check(said: str) -> dict[str, Any] | None:
+    """The check that a line names, if it names one."""
+    found = _CHECK.fullmatch(said)
+    kind = found["kind"].replace("-", "_") if found else ""
+    if found is None or kind not in CHECK_KINDS or (not found["equals"] and kind not in KINDS_WITHOUT_VALUE):
+        return None
+    check = read_check(kind, found["value"] if found["equals"] else None)
+    text = {"text": found["text"].strip()} if found["text"] else {}
+    return {**text, "kind": "check", "check": check.model_dump(mode="json", exclude_none=True)}
+
+
+def write_rubric(rubric: Sequence[Any]) -> str:
+    """Lines if they say all of it, else JSON."""
+    try:
+        criteria = _RUBRIC.validate_python(list(rubric))
+        lines = "\n".join(_line(criterion) for criterion in criteria)
+        if _RUBRIC.validate_python(read_rubric(lines)) == criteria:
+            return lines
+    except (ValidationError, ValueError):
+        criteria = []
+    plain = [each.model_dump(mode="json", exclude_defaults=True, exclude_none=True) for each in criteria]
+    return json.dumps(plain or list(rubric), ensure_ascii=False, indent=2)
+
+
+def _line(criterion: Criterion) -> str:
+    said = criterion.text if criterion.check is None else _written(criterion)
+    shown = [
+        "!" if criterion.required else "",
+        "" if criterion.id == _usual_id(criterion) else f"#{criterion.id}",
+        f"*{criterion.weight:g}" if criterion.weight != 1 else "",
+        f"scale: {said}" if criterion.kind == "scale" else said,
+    ]
+    return " ".join(part for part in shown if part)
+
+
+def _usual_id(criterion: Criterion) -> str:
+    return kebab(criterion.text or (criterion.check.kind if criterion.check else ""))
+
+
+def _written(criterion: Criterion) -> str:
+    told: Mapping[str, Any] = criterion.check.model_dump(mode="json", exclude_none=True) if criterion.check else {}
+    words = f" -- {criterion.text}" if criterion.text else ""
+    if "min" in told or "max" in told:
+        return f"{told['kind']}={told.get('min', '')}..{told.get('max', '')}{words}"
+    if "value" not in told:
+        return f"{told['kind']}{words}"
+    value = told["value"]
+    return f"{told['kind']}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}{words}"

@@ -1,0 +1,50 @@
+"""`skip: auto`: instructions that are too simple to judge. The rule is narrow on purpose; `docs/criteria.md` tells it.
+
+An instruction is too simple when it is small talk and nothing else, or a sum and nothing else. Whoever names a form,
+a rubric, a schema, sources or a known good answer has something to judge by, and is judged.
+"""
+
+import re
+
+from redraft.domain.jobs.requests import EvaluationFields, GenerateAnswer
+from redraft.domain.text.cleaning import fold
+
+_SMALL_TALK = frozenset(
+    {
+        *("hi", "hello", "hey", "hi there", "hello there", "good morning", "good evening", "good night", "good day"),
+        *("how are you", "thanks", "thank you", "thank you very much", "many thanks", "ok", "okay", "bye", "goodbye"),
+        *("hallo", "guten tag", "guten morgen", "guten abend", "danke", "vielen dank", "tschüss", "wie geht es dir"),
+        *("bonjour", "salut", "bonsoir", "merci", "merci beaucoup", "au revoir", "ça va"),
+        *("hola", "buenos días", "buenas tardes", "gracias", "muchas gracias", "adiós", "ciao", "grazie", "buongiorno"),
+        *("olá", "bom dia", "obrigado", "obrigada", "你好", "谢谢", "您好", "こんにちは", "ありがとう", "안녕하세요"),
+        *("привет", "спасибо", "здравствуйте", "مرحبا", "شكرا"),
+    }
+)
+# With the signs of multiplication, division and subtraction that are not in ASCII
+_SUM_SIGNS = r"\d\s.,()+\-*/^%\u00d7\u00f7\u2212"
+_SUM = re.compile(
+    r"(?:(?:what is|what's|calculate|compute|was ist|berechne|combien font)\s+)?"
+    rf"[{_SUM_SIGNS}]*\d[{_SUM_SIGNS}]*=?\s*\??",
+    re.IGNORECASE,
+)
+_ENDS = " .,!?\u2026\u3002\uff01\uff1f\u00a1\u00bf\u060c\u061f"
+_LONGEST = 60
+
+
+def why_skip(request: EvaluationFields) -> str | None:
+    """Why an instruction is too simple to judge, in words; None when it is not."""
+    if request.evaluation.skip != "auto" or _has_more_to_go_by(request):
+        return None
+    said = fold(request.instruct)
+    if len(said) > _LONGEST:
+        return None
+    if said.casefold().strip(_ENDS) in _SMALL_TALK:
+        return "The instruction is small talk: there is nothing to judge."
+    if _SUM.fullmatch(said):
+        return "The instruction is a sum: there is nothing to judge."
+    return None
+
+
+def _has_more_to_go_by(request: EvaluationFields) -> bool:
+    schema = request.answer_schema if isinstance(request, GenerateAnswer) else None
+    return bool(request.rubric or request.resp_format.strip() or schema or request.grounds or request.reference)

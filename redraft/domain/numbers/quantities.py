@@ -1,0 +1,233 @@
+"""The numbers of a text as its reader takes them: `3 million`, `4:20 pm`, `1.2.2024`, `the 1840s`, `over 134,000`, `½`.
+
+What counts as which number is for the grounding rule alone; `redraft.domain.numbers.numerals` reads plain digits.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+
+from redraft.domain.numbers.number_words import HAN_SCALES, SCALES
+from redraft.domain.numbers.numerals import find_numerals
+
+# From a digit to white space; what stands before it up to white space tells whether it is a number.
+_FROM_DIGIT = re.compile(r"\d\S*(?:[ \u00a0\u2009\u202f]\d\S*)*")
+_BEFORE_DIGIT_CHARS_MAX = 40
+_BEHIND_CHARS = 20
+UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u309f\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+"""Characters of scripts without spaces between words, as a part of a regular expression."""
+
+_UNSPACED_RUNS = re.compile(f"[{UNSPACED}]+")
+_ROUND_IT = " .,;:!?()\"'*_"
+_S = "[ \u00a0\u2009\u202f]?"
+_DASH = "[-\u2010-\u2015/]"
+
+_SPECIAL = re.compile(
+    r"(?<![\w.,:/])(?:"
+    r"(?P<date>(?P<day>\d{1,2})(?P<point>[./])(?P<month>\d{1,2})(?P=point)(?P<year>\d{4}|\d{2})"
+    r"|(?P<iso_year>\d{4})(?P<dash>[-/.])(?P<iso_month>\d{1,2})(?P=dash)(?P<iso_day>\d{1,2}))(?![\w/]|[.,]\d)"
+    rf"|(?P<hour>\d{{1,2}})(?:[:.](?P<minute>\d{{2}}))?{_S}(?P<half>[ap])\.?m\b"
+    r"|(?P<dotted_hour>\d{1,2})\.(?P<dotted_minute>\d{2})(?=[ \u00a0]?(?:uhr|h)\b)"
+    r"|(?P<whole_hour>\d{1,2})[:h]00(?![\w:]|[.,]\d)"
+    rf"|(?P<first_year>\d{{4}}){_S}{_DASH}{_S}(?P<last_year>\d{{2}})(?![\w]|[.,:]\d)"
+    r"|(?P<decade>\d{3}0)(?:['\u2019]?s|er)\b"
+    rf"|(?P<century>\d{{1,2}})(?:st|nd|rd|th|\.|e|ème)?[ \u00a0-](?:century|centuries|jahrhundert|jh\b|siècle)"
+    r")",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r"(?<![^\W_])[^\W\d_]{1,20}[-\u2010-\u2013]?(\d{2,6})(?![\w])")
+_SCALE = re.compile(
+    rf"{_S}-?(?:(?P<word>{'|'.join(sorted(SCALES, key=len, reverse=True))})\b|(?P<short>bn|mn|[kmb])\b"
+    rf"|(?P<han>[{''.join(HAN_SCALES)}]{{1,2}}))",
+    re.IGNORECASE,
+)
+_THOUSANDS = re.compile(r"\D?[1-9]\d{0,2}[.,]\d{2}0")
+_SHORT = {"k": 1e3, "m": 1e6, "mn": 1e6, "b": 1e9, "bn": 1e9}
+_ROUNDED = re.compile(
+    r"(?:\b(?:(?P<down>over|more than|above|at least|upwards? of|mehr als|über|mindestens|plus de|más de|oltre|più di)"
+    r"|(?P<up>nearly|almost|just under|close to|fast|knapp|beinahe|presque|casi|quasi)"
+    r"|(?:about|around|approximately|approx\.|roughly|some|circa|ca?\.|etwa|rund|ungefähr|zirka|environ|près de"
+    r"|autour de|unos|unas|alrededor de|aproximadamente|cerca de))|(?P<sign>[~≈]))[ \u00a0$€£¥]{0,3}\Z",
+    re.IGNORECASE,
+)
+_ROUNDED_CHARS = 20
+_SIGNS = re.compile("[\u00bc-\u00be\u2150-\u2189\u2460-\u249b\u24ea-\u24ff\u2776-\u2793]+")
+_FRACTIONS = frozenset("¼½¾") | frozenset(map(chr, range(0x2150, 0x2160))) | {"\u2189"}
+_MONTHS = (
+    "january januar janvier enero", "february februar février febrero", "march märz mars marzo",
+    "april avril abril", "", "june juni juin junio", "july juli juillet julio", "august août agosto",
+    "september septembre septiembre", "october oktober octobre octubre", "november novembre noviembre",
+    "december dezember décembre diciembre",
+)  # fmt: skip
+_MAY = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number in a text.
+
+    Attributes:
+        text: as written.
+        values: what it can mean, without sign; a source that holds one of them holds the number.
+        bare: what it says besides to whoever reads it as a source: the 3 of `3 million`.
+        low: a source's number from here …
+        high: … to here holds it as well: a rounded number, a decade, a century.
+        names: so does one of these words: months.
+    """
+
+    text: str
+    values: tuple[float, ...]
+    bare: tuple[float, ...] = ()
+    low: float = inf
+    high: float = -inf
+    names: tuple[str, ...] = ()
+
+
+def find_numbers(text: str) -> Iterator[Number]:
+    """Each number in digits or in signs for numbers, in no order."""
+    if not text.isascii():
+        text, signs = _without_signs(text)
+        yield from signs
+    spaced = text if text.isascii() else _UNSPACED_RUNS.sub(lambda found: " " * len(found[0]), text)
+    for found in _FROM_DIGIT.finditer(spaced):
+        start = found.start()
+        while start > max(0, found.start() - _BEFORE_DIGIT_CHARS_MAX) and not spaced[start - 1].isspace():
+            start -= 1
+        yield from _in_chunk(text, spaced, start, found.end())
+
+
+def _in_chunk(text: str, spaced: str, start: int, end: int) -> Iterator[Number]:
+    chunk = spaced[start:end]
+    specials = [
+        found for found in _SPECIAL.finditer(spaced, start, min(len(text), end + _BEHIND_CHARS)) if found.start() < end
+    ]
+    parts: list[str] = []
+    at = 0
+    for found in specials:
+        yield from _special(found)
+        first, last = found.start() - start, min(found.end(), end) - start
+        parts += [chunk[at:first], " " * (last - first)]
+        at = last
+    chunk = "".join((*parts, chunk[at:]))
+    plain = chunk.strip(_ROUND_IT)
+    if plain.isdecimal():
+        first = start + chunk.index(plain)
+        yield _in_context(text, plain, (float(plain),), first, first + len(plain))
+        return
+    for code in _CODE.finditer(chunk):
+        yield Number(code[0], (float(code[1]),))
+    for numeral in find_numerals(chunk):
+        shown = numeral.text.strip()
+        at = start + numeral.start
+        first = at + len(numeral.text) - len(numeral.text.lstrip())
+        yield _in_context(text, shown, tuple(map(abs, numeral.values)), first, at + len(numeral.text))
+
+
+def _in_context(text: str, shown: str, values: tuple[float, ...], start: int, end: int) -> Number:
+    if "." in shown and re.fullmatch(r"\D?[1-9]\d{0,2}\.\d{3}", shown):
+        values = (*values, float(re.sub(r"\D", "", shown)))
+    bare: tuple[float, ...] = ()
+    if _THOUSANDS.fullmatch(shown):  # Not 5: decimals seldom end with a zero.
+        bare, values = values, (float(re.sub(r"\D", "", shown)),)
+    scale = _SCALE.match(text, end)
+    if scale:
+        scaled = tuple(round(value * _factor(scale), 6) for value in values)
+        bare, values = ((*bare, *values), scaled) if not scale["short"] else (bare, (*values, *scaled))
+    rounded = _ROUNDED.search(text, max(0, start - _ROUNDED_CHARS), start)
+    low, high = _rounds(values[0], rounded) if rounded else (inf, -inf)
+    return Number(shown, values, bare, low, high)
+
+
+def _factor(scale: re.Match[str]) -> float:
+    if scale["word"]:
+        return SCALES[scale["word"].lower()]
+    if scale["short"]:
+        return _SHORT[scale["short"].lower()]
+    factor = 1.0
+    for char in scale["han"]:
+        factor *= HAN_SCALES[char]
+    return factor
+
+
+def _rounds(value: float, rounded: re.Match[str]) -> tuple[float, float]:
+    """Between which a number lies that is rounded to this one: by its last digit but zeros, and by a tenth at most."""
+    digits = f"{value:f}".rstrip("0")
+    whole, _, decimals = digits.partition(".")
+    place = -len(decimals) if decimals else len(whole) - len(whole.rstrip("0"))
+    unit = min(10.0**place, value / 10) * (1 - 1e-9)
+    return value - (0 if rounded["down"] else unit), value + (0 if rounded["up"] else unit)
+
+
+def _special(found: re.Match[str]) -> Iterator[Number]:
+    if found["date"]:
+        yield from _date(found)
+    elif found["hour"]:
+        hour = int(found["hour"]) % 12 + (12 if found["half"] in "pP" else 0)
+        yield Number(found[0], (float(hour), float(found["hour"])))
+        if found["minute"] and int(found["minute"]):
+            yield Number(found["minute"], (float(found["minute"]),))
+    elif found["dotted_hour"]:
+        yield Number(found[0], (float(found["dotted_hour"]),))
+        yield Number(found[0], (float(found["dotted_minute"]),))
+    elif found["whole_hour"]:
+        yield Number(found[0], (float(found["whole_hour"]),))
+    elif found["first_year"]:
+        first, last = found["first_year"], found["last_year"]
+        yield Number(first, (float(first),))
+        yield Number(found[0], (float(last), float(first[:2] + last)))
+    elif found["decade"]:
+        decade = float(found["decade"])
+        yield Number(found[0], (decade,), low=decade, high=decade + 9)
+    else:
+        century = float(found["century"])
+        yield Number(found[0], (century,), low=100 * century - 100, high=100 * century)
+
+
+def _date(found: re.Match[str]) -> Iterator[Number]:
+    year, month, day = (found[name] or found[f"iso_{name}"] for name in ("year", "month", "day"))
+    centuries = (1900.0, 2000.0) if len(year) == 2 else ()
+    yield Number(found[0], (float(year), *(century + float(year) for century in centuries)))
+    yield _month(found[0], int(month))
+    # In the United States the month comes first.
+    yield _month(found[0], int(day)) if found["point"] == "/" else Number(found[0], (float(day),))
+
+
+def _month(shown: str, value: int) -> Number:
+    if value == _MAY:  # "May" is a word that says nothing.
+        return Number(shown, (float(value),), low=-inf, high=inf)
+    names = tuple(_MONTHS[value - 1].split()) if 1 <= value <= len(_MONTHS) else ()
+    return Number(shown, (float(value),), names=names)
+
+
+def _without_signs(text: str) -> tuple[str, list[Number]]:
+    """Numbers such as `½`, `⑨⑦` and `ⅩⅡ`, and the text without them."""
+    numbers: list[Number] = []
+    parts: list[str] = []
+    at = 0
+    for found in _SIGNS.finditer(text):
+        start = found.start()
+        if found[0] in _FRACTIONS:
+            whole = re.search(r"(?<![\w.,])\d{1,6} ?\Z", text[max(at, start - 10) : start])
+            start -= len(whole[0]) if whole else 0
+            value = unicodedata.numeric(found[0]) + (float(whole[0]) if whole else 0)
+            numbers.append(Number(text[start : found.end()], (round(value, 6),)))
+        else:
+            numbers += _signs(found[0])
+        parts += [text[at:start], " " * (found.end() - start)]
+        at = found.end()
+    return "".join((*parts, text[at:])), numbers
+
+
+def _signs(run: str) -> Iterator[Number]:
+    plain = unicodedata.normalize("NFKC", run)
+    if plain.isdecimal():
+        yield Number(run, (float(plain[:40]),))
+    elif plain.isascii() and plain.isalpha():  # Roman: Unicode has a sign for each up to twelve.
+        yield Number(run, (sum(map(unicodedata.numeric, run)),))
+    else:
+        for char in dict.fromkeys(run):
+            value = unicodedata.numeric(char, None)
+            if value is not None:
+                yield Number(char, (round(value, 6),))

@@ -1,0 +1,108 @@
+"""Structured answers that have a name: their JSON Schemas, and the prose in them that citations are read from."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, cast
+
+from redraft.domain.structured.answers import Misfit, read_answer
+
+StructureName = Literal["answer_with_sources", "comparison"]
+Structure = StructureName | Literal["json"]
+"""`json` is what the output format of that name asks for: an answer, and the numbers of its sources."""
+
+
+def structure_schema(structure: Structure, sources: int) -> dict[str, Any]:
+    """The JSON Schema of an answer that rests on so many sources."""
+    numbers = _numbers(sources)
+    if structure == "json":
+        return _object({"answer": _text("The answer"), "sources": numbers})
+    if structure == "answer_with_sources":
+        return _object(
+            {
+                "answer": _text("The answer"),
+                "confidence": {"type": "number", "minimum": 0, "maximum": 1, "description": "How sure the answer is"},
+                "sources_used": numbers,
+                "key_facts": _list(_text("One fact that the answer rests on")),
+                "limitations": _either(
+                    _text("What the sources leave open"),
+                    {"type": "null"},
+                    _list(_text("One thing that they leave open")),
+                ),
+            },
+            optional=("limitations",),
+        )
+    points = _list(
+        _either(_text("One statement, with its marks"), _object({"point": _text("One statement"), "sources": numbers}))
+    )
+    return _object(
+        {
+            "similarities": points,
+            "differences": points,
+            "contradictions": points,
+            "conclusion": _text("What follows from it"),
+        }
+    )
+
+
+def prose_of(structure: Structure, answer: str, sources: int) -> str | None:
+    """What a structured answer says, as text with marks; None for an answer that does not have that structure.
+
+    The numbers in its lists of sources become marks: behind a point, or as a list at the end.
+    """
+    read = read_answer(answer, structure_schema(structure, sources))
+    if isinstance(read, Misfit):
+        return None
+    value: Mapping[str, Any] = read.value
+    if structure == "comparison":
+        return _compared(value)
+    numbers = value["sources" if structure == "json" else "sources_used"]
+    listed = "\n".join(("", "", "Sources:", *(f"[Source {number}]" for number in dict.fromkeys(numbers))))
+    facts = "".join(f"\n- {fact}" for fact in value.get("key_facts") or ())
+    return f"{value['answer']}{facts and chr(10)}{facts}{listed if numbers else ''}"
+
+
+def confidence_of(structure: Structure, answer: str, sources: int) -> float | None:
+    """How sure a structured answer says that it is."""
+    if structure != "answer_with_sources":
+        return None
+    read = read_answer(answer, structure_schema(structure, sources))
+    return None if isinstance(read, Misfit) else float(read.value["confidence"])
+
+
+def _compared(value: Mapping[str, Any]) -> str:
+    points = (
+        f"- {point}" if isinstance(point, str) else f"- {point['point']}{_marks(point['sources'])}"
+        for name in ("similarities", "differences", "contradictions")
+        for point in cast("Iterable[str | Mapping[str, Any]]", value[name])
+    )
+    return "\n".join((*points, "", value["conclusion"])).strip()
+
+
+def _marks(numbers: Iterable[int]) -> str:
+    listed = ", ".join(str(number) for number in numbers)
+    return f" [Source {listed}]" if listed else ""
+
+
+def _numbers(sources: int) -> dict[str, Any]:
+    whole = {"type": "integer", "minimum": 1, "maximum": sources} if sources else {"type": "integer"}
+    return {"type": "array", "items": whole, "maxItems": sources, "description": "Numbers of the sources"}
+
+
+def _list(items: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": dict(items)}
+
+
+def _text(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _either(*schemas: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": list(schemas)}
+
+
+def _object(properties: Mapping[str, Any], optional: Sequence[str] = ()) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": [name for name in properties if name not in optional],
+        "additionalProperties": False,
+    }

@@ -1,0 +1,304 @@
+"""What may be done to a text on its way through: cleaned, compared, framed, cut.
+
+Pure functions on strings and JSON values. Nothing here knows what a text is for.
+"""
+
+import math
+import re
+import unicodedata
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, cast
+
+from redraft.domain.admin.caching import made_once
+from redraft.domain.text.control_tokens import neutralise
+
+# JSON nested deeper than this is cut off: neither json nor the database reads it back safely.
+NESTING_MAX = 200
+# Python refuses to write integers of more than 4300 digits, which 14,000 bits stay below.
+INTEGER_BITS_MAX = 14_000
+NONCE_CHARS_MIN = 8
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
+_OTHER_BLANKS = str.maketrans("\v\f", "  ")
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """Make a text storable: PostgreSQL refuses U+0000, UTF-8 has no lone surrogates.
+
+    U+0000 and the other C0 controls but tab, newline and carriage return are removed, except that vertical
+    tab and form feed, which keep words apart, become spaces. Lone surrogates become U+FFFD, split pairs are
+    joined. The six characters backslash-u0000 are text and stay.
+    """
+    if text.isascii() and text.isprintable():
+        return text  # nearly all that a row holds: names, numbers, words
+    text = _CONTROLS.sub("", text.translate(_OTHER_BLANKS))
+    if _SURROGATES.search(text):
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def clean_json(value: Any) -> Any:
+    """The same for a JSON value, keys included; what comes back is strict JSON.
+
+    Numbers that JSON cannot hold (NaN, infinities, integers of thousands of digits) become None, and so
+    does what lies deeper than `NESTING_MAX`. Tuples become lists, any other object its text.
+    """
+    return _clean_value(value, NESTING_MAX)
+
+
+def _clean_value(value: Any, room: int) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, int | float):
+        return value if _is_json_number(value) else None
+    if isinstance(value, Mapping | list | tuple):
+        return _clean_members(cast("Any", value), room - 1) if room else None
+    return clean(str(value))
+
+
+def _clean_members(value: Any, room: int) -> Any:
+    if isinstance(value, Mapping):
+        members = cast("Mapping[Any, Any]", value)
+        return {clean(str(key)): _clean_value(member, room) for key, member in members.items()}
+    return [_clean_value(member, room) for member in value]
+
+
+def _is_json_number(value: float) -> bool:
+    if isinstance(value, int):
+        return value.bit_length() <= INTEGER_BITS_MAX
+    return math.isfinite(value)
+
+
+def fold(text: str) -> str:
+    """The text with every run of Unicode whitespace as one space, none at the ends: for comparing answers."""
+    return " ".join(text.split())
+
+
+# Letters and symbols that print nothing: Hangul fillers, the blank Braille pattern, the replacement character.
+_BLANK = frozenset("\u115f\u1160\u3164\uffa0\u2800\ufffd")
+_ASCII_SYMBOLS = frozenset("$+<=>^`|~")
+_EMPTY_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Sk"})
+
+# The openers that fooled model judges into a pass (arXiv 2507.08794), and their close kin.
+_LEAD_INS = frozenset(
+    {
+        "answer",
+        "final answer",
+        "here is my answer",
+        "here is the answer",
+        "here is the solution",
+        "here's my answer",
+        "here's the answer",
+        "here's the solution",
+        "i will solve this step by step",
+        "i'll solve this step by step",
+        "let me solve this step by step",
+        "let me think",
+        "let me think step by step",
+        "let's begin",
+        "let's solve this problem",
+        "let's solve this problem step by step",
+        "let's solve this step by step",
+        "let's think step by step",
+        "my answer",
+        "my answer is",
+        "solution",
+        "the answer",
+        "the answer is",
+        "the final answer",
+        "the final answer is",
+        "the solution",
+        "the solution is",
+        "thinking process",
+        "thought process",
+        "lösung",
+        "respuesta",
+        "réponse",
+        "かいせつ",
+        "解",
+        "解答",
+    }
+)
+# Words that can be an answer, but not with a colon behind them.
+_LABELS = frozenset(
+    {
+        "analysis",
+        "assistant",
+        "explanation",
+        "output",
+        "reasoning",
+        "response",
+        "result",
+        "step by step",
+        "sure",
+        "thinking",
+        "thought",
+        "thoughts",
+    }
+)
+
+
+# A wrapper that models write around answers and thoughts, with nothing in it.
+_EMPTY_WRAPPER = re.compile(r"<(answer|think|thinking|thought|response|output|result)>\s*</\1>", re.IGNORECASE)
+
+
+def is_trivial(answer: str) -> bool:
+    """Whether an answer says nothing: empty, only punctuation, or a bare lead-in such as "Thought process:"."""
+    said = _said(_EMPTY_WRAPPER.sub("", answer))
+    if not said or said in _LEAD_INS:
+        return True
+    return said in _LABELS and any(colon in answer for colon in ":\uff1a")
+
+
+def _said(text: str) -> str:
+    visible = "".join(char for char in text if unicodedata.category(char) != "Cf")
+    words = fold(visible.replace("\u2019", "'")).casefold()
+    first = next((at for at, char in enumerate(words) if _says_something(char)), None)
+    if first is None:
+        return ""
+    last = next(at for at in range(len(words), first, -1) if _says_something(words[at - 1]))
+    return words[first:last]
+
+
+def _says_something(char: str) -> bool:
+    if char in _BLANK or char in _ASCII_SYMBOLS:
+        return False
+    category = unicodedata.category(char)
+    return category[0] not in "ZPM" and category not in _EMPTY_CATEGORIES
+
+
+_INVISIBLE = (
+    "\x00-\x1f\x7f-\x9f\u00ad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff"
+)
+_OPENERS = (
+    "<\u00ab\u02c2\u1438\u16b2\u2039\u226a\u227a\u22d6\u2329\u276c\u276e\u2770\u27e8\u27ea\u29fc\u3008\u300a"
+    "\ufe3d\ufe3f\ufe64\uff1c"
+)
+_SLASHES = "/\u2044\u2215\u2571\u29f8\uff0f\\\\"
+# Letters of other scripts that print like Latin ones; styled Latin letters are found by their compatibility form.
+LIKE = {
+    "a": "\u0430\u03b1\u0251\u0391\u0410",
+    "c": "\u0441\u03f2\u0421",
+    "d": "\u0501\u0257",
+    "e": "\u0435\u0451\u04bd\u0395\u0415",
+    "f": "\u0192\u03dd",
+    "i": "\u0456\u03b9\u0131\u0406\u0399\u04cf1l",
+    "k": "\u043a\u03ba\u041a\u039a",
+    "n": "\u0578\u03b7\u043f\u039d",
+    "o": "\u043e\u03bf\u0585\u041e\u039f0",
+    "r": "\u0433\u1d26",
+    "s": "\u0455\u0405\ua731",
+    "t": "\u0442\u03c4\u0422\u03a4",
+    "u": "\u057d\u03c5\u1d1c",
+    "w": "\u0461\u051d\u03c9\u1d21",
+}
+_STYLED = (
+    (0x1D2C, 0x1D6A),
+    (0x2100, 0x214F),
+    (0x24B6, 0x24E9),
+    (0xFF21, 0xFF5A),
+    (0x1D400, 0x1D7FF),
+    (0x1F130, 0x1F189),
+)
+
+
+@cache
+def _letter(letter: str) -> str:
+    """A class of the characters that print like a letter."""
+    styled = (chr(code) for low, high in _STYLED for code in range(low, high + 1))
+    same = "".join(char for char in styled if unicodedata.normalize("NFKC", char).casefold() == letter)
+    return f"[{re.escape(letter + LIKE.get(letter, '') + same)}]"
+
+
+@made_once(maxsize=64)
+def _look_alike(tags: tuple[str, ...]) -> re.Pattern[str]:
+    """An opening bracket before one of the tags, however it is written; `#` in a tag stands for any number."""
+    between = rf"[{_INVISIBLE}]*"
+    names = "|".join(
+        between.join(rf"\d(?:{between}\d)*" if char == "#" else _letter(char) for char in tag) for tag in tags
+    )
+    return re.compile(rf"[{_OPENERS}](?=[\s{_SLASHES}{_INVISIBLE}]*(?:{names})(?![\w-]))", re.IGNORECASE)
+
+
+def defuse(text: str, nonce: str, tags: tuple[str, ...]) -> str:
+    """A text in which nothing looks like a frame's delimiter or a chat template's token, and the nonce does not stand.
+
+    Whatever looks like the delimiter of one of the tags (any case, any spacing, invisible characters, other
+    brackets, letters of other scripts) loses its bracket to `&lt;`, the nonce becomes `[…]`; all else stays.
+
+    Args:
+        text: untrusted.
+        nonce: of the frames.
+        tags: of all frames in the same prompt; `#` stands for any number, as in `source-#`.
+    """
+    if nonce.casefold() in text.casefold():  # hardly ever, and each nonce is a pattern of its own to compile
+        text = re.sub(nonce, "[…]", text, flags=re.IGNORECASE)
+    return neutralise(_look_alike(tags).sub("&lt;", text))
+
+
+def frame(text: str, tag: str, nonce: str, tags: tuple[str, ...] = ()) -> str:
+    """Wrap untrusted text in delimiters that it cannot close: `<tag id="nonce">`, `</tag id="nonce">`.
+
+    Inside, whatever looks like a delimiter of this tag or of the `tags` is defused.
+
+    Raises:
+        ValueError: the tag is no plain word, or the nonce is short or not alphanumeric.
+    """
+    if not re.fullmatch(r"[A-Za-z][\w-]*", tag, re.ASCII):
+        raise ValueError(f"{tag!r} is no tag name.")
+    if not re.fullmatch(rf"[A-Za-z0-9]{{{NONCE_CHARS_MIN},}}", nonce):
+        raise ValueError(f"A nonce has at least {NONCE_CHARS_MIN} letters and digits.")
+    body = defuse(text, nonce, tags or (tag.lower(),))
+    return f'<{tag} id="{nonce}">\n{body}\n</{tag} id="{nonce}">'
+
+
+def preview(text: str, chars: int) -> str:
+    """The first `chars` characters and `…`, or the whole text where it is no longer than that.
+
+    The cut moves to the left rather than through a character that people see as one.
+    """
+    if len(text) <= chars:
+        return text
+    end = max(chars, 0)
+    while end > 0 and _is_inside_character(text, end):
+        end -= 1
+    return text[:end] + "…"
+
+
+def _is_inside_character(text: str, at: int) -> bool:
+    before, after = text[at - 1], text[at]
+    if before == "\u200d" or (before, after) == ("\r", "\n"):
+        return True
+    if _is_flag_letter(before) and _is_flag_letter(after):
+        return _flag_letters_before(text, at) % 2 == 1
+    return _extends(after) or "\ud800" <= before <= "\udbff"
+
+
+def _extends(char: str) -> bool:
+    if unicodedata.category(char)[0] == "M" or char in "\u200c\u200d":
+        return True
+    return any(
+        low <= char <= high
+        for low, high in (
+            ("\u1160", "\u11ff"),  # Hangul vowels and finals, which join the letter before them
+            ("\udc00", "\udfff"),  # the second half of a surrogate pair
+            ("\U0001f3fb", "\U0001f3ff"),  # skin tones
+            ("\U000e0020", "\U000e007f"),  # the letters of regional flags
+        )
+    )
+
+
+def _is_flag_letter(char: str) -> bool:
+    return "\U0001f1e6" <= char <= "\U0001f1ff"
+
+
+def _flag_letters_before(text: str, at: int) -> int:
+    start = at
+    while start > 0 and _is_flag_letter(text[start - 1]):
+        start -= 1
+    return at - start

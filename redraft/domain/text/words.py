@@ -1,0 +1,112 @@
+"""What a text says, as a set: the stems of its content words and its numbers; for telling whether texts overlap.
+
+No language is guessed: the lists of function words and the endings of several languages are used together.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import unicode_segmentation_rs as segmentation
+
+from redraft.domain.numbers.number_words import find_han, find_spelled
+from redraft.domain.numbers.quantities import UNSPACED, Number, find_numbers
+from redraft.domain.text.function_words import FUNCTION_WORDS
+
+STEM_CHARS = 6
+_WORD_CHARS_MAX = 100
+
+# A word of UAX 29 is one character in these scripts, so neighbours are taken in pairs.
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+_KANA = re.compile("[\u3040-\u309f]+")
+_HAN_FUNCTION_WORDS = frozenset("的了是在和与與及或也都就而被把对對于於其之这這那有")
+
+# What is left must have four letters.
+_ENDINGS = re.compile(r"(?<=\w{4})(?:ingly|edly|ings|ing|ies|ied|ed|es|en|er|em|ly|s|e|n|y)\Z")
+
+_SPELLED_MIN = 13
+"""Smaller numbers in words (`one`, `two`) are words like others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a text says.
+
+    Attributes:
+        stems: of its content words; pairs of characters in scripts without spaces.
+        amounts: its numbers: in digits, in signs for numbers, and in words from thirteen on.
+        spelled: the values of all numbers that are written as words.
+    """
+
+    stems: frozenset[str]
+    amounts: tuple[Number, ...]
+    spelled: frozenset[float]
+
+    @property
+    def numbers(self) -> tuple[tuple[str, tuple[float, ...]], ...]:
+        """The numbers as written, each with the values that it can mean, without signs."""
+        return tuple((amount.text, amount.values) for amount in self.amounts)
+
+
+def is_unspaced(char: str) -> bool:
+    """Whether a character is of a script that puts no spaces between words."""
+    return _UNSPACED.match(char) is not None
+
+
+def read_said(text: str) -> Said:
+    folded = text.casefold()
+    has_unspaced = not text.isascii() and _UNSPACED.search(text) is not None
+    parts = segmentation.split_word_bounds(folded) if has_unspaced else segmentation.unicode_words(folded)
+    words = [part for part in parts if not part[0].isdecimal()]
+    amounts = list(find_numbers(text))
+    spelled: set[float] = set()
+    for found in find_spelled(words) if not has_unspaced else ():
+        spelled.add(found.value)
+        if found.is_sure and found.value >= _SPELLED_MIN:
+            amounts.append(Number(_written(words[found.first : found.last], folded), (found.value,)))
+            words[found.first : found.last] = [""] * (found.last - found.first)
+    for shown, value, is_sure in find_han(text) if has_unspaced else ():
+        spelled.add(value)
+        if is_sure and value >= _SPELLED_MIN:
+            amounts.append(Number(shown, (value,)))
+    stems = _stems([word for word in words if word], has_unspaced=has_unspaced)
+    return Said(stems, tuple(dict.fromkeys(amounts)), frozenset(spelled))
+
+
+def stem(word: str) -> str:
+    return _stem(word.casefold())
+
+
+def _written(words: list[str], folded: str) -> str:
+    return next((shown for shown in ("-".join(words), " ".join(words)) if shown in folded), " ".join(words))
+
+
+def _stems(words: list[str], *, has_unspaced: bool) -> frozenset[str]:
+    spaced = {word for word in words if word[0].isalnum() and not is_unspaced(word)} if has_unspaced else set(words)
+    pairs = _pairs(words) if has_unspaced else ()
+    return frozenset((*map(_stem, spaced), *pairs)) - {""}
+
+
+@lru_cache(maxsize=20_000)
+def _stem(word: str) -> str:
+    """Empty for a word that says nothing by itself."""
+    word = word[:_WORD_CHARS_MAX].replace("\u2019", "'")
+    if word in FUNCTION_WORDS:
+        return ""
+    plain = word.removesuffix("'s").replace("'", "")
+    if not plain.isascii():
+        plain = "".join(char for char in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(char))
+    return _ENDINGS.sub("", plain)[:STEM_CHARS] if len(plain) > 1 else ""
+
+
+def _pairs(words: list[str]) -> Iterator[str]:
+    """Neighbours in scripts without spaces, but for pairs of hiragana, which are endings and particles."""
+    before = ""
+    for word in words:
+        here = word if is_unspaced(word) and word not in _HAN_FUNCTION_WORDS else ""
+        pair = before + here
+        if before and here and not _KANA.fullmatch(pair):
+            yield unicodedata.normalize("NFKC", pair)
+        before = here

@@ -1,0 +1,94 @@
+"""Backups: a whole copy in one file, or none. What stands in the file's place before stays until the copy is good."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+from redraft.errors import Conflict, Invalid, Unavailable
+from redraft.operations.services import Services
+from redraft.storage.admin import backups
+from redraft.storage.admin.backups import Told
+from redraft.storage.engine import schema
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    file: Path
+    kind: str
+    schema: str
+    size: int
+
+
+def back_up(
+    services: Services, file: Path, *, may_replace: bool = False, told: Told = lambda _share, _size: None
+) -> Backup:
+    """Copy the database into a file, while everybody works on.
+
+    Args:
+        services: the parts.
+        file: where to; readable by its owner only, since it holds all tasks and answers.
+        may_replace: whether a file that is there already is replaced, once the copy is good.
+        told: is called now and then with the share that is copied, if it is known, and its bytes.
+
+    Raises:
+        Conflict: the file is there already.
+        Invalid: it is the database itself, or cannot be a file.
+        Unavailable: the database or the place cannot be used, or the copy is no good.
+    """
+    database = services.database
+    current = schema.current(database)
+    if current is None:
+        raise Unavailable("The database has no schema yet: there is nothing to back up.", code="schema_outdated")
+    _check_place(services, file, may_replace=may_replace)
+    copy = backups.copy_sqlite if database.is_sqlite else backups.dump_postgresql
+    with _written_whole(file) as partial:
+        copy(database, partial, told)
+    return Backup(file, database.url.get_backend_name(), current, file.stat().st_size)
+
+
+def _check_place(services: Services, file: Path, *, may_replace: bool) -> None:
+    source = services.database.url.database
+    if services.database.is_sqlite and source and file.resolve() in _files_of(Path(source).resolve()):
+        raise Invalid.at("/file", f"{file} is the database itself, or belongs to it.", "backup_file")
+    if file.is_dir():
+        raise Invalid.at("/file", f"{file} is a folder; name a file.", "backup_file")
+    if file.exists() and not file.is_file():
+        raise Invalid.at("/file", f"{file} is a device, a pipe or a socket; name a file.", "backup_file")
+    if file.exists() and not may_replace:
+        raise Conflict(f"{file} is there already; --force replaces it.", code="file_exists")
+
+
+def _files_of(database: Path) -> list[Path]:
+    return [database, *(database.with_name(database.name + end) for end in ("-wal", "-shm", "-journal"))]
+
+
+@contextlib.contextmanager
+def _written_whole(file: Path) -> Generator[Path]:
+    """A file beside the wanted one, which takes its place once it is written and on the disk."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{file.name}-", suffix=".partial", dir=file.parent)
+        os.close(handle)
+    except OSError as error:
+        raise Unavailable(f"{file} cannot be written: {error.strerror}.", code="backup_failed") from error
+    partial = Path(name)
+    try:
+        yield partial
+        _sync(partial)
+        partial.replace(file)
+        _sync(file.parent)
+    except OSError as error:
+        raise Unavailable(f"{file} cannot be written: {error.strerror}.", code="backup_failed") from error
+    finally:
+        partial.unlink(missing_ok=True)
+        partial.with_name(f"{partial.name}-journal").unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,67 @@
+"""Whether the service can do its work: database, schema, broker, workers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from redraft.errors import Unavailable
+from redraft.operations.services import Services
+from redraft.storage.admin import workers
+from redraft.storage.engine import schema
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One part's state, in words, and what to do when it is not ready."""
+
+    name: str
+    is_ready: bool
+    detail: str
+
+
+def check_readiness(services: Services) -> list[Check]:
+    """Database, migrations, broker and workers, each bounded to a few seconds."""
+    checks = [_check("database", lambda: _database(services))]
+    if checks[0].is_ready:
+        checks.append(_check("migrations", lambda: _migrations(services)))
+    if all(check.is_ready for check in checks):
+        checks.append(_check("workers", lambda: _workers(services)))
+    checks.append(_check("broker", lambda: _broker(services)))
+    return checks
+
+
+def _check(name: str, probe: Callable[[], str]) -> Check:
+    try:
+        return Check(name, is_ready=True, detail=probe())
+    except Unavailable as error:
+        return Check(name, is_ready=False, detail=error.message)
+
+
+def _database(services: Services) -> str:
+    with services.database.read() as connection:
+        connection.exec_driver_sql("SELECT 1")
+    return services.database.url.get_backend_name()
+
+
+def _migrations(services: Services) -> str:
+    found = schema.standing(services.database)
+    if not found.is_usable:
+        raise Unavailable(found.remedy, code="schema_outdated")
+    return f"at {found.current}, newer than this program's {found.head}" if found.is_newer else f"at {found.head}"
+
+
+def _workers(services: Services) -> str:
+    alive = alive_workers(services)
+    if not alive:
+        raise Unavailable("No worker is alive: start one with `redraft worker`.", code="no_worker")
+    return f"{alive} alive"
+
+
+def alive_workers(services: Services) -> int:
+    """How many workers were heard of within three heartbeats."""
+    with services.database.read() as connection:
+        return len(workers.alive(connection, within_s=3 * services.settings.heartbeat_s))
+
+
+def _broker(services: Services) -> str:
+    services.queue.ping()
+    return "answers"

@@ -1,0 +1,119 @@
+"""What this installation is made of: models with their prices, database, broker, versions."""
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from redraft import __version__
+from redraft.domain.calls.models import ModelRef, parse_model
+from redraft.errors import Invalid
+from redraft.operations.admin.configuration import without_password
+from redraft.operations.services import Services
+from redraft.providers.shared.protocol import Usage
+from redraft.storage.admin import metrics
+from redraft.storage.engine import schema
+
+# Per million tokens; asked for few, since some prices rise with the length of a prompt.
+_ASKED_TOKENS = 1000
+_PER_MILLION = Decimal(1_000_000) / _ASKED_TOKENS / 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLine:
+    """A model that jobs can use.
+
+    Attributes:
+        is_ready: whether calls can be made: a key is set, or none is needed.
+        uses: what it does when a job names no model: `generator`, `evaluator`.
+        input_usd: per million tokens; None where no price is known.
+    """
+
+    id: str
+    provider: str
+    is_ready: bool
+    uses: tuple[str, ...]
+    note: str
+    input_usd: str | None
+    output_usd: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Where the parts are, without passwords."""
+
+    version: str
+    python: str
+    database: str
+    database_bytes: int
+    schema: str
+    broker: str
+
+
+def list_models(services: Services) -> list[ModelLine]:
+    """A model of each provider, the default ones, and those with a price or a limit of their own."""
+    notes = {each.provider: each.note for each in services.providers.models()}
+    refs = _refs(services)
+    uses = _uses(services)
+    return [
+        ModelLine(
+            str(ref),
+            ref.provider,
+            services.providers.is_configured(ref.provider),
+            uses.get(ref, ()),
+            notes[ref.provider],
+            _price(services, ref, Usage(_ASKED_TOKENS, 0, 0)),
+            _price(services, ref, Usage(0, 0, _ASKED_TOKENS)),
+        )
+        for ref in refs
+    ]
+
+
+def _refs(services: Services) -> Sequence[ModelRef]:
+    settings = services.settings
+    names = [each.id for each in services.providers.models()]
+    names += [settings.evaluator_model, *settings.prices, *settings.model_limits]
+    found = [ref for name in names if (ref := _read(name))]
+    return list(dict.fromkeys(found))
+
+
+def _read(name: str) -> ModelRef | None:
+    """A model of that name; limits also stand for several at once, as `openai:*`."""
+    if not name or "*" in name:
+        return None
+    try:
+        return parse_model(name, "/model")
+    except Invalid:
+        return None
+
+
+def _uses(services: Services) -> dict[ModelRef, tuple[str, ...]]:
+    generator = services.providers.default_model()
+    evaluator = _read(services.settings.evaluator_model) or generator
+    if evaluator == generator:
+        return {generator: ("generator", "evaluator")}
+    return {generator: ("generator",), evaluator: ("evaluator",)}
+
+
+def _price(services: Services, ref: ModelRef, usage: Usage) -> str | None:
+    nano = services.providers.price(ref, usage)
+    return None if nano is None else f"{(nano * _PER_MILLION).normalize():f}"
+
+
+def look_at_parts(services: Services) -> Parts:
+    """Versions and places.
+
+    Raises:
+        Unavailable: the database is away.
+    """
+    settings = services.settings
+    with services.database.read() as connection:
+        size = metrics.size_bytes(connection)
+    return Parts(
+        version=__version__,
+        python=platform.python_version(),
+        database=without_password(settings.effective_database_url),
+        database_bytes=size,
+        schema=schema.current(services.database) or "none",
+        broker=without_password(settings.effective_broker_url),
+    )

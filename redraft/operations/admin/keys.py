@@ -1,0 +1,134 @@
+"""API keys: made once, shown once, stored as a hash."""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from redraft.domain.admin.scopes import DEFAULT_SCOPES, Scope, read, spell
+from redraft.domain.jobs.ids import id_once, new_id
+from redraft.errors import Conflict, Forbidden, NotFound, Unavailable
+from redraft.operations.services import Services
+from redraft.storage.admin import api_keys
+
+log = structlog.get_logger()
+
+NAME_CHARS_MAX = 200
+
+_PREFIX = "rd_"
+# Not a write for every request: "in use, or forgotten?" needs no better clock.
+_USE_NOTED_EVERY_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whose key it is, and what it may do."""
+
+    key_id: str
+    scopes: frozenset[Scope]
+
+
+def create_key(
+    services: Services,
+    name: str,
+    scopes: Iterable[Scope] = DEFAULT_SCOPES,
+    *,
+    lifetime_s: float | None = None,
+    once: str | None = None,
+) -> tuple[dict[str, Any], str]:
+    """Make a key; its token is returned here and never again.
+
+    Args:
+        services: where it is kept.
+        name: what it is for.
+        scopes: what it may do.
+        lifetime_s: seconds until it opens nothing any more; None: it is valid until it is revoked.
+        once: whatever is asked for with the same word again was made already.
+
+    Raises:
+        Conflict: `key_made`, a key was made with that word before; `key_name_taken`, a valid key has this name.
+    """
+    token = _PREFIX + secrets.token_urlsafe(32)
+    values = {
+        "id": id_once("key", once) if once else new_id("key"),
+        "name": name,
+        "hint": token[:7] + "…",
+        "token_hash": hash_of(token),
+        "scopes": spell(scopes),
+    }
+    with services.database.write() as connection:
+        made = api_keys.add(connection, values, lifetime_s=lifetime_s)
+        if made is None:
+            raise Conflict("This key was made already; its token is shown only once.", code="key_made")
+        if api_keys.count_valid(connection, name) > 1:
+            words = f"There is a valid key named {name!r}: choose another name, or revoke that key first."
+            raise Conflict(words, code="key_name_taken")
+    return _shown(made), token
+
+
+def list_keys(services: Services) -> list[dict[str, Any]]:
+    """All keys, oldest first, with `state`: valid, revoked or expired."""
+    with services.database.read() as connection:
+        return [_shown(key) for key in api_keys.all_keys(connection)]
+
+
+def _shown(key: dict[str, Any]) -> dict[str, Any]:
+    is_expired = key.pop("is_expired")
+    state = "revoked" if key["revoked_at"] else "expired" if is_expired else "valid"
+    return {**key, "scopes": key["scopes"].split(), "state": state}
+
+
+def revoke_key(services: Services, prefix: str) -> str:
+    """Revoke the one key whose id begins so and that is not revoked yet.
+
+    Raises:
+        NotFound: none does.
+        Conflict: several do.
+    """
+    with services.database.read() as connection:
+        found = [k["id"] for k in api_keys.all_keys(connection) if k["id"].startswith(prefix) and not k["revoked_at"]]
+    if not found or not prefix:
+        raise NotFound("API key", prefix)
+    if len(found) > 1:
+        raise Conflict(f"{prefix!r} is the beginning of several keys' ids; write more of it.", code="ambiguous_id")
+    with services.database.write() as connection:
+        api_keys.revoke(connection, found[0])
+    return found[0]
+
+
+def authenticate(services: Services, token: str | None) -> Caller:
+    """Who calls with this token.
+
+    Raises:
+        Forbidden: there is no token (`unauthenticated`), or it is not valid (`invalid_key`).
+    """
+    if not token:
+        raise Forbidden("Send your API key as 'Authorization: Bearer rd_…'.", code="unauthenticated")
+    asked = hash_of(token)
+    with services.database.read() as connection:
+        key = api_keys.find_valid(connection, asked, unnoted_for_s=_USE_NOTED_EVERY_S)
+    # The index compares hashes, of which a guess at the token controls no bit: its time tells nothing of a token.
+    # This compare keeps that true should the look-up ever find by less than the whole hash.
+    if key is None or not hmac.compare_digest(key["token_hash"], asked):
+        raise Forbidden("This API key is not valid; `redraft keys create` makes one.", code="invalid_key")
+    if key["is_unnoted"]:
+        _note_use(services, key["id"])
+    return Caller(key["id"], read(key["scopes"]))
+
+
+def _note_use(services: Services, key_id: str) -> None:
+    """Nobody is turned away because this cannot be written now."""
+    try:
+        with services.database.write() as connection:
+            api_keys.note_use(connection, key_id, unnoted_for_s=_USE_NOTED_EVERY_S)
+    except Unavailable as error:
+        log.warning("key_use_not_noted", key_id=key_id, error=error.message)
+
+
+def hash_of(token: str) -> str:
+    """Tokens have 256 random bits: a fast hash is enough, nobody finds one by trying."""
+    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()

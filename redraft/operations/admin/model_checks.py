@@ -1,0 +1,62 @@
+"""Trying a model: one tiny real call, and what came of it. Nothing is stored."""
+
+import time
+from dataclasses import dataclass
+
+from redraft.domain.calls.conversation import Chat, Message
+from redraft.domain.calls.models import ModelRef
+from redraft.errors import ProviderError
+from redraft.operations.jobs.submit import resolve_model
+from redraft.operations.services import Services
+from redraft.operations.shapes import cost_usd
+from redraft.providers.shared.protocol import ADAPTATIONS_MAX, UnusableReply, Usage
+
+# Whoever answers like this is there, and lets us in.
+_USABLE_ALL_THE_SAME = frozenset({"output_truncated", "empty_output", "refused"})
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCheck:
+    """What became of the call; `cost_usd` is None where nobody knows."""
+
+    model: str
+    latency_ms: int
+    cost_usd: str | None
+    error: ProviderError | None
+
+    @property
+    def is_ok(self) -> bool:
+        return self.error is None
+
+
+def check_model(services: Services, name: str = "", *, timeout_s: float | None = None) -> ModelCheck:
+    """Make one tiny real call to a model; without a name to the default one.
+
+    Raises:
+        Invalid: it is no model's name, or the model cannot be called.
+    """
+    providers = services.providers
+    ref = resolve_model(providers, name or str(providers.default_model()), "/model")
+    longest_s = services.settings.call_timeout_s
+    started_at = time.monotonic()
+    usage, error = _ask(services, ref, longest_s if timeout_s is None else min(timeout_s, longest_s), ADAPTATIONS_MAX)
+    return ModelCheck(
+        str(ref),
+        round((time.monotonic() - started_at) * 1000),
+        cost_usd(providers.price(ref, usage)) if usage else None,
+        error,
+    )
+
+
+def _ask(
+    services: Services, ref: ModelRef, timeout_s: float, adaptations: int
+) -> tuple[Usage | None, ProviderError | None]:
+    chat = Chat(ref, "", (Message("user", "Reply with the one word: ready"),), max_output_tokens=256)
+    provider = services.providers.get(ref)
+    try:
+        return provider.send(provider.wire_body(chat), timeout_s=timeout_s).usage, None
+    except ProviderError as error:
+        if error.is_adapted and adaptations:
+            return _ask(services, ref, timeout_s, adaptations - 1)
+        usage = error.usage if isinstance(error, UnusableReply) else None
+        return usage, None if error.code in _USABLE_ALL_THE_SAME else error

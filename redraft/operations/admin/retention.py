@@ -1,0 +1,159 @@
+"""Forgetting: jobs that ended long ago are removed beside the work, with their iterations, calls and events.
+
+So are the calls that drafts made long ago.
+
+In units of work of a few hundredths of a second, with a pause as long after each: workers and requests get their turn.
+"""
+
+import random
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from redraft.domain.jobs.states import TERMINAL
+from redraft.errors import Invalid
+from redraft.operations.services import Services
+from redraft.storage.admin import retention, workers
+from redraft.storage.admin.retention import EndedJob
+from redraft.storage.engine.columns import moment
+
+ENDED_STATUSES = tuple(sorted(status.value for status in TERMINAL))
+
+_PAGE = 1000
+_BATCH = 20
+_BATCH_MAX = 500
+_BATCH_S = 0.05
+_PAUSE_MIN_S = 0.01
+_PERSIST_S = 60.0
+_FORGET_EVERY_S = 15.0
+_DAY_S = 86_400.0
+_FORGET_WORKERS_S = 24 * 3600.0
+
+Told = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Which jobs are too old: those that ended before then with one of these statuses; without any, all."""
+
+    before: datetime
+    statuses: tuple[str, ...]
+
+
+def too_old(services: Services, older_s: float, statuses: Sequence[str] = ()) -> Retention:
+    """What ended so long ago, by the database's clock.
+
+    Raises:
+        Invalid: a status that no job ends with, or a time before the calendar's beginning.
+    """
+    strange = [status for status in statuses if status not in ENDED_STATUSES]
+    if strange:
+        words = f"{strange[0]!r} is not one of {', '.join(ENDED_STATUSES)}."
+        raise Invalid.at("/status", words, "status")
+    with services.database.read() as connection:
+        return Retention(moment(connection, ago_s=older_s), tuple(statuses))
+
+
+def count(services: Services, what: Retention) -> dict[str, int]:
+    """How many jobs are too old, by status."""
+    with services.database.read() as connection:
+        return retention.count_ended(connection, what.before, what.statuses)
+
+
+def prune(services: Services, what: Retention, told: Told = lambda _done, _of: None) -> dict[str, int]:
+    """Remove what is too old. May be broken off at any moment, and run again.
+
+    Args:
+        services: the parts.
+        what: which jobs; live ones are never among them.
+        told: is called after each batch with how many are gone, and of how many.
+
+    Returns:
+        How many were removed, by status.
+    """
+    total = sum(count(services, what).values())
+    removed: Counter[str] = Counter()
+    size = _BATCH
+    for page in _pages(services, what):
+        waiting = deque(page)
+        while waiting:
+            batch = [waiting.popleft() for _ in range(min(size, len(waiting)))]
+            began = time.monotonic()
+            removed += _remove(services, batch, what.before)
+            took_s = time.monotonic() - began
+            told(removed.total(), total)
+            size = next_size(size, took_s)
+            time.sleep(max(_PAUSE_MIN_S, took_s))
+    with services.database.write() as connection:
+        workers.forget_silent(connection, for_s=_FORGET_WORKERS_S)
+    return dict(removed)
+
+
+def count_drafts(services: Services, what: Retention) -> int:
+    """How many calls of drafts are too old; none where only jobs that ended in some way are meant."""
+    if what.statuses:
+        return 0
+    with services.database.read() as connection:
+        return retention.count_jobless(connection, what.before)
+
+
+def prune_drafts(services: Services, what: Retention) -> int:
+    """Remove the calls of drafts that are too old; how many."""
+    removed = 0
+    while not what.statuses:
+        began = time.monotonic()
+        batch = services.database.persist(
+            lambda connection: retention.remove_jobless(connection, what.before, limit=_BATCH_MAX), for_s=_PERSIST_S
+        )
+        removed += batch
+        if batch < _BATCH_MAX:
+            break
+        time.sleep(max(_PAUSE_MIN_S, time.monotonic() - began))
+    return removed
+
+
+def forget_some(services: Services) -> None:
+    """Remove a few of what is older than the setting says, now and then: every worker's sweeper asks.
+
+    Raises:
+        Unavailable: the database is away; the next one removes them.
+    """
+    settings = services.settings
+    is_turn = random.random() * _FORGET_EVERY_S < settings.sweep_s  # noqa: S311 - spreads load, guards nothing
+    if settings.retention_days is None or not is_turn:
+        return
+    with services.database.read() as connection:
+        before = moment(connection, ago_s=settings.retention_days * _DAY_S)
+        found = retention.find_ended(connection, before, (), after=None, limit=_BATCH)
+        has_drafts = retention.count_jobless(connection, before) > 0
+    if found or has_drafts:
+        with services.database.write() as connection:
+            retention.remove_ended(connection, [job.id for job in found], before)
+            retention.remove_jobless(connection, before, limit=_BATCH)
+
+
+def _pages(services: Services, what: Retention) -> Iterator[list[EndedJob]]:
+    last: EndedJob | None = None
+    while True:
+        with services.database.read() as connection:
+            page = retention.find_ended(connection, what.before, what.statuses, after=last, limit=_PAGE)
+        if not page:
+            return
+        last = page[-1]
+        yield page
+
+
+def _remove(services: Services, batch: Sequence[EndedJob], before: datetime) -> Counter[str]:
+    ids = [job.id for job in batch]
+    return services.database.persist(
+        lambda connection: retention.remove_ended(connection, ids, before), for_s=_PERSIST_S
+    )
+
+
+def next_size(size: int, took_s: float) -> int:
+    """Jobs may hold a kilobyte or a hundred megabytes: what a batch took says how many to take next."""
+    if took_s > _BATCH_S:
+        return max(1, size // 2)
+    return min(_BATCH_MAX, size * 2) if took_s < _BATCH_S / 3 else size

@@ -1,0 +1,38 @@
+"""Signing in to the pages: an API key, shown once, opens them for one browser until it signs out or time is up."""
+
+import secrets
+
+from redraft.domain.admin.scopes import read
+from redraft.errors import Forbidden
+from redraft.operations.admin.keys import Caller, hash_of
+from redraft.operations.services import Services
+from redraft.storage.admin import sign_ins
+
+LIFETIME_S = 12 * 3600
+
+
+def sign_in(services: Services, caller: Caller) -> str:
+    """Open the pages for the browser of this caller; the token is returned here and never again."""
+    token = secrets.token_urlsafe(32)
+    with services.database.write() as connection:
+        sign_ins.add(connection, hash_of(token), caller.key_id, lifetime_s=LIFETIME_S)
+    return token
+
+
+def authenticate(services: Services, token: str) -> Caller:
+    """Whose key opened the pages for the browser with this token.
+
+    Raises:
+        Forbidden: none that is valid now.
+    """
+    with services.database.read() as connection:
+        key = sign_ins.find_key(connection, hash_of(token))
+    if key is None:
+        raise Forbidden("You are no longer signed in: sign in again with an API key.", code="unauthenticated")
+    return Caller(key["id"], read(key["scopes"]))
+
+
+def sign_out(services: Services, token: str) -> None:
+    """Close the pages for the browser with this token."""
+    with services.database.write() as connection:
+        sign_ins.remove(connection, hash_of(token))

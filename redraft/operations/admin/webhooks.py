@@ -1,0 +1,87 @@
+"""What people do with webhooks: ask for one with a job, look at its deliveries, send one again."""
+
+from redraft.domain.admin.urls import read_goal
+from redraft.domain.admin.webhooks import read_keys
+from redraft.domain.jobs.requests import Webhook
+from redraft.errors import Invalid, NotFound
+from redraft.operations.jobs.queries import version_of
+from redraft.operations.jobs.resources import WebhookDelivery, delivery_resource
+from redraft.operations.paging import read_cursor, write_cursor
+from redraft.operations.services import Services
+from redraft.settings import Settings
+from redraft.storage.jobs import webhooks
+
+
+class DeliveryLine(WebhookDelivery):
+    """A delivery in a list of all jobs' ones."""
+
+    receiver: str
+
+
+def keys_of(settings: Settings) -> list[bytes]:
+    """The keys that webhooks are signed with; none when no secret is set.
+
+    Raises:
+        Invalid: the setting holds what is no secret (`invalid_webhook_secret`).
+    """
+    secret = settings.webhook_secret
+    return read_keys(secret.get_secret_value()) if secret else []
+
+
+def check_webhook(services: Services, webhook: Webhook | None) -> None:
+    """Refuse a webhook that could not be sent: what is known of it before its name is resolved.
+
+    Raises:
+        Invalid: nothing can sign it (`webhooks_not_configured`), or its host is an address that is not public
+            (`address_not_allowed`).
+    """
+    if webhook is None:
+        return
+    if not keys_of(services.settings):
+        words = "No webhook can be signed here: whoever runs this installation sets REDRAFT_WEBHOOK_SECRET for it."
+        raise Invalid.at("/webhook", words, "webhooks_not_configured")
+    against = services.sender.why_not_host(read_goal(webhook.url).host)
+    if against:
+        words = f"{against} Webhooks go to public addresses, and to those in REDRAFT_WEBHOOK_ALLOW_PRIVATE."
+        raise Invalid.at("/webhook/url", words, "address_not_allowed")
+
+
+def list_deliveries(services: Services, job_id: str) -> list[WebhookDelivery]:
+    """What was or will be sent of a job's events, in their order.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        version_of(connection, job_id)
+        found = webhooks.of_job(connection, job_id)
+    return [delivery_resource(each) for each in found]
+
+
+def latest_deliveries(
+    services: Services, *, only_failed: bool = False, cursor: str | None = None, limit: int = 50
+) -> tuple[list[DeliveryLine], str | None]:
+    """The newest deliveries over all jobs, and the cursor of the next page if there is one.
+
+    Raises:
+        Invalid: the cursor is not one of ours.
+    """
+    after = read_cursor(cursor)
+    with services.database.read() as connection:
+        found = webhooks.latest(connection, only_failed=only_failed, after=after, limit=limit)
+    page = found[:limit]
+    lines = [DeliveryLine(**delivery_resource(each).model_dump(), receiver=each.receiver) for each in page]
+    return lines, write_cursor(page, more=len(found) > len(page))
+
+
+def redeliver(services: Services, job_id: str, delivery_id: str) -> WebhookDelivery:
+    """Send a delivery now, whatever became of it before, and again by the whole schedule if need be.
+
+    Raises:
+        NotFound: there is no such delivery of this job.
+    """
+    with services.database.write() as connection:
+        found = webhooks.send_again(connection, job_id, delivery_id)
+    if found is None:
+        raise NotFound("webhook delivery", delivery_id)
+    return delivery_resource(found)

@@ -1,0 +1,87 @@
+"""Runs and datasets are deleted in small units of work with pauses: workers and requests get their turn.
+
+What is broken off goes on where it stopped when it is asked for again.
+"""
+
+import time
+from collections.abc import Callable
+
+from sqlalchemy import Connection
+
+from redraft.errors import Conflict, NotFound
+from redraft.operations.admin.retention import next_size
+from redraft.operations.bulk import datasets as known_datasets
+from redraft.operations.bulk import runs as known_runs
+from redraft.operations.services import Services
+from redraft.storage.bulk import datasets, run_removal, runs
+
+_BATCH = 20
+_PAUSE_MIN_S = 0.002
+_PERSIST_S = 60.0
+
+Remove = Callable[[Connection, int], int]
+
+
+def delete_run(services: Services, run_id: str) -> None:
+    """Remove a run that has ended, with its items and their jobs.
+
+    Raises:
+        NotFound: there is no such run.
+        Conflict: it has not ended, or somebody continued a job of it (`run_not_ended`).
+    """
+    with services.database.read() as connection:
+        known_runs.find(connection, run_id)
+        _refuse_live(run_removal.live_job(connection, run_id), run_id)
+    _in_batches(services, lambda connection, limit: _remove_items(connection, run_id, limit))
+
+
+def _remove_items(connection: Connection, run_id: str, limit: int) -> int:
+    """Some of a run, or the run itself when nothing hangs on it any more: then 0."""
+    run = runs.hold(connection, run_id)
+    if run is None:
+        return 0
+    if run.status == "running":
+        raise Conflict(f"Run {run_id} is running: cancel it before you delete it.", code="run_not_ended")
+    items = run_removal.first_items(connection, run_id, limit)
+    if not items:
+        run_removal.remove(connection, run_id)
+        return 0
+    _refuse_live(run_removal.remove_jobs(connection, [job_id for _, job_id in items if job_id]), run_id)
+    run_removal.remove_items(connection, run_id, [number for number, _ in items])
+    return len(items)
+
+
+def _refuse_live(job_id: str | None, run_id: str) -> None:
+    if job_id is not None:
+        words = f"Job {job_id}, an item of run {run_id}, has not ended: cancel it before you delete the run."
+        raise Conflict(words, code="run_not_ended")
+
+
+def delete_dataset(services: Services, dataset_id: str) -> None:
+    """Remove a dataset that no run uses, with its rows.
+
+    Raises:
+        NotFound: there is no such dataset.
+        Conflict: a run uses it (`dataset_in_use`).
+    """
+    with services.database.write() as connection:
+        if not datasets.hold(connection, dataset_id):
+            raise NotFound("dataset", dataset_id)
+        known_datasets.find(connection, dataset_id)
+        if (run_id := run_removal.one_of_dataset(connection, dataset_id)) is not None:
+            words = f"Dataset {dataset_id} is used by run {run_id}: delete its runs before you delete it."
+            raise Conflict(words, code="dataset_in_use")
+        # From now on it is there for nobody
+        datasets.finish(connection, dataset_id, {"version": None})
+    _in_batches(services, lambda connection, limit: datasets.remove_some(connection, dataset_id, limit))
+
+
+def _in_batches(services: Services, remove: Remove) -> None:
+    size = _BATCH
+    while True:
+        limit, began = size, time.monotonic()
+        if not services.database.persist(lambda connection, limit=limit: remove(connection, limit), for_s=_PERSIST_S):
+            return
+        took_s = time.monotonic() - began
+        size = next_size(size, took_s)
+        time.sleep(max(_PAUSE_MIN_S, took_s / 2))

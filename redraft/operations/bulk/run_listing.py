@@ -1,0 +1,286 @@
+"""What people look at of runs: the list, one run while it goes on, its items, a row of two runs side by side."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from sqlalchemy import Connection
+
+from redraft.domain.bulk.comparison import compare
+from redraft.domain.bulk.row_alignment import RowPair, align
+from redraft.errors import NotFound
+from redraft.operations.bulk import datasets, run_results, runs
+from redraft.operations.bulk.datasets import Dataset, DatasetItem
+from redraft.operations.bulk.report_tables import facts_of
+from redraft.operations.bulk.runs import Run, RunCounts
+from redraft.operations.paging import read_cursor, write_cursor
+from redraft.operations.services import Services
+from redraft.operations.shapes import Moment, Resource, cost_usd
+from redraft.reports.sheets import ComparisonSheet
+from redraft.storage.bulk import run_listing as stored
+from redraft.storage.bulk import runs as stored_runs
+from redraft.storage.bulk.run_listing import ItemFilter, Totals
+from redraft.storage.bulk.runs import RunRecord
+
+__all__ = ["ItemFilter"]
+
+_ENDS = 50
+_LATELY_S = 600.0
+_NONE = Totals(0, 0, 0)
+_STATUSES = ("queued", "running", "succeeded", "failed", "canceled", "invalid")
+
+
+class RunLine(Resource):
+    """A run in a list."""
+
+    id: str
+    name: str
+    dataset_id: str
+    dataset_name: str
+    status: Literal["running", "succeeded", "canceled"]
+    stop_reason: str | None
+    created_at: Moment
+    finished_at: Moment | None
+    counts: RunCounts
+    cost_usd: str | None
+    max_cost_usd: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """One run as it is now.
+
+    Attributes:
+        seconds_left: as fast as the last items have ended; None where that cannot be told.
+        spent: why its budget lets nothing more begin; None where it does.
+        deleted: how many items of each status have lost their jobs.
+    """
+
+    run: Run
+    dataset: Dataset
+    seconds_left: float | None
+    spent: str | None
+    deleted: Mapping[str, int]
+
+    @property
+    def has_ended(self) -> bool:
+        """A canceled run is over when its last job is."""
+        return self.run.status != "running" and self.run.counts.running == 0
+
+
+@dataclass(frozen=True, slots=True)
+class ItemLine:
+    """An item in a list.
+
+    Attributes:
+        custom_id: None where a row that cannot be used has none.
+        question: its beginning.
+        scores: the best of each iteration, in order.
+        errors: what is wrong with a row that cannot be used, each with pointer and detail.
+        is_accepted: None before the end, or where there is no answer.
+    """
+
+    number: int
+    custom_id: str | None
+    repeat: int
+    line: int
+    status: str
+    stop_reason: str | None
+    question: str
+    scores: tuple[float | None, ...]
+    best_score: float | None
+    score_threshold: float | None
+    model: str | None
+    cost_usd: str | None
+    ms: float | None
+    error_code: str | None
+    error: str | None
+    errors: Sequence[Mapping[str, Any]]
+    job_id: str | None
+    is_accepted: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What a row has come to in one of two runs."""
+
+    job_id: str | None
+    status: str
+    stop_reason: str | None
+    score: float | None
+    answer: str | None
+    question: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """A row in a baseline and in a new run; None where a run does not have it."""
+
+    baseline_run: Run
+    new_run: Run
+    baseline: Side | None
+    new: Side | None
+
+
+def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[list[RunLine], str | None]:
+    """A page, newest first, and the cursor of the next one; by the same number of statements, however many there are.
+
+    Raises:
+        Invalid: the cursor is not one of ours.
+    """
+    after = read_cursor(cursor)
+    with services.database.read() as connection:
+        records = stored_runs.list_page(connection, after=after, limit=limit)
+        lines = _lines(connection, records[:limit])
+    return lines, write_cursor(records[:limit], more=len(records) > limit)
+
+
+def _lines(connection: Connection, records: Sequence[RunRecord]) -> list[RunLine]:
+    ids = [record.id for record in records]
+    names = stored.dataset_names(connection, [record.dataset_id for record in records])
+    counts = stored_runs.count(connection, ids)
+    totals = {**dict.fromkeys(ids, _NONE), **stored.totals(connection, ids)}
+    return [
+        RunLine(
+            **{name: getattr(record, name) for name in ("id", "name", "dataset_id", "status", "stop_reason")},
+            dataset_name=names.get(record.dataset_id, ""),
+            created_at=record.created_at,
+            finished_at=record.finished_at,
+            counts=_counts(counts[record.id], totals[record.id].accepted),
+            cost_usd=_cost(totals[record.id]),
+            max_cost_usd=cost_usd(record.max_cost_nano_usd),
+        )
+        for record in records
+    ]
+
+
+def _counts(found: Mapping[str, int], accepted: int) -> RunCounts:
+    return RunCounts(total=sum(found.values()), **{name: found.get(name, 0) for name in _STATUSES}, accepted=accepted)
+
+
+def _cost(totals: Totals) -> str | None:
+    return None if totals.unpriced_calls else cost_usd(totals.cost_nano_usd)
+
+
+def look(services: Services, run_id: str) -> RunView:
+    """One run with its dataset, and how long it may still take.
+
+    Raises:
+        NotFound: there is no such run.
+    """
+    run = runs.get_run(services, run_id)
+    left_s = _seconds_left(services, run)
+    spent = runs.say_spent(services, run_id) if run.stop_reason == "budget_exhausted" else None
+    with services.database.read() as connection:
+        deleted = stored_runs.count_deleted(connection, run_id) if run.status != "running" else {}
+    return RunView(run, datasets.get_dataset(services, run.dataset_id), left_s, spent, deleted)
+
+
+def _seconds_left(services: Services, run: Run) -> float | None:
+    if run.status != "running":
+        return None
+    with services.database.read() as connection:
+        begun_at = runs.find(connection, run.id).resumed_at or run.created_at
+        ends = stored.latest_ends(connection, run.id, within_s=_LATELY_S, limit=_ENDS)
+    ends = [at for at in ends if at >= begun_at]
+    if not ends:
+        return None
+    now = datetime.now(UTC)
+    since = ends[-1] if len(ends) == _ENDS else max(begun_at, now - timedelta(seconds=_LATELY_S))
+    return max(0.0, (now - since).total_seconds() / len(ends) * (run.counts.queued + run.counts.running))
+
+
+def list_items(
+    services: Services, run_id: str, chosen: ItemFilter, *, after: int, limit: int
+) -> tuple[list[ItemLine], int | None]:
+    """A page of items beyond a number, in the dataset's order, and what the next page comes after.
+
+    Raises:
+        NotFound: there is no such run.
+    """
+    with services.database.read() as connection:
+        run = runs.find(connection, run_id)
+        found = stored.list_items(connection, run, chosen, after=after, limit=limit + 1)
+        scores = stored.scores(connection, [item["job_id"] for item in found[:limit] if item["job_id"]])
+    lines = [_item(item, scores.get(item["job_id"], ())) for item in found[:limit]]
+    return lines, lines[-1].number if len(found) > limit else None
+
+
+def _item(item: Mapping[str, Any], scores: Sequence[float | None]) -> ItemLine:
+    names = ("number", "custom_id", "repeat", "line", "status", "stop_reason", "best_score", "model", "job_id")
+    errors: Sequence[Mapping[str, Any]] = item["errors"] or ()
+    error: Mapping[str, Any] = errors[0] if errors else item["error"] or {}
+    threshold = item["score_threshold"]
+    return ItemLine(
+        **{name: item[name] for name in names},
+        question=item["question"] or "",
+        scores=tuple(scores),
+        score_threshold=None if threshold is None else float(threshold),
+        cost_usd=None if item["job_id"] is None or item["unpriced_calls"] else cost_usd(item["cost_nano_usd"]),
+        ms=_ms(item["started_at"], item["finished_at"]),
+        error_code=error.get("code"),
+        error=error.get("detail"),
+        errors=errors,
+        is_accepted=bool(item["is_accepted"]) if item["status"] == "succeeded" else None,
+    )
+
+
+def _ms(since: datetime | None, until: datetime | None) -> float | None:
+    return None if since is None or until is None else (until - since).total_seconds() * 1000
+
+
+def compare_by_row(services: Services, baseline_id: str, run_id: str) -> tuple[ComparisonSheet, list[RowPair]]:
+    """Two runs as a report compares them, and their rows beside each other.
+
+    Raises:
+        NotFound: one of them is not there.
+        Invalid: both are the same (code `same_run`).
+    """
+    run_results.refuse_same_run(baseline_id, run_id)
+    baseline, new = (facts_of(services, runs.get_run(services, each)) for each in (baseline_id, run_id))
+    before, after = (run_results.outcomes(services, each) for each in (baseline_id, run_id))
+    return ComparisonSheet(baseline, new, compare(before, after, name=baseline.name)), align(before, after)
+
+
+def get_sides(services: Services, baseline_id: str, run_id: str, custom_id: str, repeat: int) -> Sides:
+    """A row of two runs with both answers.
+
+    Raises:
+        NotFound: one of the runs is not there, or neither has such a row.
+    """
+    both = runs.get_run(services, baseline_id), runs.get_run(services, run_id)
+    with services.database.read() as connection:
+        baseline, new = (
+            _side(stored.find_item(connection, runs.find(connection, each.id), custom_id, repeat)) for each in both
+        )
+    if baseline is None and new is None:
+        raise NotFound("row", custom_id)
+    return Sides(*both, baseline, new)
+
+
+def _side(item: Mapping[Any, Any] | None) -> Side | None:
+    if item is None:
+        return None
+    request: Mapping[str, Any] = item["request"] or {}
+    result: Mapping[str, Any] = item["result"] or {}
+    return Side(
+        job_id=item["job_id"],
+        status=item["status"],
+        stop_reason=item["stop_reason"],
+        score=item["best_score"],
+        answer=result.get("final_answer"),
+        question=request.get("instruct"),
+    )
+
+
+def list_bad_rows(services: Services, dataset_id: str, *, after: int, limit: int) -> list[DatasetItem]:
+    """Rows of a dataset that cannot be used, in order, beyond a position; after -1: from the first on.
+
+    Raises:
+        NotFound: there is no such dataset.
+    """
+    with services.database.read() as connection:
+        datasets.find(connection, dataset_id)
+        rows = stored.list_bad_rows(connection, dataset_id, after=after, limit=limit)
+    return [datasets.item_resource(row) for row in rows]

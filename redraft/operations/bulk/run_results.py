@@ -1,0 +1,307 @@
+"""What a run has come to: item by item, as a report, and beside another run. All of it out of stored rows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import groupby
+from typing import Any, cast
+
+from pydantic_core import to_json
+
+from redraft.domain.bulk.comparison import Comparison, compare
+from redraft.domain.bulk.outcomes import ItemOutcome
+from redraft.domain.bulk.run_facts import RunReport, report_on
+from redraft.errors import Invalid
+from redraft.operations.bulk.runs import find
+from redraft.operations.services import Services
+from redraft.operations.shapes import cost_usd
+from redraft.storage.bulk import datasets, runs
+from redraft.storage.bulk.runs import RunRecord
+
+_NANO = Decimal(10) ** 9
+_PAGE = 200
+
+RESULT_COLUMNS = (
+    *("custom_id", "repeat", "line", "status", "stop_reason", "success", "final_score", "final_answer"),
+    *("first_score", "best_iteration", "iterations", "score_threshold", "model", "evaluator_model"),
+    *("calls", "input_tokens", "output_tokens", "cost_usd", "seconds", "human_score", "human_pass"),
+    *("evaluation_reasoning", "improvement_suggestions", "error_code", "error"),
+    *("instruct", "reference", "metadata", "job_id"),
+)
+"""Of each line of the results, in this order."""
+
+METADATA_COLUMNS_MAX = 100
+"""A table has a column for each name in the metadata, unless there are more of them: then it has one for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """Some items in order, with what their iterations scored and cost, by item number.
+
+    Attributes:
+        verdicts: on the answers of their best iterations; empty without texts.
+    """
+
+    items: Sequence[Mapping[str, Any]]
+    iterations: Mapping[int, Sequence[Mapping[Any, Any]]]
+    costs: Mapping[int, Sequence[Mapping[Any, Any]]]
+    verdicts: Mapping[int, Sequence[Mapping[Any, Any]]]
+
+
+def list_items(
+    services: Services, run_id: str, *, after: int, limit: int, statuses: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """Results of the items beyond a number, in order, each with its `number`; after 0: from the first on.
+
+    Raises:
+        NotFound: there is no such run.
+    """
+    run = _run(services, run_id)
+    page = _page(services, run, after, limit=limit, statuses=statuses, with_texts=True)
+    return [{"number": item["number"], **_result(item, page)} for item in page.items]
+
+
+def stream_results(services: Services, run_id: str) -> Iterator[dict[str, Any]]:
+    """One result per item and repeat, in the dataset's order, by `RESULT_COLUMNS`; no connection is held between.
+
+    Raises:
+        NotFound: there is no such run.
+    """
+    run = _run(services, run_id)
+    return (_result(item, page) for page in _pages(services, run, with_texts=True) for item in page.items)
+
+
+def stream_table(services: Services, run_id: str) -> tuple[tuple[str, ...], Iterator[dict[str, Any]]]:
+    """The same for a table: its columns, and its rows, with a column `metadata.NAME` for each name in the metadata.
+
+    Raises:
+        NotFound: there is no such run.
+    """
+    run = _run(services, run_id)
+    names = _metadata_names(services, run)
+    rows = stream_results(services, run_id)
+    if len(names) > METADATA_COLUMNS_MAX:
+        return RESULT_COLUMNS, rows
+    at = RESULT_COLUMNS.index("metadata")
+    columns = (*RESULT_COLUMNS[:at], *(f"metadata.{name}" for name in names), *RESULT_COLUMNS[at + 1 :])
+    return columns, map(_spread, rows)
+
+
+def _metadata_names(services: Services, run: RunRecord) -> list[str]:
+    with services.database.read() as connection:
+        found = datasets.metadata_names(connection, run.dataset_id, METADATA_COLUMNS_MAX + 1)
+    return sorted({*found, *_labels(run.defaults), *_labels(run.overrides)})
+
+
+def _spread(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, **{f"metadata.{name}": value for name, value in row["metadata"].items()}}
+
+
+def outcomes(services: Services, run_id: str) -> list[ItemOutcome]:
+    """What reports and comparisons rest on.
+
+    Raises:
+        NotFound: there is no such run.
+    """
+    run = _run(services, run_id)
+    return [_outcome(item, page) for page in _pages(services, run) for item in page.items]
+
+
+def report(services: Services, run_id: str) -> RunReport:
+    """All figures of a run, as far as it has come.
+
+    Raises:
+        NotFound: there is no such run.
+    """
+    run = _run(services, run_id)
+    return report_of(run.defaults, run.overrides, outcomes(services, run_id))
+
+
+def report_of(defaults: Mapping[str, Any], overrides: Mapping[str, Any], items: Sequence[ItemOutcome]) -> RunReport:
+    """The same of items that have been read."""
+    threshold: float | None = overrides.get("score_threshold", defaults.get("score_threshold"))
+    return report_on(items, threshold=threshold)
+
+
+def unpriced_models(services: Services, run_id: str) -> tuple[str, ...]:
+    """The models that were called while no price of theirs was known."""
+    with services.database.read() as connection:
+        return tuple(runs.unpriced_models(connection, run_id))
+
+
+def compare_runs(services: Services, baseline_id: str, run_id: str) -> Comparison:
+    """A run beside a baseline, row by row.
+
+    Raises:
+        NotFound: one of them is not there.
+        Invalid: both are the same (code `same_run`).
+    """
+    refuse_same_run(baseline_id, run_id)
+    name = _run(services, baseline_id).name
+    return compare(outcomes(services, baseline_id), outcomes(services, run_id), name=name)
+
+
+def refuse_same_run(baseline_id: str, run_id: str) -> None:
+    """Raises Invalid: both are the same (code `same_run`)."""
+    if baseline_id == run_id:
+        raise Invalid.at("/baseline", "A run cannot be compared with itself: name another baseline.", "same_run")
+
+
+def _run(services: Services, run_id: str) -> RunRecord:
+    with services.database.read() as connection:
+        return find(connection, run_id)
+
+
+def _pages(services: Services, run: RunRecord, *, with_texts: bool = False) -> Iterator[_Page]:
+    after = 0
+    while (page := _page(services, run, after, with_texts=with_texts)).items:
+        yield page
+        after = page.items[-1]["number"]
+
+
+def _page(
+    services: Services,
+    run: RunRecord,
+    after: int,
+    *,
+    limit: int = _PAGE,
+    statuses: Sequence[str] = (),
+    with_texts: bool = False,
+) -> _Page:
+    with services.database.read() as connection:
+        items = runs.list_items(connection, run, after=after, limit=limit, statuses=statuses, with_texts=with_texts)
+        if not items:
+            return _Page((), {}, {}, {})
+        numbers = [item["number"] for item in items]
+        iterations = runs.list_iterations(connection, run.id, numbers)
+        costs = runs.list_costs(connection, run.id, numbers)
+        verdicts = runs.list_verdicts(connection, run.id, numbers) if with_texts else ()
+    return _Page(items, _by_item(iterations), _by_item(costs), _by_item(verdicts))
+
+
+def _by_item(rows: Sequence[Mapping[Any, Any]]) -> dict[int, list[Mapping[Any, Any]]]:
+    return {number: list(group) for number, group in groupby(rows, key=lambda row: row["item"])}
+
+
+def _outcome(item: Mapping[str, Any], page: _Page) -> ItemOutcome:
+    written = page.iterations.get(item["number"], ())
+    best = next((row for row in written if row["number"] == item["best_iteration"]), None)
+    code, words = _error(item)
+    return ItemOutcome(
+        custom_id=_custom_id(item),
+        repeat=item["repeat"],
+        status=item["status"],
+        stop_reason=item["stop_reason"],
+        success=_success(item),
+        first_score=_first_score(written),
+        final_score=item["best_score"],
+        best_iteration=item["best_iteration"],
+        scores_by_iteration=tuple(row["score"] for row in written),
+        passed_by_iteration=tuple(bool(row["passed"]) for row in written),
+        iterations=len(written),
+        cost_usd=_cost(item),
+        cost_by_iteration=_cost_by_iteration(page.costs.get(item["number"], ()), len(written)),
+        input_tokens=item["input_tokens"] or 0,
+        output_tokens=item["output_tokens"] or 0,
+        seconds=_seconds(item),
+        error_code=code,
+        error_words=words,
+        human_score=item["human_score"],
+        human_pass=item["human_pass"],
+        audit_score=best["audit_score"] if best else None,
+        audit_passed=None if best is None or best["audit_passed"] is None else bool(best["audit_passed"]),
+        is_deleted=item["job_id"] is None and item["status"] in runs.DONE,
+    )
+
+
+def _custom_id(item: Mapping[str, Any]) -> str:
+    """A bad row may have none: its line names it."""
+    return item["custom_id"] or f"line {item['line']}"
+
+
+def _success(item: Mapping[str, Any]) -> bool | None:
+    if item["status"] != "succeeded" or item["stop_reason"] in {None, "evaluation_skipped"}:
+        return None
+    return bool(item["is_accepted"])
+
+
+def _first_score(written: Sequence[Mapping[Any, Any]]) -> float | None:
+    return written[0]["score"] if written and written[0]["number"] == 1 else None
+
+
+def _cost(item: Mapping[str, Any]) -> Decimal | None:
+    if item["job_id"] is None:
+        # The job of one that has ended was deleted, with what it cost
+        return Decimal(0) if item["status"] in {"queued", "canceled", "invalid"} else None
+    return None if item["unpriced_calls"] else Decimal(item["cost_nano_usd"]) / _NANO
+
+
+def _cost_by_iteration(rows: Sequence[Mapping[Any, Any]], iterations: int) -> tuple[Decimal | None, ...]:
+    costs = {row["iteration"]: None if row["unpriced"] else Decimal(row["cost"]) / _NANO for row in rows}
+    return tuple(costs.get(number, Decimal(0)) for number in range(1, iterations + 1))
+
+
+def _seconds(item: Mapping[str, Any]) -> float | None:
+    if item["started_at"] is None or item["finished_at"] is None:
+        return None
+    return (item["finished_at"] - item["started_at"]).total_seconds()
+
+
+def _error(item: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Why an item failed, is invalid, or ended early: the first flaw stands for all."""
+    if item["errors"]:
+        flaw = item["errors"][0]
+        return flaw["code"], flaw["detail"]
+    error = item["error"]
+    return (error["code"], error["detail"]) if error else (None, None)
+
+
+def _result(item: Mapping[str, Any], page: _Page) -> dict[str, Any]:
+    found = _outcome(item, page)
+    request: Mapping[str, Any] = item["request"] or {}
+    said = request or _fields(item)
+    verdict = _returned_verdict(page.verdicts.get(item["number"], ()))
+    result: Mapping[str, Any] = item["result"] or {}
+    same = ("repeat", "status", "stop_reason", "success", "final_score", "first_score", "best_iteration", "iterations")
+    plain = ("line", "model", "evaluator_model", "job_id")
+    return {
+        **{name: getattr(found, name) for name in same},
+        **{name: item[name] for name in plain},
+        "custom_id": found.custom_id,
+        "final_answer": result.get("final_answer"),
+        "score_threshold": request.get("score_threshold"),
+        "calls": item["calls"] or 0,
+        "input_tokens": found.input_tokens,
+        "output_tokens": found.output_tokens,
+        "cost_usd": cost_usd(item["cost_nano_usd"] or 0) if found.cost_usd is not None else None,
+        "seconds": found.seconds,
+        "human_score": found.human_score,
+        "human_pass": found.human_pass,
+        "error_code": found.error_code,
+        "error": found.error_words,
+        "evaluation_reasoning": verdict and verdict["reasoning"],
+        "improvement_suggestions": verdict and verdict["suggestions"],
+        "instruct": _text(said.get("instruct")),
+        "reference": _text(said.get("reference")),
+        "metadata": _labels(said),
+    }
+
+
+def _fields(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What its row says; of a bad one as far as it could be read."""
+    return item["row"]["fields"] if item["row"] else item["told"] or {}
+
+
+def _labels(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What an invalid row gives for them may be anything."""
+    given = fields.get("metadata")
+    return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+
+
+def _returned_verdict(verdicts: Sequence[Mapping[Any, Any]]) -> Mapping[Any, Any] | None:
+    """Of several candidates the returned one, as `redraft.domain.jobs.loop.best_of` chooses it."""
+    return max(verdicts, key=lambda each: (each["requirements_met"] is not False, each["score"]), default=None)
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else to_json(value).decode()

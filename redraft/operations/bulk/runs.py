@@ -1,0 +1,383 @@
+"""Bulk runs: create, look at, cancel, resume. `feeding` starts their items."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import suppress
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from pydantic_core import to_json
+from sqlalchemy import Connection
+
+from redraft.datasets.items import Item, Merger
+from redraft.datasets.reports import ERRORS_SHOWN, no_good_rows
+from redraft.datasets.rows import BadRow, Row
+from redraft.domain.bodies.fields import As
+from redraft.domain.bulk.phrases import dollars
+from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
+from redraft.domain.jobs.ids import new_id
+from redraft.domain.jobs.requests import JobFields, Limits
+from redraft.domain.text.cleaning import clean_json
+from redraft.errors import Conflict, Flaw, Invalid, NotFound
+from redraft.operations.bulk import scheduler
+from redraft.operations.bulk.dataset_checks import dearest_call
+from redraft.operations.bulk.datasets import find as find_dataset
+from redraft.operations.calls.budgets import spent_of_run, stopped_items
+from redraft.operations.jobs import lifecycle, submit
+from redraft.operations.jobs.submit import Idempotency
+from redraft.operations.paging import read_cursor, write_cursor
+from redraft.operations.services import Services
+from redraft.operations.shapes import Moment, Resource, Urls, UsageTotals, cost_usd, latency_ms
+from redraft.storage.bulk import datasets, run_stalls, runs
+from redraft.storage.bulk.datasets import DatasetRecord
+from redraft.storage.bulk.runs import RunRecord, Sums
+
+_NANO = 1_000_000_000
+_PAGE = 200
+# What would be wrong with every item alike
+_OF_ALL = frozenset({"unknown_model", "provider_auth", "unpriced_model", "unknown_profile"})
+
+
+class RunCounts(Resource):
+    """total = queued + running + succeeded + failed + canceled + invalid, whenever you look."""
+
+    total: int
+    queued: int
+    running: int
+    succeeded: int
+    failed: int
+    canceled: int
+    invalid: int
+    accepted: int = Field(description="Of the succeeded ones.")
+
+
+class RunError(Resource):
+    """Why items of a run cannot be started, or were given up."""
+
+    code: str
+    detail: str
+    pointer: str = Field(description="The place in the row or in the run's fields.")
+    items: int = Field(description="How many items wait for it, or were given up.")
+    since: Moment
+
+
+class Run(Resource):
+    """A dataset's rows as jobs."""
+
+    id: str
+    object: Literal["run"] = "run"
+    name: str
+    dataset_id: str
+    status: Literal["running", "succeeded", "canceled"]
+    stop_reason: Literal["finished", "budget_exhausted", "canceled", "error"] | None
+    error: RunError | None = Field(
+        default=None,
+        description="What keeps items from being started; they are tried again until REDRAFT_RUN_GIVE_UP_S is over.",
+    )
+    created_at: Moment
+    finished_at: Moment | None
+    counts: RunCounts
+    usage: UsageTotals
+    repeat: int
+    max_in_flight: int
+    max_cost_usd: str | None
+    defaults: Annotated[dict[str, Any], As(JobFields)]
+    overrides: Annotated[dict[str, Any], As(JobFields)]
+    version: int
+    urls: Urls
+
+
+def create_run(services: Services, body: CreateRun, idempotency: Idempotency | None = None) -> Run:
+    """Store a run with all its items, and start the first ones; raises what `create_run_once` raises."""
+    return create_run_once(services, body, idempotency)[0]
+
+
+def create_run_once(services: Services, body: CreateRun, idempotency: Idempotency | None) -> tuple[Run, bool]:
+    """The same, with a key: the same key again means the run that it made.
+
+    Returns:
+        The run, and whether it was there before.
+
+    Raises:
+        NotFound: there is no such dataset.
+        Invalid: the defaults or overrides are none, or something is wrong that every item would fail by: no criteria
+            anywhere, a model that cannot be called, a budget in money and an unknown price; or the key was used
+            with another body.
+    """
+    digest = hashlib.sha256(to_json(clean_json(body.model_dump()))).hexdigest()
+    known = _find_replay(services, idempotency, digest)
+    if known is not None:
+        return get_run(services, known), True
+    merger = Merger(body.defaults, body.overrides)
+    with services.database.read() as connection:
+        dataset = find_dataset(connection, body.dataset_id)
+    _try_rows(services, dataset.id, merger, body)
+    row = {**_row(body, dataset), "request_hash": digest}
+    if idempotency:
+        row |= {"idempotency_scope": idempotency.scope, "idempotency_key": idempotency.key}
+    with services.database.write() as connection:
+        datasets.hold(connection, dataset.id, is_shared=True)
+        find_dataset(connection, dataset.id)
+        is_new = runs.add(connection, row)
+    if not is_new:
+        return create_run_once(services, body, idempotency)
+    scheduler.feed(services, row["id"])
+    return get_run(services, row["id"]), False
+
+
+def _find_replay(services: Services, idempotency: Idempotency | None, digest: str) -> str | None:
+    if idempotency is None:
+        return None
+    with services.database.read() as connection:
+        known = runs.find_by_key(connection, idempotency.scope, idempotency.key)
+    if known is None:
+        return None
+    if known.request_hash != digest:
+        words = f"This Idempotency-Key was used for run {known.id} with another body; use a new key."
+        raise Invalid(words, (Flaw("", words, "idempotency_key_reused"),), code="idempotency_key_reused")
+    return known.id
+
+
+def _row(body: CreateRun, dataset: DatasetRecord) -> dict[str, Any]:
+    limit = body.max_cost_usd
+    return {
+        "id": new_id("run"),
+        "name": (body.name or "").strip() or dataset.name,
+        "dataset_id": dataset.id,
+        "status": "running",
+        "defaults": body.defaults,
+        "overrides": body.overrides,
+        "repeat": body.repeat,
+        "max_in_flight": body.max_in_flight,
+        "max_cost_nano_usd": None if limit is None else round(limit * _NANO),
+        "total": dataset.rows * body.repeat,
+    }
+
+
+def _try_rows(services: Services, dataset_id: str, merger: Merger, body: CreateRun) -> None:
+    """See to it that some row can be used, and meets nothing that all would meet."""
+    bad: list[BadRow] = []
+    for row in _good_rows(services, dataset_id):
+        found = _tried(services, merger, row, body)
+        if found is None:
+            return
+        bad.append(found)
+        del bad[ERRORS_SHOWN:]
+    raise no_good_rows(bad)
+
+
+def _good_rows(services: Services, dataset_id: str) -> Iterator[Row]:
+    after = -1
+    while True:
+        with services.database.read() as connection:
+            page = datasets.list_items(connection, dataset_id, after=after, limit=_PAGE)
+        if not page:
+            return
+        yield from (Row(**item["row"]) for item in page if item["row"])
+        after = page[-1]["position"]
+
+
+def _tried(services: Services, merger: Merger, row: Row, body: CreateRun) -> BadRow | None:
+    """A row of this run with what is wrong with it; None if nothing is.
+
+    Raises:
+        Invalid: every row would meet the same.
+    """
+    item = merger.item(row)
+    if isinstance(item, BadRow):
+        return item
+    try:
+        ready = submit.prepare(services, item.request)
+        limits = Limits(max_cost_usd=body.max_cost_usd)
+        submit.check_priced(services, limits, submit.models_named(ready.request))
+    except Invalid as error:
+        flaws = error.flaws or (Flaw("", error.message, error.code),)
+        if {flaw.code for flaw in flaws} & _OF_ALL:
+            raise
+        return BadRow(row.line, row.last_line, row.custom_id, flaws, row.digest)
+    return None
+
+
+def get_run(services: Services, run_id: str) -> Run:
+    """One run as it is now.
+
+    Raises:
+        NotFound: there is no such run.
+    """
+    with services.database.read() as connection:
+        return _resource(connection, find(connection, run_id))
+
+
+def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[list[Run], str | None]:
+    """A page, newest first, and the cursor of the next one.
+
+    Raises:
+        Invalid: the cursor is not one of ours.
+    """
+    after = read_cursor(cursor)
+    with services.database.read() as connection:
+        records = runs.list_page(connection, after=after, limit=limit)
+        page = [_resource(connection, record) for record in records[:limit]]
+    return page, write_cursor(records[:limit], more=len(records) > limit)
+
+
+def find_baseline_id(services: Services, run_id: str) -> str | None:
+    """The newest earlier run on the same rows that came to its end by itself; None without one.
+
+    Raises:
+        NotFound: there is no such run.
+    """
+    with services.database.read() as connection:
+        return runs.latest_finished(connection, find(connection, run_id))
+
+
+def cancel_run(services: Services, run_id: str) -> tuple[Run, bool]:
+    """Start nothing more, and cancel what is under way; what has ended is kept.
+
+    Returns:
+        The run, and whether this call ended it (False: it had ended before).
+
+    Raises:
+        NotFound: there is no such run.
+    """
+    with services.database.write() as connection:
+        run = _hold(connection, run_id)
+        is_ours = run.status == "running"
+        if is_ours:
+            runs.end_queued(connection, run_id)
+            runs.finish(connection, run_id, "canceled", "canceled")
+        under_way = runs.running_jobs(connection, run_id)
+    _cancel_all(services, under_way)
+    return get_run(services, run_id), is_ours
+
+
+def _cancel_all(services: Services, job_ids: list[str]) -> None:
+    for job_id in job_ids:
+        with suppress(NotFound):  # deleted meanwhile
+            lifecycle.cancel(services, job_id)
+
+
+def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
+    """Do what is open: items that were never started or were canceled, and failed ones if asked for.
+
+    Nothing that has ended is done again. A run that goes on by itself is left to. With a larger budget, what the old
+    one stopped goes on.
+
+    Raises:
+        NotFound: there is no such run.
+        Conflict: its budget is used up, and no larger one is given.
+        Invalid: the budget that is given is not larger.
+    """
+    with services.database.read() as connection:
+        run = find(connection, run_id)
+        late = runs.running_jobs(connection, run_id) if run.status != "running" else []
+    if run.stop_reason == "budget_exhausted" and body.max_cost_usd is None:
+        raise Conflict(say_spent(services, run_id), code="run_budget_exhausted")
+    _cancel_all(services, late)
+    with services.database.write() as connection:
+        run = _hold(connection, run_id)
+        stopped = _raise_budget(connection, run, body.max_cost_usd)
+        statuses = ["canceled"] if run.status != "running" else []
+        statuses += ["failed"] if body.retry == "errors" else []
+        reopened = runs.reopen_items(connection, run_id, statuses) + stopped
+        if reopened and run.status != "running":
+            runs.go_on(connection, run)
+    scheduler.feed(services, run_id)
+    return get_run(services, run_id)
+
+
+def _raise_budget(connection: Connection, run: RunRecord, max_cost_usd: float | None) -> int:
+    """Give a run a larger budget and open again what the old one stopped; of how many items."""
+    if max_cost_usd is None:
+        return 0
+    raised = round(max_cost_usd * _NANO)
+    if run.max_cost_nano_usd is None or raised <= run.max_cost_nano_usd:
+        has = "none" if run.max_cost_nano_usd is None else f"one of ${cost_usd(run.max_cost_nano_usd)}"
+        words = f"A budget can only be raised, and run {run.id} has {has}."
+        raise Invalid.at("/max_cost_usd", words, "budget_not_raised")
+    runs.change(connection, run.id, max_cost_nano_usd=raised)
+    stopped = stopped_items(connection, run.id)
+    runs.reopen(connection, run.id, stopped)
+    return len(stopped)
+
+
+def say_spent(services: Services, run_id: str) -> str:
+    """That a run's budget is used up, and what a single call needs.
+
+    Raises:
+        NotFound: there is no such run.
+    """
+    with services.database.read() as connection:
+        run = find(connection, run_id)
+        spent = spent_of_run(connection, services, run_id)
+        first = datasets.list_items(connection, run.dataset_id, after=-1, limit=_PAGE)
+    made = Merger(run.defaults, run.overrides).items(Row(**item["row"]) for item in first if item["row"])
+    dearest = max((dearest_call(services, item.request) for item in made if isinstance(item, Item)), default=Decimal(0))
+    return (
+        f"The budget of run {run_id} is used up: ${cost_usd(spent)} of ${cost_usd(run.max_cost_nano_usd)} are spent or "
+        f"may have been, and a single call can cost up to {dollars(dearest)}. With a larger budget it goes on."
+    )
+
+
+def find(connection: Connection, run_id: str) -> RunRecord:
+    """Raises NotFound: there is no such run."""
+    run = runs.get(connection, run_id)
+    if run is None:
+        raise NotFound("run", run_id)
+    return run
+
+
+def _hold(connection: Connection, run_id: str) -> RunRecord:
+    run = runs.hold(connection, run_id)
+    if run is None:
+        raise NotFound("run", run_id)
+    return run
+
+
+def _resource(connection: Connection, run: RunRecord) -> Run:
+    names = ("id", "name", "dataset_id", "status", "stop_reason", "created_at", "finished_at", "repeat")
+    names += ("max_in_flight", "defaults", "overrides", "version")
+    return Run(
+        **{name: getattr(run, name) for name in names},
+        error=_error(connection, run),
+        counts=_counts(connection, run),
+        usage=_usage(run, runs.sums(connection, run.id)),
+        max_cost_usd=cost_usd(run.max_cost_nano_usd),
+        urls=_urls(run.id),
+    )
+
+
+def _error(connection: Connection, run: RunRecord) -> RunError | None:
+    found = run_stalls.first(connection, run.id)
+    return None if found is None else RunError(**found[0], items=found[1])
+
+
+def _counts(connection: Connection, run: RunRecord) -> RunCounts:
+    found = runs.count(connection, [run.id])[run.id]
+    names = ("queued", "running", "succeeded", "failed", "canceled", "invalid")
+    counted = {name: found.get(name, 0) for name in names}
+    return RunCounts(total=sum(counted.values()), **counted, accepted=runs.accepted(connection, run.id))
+
+
+def _usage(run: RunRecord, sums: Sums) -> UsageTotals:
+    return UsageTotals(
+        calls=sums.calls,
+        input_tokens=sums.input_tokens,
+        cached_input_tokens=sums.cached_input_tokens,
+        output_tokens=sums.output_tokens,
+        cost_usd=None if sums.unpriced_calls else cost_usd(sums.cost_nano_usd),
+        latency_ms=_latency_ms(run),
+    )
+
+
+def _latency_ms(run: RunRecord) -> int | None:
+    """Without the time between an end and a resume."""
+    whole = latency_ms(run.created_at, run.finished_at)
+    return None if whole is None else max(0, whole - (run.idle_ms or 0))
+
+
+def _urls(run_id: str) -> dict[str, str]:
+    base = f"/v1/runs/{run_id}"
+    parts = ("items", "results", "report", "compare", "events", "cancel", "resume")
+    return {"self": base, **{part: f"{base}/{part}" for part in parts}}

@@ -1,0 +1,328 @@
+"""Runs are fed: as jobs of a run end, the next items become jobs, so that its window stays full.
+
+Every worker feeds; a run is held while its items are started, so that none is started twice.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+import structlog
+from pydantic_core import from_json, to_json
+from sqlalchemy import Connection
+
+from redraft.datasets.items import Merger
+from redraft.datasets.rows import BadRow, Row
+from redraft.domain.jobs.requests import ContinueJob, Limits
+from redraft.domain.jobs.states import JobKind
+from redraft.errors import Flaw, Invalid, Unavailable
+from redraft.operations.calls.budgets import spent_of_run, stopped_items, worst_cost
+from redraft.operations.jobs import lifecycle, submit
+from redraft.operations.jobs.lifecycle import Continuation
+from redraft.operations.jobs.submit import Ready
+from redraft.operations.services import Services
+from redraft.operations.steps import context
+from redraft.storage.admin import workers
+from redraft.storage.bulk import run_stalls, runs
+from redraft.storage.bulk.runs import RunRecord
+from redraft.storage.jobs import jobs
+from redraft.storage.jobs.jobs import JobRecord
+
+log = structlog.get_logger()
+
+_AT_ONCE = 25
+_LOOKED_AT = 200
+# Of the threads of all workers: the rest is for people, who must not wait for a run.
+_SHARE = 0.75
+# Who comes first fills the window
+_WITHOUT_WORKERS = 4
+_NANO = 1_000_000_000
+# What depends on this process: another worker may have the key, the price or the profile
+_OF_THIS_WORKER = frozenset({"provider_auth", "unpriced_model", "unknown_profile"})
+_LONGEST_PAUSE_S = 60.0
+_UNUSABLE = Flaw("", "The row cannot be made a job; the worker's log says why.", "row_unusable")
+_NOT_FED = Flaw("", "The run's items cannot be started; the worker's log says why.", "run_not_fed")
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """An item before it is stored: what it becomes, or why it becomes nothing.
+
+    Attributes:
+        is_put_off: another worker, or this one later, may be able to start it; it has errors until then.
+        live_job_id: its job is under way already: somebody has continued it.
+    """
+
+    number: int
+    ready: Ready | Continuation | None = None
+    errors: list[dict[str, Any]] | None = None
+    is_put_off: bool = False
+    live_job_id: str | None = None
+
+
+class _Pauses:
+    """Until when this process does not try again what it could not start of a run; each pause is longer."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, tuple[float, float]] = {}
+
+    def is_over(self, run_id: str) -> bool:
+        return time.monotonic() >= self._until.get(run_id, (0.0, 0.0))[0]
+
+    def lengthen(self, run_id: str, first_s: float) -> None:
+        pause_s = min(_LONGEST_PAUSE_S, max(first_s, 2 * self._until.get(run_id, (0.0, 0.0))[1]))
+        self._until[run_id] = time.monotonic() + pause_s, pause_s
+
+    def end(self, run_id: str) -> None:
+        self._until.pop(run_id, None)
+
+
+_pauses = _Pauses()
+
+
+class Feeder:
+    """One per worker process: `look` is called by a thread of its own, again and again."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._is_closing = False
+
+    def look(self) -> None:
+        """Wait for the end of a run's job, or a sweep's pause, then start what there is room for.
+
+        Raises:
+            Unavailable: the database is away.
+        """
+        news = self._services.database.news["runs"]
+        news.wait(self._services.settings.sweep_s)
+        news.clear()
+        if not self._is_closing:
+            feed_all(self._services)
+
+    def close(self) -> None:
+        """Start nothing more."""
+        self._is_closing = True
+
+
+def feed_all(services: Services) -> None:
+    with services.database.read() as connection:
+        active = runs.active_ids(connection)
+    for run_id in active:
+        feed(services, run_id)
+
+
+def feed(services: Services, run_id: str) -> None:
+    """Start items until the window is full, and end a run that has none left, or none that can be started.
+
+    Raises:
+        Unavailable: the database is away.
+    """
+    try:
+        while _start_some(services, run_id):
+            pass
+    except Unavailable:
+        raise
+    except Exception:
+        # One run must not keep the others waiting
+        log.exception("run_could_not_be_fed", run_id=run_id)
+        _pauses.lengthen(run_id, services.settings.sweep_s)
+        with services.database.write() as connection:
+            if runs.is_running(connection, run_id):
+                _put_off(connection, run_id, [_error(_NOT_FED)])
+        _give_up(services, run_id)
+
+
+def _start_some(services: Services, run_id: str) -> bool:
+    """Start one batch; whether there may be more to start."""
+    with services.database.read() as connection:
+        run = runs.get(connection, run_id)
+        if run is None or run.status != "running":
+            _pauses.end(run_id)
+            return False
+        room = min(_AT_ONCE, _room(services, connection, run))
+        items = runs.take_queued(connection, run, room) if room > 0 else []
+        are_late = room > 0 and not items
+        if are_late and _pauses.is_over(run_id):
+            items = runs.take_queued(connection, run, room, put_off=True)
+    made = [_prepared(services, run, item) for item in items]
+    started = _stored(services, run_id, made)
+    for job in started:
+        context.ring(services, context.message_of(job))
+    if any(each.is_put_off for each in made):
+        _pauses.lengthen(run_id, services.settings.sweep_s)
+    elif started and are_late:
+        _pauses.end(run_id)
+    if are_late:
+        _give_up(services, run_id)
+    # Those that cannot be started leave their room to others
+    has_room = any(each.errors is not None for each in made) and not are_late
+    return has_room or (bool(started) and len(items) == _AT_ONCE)
+
+
+def _stored(services: Services, run_id: str, made: Sequence[_Started]) -> list[JobRecord]:
+    """The jobs that are started. An item that cannot be stored is invalid, and takes no other one with it."""
+    try:
+        with services.database.write() as connection:
+            return _store(services, connection, run_id, made)
+    except Unavailable:
+        raise
+    except Exception:
+        if not made or (made[0].errors is not None and len(made) == 1):
+            raise
+        log.exception("items_could_not_be_stored", run_id=run_id, items=len(made))
+    if len(made) > 1:
+        return [job for each in made for job in _stored(services, run_id, [each])]
+    return _stored(services, run_id, [_Started(made[0].number, errors=[_error(_UNUSABLE)])])
+
+
+def _put_off(connection: Connection, run_id: str, errors: list[dict[str, Any]], number: int | None = None) -> None:
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    noted = [{**error, "since": since} for error in errors]
+    if run_stalls.put_off(connection, run_id, noted, None if number is None else [number]):
+        runs.change(connection, run_id)
+
+
+def _give_up(services: Services, run_id: str) -> None:
+    """Cancel what was put off for too long, which ends a run that has nothing else."""
+    since = datetime.now(UTC) - timedelta(seconds=services.settings.run_give_up_s)
+    with services.database.write() as connection:
+        run = runs.hold(connection, run_id)
+        if run is not None and run.status == "running" and run_stalls.give_up(connection, run_id, since):
+            runs.change(connection, run_id)
+            _end_if_done(services, connection, run)
+
+
+def _room(services: Services, connection: Connection, run: RunRecord) -> int:
+    return window_of(services, connection, run) - runs.count_running(connection, run.id)
+
+
+def window_of(services: Services, connection: Connection, run: RunRecord) -> int:
+    """How many jobs of a run may be under way: some threads of the workers are left to people, by all runs together."""
+    alive = workers.alive(connection, within_s=3 * services.settings.heartbeat_s)
+    threads = sum(worker["concurrency"] for worker in alive)
+    if not threads:
+        return min(run.max_in_flight, _WITHOUT_WORKERS)
+    return min(run.max_in_flight, max(1, int(threads * _SHARE) - runs.count_running_beside(connection, run.id)))
+
+
+def _prepared(services: Services, run: RunRecord, item: dict[str, Any]) -> _Started:
+    """What an item becomes, or why it becomes nothing, which another worker may see otherwise."""
+    try:
+        return _taken_up(services, item) or _new(services, run, item)
+    except Invalid as error:
+        flaws = error.flaws or (Flaw("", error.message, error.code),)
+        is_put_off = any(flaw.code in _OF_THIS_WORKER for flaw in flaws)
+        if is_put_off:
+            log.warning("item_put_off", run_id=run.id, item=item["number"], reason=error.message)
+        return _Started(item["number"], errors=[_error(flaw) for flaw in flaws], is_put_off=is_put_off)
+    except Unavailable:
+        raise
+    except Exception:
+        log.exception("item_unusable", run_id=run.id, item=item["number"])
+        return _Started(item["number"], errors=[_error(_UNUSABLE)])
+
+
+def _taken_up(services: Services, item: dict[str, Any]) -> _Started | None:
+    """An item that was begun before goes on where its job stopped: what is paid for is kept."""
+    if item["job_id"] is None:
+        return None
+    with services.database.read() as connection:
+        job = jobs.get(connection, item["job_id"])
+    if job is None or job.kind != JobKind.GENERATE_ANSWER:
+        return None
+    if job.finished_at is None:
+        return _Started(item["number"], live_job_id=job.id)
+    ready = lifecycle.plan_continuation(services, job, ContinueJob(), keeps_limit=True)
+    return _Started(item["number"], ready)
+
+
+def _new(services: Services, run: RunRecord, item: dict[str, Any]) -> _Started:
+    made = _merger(to_json(run.defaults), to_json(run.overrides)).item(_row(item["row"]))
+    if isinstance(made, BadRow):
+        return _Started(item["number"], errors=[_error(flaw) for flaw in made.errors])
+    ready = submit.prepare(services, made.request)
+    if run.max_cost_nano_usd is not None:
+        limits = Limits(max_cost_usd=run.max_cost_nano_usd / _NANO)
+        submit.check_priced(services, limits, submit.models_named(ready.request))
+    return _Started(item["number"], ready)
+
+
+@lru_cache(maxsize=64)
+def _merger(defaults: bytes, overrides: bytes) -> Merger:
+    return Merger(from_json(defaults), from_json(overrides))
+
+
+def _row(stored: dict[str, Any]) -> Row:
+    return Row(**stored)
+
+
+def _error(flaw: Flaw) -> dict[str, Any]:
+    return {"pointer": flaw.pointer, "detail": flaw.detail, "code": flaw.code}
+
+
+def _store(services: Services, connection: Connection, run_id: str, made: Sequence[_Started]) -> list[JobRecord]:
+    """Start what is still to be started and fits; what others started meanwhile is left alone."""
+    run = runs.hold(connection, run_id)
+    if run is None or run.status != "running":
+        return []
+    if _is_spent(services, connection, run):
+        runs.end_queued(connection, run_id)
+        made = ()
+    queued = runs.still_queued(connection, run_id, [each.number for each in made])
+    room = min(_room(services, connection, run), _carried(services, connection, run, made))
+    started: list[JobRecord] = []
+    for each in made:
+        if each.number not in queued or len(started) >= room:
+            continue
+        if each.is_put_off:
+            _put_off(connection, run_id, each.errors or [], each.number)
+        elif each.errors is not None:
+            runs.move_item(connection, run_id, each.number, status="invalid", errors=each.errors)
+        elif (job := _job_of(connection, run_id, each)) is not None:
+            runs.move_item(connection, run_id, each.number, status="running", job_id=job.id, errors=None)
+            started.append(job)
+    _end_if_done(services, connection, run)
+    return started
+
+
+def _carried(services: Services, connection: Connection, run: RunRecord, made: Sequence[_Started]) -> int:
+    """How many more jobs the run's budget carries, if each makes its dearest call at the same time; one always."""
+    requests = [each.ready.request for each in made if isinstance(each.ready, Ready)]
+    if run.max_cost_nano_usd is None or not requests:
+        return len(made)
+    dearest = max(worst_cost(services, request) for request in requests)
+    left = run.max_cost_nano_usd - spent_of_run(connection, services, run.id)
+    under_way = runs.count_running(connection, run.id)
+    return max(0 if under_way else 1, left // max(1, dearest) - under_way)
+
+
+def _job_of(connection: Connection, run_id: str, item: _Started) -> JobRecord | None:
+    """The job that an item is from now on; None when somebody moved it at this moment: it is looked at again."""
+    if isinstance(item.ready, Continuation):
+        return lifecycle.store_continuation(connection, item.ready)
+    if isinstance(item.ready, Ready):
+        return submit.store(connection, item.ready, run_id=run_id)
+    return jobs.get(connection, item.live_job_id or "")
+
+
+def _is_spent(services: Services, connection: Connection, run: RunRecord) -> bool:
+    """Nothing is left of its budget, or not enough for one more call of a job that has no budget of its own."""
+    limit = run.max_cost_nano_usd
+    if limit is None:
+        return False
+    return spent_of_run(connection, services, run.id) >= limit or bool(stopped_items(connection, run.id, _LOOKED_AT))
+
+
+def _end_if_done(services: Services, connection: Connection, run: RunRecord) -> None:
+    if runs.has_queued(connection, run.id) or runs.count_running(connection, run.id):
+        return
+    status, reason = "succeeded", "finished"
+    if _is_spent(services, connection, run):
+        reason = "budget_exhausted"
+    elif run_stalls.has_given_up(connection, run.id):
+        status, reason = "canceled", "error"
+    runs.finish(connection, run.id, status, reason)
+    log.info("run_finished", run_id=run.id, reason=reason)

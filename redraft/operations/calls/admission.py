@@ -1,0 +1,111 @@
+"""A step before the gate: its calls are let in and reserved, or its row waits."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from redraft.errors import ProviderError
+from redraft.gate import Admission, Visit
+from redraft.jobs import StepMessage
+from redraft.operations.calls.model_calls import Outcome, PlannedCall
+from redraft.operations.jobs.request_views import models_of
+from redraft.operations.services import Services
+from redraft.operations.steps import context
+from redraft.operations.steps.context import StepInHand
+from redraft.storage.engine.columns import DbNow
+from redraft.storage.jobs import calls, transitions
+
+
+@dataclass(frozen=True, slots=True)
+class InHand:
+    """A step in hand with its calls, which are reserved, or still have to be asked for at the gate."""
+
+    step: StepInHand
+    planned: Sequence[PlannedCall]
+    must_ask: bool = False
+    must_plan: bool = False
+    """Its calls are not known yet: what they depend on takes too long for the claim's unit of work."""
+
+    @property
+    def message(self) -> StepMessage:
+        return context.message_of(self.step.job)
+
+    @property
+    def wanted(self) -> Mapping[str, Sequence[str]]:
+        """The calls of this step by the model that they go to; empty when it makes none."""
+        by_model: dict[str, list[str]] = {}
+        for call in self.planned:
+            by_model.setdefault(str(call.chat.model), []).append(call.row["id"])
+        if by_model or not self.step.memo:
+            return by_model
+        # A second asking may follow a first one that is in the ledger already
+        job = self.step.job
+        return {model: [f"{job.id}|{job.lease_token}"] for model in models_of(job, self.step.request)}
+
+
+@dataclass(frozen=True, slots=True)
+class TurnedAway:
+    """The gate let a step's calls not in: how its row waits, and for which model."""
+
+    model: str
+    admission: Admission
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Jittered, so that those who were turned away together do not come back together.
+
+        Who waits for a slot is due at once, for the ring that comes when one is free; the sweeper's ring, for one
+        that got lost, comes the later the more wait.
+        """
+        wait_s = round(self.admission.wait_s * random.uniform(1.0, 1.5), 3)  # noqa: S311 - spreads load, guards nothing
+        if self.admission.is_called:
+            return {"available_at": DbNow(), "rung_at": DbNow(wait_s)}
+        return {"available_at": DbNow(wait_s), "rung_at": None}
+
+
+def at_gate(step: StepInHand, planned: Sequence[PlannedCall]) -> InHand:
+    """A planned step; whether it has to ask is known without asking."""
+    hand = InHand(step, planned)
+    return replace(hand, must_ask=any(step.services.gate.guards(model) for model in hand.wanted))
+
+
+def enter(hand: InHand, visit: Visit) -> InHand | TurnedAway:
+    """Ask for the calls of a step, outside of any unit of work."""
+    model, admission = visit.enter(hand.message, hand.wanted)
+    if not admission.width:
+        return TurnedAway(model, admission)
+    return InHand(replace(hand.step, width=admission.width), hand.planned)
+
+
+def ask(hand: InHand, visit: Visit) -> InHand | None:
+    """Ask for a claimed step's calls, and reserve them; None when it was turned away, or is not ours any more."""
+    admitted = enter(hand, visit)
+    job, database = hand.step.job, hand.step.services.database
+    if isinstance(admitted, TurnedAway):
+        with database.write() as connection:
+            is_ours = transitions.advance(connection, job.id, job.lease_token, admitted.values) is not None
+        if is_ours:
+            wait(hand.step.services, hand.message, admitted)
+        return None
+    with database.write() as connection:
+        if not transitions.holds(connection, job.id, job.lease_token):
+            return None
+        calls.open_calls(connection, [call.row for call in admitted.planned])
+    return admitted
+
+
+def wait(services: Services, message: StepMessage, turned_away: TurnedAway) -> None:
+    """After the commit: who is called before the row is free would not be heard."""
+    if turned_away.admission.is_called:
+        services.gate.wait_for_call(message, turned_away.model)
+
+
+def tell(visit: Visit, outcomes: Sequence[Outcome]) -> None:
+    """What the providers have answered; replies out of the ledger or the cache say nothing of them."""
+    made: dict[str, dict[str, ProviderError | None]] = {}
+    for outcome in outcomes:
+        if outcome.call_id and not outcome.is_cached:
+            made.setdefault(outcome.model, {})[outcome.call_id] = outcome.error
+    for model, errors in made.items():
+        visit.tell(model, errors)

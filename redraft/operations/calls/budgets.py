@@ -1,0 +1,173 @@
+"""Budgets of a job: before each call its worst case must fit into what is left."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic_core import to_json
+from sqlalchemy import Connection
+
+from redraft.domain.calls.models import parse_model
+from redraft.domain.jobs.requests import AnyRequest, Limits, dump
+from redraft.operations.calls.model_calls import PlannedCall, may_have_cost, sent_limit
+from redraft.operations.jobs.request_views import models_named
+from redraft.operations.services import Services
+from redraft.providers.shared.protocol import Usage
+from redraft.storage.bulk import runs
+from redraft.storage.jobs import calls
+from redraft.storage.jobs.jobs import JobRecord
+
+OUTPUT_BOUND = 8192
+"""Output tokens of a call that names no limit of its own, in a job with a budget."""
+
+_SHORTEST_OUTPUT = 256
+_NANO = 1_000_000_000
+# No tokenizer needs more tokens than one for two bytes of any natural language.
+BYTES_PER_TOKEN = 2
+
+Planner = Callable[[int | None], PlannedCall]
+
+
+class BudgetExhausted(Exception):  # noqa: N818 - a state of a job, not a fault
+    """The next call could cost more than is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a job has spent, calls that are open or of unknown outcome at their worst case.
+
+    Attributes:
+        run_leaves: what is left of its run's budget, the calls of all its jobs that are open or of unknown outcome at
+            their worst case; None without one.
+    """
+
+    tokens: int
+    nano_usd: int
+    run_leaves: int | None = None
+
+
+def spent_of(connection: Connection, services: Services, job: JobRecord, limits: Limits) -> Spent | None:
+    """From the ledger, as it is now; None for a job without a budget."""
+    leaves = None if job.run_id is None else _run_leaves(connection, services, job.run_id)
+    if limits.max_tokens is None and limits.max_cost_usd is None and leaves is None:
+        return None
+    return replace(_spent(connection, services, job.id), run_leaves=leaves)
+
+
+def _run_leaves(connection: Connection, services: Services, run_id: str) -> int | None:
+    budget = runs.max_cost(connection, run_id)
+    if budget is None:
+        return None
+    # What others plan at this moment must be seen
+    runs.hold(connection, run_id)
+    open_calls = _worst(services, calls.open_in_run(connection, run_id))
+    return budget - spent_of_run(connection, services, run_id) - open_calls
+
+
+def spent_of_run(connection: Connection, services: Services, run_id: str) -> int:
+    """What a run has spent, in billionths of a USD, calls of unknown outcome at their worst case."""
+    untold = [row for row in calls.untold_in_run(connection, run_id) if _may_have_cost(row)]
+    return runs.sums(connection, run_id).cost_nano_usd + _worst(services, untold)
+
+
+def stopped_items(connection: Connection, run_id: str, limit: int | None = None) -> list[int]:
+    """The items that their run's budget stopped, and no budget of their own: of so many at most that any stopped."""
+    found = runs.list_exhausted(connection, run_id, limit)
+    return [number for number, own in found if own["max_cost_usd"] is None and own["max_tokens"] is None]
+
+
+def _worst(services: Services, rows: Sequence[Mapping[str, Any]]) -> int:
+    return sum(services.providers.price(parse_model(row["model"]), _worst_usage(row["request"])) or 0 for row in rows)
+
+
+def _spent(connection: Connection, services: Services, job_id: str) -> Spent:
+    tokens = nano_usd = 0
+    for row in calls.usage_of_job(connection, job_id):
+        ref = parse_model(row["model"])
+        usage = Usage(input_tokens=row["input_tokens"], output_tokens=row["output_tokens"])
+        if is_unknown := not row["cached"] and row["input_tokens"] is None and _may_have_cost(row):
+            usage = _worst_usage(row["request"])
+        tokens += (usage.input_tokens or 0) + (usage.output_tokens or 0)
+        nano_usd += (services.providers.price(ref, usage) if is_unknown else row["cost_nano_usd"]) or 0
+    return Spent(tokens, nano_usd)
+
+
+def _may_have_cost(row: Mapping[str, Any]) -> bool:
+    return row["status"] != "error" or may_have_cost(row["http_status"])
+
+
+def _worst_usage(body: Mapping[str, Any]) -> Usage:
+    input_tokens = len(to_json(body)) // BYTES_PER_TOKEN + 1
+    return Usage(input_tokens=input_tokens, output_tokens=sent_limit(body) or OUTPUT_BOUND)
+
+
+def worst_cost(services: Services, request: AnyRequest) -> int:
+    """What the dearest first call of a normalised request can cost at most, in billionths of a USD; 0 if unknown."""
+    output = max(request.sampling.max_output_tokens or OUTPUT_BOUND, services.settings.evaluator_max_output_tokens)
+    usage = Usage(input_tokens=len(to_json(dump(request))) // BYTES_PER_TOKEN + 1, output_tokens=output)
+    return max(services.providers.price(parse_model(name), usage) or 0 for name in models_named(request))
+
+
+def plan_within(
+    services: Services, before: Spent, limits: Limits, plan: Planner, *, asked: int | None, calls: int = 1
+) -> PlannedCall:
+    """Plan a call whose worst case fits; without an output limit of its own it gets one, shortened if need be.
+
+    Args:
+        services: the parts.
+        before: what the job has spent so far.
+        limits: its budgets.
+        plan: plans the call with an output limit.
+        asked: the limit that the user or the settings name, in tokens.
+        calls: how many such calls are made at once.
+
+    Raises:
+        BudgetExhausted: even the shortest call could cost more than is left.
+    """
+    output = asked or OUTPUT_BOUND
+    while True:
+        planned = plan(output)
+        if _fits(services, before, limits, planned, output, calls):
+            return planned
+        if output <= _SHORTEST_OUTPUT:
+            raise BudgetExhausted(_words(before, limits) + _cost_words(services, before, limits, planned, output))
+        output = max(_SHORTEST_OUTPUT, output // 2)
+
+
+def _fits(services: Services, before: Spent, limits: Limits, planned: PlannedCall, output: int, calls: int) -> bool:
+    usage = replace(_worst_usage(planned.body), output_tokens=output)
+    tokens = (usage.input_tokens or 0) + output
+    if limits.max_tokens is not None and before.tokens + tokens * calls > limits.max_tokens:
+        return False
+    leaves = _money_left(before, limits)
+    if leaves is None:
+        return True
+    nano_usd = services.providers.price(planned.chat.model, usage)
+    return nano_usd is not None and nano_usd * calls <= leaves
+
+
+def _money_left(before: Spent, limits: Limits) -> int | None:
+    own = None if limits.max_cost_usd is None else round(limits.max_cost_usd * _NANO) - before.nano_usd
+    return min((left for left in (own, before.run_leaves) if left is not None), default=None)
+
+
+def _cost_words(services: Services, before: Spent, limits: Limits, planned: PlannedCall, output: int) -> str:
+    """What must be left for a call to be made, where money is what lacks."""
+    usage = replace(_worst_usage(planned.body), output_tokens=output)
+    nano_usd = services.providers.price(planned.chat.model, usage)
+    if nano_usd is None or _money_left(before, limits) is None:
+        return ""
+    return f" It could cost up to {nano_usd / _NANO:.6f} USD with {output} tokens of output."
+
+
+def _words(before: Spent, limits: Limits) -> str:
+    parts: list[str] = []
+    if limits.max_tokens is not None:
+        parts.append(f"{before.tokens} of {limits.max_tokens} tokens")
+    if limits.max_cost_usd is not None:
+        parts.append(f"{before.nano_usd / _NANO:.6f} of {limits.max_cost_usd:g} USD")
+    told = f"{' and '.join(parts)} may be spent" if parts else ""
+    if before.run_leaves is not None:
+        left = f"{max(0, before.run_leaves) / _NANO:.6f} USD are left of its run's budget"
+        told = f"{told}, {left}" if told else f"{left}; sampling.max_output_tokens bounds what a call can cost"
+    return f"The next call could cost more than the budget leaves: {told}."

@@ -1,0 +1,51 @@
+"""The text of an answer while it is written: pieces from a provider, bundled on their way to whoever watches."""
+
+import time
+from collections.abc import Callable
+
+from redraft.domain.text.cleaning import clean
+from redraft.jobs import Delta
+from redraft.operations.calls.model_calls import Slot
+from redraft.queue import Queue
+
+_PAUSE_S = 0.05
+
+
+class DeltaTeller:
+    """Takes pieces as they come and publishes them some twenty times a second; best effort, nothing is stored.
+
+    They are cleaned as the stored answer is, so that it equals their sum. An empty piece withdraws those before it:
+    the next one begins anew.
+    """
+
+    def __init__(self, queue: Queue, slot: Slot, attempt: int, is_ours: Callable[[], bool]) -> None:
+        self._queue = queue
+        self._slot = slot
+        self._attempt = attempt
+        self._is_ours = is_ours
+        self._pending: list[str] = []
+        self._offset = 0
+        self._told_at = 0.0
+
+    def __call__(self, piece: str) -> None:
+        if not piece:
+            self._pending, self._offset = [], 0
+        self._pending.append(piece)
+        if time.monotonic() - self._told_at >= _PAUSE_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Publish what is pending."""
+        raw = "".join(self._pending)
+        # Half a surrogate pair waits for its other half
+        is_half = raw[-1:] >= "\ud800" and raw[-1:] <= "\udbff"
+        self._pending = [raw[-1]] if is_half else []
+        text = clean(raw[:-1] if is_half else raw)
+        if not text:
+            return
+        slot = self._slot
+        if self._is_ours():
+            delta = Delta(slot.iteration, slot.candidate, self._attempt, self._offset, text)
+            self._queue.publish_delta(slot.job_id, delta)
+        self._offset += len(text)
+        self._told_at = time.monotonic()

@@ -1,0 +1,79 @@
+"""What calls brought goes into the ledger: with the step that they belong to, or each as it comes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection
+
+from redraft.domain.calls.finish_reasons import Finish, classify_finish
+from redraft.operations.calls.model_calls import Outcome, storable_reason
+from redraft.storage.engine.statements import Change
+from redraft.storage.jobs import calls, transitions
+
+KEEP_REPLY_S = 3600.0
+"""A reply is paid for: without a database its thread has nothing better to do than to keep it."""
+
+
+def sum_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    """What calls cost together, as columns of their job."""
+    total: dict[str, int] = {}
+    for outcome in outcomes:
+        for name, amount in (outcome.usage or {}).items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def unstored_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    """The same without what the job has been told already."""
+    return sum_usage([outcome for outcome in outcomes if outcome.closing])
+
+
+def close_calls(connection: Connection, outcomes: Sequence[Outcome]) -> list[calls.Closed]:
+    """Tell the ledger what its open calls brought."""
+    found = [calls.close(connection, *each) for each in _open_calls(outcomes)]
+    return [closed for closed in found if closed]
+
+
+def closings(outcomes: Sequence[Outcome]) -> list[Change]:
+    """The same as changes that go together with others."""
+    return [calls.closing(*each, number=number) for number, each in enumerate(_open_calls(outcomes))]
+
+
+def _open_calls(outcomes: Sequence[Outcome]) -> list[tuple[str, Mapping[str, Any]]]:
+    return [(o.call_id, o.closing) for o in outcomes if o.call_id and o.closing]
+
+
+def keep(connection: Connection, job_id: str, outcomes: Sequence[Outcome]) -> list[calls.Closed]:
+    """Close calls and count what they cost, whoever holds the job by now."""
+    transitions.lock(connection, [job_id])
+    closed = close_calls(connection, outcomes)
+    if closed:
+        transitions.add_usage(connection, job_id, unstored_usage(outcomes))
+        counted = calls.lost_usage(each.is_free for each in closed if each.was_lost)
+        transitions.add_usage(connection, job_id, {name: -amount for name, amount in counted.items()})
+    return closed
+
+
+def stored(outcome: Outcome, closed: Sequence[calls.Closed] = ()) -> Outcome:
+    """An outcome as the ledger holds it now."""
+    return replace(outcome, closing=None, came_second=any(each.status == "dup" for each in closed))
+
+
+def unclear_ends(outcomes: Iterable[Outcome]) -> list[dict[str, str]]:
+    """Return a job's warnings about replies that were used although their finish reason does not say they are whole."""
+    return [
+        {"code": "finish_reason_unknown", "message": _unclear_end(model, reason)}
+        for model, reason in dict.fromkeys(
+            (outcome.model, storable_reason(outcome.finish_reason))
+            for outcome in outcomes
+            if outcome.text is not None and classify_finish(outcome.finish_reason) is Finish.UNKNOWN
+        )
+    ]
+
+
+def _unclear_end(model: str, reason: str | None) -> str:
+    ended = (
+        f"ended a reply with the finish reason {reason!r}, which is not known" if reason else "gave no finish reason"
+    )
+    return f"{model} {ended}: the reply may not be whole."

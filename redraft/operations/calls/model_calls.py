@@ -1,0 +1,384 @@
+"""One model call: its row in the ledger before, the call itself, its row after."""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pydantic_core import to_json
+
+from redraft.domain.calls.conversation import Chat, LimitOrigin, Prompt
+from redraft.domain.calls.models import parse_model
+from redraft.domain.jobs.ids import new_id
+from redraft.domain.jobs.job_errors import TRUNCATED, job_error
+from redraft.domain.jobs.states import Step
+from redraft.domain.text.answer_stream import AnswerStream
+from redraft.domain.text.cleaning import clean
+from redraft.domain.text.thinking import answer_in
+from redraft.errors import ProviderError
+from redraft.operations.services import Services
+from redraft.providers.shared.adaptations import loose_form, schema_in
+from redraft.providers.shared.cancellation import abortable_call
+from redraft.providers.shared.protocol import ChatReply, UnusableReply, Usage
+from redraft.providers.shared.replies import REASONING_ONLY
+from redraft.providers.shared.schemas import unwrapped, why_not_strict, wraps
+from redraft.redaction import redact_known, redact_known_values
+from redraft.storage.jobs import calls
+from redraft.storage.jobs.calls import SlotKey
+
+_CUT_CODES = frozenset({TRUNCATED, "context_too_long"})
+_LIMIT_NAMES = ("max_completion_tokens", "max_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where a call belongs: at most one reply is used per slot, whoever stored it.
+
+    A draft belongs to no job: its `job_id` is empty, its iteration and its candidate are 0.
+    """
+
+    job_id: str
+    step: Step | Literal["draft"]
+    iteration: int
+    candidate: int
+    seq: int
+
+    @property
+    def key(self) -> SlotKey:
+        """Its place among the calls of its kind of step."""
+        return self.iteration, self.candidate, self.seq
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """A call that is not made yet; `row` opens it in the ledger."""
+
+    slot: Slot
+    chat: Chat
+    body: Mapping[str, Any]
+    row: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CutReply:
+    """A reply that was cut off at its output limit; `limit` is in tokens, None where it is unknown."""
+
+    text: str
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a slot holds now: a text, or an error.
+
+    Attributes:
+        call_id: the call that brought it; None when an earlier holder of the step made it.
+        closing: what its row in the ledger is still to be told; None when it has been.
+        came_second: another reply was in the ledger before this one: that is the one to go on with.
+        cut: with an error that says so, what came before the reply was cut off.
+        loose_schema: how the answer's schema was told, and why so, where the provider does not enforce it.
+    """
+
+    slot: Slot
+    text: str | None
+    finish_reason: str | None
+    error: ProviderError | None
+    call_id: str | None = None
+    closing: Mapping[str, Any] | None = None
+    usage: Mapping[str, int] | None = None
+    seconds: float = 0.0
+    model: str = ""
+    is_cached: bool = False
+    came_second: bool = False
+    cut: CutReply | None = None
+    loose_schema: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What is asked of which model, before it is known how much room the answer gets."""
+
+    prompt: Prompt
+    model: str
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+    stream: bool = False
+    limit_origin: LimitOrigin | None = None
+
+    def as_chat(self, max_output_tokens: int | None) -> Chat:
+        origin = self.limit_origin or (LimitOrigin() if max_output_tokens else None)
+        return Chat(
+            model=parse_model(self.model),
+            system=self.prompt.system,
+            messages=self.prompt.messages,
+            reply_schema=self.prompt.reply_schema,
+            temperature=self.temperature,
+            max_output_tokens=max_output_tokens,
+            stream=self.stream,
+            limit_origin=origin,
+        )
+
+
+def plan_call(
+    services: Services, slot: Slot, kind: str, chat: Chat, *, token: int, attempt: int, is_cached: bool = False
+) -> PlannedCall:
+    """A call with its row for the ledger; `is_cached` lets it take, and leave, the reply of an identical one."""
+    body = services.providers.get(chat.model).wire_body(chat)
+    row = {
+        "id": new_id("call"),
+        "job_id": slot.job_id or None,
+        "type": kind,
+        "step": str(slot.step),
+        "iteration": slot.iteration,
+        "candidate": slot.candidate,
+        "seq": slot.seq,
+        "attempt": attempt,
+        "lease_token": token,
+        "provider": chat.model.provider,
+        "model": str(chat.model),
+        "status": "started",
+        "request": body,
+        "cache_key": _cache_key(chat, body, slot) if is_cached else None,
+    }
+    return PlannedCall(slot, chat, body, row)
+
+
+def _cache_key(chat: Chat, body: Mapping[str, Any], slot: Slot) -> str:
+    """Candidates differ on purpose, and a second asking is meant to bring another reply."""
+    return hashlib.sha256(to_json([str(chat.model), body, slot.candidate, slot.seq])).hexdigest()
+
+
+def make_call(
+    services: Services, planned: PlannedCall, *, timeout_s: float, on_delta: Callable[[str], None] | None = None
+) -> Outcome:
+    """Call the provider, once, unless the cache has the reply. Never raises for what a provider does."""
+    started_at = time.monotonic()
+    found = _reusable(services, planned)
+    if found is not None:
+        if on_delta:
+            on_delta(found["reply_text"])
+        return _reused(planned, found, time.monotonic() - started_at)
+    try:
+        reply = _answered(services, planned, timeout_s, on_delta)
+    except ProviderError as error:
+        return _failed(services, planned, error, time.monotonic() - started_at)
+    return _succeeded(services, planned, reply, time.monotonic() - started_at)
+
+
+def _answered(
+    services: Services, planned: PlannedCall, timeout_s: float, on_delta: Callable[[str], None] | None
+) -> ChatReply:
+    """The reply; a generator's without its thinking. An evaluator's thinking is dropped where its task is known."""
+    is_wrapped = wraps(schema_in(planned.body))
+    stream = AnswerStream(on_delta) if on_delta and not is_wrapped else None
+    reply = _send(services, planned, timeout_s, stream)
+    if planned.slot.step != Step.GENERATE:
+        return reply
+    answer = answer_in(reply.text)
+    if not answer.strip():
+        raise UnusableReply("empty_output", REASONING_ONLY, replace(reply, text=""))
+    if is_wrapped:
+        answer = unwrapped(answer)
+    if stream is not None:
+        stream.finish(reply.text)
+    elif on_delta is not None:
+        on_delta(answer)
+    return replace(reply, text=answer)
+
+
+def _send(
+    services: Services, planned: PlannedCall, timeout_s: float, on_delta: Callable[[str], None] | None
+) -> ChatReply:
+    """Raises ProviderError for what a provider does, and for a call that was aborted (code `canceled`)."""
+    provider, origin = services.providers.get(planned.chat.model), planned.chat.limit_origin
+    with abortable_call() as cancellation:
+        try:
+            return provider.send(planned.body, timeout_s=timeout_s, on_delta=on_delta, limit_origin=origin)
+        except ProviderError as error:
+            if cancellation is None or not (cancellation.is_canceled and error.retryable):
+                raise
+            words = "The call was aborted, because its job was canceled."
+            raise ProviderError("canceled", words, http_status=error.http_status, response=error.response) from error
+
+
+def _reusable(services: Services, planned: PlannedCall) -> dict[str, Any] | None:
+    key: str | None = planned.row["cache_key"]
+    if key is None:
+        return None
+    with services.database.read() as connection:
+        return calls.find_reusable(connection, key)
+
+
+def _reused(planned: PlannedCall, found: Mapping[str, Any], seconds: float) -> Outcome:
+    text, finish_reason = found["reply_text"], found["finish_reason"]
+    closing = {
+        "status": "ok",
+        "cached": True,
+        "response": found["response"],
+        "reply_text": text,
+        "finish_reason": finish_reason,
+        "latency_ms": round(seconds * 1000),
+        "cost_nano_usd": 0,
+    }
+    return Outcome(
+        planned.slot,
+        text,
+        finish_reason,
+        None,
+        call_id=planned.row["id"],
+        closing=closing,
+        usage={"calls": 1},
+        seconds=seconds,
+        model=str(planned.chat.model),
+        is_cached=True,
+        loose_schema=_loose_schema(planned),
+    )
+
+
+def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, seconds: float) -> Outcome:
+    spent = _Spent(services, planned, reply.usage)
+    text = clean(redact_known(reply.text))
+    closing = {
+        "status": "ok",
+        "response": redact_known_values(reply.response),
+        "reply_text": text,
+        "http_status": reply.http_status,
+        "response_headers": redact_known_values(reply.headers),
+        "finish_reason": storable_reason(reply.finish_reason),
+        "latency_ms": round(seconds * 1000),
+        **spent.columns,
+    }
+    return Outcome(
+        planned.slot,
+        text,
+        reply.finish_reason,
+        None,
+        call_id=planned.row["id"],
+        closing=closing,
+        usage=spent.sums,
+        seconds=seconds,
+        model=str(planned.chat.model),
+        loose_schema=_loose_schema(planned),
+    )
+
+
+def _failed(services: Services, planned: PlannedCall, error: ProviderError, seconds: float) -> Outcome:
+    unusable = error if isinstance(error, UnusableReply) else None
+    spent = _Spent(services, planned, unusable.usage) if unusable else None
+    cut = _cut_reply(planned.body, unusable)
+    closing = {
+        "status": "error",
+        "response": redact_known_values(error.response),
+        "reply_text": cut.text if cut else None,
+        "http_status": error.http_status,
+        "response_headers": redact_known_values(error.headers),
+        "finish_reason": storable_reason(unusable.finish_reason) if unusable else None,
+        "latency_ms": round(seconds * 1000),
+        "error": job_error(
+            error.code,
+            error.message,
+            model=str(planned.chat.model),
+            iteration=planned.slot.iteration or None,
+            attempts=planned.row["attempt"],
+        ),
+        **(spent.columns if spent else {}),
+    }
+    sums = spent.sums if spent else {"calls": 1, "unpriced_calls": int(may_have_cost(error.http_status))}
+    return Outcome(
+        planned.slot,
+        None,
+        None,
+        error,
+        call_id=planned.row["id"],
+        closing=closing,
+        usage=sums,
+        seconds=seconds,
+        model=str(planned.chat.model),
+        cut=cut,
+    )
+
+
+def _cut_reply(body: Mapping[str, Any], reply: UnusableReply | None) -> CutReply | None:
+    """What came of a reply that met its output limit, or the end of its model's context."""
+    if reply is None or reply.code not in _CUT_CODES:
+        return None
+    limit = sent_limit(body) if reply.code == TRUNCATED else None
+    return CutReply(clean(redact_known(reply.text)), limit or reply.usage.output_tokens)
+
+
+def sent_limit(body: Mapping[str, Any]) -> int | None:
+    """The output limit that a request body names, in tokens."""
+    return next((body[name] for name in _LIMIT_NAMES if isinstance(body.get(name), int)), None)
+
+
+def may_have_cost(http_status: int | None) -> bool:
+    """Of a call that failed: a refusal costs nothing; whoever gave no answer, or half of one, may charge for it."""
+    return http_status is None or http_status < 400
+
+
+class _Spent:
+    """What a reply cost, as columns of its row and as sums for its job."""
+
+    def __init__(self, services: Services, planned: PlannedCall, usage: Usage) -> None:
+        cost = services.providers.price(planned.chat.model, usage)
+        self.columns = {
+            "input_tokens": usage.input_tokens,
+            "cached_input_tokens": usage.cached_input_tokens,
+            "output_tokens": usage.output_tokens,
+            "reasoning_tokens": usage.reasoning_tokens,
+            "cost_nano_usd": cost,
+        }
+        self.sums = {
+            "calls": 1,
+            "input_tokens": usage.input_tokens or 0,
+            "cached_input_tokens": usage.cached_input_tokens or 0,
+            "output_tokens": usage.output_tokens or 0,
+            "cost_nano_usd": cost or 0,
+            "unpriced_calls": int(cost is None),
+        }
+
+
+def loose_schemas(outcomes: Iterable[Outcome]) -> list[dict[str, str]]:
+    """Return a job's warnings about answers whose schema the provider was not bound to."""
+    told = dict.fromkeys((o.model, o.loose_schema) for o in outcomes if o.text is not None and o.loose_schema)
+    return [
+        {
+            "code": "schema_not_enforced",
+            "message": f"{model} was told the answer's schema {how}; code checks the answer.",
+        }
+        for model, how in told
+    ]
+
+
+def _loose_schema(planned: PlannedCall) -> str | None:
+    schema = planned.chat.reply_schema
+    how = loose_form(planned.chat, planned.body) if planned.slot.step == Step.GENERATE else None
+    if schema is None or how is None:
+        return None
+    why = why_not_strict(schema.schema)
+    return f"{how}, since {f'strict mode would narrow it: {why}' if why else 'its server takes no strict schema'}"
+
+
+def storable_reason(finish_reason: str | None) -> str | None:
+    """A server may say anything; the column holds a word."""
+    return clean(finish_reason)[:40] if finish_reason else None
+
+
+def unsent(planned: PlannedCall) -> Outcome:
+    """A reserved call that was never made; an earlier holder's failure of this kind is none to the next one."""
+    words = "This call was reserved and never sent: its worker had lost the job by then."
+    error = {**job_error("worker_lost", words, model=str(planned.chat.model)), "retryable": True}
+    nothing = dict.fromkeys(("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd"), 0)
+    closing = {"status": "error", "error": error, **nothing}
+    return Outcome(planned.slot, None, None, None, call_id=planned.row["id"], closing=closing, usage={"calls": 1})
+
+
+def remembered(slot: Slot, row: Mapping[str, Any]) -> Outcome:
+    """An outcome that is in the ledger already."""
+    if row["status"] == "ok":
+        return Outcome(slot, row["reply_text"], row["finish_reason"], None, model=row["model"])
+    error = row["error"]
+    limit = sent_limit(row["request"]) if error["code"] == TRUNCATED else None
+    cut = None if row["reply_text"] is None else CutReply(row["reply_text"], limit or row["output_tokens"])
+    return Outcome(slot, None, None, ProviderError(error["code"], error["detail"]), cut=cut)

@@ -1,0 +1,154 @@
+"""What a person rates next: of the latest verdicts those first that could as well have been others."""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import Connection
+
+from redraft.domain.evaluation.review_priority import doubt_of
+from redraft.errors import NotFound
+from redraft.operations.jobs import queries
+from redraft.operations.jobs.iterations import Evaluation, Iteration
+from redraft.operations.jobs.resources import Job, job_resource
+from redraft.operations.services import Services
+from redraft.storage.admin import rating_queue
+from redraft.storage.admin.rating_queue import LOOK_BACK, Waiting
+
+SHOWN = 12
+
+Opinion = Literal["passes", "fails", "unsure"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLine:
+    """One verdict that waits: of which task, and what makes it worth a look."""
+
+    evaluation_id: str
+    job_id: str
+    number: int
+    task: str
+    role: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueItem:
+    """The verdict that is rated now, with all that one needs to judge it."""
+
+    job: Job
+    iteration: Iteration
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class LastWord:
+    """What a person said of a verdict, beside it."""
+
+    evaluation_id: str
+    job_id: str
+    number: int
+    passed: bool
+    score: float | None
+    verdict: str
+    own_score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RatingQueue:
+    """The first lines of the queue.
+
+    Attributes:
+        waiting: how many verdicts are in it.
+        looked_at: how many of the latest evaluations it was made from, at most.
+    """
+
+    lines: list[QueueLine]
+    waiting: int
+    looked_at: int
+    item: QueueItem | None
+    last: LastWord | None
+
+
+def look(services: Services, rater: str, *, chosen: str | None = None, last: str | None = None) -> RatingQueue:
+    """The queue of one person, with one verdict to rate: the chosen one, else the first.
+
+    Args:
+        services: where the evaluations are.
+        rater: who rates; what they have rated is not asked for again.
+        chosen: an evaluation's id.
+        last: the id of the one that was rated just now.
+
+    Raises:
+        NotFound: there is no such evaluation.
+    """
+    with services.database.read() as connection:
+        latest = rating_queue.latest(connection)
+        rated = rating_queue.rated_of(connection, [each.evaluation_id for each in latest], rater)
+        waiting = _ordered(latest, rated)
+        first = waiting[:SHOWN]
+        tasks = rating_queue.tasks_of(connection, [each.job_id for each, _ in first])
+        wanted = chosen or (first[0][0].evaluation_id if first else None)
+        item = _item(connection, wanted) if wanted else None
+        said = rating_queue.last_word(connection, last, rater) if last else None
+    lines = [
+        QueueLine(each.evaluation_id, each.job_id, each.number, tasks.get(each.job_id, ""), each.role, why)
+        for each, why in first
+    ]
+    return RatingQueue(lines, len(waiting), LOOK_BACK, item, _last(said) if said else None)
+
+
+def _ordered(latest: Sequence[Waiting], rated: Collection[str]) -> list[tuple[Waiting, str]]:
+    """Those not yet rated, the most doubtful first, each with the reason."""
+    verdicts: defaultdict[str, set[bool]] = defaultdict(set)
+    for each in latest:
+        verdicts[each.iteration_id].add(each.passed)
+    doubts = [
+        (
+            each,
+            doubt_of(
+                each.score,
+                each.threshold,
+                disagreement=each.disagreement,
+                is_contradicted=len(verdicts[each.iteration_id]) > 1,
+            ),
+        )
+        for each in latest
+        if each.evaluation_id not in rated
+    ]
+    doubts.sort(key=lambda pair: -pair[1].weight)
+    return [(each, doubt.words) for each, doubt in doubts]
+
+
+def _item(connection: Connection, evaluation_id: str) -> QueueItem:
+    place = rating_queue.place_of(connection, evaluation_id)
+    if place is None:
+        raise NotFound("evaluation", evaluation_id)
+    record = queries.record_of(connection, place["job_id"])
+    for iteration in queries.iterations_of(connection, record, place["number"]):
+        for evaluation in (iteration.evaluation, *iteration.further_evaluations):
+            if evaluation is not None and evaluation.id == evaluation_id:
+                return QueueItem(job_resource(record), iteration, evaluation)
+    raise NotFound("evaluation", evaluation_id)
+
+
+def _last(said: Any) -> LastWord:
+    return LastWord(
+        said["id"], said["job_id"], said["number"], said["passed"], said["score"], said["verdict"], said["own_score"]
+    )
+
+
+def verdict_on(services: Services, evaluation_id: str, opinion: Opinion) -> Literal["agree", "disagree", "unsure"]:
+    """What an opinion that was formed without knowing the verdict says of it.
+
+    Raises:
+        NotFound: there is no such evaluation.
+    """
+    if opinion == "unsure":
+        return "unsure"
+    with services.database.read() as connection:
+        place = rating_queue.place_of(connection, evaluation_id)
+    if place is None:
+        raise NotFound("evaluation", evaluation_id)
+    return "agree" if (opinion == "passes") == place["passed"] else "disagree"

@@ -1,0 +1,252 @@
+"""What people say of evaluations, and what that tells of the evaluators."""
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from sqlalchemy import Connection
+
+from redraft.domain.evaluation.calibration import Bias, Calibration, Rated, Status, Threshold, Verdict, calibrate
+from redraft.domain.evaluation.ratings import RateEvaluation
+from redraft.domain.jobs.ids import new_id
+from redraft.domain.statistics.estimates import Crossing, Estimate, Kappa
+from redraft.errors import Invalid, NotFound
+from redraft.operations.jobs.iterations import Role
+from redraft.operations.jobs.queries import version_of
+from redraft.operations.services import Services
+from redraft.operations.shapes import Moment, Resource
+from redraft.storage.admin import ratings
+from redraft.storage.admin.ratings import Judged, RatingFilter, RatingRecord
+from redraft.storage.jobs import history, jobs
+
+GROUPS_MAX = 500
+"""How many groups one report has; the ones with the most ratings."""
+
+
+class Rating(Resource):
+    id: str
+    job_id: str
+    iteration: int
+    candidate: int
+    evaluation_id: str
+    role: Role
+    criterion: str | None
+    verdict: Verdict
+    score: float | None
+    note: str
+    rater: str
+    created_at: Moment
+
+
+class CalibrationGroup(Resource):
+    """What ratings tell of one evaluator with one profile, in general or by one criterion."""
+
+    evaluator_model: str | None
+    profile: str
+    profile_version: str | None
+    criterion: str | None
+    status: Status
+    n: int
+    unsure: int
+    ratings_needed: int
+    table: Crossing
+    agreement: Estimate | None
+    kappa: Kappa | None
+    kappa_reason: str | None
+    sensitivity: Estimate | None
+    specificity: Estimate | None
+    bias: Bias | None
+    wanted_precision: float
+    threshold: Threshold | None
+    threshold_reason: str | None
+
+
+def rate(services: Services, job_id: str, number: int, body: RateEvaluation, rater: str) -> Rating:
+    """Store a person's verdict on an evaluation of one iteration.
+
+    Raises:
+        NotFound: there is no such job, or no such iteration.
+        Invalid: the iteration has no such evaluation, candidate or criterion, or no verdict to rate.
+    """
+    with services.database.write() as connection:
+        found = ratings.hold_judged(connection, job_id, number)
+        if all(each.evaluation_id is None for each in found):
+            _ensure_has(connection, job_id, number)
+        judged = _choose(found, body)
+        _ensure_rateable(judged)
+        _ensure_criterion(judged, body.criterion)
+        values: dict[str, Any] = {
+            "id": new_id("rating"),
+            "job_id": job_id,
+            "evaluation_id": judged.evaluation_id,
+            "criterion_id": body.criterion,
+            **body.model_dump(include={"verdict", "score", "note"}),
+            "rater": rater,
+        }
+        created_at = ratings.add(connection, values)
+    place: dict[str, Any] = {"iteration": number, "candidate": judged.candidate, "role": judged.role}
+    return rating_resource(RatingRecord(**values, **place, created_at=created_at))
+
+
+def _ensure_has(connection: Connection, job_id: str, number: int) -> None:
+    job = jobs.get(connection, job_id)
+    if job is None:
+        raise NotFound("job", job_id)
+    known = sorted({record.number for record in history.of(connection, job)})
+    if number not in known:
+        raise NoIteration(job_id, number, known)
+
+
+class NoIteration(NotFound):
+    """The job works on other iterations, which it names."""
+
+    def __init__(self, job_id: str, number: int, known: Sequence[int]) -> None:
+        super().__init__("iteration", f"{job_id}/{number}")
+        self.message = f"Job {job_id} has {_iterations_in_words(known)}, not {number}."
+        if not known:
+            self.message = f"Job {job_id} has no answers; there is nothing to rate."
+        self.args = (self.message,)
+
+
+def _iterations_in_words(known: Sequence[int]) -> str:
+    if len(known) == 1:
+        return f"iteration {known[0]}"
+    is_row = bool(known) and known[-1] - known[0] == len(known) - 1
+    return "the iterations " + (f"{known[0]} to {known[-1]}" if is_row else ", ".join(map(str, known)))
+
+
+def _choose(found: Sequence[Judged], body: RateEvaluation) -> Judged:
+    if body.evaluation_id is not None:
+        return _by_id(found, body.evaluation_id, body.candidate)
+    own = [each for each in found if each.is_own]
+    if body.candidate is not None:
+        return _by_candidate(own, found, body.candidate)
+    # Of equal scores the first counts, as in the loop
+    return max([*own, _unjudged(found[0].candidate)], key=lambda each: -1.0 if each.score is None else each.score)
+
+
+def _by_id(found: Sequence[Judged], evaluation_id: str, candidate: int | None) -> Judged:
+    judged = next((each for each in found if each.evaluation_id == evaluation_id), None)
+    if judged is None:
+        words = "This iteration has no such evaluation; leave evaluation_id out to rate the job's own."
+        raise Invalid.at("/evaluation_id", words, "unknown_evaluation")
+    if candidate not in {None, judged.candidate}:
+        words = f"That evaluation is of candidate {judged.candidate}; leave candidate out, or name that one."
+        raise Invalid.at("/candidate", words, "unknown_candidate")
+    return judged
+
+
+def _by_candidate(own: Sequence[Judged], found: Sequence[Judged], candidate: int) -> Judged:
+    known = sorted({each.candidate for each in found})
+    if candidate not in known:
+        words = f"This iteration has no candidate {candidate}; it has {', '.join(map(str, known))}."
+        raise Invalid.at("/candidate", words, "unknown_candidate")
+    return next((each for each in own if each.candidate == candidate), _unjudged(candidate))
+
+
+def _unjudged(candidate: int) -> Judged:
+    return Judged(candidate, None, None, True, None, None, None)
+
+
+def _ensure_rateable(judged: Judged) -> None:
+    if judged.status == "ok":
+        return
+    why = {None: "has not been evaluated", "error": "could not be evaluated: its evaluation is an error"}
+    words = f"Candidate {judged.candidate} {why.get(judged.status, 'was not evaluated')}; there is no verdict to rate."
+    raise Invalid.at("", words, "not_rateable")
+
+
+def _ensure_criterion(judged: Judged, criterion: str | None) -> None:
+    if criterion is None:
+        return
+    known = judged.criteria or []
+    if not known:
+        words = "This evaluation has no criteria of its own; leave criterion out to rate it as a whole."
+        raise Invalid.at("/criterion", words, "unknown_criterion")
+    found = _criterion(known, criterion)
+    if found is None:
+        words = f"This evaluation has no such criterion; it has {', '.join(each['id'] for each in known)}."
+        raise Invalid.at("/criterion", words, "unknown_criterion")
+    if found["passed"] is None:
+        raise Invalid.at("/criterion", "This criterion was not judged; there is no verdict to rate.", "not_rateable")
+
+
+def _criterion(criteria: Sequence[dict[str, Any]], criterion: str) -> dict[str, Any] | None:
+    return next((each for each in criteria if each["id"] == criterion), None)
+
+
+def list_ratings(services: Services, job_id: str) -> list[Rating]:
+    """All ratings of a job, oldest first; of one rater on one thing the last one counts.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        version_of(connection, job_id)
+        return [rating_resource(record) for record in ratings.of_job(connection, job_id)]
+
+
+def rating_resource(record: RatingRecord) -> Rating:
+    """A rating as people see it."""
+    names = [field.name for field in fields(record) if field.name != "criterion_id"]
+    return Rating(criterion=record.criterion_id, **{name: getattr(record, name) for name in names})
+
+
+def calibration(services: Services, criteria: RatingFilter, *, precision: float) -> tuple[list[CalibrationGroup], int]:
+    """How far each evaluator agrees with people, those with the most ratings first, and how many groups are left out.
+
+    Args:
+        services: where the ratings are.
+        criteria: which of them count.
+        precision: what a suggested threshold is to reach, 0 to 1.
+    """
+    count = 0
+
+    def groups() -> Iterator[CalibrationGroup]:
+        nonlocal count
+        for key, rows in groupby(ratings.stream_counting(connection, criteria), key=_KIND):
+            count += 1
+            yield _group(key, calibrate(_rated(rows), precision=precision))
+
+    with services.database.read() as connection:
+        found = heapq.nlargest(GROUPS_MAX, groups(), key=lambda group: (group.n, group.unsure))
+    return found, count - len(found)
+
+
+_KIND = itemgetter("evaluator_model", "profile", "profile_version", "criterion_id")
+
+
+def _group(key: tuple[Any, ...], found: Calibration) -> CalibrationGroup:
+    evaluator_model, profile, profile_version, criterion = key
+    return CalibrationGroup(
+        evaluator_model=evaluator_model,
+        profile=profile,
+        profile_version=profile_version,
+        criterion=criterion,
+        **{field.name: getattr(found, field.name) for field in fields(found)},
+    )
+
+
+def _rated(rows: Iterator[Mapping[Any, Any]]) -> Iterator[Rated]:
+    for row in rows:
+        if row["criterion_id"] is None:
+            yield Rated(row["verdict"], row["passed"], row["score"], row["own_score"])
+            continue
+        found = _criterion(row["criteria"] or [], row["criterion_id"])
+        if found is not None and found["passed"] is not None:
+            yield _rated_criterion(row, found)
+
+
+def _rated_criterion(row: Mapping[Any, Any], found: Mapping[str, Any]) -> Rated:
+    score, own_score = found["score"], row["own_score"]
+    if found["weight"] < 0:
+        # The score of a fault tells how much of it there is: less is better
+        score, own_score = _turned(score), _turned(own_score)
+    return Rated(row["verdict"], found["passed"], score, own_score)
+
+
+def _turned(score: float | None) -> float | None:
+    return None if score is None else 1 - score

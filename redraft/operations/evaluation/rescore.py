@@ -1,0 +1,107 @@
+"""Judge the stored answers of a job anew: by another evaluator, profile or rubric, without writing any."""
+
+from collections import Counter
+from typing import Any
+
+from pydantic import ValidationError
+
+from redraft.domain.jobs.requests import (
+    DEFAULT_PROFILE,
+    JUDGE_CALLS_MAX,
+    EvaluationFields,
+    Judging,
+    RescoreAnswers,
+    RescoreJob,
+    judge_calls_max,
+)
+from redraft.domain.jobs.states import TERMINAL, JobKind, JobStatus
+from redraft.errors import Conflict, Invalid, NotFound
+from redraft.operations.jobs import submit
+from redraft.operations.jobs.request_views import parse_request, schema_of
+from redraft.operations.jobs.submit import Idempotency, Submission
+from redraft.operations.services import Services
+from redraft.storage.jobs import history, jobs
+from redraft.storage.jobs.history import IterationRecord
+from redraft.storage.jobs.jobs import JobRecord
+
+_AS_IT_WAS = frozenset(EvaluationFields.model_fields) - {"webhook"}
+
+
+def rescore(services: Services, job_id: str, change: RescoreJob, idempotency: Idempotency | None = None) -> Submission:
+    """Start a job of its own that judges another one's answers; that one stays as it is.
+
+    Raises:
+        NotFound: there is no such job.
+        Conflict: it has not ended, or holds no answers of its own.
+        Invalid: an iteration is not there, what to judge by does not fit together, or the key was used with another
+            request.
+    """
+    return submit.submit(services, request_for(services, job_id, change), idempotency)
+
+
+def request_for(services: Services, job_id: str, change: RescoreJob, *, drops_rubric: bool = False) -> RescoreAnswers:
+    """The request of that job, by words alone if it is to drop the rubric; raises what `rescore` raises."""
+    with services.database.read() as connection:
+        job = jobs.get(connection, job_id)
+        if job is None:
+            raise NotFound("job", job_id)
+        _ensure_can_rescore(job)
+        records = history.of(connection, job)
+    request = _request(job, change, _numbers(job, records, change), drops_rubric=drops_rubric)
+    _ensure_few_calls(request, records)
+    return request
+
+
+def _ensure_few_calls(request: RescoreAnswers, records: list[IterationRecord]) -> None:
+    by_iteration = Counter(record.number for record in records if record.number in request.iterations)
+    calls = max(by_iteration.values()) * judge_calls_max(request)
+    if calls > JUDGE_CALLS_MAX:
+        words = f"This asks for up to {calls} evaluator calls per iteration, at most {JUDGE_CALLS_MAX} are made."
+        raise Invalid.at("/evaluation", words, "too_many_judge_calls")
+
+
+def _ensure_can_rescore(job: JobRecord) -> None:
+    if job.kind == JobKind.RESCORE_ANSWERS:
+        words = f"Job {job.id} judges the answers of job {job.rescored_job_id} anew; rescore that one."
+        raise Conflict(words)
+    if JobStatus(job.status) not in TERMINAL:
+        words = f"Job {job.id} is {job.status}; its answers can be judged anew once it has ended."
+        raise Conflict(words, code="job_not_terminal")
+
+
+def _numbers(job: JobRecord, records: list[IterationRecord], change: RescoreJob) -> list[int]:
+    known = sorted({record.number for record in records if not record.as_attempt().is_cut})
+    if not known:
+        raise Conflict(f"Job {job.id} has written no answer; there is nothing to judge.")
+    wanted = sorted(set(change.iterations or known))
+    unknown = [number for number in wanted if number not in known]
+    if unknown:
+        words = f"Job {job.id} has the iterations {known[0]} to {known[-1]}, not {unknown[0]}."
+        if any(record.number == unknown[0] for record in records):
+            words = f"The answer of iteration {unknown[0]} was cut off: there is no whole answer to judge."
+        raise Invalid.at("/iterations", words, "unknown_iteration")
+    return wanted
+
+
+def _request(job: JobRecord, change: RescoreJob, numbers: list[int], *, drops_rubric: bool) -> RescoreAnswers:
+    before = parse_request(job)
+    kept = {name: getattr(before, name) for name in _AS_IT_WAS}
+    given = {name: getattr(change, name) for name in change.model_fields_set - {"iterations"}}
+    named = {name: value for name, value in given.items() if value is not None}
+    if drops_rubric or named.get("profile", DEFAULT_PROFILE) != DEFAULT_PROFILE:
+        kept["rubric"] = None
+    judging: Judging = named.get("evaluation") or before.evaluation
+    if change.evaluation is not None and change.evaluation.audit is not None:
+        words = "Rescoring has no audit: rescore by that model instead, as evaluator_model."
+        raise Invalid.at("/evaluation/audit", words, "audit_misplaced")
+    # Whoever asks for a verdict is not told that there is nothing to judge, nor what was said before
+    anew: dict[str, Any] = {"audit": None, "skip": "never" if judging.skip == "auto" else judging.skip}
+    if "evaluator_model" in named and change.evaluation is None:
+        anew["panel"] = []
+    fields: dict[str, Any] = {**kept, **named, "evaluation": judging.model_copy(update=anew), "cache": "off"}
+    fields |= {"job_id": job.id, "iterations": numbers, "answer_schema": schema_of(before)}
+    try:
+        return RescoreAnswers.model_validate(fields)
+    except ValidationError as error:
+        words = error.errors()[0]["msg"]
+        raise Invalid(f"This does not fit together: {words}.") from error

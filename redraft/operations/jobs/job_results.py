@@ -1,0 +1,150 @@
+"""How a job ends: its result, its error, and the event that carries both."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from redraft.domain.jobs.loop import Finish, Rules, best_of, is_accepted, next_move
+from redraft.domain.jobs.requests import AnyRequest
+from redraft.domain.jobs.states import JobKind, Step, StopReason, ending_status
+from redraft.domain.structured.answers import Parsed, read_answer
+from redraft.operations.jobs.request_views import rules_of, schema_of
+from redraft.operations.steps.attempts import attempts_of
+from redraft.operations.steps.grounded import final_answer, rests_on
+from redraft.prompts.profiles import Profiles
+from redraft.storage.engine.columns import DbNow
+from redraft.storage.jobs.history import IterationRecord
+from redraft.storage.jobs.jobs import JobRecord
+
+Event = tuple[str, Mapping[str, Any]]
+
+_WORDS = {
+    StopReason.ACCEPTED: "The answer of iteration {best} was accepted.",
+    StopReason.ITERATION_LIMIT: "The limit of iterations was reached; this is the best answer.",
+    StopReason.PLATEAU: "The score stopped rising; this is the best answer.",
+    StopReason.UNCHANGED: "The model repeated an earlier answer; this is the best one.",
+    StopReason.BUDGET_EXHAUSTED: "The budget is used up; this is the best answer so far.",
+    StopReason.DEADLINE_EXCEEDED: "The deadline passed; this is what there was by then.",
+    StopReason.EVALUATOR_ERROR: "No evaluation could be used; this is the last answer, unjudged.",
+    StopReason.EVALUATION_SKIPPED: "This is the answer; the task is too simple to judge it.",
+    StopReason.CANCELED: "The job was canceled.",
+    StopReason.ERROR: "A step failed for good; this is what there was by then.",
+}
+
+_BELOW = {
+    JobKind.EVALUATE_ANSWER: "The answer scored below the threshold.",
+    JobKind.RESCORE_ANSWERS: "No answer reached the threshold; this is the best one.",
+}
+_UNQUALIFIED = {
+    JobKind.EVALUATE_ANSWER: "The answer was not accepted: it lacks what is required.",
+    JobKind.RESCORE_ANSWERS: "No answer was accepted; this is the best one.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    values: Mapping[str, Any]
+    event: Event
+
+
+def event(kind: str, message: str, **facts: Any) -> Event:
+    """Every event says in plain words what happened, and when."""
+    at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return kind, {"message": message, "at": at, **facts}
+
+
+def ending(
+    profiles: Profiles,
+    job: JobRecord,
+    request: AnyRequest | None,
+    records: Sequence[IterationRecord],
+    reason: StopReason,
+    error: Mapping[str, Any] | None = None,
+) -> Ending:
+    """The last change of a job's row, and its `done` event.
+
+    Args:
+        profiles: those that this process has.
+        job: the job as it is.
+        request: what it asks for; None: that cannot be read, and there is no result.
+        records: all iterations, with their evaluations.
+        reason: why it stops. Whatever ends an audit, but a person, leaves the loop's own reason.
+        error: what went wrong, when something did.
+    """
+    warnings = job.warnings
+    if job.step == Step.AUDIT and reason is not StopReason.CANCELED and request is not None:
+        warnings = [*warnings, audit_failed(error["detail"])] if error else warnings
+        reason, error = loops_reason(profiles, job, request, records), None
+    result = None if request is None else _result(records, request, rules_of(job, request, profiles))
+    status = ending_status(reason, has_answer=result is not None)
+    values = {
+        "status": status.value,
+        "stop_reason": reason.value,
+        "finished_at": DbNow(),
+        "result": result,
+        "error": error,
+        "warnings": warnings,
+        "rung_at": None,
+    }
+    message = _words(job, request, reason, result)
+    if result is None and reason is not StopReason.CANCELED:
+        message = f"There is no answer: {error['detail'] if error else reason.value}"
+    done = event(
+        "done",
+        message,
+        status=status.value,
+        stop_reason=reason.value,
+        result=result,
+        error=error,
+        seconds=round(max(0.0, (datetime.now(UTC) - job.created_at).total_seconds()), 3),
+    )
+    return Ending(values, done)
+
+
+def _words(job: JobRecord, request: AnyRequest | None, reason: StopReason, result: Mapping[str, Any] | None) -> str:
+    kind = JobKind(job.kind)
+    if reason is StopReason.ITERATION_LIMIT and kind in _BELOW and request is not None:
+        score = result["final_score"] if result else None
+        return (_BELOW if score is None or score < request.score_threshold else _UNQUALIFIED)[kind]
+    best = result["best_iteration"] if result else None
+    words = _WORDS[reason].format(best=best)
+    stays = result is not None and result["success"] and reason is not StopReason.ACCEPTED
+    return f"{words} The answer of iteration {best} stays accepted." if stays else words
+
+
+def audit_failed(why: str) -> dict[str, str]:
+    """The warning of a job whose audit gave nothing."""
+    return {"code": "audit_failed", "message": f"The audit gave no score: {why}"}
+
+
+def loops_reason(
+    profiles: Profiles, job: JobRecord, request: AnyRequest, records: Sequence[IterationRecord]
+) -> StopReason:
+    """Why the loop has stopped, out of what it has written."""
+    move = next_move(rules_of(job, request, profiles), attempts_of(request, records))
+    return move.reason if isinstance(move, Finish) else StopReason.ERROR
+
+
+def _result(records: Sequence[IterationRecord], request: AnyRequest, rules: Rules) -> dict[str, Any] | None:
+    best = best_of(attempts_of(request, records), prefers_latest=rules.prefers_latest)
+    if best is None:
+        return None
+    record = next(r for r in records if (r.number, r.candidate) == (best.iteration, best.candidate))
+    schema = schema_of(request)
+    return {
+        "final_answer": best.answer if schema is not None else final_answer(request, record),
+        "parsed": _parsed(best.answer, schema),
+        "success": None
+        if best.evaluation and best.evaluation.is_skipped
+        else is_accepted(best, request.score_threshold),
+        "total_iterations": max(record.number for record in records),
+        "final_score": best.score,
+        "best_iteration": best.iteration,
+        **rests_on(request, record),
+    }
+
+
+def _parsed(answer: str, schema: Mapping[str, Any] | None) -> Any:
+    read = read_answer(answer, schema) if schema is not None else None
+    return read.value if isinstance(read, Parsed) else None

@@ -1,0 +1,197 @@
+"""What people do to a job: cancel, continue, delete."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from redraft.domain.jobs.requests import ContinueJob, GenerateAnswer, dump
+from redraft.domain.jobs.states import JobStatus, Step, StopReason, ensure_can_continue, sources_of
+from redraft.errors import Conflict, NotFound
+from redraft.operations.jobs import submit
+from redraft.operations.jobs.completion import close_orphaned_calls, close_up
+from redraft.operations.jobs.job_results import Event, ending, event
+from redraft.operations.jobs.request_views import readable_request
+from redraft.operations.services import Services
+from redraft.operations.steps import context
+from redraft.storage.bulk import runs
+from redraft.storage.engine.columns import DbNow
+from redraft.storage.jobs import events, history, jobs, transitions
+from redraft.storage.jobs.jobs import JobRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """A job as it was, the columns that let it go on, and what is told of that."""
+
+    job: JobRecord
+    values: Mapping[str, Any]
+    told: Event
+
+
+def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
+    """End a job at once. Its lease is fenced out: a reply that arrives later stays in the ledger only.
+
+    Returns:
+        The job, and whether this call ended it (False: it had ended before).
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.write() as connection:
+        job = _get(connection, job_id)
+        end = ending(services.profiles, job, readable_request(job), history.of(connection, job), StopReason.CANCELED)
+        movable = transitions.is_status(*sources_of(JobStatus.CANCELED))
+        first_seq = transitions.change(connection, job_id, end.values, when=movable, new_events=1)
+        if first_seq is None:
+            return job, False
+        events.add(connection, job, first_seq, [end.event])
+        close_up(connection, job, end.values)
+        close_orphaned_calls(connection, job)
+        job = _get(connection, job_id)
+    services.queue.wake(job_id)
+    return job, True
+
+
+def continue_job(services: Services, job_id: str, change: ContinueJob) -> JobRecord:
+    """More iterations for a job that has ended; nothing already paid for is paid again.
+
+    Raises:
+        NotFound: there is no such job.
+        Conflict: it has not ended, or it only evaluates.
+        Invalid: a model cannot be called.
+    """
+    with services.database.read() as connection:
+        job = _get(connection, job_id)
+    ready = plan_continuation(services, job, change)
+    with services.database.write() as connection:
+        job = store_continuation(connection, ready)
+    if job is None:
+        raise Conflict(f"Job {job_id} was changed by someone else at this moment; look at it again.")
+    services.queue.wake(job_id)
+    context.ring(services, context.message_of(job))
+    return job
+
+
+def plan_continuation(
+    services: Services, job: JobRecord, change: ContinueJob, *, keeps_limit: bool = False
+) -> Continuation:
+    """All that can be known of a continuation before it is stored; raises what `continue_job` raises.
+
+    Args:
+        services: the parts.
+        job: as it is.
+        change: what is to differ.
+        keeps_limit: whether the job has only the iterations that it had left.
+    """
+    ensure_can_continue(job.kind, job.status, job.id)
+    request = _changed(services, job, change)
+    values = _continuation(services, job, request, change)
+    is_waiting = _waits_for_verdict(services, job, request)
+    if is_waiting:
+        # With a person's guidance another answer is wanted whatever the verdict
+        first = job.iteration + 1 if change.guidance else job.iteration
+        values |= {"step": Step.EVALUATE.value, "first_iteration": first}
+    if keeps_limit:
+        least = job.iteration if is_waiting else job.iteration + 1
+        values["iteration_limit"] = max(least, job.iteration_limit)
+    words = _words(values["iteration_limit"] - job.iteration, waiting=job.iteration if is_waiting else None)
+    return Continuation(job, values, event("job.continued", words, **dump(change)))
+
+
+def _waits_for_verdict(services: Services, job: JobRecord, request: GenerateAnswer) -> bool:
+    """Whether the job ended with an answer that nobody has judged yet, and that rests on the sources it has now."""
+    if dump(request)["sources"] != job.request["sources"]:
+        return False
+    with services.database.read() as connection:
+        records = history.of(connection, job, job.iteration)
+    return any(record.evaluation is None for record in records)
+
+
+def _words(more: int, *, waiting: int | None) -> str:
+    iterations = f"{more} more iteration{'' if more == 1 else 's'}"
+    if waiting is None:
+        return f"The job goes on for up to {iterations}."
+    first = f"The answer of iteration {waiting} is evaluated first"
+    return f"{first}; the job goes on for up to {iterations}." if more else f"{first}."
+
+
+def store_continuation(connection: Connection, ready: Continuation) -> JobRecord | None:
+    """Let the job go on; None when it was changed by someone else meanwhile. Nobody is rung for yet."""
+    job = ready.job
+    unmoved = transitions.is_status(*sources_of(JobStatus.QUEUED)) & transitions.is_version(job.version)
+    first_seq = transitions.change(connection, job.id, ready.values, when=unmoved, new_events=1)
+    if first_seq is None:
+        return None
+    events.add(connection, job, first_seq, [ready.told])
+    return _get(connection, job.id)
+
+
+def _changed(services: Services, job: JobRecord, change: ContinueJob) -> GenerateAnswer:
+    request = GenerateAnswer.model_validate(job.request)
+    given = {name: getattr(change, name) for name in change.model_fields_set - {"guidance"}}
+    update = {name: value for name, value in given.items() if value is not None}
+    if change.limits is not None:
+        # What is not named stays as it was: a budget does not end with a longer deadline
+        named = {name: getattr(change.limits, name) for name in change.limits.model_fields_set}
+        update["limits"] = request.limits.model_copy(update=named)
+    if change.model is not None:
+        update["model"] = submit.resolve_ladder(services.providers, change.model)
+    if change.evaluator_model is not None:
+        # One evaluator from now on, whoever it was before
+        update["evaluation"] = request.evaluation.model_copy(update={"panel": []})
+    changed = request.model_copy(update=update)
+    changed = changed.model_copy(update=submit.normal_judges(services, changed, ""))
+    submit.check_priced(services, changed.limits, submit.models_named(changed))
+    return changed
+
+
+def _continuation(services: Services, job: JobRecord, request: GenerateAnswer, change: ContinueJob) -> dict[str, Any]:
+    return {
+        "status": JobStatus.QUEUED.value,
+        "stop_reason": None,
+        "finished_at": None,
+        "result": None,
+        "error": None,
+        "request": dump(request),
+        "warnings": submit.warnings_of(services, request),
+        "model": request.model[0] if isinstance(request.model, list) else request.model,
+        "evaluator_model": request.evaluator_model,
+        "guidance": change.guidance,
+        "deadline_at": DbNow(request.limits.deadline_s),
+        "step": Step.GENERATE.value,
+        "step_no": job.step_no + 1,
+        "step_attempt": 0,
+        "step_claims": 0,
+        "lost_leases": 0,
+        "available_at": DbNow(),
+        "rung_at": DbNow(),
+        "ring_count": 0,
+        "first_iteration": job.iteration + 1,
+        "iteration_limit": job.iteration + request.iter_max,
+        "continuations": job.continuations + 1,
+    }
+
+
+def delete(services: Services, job_id: str) -> None:
+    """Remove a job that has ended, with all that hangs on it.
+
+    Raises:
+        NotFound: there is no such job.
+        Conflict: it has not ended.
+    """
+    with services.database.write() as connection:
+        job = _get(connection, job_id)
+        if job.run_id is not None and runs.is_running(connection, job.run_id):
+            words = f"Job {job_id} is an item of run {job.run_id}, which is running; delete it when that has ended."
+            raise Conflict(words)
+        if not jobs.remove(connection, job_id):
+            raise Conflict(f"Job {job_id} is {job.status}; cancel it before you delete it.", code="job_not_terminal")
+
+
+def _get(connection: Connection, job_id: str) -> JobRecord:
+    job = jobs.get(connection, job_id)
+    if job is None:
+        raise NotFound("job", job_id)
+    return job

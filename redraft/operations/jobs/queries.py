@@ -1,0 +1,167 @@
+"""What people look at: jobs, iterations, calls, events. Short read transactions, one or two queries each."""
+
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from redraft.domain.jobs.states import TERMINAL
+from redraft.errors import NotFound
+from redraft.operations.jobs import iterations, resources
+from redraft.operations.jobs.iterations import CriteriaMatrix, Iteration
+from redraft.operations.jobs.resources import Call, Event, Job
+from redraft.operations.paging import read_cursor, write_cursor
+from redraft.operations.services import Services
+from redraft.storage.jobs import calls, events, history, jobs
+from redraft.storage.jobs.jobs import JobFilter, JobRecord
+
+_TERMINAL = frozenset(status.value for status in TERMINAL)
+
+
+def get_job(services: Services, job_id: str, *, with_iterations: bool = False) -> Job:
+    """One job in its one shape.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        record = record_of(connection, job_id)
+        written = iterations_of(connection, record) if with_iterations else None
+    return resources.job_resource(record, written)
+
+
+def get_version(services: Services, job_id: str) -> tuple[int, bool]:
+    """A job's version, and whether it has ended: all that a conditional poll needs.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        version, status = version_of(connection, job_id)
+    return version, status in _TERMINAL
+
+
+def version_of(connection: Connection, job_id: str) -> tuple[int, str]:
+    """A job's version and status: the cheapest proof that it is there.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    found = jobs.version_of(connection, job_id)
+    if found is None:
+        raise NotFound("job", job_id)
+    return found
+
+
+def list_jobs(services: Services, criteria: JobFilter, cursor: str | None = None) -> tuple[list[Job], str | None]:
+    """One page, and the cursor of the next one if there is one.
+
+    Raises:
+        Invalid: the cursor is not one of ours.
+    """
+    criteria = replace(criteria, after=read_cursor(cursor))
+    with services.database.read() as connection:
+        records = jobs.list_page(connection, criteria)
+    page = records[: criteria.limit]
+    return [resources.job_resource(record) for record in page], write_cursor(page, more=len(records) > len(page))
+
+
+def list_iterations(services: Services, job_id: str, number: int | None = None) -> list[Iteration]:
+    """All iterations of a job, or all candidates of one, with what others have said of them since.
+
+    Raises:
+        NotFound: there is no such job, or no such iteration.
+    """
+    with services.database.read() as connection:
+        found = iterations_of(connection, record_of(connection, job_id), number)
+    if number is not None and not found:
+        raise NotFound("iteration", f"{job_id}/{number}")
+    return found
+
+
+def iterations_of(connection: Connection, job: JobRecord, number: int | None = None) -> list[Iteration]:
+    """All candidates, or those of one iteration, as people see them: three queries."""
+    records = history.of(connection, job, number)
+    # A job that judges anew has nothing to say of what other judges said
+    ids = [] if job.rescored_job_id else [record.id for record in records]
+    further = history.further(connection, ids)
+    usage = calls.usage_by_attempt(connection, job.id)
+    return [
+        iterations.iteration_resource(
+            record,
+            usage.get((record.number, record.candidate), {}),
+            [(role, each) for of, role, each in further if of == record.id],
+        )
+        for record in records
+    ]
+
+
+def criteria_matrix(services: Services, job_id: str) -> CriteriaMatrix:
+    """Which iteration met which criterion.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        records = history.of(connection, record_of(connection, job_id))
+    return iterations.criteria_matrix(records)
+
+
+def record_of(connection: Connection, job_id: str) -> JobRecord:
+    """A job's row.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    record = jobs.get(connection, job_id)
+    if record is None:
+        raise NotFound("job", job_id)
+    return record
+
+
+def list_calls(services: Services, job_id: str, *, full: bool = False) -> list[Call]:
+    """The ledger of a job.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        version_of(connection, job_id)
+        rows = calls.of_job(connection, job_id)
+    return [resources.call_resource(row, full=full) for row in rows]
+
+
+def get_call(services: Services, job_id: str, call_id: str, *, full: bool = False) -> Call:
+    """One row of the ledger.
+
+    Raises:
+        NotFound: there is no such call of this job.
+    """
+    with services.database.read() as connection:
+        row = calls.get(connection, job_id, call_id)
+    if row is None:
+        raise NotFound("call", call_id)
+    return resources.call_resource(row, full=full)
+
+
+def list_continuations(services: Services, job: Job) -> list[Event]:
+    """What each continuation of a job was asked for, in order."""
+    if not job.continuations:
+        return []
+    with services.database.read() as connection:
+        records = events.of_types(connection, job.id, ("job.continued",))
+    return [resources.event_resource(record) for record in records]
+
+
+def list_events(services: Services, job_id: str, after: int, limit: int = 1000) -> tuple[list[Event], bool]:
+    """Events newer than `after`, and whether the job has ended and no more are to come.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        _, status = version_of(connection, job_id)
+        records = events.after(connection, job_id, after, limit)
+        is_over = status in _TERMINAL and len(records) < limit
+        # The costs of a job are summed up in its row: the end of the last round tells the same result as the job.
+        job = record_of(connection, job_id) if is_over and records else None
+    return [resources.event_resource(each, job if each is records[-1] else None) for each in records], is_over

@@ -1,0 +1,98 @@
+"""Finds a job, a run or a dataset by what a person types: an id, a unique beginning of one, a unique name, `latest`."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Table
+
+from redraft.errors import Conflict, NotFound
+from redraft.operations.services import Services
+from redraft.storage.engine import references
+from redraft.storage.engine.bulk_tables import datasets, runs
+from redraft.storage.engine.tables import jobs as jobs_table
+from redraft.storage.jobs import jobs
+from redraft.storage.jobs.jobs import JobFilter
+
+_WHOLE_ID = re.compile(r"[a-z]+_[0-9a-f]{32}")
+_NAME_LABEL = "name"
+
+
+def _jobs_with_name(connection: Connection, _table: Table, name: str) -> list[str]:
+    """The jobs whose label `name` is this; jobs have no name of their own."""
+    return [job.id for job in jobs.list_page(connection, JobFilter(metadata={_NAME_LABEL: name}, limit=2))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Noun:
+    word: str
+    prefix: str
+    table: Table
+    ids_with_name: Callable[[Connection, Table, str], list[str]]
+
+
+_JOB = _Noun("job", "job_", jobs_table, _jobs_with_name)
+_RUN = _Noun("run", "run_", runs, references.ids_with_name)
+_DATASET = _Noun("dataset", "ds_", datasets, references.ids_with_name)
+
+
+def find_job_id(services: Services, text: str) -> str:
+    """A job's id, from its id, a unique beginning (with or without `job_`), its unique label `name`, or `latest`.
+
+    Raises:
+        NotFound: no job is meant.
+        Conflict: several are.
+    """
+    return _find(services, _JOB, text)
+
+
+def find_run_id(services: Services, text: str) -> str:
+    """A run's id, from its id, a unique beginning (with or without `run_`), its unique name, or `latest`.
+
+    Raises:
+        NotFound: no run is meant.
+        Conflict: several are.
+    """
+    return _find(services, _RUN, text)
+
+
+def find_dataset_id(services: Services, text: str) -> str:
+    """A dataset's id, from its id, a unique beginning (with or without `ds_`), its unique name, or `latest`.
+
+    Raises:
+        NotFound: no dataset is meant.
+        Conflict: several are.
+    """
+    return _find(services, _DATASET, text)
+
+
+def _find(services: Services, noun: _Noun, text: str) -> str:
+    text = text.strip()
+    with services.database.read() as connection:
+        found, kind = _candidates(connection, noun, text)
+    if not found:
+        raise NotFound(noun.word, text)
+    if len(found) > 1:
+        listed = ", ".join([*found[:2], *(["…"] if found[2:] else [])])
+        words = {
+            "id": f"{text!r} is the beginning of several {noun.word}s' ids; write more of it.",
+            "name": f"Several {noun.word}s are named {text!r}; use an id: {listed}",
+        }
+        raise Conflict(words[kind], code="ambiguous_id")
+    return found[0]
+
+
+def _candidates(connection: Connection, noun: _Noun, text: str) -> tuple[list[str], str]:
+    """The ids that may be meant, and whether they were found by `id` or by `name`."""
+    if text == "latest":
+        newest = references.latest_id(connection, noun.table)
+        return ([newest] if newest else []), "id"
+    if not text:
+        return [], "id"
+    if _WHOLE_ID.fullmatch(text):
+        return references.whole_id(connection, noun.table, text), "id"
+    beginning = text if text.startswith(noun.prefix) else noun.prefix + text
+    found = references.ids_that_begin(connection, noun.table, beginning) if text.isascii() else []
+    if found:
+        return found, "id"
+    return noun.ids_with_name(connection, noun.table, text), "name"

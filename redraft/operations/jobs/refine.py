@@ -1,0 +1,152 @@
+"""A rough question becomes a job that one can edit and send: a model drafts it. Nothing is stored but the calls.
+
+The caller waits: no connection is held meanwhile, and all of it takes `REDRAFT_CALL_TIMEOUT_S` at most.
+"""
+
+import time
+from functools import partial
+
+from redraft.domain.calls.models import ModelRef
+from redraft.domain.evaluation.json_extraction import Unusable
+from redraft.domain.evaluation.rubrics import Criterion
+from redraft.domain.jobs.drafts import Draft, RefineQuestion, read_draft
+from redraft.domain.jobs.states import Step
+from redraft.errors import ProviderError
+from redraft.gate import Visit
+from redraft.jobs import StepMessage
+from redraft.operations.calls import admission
+from redraft.operations.calls.ledger import close_calls, sum_usage
+from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot, make_call, plan_call
+from redraft.operations.jobs.resources import Resource, UsageTotals, cost_usd
+from redraft.operations.jobs.submit import resolve_model
+from redraft.operations.services import Services
+from redraft.prompts.refining import refining_prompt
+from redraft.providers.shared.protocol import ADAPTATIONS_MAX
+from redraft.storage.jobs import calls
+
+KIND = "draft_rubric"
+
+_KEEP_REPLY_S = 30.0
+_CUT = frozenset({"output_truncated", "empty_output"})
+# All drafts together have one place in the order of those who wait, and nobody rings for it.
+_TURN = StepMessage(Step.GENERATE, "draft", 0)
+
+
+class Refinement(Resource):
+    """A draft: its first four fields are the body of a request as they are."""
+
+    instruct: str
+    resp_format: str
+    eval_crit: str | None
+    rubric: list[Criterion]
+    reasoning: str
+    usage: UsageTotals
+
+
+def refine(services: Services, asked: RefineQuestion) -> Refinement:
+    """Let a model draft a job for a question.
+
+    Raises:
+        Invalid: the model cannot be called.
+        ProviderError: it failed, is limited or gave no usable draft, twice (code `draft_invalid`).
+        Unavailable: the database is away.
+    """
+    providers = services.providers
+    model = resolve_model(providers, asked.model or str(providers.default_model()), "/model")
+    with services.gate.visit() as visit:
+        drafting = _Drafting(services, model, asked.question, visit)
+        draft = drafting.run()
+    return Refinement(
+        instruct=draft.instruct,
+        resp_format=draft.resp_format,
+        eval_crit=draft.eval_crit,
+        rubric=draft.rubric,
+        reasoning=draft.reasoning,
+        usage=_usage(drafting.outcomes),
+    )
+
+
+def is_guarded(services: Services, asked: RefineQuestion) -> bool:
+    """Whether a draft has to ask the broker for its turn."""
+    model = asked.model or str(services.providers.default_model())
+    return services.gate.guards(str(resolve_model(services.providers, model, "/model")))
+
+
+def _usage(outcomes: list[Outcome]) -> UsageTotals:
+    sums = sum_usage(outcomes)
+    return UsageTotals(
+        calls=len(outcomes),
+        input_tokens=sums.get("input_tokens", 0),
+        cached_input_tokens=sums.get("cached_input_tokens", 0),
+        output_tokens=sums.get("output_tokens", 0),
+        cost_usd=None if sums.get("unpriced_calls") else cost_usd(sums.get("cost_nano_usd", 0)),
+    )
+
+
+class _Drafting:
+    """One question and the calls that are made for it."""
+
+    def __init__(self, services: Services, model: ModelRef, question: str, visit: Visit) -> None:
+        self._services = services
+        self._model = model
+        self._question = question
+        self._visit = visit
+        self._give_up_at = time.monotonic() + services.settings.call_timeout_s
+        self.outcomes: list[Outcome] = []
+
+    def run(self) -> Draft:
+        """Ask, and once more if the reply is of no use."""
+        read = self._read(self._ask(0))
+        if isinstance(read, Unusable):
+            complaint = None if read.kind == "truncated" else read.message
+            read = self._read(self._ask(1, complaint))
+        if isinstance(read, Unusable):
+            raise ProviderError("draft_invalid", f"{self._model} gave no usable draft, twice. {read.message}")
+        return read
+
+    def _read(self, outcome: Outcome) -> Draft | Unusable:
+        error = outcome.error
+        if error is None:
+            return read_draft(outcome.text or "", finish_reason=outcome.finish_reason)
+        if error.code in _CUT:
+            return Unusable("truncated", error.message)
+        raise error
+
+    def _ask(self, seq: int, complaint: str | None = None) -> Outcome:
+        """The reply, without the parameters that the model is found not to take."""
+        for attempt in range(1, ADAPTATIONS_MAX + 2):
+            outcome = self._call(self._plan(seq, attempt, complaint))
+            if outcome.error is None or not outcome.error.is_adapted:
+                break
+        return self.outcomes[-1]
+
+    def _plan(self, seq: int, attempt: int, complaint: str | None) -> PlannedCall:
+        providers = self._services.providers
+        origin = providers.verdict_limit_origin(is_second=seq > 0)
+        ask = Ask(refining_prompt(self._question, complaint), str(self._model), limit_origin=origin)
+        chat = ask.as_chat(providers.verdict_tokens(self._model) * (seq + 1))
+        return plan_call(self._services, Slot("", "draft", 0, 0, seq), KIND, chat, token=0, attempt=attempt)
+
+    def _call(self, planned: PlannedCall) -> Outcome:
+        left_s = self._give_up_at - time.monotonic()
+        if left_s <= 0:
+            raise ProviderError("provider_timeout", "The draft took longer than REDRAFT_CALL_TIMEOUT_S.")
+        if not self.outcomes:
+            self._take_turn(planned)
+        database = self._services.database
+        with database.write() as connection:
+            calls.open_calls(connection, [planned.row])
+        outcome = make_call(self._services, planned, timeout_s=left_s)
+        self.outcomes.append(outcome)
+        database.persist(partial(close_calls, outcomes=[outcome]), for_s=_KEEP_REPLY_S)
+        admission.tell(self._visit, [outcome])
+        return outcome
+
+    def _take_turn(self, planned: PlannedCall) -> None:
+        """A limited or failing model is not waited for: who asks is told when to come back."""
+        if not self._services.gate.guards(str(self._model)):
+            return
+        _, found = self._visit.enter(_TURN, {str(self._model): [planned.row["id"]]})
+        if not found.width:
+            words = f"{self._model} is at its limit (REDRAFT_MODEL_LIMITS), or has failed again and again."
+            raise ProviderError("provider_rate_limited", words, retry_after_s=found.wait_s)

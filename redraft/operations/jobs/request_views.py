@@ -1,0 +1,110 @@
+"""What a job asks for, as its steps need it: read from its stored request."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from redraft.domain.evaluation.aggregation import groups_of
+from redraft.domain.jobs.loop import Rules
+from redraft.domain.jobs.requests import AnyRequest, EvaluateAnswer, GenerateAnswer, RescoreAnswers, ladder
+from redraft.domain.jobs.states import JobKind, Step
+from redraft.domain.structured.named_schemas import Structure, structure_schema
+from redraft.errors import Invalid
+from redraft.prompts.profiles import Profiles
+from redraft.storage.jobs.jobs import JobRecord
+
+_KINDS: dict[str, type[AnyRequest]] = {
+    JobKind.GENERATE_ANSWER: GenerateAnswer,
+    JobKind.EVALUATE_ANSWER: EvaluateAnswer,
+    JobKind.RESCORE_ANSWERS: RescoreAnswers,
+}
+
+
+def parse_request(job: JobRecord) -> AnyRequest:
+    """The normalised request as it was stored."""
+    return _KINDS[job.kind].model_validate(job.request)
+
+
+def readable_request(job: JobRecord) -> AnyRequest | None:
+    """The same for whoever ends a job: None when it was stored by a version that let more pass."""
+    try:
+        return parse_request(job)
+    except ValidationError:
+        return None
+
+
+def structure_of(request: AnyRequest) -> Structure | None:
+    """The named structure that an answer must have, if any."""
+    named = request.answer_schema if isinstance(request, GenerateAnswer) else None
+    if isinstance(named, str):
+        return named
+    return "json" if request.grounds and request.grounds.output_format == "json" else None
+
+
+def schema_of(request: AnyRequest) -> Mapping[str, Any] | None:
+    """What an answer must fit, if anything."""
+    own = None if isinstance(request, EvaluateAnswer) else request.answer_schema
+    if isinstance(own, Mapping):
+        return own
+    structure = structure_of(request)
+    return structure_schema(structure, len(request.sources)) if structure else None
+
+
+def rules_of(job: JobRecord, request: AnyRequest, profiles: Profiles) -> Rules:
+    prefers_latest = _is_yes_no(request, profiles)
+    if not isinstance(request, GenerateAnswer):
+        return Rules(iteration_limit=1, prefers_latest=prefers_latest)
+    return Rules(
+        iteration_limit=job.iteration_limit,
+        first_iteration=job.first_iteration,
+        plateau_patience=request.stop.plateau_patience,
+        plateau_delta=request.stop.plateau_delta,
+        strategy=request.revision.strategy,
+        start_from=request.revision.start_from,
+        prefers_latest=prefers_latest,
+    )
+
+
+def _is_yes_no(request: AnyRequest, profiles: Profiles) -> bool:
+    """Whether an evaluation can only say yes or no: by the profile, or by a rubric with nothing else to score."""
+    if request.rubric:
+        scoring = [criterion for criterion in request.rubric if criterion.weight]
+        return len(scoring) == 1 and scoring[0].kind != "scale"
+    try:
+        return profiles.get(request.profile).reply.pass_flag is not None
+    except Invalid:
+        # A process without the profile can still end the job
+        return False
+
+
+def judges_of(request: AnyRequest) -> tuple[str, ...]:
+    """The evaluators: the panel, or the one; the request must be normalised."""
+    return tuple(request.evaluation.panel) or (request.evaluator_model or "",)
+
+
+def models_named(request: AnyRequest) -> list[str]:
+    """All models that a normalised request may call."""
+    writers = ladder(request) if isinstance(request, GenerateAnswer) else ()
+    auditor = [request.evaluation.audit] if request.evaluation.audit else []
+    return list(dict.fromkeys([*writers, *judges_of(request), *auditor]))
+
+
+def needs_judge(request: AnyRequest) -> bool:
+    """Whether any of it is judged by a model: a rubric of checks is not."""
+    return bool(groups_of(request.rubric, "auto"))
+
+
+def models_of(job: JobRecord, request: AnyRequest) -> tuple[str, ...]:
+    """Whom the job's current step asks: its iteration's entry of the ladder, or those who judge."""
+    if job.step == Step.AUDIT:
+        return (request.evaluation.audit or "",)
+    if job.step == Step.EVALUATE or not isinstance(request, GenerateAnswer):
+        return judges_of(request)
+    models = ladder(request)
+    return (models[min(job.iteration, len(models) - 1)],)
+
+
+def step_iteration(job: JobRecord) -> int:
+    """The iteration that the job's current step works on."""
+    return job.iteration + 1 if job.step == Step.GENERATE else job.iteration

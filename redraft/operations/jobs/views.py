@@ -1,0 +1,210 @@
+"""A job as its pages show it: each look is one short read transaction with a fixed number of queries."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from redraft.domain.jobs.intervals import Interval, covered
+from redraft.errors import NotFound
+from redraft.operations.evaluation.ratings import Rating, rating_resource
+from redraft.operations.jobs import iterations, queries
+from redraft.operations.jobs.iterations import CriteriaMatrix, Iteration
+from redraft.operations.jobs.job_facts import JobFacts, facts_of
+from redraft.operations.jobs.resources import (
+    Call,
+    Event,
+    Job,
+    WebhookDelivery,
+    call_resource,
+    call_status,
+    delivery_resource,
+    event_resource,
+)
+from redraft.operations.jobs.resources import job_resource as job_of
+from redraft.operations.services import Services
+from redraft.operations.shapes import cost_usd
+from redraft.storage.admin import ratings
+from redraft.storage.jobs import calls, events, history, webhooks
+
+CALLS_MAX = 500
+EVENTS_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class JobLook:
+    """A job, and the number of the last event that it had at that moment: a stream goes on from there."""
+
+    job: Job
+    last_event: int
+    facts: JobFacts
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLook(JobLook):
+    """With the events of its continuations: each holds what it asked for."""
+
+    continued: list[Event]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLook(JobLook):
+    iterations: list[Iteration]
+    matrix: CriteriaMatrix
+    ratings: list[Rating]
+
+
+@dataclass(frozen=True, slots=True)
+class CallLine:
+    """A call without what was sent and came back."""
+
+    id: str
+    type: str
+    iteration: int
+    candidate: int
+    model: str
+    attempt: int
+    status: str
+    cached: bool
+    http_status: int | None
+    finish_reason: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: str | None
+    latency_ms: int | None
+    error: Mapping[str, Any] | None
+    started_at: datetime
+    finished_at: datetime | None
+
+    @property
+    def interval(self) -> Interval:
+        """When it ran, in seconds of the epoch; by the stored latency, so that a picture and the number agree."""
+        start = self.started_at.timestamp()
+        if self.latency_ms is not None:
+            return start, start + self.latency_ms / 1000
+        end = self.finished_at or datetime.now(UTC)
+        return start, max(start, end.timestamp())
+
+
+@dataclass(frozen=True, slots=True)
+class CallsLook(JobLook):
+    """The first calls; `has_more`: there are others."""
+
+    calls: list[CallLine]
+    has_more: bool
+
+    @property
+    def called_s(self) -> float:
+        """How long at least one of these calls ran."""
+        return covered(call.interval for call in self.calls)
+
+
+@dataclass(frozen=True, slots=True)
+class CallLook(JobLook):
+    """One call with its texts, cut where they are very long."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class EventsLook(JobLook):
+    """Events from a number on; `has_more`: there are later ones."""
+
+    events: list[Event]
+    has_more: bool
+    deliveries: list[WebhookDelivery]
+
+
+def look(services: Services, job_id: str) -> JobLook:
+    """The job alone.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        record = queries.record_of(connection, job_id)
+        facts = facts_of(connection, record)
+    return JobLook(job_of(record), record.event_seq, facts)
+
+
+def look_at_request(services: Services, job_id: str) -> RequestLook:
+    """With what was asked for later.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        record = queries.record_of(connection, job_id)
+        facts = facts_of(connection, record)
+        continued = events.of_types(connection, job_id, ("job.continued",)) if record.continuations else []
+    return RequestLook(job_of(record), record.event_seq, facts, [event_resource(each) for each in continued])
+
+
+def look_at_history(services: Services, job_id: str) -> HistoryLook:
+    """With its iterations, and what people said of their evaluations.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        record = queries.record_of(connection, job_id)
+        written = queries.iterations_of(connection, record)
+        matrix = iterations.criteria_matrix(history.of(connection, record))
+        rated = [rating_resource(each) for each in ratings.of_job(connection, job_id)]
+        facts = facts_of(connection, record)
+    return HistoryLook(job_of(record), record.event_seq, facts, written, matrix, rated)
+
+
+def look_at_calls(services: Services, job_id: str) -> CallsLook:
+    """With its ledger, without the texts.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        record = queries.record_of(connection, job_id)
+        rows = calls.lines_of_job(connection, job_id, CALLS_MAX + 1)
+        facts = facts_of(connection, record)
+    lines = [_line(row) for row in rows[:CALLS_MAX]]
+    return CallsLook(job_of(record), record.event_seq, facts, lines, len(rows) > CALLS_MAX)
+
+
+def _line(row: Mapping[str, Any]) -> CallLine:
+    rest = {name: value for name, value in row.items() if name not in {"status", "cost_nano_usd"}}
+    return CallLine(**rest, status=call_status(row["status"]), cost_usd=cost_usd(row["cost_nano_usd"]))
+
+
+def look_at_call(services: Services, job_id: str, call_id: str) -> CallLook:
+    """With one row of its ledger.
+
+    Raises:
+        NotFound: there is no such job, or no such call of it.
+    """
+    with services.database.read() as connection:
+        record = queries.record_of(connection, job_id)
+        row = calls.get(connection, job_id, call_id)
+        facts = facts_of(connection, record)
+    if row is None:
+        raise NotFound("call", call_id)
+    return CallLook(job_of(record), record.event_seq, facts, call_resource(row))
+
+
+def look_at_events(services: Services, job_id: str, after: int = 0) -> EventsLook:
+    """With what happened since an event, and what was sent of it to its webhook.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    with services.database.read() as connection:
+        record = queries.record_of(connection, job_id)
+        found = events.after(connection, job_id, after, EVENTS_MAX + 1)
+        sent = webhooks.of_job(connection, job_id) if record.request.get("webhook") else []
+        facts = facts_of(connection, record)
+    return EventsLook(
+        job_of(record),
+        record.event_seq,
+        facts,
+        [event_resource(each) for each in found[:EVENTS_MAX]],
+        len(found) > EVENTS_MAX,
+        [delivery_resource(each) for each in sent],
+    )

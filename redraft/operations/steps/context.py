@@ -1,0 +1,394 @@
+"""What both steps of a job share: the step in hand, the calls it may make, and the moves it can end with."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from functools import partial
+from threading import Lock
+from typing import Any, TypeVar
+
+import structlog
+from sqlalchemy import Connection
+
+from redraft.domain.calls.backoff import retry_wait_s
+from redraft.domain.calls.conversation import Chat
+from redraft.domain.jobs.job_errors import job_error
+from redraft.domain.jobs.loop import Attempt, Rules
+from redraft.domain.jobs.requests import AnyRequest, GenerateAnswer
+from redraft.domain.jobs.states import Step, StopReason
+from redraft.errors import ProviderError, Unavailable
+from redraft.jobs import StepMessage
+from redraft.operations.calls.budgets import Spent, plan_within, spent_of
+from redraft.operations.calls.ledger import KEEP_REPLY_S, close_calls, keep, stored, sum_usage
+from redraft.operations.calls.model_calls import (
+    Ask,
+    Outcome,
+    PlannedCall,
+    Slot,
+    make_call,
+    plan_call,
+    remembered,
+    unsent,
+)
+from redraft.operations.jobs.job_results import Event, ending, event
+from redraft.operations.jobs.request_views import rules_of, step_iteration
+from redraft.operations.services import Services
+from redraft.operations.steps.attempts import attempts_of
+from redraft.operations.steps.fault_points import Boundary, reached
+from redraft.operations.steps.leases import LeaseHolder
+from redraft.providers.shared.protocol import ADAPTATIONS_MAX
+from redraft.storage.engine.columns import DbNow
+from redraft.storage.jobs import calls, transitions
+from redraft.storage.jobs.calls import SlotKey
+from redraft.storage.jobs.history import IterationRecord
+from redraft.storage.jobs.jobs import JobRecord
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+_NEXT_STEP: dict[str, Any] = {
+    "step_attempt": 0,
+    "step_claims": 0,
+    "lost_leases": 0,
+    "rung_at": DbNow(),
+}
+
+CLAIMED: dict[str, Any] = {"step_claims": 1}
+"""What differs if the hands that did the last step have claimed this one already."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepInHand:
+    """A claimed step: the job, what it has written so far, and what earlier holders of this step already got."""
+
+    services: Services
+    holder: LeaseHolder
+    job: JobRecord
+    request: AnyRequest
+    records: tuple[IterationRecord, ...]
+    memo: Mapping[SlotKey, Mapping[str, Any]]
+    deadline: float
+    """On the monotonic clock of this process."""
+    spent: Spent | None = None
+    """What the job has spent; None without a budget."""
+    width: int | None = None
+    """How many calls it may make at once, if a limit of its model says so."""
+    found: dict[str, Any] = field(default_factory=dict[str, Any], compare=False)
+    """What code has found in the answers of this step: looked for once."""
+    sent: set[str] = field(default_factory=set[str], compare=False)
+    """The calls that were made, or are being made."""
+    turn: Lock = field(default_factory=Lock, compare=False)
+    """Candidates that ask once more do so one after the other: each sees what the others have reserved."""
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        return attempts_of(self.request, self.records)
+
+    @property
+    def rules(self) -> Rules:
+        return rules_of(self.job, self.request, self.services.profiles)
+
+    @property
+    def attempt_no(self) -> int:
+        return self.job.step_attempt + 1
+
+    def remaining_s(self) -> float:
+        return self.deadline - time.monotonic()
+
+    def call_timeout_s(self) -> float:
+        return max(0.001, min(self.services.settings.call_timeout_s, self.remaining_s()))
+
+
+class LeaseLost(Unavailable):
+    """The step is somebody else's by now, or its job has ended: no call of it may be sent any more."""
+
+    def __init__(self) -> None:
+        super().__init__("The lease was lost; the step is left to whoever holds the job.", code="lease_lost")
+
+
+def _write_nothing(_connection: Connection) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What a step came to: the job's next columns, and what is stored and told with them.
+
+    Without `values` the step is not ours any more, and only the ledger learns what came.
+    """
+
+    outcomes: Sequence[Outcome]
+    values: Mapping[str, Any] | None
+    events: Sequence[Event] = ()
+    write: Callable[[Connection], None] = _write_nothing
+    next_step: Step | None = None
+    records: tuple[IterationRecord, ...] = ()
+    """With `next_step`: all iterations as that step finds them."""
+
+
+def ask_again(
+    step: StepInHand, after: Outcome, planner: Callable[[StepInHand], PlannedCall]
+) -> tuple[Outcome, PlannedCall] | None:
+    """Plan and reserve a second asking with what the job has spent by now; None when it must not be made.
+
+    Raises:
+        BudgetExhausted: it could cost more than is left.
+        ProviderError: it cannot be planned.
+    """
+    with step.turn:
+        if step.spent is not None:
+            with step.services.database.read() as connection:
+                step = replace(step, spent=spent_of(connection, step.services, step.job, step.request.limits))
+        planned = planner(step)
+        stored = reserve_more(step, after, planned)
+    return None if stored is None else (stored, planned)
+
+
+def not_to_reuse(outcome: Outcome) -> Outcome:
+    """A reply of no use: an identical call shall bring another one."""
+    return replace(outcome, closing={**outcome.closing, "is_reusable": False}) if outcome.closing else outcome
+
+
+def reserve_more(step: StepInHand, after: Outcome, planned: PlannedCall) -> Outcome | None:
+    """Move 3 for a call that became necessary within the step; what came before it is stored at once.
+
+    Returns:
+        `after` as the ledger holds it now; None when no further call must be made.
+    """
+    if not step.holder.may_call(step.job.id, step.job.lease_token):
+        return None
+
+    def work(connection: Connection) -> bool:
+        if not transitions.holds(connection, step.job.id, step.job.lease_token):
+            return False
+        if after.call_id and after.closing:
+            closed = close_calls(connection, [after])
+            if not closed or closed[0].status == "dup":
+                return False
+            transitions.add_usage(connection, step.job.id, after.usage or {})
+        calls.open_calls(connection, [planned.row])
+        return True
+
+    is_reserved = step.services.database.persist(work, for_s=KEEP_REPLY_S)
+    return stored(after) if is_reserved else None
+
+
+def side_by_side(step: StepInHand, work: Sequence[Callable[[], T]]) -> list[T]:
+    """Work on several candidates at once; one candidate needs no further thread."""
+    if len(work) <= 1:
+        return [task() for task in work]
+    width = min(len(work), step.width or len(work))
+    with ThreadPoolExecutor(max_workers=width, thread_name_prefix=step.job.id[-8:]) as pool:
+        return [future.result() for future in [pool.submit(copy_context().run, task) for task in work]]
+
+
+def plan(step: StepInHand, slot: Slot, kind: str, ask: Ask, *, calls_at_once: int = 1) -> PlannedCall:
+    """A call of this step, within the job's budget.
+
+    Raises:
+        BudgetExhausted: it could cost more than is left.
+    """
+
+    def with_limit(tokens: int | None) -> PlannedCall:
+        return _planned(step, slot, kind, ask.as_chat(tokens))
+
+    asked = ask.max_output_tokens
+    if step.spent is None:
+        return with_limit(asked)
+    return plan_within(step.services, step.spent, step.request.limits, with_limit, asked=asked, calls=calls_at_once)
+
+
+def _planned(step: StepInHand, slot: Slot, kind: str, chat: Chat) -> PlannedCall:
+    return plan_call(
+        step.services,
+        slot,
+        kind,
+        chat,
+        token=step.job.lease_token,
+        attempt=step.attempt_no,
+        is_cached=step.request.cache == "use",
+    )
+
+
+def outcomes_of(
+    step: StepInHand,
+    slot: Slot,
+    planned: Mapping[Slot, PlannedCall],
+    on_delta: Callable[[str], None] | None = None,
+) -> tuple[Outcome, ...]:
+    """Moves 2 and 4: what the memo holds for a slot, or what the reserved call brought; the last one counts."""
+    if slot in planned:
+        return call(step, planned[slot], on_delta)
+    row = step.memo.get(slot.key)
+    if row is None:
+        raise LookupError(f"Slot {slot} was neither remembered nor reserved.")
+    return (remembered(slot, row),)
+
+
+def keep_one_of(
+    step: StepInHand, planned: Mapping[Slot, PlannedCall], made: tuple[Outcome, ...]
+) -> tuple[Outcome, ...]:
+    """Of several calls each is stored as it comes: none is lost with a worker that waits for the others."""
+    *before, last = made
+    if len(planned) <= 1 or not last.closing:
+        return made
+    work = partial(keep, job_id=step.job.id, outcomes=[last])
+    closed = step.services.database.persist(work, for_s=KEEP_REPLY_S)
+    reached(Boundary.KEPT, step.job.id)
+    return (*before, stored(last, closed))
+
+
+def call(step: StepInHand, planned: PlannedCall, on_delta: Callable[[str], None] | None = None) -> tuple[Outcome, ...]:
+    """Make a reserved call, and again for each parameter that the provider refuses and knows now to leave out.
+
+    Returns:
+        All calls that it took; the last one counts.
+
+    Raises:
+        LeaseLost: it must not be made any more.
+    """
+    made: list[Outcome] = []
+    while True:
+        _ensure_ours(step, planned)
+        made.append(make_call(step.services, planned, timeout_s=step.call_timeout_s(), on_delta=on_delta))
+        error = made[-1].error
+        if error is None or not error.is_adapted or len(made) > ADAPTATIONS_MAX:
+            return tuple(made)
+        planned = _planned(step, planned.slot, planned.row["type"], planned.chat)
+        stored = reserve_more(step, made[-1], planned)
+        if stored is None:
+            # Not an end: who takes the step up next asks without the parameter
+            raise LeaseLost
+        made[-1] = stored
+
+
+def _ensure_ours(step: StepInHand, planned: PlannedCall) -> None:
+    """Look at the row before a call that was reserved a while ago: the process may have slept, the job be canceled."""
+    job = step.job
+    if not step.holder.is_fresh(job.id, job.lease_token):
+        ensure = partial(step.holder.ensure, job_id=job.id, token=job.lease_token)
+        if not step.services.database.persist(ensure, for_s=KEEP_REPLY_S):
+            close_unsent(step, [planned])
+            raise LeaseLost
+    step.sent.add(planned.row["id"])
+
+
+def close_unsent(step: StepInHand, planned: Sequence[PlannedCall]) -> None:
+    """Tell the ledger of reserved calls that they were never made, and cost nothing."""
+    outcomes = [unsent(call) for call in planned if call.row["id"] not in step.sent]
+    step.services.database.persist(partial(keep, job_id=step.job.id, outcomes=outcomes), for_s=KEEP_REPLY_S)
+
+
+def go_on(
+    step: StepInHand,
+    outcomes: Sequence[Outcome],
+    next_step: Step,
+    *,
+    records: tuple[IterationRecord, ...],
+    events: Sequence[Event],
+    write: Callable[[Connection], None],
+    **values: Any,
+) -> Move:
+    """The job's next step is due now."""
+    columns = {**_NEXT_STEP, "step": next_step.value, "step_no": step.job.step_no + 1, **values}
+    return Move(outcomes, columns, events, write, next_step, records)
+
+
+def message_of(job: JobRecord) -> StepMessage:
+    """The message that rings for the step that a job is at."""
+    return StepMessage(Step(job.step), job.id, job.step_no, job.run_id is not None)
+
+
+def message_after(step: StepInHand, move: Move) -> StepMessage | None:
+    """The message that rings for the step after this one."""
+    if move.next_step is None:
+        return None
+    return StepMessage(move.next_step, step.job.id, step.job.step_no + 1, step.job.run_id is not None)
+
+
+def follow(step: StepInHand, move: Move) -> StepInHand:
+    """The next step, in the hands that did this one: what a claim of it would find."""
+    plain = {name: value for name, value in (move.values or {}).items() if not isinstance(value, DbNow)}
+    sums = {name: getattr(step.job, name) + amount for name, amount in sum_usage(move.outcomes).items()}
+    # Going on to another iteration is told, too
+    told = len(move.events) + (move.next_step is Step.GENERATE)
+    counters = {"lease_token": step.job.lease_token + 1, "event_seq": step.job.event_seq + told}
+    job = replace(step.job, **{**plain, **sums, **CLAIMED, **counters})
+    return replace(step, job=job, records=move.records, memo={}, found={}, sent=set(), width=None)
+
+
+def ring(services: Services, message: StepMessage) -> None:
+    """Move 6: after the commit, best effort. What was not heard is rung again by the sweeper."""
+    if services.queue.ring(message):
+        reached(Boundary.RUNG, message.job_id)
+        return
+    try:
+        with services.database.write() as connection:
+            transitions.mark_unrung(connection, message.job_id)
+    except Unavailable as error:
+        log.warning("unrung_step_waits_for_its_pause", job_id=message.job_id, reason=error.message)
+
+
+def try_later(step: StepInHand, outcomes: Sequence[Outcome], error: ProviderError) -> Move | None:
+    """Put the step off after a passing failure, if attempts and time are left; no thread waits meanwhile."""
+    settings = step.services.settings
+    wait_s = retry_wait_s(
+        step.attempt_no,
+        first_s=settings.retry_wait_s,
+        max_s=settings.retry_wait_max_s,
+        asked_s=error.retry_after_s,
+    )
+    if step.attempt_no >= settings.step_attempts_max or wait_s >= step.remaining_s():
+        return None
+    told = event(
+        "step.retrying",
+        f"{error.message} Attempt {step.attempt_no} of {settings.step_attempts_max}; trying again in {wait_s:.1f} s.",
+        step=step.job.step,
+        iteration=step_iteration(step.job),
+        code=error.code,
+        attempt=step.attempt_no,
+        wait_s=round(wait_s, 3),
+        seconds=_longest(outcomes),
+        withdrawn=isinstance(step.request, GenerateAnswer) and step.request.stream and step.job.step == Step.GENERATE,
+    )
+    values = {"step_attempt": step.attempt_no, "available_at": DbNow(round(wait_s, 3)), "rung_at": None}
+    return Move(outcomes, values, [told])
+
+
+def give_up(
+    step: StepInHand,
+    outcomes: Sequence[Outcome],
+    error: ProviderError,
+    model: str,
+    *,
+    told: Sequence[Event] = (),
+    write: Callable[[Connection], None] = _write_nothing,
+    **marks: Any,
+) -> Move:
+    """End the job with what it has, and with what this step brought all the same: it failed for good."""
+    late = error.retryable and step.remaining_s() <= 0
+    detail = error.message + _beyond_deadline(error, step.remaining_s())
+    reason = StopReason.DEADLINE_EXCEEDED if late else StopReason.ERROR
+    facts = job_error(
+        "deadline_exceeded" if late else error.code,
+        f"The deadline passed while {model} was asked: {detail}" if late else detail,
+        model=model,
+        iteration=step_iteration(step.job),
+        attempts=step.attempt_no,
+    )
+    end = ending(step.services.profiles, step.job, step.request, step.records, reason, facts)
+    return Move(outcomes, {**end.values, **marks}, [*told, end.event], write)
+
+
+def _beyond_deadline(error: ProviderError, remaining_s: float) -> str:
+    """Why a transient failure was not waited for, if that is the reason."""
+    if not error.retryable or not 0 < remaining_s <= (error.retry_after_s or 0):
+        return ""
+    return f" That is longer than the {remaining_s:.0f} s that are left of limits.deadline_s; continue the job later."
+
+
+def _longest(outcomes: Sequence[Outcome]) -> float:
+    return round(max((outcome.seconds for outcome in outcomes), default=0.0), 3)

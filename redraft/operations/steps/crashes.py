@@ -1,0 +1,74 @@
+"""What becomes of a step that raises what nobody foresaw."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from redraft.domain.calls.backoff import retry_wait_s
+from redraft.domain.jobs.job_errors import job_error
+from redraft.domain.jobs.states import StopReason
+from redraft.errors import Unavailable
+from redraft.jobs import StepMessage
+from redraft.operations.jobs.completion import close_orphaned_calls, close_up
+from redraft.operations.jobs.job_results import Event, ending
+from redraft.operations.jobs.request_views import readable_request, step_iteration
+from redraft.operations.services import Services
+from redraft.storage.engine.columns import DbNow
+from redraft.storage.jobs import events, history, jobs, transitions
+
+
+class StepCrashed(Exception):  # noqa: N818 - what happened, not what is wrong
+    """A step raised what nobody foresaw; the cause is chained.
+
+    Attributes:
+        message: which step.
+        token: the lease it was done under; None if it was not claimed yet.
+        is_paid: its calls were made, and what they brought could not be stored.
+    """
+
+    def __init__(self, message: StepMessage, token: int | None, *, is_paid: bool) -> None:
+        super().__init__(f"Step {message.step_no} ({message.step}) of job {message.job_id} crashed.")
+        self.message = message
+        self.token = token
+        self.is_paid = is_paid
+
+
+@contextmanager
+def crashing_as(message: StepMessage, token: int | None, *, is_paid: bool = False) -> Generator[None]:
+    try:
+        yield
+    except Unavailable:
+        raise
+    except Exception as error:
+        raise StepCrashed(message, token, is_paid=is_paid) from error
+
+
+def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
+    """A step crashed for a reason nobody foresaw: try it again later, then end the job rather than loop for ever.
+
+    What cannot be stored would not be stored the next time either, and be paid for each time: that ends the job.
+    """
+    settings, message = services.settings, crash.message
+    with services.database.write() as connection:
+        job = jobs.get(connection, message.job_id)
+        if job is None or (job.step, job.step_no) != (message.step, message.step_no):
+            return
+        attempt = job.step_attempt + 1
+        new: list[Event] = []
+        if attempt < settings.step_attempts_max and not crash.is_paid:
+            wait_s = retry_wait_s(attempt, first_s=settings.retry_wait_s, max_s=settings.retry_wait_max_s)
+            values = {"step_attempt": attempt, "available_at": DbNow(round(wait_s, 3)), "rung_at": None}
+        else:
+            what = "could not store what it got" if crash.is_paid else "crashed"
+            words = f"The step {job.step} {what} (attempt {attempt}): {detail}; the worker's log says more."
+            facts = job_error("worker_lost", words, iteration=step_iteration(job), attempts=attempt)
+            records = history.of(connection, job)
+            end = ending(services.profiles, job, readable_request(job), records, StopReason.ERROR, facts)
+            values, new = dict(end.values), [end.event]
+        is_ours = transitions.is_live() & transitions.is_token(job.lease_token if crash.token is None else crash.token)
+        first_seq = transitions.change(connection, job.id, values, when=is_ours, new_events=len(new))
+        if first_seq is not None:
+            events.add(connection, job, first_seq, new)
+            close_up(connection, job, values)
+            if new:
+                close_orphaned_calls(connection, job, is_holder_gone=True)
+    services.queue.wake(message.job_id)

@@ -1,0 +1,238 @@
+"""An answer before its judges: which evaluator is asked what, the calls, the second askings, and what was said.
+
+Each evaluator is asked `samples` times, about the whole rubric at once or about each criterion on its own. All
+askings of a step run side by side, and each reply is stored as it comes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from redraft.domain.calls.conversation import Prompt
+from redraft.domain.calls.models import parse_model
+from redraft.domain.evaluation.aggregation import Judged, Opinion, combine, groups_of, merge_parts
+from redraft.domain.evaluation.json_extraction import Unusable
+from redraft.domain.evaluation.rubrics import Criterion, CriterionResult, judged_by_model
+from redraft.domain.evaluation.verdicts import Verdict
+from redraft.domain.jobs.job_errors import job_error
+from redraft.domain.jobs.states import Step
+from redraft.errors import Invalid, ProviderError
+from redraft.operations.calls.budgets import BudgetExhausted
+from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot, remembered
+from redraft.operations.steps import context
+from redraft.operations.steps.context import StepInHand
+from redraft.operations.steps.grounded import NOTHING
+from redraft.prompts.judging import evaluation_prompt, read_verdict
+from redraft.prompts.profiles import Profile
+from redraft.providers.shared.protocol import UnusableReply
+from redraft.storage.jobs.history import IterationRecord
+
+# What says something of this answer only, not of the provider: the evaluation is an error, the loop goes on.
+_ABOUT_THIS_REPLY = frozenset({"refused", "content_filtered"})
+# What a second asking may run into for being longer than the first, which went through.
+_ABOUT_THE_SECOND = frozenset({"provider_bad_request", "context_too_long"})
+_CUT = "The evaluator's reply was cut off at its output limit (REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS)."
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """One question to one evaluator about one answer.
+
+    Attributes:
+        number: its place among the askings about this answer; its calls are number 2n, and 2n + 1 for the second.
+        judge: the number of the evaluator in its panel.
+        criteria: the criteria that it is about; empty for the profile's own.
+    """
+
+    record: IterationRecord
+    number: int
+    judge: int
+    model: str
+    sample: int
+    criteria: tuple[Criterion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What an asking came to: a verdict, or the in-job error that says why there is none.
+
+    Attributes:
+        blocked: the provider's failure, where it says nothing of this answer.
+        is_ours: False when the step was somebody else's before all was asked.
+    """
+
+    asking: Asking
+    outcomes: tuple[Outcome, ...]
+    verdict: Verdict | None = None
+    error: dict[str, Any] | None = None
+    blocked: ProviderError | None = None
+    is_ours: bool = True
+
+
+def askings(step: StepInHand, record: IterationRecord, judges: Sequence[str], samples: int) -> list[Asking]:
+    """All that is asked about an answer. An asking keeps its number, however criteria are put together."""
+    count = len(judged_by_model(step.request.rubric))
+    groups = groups_of(step.request.rubric, step.services.settings.criteria_per_call)
+    places = [(0 if len(group) == count else at, group) for at, group in enumerate(groups, 1)]
+    return [
+        Asking(record, (judge * samples + sample) * (count + 1) + place, judge, model, sample, group)
+        for judge, model in enumerate(judges)
+        for sample in range(samples)
+        for place, group in places
+    ]
+
+
+def _slot(step: StepInHand, asking: Asking, *, is_second: bool = False) -> Slot:
+    record = asking.record
+    return Slot(step.job.id, Step(step.job.step), record.number, record.candidate, 2 * asking.number + is_second)
+
+
+def plan(step: StepInHand, asked: Sequence[Asking]) -> list[PlannedCall]:
+    """The first call of each asking.
+
+    Raises:
+        BudgetExhausted: all of them together could cost more than is left.
+    """
+    # A continuation may ask something else in the same place
+    is_first = step.job.continuations == 0
+    unheard = [asking for asking in asked if not (is_first and _slot(step, asking).key in step.memo)]
+    return [_plan_call(step, asking, calls_at_once=len(unheard)) for asking in unheard]
+
+
+def _plan_call(
+    step: StepInHand,
+    asking: Asking,
+    *,
+    is_second: bool = False,
+    complaint: str | None = None,
+    calls_at_once: int = 1,
+) -> PlannedCall:
+    providers = step.services.providers
+    budget = providers.verdict_tokens(parse_model(asking.model)) * (2 if is_second else 1)
+    origin = providers.verdict_limit_origin(is_second=is_second)
+    ask = Ask(prompt_of(step, asking, complaint), asking.model, max_output_tokens=budget, limit_origin=origin)
+    kind = "repair" if is_second else "verify_claims" if profile_of(step).reply.claims else "evaluate"
+    return context.plan(step, _slot(step, asking, is_second=is_second), kind, ask, calls_at_once=calls_at_once)
+
+
+def prompt_of(step: StepInHand, asking: Asking, complaint: str | None = None) -> Prompt:
+    """What an evaluator is asked; all of a panel the same."""
+    key = f"prompt {asking.record.id} {[criterion.id for criterion in asking.criteria]} {complaint}"
+    if key not in step.found:
+        step.found[key] = evaluation_prompt(
+            profile_of(step), step.request, asking.record.answer, criteria=asking.criteria, complaint=complaint
+        )
+    return step.found[key]
+
+
+def profile_of(step: StepInHand) -> Profile:
+    """The job's profile as this worker has it.
+
+    Raises:
+        ProviderError: it has none of that name any more (code `evaluator_invalid`).
+    """
+    try:
+        return step.services.profiles.get(step.request.profile)
+    except Invalid as error:
+        words = (
+            f"A worker that took the job does not know profile {step.request.profile!r}: {error.message}"
+            " Set REDRAFT_PROFILES_DIR for every worker, and start them anew."
+        )
+        raise ProviderError("evaluator_invalid", words) from error
+
+
+def hear(step: StepInHand, asking: Asking, planned: Mapping[Slot, PlannedCall]) -> Heard:
+    """Ask, and once more if the reply is of no use; what came is stored if others are asked beside."""
+    made = context.outcomes_of(step, _slot(step, asking), planned)
+    read = _read(step, asking, made[-1])
+    heard = _heard(step, asking, made, read) if not isinstance(read, Unusable) else _ask_again(step, asking, made, read)
+    return replace(heard, outcomes=context.keep_one_of(step, planned, heard.outcomes))
+
+
+def _read(step: StepInHand, asking: Asking, outcome: Outcome) -> Verdict | Unusable | ProviderError:
+    error = outcome.error
+    if error is None:
+        return read_verdict(
+            profile_of(step),
+            step.request,
+            asking.record.answer,
+            outcome.text or "",
+            criteria=asking.criteria,
+            unclaimed=_unclaimed(asking.record),
+            finish_reason=outcome.finish_reason,
+        )
+    if error.code == "output_truncated":
+        return Unusable("truncated", _CUT)
+    if isinstance(error, UnusableReply) and error.retryable and error.text:
+        # The provider broke it off: the first half of a verdict is asked for again like one that was cut
+        return Unusable("truncated", error.message)
+    return Unusable("no_verdict", error.message) if error.code == "empty_output" else error
+
+
+def _unclaimed(record: IterationRecord) -> float:
+    """The score of an answer in which a judge finds no claim: code's own, and the full one if it finds none either."""
+    score = (record.grounding or NOTHING)["grounding_score"]
+    return 1.0 if score is None else score
+
+
+def _heard(step: StepInHand, asking: Asking, made: tuple[Outcome, ...], read: Verdict | ProviderError) -> Heard:
+    if isinstance(read, Verdict):
+        return Heard(asking, made, verdict=read)
+    blocked = None if read.code in _ABOUT_THIS_REPLY else read
+    return replace(_failed(step, asking, made, read.code, read.message), blocked=blocked)
+
+
+def _failed(step: StepInHand, asking: Asking, made: tuple[Outcome, ...], code: str, words: str) -> Heard:
+    error = job_error(code, words, model=asking.model, iteration=asking.record.number, attempts=step.attempt_no)
+    return Heard(asking, made, error=error)
+
+
+def _ask_again(step: StepInHand, asking: Asking, made: tuple[Outcome, ...], unusable: Unusable) -> Heard:
+    made = (*made[:-1], context.not_to_reuse(made[-1]))
+    slot = _slot(step, asking, is_second=True)
+    row = step.memo.get(slot.key)
+    if row is not None:
+        return _second(step, asking, (*made, remembered(slot, row)))
+    complaint = None if unusable.kind == "truncated" else unusable.message
+    try:
+        asked = context.ask_again(
+            step, made[-1], lambda now: _plan_call(now, asking, is_second=True, complaint=complaint)
+        )
+    except BudgetExhausted as error:
+        return _failed(step, asking, made, "evaluator_invalid", f"{unusable.message} {error}")
+    if asked is None:
+        return Heard(asking, made, is_ours=False)
+    stored, planned = asked
+    return _second(step, asking, (*made[:-1], stored, *context.call(step, planned)))
+
+
+def _second(step: StepInHand, asking: Asking, made: tuple[Outcome, ...]) -> Heard:
+    read = _read(step, asking, made[-1])
+    if isinstance(read, Unusable):
+        words = f"The evaluator gave no usable verdict, twice. {read.message}"
+        return _failed(step, asking, (*made[:-1], context.not_to_reuse(made[-1])), "evaluator_invalid", words)
+    if isinstance(read, ProviderError) and read.code in _ABOUT_THE_SECOND:
+        return _failed(step, asking, made, read.code, read.message)
+    return _heard(step, asking, made, read)
+
+
+def verdict_on(
+    heard: Sequence[Heard], rubric: Sequence[Criterion], checked: Sequence[CriterionResult]
+) -> Judged | None:
+    """What all who were asked about one answer say together; None when none of them said anything of use."""
+    return combine(_opinions(heard), rubric, checked)
+
+
+def _opinions(heard: Sequence[Heard]) -> list[Opinion]:
+    by_judge: dict[tuple[int, int], list[Heard]] = {}
+    for each in heard:
+        by_judge.setdefault((each.asking.judge, each.asking.sample), []).append(each)
+    return [_opinion(parts) for parts in by_judge.values()]
+
+
+def _opinion(parts: Sequence[Heard]) -> Opinion:
+    asking = parts[0].asking
+    verdicts = [part.verdict for part in parts if part.verdict is not None]
+    is_whole = len(verdicts) == len(parts)
+    error = next((part.error for part in parts if part.error), None)
+    return Opinion(asking.judge, asking.model, asking.sample, merge_parts(verdicts) if is_whole else None, error)

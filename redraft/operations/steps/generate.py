@@ -1,0 +1,227 @@
+"""The step `generate`: write one answer per candidate, and hand them on to be evaluated."""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection
+
+from redraft.domain.calls.conversation import LimitOrigin, Prompt
+from redraft.domain.jobs.ids import new_id
+from redraft.domain.jobs.loop import Feedback, feedback_for
+from redraft.domain.jobs.requests import GenerateAnswer
+from redraft.domain.jobs.states import Step
+from redraft.domain.structured.answers import Misfit, read_answer
+from redraft.errors import ProviderError, Unavailable
+from redraft.operations.calls.budgets import BudgetExhausted
+from redraft.operations.calls.deltas import DeltaTeller
+from redraft.operations.calls.ledger import KEEP_REPLY_S, keep
+from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot, remembered
+from redraft.operations.jobs.job_results import Event, event
+from redraft.operations.jobs.request_views import models_of, schema_of
+from redraft.operations.steps import context
+from redraft.operations.steps.context import Move, StepInHand
+from redraft.operations.steps.evaluate import decide
+from redraft.operations.steps.grounded import NOTHING, grounding_reader
+from redraft.operations.steps.step_events import evaluated, vetoes_of
+from redraft.operations.steps.truncated_answers import evaluation_of, larger_limit
+from redraft.prompts.render import feedback_text, generation_prompt, repair_prompt
+from redraft.storage.jobs import history
+from redraft.storage.jobs.history import IterationRecord
+
+
+def _request(step: StepInHand) -> GenerateAnswer:
+    if not isinstance(step.request, GenerateAnswer):
+        raise TypeError(f"Job {step.job.id} of kind {step.job.kind} has no generate step.")
+    return step.request
+
+
+def _model(step: StepInHand) -> str:
+    return models_of(step.job, step.request)[0]
+
+
+def _slots(step: StepInHand) -> list[Slot]:
+    number = step.job.iteration + 1
+    count = _request(step).candidates
+    return [Slot(step.job.id, Step.GENERATE, number, candidate, 0) for candidate in range(1, count + 1)]
+
+
+def plan(step: StepInHand) -> list[PlannedCall]:
+    """One call per candidate, all with the same prompt."""
+    prompt = _prompt(step)
+    # A continuation may ask something else in the same place
+    is_first = step.job.continuations == 0
+    unheard = [slot for slot in _slots(step) if not (is_first and slot.key in step.memo)]
+    return [_plan_call(step, slot, "generate", prompt, calls_at_once=len(unheard)) for slot in unheard]
+
+
+def look(step: StepInHand) -> None:
+    """Do now what of the planning takes long: later it is known."""
+    _prompt(step)
+
+
+def _prompt(step: StepInHand) -> Prompt:
+    if "prompt" not in step.found:
+        step.found["prompt"] = generation_prompt(_request(step), _feedback(step), schema_of(step.request))
+    return step.found["prompt"]
+
+
+def _plan_call(step: StepInHand, slot: Slot, kind: str, prompt: Prompt, *, calls_at_once: int = 1) -> PlannedCall:
+    request = _request(step)
+    sampling, model = request.sampling, _model(step)
+    limit = sampling.max_output_tokens or larger_limit(step.records, model)
+    origin = LimitOrigin(is_fixed=True) if sampling.max_output_tokens else None
+    ask = Ask(prompt, model, sampling.temperature, limit, request.stream, origin)
+    return context.plan(step, slot, kind, ask, calls_at_once=calls_at_once)
+
+
+def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
+    """Make the reserved calls, and hand on what was written."""
+    by_slot = {call.slot: call for call in planned}
+    written = context.side_by_side(step, [partial(_write, step, slot, by_slot) for slot in _slots(step)])
+    outcomes = [outcome for candidate in written for outcome in candidate]
+    # A second asking that failed leaves the first answer
+    last = [next((o for o in reversed(candidate) if o.text is not None), candidate[-1]) for candidate in written]
+    errors = [outcome.error for outcome in last if outcome.error]
+    passing = next((error for error in errors if error.retryable), None)
+    later = context.try_later(step, outcomes, passing) if passing else None
+    if later:
+        return later
+    answered = [outcome for outcome in last if outcome.text is not None or outcome.cut is not None]
+    if not answered:
+        return context.give_up(step, outcomes, errors[0], _model(step))
+    return _record(step, outcomes, answered)
+
+
+def _write(step: StepInHand, slot: Slot, planned: Mapping[Slot, PlannedCall]) -> tuple[Outcome, ...]:
+    """One candidate: its call, and a second one if what came does not fit the answer's schema. The last text counts."""
+    with _telling(step, slot) as on_delta:
+        made = context.outcomes_of(step, slot, planned, on_delta)
+    schema = schema_of(step.request)
+    if schema is not None and made[-1].text is not None:
+        with _kept_when_busy(step, made[-1]):
+            read = read_answer(made[-1].text, schema)
+        if isinstance(read, Misfit):
+            made = _repair(step, slot, (*made[:-1], context.not_to_reuse(made[-1])), read)
+    return context.keep_one_of(step, planned, made)
+
+
+def _repair(step: StepInHand, slot: Slot, made: tuple[Outcome, ...], misfit: Misfit) -> tuple[Outcome, ...]:
+    *before, first = made
+    slot = replace(slot, seq=1)
+    row = step.memo.get(slot.key)
+    if row is not None:
+        return (*made, remembered(slot, row))
+    prompt = repair_prompt(_prompt(step), first.text or "", misfit.message)
+    try:
+        asked = context.ask_again(step, first, lambda now: _plan_call(now, slot, "repair", prompt))
+    except (BudgetExhausted, ProviderError):
+        return made
+    if asked is None:
+        return made
+    stored, planned = asked
+    with _telling(step, slot) as on_delta:
+        again = context.call(step, planned, on_delta)
+    text, schema = again[-1].text, schema_of(step.request)
+    with _kept_when_busy(step, again[-1]):
+        if text is not None and schema is not None and isinstance(read_answer(text, schema), Misfit):
+            again = (*again[:-1], context.not_to_reuse(again[-1]))
+    return (*before, stored, *again)
+
+
+@contextmanager
+def _kept_when_busy(step: StepInHand, outcome: Outcome) -> Generator[None]:
+    """A reply that cannot be validated now is stored before the step is left to a later attempt: it is paid."""
+    try:
+        yield
+    except Unavailable:
+        if outcome.closing:
+            step.services.database.persist(partial(keep, job_id=step.job.id, outcomes=[outcome]), for_s=KEEP_REPLY_S)
+        raise
+
+
+@contextmanager
+def _telling(step: StepInHand, slot: Slot) -> Generator[Callable[[str], None] | None]:
+    """Where the text of a streamed call goes; a second asking counts as a further attempt."""
+    if not _request(step).stream:
+        yield None
+        return
+    is_ours = partial(step.holder.may_call, step.job.id, step.job.lease_token)
+    teller = DeltaTeller(step.services.queue, slot, step.attempt_no + slot.seq, is_ours)
+    yield teller
+    teller.flush()
+
+
+def _feedback(step: StepInHand) -> Feedback | None:
+    feedback = feedback_for(step.rules, step.attempts, step.job.guidance)
+    if feedback is None or feedback.base is None:
+        return feedback
+    place = (feedback.base.iteration, feedback.base.candidate)
+    base = next(record for record in step.records if (record.number, record.candidate) == place)
+    return replace(feedback, vetoes=vetoes_of(step.request, base))
+
+
+def _record(step: StepInHand, outcomes: Sequence[Outcome], answered: Sequence[Outcome]) -> Move:
+    number = step.job.iteration + 1
+    feedback = _feedback(step)
+    said = feedback_text(feedback) if feedback else None
+    grounding_of = grounding_reader(step.request)
+    written = tuple(_written(step, outcome, said, grounding_of) for outcome in answered)
+    told = [event for each in zip(answered, written, strict=True) for event in _told(step, *each)]
+    write = partial(_store, step, written)
+    step = replace(step, job=replace(step.job, iteration=number), records=step.records + written)
+    if any(record.evaluation is None for record in written):
+        return context.go_on(
+            step, outcomes, Step.EVALUATE, iteration=number, records=step.records, events=told, write=write
+        )
+    move = decide(step, outcomes, told, write)
+    return replace(move, values={**(move.values or {}), "iteration": number})
+
+
+def _written(
+    step: StepInHand, outcome: Outcome, said: str | None, grounding_of: Callable[[str], dict[str, Any] | None]
+) -> IterationRecord:
+    number, cut, error = step.job.iteration + 1, outcome.cut, outcome.error
+    verdict = None
+    if cut and error:
+        model, attempts = _model(step), step.attempt_no
+        verdict = evaluation_of(step.request, error, cut, model=model, number=number, attempts=attempts)
+    return IterationRecord(
+        id=new_id("iteration"),
+        number=number,
+        candidate=outcome.slot.candidate,
+        generator_model=_model(step),
+        answer=cut.text if cut else outcome.text or "",
+        feedback_given=said,
+        created_at=datetime.now(UTC),
+        evaluation=verdict,
+        grounding=None if cut else grounding_of(outcome.text or ""),
+    )
+
+
+def _store(step: StepInHand, written: Sequence[IterationRecord], connection: Connection) -> None:
+    history.add_iterations(connection, step.job.id, written)
+    cut = [(record, record.evaluation) for record in written if record.evaluation is not None]
+    history.add_evaluations(connection, [history.evaluation_row(step.job.id, *each) for each in cut])
+
+
+def _told(step: StepInHand, outcome: Outcome, record: IterationRecord) -> list[Event]:
+    number, verdict = step.job.iteration + 1, record.evaluation
+    found = record.grounding or NOTHING
+    size = f"{len(record.answer)} characters"
+    message = f"an answer of {size} was {'cut off before its end' if verdict else 'written'}."
+    generated = event(
+        "iteration.generated",
+        f"Iteration {number}: {message}",
+        iteration=number,
+        candidate=outcome.slot.candidate,
+        model=_model(step),
+        answer=record.answer,
+        citations=found["citations"],
+        grounding_score=found["grounding_score"],
+        seconds=round(outcome.seconds, 3),
+    )
+    return [generated, evaluated(record, verdict, 0.0)] if verdict else [generated]

@@ -1,0 +1,203 @@
+"""The leases of one worker process: which steps it has in flight, and whether it may start a call."""
+
+import math
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+import structlog
+from sqlalchemy import Connection
+
+from redraft import __version__
+from redraft.domain.jobs.ids import new_id
+from redraft.domain.jobs.states import Step
+from redraft.jobs import StepMessage
+from redraft.operations.services import Services
+from redraft.providers.shared.cancellation import Cancellation
+from redraft.settings import Settings
+from redraft.storage.admin import workers
+from redraft.storage.engine.work import Database
+from redraft.storage.jobs import calls, transitions
+from redraft.storage.jobs.transitions import DueStep
+
+log = structlog.get_logger()
+
+_SAFETY_S = 5.0
+_FRESH_S = 2.0
+_LEAVE_S = 2.0
+
+
+def clock() -> float:
+    """Seconds, also those that the machine was suspended: its monotonic clock stands still meanwhile."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+def message_for(due: DueStep) -> StepMessage:
+    """The message that rings for a step."""
+    return StepMessage(Step(due.step), due.job_id, due.step_no, due.run_id is not None)
+
+
+def take_over(services: Services) -> None:
+    """At the start of the only worker of a database: what others held is free at once."""
+    with services.database.write() as connection:
+        count = transitions.expire_leases(connection)
+    if count:
+        log.info("leases_taken_over", count=count)
+
+
+class LeaseHolder:
+    """One per process. A step enters with its token; the heartbeat extends all leases in one statement.
+
+    Args:
+        settings: how long a lease lasts, and what is told of this worker.
+        is_alone: this process does nothing but one step, which may be what ended its holders before.
+    """
+
+    def __init__(self, settings: Settings, *, is_alone: bool = False) -> None:
+        self.owner = new_id("worker")
+        self.lease_s = settings.lease_s
+        self.losses_max = transitions.ALONE_LOSSES if is_alone else transitions.FREE_LOSSES
+        self._lock = threading.Lock()
+        self._in_hand = set[tuple[str, int]]()
+        self._tokens: dict[str, int] = {}
+        self._good_since: dict[str, float] = {}
+        self._cancellations: dict[str, Cancellation] = {}
+        self._is_closing = False
+        self._in_contact_since = -math.inf
+        self._facts = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "concurrency": 1 if is_alone else settings.worker_concurrency,
+            "version": __version__,
+        }
+
+    @contextmanager
+    def holding(self, job_id: str, token: int, since: float) -> Generator[Callable[[int, float], None]]:
+        """Hold a job under a token, with calls that end when the job is canceled; yields what takes the next token.
+
+        `since` is when the lease was asked for, by `clock`: it began no earlier.
+        """
+        held, cancellation = 0, Cancellation()
+
+        def renew(token: int, since: float) -> None:
+            nonlocal held
+            with self._lock:
+                self._in_hand.discard((job_id, held))
+                self._in_hand.add((job_id, token))
+                self._tokens[job_id] = token
+                self._good_since[job_id] = since
+                self._cancellations[job_id] = cancellation
+            held = token
+
+        renew(token, since)
+        try:
+            with cancellation.covering():
+                yield renew
+        finally:
+            with self._lock:
+                if self._cancellations.get(job_id) is cancellation:
+                    del self._cancellations[job_id]
+                self._in_hand.discard((job_id, held))
+                if self._tokens.get(job_id) == held:
+                    self._forget(job_id)
+
+    def _forget(self, job_id: str) -> None:
+        del self._tokens[job_id]
+        del self._good_since[job_id]
+
+    def may_call(self, job_id: str, token: int) -> bool:
+        """Whether the lease of this step is known to be good for a while."""
+        return self._is_younger(job_id, token, max(self.lease_s - _SAFETY_S, self.lease_s / 2))
+
+    def _is_younger(self, job_id: str, token: int, age_s: float) -> bool:
+        with self._lock:
+            return self._tokens.get(job_id) == token and clock() - self._good_since[job_id] < age_s
+
+    def ensure(self, connection: Connection, job_id: str, token: int) -> bool:
+        """Extend the lease of a step; False when the step is somebody else's by now, or the job has ended.
+
+        Before a call is sent: the process may have slept since it was reserved, or the job was canceled.
+        """
+        started_at = clock()
+        held = transitions.extend_leases(connection, self.owner, [job_id], self.lease_s)
+        if held.get(job_id) != token:
+            return False
+        with self._lock:
+            self._tokens[job_id], self._good_since[job_id] = token, started_at
+        return True
+
+    def is_fresh(self, job_id: str, token: int) -> bool:
+        """Whether the lease of this step was seen in the database a moment ago."""
+        return self._is_younger(job_id, token, min(_FRESH_S, self.lease_s / 2))
+
+    def lose_contact(self) -> None:
+        """The database did not answer: the leases of others may have run out for that alone."""
+        self._in_contact_since = math.inf
+
+    def regain_contact(self) -> None:
+        self._in_contact_since = min(self._in_contact_since, time.monotonic())
+
+    @property
+    def is_in_steady_contact(self) -> bool:
+        """Whether a lease that has run out means a holder that is gone."""
+        return time.monotonic() - self._in_contact_since >= self.lease_s
+
+    def beat(self, database: Database) -> None:
+        """The heartbeat: extend what is ours, forget what is not any more, and say that we are alive."""
+        self._extend(database)
+        with database.write() as connection:
+            workers.beat(connection, {"id": self.owner, **self._facts})
+
+    def leave(self, database: Database) -> list[StepMessage]:
+        """Give back all leases, and count the calls that are still out as lost; the steps to ring for."""
+        return [message_for(each) for each in database.persist(self._leave, for_s=_LEAVE_S)]
+
+    def _leave(self, connection: Connection) -> list[DueStep]:
+        with self._lock:
+            in_hand = list(self._in_hand)
+        transitions.lock(connection, {job_id for job_id, _ in in_hand})
+        released = transitions.release_leases(connection, self.owner)
+        for job_id, usage in calls.close_left(connection, in_hand).items():
+            transitions.add_usage(connection, job_id, usage)
+        workers.leave(connection, self.owner)
+        return released
+
+    def _extend(self, database: Database) -> None:
+        started_at = clock()
+        with self._lock:
+            before = dict(self._tokens)
+        held: dict[str, int] = {}
+        live: set[str] = set()
+        if before:
+            with database.write() as connection:
+                held = transitions.extend_leases(connection, self.owner, before, self.lease_s)
+                lost = before.keys() - held.keys()
+                live = transitions.live_among(connection, lost) if lost else live
+        with self._lock:
+            for job_id, token in before.items():
+                if self._tokens.get(job_id) != token:
+                    continue
+                if held.get(job_id) == token:
+                    self._good_since[job_id] = started_at
+                else:
+                    self._forget(job_id)
+                    # Of a job that lives on somebody else may use the reply: it is kept in the ledger
+                    if job_id not in held and job_id not in live and job_id in self._cancellations:
+                        self._cancellations[job_id].cancel()
+
+    def close(self) -> None:
+        """Take no new step from now on."""
+        self._is_closing = True
+
+    @property
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    @property
+    def in_flight(self) -> int:
+        """Steps in hand, those among them whose lease was lost, as by a cancel: what they call for is paid for."""
+        with self._lock:
+            return len(self._in_hand)

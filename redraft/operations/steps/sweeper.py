@@ -1,0 +1,151 @@
+"""The rescuer: rings for steps that are due and unheard, sets suspects apart, ends what must not go on.
+
+Every worker runs it on a timer; it is harmless when several do.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from sqlalchemy import ColumnElement, Connection
+
+from redraft.domain.jobs.job_errors import job_error
+from redraft.domain.jobs.states import StopReason
+from redraft.errors import Unavailable
+from redraft.jobs import StepMessage
+from redraft.operations.admin import retention
+from redraft.operations.jobs.completion import close_orphaned_calls, close_up
+from redraft.operations.jobs.job_results import ending
+from redraft.operations.jobs.request_views import readable_request, step_iteration
+from redraft.operations.services import Services
+from redraft.operations.steps.leases import message_for
+from redraft.storage.admin import workers
+from redraft.storage.jobs import calls, due_steps, events, history, jobs, transitions
+from redraft.storage.jobs.due_steps import is_guilty, is_overdue
+from redraft.storage.jobs.jobs import JobRecord
+from redraft.storage.jobs.transitions import ALONE_LOSSES, is_live
+
+log = structlog.get_logger()
+
+_BATCH = 100
+_DEADLINE_SLACK_S = 5.0
+_FORGET_WORKERS_S = 24 * 3600.0
+_POISON = (
+    "The worker was lost each time it did this step, {times} times in a row, the last time with nothing else in its "
+    "process: this job is taken to be the cause. Look at the worker's log and memory before you continue it."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a round leaves to the worker that ran it.
+
+    Attributes:
+        unrung: steps for which the broker did not take the message; the worker does them itself.
+        suspects: steps that have lost their worker more than once; each runs in a process of its own.
+    """
+
+    unrung: list[StepMessage]
+    suspects: list[StepMessage]
+
+
+def sweep(services: Services, *, with_expired: bool = True, suspects_max: int = 0) -> Left:
+    """One round.
+
+    Args:
+        services: the parts.
+        with_expired: whether a lease that has run out means a lost worker. After the database was away it does not:
+            nobody could extend one.
+        suspects_max: for how many steps this worker can start a process.
+    """
+    with services.database.write() as connection:
+        to_ring = _take_due(services, connection, limit=_BATCH, with_expired=with_expired)
+        suspects = (
+            _take_due(services, connection, limit=suspects_max, with_expired=with_expired, are_suspects=True)
+            if suspects_max
+            else []
+        )
+        late = due_steps.overdue(connection, slack_s=_DEADLINE_SLACK_S, limit=_BATCH)
+        guilty = due_steps.guilty(connection, limit=_BATCH) if with_expired else []
+        _clear_up(services, connection)
+    ended = _end_all(services, late, _end_overdue) + _end_all(services, guilty, _end_guilty)
+    for job_id in ended:
+        services.queue.wake(job_id)
+    retention.forget_some(services)
+    return Left(
+        unrung=_ring_all(services, [message for message in to_ring if message.job_id not in ended]),
+        suspects=[message for message in suspects if message.job_id not in ended],
+    )
+
+
+def _take_due(services: Services, connection: Connection, **narrowed: Any) -> list[StepMessage]:
+    found = due_steps.take_due(connection, pause_s=services.settings.ring_again_s, **narrowed)
+    return [message_for(each) for each in found]
+
+
+def _ring_all(services: Services, messages: list[StepMessage]) -> list[StepMessage]:
+    """Ring until the broker fails once: a dead one would cost a second per message."""
+    for index, message in enumerate(messages):
+        if not services.queue.ring(message):
+            return messages[index:]
+    return []
+
+
+def _clear_up(services: Services, connection: Connection) -> None:
+    settings = services.settings
+    after_s = settings.call_timeout_s + settings.lease_s
+    abandoned = calls.close_abandoned(connection, after_s=after_s, ended_s=settings.lease_s, limit=_BATCH)
+    for job_id, usage in abandoned.items():
+        transitions.add_usage(connection, job_id, usage)
+    workers.forget_silent(connection, for_s=_FORGET_WORKERS_S)
+
+
+def _end_all(
+    services: Services, job_ids: list[str], end: Callable[[Services, Connection, JobRecord], bool]
+) -> list[str]:
+    """Each in a unit of work of its own: one that cannot be ended keeps no other from it."""
+    ended: list[str] = []
+    for job_id in job_ids:
+        try:
+            with services.database.write() as connection:
+                job = jobs.get(connection, job_id)
+                has_ended = job is not None and end(services, connection, job)
+        except Unavailable:
+            raise
+        except Exception:
+            log.exception("job_cannot_be_ended", job_id=job_id)
+            continue
+        ended += [job_id] if has_ended else []
+    return ended
+
+
+def _end_overdue(services: Services, connection: Connection, job: JobRecord) -> bool:
+    words = "The job's deadline passed before it was done."
+    error = job_error("deadline_exceeded", words, iteration=job.iteration)
+    return _end(
+        services, connection, job, StopReason.DEADLINE_EXCEEDED, error, is_live() & is_overdue(_DEADLINE_SLACK_S)
+    )
+
+
+def _end_guilty(services: Services, connection: Connection, job: JobRecord) -> bool:
+    words = _POISON.format(times=ALONE_LOSSES + 1)
+    error = job_error("worker_lost", words, iteration=step_iteration(job), attempts=job.step_claims)
+    return _end(services, connection, job, StopReason.ERROR, error, is_live() & is_guilty())
+
+
+def _end(
+    services: Services,
+    connection: Connection,
+    job: JobRecord,
+    reason: StopReason,
+    error: dict[str, Any],
+    when: ColumnElement[bool],
+) -> bool:
+    end = ending(services.profiles, job, readable_request(job), history.of(connection, job), reason, error)
+    first_seq = transitions.change(connection, job.id, end.values, when=when, new_events=1)
+    if first_seq is not None:
+        events.add(connection, job, first_seq, [end.event])
+        close_up(connection, job, end.values)
+        close_orphaned_calls(connection, job)
+    return first_seq is not None

@@ -1,0 +1,162 @@
+"""Messages: Anthropic itself, and servers that speak its format.
+
+Paused turns are continued here, inside one call, since only this wire format knows them.
+"""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from redraft.errors import ProviderError
+from redraft.providers.anthropic.replies import content_of, is_paused, read_reply
+from redraft.providers.anthropic.streams import AnthropicEvents
+from redraft.providers.shared.adaptations import AdaptationMemory, adapted_chat, with_schema_told
+from redraft.providers.shared.failures import Answer, Vendor, failure_of_connection
+from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Message, sendable
+from redraft.providers.shared.replies import read_answer, sound_key
+from redraft.providers.shared.schemas import wire_schema
+from redraft.providers.shared.streams import OnDelta, Teller, read_stream
+from redraft.providers.shared.transport import ClientShards, Patience, TimeLeft, Watchdog, call_timeout, http_client
+
+if TYPE_CHECKING:
+    import httpx2
+    from anthropic import Anthropic
+
+ANTHROPIC_URL = "https://api.anthropic.com"
+CONTINUATIONS_MAX = 5
+_NO_KEY = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class AnthropicAccess:
+    """Where to call and how to be let in. `base_url` None: Anthropic itself."""
+
+    vendor: Vendor
+    api_key: str
+    base_url: str | None
+    patience: Patience
+    threads: int
+    max_output_tokens: int
+    limit_origin: LimitOrigin
+
+
+class AnthropicProvider:
+    """One account, or one compatible server."""
+
+    name = "anthropic"
+
+    def __init__(self, access: AnthropicAccess) -> None:
+        self._access = access
+        self._memory = AdaptationMemory()
+        self._shards: ClientShards[Anthropic] = ClientShards(self._make_client, access.threads)
+
+    def wire_body(self, chat: Chat) -> dict[str, Any]:
+        """The request as it will be sent."""
+        chat = adapted_chat(chat, with_schema_told(chat, self._memory.of_chat(chat), takes_loose=False))
+        body: dict[str, Any] = {
+            "model": chat.model.name,
+            "max_tokens": chat.max_output_tokens or self._access.max_output_tokens,
+            "messages": _turns(chat.messages),
+        }
+        if chat.system.strip():
+            body["system"] = sendable(chat.system)
+        if chat.reply_schema is not None and (wire := wire_schema(chat.reply_schema.schema)) is not None:
+            body["output_config"] = {"format": {"type": "json_schema", "schema": wire.schema}}
+        if chat.temperature is not None:
+            body["temperature"] = chat.temperature
+        if chat.stream:
+            body["stream"] = True
+        return self._memory.limits.fitted(body, chat.limit_origin or self._access.limit_origin)
+
+    def send(
+        self,
+        body: Mapping[str, Any],
+        *,
+        timeout_s: float,
+        on_delta: OnDelta | None = None,
+        limit_origin: LimitOrigin | None = None,
+    ) -> ChatReply:
+        """Make the call, once; a paused turn is sent back as it is until it ends."""
+        # The first client brings the import of the SDK, which is none of the call's time.
+        self._shards.pick()
+        left, teller = TimeLeft(timeout_s), Teller(on_delta)
+        answers = [self._first_answer(body, left, teller, limit_origin or self._access.limit_origin)]
+        while is_paused(answers[-1]):
+            if len(answers) > CONTINUATIONS_MAX:
+                raise ProviderError(
+                    "provider_bad_request",
+                    f"The model paused its turn {len(answers)} times without an end.",
+                    http_status=answers[-1].status,
+                    response=[answer.body for answer in answers],
+                )
+            paused = {"role": "assistant", "content": content_of(answers)}
+            longer = {**body, "messages": [*body["messages"], paused]}
+            answers.append(self._answer(longer, left, teller))
+        reply = read_reply(self._access.vendor, answers)
+        teller.finish(reply.text)
+        return reply
+
+    def warm_up(self) -> None:
+        self._shards.pick()
+
+    def close(self) -> None:
+        self._shards.close()
+
+    def _first_answer(self, body: Mapping[str, Any], left: TimeLeft, teller: Teller, origin: LimitOrigin) -> Answer:
+        try:
+            return self._answer(body, left, teller)
+        except ProviderError as error:
+            self._memory.adapt(error, body, limit_origin=origin)
+            raise
+
+    def _answer(self, body: Mapping[str, Any], left: TimeLeft, teller: Teller) -> Answer:
+        import anthropic
+        import httpx2
+
+        vendor, patience = self._access.vendor, self._access.patience
+        try:
+            first_byte = TimeLeft(patience.first_byte_s)
+            response = self._post(body, left)
+            if body.get("stream") is not True:
+                return read_answer(vendor, response)
+            with contextlib.closing(response):
+                watchdog = Watchdog(response, first_byte, left)
+                return read_stream(vendor, response, AnthropicEvents(), teller, watchdog)
+        except anthropic.APIStatusError as error:
+            return read_answer(vendor, error.response)
+        except (anthropic.AnthropicError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise failure_of_connection(vendor, error, left, patience) from error
+
+    def _post(self, body: Mapping[str, Any], left: TimeLeft) -> "httpx2.Response":
+        import httpx2
+        from anthropic import Stream
+
+        answer = self._shards.pick().post(
+            "/v1/messages",
+            cast_to=httpx2.Response,
+            body=dict(body),
+            options={"timeout": call_timeout(left, self._access.patience)},
+            stream=body.get("stream") is True,
+            stream_cls=Stream[Any],
+        )
+        # For this type the SDK hands back the response as it is, streamed or not.
+        return cast("httpx2.Response", answer)
+
+    def _make_client(self) -> "Anthropic":
+        from anthropic import Anthropic
+
+        return Anthropic(
+            api_key=sound_key(self._access.api_key, self._access.vendor) or _NO_KEY,
+            base_url=self._access.base_url or ANTHROPIC_URL,
+            max_retries=0,
+            http_client=http_client(),
+        )
+
+
+def _turns(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
+    """The turns that Anthropic takes: none blank, and no blanks at the end of a last assistant turn."""
+    turns = [{"role": m.role, "content": sendable(m.content)} for m in messages if m.content.strip()]
+    if turns and turns[-1]["role"] == "assistant":
+        turns[-1]["content"] = turns[-1]["content"].rstrip()
+    return turns

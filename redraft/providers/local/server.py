@@ -1,0 +1,115 @@
+"""The process that serves a local model: `python -m redraft.providers.local.server FOLDER MODEL CONTEXT`.
+
+It lives as long as anybody holds `users.lock` in its folder, and ends by itself when nobody does: a lock
+vanishes with its process, whatever ended that, so no server is ever left behind. It imports nothing of
+Redraft but its file names, to start fast.
+"""
+
+import fcntl
+import json
+import os
+import secrets
+import sys
+import threading
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any
+
+from redraft.providers.local.files import LocalFiles
+
+SLOTS = 2
+_USERS_CHECK_S = 0.5
+_LOCK_WAIT_S = 3.0
+_EXIT_WAIT_S = 1.5
+
+
+def main(folder: str, model: str, context_tokens: str) -> int:
+    """Serve until the last user is gone."""
+    files = LocalFiles(Path(folder))
+    lock = _lock_or_none(files.server_lock)
+    if lock is None:
+        sys.stderr.write("Another server runs in this folder.\n")
+        return 0
+    files.state.unlink(missing_ok=True)
+    key = secrets.token_urlsafe(24)
+    try:
+        server = _start(model, int(context_tokens), key)
+    except RuntimeError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    state = {"url": f"{server.listening_address}/v1", "key": key, "model": model, "pid": os.getpid()}
+    _publish(files.state, state)
+    users = files.users_lock.open("a")
+    while not _is_free(users):
+        time.sleep(_USERS_CHECK_S)
+    # The users' lock stays ours to the end: a newcomer waits for it, and then finds no server.
+    files.state.unlink(missing_ok=True)
+    _exit_at_latest(_EXIT_WAIT_S)
+    del server
+    return 0
+
+
+def _start(model: str, context_tokens: int, key: str) -> Any:
+    # The extension has no types.
+    llama: Any = import_module("xllamacpp")
+    params = llama.CommonParams()
+    params.model.path = model
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.api_keys = [key]
+    params.n_parallel = SLOTS
+    params.n_ctx = context_tokens * SLOTS
+    params.ui = False
+    params.endpoint_slots = False
+    for threads in (params.cpuparams, params.cpuparams_batch):
+        # llama.cpp's threads wait for each other by spinning: with one for each core, a machine that does
+        # anything else is ten times slower than with one core left to the rest.
+        threads.n_threads = max(1, _cores() - 1)
+        threads.poll = 0
+    return llama.Server(params)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _lock_or_none(path: Path) -> IO[str] | None:
+    """The lock, after a short wait: those who only look whether a server lives hold it for an instant."""
+    lock = path.open("a")
+    give_up_at = time.monotonic() + _LOCK_WAIT_S
+    while not _is_free(lock):
+        if time.monotonic() > give_up_at:
+            lock.close()
+            return None
+        time.sleep(0.02)
+    return lock
+
+
+def _is_free(lock: IO[str]) -> bool:
+    """Take a lock if nobody has it."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _publish(path: Path, state: dict[str, Any]) -> None:
+    """Write the state in one go, readable by its owner only: it holds the key."""
+    draft = path.with_suffix(".new")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(state, file)
+    draft.replace(path)
+
+
+def _exit_at_latest(seconds: float) -> None:
+    timer = threading.Timer(seconds, os._exit, args=(0,))
+    timer.daemon = True
+    timer.start()
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,167 @@
+"""Chat Completions: OpenAI itself, and every server that speaks its format.
+
+The SDK is imported with the first call, since it takes a second. It makes the request (authentication,
+connections, error classes) and hands back the raw answer: the ledger wants headers and the body as they came.
+"""
+
+import contextlib
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from redraft.errors import ProviderError
+from redraft.providers.openai.replies import read_reply
+from redraft.providers.openai.streams import OpenAIChunks
+from redraft.providers.shared.adaptations import Adaptation, AdaptationMemory, adapted_chat, with_schema_told
+from redraft.providers.shared.failures import Answer, Vendor, failure_of_connection
+from redraft.providers.shared.output_limits import LIMIT_NAMES
+from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, ReplySchema, sendable
+from redraft.providers.shared.replies import read_answer, sound_key
+from redraft.providers.shared.schemas import wire_schema
+from redraft.providers.shared.streams import OnDelta, Teller, read_stream
+from redraft.providers.shared.transport import ClientShards, Patience, TimeLeft, Watchdog, call_timeout, http_client
+
+if TYPE_CHECKING:
+    import httpx2
+    from openai import OpenAI
+
+OPENAI_URL = "https://api.openai.com/v1"
+# A server of one's own asks for no key, but the SDK insists on one.
+_NO_KEY = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIAccess:
+    """Where to call and how to be let in. `base_url` None: OpenAI itself."""
+
+    vendor: Vendor
+    api_key: str
+    base_url: str | None
+    is_own_server: bool
+    patience: Patience
+    threads: int
+
+
+class OpenAIProvider:
+    """One account, or one compatible server."""
+
+    def __init__(self, access: OpenAIAccess, name: str = "openai", memory: AdaptationMemory | None = None) -> None:
+        self.name = name
+        self._access = access
+        self._memory = memory or AdaptationMemory()
+        # OpenAI's reasoning models refuse the old name; most other servers know no other.
+        self._limit_name = "max_tokens" if access.is_own_server else "max_completion_tokens"
+        self._shards: ClientShards[OpenAI] = ClientShards(self._make_client, access.threads)
+
+    def wire_body(self, chat: Chat) -> dict[str, Any]:
+        """The request as it will be sent."""
+        adaptations = self._memory.of_chat(chat)
+        body = chat_body(chat, limit_name=self._limit_name, adaptations=adaptations)
+        return self._memory.limits.fitted(body, chat.limit_origin or LimitOrigin())
+
+    def send(
+        self,
+        body: Mapping[str, Any],
+        *,
+        timeout_s: float,
+        on_delta: OnDelta | None = None,
+        limit_origin: LimitOrigin | None = None,
+    ) -> ChatReply:
+        """Make the call, once."""
+        # The first client brings the import of the SDK, which is none of the call's time.
+        self._shards.pick()
+        teller = Teller(on_delta)
+        try:
+            answer = self._answer(body, TimeLeft(timeout_s), teller)
+        except ProviderError as error:
+            self._memory.adapt(error, body, limit_name=self._limit_name, limit_origin=limit_origin)
+            raise
+        reply = read_reply(self._access.vendor, answer)
+        teller.finish(reply.text)
+        return reply
+
+    def warm_up(self) -> None:
+        self._shards.pick()
+
+    def close(self) -> None:
+        self._shards.close()
+
+    def _answer(self, body: Mapping[str, Any], left: TimeLeft, teller: Teller) -> Answer:
+        import httpx2
+        import openai
+
+        vendor, patience = self._access.vendor, self._access.patience
+        try:
+            first_byte = TimeLeft(patience.first_byte_s)
+            response = self._post(body, left)
+            if body.get("stream") is not True:
+                return read_answer(vendor, response)
+            with contextlib.closing(response):
+                watchdog = Watchdog(response, first_byte, left)
+                return read_stream(vendor, response, OpenAIChunks(), teller, watchdog)
+        except openai.APIStatusError as error:
+            return read_answer(vendor, error.response)
+        except (openai.APIError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise failure_of_connection(vendor, error, left, patience) from error
+
+    def _post(self, body: Mapping[str, Any], left: TimeLeft) -> "httpx2.Response":
+        import httpx2
+        from openai import Stream
+
+        answer = self._shards.pick().post(
+            "/chat/completions",
+            cast_to=httpx2.Response,
+            body=dict(body),
+            options={"timeout": call_timeout(left, self._access.patience)},
+            stream=body.get("stream") is True,
+            stream_cls=Stream[Any],
+        )
+        # For this type the SDK hands back the response as it is, streamed or not.
+        return cast("httpx2.Response", answer)
+
+    def _make_client(self) -> "OpenAI":
+        from openai import OpenAI
+
+        return OpenAI(
+            api_key=sound_key(self._access.api_key, self._access.vendor) or _NO_KEY,
+            base_url=self._access.base_url or OPENAI_URL,
+            max_retries=0,
+            http_client=http_client(),
+        )
+
+
+def chat_body(chat: Chat, *, limit_name: str, adaptations: frozenset[Adaptation] = frozenset()) -> dict[str, Any]:
+    """A Chat Completions request; `limit_name` is what the server calls the output limit at first."""
+    adaptations = with_schema_told(chat, adaptations, takes_loose=True)
+    chat = adapted_chat(chat, adaptations)
+    turns = [{"role": m.role, "content": sendable(m.content)} for m in chat.messages]
+    system = [{"role": "system", "content": sendable(chat.system)}] if chat.system.strip() else []
+    body: dict[str, Any] = {"model": chat.model.name, "messages": system + turns}
+    if chat.reply_schema is not None:
+        is_loose = "json_object" in adaptations
+        body["response_format"] = {"type": "json_object"} if is_loose else _response_format(chat.reply_schema)
+    if chat.temperature is not None:
+        body["temperature"] = chat.temperature
+    if chat.max_output_tokens is not None:
+        body[_limit_name(limit_name, adaptations)] = chat.max_output_tokens
+    if chat.stream:
+        body["stream"] = True
+        if "no_stream_options" not in adaptations:
+            body["stream_options"] = {"include_usage": True}
+    return body
+
+
+def _limit_name(first: str, adaptations: Collection[Adaptation]) -> str:
+    if "other_limit_name" not in adaptations:
+        return first
+    return next(name for name in LIMIT_NAMES if name != first)
+
+
+def _response_format(wanted: ReplySchema) -> dict[str, Any]:
+    wire = wire_schema(wanted.schema)
+    if wire is None:
+        raise ValueError("A schema that can only be told in words has no response format.")
+    name = re.sub(r"[^a-zA-Z0-9_-]", "_", wanted.name)[:64] or "reply"
+    named = {"name": name, "strict": wire.is_strict, "schema": wire.schema}
+    return {"type": "json_schema", "json_schema": named}

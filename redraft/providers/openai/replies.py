@@ -1,0 +1,92 @@
+"""Read a Chat Completions answer: an answer's text, or the reason why there is none."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from redraft.domain.calls.finish_reasons import Finish, classify_finish
+from redraft.errors import ProviderErrorCode
+from redraft.providers.shared.error_bodies import words_of
+from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer, selected_headers
+from redraft.providers.shared.protocol import ChatReply, UnusableReply, Usage
+from redraft.providers.shared.replies import (
+    EMPTY,
+    REASONING_ONLY,
+    TOOL_CALL_ONLY,
+    content_text,
+    count,
+    finish_flaw,
+    finish_reason_of,
+    items,
+    mapping,
+    words,
+)
+
+_THOUGHT_FIELDS = ("reasoning", "reasoning_content", "thinking")
+
+
+def read_reply(vendor: Vendor, answer: Answer) -> ChatReply:
+    """The reply.
+
+    Args:
+        vendor: for messages.
+        answer: a 2xx with an object as its body.
+
+    Raises:
+        ProviderError: an error came instead of choices, in whatever shape.
+        UnusableReply: there is no text to use.
+    """
+    choice = mapping(next(iter(items(answer.body.get("choices"))), None))
+    finish = finish_reason_of(choice)
+    if error := choice.get("error"):
+        raise failure_of_answer(vendor, Answer(answer.status, {"error": error}, answer.headers))
+    if _is_failure(answer.body, choice, finish):
+        raise failure_of_answer(vendor, answer)
+    message = mapping(choice.get("message"))
+    text = content_text(message.get("content"))
+    reply = ChatReply(
+        text,
+        finish,
+        usage_of(answer.body),
+        answer.status,
+        answer.body,
+        selected_headers(answer.headers),
+    )
+    if flaw := _flaw(vendor, message, text, finish):
+        raise UnusableReply(*flaw, reply)
+    return reply
+
+
+def _is_failure(body: Mapping[str, Any], choice: Mapping[str, Any], finish: str | None) -> bool:
+    """Whether a body is none of a reply, or of one that broke off with an error beside it."""
+    if choice:
+        return bool(body.get("error")) and classify_finish(finish) is Finish.FAILED
+    return (bool(body) and "choices" not in body) or words_of(body).is_error
+
+
+def usage_of(body: Mapping[str, Any]) -> Usage:
+    usage = mapping(body.get("usage"))
+    return Usage(
+        input_tokens=count(usage.get("prompt_tokens")),
+        cached_input_tokens=count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
+        output_tokens=count(usage.get("completion_tokens")),
+        reasoning_tokens=count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens")),
+    )
+
+
+def _flaw(
+    vendor: Vendor, message: Mapping[str, Any], text: str, finish: str | None
+) -> tuple[ProviderErrorCode, str] | None:
+    """Why a reply cannot be used, the strongest reason first."""
+    if refusal := words(message.get("refusal")).strip():
+        return "refused", f"The model refused: {vendor.redact(refusal)}"
+    if flaw := finish_flaw(vendor, finish, text):
+        return flaw
+    return None if text.strip() else ("empty_output", _emptiness(message))
+
+
+def _emptiness(message: Mapping[str, Any]) -> str:
+    if message.get("tool_calls") or message.get("function_call"):
+        return TOOL_CALL_ONLY
+    if any(words(message.get(name)).strip() for name in _THOUGHT_FIELDS) or words(message.get("content")).strip():
+        return REASONING_ONLY
+    return EMPTY

@@ -1,0 +1,87 @@
+"""The chunks of a Chat Completions stream, added up."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from redraft.providers.shared.replies import content_text, finish_reason_of, has_reason, items, mapping, words
+
+_ADDED_UP = frozenset({"refusal", "reasoning", "reasoning_content", "thinking"})
+_NOT_OF_THE_HEAD = frozenset({"choices", "usage", "object"})
+
+
+class OpenAIChunks:
+    """Of several choices only the first counts: no more are asked for."""
+
+    def __init__(self) -> None:
+        self.is_ended = False
+        self._head: dict[str, Any] = {}
+        self._choice: dict[str, Any] = {}
+        self._message: dict[str, Any] = {}
+        self._texts: defaultdict[str, list[str]] = defaultdict(list)
+        self._tool_calls: defaultdict[int, dict[str, Any]] = defaultdict(dict)
+        self._usage: Any = None
+
+    @property
+    def is_whole(self) -> bool:
+        # Not every server sends [DONE].
+        return self.is_ended or self.finish_reason is not None
+
+    @property
+    def finish_reason(self) -> str | None:
+        return finish_reason_of(self._choice)
+
+    def knows(self, event: dict[str, Any]) -> bool:
+        return "choices" in event or "usage" in event or words(event.get("object")).startswith("chat.completion")
+
+    def error_in(self, event: dict[str, Any]) -> Any:
+        choice = mapping(next(iter(items(event.get("choices"))), None))
+        if error := choice.get("error"):
+            return {"error": error}
+        return event if event.get("error") or event.get("object") == "error" else None
+
+    def take(self, event: dict[str, Any]) -> str:
+        self._head |= {key: value for key, value in event.items() if key not in _NOT_OF_THE_HEAD}
+        self._usage = event.get("usage") or self._usage
+        choices = [mapping(choice) for choice in items(event.get("choices"))]
+        return "".join(self._take_choice(choice) for choice in choices if not choice.get("index"))
+
+    def end(self) -> None:
+        self.is_ended = True
+
+    def body(self) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": None, **self._message}
+        message |= {name: "".join(pieces) for name, pieces in self._texts.items()}
+        if self._tool_calls:
+            message["tool_calls"] = [self._tool_calls[index] for index in sorted(self._tool_calls)]
+        choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": None, **self._choice}
+        body = {**self._head, "object": "chat.completion", "choices": [choice] if self._choice else []}
+        return body if self._usage is None else {**body, "usage": self._usage}
+
+    def _take_choice(self, choice: Mapping[str, Any]) -> str:
+        known = {key: value for key, value in choice.items() if key != "delta" and has_reason(value)}
+        self._choice |= {"index": 0, **known}
+        piece = ""
+        for name, value in mapping(choice.get("delta")).items():
+            if name == "content":
+                piece = content_text(value)
+                if value is not None:
+                    self._texts[name].append(piece)
+            elif name == "tool_calls":
+                self._take_tool_calls(value)
+            elif name in _ADDED_UP and isinstance(value, str):
+                self._texts[name].append(value)
+            elif value is not None:
+                self._message[name] = value
+        return piece
+
+    def _take_tool_calls(self, calls: Any) -> None:
+        for number, value in enumerate(items(calls)):
+            call = mapping(value)
+            index = call.get("index")
+            kept = self._tool_calls[index if isinstance(index, int) else number]
+            function = mapping(call.get("function"))
+            earlier = mapping(kept.get("function"))
+            arguments = words(earlier.get("arguments")) + words(function.get("arguments"))
+            kept |= {key: value for key, value in call.items() if key != "index" and value is not None}
+            kept["function"] = {**earlier, **function, "arguments": arguments}

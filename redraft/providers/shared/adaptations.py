@@ -1,0 +1,281 @@
+"""What a model must be asked without: learned from a refusal, and kept for its later calls.
+
+A list of models and what they take would be out of date with each release; the refusals tell it.
+"""
+
+import hashlib
+import json
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
+
+from redraft.domain.calls.conversation import Chat, LimitOrigin, Message
+from redraft.domain.structured.answers import json_kind
+from redraft.errors import ProviderError
+from redraft.providers.shared.error_bodies import Words, words_of
+from redraft.providers.shared.failures import SHORTEN
+from redraft.providers.shared.limit_refusals import read_refusal
+from redraft.providers.shared.output_limits import OutputLimits, limit_advice, limit_name_in
+from redraft.providers.shared.schemas import is_of_object, wire_schema
+
+Adaptation = Literal[
+    "no_stream_options", "other_limit_name", "no_temperature", "json_object", "schema_in_words", "system_in_turn"
+]
+
+_MODELS_MAX = 256
+_WORDS_CHARS = 2000
+
+_UNSUPPORTED = re.compile(
+    r"unsupported|not (currently )?(support|permitted|allowed|available|enabled|implemented|recogni[sz]ed)"
+    r"|(does|do|is|are)(n't| not) (support|allow|recogni[sz]e)|unrecogni[sz]ed|unknown|unexpected"
+    r"|extra (inputs|fields|param|keys)|deprecated|no longer|only .{0,30}(allowed|supported|set)"
+    r"|may only|cannot be used|unavailable|incompatible",
+    re.IGNORECASE,
+)
+_UNKNOWN_NAME = re.compile(
+    r"unrecogni[sz]ed|unknown|unexpected|extra (inputs|fields|param|keys)|unsupported param", re.IGNORECASE
+)
+_SCHEMA = re.compile(
+    r"response_format|json_schema|json schema|json_object|output_config|output_format|output format"
+    r"|structured output|guided|grammar|xgrammar|outlines|invalid schema|schema is too|schema (contains|exceeds)",
+    re.IGNORECASE,
+)
+# A refusal of one schema says nothing of the next one.
+_THIS_SCHEMA = re.compile(
+    r"invalid schema|schema is too|schema (contains|exceeds)|recursi|circular|grammar error|failed to parse grammar",
+    re.IGNORECASE,
+)
+# Some servers answer 500 where a chat template or a grammar refuses.
+_CRASH = re.compile(r"jinja|raise_exception|chat template|grammar", re.IGNORECASE)
+_SYSTEM = re.compile(
+    r"system\W{0,3}(role|message|prompt|instruction)s?\W.{0,60}(support|allowed|enabled|permitted|accepted)"
+    r"|(support|allow|accept|enable)\w*\W.{0,30}\bsystem\W{0,3}(role|message|prompt|instruction)"
+    r"|does not support '(system|developer)'|developer instruction is not enabled"
+    r"|only user(,| and) (?!.{0,30}\bsystem).{0,30}roles? (are|is) supported|unexpected role .?system"
+    r"|\bsystem: extra inputs"
+    r"|roles must alternate user/assistant|first (message|role|content).{0,30}\buser\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    adaptation: Adaptation
+    is_sent: Callable[[Mapping[str, Any]], bool]
+    is_refused: Callable[[Words], bool]
+
+
+def adaptation_for(
+    error: ProviderError, sent: Mapping[str, Any], *, limit_name: str | None = None
+) -> Adaptation | None:
+    """What to ask without after a refusal; None: nothing that was sent can be left out. Pure.
+
+    Args:
+        error: what the refusal was translated to, with the provider's body as its `response`.
+        sent: the request's body.
+        limit_name: what the output limit is called at first; None: it has one name only.
+    """
+    said = words_of(error.response)
+    said = replace(said, message=said.message[:_WORDS_CHARS])
+    if not _is_refusal(error, said):
+        return None
+    if _names(said, limit_name or "") and limit_name in sent and _is_unsupported(said):
+        return "other_limit_name"
+    return next((rule.adaptation for rule in _RULES if rule.is_sent(sent) and rule.is_refused(said)), None)
+
+
+def with_schema_told(chat: Chat, adaptations: frozenset[Adaptation], *, takes_loose: bool) -> frozenset[Adaptation]:
+    """The adaptations, with the one that tells a schema in words where the dialect could only narrow it. Pure.
+
+    Args:
+        chat: what is asked.
+        adaptations: what its model was found not to take.
+        takes_loose: whether the dialect takes schemas that are not strict.
+    """
+    if chat.reply_schema is None:
+        return adaptations
+    wire = wire_schema(chat.reply_schema.schema)
+    is_sendable = wire is not None and (wire.is_strict or takes_loose)
+    # A server that only promises an object would have to be asked for another value
+    is_object = is_of_object(chat.reply_schema.schema) or "json_object" not in adaptations
+    told: frozenset[Adaptation] = frozenset() if is_sendable and is_object else frozenset(("schema_in_words",))
+    return adaptations | told
+
+
+def adapted_chat(chat: Chat, adaptations: Collection[Adaptation]) -> Chat:
+    """The chat without what its model does not take, as far as that is no matter of a dialect. Pure."""
+    if "no_temperature" in adaptations:
+        chat = replace(chat, temperature=None)
+    if chat.reply_schema is not None and {"json_object", "schema_in_words"} & set(adaptations):
+        words = _in_words(chat.reply_schema.schema, chat.messages)
+        chat = replace(chat, system=f"{chat.system}\n\n{words}" if chat.system.strip() else words)
+    if "schema_in_words" in adaptations:
+        chat = replace(chat, reply_schema=None)
+    if "system_in_turn" in adaptations and chat.system.strip():
+        chat = replace(chat, system="", messages=_with_system(chat.system, chat.messages))
+    return chat
+
+
+class AdaptationMemory:
+    """What was learned about each model, in this process. The least used are forgotten first."""
+
+    def __init__(self) -> None:
+        self.limits = OutputLimits()
+        self._lock = threading.Lock()
+        self._of_model: OrderedDict[str, frozenset[Adaptation]] = OrderedDict()
+
+    def of_chat(self, chat: Chat) -> frozenset[Adaptation]:
+        """What this chat has to do without: by its model, and by the schema that it asks for."""
+        known = self.of(chat.model.name)
+        wire = wire_schema(chat.reply_schema.schema) if chat.reply_schema else None
+        return known if wire is None else known | self.of(_with_schema(chat.model.name, wire.schema))
+
+    def of(self, model: str) -> frozenset[Adaptation]:
+        with self._lock:
+            if model not in self._of_model:
+                return frozenset()
+            self._of_model.move_to_end(model)
+            return self._of_model[model]
+
+    def learn(self, model: str, adaptation: Adaptation) -> None:
+        with self._lock:
+            known: frozenset[Adaptation] = self._of_model.get(model, frozenset())
+            self._of_model[model] = known.union((adaptation,))
+            self._of_model.move_to_end(model)
+            if len(self._of_model) > _MODELS_MAX:
+                self._of_model.popitem(last=False)
+
+    def adapt(
+        self,
+        error: ProviderError,
+        sent: Mapping[str, Any],
+        *,
+        limit_name: str | None = None,
+        limit_origin: LimitOrigin | None = None,
+    ) -> None:
+        """Learn from a refusal, and mark it where the call can be planned anew."""
+        found = adaptation_for(error, sent, limit_name=limit_name)
+        if found is None:
+            self._adapt_limit(error, sent, limit_origin or LimitOrigin())
+            return
+        model, schema = str(sent["model"]), schema_in(sent)
+        is_own_fault = schema is not None and bool(_THIS_SCHEMA.search(words_of(error.response).message))
+        self.learn(_with_schema(model, schema) if is_own_fault else model, found)
+        error.is_adapted = True
+
+    def _adapt_limit(self, error: ProviderError, sent: Mapping[str, Any], origin: LimitOrigin) -> None:
+        name, is_of_context = limit_name_in(sent), error.code == "context_too_long"
+        if name is None or not (is_of_context or error.code == "provider_bad_request"):
+            return
+        said = words_of(error.response)
+        refusal = read_refusal(f"{said.param} {said.message}"[:_WORDS_CHARS], sent[name], is_of_context=is_of_context)
+        if refusal is None:
+            return
+        lowered = self.limits.learn(refusal, sent)
+        told = error.message.removesuffix(SHORTEN).rstrip()
+        told = told if told.endswith((".", "!", "?")) else f"{told}."
+        error.reword(f"{told} {limit_advice(refusal, origin, lowered)}")
+        error.is_adapted = lowered is not None and not origin.is_fixed
+
+
+def _with_schema(model: str, schema: Any) -> str:
+    return f"{model}#{hashlib.sha256(json.dumps(schema, sort_keys=True).encode()).hexdigest()[:16]}"
+
+
+def schema_in(body: Mapping[str, Any]) -> Any:
+    """The schema that a body asks for, in either dialect; None: none, or one in words."""
+    places = (("response_format", "json_schema", "schema"), ("output_config", "format", "schema"))
+    for place in places:
+        value: Any = body
+        for name in place:
+            value = cast("dict[str, Any]", value).get(name) if isinstance(value, Mapping) else None
+        if value is not None:
+            return value
+    return None
+
+
+def loose_form(chat: Chat, body: Mapping[str, Any]) -> str | None:
+    """How a chat's schema was told to a provider, where that enforces less than the schema; None: it is enforced."""
+    if chat.reply_schema is None or "output_config" in body:
+        return None
+    wanted: Any = body.get("response_format") or {}
+    if wanted.get("type") == "json_schema":
+        return None if wanted["json_schema"]["strict"] else "as a JSON Schema without strict mode"
+    return "in words, with JSON mode" if wanted else "in words"
+
+
+def _in_words(schema: Mapping[str, Any], messages: tuple[Message, ...]) -> str:
+    wanted = f"Reply with one JSON {json_kind(schema)} and nothing else"
+    told = json.dumps(schema, ensure_ascii=False)
+    if any(told in message.content for message in messages):
+        return f"{wanted}: no other words, no code fence."
+    return f"{wanted}: no other words, no code fence. Its JSON Schema:\n{told}"
+
+
+def _with_system(system: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    if messages and messages[0].role == "user":
+        return (Message("user", f"{system}\n\n{messages[0].content}"), *messages[1:])
+    return (Message("user", system), *messages)
+
+
+def _is_refusal(error: ProviderError, said: Words) -> bool:
+    if error.code == "provider_bad_request":
+        return error.http_status in {400, 422}
+    return error.http_status == 500 and bool(_CRASH.search(said.message))
+
+
+def _names(said: Words, name: str) -> bool:
+    return bool(name) and (said.param == name or bool(re.search(rf"\b{name}\b", said.message)))
+
+
+def _is_unsupported(said: Words) -> bool:
+    return bool(re.search(r"unsupported|unknown_param", said.codes) or _UNSUPPORTED.search(said.message))
+
+
+def _refuses(name: str) -> Callable[[Words], bool]:
+    return lambda said: _names(said, name) and _is_unsupported(said)
+
+
+def _refuses_schema(said: Words) -> bool:
+    return said.param.startswith(("response_format", "output_config")) or bool(_SCHEMA.search(said.message))
+
+
+def _refuses_format(said: Words) -> bool:
+    """The whole parameter, not one of its kinds."""
+    is_told = "response_format" in said.message and "json_schema" not in said.message
+    return is_told and bool(_UNKNOWN_NAME.search(said.message))
+
+
+def _refuses_system(said: Words) -> bool:
+    return said.param == "system" or bool(_SYSTEM.search(said.message))
+
+
+def _has(name: str) -> Callable[[Mapping[str, Any]], bool]:
+    return lambda sent: name in sent
+
+
+def _has_format(sent: Mapping[str, Any]) -> bool:
+    return "response_format" in sent or "output_config" in sent
+
+
+def _has_json_schema(sent: Mapping[str, Any]) -> bool:
+    wanted = sent.get("response_format")
+    return isinstance(wanted, dict) and cast("dict[str, Any]", wanted).get("type") == "json_schema"
+
+
+def _has_system(sent: Mapping[str, Any]) -> bool:
+    return "system" in sent or any(message["role"] == "system" for message in sent["messages"])
+
+
+# The first rule that is met decides: names before kinds, and the schema a rung at a time.
+_RULES: tuple[_Rule, ...] = (
+    _Rule("no_stream_options", _has("stream_options"), _refuses("stream_options")),
+    _Rule("no_temperature", _has("temperature"), _refuses("temperature")),
+    _Rule("schema_in_words", _has_format, _refuses_format),
+    _Rule("json_object", _has_json_schema, _refuses_schema),
+    _Rule("schema_in_words", _has_format, _refuses_schema),
+    _Rule("system_in_turn", _has_system, _refuses_system),
+)

@@ -1,0 +1,142 @@
+"""How long a reply may be: lowered to what a model was found to take, where nobody fixed the limit.
+
+The model's own limit holds for every prompt. What prompt and reply share is kept as the model's context: for other
+prompts their room is estimated, for the refused prompt it is known.
+"""
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from pydantic_core import to_json
+
+from redraft.domain.calls.conversation import LimitOrigin
+from redraft.providers.shared.limit_refusals import LimitRefusal
+
+LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
+
+T = TypeVar("T")
+
+_KEPT_MAX = 256
+# A reply of fewer tokens is of no use; the local minimum of REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS.
+_REPLY_MIN = 64
+# Without a number from the server a limit is halved down to this: four times, from the evaluator's default.
+_HALVED_MIN = 256
+# Of most languages and of JSON; a prompt that has more tokens is refused, and known from then on.
+_BYTES_PER_TOKEN = 3
+_SHORTEN = "shorten the task, the sources or the criteria, or use a model with a larger context"
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    most: int | None = None
+    context: int | None = None
+
+
+class OutputLimits:
+    """What each model was found to take, in this process. The least used are forgotten first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._of_model: OrderedDict[str, _Known] = OrderedDict()
+        self._of_prompt: OrderedDict[str, int] = OrderedDict()
+
+    def fitted(self, body: dict[str, Any], origin: LimitOrigin) -> dict[str, Any]:
+        """The request with an output limit that its model takes; a limit that a person fixed stays as it is."""
+        name = limit_name_in(body)
+        if name is None or origin.is_fixed:
+            return body
+        with self._lock:
+            known = self._of_model.get(body["model"])
+            if known is None:
+                return body
+            self._of_model.move_to_end(body["model"])
+            room = self._of_prompt.get(_prompt_key(body)) if known.context else None
+        limits = [body[name], known.most, room]
+        if known.context and room is None:
+            estimate = known.context - _estimated_tokens(body)
+            # Too little by an estimate may be enough: then the server tells the prompt's real length
+            limits.append(estimate if estimate >= _HALVED_MIN else None)
+        return {**body, name: min(limit for limit in limits if limit is not None)}
+
+    def learn(self, refusal: LimitRefusal, sent: Mapping[str, Any]) -> int | None:
+        """Keep what a refusal tells, and return the limit to ask with next; None: there is no lower one."""
+        name = limit_name_in(sent)
+        if name is None:
+            return None
+        asked = sent[name]
+        lowered = _lowered(refusal, sent, asked=asked)
+        if lowered is None:
+            return None
+        with self._lock:
+            known = self._of_model.get(sent["model"], _Known())
+            if refusal.about == "context" and refusal.prompt is None and _prompt_key(sent) in self._of_prompt:
+                # Refused once more: by small steps there would be no end
+                lowered = min(lowered, max(asked // 2, _REPLY_MIN))
+            if refusal.about == "output":
+                known = replace(known, most=lowered)
+            else:
+                known = replace(known, context=refusal.most or _estimated_tokens(sent) + lowered)
+                _keep(self._of_prompt, _prompt_key(sent), lowered)
+            _keep(self._of_model, sent["model"], known)
+        return lowered
+
+
+def limit_name_in(body: Mapping[str, Any]) -> str | None:
+    """What a request calls its output limit; None: it has none."""
+    return next((name for name in LIMIT_NAMES if isinstance(body.get(name), int)), None)
+
+
+def limit_advice(refusal: LimitRefusal, origin: LimitOrigin, lowered: int | None) -> str:
+    """What becomes of a refused output limit, or what a person can do about it. Pure.
+
+    Args:
+        refusal: what the server said.
+        origin: where the limit comes from.
+        lowered: the limit that would be taken; None: none is known.
+    """
+    if origin.is_fixed:
+        to = f" to at most {lowered}" if lowered else ""
+        also = f", or {_SHORTEN}" if refusal.about == "context" else ""
+        return f"{origin.setting} fixes the room for the reply: lower it{to}{also}."
+    if lowered:
+        return f"The next call asks for at most {lowered} tokens of output."
+    if refusal.prompt is None and refusal.most is None:
+        return f"Set {origin.setting} to what the model takes, or {_SHORTEN}."
+    return f"The prompt leaves no room for a reply: {_SHORTEN}."
+
+
+def _lowered(refusal: LimitRefusal, sent: Mapping[str, Any], *, asked: int) -> int | None:
+    if refusal.most is None:
+        return asked // 2 if asked // 2 >= _HALVED_MIN else None
+    if refusal.about == "output":
+        return refusal.most
+    estimate = _estimated_tokens(sent)
+    prompt = estimate if refusal.prompt is None else refusal.prompt
+    room = refusal.most - (prompt if refusal.is_prompt_exact else max(prompt, estimate))
+    if room >= asked or (room < _REPLY_MIN and not (refusal.prompt and refusal.is_prompt_exact)):
+        # The estimate is wrong
+        room = asked // 2 if asked // 2 >= _HALVED_MIN else 0
+    return room if room >= _REPLY_MIN else None
+
+
+def _estimated_tokens(body: Mapping[str, Any]) -> int:
+    return len(_prompt_bytes(body)) // _BYTES_PER_TOKEN
+
+
+def _prompt_key(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_prompt_bytes(body)).hexdigest()
+
+
+def _prompt_bytes(body: Mapping[str, Any]) -> bytes:
+    return to_json([body["model"], body.get("system"), body["messages"], body.get("response_format")])
+
+
+def _keep(kept: OrderedDict[str, T], key: str, value: T) -> None:
+    kept[key] = value
+    kept.move_to_end(key)
+    if len(kept) > _KEPT_MAX:
+        kept.popitem(last=False)

@@ -1,0 +1,60 @@
+"""What a call cost, in integers of 1e-9 USD; None where no price is known, never 0 for unknown."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+from redraft.domain.calls.models import FREE_PROVIDER, ModelRef
+from redraft.providers.shared.protocol import Usage
+from redraft.settings import ModelPrice
+
+_NANO = 1_000_000_000
+_PER_MILLION = 1_000_000
+
+
+def price_nano_usd(
+    ref: ModelRef,
+    usage: Usage,
+    *,
+    own_prices: Mapping[str, ModelPrice] | None = None,
+    is_listed: bool = True,
+) -> int | None:
+    """The price of a call.
+
+    Args:
+        ref: the model.
+        usage: its tokens; unknown input or output tokens make the price unknown.
+        own_prices: the settings' prices by `provider:name`; they win.
+        is_listed: whether the vendor's public price list holds (not on a server of one's own).
+    """
+    if ref.provider == FREE_PROVIDER:
+        return 0
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    own = (own_prices or {}).get(str(ref))
+    if own is not None:
+        return _own_price(own, usage.input_tokens, usage.cached_input_tokens or 0, usage.output_tokens)
+    return _listed_price(ref, usage) if is_listed else None
+
+
+def _own_price(price: ModelPrice, input_tokens: int, cached_tokens: int, output_tokens: int) -> int:
+    cached = price.input if price.cached_input is None else price.cached_input
+    cached_tokens = min(cached_tokens, input_tokens)
+    total = price.input * (input_tokens - cached_tokens) + cached * cached_tokens + price.output * output_tokens
+    return round(total * _NANO / _PER_MILLION)
+
+
+def _listed_price(ref: ModelRef, usage: Usage) -> int | None:
+    # The price list takes half a second to load.
+    from genai_prices import Usage as Tokens
+    from genai_prices import calc_price
+
+    tokens = Tokens(
+        input_tokens=usage.input_tokens,
+        cache_read_tokens=min(usage.cached_input_tokens or 0, usage.input_tokens or 0),
+        output_tokens=usage.output_tokens,
+    )
+    try:
+        total: Decimal = calc_price(tokens, ref.name, provider_id=ref.provider).total_price
+    except (LookupError, ValueError):
+        return None
+    return int((total * _NANO).to_integral_value())

@@ -1,0 +1,117 @@
+"""The model boundary: one Protocol, and the types that cross it.
+
+Whatever a provider answers becomes a `ChatReply` or a `ProviderError`; no SDK type leaves this package.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from redraft.domain.calls.conversation import Chat, LimitOrigin, Message, ReplySchema
+from redraft.errors import ProviderError, ProviderErrorCode
+
+__all__ = [
+    "ADAPTATIONS_MAX",
+    "Chat",
+    "ChatReply",
+    "LimitOrigin",
+    "Message",
+    "Provider",
+    "ReplySchema",
+    "UnusableReply",
+    "Usage",
+    "sendable",
+]
+
+ADAPTATIONS_MAX = 8
+"""How often a call is made again after a refusal, each time with less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the provider counted them; None = it did not say (never 0 for unknown)."""
+
+    input_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """A usable reply: `text` is never blank.
+
+    `response` is the provider's body as JSON values, for the ledger. `headers` holds the selected ones
+    only (request id, rate limits).
+    """
+
+    text: str
+    finish_reason: str | None
+    usage: Usage
+    http_status: int
+    response: Any
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def sendable(text: str) -> str:
+    """Text as UTF-8 can carry it: a lone surrogate (half a character) becomes `?`."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+class UnusableReply(ProviderError):  # noqa: N818 - a state, like the five kinds
+    """A 200 that is no usable reply (cut, refused, filtered, broken off, empty): it was paid for all the same.
+
+    Attributes:
+        text: what came of it, for the record: never an answer or a verdict.
+    """
+
+    def __init__(self, code: ProviderErrorCode, message: str, reply: ChatReply) -> None:
+        super().__init__(code, message, http_status=reply.http_status, response=reply.response, headers=reply.headers)
+        self.text = reply.text
+        self.usage = reply.usage
+        self.finish_reason = reply.finish_reason
+        self.text = reply.text.strip()
+
+
+class Provider(Protocol):
+    """One vendor's API, or one compatible server."""
+
+    name: str
+
+    def wire_body(self, chat: Chat) -> dict[str, Any]:
+        """The request body as it will be sent: what the ledger stores before the call.
+
+        It depends on the chat and on what the model was found not to take, on nothing else.
+        """
+        ...
+
+    def send(
+        self,
+        body: Mapping[str, Any],
+        *,
+        timeout_s: float,
+        on_delta: Callable[[str], None] | None = None,
+        limit_origin: LimitOrigin | None = None,
+    ) -> ChatReply:
+        """Make the call, once, without retries.
+
+        Args:
+            body: from `wire_body`; with `stream` true the reply is read as it comes.
+            timeout_s: for all of it, in seconds.
+            on_delta: told the answer's text piece by piece, in this thread; the pieces of a reply add up to
+                its `text`. What it raises ends the call and comes through. After a `ProviderError` the
+                pieces told so far are void.
+            limit_origin: the chat's; an error for the output limit names its setting.
+
+        Raises:
+            ProviderError: for everything that is not a usable reply; an `UnusableReply` where tokens were
+                spent all the same (truncated, refused, filtered, empty). With `is_adapted` the provider has
+                learned what its model does not take: plan the call anew.
+        """
+        ...
+
+    def warm_up(self) -> None:
+        """Pay once for imports and the first client, before the first call does."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,147 @@
+"""What both wire formats share in reading an answer."""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from redraft.domain.calls.finish_reasons import Finish, classify_finish, is_absent
+from redraft.domain.text.thinking import answer_in
+from redraft.errors import ProviderError, ProviderErrorCode
+from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer
+from redraft.providers.shared.json_values import parse_json
+
+if TYPE_CHECKING:
+    import httpx2
+
+
+_TOKENS_MAX = 10**9
+EMPTY = "The reply has no text."
+TOOL_CALL_ONLY = "The reply has no text: a tool call only."
+TOOL_CALL_AFTER_TEXT = "The reply is no whole answer: after some text the model calls a tool, and none was offered."
+REASONING_ONLY = "The reply has no text: reasoning only."
+
+# The two wire formats' own names first, then those that compatible servers use instead.
+_NATIVE_REASON = "native_finish_reason"
+_REASONS = (
+    *("finish_reason", "stop_reason", "finishReason", "stopReason", "done_reason", "finish_details", _NATIVE_REASON),
+)
+
+
+def read_answer(vendor: Vendor, response: "httpx2.Response") -> Answer:
+    """The answer with its body as JSON values.
+
+    Raises:
+        ProviderError: it has an error status, is no JSON object, or is an error in spite of its 200.
+    """
+    body = _json_or_text(response)
+    answer = Answer(response.status_code, body, dict(response.headers))
+    if answer.status >= 300 or not isinstance(body, dict):
+        raise failure_of_answer(vendor, answer)
+    return answer
+
+
+def _json_or_text(response: "httpx2.Response") -> Any:
+    try:
+        return parse_json(response.content)
+    except ValueError:
+        return response.text
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """The value if it is an object, else an empty one: bodies are never what they should be."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> list[Any]:
+    """The value if it is an array, else an empty one."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def count(value: Any) -> int | None:
+    """A number of tokens, or None where there is none that can be true."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _TOKENS_MAX else None
+
+
+def words(value: Any) -> str:
+    """The value if it is text, else nothing: None never becomes "None"."""
+    return value if isinstance(value, str) else ""
+
+
+def content_text(content: Any) -> str:
+    """A message's content, text or a list of parts, as text; parts that are thinking are not."""
+    parts = [mapping(part) for part in items(content)]
+    return words(content) or "".join(words(part.get("text")) for part in parts if not _is_thinking(part))
+
+
+def _is_thinking(part: Mapping[str, Any]) -> bool:
+    kind = words(part.get("type")).lower()
+    return "think" in kind or "reason" in kind
+
+
+def has_reason(value: Any) -> bool:
+    """Whether a field holds a finish reason, not one of the many spellings of nothing."""
+    return value is not None and not is_absent(_reason_text(value))
+
+
+def finish_reason_of(part: Mapping[str, Any]) -> str | None:
+    """The finish reason that a choice or a message gives; None: it gives none.
+
+    A gateway's own word for a whole reply does not count against its upstream's word for a broken one.
+    """
+    reasons = [_reason_text(part[name]) for name in _REASONS if has_reason(part.get(name))]
+    if not reasons:
+        return None
+    native = reasons[-1] if has_reason(part.get(_NATIVE_REASON)) else None
+    is_complete = classify_finish(reasons[0]) is Finish.COMPLETE
+    is_worse = is_complete and classify_finish(native) not in {Finish.COMPLETE, Finish.UNKNOWN}
+    return native if is_worse else reasons[0]
+
+
+def _reason_text(value: Any) -> str:
+    """A reason as text: some servers send an object with a `type`."""
+    if isinstance(value, dict):
+        named = mapping(value)
+        value = named.get("type") or named.get("reason") or named
+    return value.strip() if isinstance(value, str) else json.dumps(value)
+
+
+def finish_flaw(vendor: Vendor, reason: str | None, text: str) -> tuple[ProviderErrorCode, str] | None:
+    """Why a reply that ended for this reason cannot be used, whatever it says; None: the reason does not tell."""
+    has_text = bool(answer_in(text).strip())
+    flaws: dict[Finish, tuple[ProviderErrorCode, str]] = {
+        Finish.CUT: ("output_truncated", truncation(has_text=has_text)),
+        Finish.CONTEXT_FULL: ("context_too_long", "The reply was cut: prompt and reply fill the model's context."),
+        Finish.FILTERED: (
+            "content_filtered",
+            f"The content filter of {vendor.label} cut the reply ({reason}); what came is no answer.",
+        ),
+        Finish.REFUSED: ("refused", f"The model refused: {text.strip() or 'it gave no reason.'}"),
+        Finish.TOOL_CALL: ("empty_output", TOOL_CALL_AFTER_TEXT if has_text else TOOL_CALL_ONLY),
+        Finish.FAILED: (
+            "provider_unavailable",
+            f"{vendor.capital} broke the reply off (finish reason {reason}); what came is no answer.",
+        ),
+    }
+    flaw = flaws.get(classify_finish(reason))
+    return flaw and (flaw[0], vendor.redact(flaw[1]))
+
+
+def truncation(*, has_text: bool) -> str:
+    if has_text:
+        return "The reply was cut off at the output limit. Raise sampling.max_output_tokens."
+    return (
+        "The reply was truncated before text: all of the output limit went into reasoning."
+        " Raise sampling.max_output_tokens."
+    )
+
+
+def sound_key(key: str, vendor: Vendor) -> str:
+    """The key without blanks around it.
+
+    Raises:
+        ProviderError: it holds what no header can (code `provider_auth`).
+    """
+    trimmed = key.strip()
+    if trimmed and not (trimmed.isascii() and trimmed.isprintable()):
+        raise ProviderError("provider_auth", f"The key in {vendor.key_setting} holds characters that no key has.")
+    return trimmed

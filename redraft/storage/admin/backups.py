@@ -1,0 +1,126 @@
+"""Copies of a whole database into a file, consistent while others write."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from sqlalchemy import URL
+
+from redraft.errors import Unavailable
+from redraft.storage.engine.work import Database
+
+_PAGES_AT_ONCE = 512
+_LOOK_EVERY_S = 0.5
+_LOCK_WAIT_MS = 10_000
+
+Told = Callable[[float | None, int], None]
+"""Called now and then with the share that is copied, if it is known, and the bytes."""
+
+
+def copy_sqlite(database: Database, target: Path, told: Told) -> None:
+    """Copy page by page from one view of the database: writers go on, and what they write is not in it.
+
+    Raises:
+        Unavailable: the database cannot be read, or not be written there; or the copy is damaged.
+    """
+    try:
+        with (
+            closing(sqlite3.connect(str(database.url.database), isolation_level=None)) as source,
+            closing(sqlite3.connect(target, isolation_level=None)) as copy,
+        ):
+            _copy_pages(source, copy, told)
+            # One file, without a journal beside it, until it is used as a database
+            copy.execute("PRAGMA journal_mode=DELETE")
+            findings = [str(row[0]) for row in copy.execute("PRAGMA integrity_check(5)")]
+    except sqlite3.Error as error:
+        raise Unavailable(f"The backup failed: {error}", code="backup_failed") from error
+    if findings != ["ok"]:
+        raise Unavailable(f"The copy is damaged, so the database is: {findings[0]}", code="database_damaged")
+
+
+def _copy_pages(source: sqlite3.Connection, copy: sqlite3.Connection, told: Told) -> None:
+    size = int(source.execute("PRAGMA page_size").fetchone()[0])
+
+    def progress(_status: int, left: int, total: int) -> None:
+        told(1 - left / max(1, total), (total - left) * size)
+
+    copy.execute("PRAGMA synchronous=OFF")
+    # Within one view: without it, each write of another process would make the copy begin anew
+    source.execute("BEGIN")
+    source.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    source.backup(copy, pages=_PAGES_AT_ONCE, progress=progress)
+
+
+def dump_postgresql(database: Database, target: Path, told: Told) -> None:
+    """Let PostgreSQL's own `pg_dump` write an archive for `pg_restore`, in one view of the database.
+
+    Raises:
+        Unavailable: there is no pg_dump; or it fails, and says why.
+    """
+    program = shutil.which("pg_dump")
+    if program is None:
+        words = f"pg_dump is not installed here. Where it is, run: {dump_command(database.url)}"
+        raise Unavailable(words, code="pg_dump_missing")
+    with _address(database.url) as address:
+        arguments = [
+            program,
+            "--format=custom",
+            "--no-password",
+            f"--lock-wait-timeout={_LOCK_WAIT_MS}",
+            f"--file={target}",
+            f"--dbname={address}",
+        ]
+        _run(arguments, lambda: told(None, target.stat().st_size))
+    # Of the same version: another one may not know the format
+    restorer = Path(program).with_name("pg_restore")
+    if restorer.exists():
+        _run([str(restorer), "--list", "--file=/dev/null", str(target)], lambda: None)
+
+
+def dump_command(url: URL) -> str:
+    """For a person to run; it asks for the password."""
+    return f"pg_dump --format=custom --file=FILE '{_without_password(url)}'"
+
+
+def _run(arguments: list[str], look: Callable[[], None]) -> None:
+    with subprocess.Popen(  # noqa: S603 - a program of PostgreSQL's, found by name, without a shell
+        arguments, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while True:
+            try:
+                complaint = process.communicate(timeout=_LOOK_EVERY_S)[1]
+                break
+            except subprocess.TimeoutExpired:
+                look()
+            except BaseException:
+                process.kill()
+                raise
+    if process.returncode:
+        words = " ".join(complaint.split())[:600]
+        raise Unavailable(f"{Path(arguments[0]).name} failed: {words}", code="backup_failed")
+
+
+def _without_password(url: URL) -> str:
+    query = {name: value for name, value in url.query.items() if name not in {"password", "sslpassword"}}
+    bare = URL.create("postgresql", url.username, None, url.host, url.port, url.database, query)
+    return bare.render_as_string(hide_password=False)
+
+
+@contextmanager
+def _address(url: URL) -> Generator[str]:
+    """The database's address for a program of PostgreSQL's: a password lies in a private file, never in the open."""
+    password = url.password or url.query.get("password")
+    if not password:
+        yield _without_password(url)
+        return
+    escaped = str(password).replace("\\", "\\\\").replace(":", "\\:")
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="redraft-") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(f"*:*:*:*:{escaped}\n")
+        file.flush()
+        yield _without_password(url.update_query_dict({"passfile": file.name}))

@@ -1,0 +1,29 @@
+"""Workers that are alive, as the database last heard of them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, delete, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.tables import worker_heartbeats as workers
+
+
+def beat(connection: Connection, values: Mapping[str, Any]) -> None:
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    statement = dialect.insert(workers).values(**values)
+    connection.execute(statement.on_conflict_do_update(index_elements=[workers.c.id], set_={"seen_at": DbNow()}))
+
+
+def leave(connection: Connection, worker_id: str) -> None:
+    connection.execute(delete(workers).where(workers.c.id == worker_id))
+
+
+def forget_silent(connection: Connection, *, for_s: float) -> None:
+    connection.execute(delete(workers).where(workers.c.seen_at < DbNow(-for_s)))
+
+
+def alive(connection: Connection, *, within_s: float) -> list[dict[str, Any]]:
+    query = select(workers).where(workers.c.seen_at >= DbNow(-within_s)).order_by(workers.c.started_at)
+    return [dict(row) for row in connection.execute(query).mappings()]

@@ -1,0 +1,265 @@
+"""Statements that every step runs: compiled once, then handed to the driver as text.
+
+SQLAlchemy spends as much on each execution of a statement as driver and database take for it together, and a step
+runs three to six of them. What is built here is still Core, with its types; only the way to the driver is shorter.
+"""
+
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, cast
+
+from sqlalchemy import (
+    Boolean,
+    ClauseElement,
+    Column,
+    ColumnElement,
+    Connection,
+    CursorResult,
+    Dialect,
+    Insert,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    Update,
+    bindparam,
+    exists,
+    insert,
+    literal,
+    select,
+    union_all,
+)
+from sqlalchemy import cast as cast_to
+from sqlalchemy.sql.base import Executable
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.selectable import ReturnsRows
+from sqlalchemy.types import TypeEngine
+
+from redraft.storage.engine.columns import CleanText, Json
+
+_Process = Callable[[Any], Any]
+Rows = tuple[Table, Sequence[Mapping[str, Any]]]
+"""Rows for one table, with the same columns."""
+_Shape = tuple[Table, tuple[str, ...], int]
+
+_COLLECTED = "redraft_collected_rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An update of one row that returns one column; `values` by the names of its bind parameters."""
+
+    statement: Update
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of database: a statement is the same text for all engines of it."""
+
+    name: str
+    dialect: Dialect = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    text: str
+    order: tuple[str, ...] | None
+    """The names by place, if the driver binds by place."""
+    given: tuple[tuple[str, _Process | None], ...]
+    """What each execution brings."""
+    fixed: Mapping[str, Any]
+    """What the statement itself holds."""
+    columns: tuple[tuple[str, _Process | None], ...]
+    """What comes back."""
+
+    def execute(self, connection: Connection, values: Mapping[str, Any]) -> CursorResult[Any]:
+        bound = {name: process(values[name]) if process else values[name] for name, process in self.given}
+        bound = {**self.fixed, **bound}
+        placed = bound if self.order is None else tuple(bound[name] for name in self.order)
+        return connection.exec_driver_sql(self.text, placed)
+
+
+def run(connection: Connection, statement: Executable, values: Mapping[str, Any]) -> CursorResult[Any]:
+    """Execute a statement that is built once; `values` by the names of its bind parameters.
+
+    The result is the driver's: columns that need a type of ours are read with `fetch`.
+    """
+    return _prepare(statement, _kind_of(connection)).execute(connection, values)
+
+
+def fetch(connection: Connection, statement: Executable, values: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The same for a statement that brings back one row or none, by the names of its columns."""
+    ready = _prepare(statement, _kind_of(connection))
+    row = ready.execute(connection, values).one_or_none()
+    if row is None:
+        return None
+    found = zip(ready.columns, row, strict=True)
+    return {name: process(value) if process else value for (name, process), value in found}
+
+
+def add_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows with the same columns, by one statement."""
+    if not rows:
+        return
+    collected: list[Rows] | None = connection.info.get(_COLLECTED)
+    if collected is None:
+        _insert(connection, [(table, rows)])
+    else:
+        collected.append((table, rows))
+
+
+@contextmanager
+def collecting_rows(connection: Connection) -> Generator[list[Rows]]:
+    """What is added within is not added, but collected."""
+    # Taken beforehand: of a connection that was lost within, it cannot be asked for
+    info, collected = connection.info, list[Rows]()
+    info[_COLLECTED] = collected
+    try:
+        yield collected
+    finally:
+        del info[_COLLECTED]
+
+
+@contextmanager
+def adding_together(connection: Connection) -> Generator[None]:
+    """What is added within, to whichever tables, is there at its end: on PostgreSQL in one round trip."""
+    with collecting_rows(connection) as collected:
+        yield
+    if collected and _is_postgresql(connection):
+        _insert(connection, collected)
+    else:
+        for part in collected:
+            _insert(connection, [part])
+
+
+def run_all_or_none(
+    connection: Connection, first: Change, others: Sequence[Change], rows: Sequence[Rows]
+) -> list[Any] | None:
+    """If `first` changes its row, make the other changes and add the rows: on PostgreSQL in one round trip.
+
+    SQLite has no such statement, and no round trips. The changes' bind parameters must not share a name.
+
+    Returns:
+        What each change returned; None when `first` found no row, and nothing was done.
+    """
+    if _is_postgresql(connection):
+        statement = _dependent_statement(first.statement, tuple(o.statement for o in others), _shapes_of(rows))
+        given = dict(first.values)
+        for other in others:
+            given |= other.values
+        found = run(connection, statement, given | _given_rows(rows)).one()
+        return None if found[0] is None else list(found)
+    done = run(connection, first.statement, first.values).scalar()
+    if done is None:
+        return None
+    found = [done, *(run(connection, other.statement, other.values).scalar() for other in others)]
+    for part in rows:
+        _insert(connection, [part])
+    return found
+
+
+@lru_cache(maxsize=512)
+def _dependent_statement(first: Update, others: tuple[Update, ...], shapes: tuple[_Shape, ...]) -> Executable:
+    """Of PostgreSQL; its parts see what was there before it, and `first`'s row alone of what is new."""
+    done = first.cte("first")
+    is_done = exists(select(literal(1)).select_from(done))
+    changes = [done, *(other.where(is_done).cte(f"other{number}") for number, other in enumerate(others))]
+    added = [_dependent_insert(part, *shape, is_done).cte(f"part{part}") for part, shape in enumerate(shapes)]
+    returned = (select(change.c[0]).scalar_subquery().label(f"c{number}") for number, change in enumerate(changes))
+    return select(*returned).add_cte(*added)
+
+
+def _dependent_insert(part: int, table: Table, names: tuple[str, ...], count: int, when: ColumnElement[bool]) -> Insert:
+    rows = [
+        select(*(_typed(value, table.c[name].type) for name, value in row.items())).where(when)
+        for row in _rows_of(part, table, names, count)
+    ]
+    return insert(table).from_select(list(_rows_of(part, table, names, 1)[0]), union_all(*rows))
+
+
+def _typed(value: Any, kind: TypeEngine[Any]) -> ColumnElement[Any]:
+    """Without a type, a NULL in a SELECT is a text; and a text that is cast to its column's length is cut to it."""
+    return cast_to(value, Text() if isinstance(kind, String | CleanText | Json) else kind)
+
+
+def _insert(connection: Connection, parts: Sequence[Rows]) -> None:
+    run(connection, _insert_statement(_shapes_of(parts)), _given_rows(parts))
+
+
+def _shapes_of(parts: Sequence[Rows]) -> tuple[_Shape, ...]:
+    return tuple((table, tuple(rows[0]), len(rows)) for table, rows in parts)
+
+
+def _given_rows(parts: Sequence[Rows]) -> dict[str, Any]:
+    return {
+        f"r{part}_{number}_{name}": row[name]
+        for part, (_, rows) in enumerate(parts)
+        for number, row in enumerate(rows)
+        for name in row
+    }
+
+
+@lru_cache(maxsize=512)
+def _insert_statement(shapes: tuple[_Shape, ...]) -> Executable:
+    *before, last = (_insert_part(part, *shape) for part, shape in enumerate(shapes))
+    return last.add_cte(*(each.cte(f"part{part}") for part, each in enumerate(before)))
+
+
+def _insert_part(part: int, table: Table, names: tuple[str, ...], count: int) -> Insert:
+    rows = _rows_of(part, table, names, count)
+    return insert(table).values(rows if count > 1 else rows[0]).inline()
+
+
+def _rows_of(part: int, table: Table, names: tuple[str, ...], count: int) -> list[dict[str, Any]]:
+    """What each column of the new rows is: what the rows bring, and the defaults of the others."""
+    defaults = defaults_of(table, names)
+    return [
+        defaults | {name: bindparam(f"r{part}_{number}_{name}", type_=table.c[name].type) for name in names}
+        for number in range(count)
+    ]
+
+
+def defaults_of(table: Table, names: Collection[str]) -> dict[str, Any]:
+    """The defaults of a new row's other columns."""
+    others = [column for column in table.c if column.name not in names and column.default is not None]
+    return {column.name: _default_of(column) for column in others}
+
+
+def _default_of(column: Column[Any]) -> Any:
+    value = cast("Any", column.default).arg
+    return value if isinstance(value, ClauseElement) else literal(value, column.type)
+
+
+def _is_postgresql(connection: Connection) -> bool:
+    return connection.dialect.name == "postgresql"
+
+
+def _kind_of(connection: Connection) -> _Kind:
+    return _Kind(connection.dialect.name, connection.dialect)
+
+
+@lru_cache(maxsize=512)
+def _prepare(statement: Executable, kind: _Kind) -> _Prepared:
+    dialect = kind.dialect
+    compiled = cast("SQLCompiler", cast("Any", statement).compile(dialect=dialect))
+    given: list[tuple[str, _Process | None]] = []
+    fixed: dict[str, Any] = {}
+    for name, bind in compiled.binds.items():
+        process = bind.type.dialect_impl(dialect).bind_processor(dialect)
+        if bind.required:
+            given.append((name, process))
+        else:
+            fixed[name] = process(bind.value) if process else bind.value
+    exported = statement.exported_columns if isinstance(statement, ReturnsRows) else ()
+    columns = tuple((each.name, _reader(each.type, dialect)) for each in exported)
+    order = None if compiled.positiontup is None else tuple(compiled.positiontup)
+    return _Prepared(str(compiled), order, tuple(given), fixed, columns)
+
+
+def _reader(kind: TypeEngine[Any], dialect: Dialect) -> _Process | None:
+    """What reads a column: our types, and SQLite's booleans; the drivers' own numbers and texts are right."""
+    is_read = isinstance(kind, TypeDecorator | Boolean)
+    return kind.dialect_impl(dialect).result_processor(dialect, None) if is_read else None

@@ -1,0 +1,168 @@
+"""The database, and the unit of work: the one place that commits.
+
+A unit of work is one request or one half of a step. Nothing slow happens inside it: no model call, no
+message, no wait.
+"""
+
+import contextlib
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import (
+    ArgumentError,
+    DatabaseError,
+    DBAPIError,
+    IntegrityError,
+    OperationalError,
+)
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from redraft.errors import Invalid, Unavailable
+from redraft.redaction import redact
+from redraft.setting_values import database_flaw, sqlalchemy_url
+from redraft.storage.engine import postgresql
+
+T = TypeVar("T")
+
+News = Literal["webhooks", "runs"]
+
+_NEWS = "redraft_news"
+
+
+class Database:
+    """One engine. `read()` and `write()` open a unit of work; `write()` commits at its end."""
+
+    def __init__(self, url: str, *, pool_size: int = 10) -> None:
+        self.url = _read_url(url)
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self.engine = self._sqlite_engine(pool_size) if self.is_sqlite else postgresql.make_engine(self.url, pool_size)
+        # Threads of one process queue here, fairly; SQLite's own busy wait sleeps and starves.
+        self._write_turn = threading.Lock() if self.is_sqlite else nullcontext()
+        self.news: dict[News, threading.Event] = {"webhooks": threading.Event(), "runs": threading.Event()}
+        """Set after each commit that `tell_after_commit` was called for: a thread of this process looks at once."""
+
+    def _sqlite_engine(self, pool_size: int) -> Engine:
+        engine = create_engine(
+            self.url,
+            hide_parameters=True,
+            # By name also here: `statements` binds by name on both databases
+            paramstyle="named",
+            pool_size=pool_size,
+            max_overflow=0,
+            pool_timeout=30,
+            connect_args={"timeout": 30, "isolation_level": None, "check_same_thread": False},
+        )
+        event.listen(engine, "do_connect", _make_private)
+        event.listen(engine, "connect", _prepare_sqlite)
+        return engine
+
+    @contextmanager
+    def read(self) -> Generator[Connection]:
+        """A consistent view; nothing is written."""
+        with translated(), self.engine.connect() as connection:
+            if self.is_sqlite:
+                connection.exec_driver_sql("BEGIN")
+            yield connection
+
+    @contextmanager
+    def write(self) -> Generator[Connection]:
+        """One transaction: committed at the end, rolled back on any error."""
+        with translated(), self._write_turn, self.engine.connect() as connection:
+            if self.is_sqlite:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            connection.info.pop(_NEWS, None)
+            yield connection
+            connection.commit()
+            for news in connection.info.pop(_NEWS, ()):
+                self.news[news].set()
+
+    def persist(self, work: Callable[[Connection], T], *, for_s: float) -> T:
+        """Run `work` in a unit of work, again and again while the database is away, `for_s` seconds at most.
+
+        For what must not be thrown away: a reply that is paid for. `work` may run more than once; a commit
+        whose outcome is unknown is repeated, so it must be a no-op the second time (the fences see to that).
+        """
+        give_up_at = time.monotonic() + for_s
+        pause_s = 0.1
+        has_collided = False
+        while True:
+            try:
+                with self.write() as connection:
+                    return work(connection)
+            except IntegrityError:
+                # Two at the same moment: the second time it sees what the first one wrote.
+                if has_collided:
+                    raise
+                has_collided = True
+            except Unavailable:
+                if time.monotonic() + pause_s > give_up_at:
+                    raise
+                time.sleep(pause_s)
+                pause_s = min(2.0, pause_s * 2)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def tell_after_commit(connection: Connection, news: News) -> None:
+    """Let this `Database.news` be set once this unit of work is committed."""
+    connection.info.setdefault(_NEWS, set()).add(news)
+
+
+def _read_url(url: str) -> URL:
+    """Raises Invalid unless it is one of the two kinds of database; the URL itself may hold a password."""
+    try:
+        flaw = database_flaw(url)
+        read = None if flaw else make_url(sqlalchemy_url(url))
+    except (ArgumentError, ValueError):
+        flaw, read = database_flaw(""), None
+    if read is None:
+        raise Invalid.at("/database_url", f"REDRAFT_DATABASE_URL {flaw}.", "invalid_database_url")
+    return read
+
+
+def _make_private(_dialect: object, _record: object, arguments: list[Any], _options: object) -> None:
+    """A new database is its owner's alone, also in a folder that others can enter; its further files take its mode."""
+    path = str(arguments[0]) if arguments else ""
+    if path and not path.startswith((":", "file:")) and not Path(path).exists():
+        with contextlib.suppress(OSError):  # SQLite says better what is wrong
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
+    for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+@contextmanager
+def translated() -> Generator[None]:
+    """A database that is away, full or locked is `Unavailable`; a wrong statement stays a bug."""
+    try:
+        yield
+    except (OperationalError, PoolTimeout) as error:
+        raise Unavailable(
+            f"The database cannot be used now: {_first_line(error)}", code="database_unavailable"
+        ) from error
+    except DBAPIError as error:
+        sqlstate = getattr(error.orig, "sqlstate", None)
+        if sqlstate is None and type(error) is DatabaseError:
+            # SQLite's words for a file that is damaged, or none of its own
+            raise Unavailable(
+                f"The database cannot be read: {_first_line(error)}. Does REDRAFT_DATABASE_URL name the right file?",
+                code="database_unavailable",
+            ) from error
+        if not error.connection_invalidated and (sqlstate is None or postgresql.is_of_statement(sqlstate)):
+            raise
+        raise Unavailable(f"The database went away: {_first_line(error)}", code="database_unavailable") from error
+
+
+def _first_line(error: Exception) -> str:
+    original = getattr(error, "orig", None) or error
+    return redact(str(original).strip().split("\n")[0])[:200]

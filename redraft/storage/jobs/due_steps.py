@@ -1,0 +1,99 @@
+"""What a sweep looks for: steps that are due and unheard, and jobs that must end.
+
+Each query is built once: workers sweep all the time.
+"""
+
+from functools import cache
+
+from sqlalchemy import ColumnElement, Connection, Executable, and_, case, or_, select, update
+
+from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.tables import jobs
+from redraft.storage.jobs.transitions import (
+    ALONE_LOSSES,
+    DUE,
+    FREE_LOSSES,
+    LOSSES,
+    DueStep,
+    due_at,
+    is_due,
+    is_free,
+    is_live,
+)
+
+# No ring is put off for so long: the clock was set back.
+_RINGS_AHEAD_S = 300.0
+
+
+def take_due(
+    connection: Connection,
+    *,
+    pause_s: float,
+    limit: int,
+    with_expired: bool = True,
+    are_suspects: bool = False,
+) -> list[DueStep]:
+    """Jobs whose step is due and unheard, marked as rung now.
+
+    The pause before a job is rung again doubles with each ring that led to no claim, up to two minutes.
+    `are_suspects`: only steps that have lost too many holders, otherwise all others. A process that was started for a
+    suspect and claimed nothing is no ring that nobody heard: its pause does not grow.
+    """
+    statement = _due_statement(pause_s, limit, with_expired=with_expired, are_suspects=are_suspects)
+    return [DueStep(*row) for row in connection.execute(statement)]
+
+
+@cache
+def _due_statement(pause_s: float, limit: int, *, with_expired: bool, are_suspects: bool) -> Executable:
+    losses = (ALONE_LOSSES, ALONE_LOSSES) if are_suspects else (0, FREE_LOSSES)
+    *shorter, longest = (1,) if are_suspects else (1, 2, 4, 8, 16, 32, 64)
+    waited = [(jobs.c.ring_count <= n, jobs.c.rung_at < DbNow(-pause_s * times)) for n, times in enumerate(shorter)]
+    has_waited_longest = jobs.c.rung_at < DbNow(-pause_s * longest)
+    has_waited = case(*waited, else_=has_waited_longest) if waited else has_waited_longest
+    due = (
+        select(jobs.c.id)
+        .where(
+            is_live(),
+            is_due(),
+            is_free(with_expired=with_expired),
+            LOSSES.between(*losses),
+            or_(jobs.c.rung_at.is_(None), jobs.c.rung_at > DbNow(_RINGS_AHEAD_S), has_waited),
+        )
+        .order_by(jobs.c.available_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    return (
+        update(jobs)
+        .where(jobs.c.id.in_(due.scalar_subquery()))
+        .values(rung_at=DbNow(), ring_count=jobs.c.ring_count + 1, available_at=due_at())
+        .returning(*DUE)
+    )
+
+
+def guilty(connection: Connection, *, limit: int) -> list[str]:
+    """Live jobs whose step has ended its process even alone."""
+    return list(connection.execute(_guilty_query(limit)).scalars())
+
+
+@cache
+def _guilty_query(limit: int) -> Executable:
+    return select(jobs.c.id).where(is_live(), is_guilty()).limit(limit)
+
+
+def is_guilty() -> ColumnElement[bool]:
+    return is_free() & (LOSSES > ALONE_LOSSES)
+
+
+def overdue(connection: Connection, *, slack_s: float, limit: int) -> list[str]:
+    """Live jobs past their deadline; those in somebody's hands get some slack to end themselves."""
+    return list(connection.execute(_overdue_query(slack_s, limit)).scalars())
+
+
+@cache
+def _overdue_query(slack_s: float, limit: int) -> Executable:
+    return select(jobs.c.id).where(is_live(), is_overdue(slack_s)).limit(limit)
+
+
+def is_overdue(slack_s: float) -> ColumnElement[bool]:
+    return or_(and_(is_free(), jobs.c.deadline_at < DbNow()), jobs.c.deadline_at < DbNow(-slack_s))

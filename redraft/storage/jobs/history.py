@@ -1,0 +1,218 @@
+"""What a job has written so far: its iterations and their evaluations."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, Executable, and_, bindparam, select
+
+from redraft.domain.evaluation.rubrics import CriterionResult
+from redraft.domain.jobs.job_errors import OUTPUT_LIMIT
+from redraft.domain.jobs.loop import Attempt, Evaluation
+from redraft.domain.jobs.requests import sources_hash
+from redraft.storage.engine.statements import add_rows
+from redraft.storage.engine.tables import evaluations, iterations
+from redraft.storage.jobs.jobs import JobRecord
+
+Row = dict[str, Any]
+
+_STATUS = {None: "generated", "ok": "evaluated", "error": "evaluation_failed", "skipped": "evaluation_skipped"}
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRecord:
+    """One verdict on one answer.
+
+    Attributes:
+        criteria: the rubric, line by line, as `CriterionResult`s; None without one.
+        grounding: what a claim check found; None without one.
+        checks: what code found, one entry per check; None without one.
+        judges: who judged, one entry each, when more than one was asked.
+        job_id: the job that judged: of a rescoring another one than the answer's. Empty before it is stored, as `role`.
+    """
+
+    id: str
+    status: str
+    score: float | None
+    passed: bool
+    meets_criteria: bool | None
+    reasoning: str
+    suggestions: list[str]
+    evaluator_model: str | None
+    profile: str
+    reused_from: str | None
+    error: dict[str, Any] | None
+    profile_version: str | None = None
+    confidence: float | None = None
+    issues: list[str] | None = None
+    improvement_hint: str | None = None
+    criteria: list[dict[str, Any]] | None = None
+    checks: list[dict[str, Any]] | None = None
+    grounding: dict[str, Any] | None = None
+    requirements_met: bool | None = None
+    judges: list[dict[str, Any]] | None = None
+    disagreement: float | None = None
+    job_id: str = ""
+    role: str = ""
+
+    def as_evaluation(self) -> Evaluation:
+        return Evaluation(
+            score=self.score,
+            passed=self.passed,
+            reasoning=self.reasoning,
+            suggestions=tuple(self.suggestions),
+            criteria=tuple(CriterionResult(**each) for each in self.criteria or ()),
+            is_qualified=self.requirements_met is not False,
+            is_skipped=self.status == "skipped",
+            is_cut=self.error is not None and OUTPUT_LIMIT in self.error,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class IterationRecord:
+    """One candidate of one iteration, with its verdict if there is one.
+
+    Attributes:
+        is_outdated: it was written from other sources than the job has now.
+    """
+
+    id: str
+    number: int
+    candidate: int
+    generator_model: str | None
+    answer: str
+    feedback_given: str | None
+    created_at: datetime
+    evaluation: EvaluationRecord | None
+    grounding: dict[str, Any] | None = None
+    is_outdated: bool = False
+
+    @property
+    def status(self) -> str:
+        return _STATUS[self.evaluation.status if self.evaluation else None]
+
+    def as_attempt(self) -> Attempt:
+        verdict = self.evaluation
+        return Attempt(self.number, self.candidate, self.answer, verdict and verdict.as_evaluation(), self.is_outdated)
+
+
+_EVALUATION = tuple(field.name for field in fields(EvaluationRecord))
+_ITERATION = (
+    "id",
+    "number",
+    "candidate",
+    "generator_model",
+    "answer",
+    "feedback_given",
+    "created_at",
+    "grounding",
+)
+
+
+def of(connection: Connection, job: JobRecord, number: int | None = None) -> list[IterationRecord]:
+    """All iterations that a job works on, or one, in order, each with this job's evaluation of it: one query."""
+    is_rescore = job.rescored_job_id is not None
+    given: dict[str, Any] = {
+        "p_job": job.rescored_job_id or job.id,
+        "p_role": "rescore" if is_rescore else "loop",
+        "p_judging": job.id,
+    }
+    if number is not None:
+        given["p_number"] = number
+    rows = connection.execute(_select_history(is_one=number is not None), given).mappings()
+    wanted: list[int] | None = job.request["iterations"] if is_rescore else None
+    records = [_record(row) for row in rows if wanted is None or row["number"] in wanted]
+    if is_rescore:
+        cut = _cut_ids(connection, given["p_job"])
+        records = [record for record in records if record.id not in cut]
+    return [_aged(record, job) for record in records] if job.continuations else records
+
+
+def _cut_ids(connection: Connection, job_id: str) -> set[str]:
+    """The iterations of a job whose answers were cut off: there is no whole answer to judge."""
+    failed = and_(evaluations.c.job_id == job_id, evaluations.c.role == "loop", evaluations.c.status == "error")
+    query = select(evaluations.c.iteration_id, evaluations.c.error).where(failed)
+    return {row.iteration_id for row in connection.execute(query) if OUTPUT_LIMIT in (row.error or {})}
+
+
+def _aged(record: IterationRecord, job: JobRecord) -> IterationRecord:
+    """Only a continuation brings other sources."""
+    before = (record.grounding or {}).get("sources_hash")
+    if before is None or record.number >= job.first_iteration:
+        return record
+    return replace(record, is_outdated=before != sources_hash(job.request["sources"]))
+
+
+@cache
+def _select_history(*, is_one: bool) -> Executable:
+    """Built once: every step of a job past its first reads it."""
+    its_own = and_(
+        evaluations.c.iteration_id == iterations.c.id,
+        evaluations.c.role == bindparam("p_role"),
+        evaluations.c.job_id == bindparam("p_judging"),
+    )
+    query = (
+        select(
+            *(iterations.c[name] for name in _ITERATION),
+            *(evaluations.c[name].label(f"evaluation_{name}") for name in _EVALUATION),
+        )
+        .outerjoin(evaluations, its_own)
+        .where(iterations.c.job_id == bindparam("p_job"))
+        .order_by(iterations.c.number, iterations.c.candidate)
+    )
+    return query.where(iterations.c.number == bindparam("p_number")) if is_one else query
+
+
+def further(connection: Connection, iteration_ids: Sequence[str]) -> list[tuple[str, str, EvaluationRecord]]:
+    """Evaluations outside of the loop, oldest first: (iteration id, role, evaluation)."""
+    query = (
+        select(evaluations.c.iteration_id, *(evaluations.c[name] for name in _EVALUATION))
+        .where(evaluations.c.iteration_id.in_(iteration_ids), evaluations.c.role != "loop")
+        .order_by(evaluations.c.created_at, evaluations.c.id)
+    )
+    return [
+        (row["iteration_id"], row["role"], EvaluationRecord(**{name: row[name] for name in _EVALUATION}))
+        for row in connection.execute(query).mappings()
+    ]
+
+
+def audited(connection: Connection, job_id: str, model: str) -> set[tuple[str, float]]:
+    """The iterations to which this model, as an auditor, has given a score, with each score."""
+    is_audit = and_(evaluations.c.job_id == job_id, evaluations.c.role == "audit")
+    has_score = and_(evaluations.c.evaluator_model == model, evaluations.c.score.is_not(None))
+    query = select(evaluations.c.iteration_id, evaluations.c.score).where(is_audit, has_score)
+    return {(row.iteration_id, row.score) for row in connection.execute(query)}
+
+
+def _record(row: Mapping[Any, Any]) -> IterationRecord:
+    verdict = None
+    if row["evaluation_id"] is not None:
+        verdict = EvaluationRecord(**{name: row[f"evaluation_{name}"] for name in _EVALUATION})
+    return IterationRecord(**{name: row[name] for name in _ITERATION}, evaluation=verdict)
+
+
+def add_iterations(connection: Connection, job_id: str, records: Sequence[IterationRecord]) -> None:
+    """Store new iterations; the time is the database's."""
+    rows = [
+        {**{name: getattr(record, name) for name in _ITERATION if name != "created_at"}, "job_id": job_id}
+        for record in records
+    ]
+    add_rows(connection, iterations, rows)
+
+
+def hold_existing(connection: Connection, iteration_ids: Sequence[str]) -> set[str]:
+    """Those of the iterations that are there, and stay until this unit of work is committed."""
+    query = select(iterations.c.id).where(iterations.c.id.in_(iteration_ids)).with_for_update(read=True, key_share=True)
+    return set(connection.scalars(query))
+
+
+def evaluation_row(job_id: str, record: IterationRecord, evaluation: EvaluationRecord, role: str = "loop") -> Row:
+    """The row of an evaluation that this job made of an iteration."""
+    columns = {name: getattr(evaluation, name) for name in _EVALUATION}
+    return {**columns, "job_id": job_id, "iteration_id": record.id, "role": role}
+
+
+def add_evaluations(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    add_rows(connection, evaluations, rows)

@@ -1,0 +1,128 @@
+"""Lists of jobs for people: the columns that a line shows, whatever the length of the texts beside them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
+
+from redraft.storage.engine.tables import evaluations, iterations, jobs
+from redraft.storage.jobs.jobs import JobFilter, conditions, is_accepted
+
+_BEGINNING = 2000
+_THRESHOLD = '"score_threshold":'
+# Instruction, format and criteria stand before it; what comes behind, sources above all, is not looked at.
+_THRESHOLD_WITHIN = 1_300_000
+_THRESHOLD_CHARS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A line of the list.
+
+    Attributes:
+        beginning: of the request as it is stored, whose first field is `instruct`.
+        threshold: the text that begins with the number.
+    """
+
+    id: str
+    kind: str
+    status: str
+    stop_reason: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    metadata: dict[str, str]
+    model: str | None
+    evaluator_model: str
+    run_id: str | None
+    step: str
+    iteration: int
+    iteration_limit: int
+    best_score: float | None
+    error: dict[str, Any] | None
+    cost_nano_usd: int
+    unpriced_calls: int
+    is_accepted: bool
+    beginning: str
+    threshold: str
+
+
+def page(connection: Connection, criteria: JobFilter) -> list[JobRow]:
+    """One page and one row more, so that the caller knows whether there is a next page."""
+    found = [
+        row
+        for each in _by_status(criteria)
+        for row in _rows(connection, _page(_select(connection), connection, each, more=1))
+    ]
+    ordered = sorted(found, key=lambda row: (row.created_at, row.id), reverse=criteria.newest_first)
+    return ordered[: criteria.limit + 1]
+
+
+def _by_status(criteria: JobFilter) -> list[JobFilter]:
+    """Of several statuses each has its place in an index; all of them at once have none."""
+    return [replace(criteria, statuses=(status,)) for status in dict.fromkeys(criteria.statuses)] or [criteria]
+
+
+def _page(query: Any, connection: Connection, criteria: JobFilter, *, more: int = 0) -> Any:
+    matching = query.where(*conditions(connection, criteria))
+    return _ordered(matching, newest_first=criteria.newest_first).limit(criteria.limit + more)
+
+
+def by_ids(connection: Connection, job_ids: Sequence[str], *, newest_first: bool) -> list[JobRow]:
+    """Those of the jobs that are still there, in the list's order."""
+    return _rows(connection, _ordered(_select(connection).where(jobs.c.id.in_(job_ids)), newest_first=newest_first))
+
+
+def count(connection: Connection, criteria: JobFilter, *, most: int) -> int:
+    """How many jobs match; `most` for any number above."""
+    some = select(jobs.c.id).where(*conditions(connection, criteria)).limit(most).subquery()
+    return connection.scalar(select(func.count()).select_from(some)) or 0
+
+
+def places(connection: Connection, criteria: JobFilter, *, more: int = 0) -> list[tuple[datetime, str]]:
+    """Where the jobs of a page stand in the list, and so many more."""
+    query = select(jobs.c.created_at, jobs.c.id)
+    found = [
+        (row.created_at, row.id)
+        for each in _by_status(criteria)
+        for row in connection.execute(_page(query, connection, each, more=more))
+    ]
+    return sorted(found, reverse=criteria.newest_first)[: criteria.limit + more]
+
+
+def scores(connection: Connection, job_ids: Sequence[str]) -> list[tuple[str, int, float | None]]:
+    """The best score of each judged iteration of some jobs, in order: (job id, number, score)."""
+    judged = and_(evaluations.c.job_id.in_(job_ids), evaluations.c.role.in_(("loop", "rescore")))
+    query = (
+        select(evaluations.c.job_id, iterations.c.number, func.max(evaluations.c.score).label("score"))
+        .join(iterations, iterations.c.id == evaluations.c.iteration_id)
+        .where(judged)
+        .group_by(evaluations.c.job_id, iterations.c.number)
+        .order_by(evaluations.c.job_id, iterations.c.number)
+    )
+    return [(row.job_id, row.number, row.score) for row in connection.execute(query)]
+
+
+def _select(connection: Connection) -> Select[Any]:
+    names = [field.name for field in fields(JobRow) if field.name in jobs.c]
+    beginning = func.substr(jobs.c.request, 1, _BEGINNING).label("beginning")
+    others = (is_accepted(connection).label("is_accepted"), beginning, _threshold(connection).label("threshold"))
+    return select(*(jobs.c[name] for name in names), *others)
+
+
+def _threshold(connection: Connection) -> ColumnElement[str]:
+    """By its name, which no text of a user holds: quotes are escaped there. To read all of the JSON costs more."""
+    find = func.strpos if connection.dialect.name == "postgresql" else func.instr
+    head = func.substr(jobs.c.request, 1, _THRESHOLD_WITHIN)
+    return func.substr(jobs.c.request, find(head, _THRESHOLD) + len(_THRESHOLD), _THRESHOLD_CHARS)
+
+
+def _ordered(query: Any, *, newest_first: bool) -> Any:
+    order = (jobs.c.created_at, jobs.c.id)
+    return query.order_by(*(column.desc() if newest_first else column.asc() for column in order))
+
+
+def _rows(connection: Connection, query: Select[Any]) -> list[JobRow]:
+    return [JobRow(**row) for row in connection.execute(query).mappings()]

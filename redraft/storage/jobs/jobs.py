@@ -1,0 +1,213 @@
+"""Jobs: the row that says what comes next, who does it, and what came out; `moves` changes it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Executable,
+    Float,
+    String,
+    and_,
+    bindparam,
+    case,
+    cast,
+    delete,
+    false,
+    func,
+    literal,
+    or_,
+    select,
+    text,
+    tuple_,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from redraft.domain.jobs.states import JobKind
+from redraft.storage.engine.columns import DbNow, text_in
+from redraft.storage.engine.statements import defaults_of, fetch
+from redraft.storage.engine.tables import OTHER_KINDS, jobs
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """One row of `jobs`."""
+
+    id: str
+    kind: str
+    status: str
+    stop_reason: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    deadline_at: datetime
+    request: dict[str, Any]
+    metadata: dict[str, str]
+    warnings: list[dict[str, str]]
+    model: str | None
+    evaluator_model: str
+    rescored_job_id: str | None
+    run_id: str | None
+    idempotency_scope: str | None
+    idempotency_key: str | None
+    request_hash: str
+    step: str
+    step_no: int
+    step_attempt: int
+    step_claims: int
+    available_at: datetime
+    rung_at: datetime | None
+    ring_count: int
+    lease_token: int
+    lease_owner: str | None
+    lease_expires_at: datetime | None
+    lost_leases: int
+    iteration: int
+    iteration_limit: int
+    first_iteration: int
+    continuations: int
+    guidance: str | None
+    best_score: float | None
+    best_iteration: int | None
+    result: dict[str, Any] | None
+    error: dict[str, Any] | None
+    calls: int
+    input_tokens: int
+    cached_input_tokens: int
+    output_tokens: int
+    cost_nano_usd: int
+    unpriced_calls: int
+    event_seq: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """What a list of jobs is narrowed by. `after` is the last row's (created_at, id) of the page before."""
+
+    statuses: tuple[str, ...] = ()
+    stop_reason: str | None = None
+    kind: str | None = None
+    model: str | None = None
+    run_id: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    metadata: Mapping[str, str] | None = None
+    newest_first: bool = True
+    after: tuple[datetime, str] | None = None
+    limit: int = 20
+
+
+def as_record(row: Any) -> JobRecord:
+    return JobRecord(**row)
+
+
+def add(connection: Connection, values: Mapping[str, Any], deadline_s: float) -> JobRecord | None:
+    """Insert a job; None when one with its idempotency key exists already."""
+    statement = _add_statement(connection.dialect.name, tuple(values))
+    given = {f"p_{name}": value for name, value in values.items()}
+    row = fetch(connection, statement, {**given, "p_deadline_s": deadline_s})
+    return None if row is None else as_record(row)
+
+
+@cache
+def _add_statement(dialect_name: str, names: tuple[str, ...]) -> Executable:
+    dialect = postgresql if dialect_name == "postgresql" else sqlite
+    columns = {name: bindparam(f"p_{name}", type_=jobs.c[name].type) for name in names}
+    times = {"deadline_at": DbNow(bindparam("p_deadline_s", type_=Float)), "rung_at": DbNow()}
+    return (
+        dialect.insert(jobs)
+        .values({**defaults_of(jobs, names), **columns, **times})
+        .on_conflict_do_nothing(index_elements=[jobs.c.idempotency_scope, jobs.c.idempotency_key])
+        .returning(*jobs.c)
+        .inline()
+    )
+
+
+def is_accepted(connection: Connection) -> ColumnElement[bool]:
+    """Whether the returned answer is accepted: a continuation that brought nothing better leaves it so."""
+    stays = text_in(connection, jobs.c.result, "success")
+    # The result is read only where a continuation may have ended otherwise
+    is_kept = case((jobs.c.continuations > 0, cast(stays, String).in_(("true", "1"))), else_=false())
+    return func.coalesce(or_(jobs.c.stop_reason == "accepted", is_kept), false())
+
+
+def get(connection: Connection, job_id: str) -> JobRecord | None:
+    row = fetch(connection, _get_statement(), {"p_id": job_id})
+    return None if row is None else as_record(row)
+
+
+@cache
+def _get_statement() -> Executable:
+    return select(jobs).where(jobs.c.id == bindparam("p_id"))
+
+
+def version_of(connection: Connection, job_id: str) -> tuple[int, str] | None:
+    """Version and status only: what a conditional poll needs."""
+    row = connection.execute(select(jobs.c.version, jobs.c.status).where(jobs.c.id == job_id)).one_or_none()
+    return None if row is None else (row.version, row.status)
+
+
+def find_by_key(connection: Connection, scope: str, key: str) -> JobRecord | None:
+    condition = and_(jobs.c.idempotency_scope == scope, jobs.c.idempotency_key == key)
+    row = connection.execute(select(jobs).where(condition)).mappings().one_or_none()
+    return None if row is None else as_record(row)
+
+
+def list_page(connection: Connection, criteria: JobFilter) -> list[JobRecord]:
+    """One page and one row more, so that the caller knows whether there is a next page."""
+    query = select(jobs).where(*conditions(connection, criteria))
+    order = (jobs.c.created_at, jobs.c.id)
+    query = query.order_by(*(column.desc() if criteria.newest_first else column.asc() for column in order))
+    rows = connection.execute(query.limit(criteria.limit + 1)).mappings()
+    return [as_record(row) for row in rows]
+
+
+def conditions(connection: Connection, criteria: JobFilter) -> list[ColumnElement[bool]]:
+    """What a filter asks of a row."""
+    found: list[ColumnElement[bool]] = []
+    if criteria.statuses:
+        found.append(jobs.c.status.in_(criteria.statuses))
+    for name in ("stop_reason", "kind", "model", "run_id"):
+        value = getattr(criteria, name)
+        if value is not None:
+            found.append(jobs.c[name] == value)
+    if criteria.kind not in {None, JobKind.GENERATE_ANSWER}:
+        # Word for word, or SQLite does not see that the index of these holds all that is asked for.
+        found.append(text(OTHER_KINDS))  # pyright: ignore[reportArgumentType]
+    if criteria.created_after:
+        found.append(jobs.c.created_at > criteria.created_after)
+    if criteria.created_before:
+        found.append(jobs.c.created_at < criteria.created_before)
+    found.extend(_metadata_conditions(connection, criteria.metadata or {}))
+    if criteria.after:
+        found.append(_beyond(criteria.after, newest_first=criteria.newest_first))
+    return found
+
+
+def _metadata_conditions(connection: Connection, wanted: Mapping[str, str]) -> list[ColumnElement[bool]]:
+    if not wanted:
+        return []
+    if connection.dialect.name == "postgresql":
+        return [jobs.c.metadata.op("@>")(dict(wanted))]
+    each = func.json_each(jobs.c.metadata).table_valued("key", "value")
+    return [
+        select(1).select_from(each).where(each.c.key == key, each.c.value == value).exists()
+        for key, value in wanted.items()
+    ]
+
+
+def _beyond(after: tuple[datetime, str], *, newest_first: bool) -> ColumnElement[bool]:
+    """As one comparison of rows, so that an index leads to the place."""
+    place = tuple_(jobs.c.created_at, jobs.c.id)
+    goal = tuple_(literal(after[0], jobs.c.created_at.type), literal(after[1], jobs.c.id.type))
+    return place < goal if newest_first else place > goal
+
+
+def remove(connection: Connection, job_id: str) -> bool:
+    statement = delete(jobs).where(jobs.c.id == job_id, jobs.c.finished_at.is_not(None)).returning(jobs.c.id)
+    return connection.scalar(statement) is not None

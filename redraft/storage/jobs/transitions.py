@@ -1,0 +1,383 @@
+"""How a job's row is moved: claimed, advanced, leased and rung for, each by one conditional statement."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Executable,
+    Float,
+    Integer,
+    Update,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    or_,
+    select,
+    update,
+)
+
+from redraft.domain.jobs.states import LIVE, JobKind, JobStatus, Step, sources_of
+from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.statements import Change, Rows, fetch, run, run_all_or_none
+from redraft.storage.engine.tables import jobs
+from redraft.storage.jobs.jobs import JobRecord, as_record
+
+_LIVE = tuple(status.value for status in JobStatus if status in LIVE)
+
+
+_STARTS_JOB = or_(
+    jobs.c.kind == JobKind.EVALUATE_ANSWER.value,
+    and_(jobs.c.step == Step.GENERATE.value, jobs.c.iteration == jobs.c.first_iteration - 1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claimed step: the row, and how long until the job's deadline by the database's clock.
+
+    `starts_job` and `starts_iteration` tell which events the claim has reserved numbers for.
+    """
+
+    job: JobRecord
+    remaining_s: float
+    starts_job: bool
+    starts_iteration: bool
+
+
+class DueStep(NamedTuple):
+    """A step to ring for."""
+
+    step: str
+    job_id: str
+    step_no: int
+    run_id: str | None
+
+
+# Not `run_id IS NOT NULL`: SQLite 3.40 returns true for it from an UPDATE, whatever is there
+DUE = (jobs.c.step, jobs.c.id, jobs.c.step_no, jobs.c.run_id)
+
+FREE_LOSSES = 1
+"""A step that has lost more holders than this runs alone: it may be what ends them."""
+ALONE_LOSSES = 2
+"""A step that has lost more than this, the last one alone, is what ended them."""
+
+LOSSES = jobs.c.lost_leases + case((jobs.c.lease_expires_at.is_not(None), 1), else_=0)
+"""How many holders a free step has lost: whose lease ran out did not give it back."""
+
+_USAGE = ("calls", "input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls")
+
+
+def claim(
+    connection: Connection,
+    job_id: str,
+    step: str,
+    step_no: int,
+    *,
+    owner: str,
+    lease_s: float,
+    losses_max: int = FREE_LOSSES,
+) -> Claim | None:
+    """Take a step: one conditional UPDATE with a fresh token. None: it is not due, or not for us, or someone has it.
+
+    The first claim of a step also reserves the event numbers of the events that it starts.
+
+    Args:
+        connection: the unit of work.
+        job_id: which job.
+        step: its step, as the message names it.
+        step_no: its number.
+        owner: who takes it.
+        lease_s: for how long without a heartbeat.
+        losses_max: how many holders this step may have lost before.
+    """
+    given = {"p_id": job_id, "p_step": step, "p_step_no": step_no, "p_owner": owner, "p_lease_s": lease_s}
+    given["p_losses_max"] = losses_max
+    values = fetch(connection, _claim_statement(step), given)
+    if values is None:
+        return None
+    now_there: datetime = values.pop("now")
+    starts_job = bool(values.pop("starts_job"))
+    job = as_record(values)
+    is_first = job.step_claims == 1
+    return Claim(
+        job=job,
+        remaining_s=(job.deadline_at - now_there).total_seconds(),
+        starts_job=is_first and starts_job,
+        starts_iteration=is_first and step == Step.GENERATE,
+    )
+
+
+@cache
+def _claim_statement(step: str) -> Executable:
+    """Built once: what an ORM or Core spends on building a statement would be paid at each step."""
+    now = DbNow()
+    is_first_claim = jobs.c.step_claims == 0
+    starts_iteration = 1 if step == Step.GENERATE else 0
+    return (
+        update(jobs)
+        .where(
+            jobs.c.id == bindparam("p_id"),
+            jobs.c.step == bindparam("p_step"),
+            jobs.c.step_no == bindparam("p_step_no"),
+            is_live(),
+            is_due(),
+            is_free(),
+            bindparam("p_losses_max", type_=Integer) >= LOSSES,
+        )
+        .values(
+            status=JobStatus.RUNNING.value,
+            started_at=func.coalesce(jobs.c.started_at, now),
+            version=jobs.c.version + case((jobs.c.status == JobStatus.QUEUED.value, 1), else_=0),
+            lost_leases=LOSSES,
+            step_claims=jobs.c.step_claims + 1,
+            lease_token=jobs.c.lease_token + 1,
+            lease_owner=bindparam("p_owner"),
+            lease_expires_at=DbNow(bindparam("p_lease_s", type_=Float)),
+            ring_count=0,
+            event_seq=jobs.c.event_seq
+            + case(
+                (is_first_claim & _STARTS_JOB, starts_iteration + 1),
+                (is_first_claim, starts_iteration),
+                else_=0,
+            ),
+        )
+        .returning(*jobs.c, DbNow().label("now"), _STARTS_JOB.label("starts_job"))
+    )
+
+
+def advance(
+    connection: Connection,
+    job_id: str,
+    token: int,
+    values: Mapping[str, Any],
+    *,
+    usage: Mapping[str, int] | None = None,
+    new_events: int = 0,
+    keep_lease_s: float | None = None,
+) -> int | None:
+    """Move the job on, if the token is still the holder's; its lease is released, or renewed for the next step.
+
+    The token is used up: the same move again, after a commit whose outcome was unknown, finds nothing to do.
+
+    Args:
+        connection: the unit of work.
+        job_id: which job.
+        token: the holder's.
+        values: the job's next columns; a `DbNow` is a time by the database's clock.
+        usage: what to add to the job's sums.
+        new_events: how many event numbers to reserve.
+        keep_lease_s: the holder goes on with the next step, under the next token, and has it for so long.
+
+    Returns:
+        The first of `new_events` event numbers that are now reserved; None when the lease is not ours.
+    """
+    advance = Advance(values, usage or {}, new_events, keep_lease_s)
+    change = _advancing(job_id, token, advance)
+    last: int | None = run(connection, change.statement, change.values).scalar()
+    return None if last is None else last - new_events + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """How a job moves on, as `advance` is told it."""
+
+    values: Mapping[str, Any]
+    usage: Mapping[str, int]
+    new_events: int
+    keep_lease_s: float | None
+
+
+def advance_with(
+    connection: Connection, job: JobRecord, advance: Advance, closing: Sequence[Change], rows: Sequence[Rows]
+) -> list[str | None] | None:
+    """`advance`, and with it close calls and add rows, events among them, if the token is still the holder's.
+
+    Args:
+        connection: the unit of work.
+        job: as its holder knows it. Whoever else tells something of it takes its token, so its events' numbers hold.
+        advance: how it moves on.
+        closing: how calls end.
+        rows: what is added.
+
+    Returns:
+        How each call was closed, None for one that had been; None when the lease is not ours, and nothing was done.
+    """
+    found = run_all_or_none(connection, _advancing(job.id, job.lease_token, advance), closing, rows)
+    if found is None:
+        return None
+    last, *closed = found
+    if last != job.event_seq + advance.new_events:
+        raise RuntimeError(f"The events of job {job.id} are numbered to {last}, not from {job.event_seq}.")
+    return closed
+
+
+def _advancing(job_id: str, token: int, advance: Advance) -> Change:
+    values, keep_lease_s = advance.values, advance.keep_lease_s
+    kinds = tuple((name, isinstance(value, DbNow)) for name, value in values.items())
+    given = {f"p_{name}": value.seconds if isinstance(value, DbNow) else value for name, value in values.items()}
+    sums = {f"p_add_{name}": advance.usage.get(name, 0) for name in _USAGE}
+    given = {**given, **sums, "p_job": job_id, "p_token": token, "p_events": advance.new_events}
+    if keep_lease_s is not None:
+        given["p_lease_s"] = keep_lease_s
+    return Change(_advance_statement(kinds, values.get("status"), keeps_lease=keep_lease_s is not None), given)
+
+
+@cache
+def _advance_statement(kinds: tuple[tuple[str, bool], ...], target: str | None, *, keeps_lease: bool) -> Update:
+    """Built once for each set of columns that the operations move together."""
+    columns: dict[str, Any] = {
+        name: DbNow(bindparam(f"p_{name}", type_=Float)) if is_time else bindparam(f"p_{name}", type_=jobs.c[name].type)
+        for name, is_time in kinds
+    }
+    if keeps_lease:
+        columns["lease_expires_at"] = DbNow(bindparam("p_lease_s", type_=Float))
+    else:
+        columns |= {"lease_owner": None, "lease_expires_at": None}
+    may_move = is_live() if target is None else _is_one_of(sources_of(JobStatus(target)))
+    return (
+        update(jobs)
+        .where(jobs.c.id == bindparam("p_job"), jobs.c.lease_token == bindparam("p_token"), may_move)
+        .values(
+            lease_token=jobs.c.lease_token + 1,
+            version=jobs.c.version + 1,
+            event_seq=jobs.c.event_seq + bindparam("p_events", type_=Integer),
+            **{name: jobs.c[name] + bindparam(f"p_add_{name}", type_=jobs.c[name].type) for name in _USAGE},
+            **columns,
+        )
+        .returning(jobs.c.event_seq)
+    )
+
+
+def change(
+    connection: Connection,
+    job_id: str,
+    values: Mapping[str, Any],
+    *,
+    when: ColumnElement[bool],
+    new_events: int = 0,
+) -> int | None:
+    """Move a job without holding its lease; a new token fences out whoever does. Like `advance` otherwise."""
+    statement = (
+        update(jobs)
+        .where(jobs.c.id == job_id, when)
+        .values(
+            lease_token=jobs.c.lease_token + 1,
+            lease_owner=None,
+            lease_expires_at=None,
+            version=jobs.c.version + 1,
+            event_seq=jobs.c.event_seq + new_events,
+            **values,
+        )
+        .returning(jobs.c.event_seq)
+    )
+    last = connection.scalar(statement)
+    return None if last is None else last - new_events + 1
+
+
+def is_status(*statuses: str) -> ColumnElement[bool]:
+    return jobs.c.status.in_(statuses)
+
+
+def is_live() -> ColumnElement[bool]:
+    """Spelled out as in the index on live jobs: SQLite takes it for no other wording, and for no parameters."""
+    return _is_one_of(_LIVE)
+
+
+def _is_one_of(statuses: Iterable[str]) -> ColumnElement[bool]:
+    return jobs.c.status.in_([literal_column(f"'{status}'") for status in statuses])
+
+
+def holds(connection: Connection, job_id: str, token: int) -> bool:
+    """Whether the lease is still ours and the job still wants the call that is about to be made.
+
+    Nobody can take it, or cancel the job, before this unit of work is committed.
+    """
+    condition = and_(jobs.c.id == job_id, jobs.c.lease_token == token, jobs.c.status == JobStatus.RUNNING.value)
+    return connection.scalar(select(1).select_from(jobs).where(condition).with_for_update(key_share=True)) is not None
+
+
+def lock(connection: Connection, job_ids: Collection[str]) -> None:
+    """Nobody moves these jobs before this unit of work is over. Whoever locks jobs and calls locks the jobs first."""
+    connection.execute(select(jobs.c.id).where(jobs.c.id.in_(job_ids)).order_by(jobs.c.id).with_for_update())
+
+
+def add_usage(connection: Connection, job_id: str, usage: Mapping[str, int]) -> None:
+    """Count what a call cost, whoever holds the job by now."""
+    values = {name: jobs.c[name] + amount for name, amount in usage.items() if amount}
+    if values:
+        connection.execute(update(jobs).where(jobs.c.id == job_id).values(**values, version=jobs.c.version + 1))
+
+
+def number_event(connection: Connection, job_id: str) -> int:
+    """Reserve the number of one more event, beside those that a claim has reserved; the last number then."""
+    statement = update(jobs).where(jobs.c.id == job_id).values(event_seq=jobs.c.event_seq + 1)
+    return connection.execute(statement.returning(jobs.c.event_seq)).scalar_one()
+
+
+def mark_unrung(connection: Connection, job_id: str) -> None:
+    """The message could not be sent: let the next sweep ring at once."""
+    connection.execute(update(jobs).where(jobs.c.id == job_id, is_live()).values(rung_at=None, available_at=due_at()))
+
+
+def extend_leases(connection: Connection, owner: str, job_ids: Collection[str], lease_s: float) -> dict[str, int]:
+    """Extend the leases of what a worker has in flight; returns token by job id, for what is still its own."""
+    statement = (
+        update(jobs)
+        .where(jobs.c.id.in_(job_ids), is_live(), jobs.c.lease_owner == owner)
+        .values(lease_expires_at=DbNow(lease_s))
+        .returning(jobs.c.id, jobs.c.lease_token)
+    )
+    return {row.id: row.lease_token for row in connection.execute(statement)}
+
+
+def live_among(connection: Connection, job_ids: Collection[str]) -> set[str]:
+    """Return those of these jobs that have not ended."""
+    return set(connection.scalars(select(jobs.c.id).where(jobs.c.id.in_(job_ids), is_live())))
+
+
+def expire_leases(connection: Connection) -> int:
+    """All holders are known to be gone: their leases have run out, and count as lost."""
+    held = update(jobs).where(is_live(), jobs.c.lease_expires_at.is_not(None))
+    return connection.execute(held.values(lease_expires_at=DbNow(-1.0), rung_at=None)).rowcount
+
+
+def release_leases(connection: Connection, owner: str) -> list[DueStep]:
+    """Give back all leases of a stopping worker; returns the steps to ring for."""
+    statement = (
+        update(jobs)
+        .where(is_live(), jobs.c.lease_owner == owner)
+        .values(lease_owner=None, lease_expires_at=None, lease_token=jobs.c.lease_token + 1, rung_at=DbNow())
+        .returning(*DUE)
+    )
+    return [DueStep(*row) for row in connection.execute(statement)]
+
+
+def is_due() -> ColumnElement[bool]:
+    """Its time has come, or it was due when it was rung for: also by a clock that was set back since."""
+    return or_(jobs.c.available_at <= DbNow(), jobs.c.available_at <= jobs.c.rung_at)
+
+
+def due_at() -> ColumnElement[Any]:
+    """The time of a step that is due, in a clock that may have been set back."""
+    return case((jobs.c.available_at > DbNow(), DbNow()), else_=jobs.c.available_at)
+
+
+def is_free(*, with_expired: bool = True) -> ColumnElement[bool]:
+    """Nobody has it; `with_expired`: or whoever had it was not heard of for a lease."""
+    has_no_lease = jobs.c.lease_expires_at.is_(None)
+    return or_(has_no_lease, jobs.c.lease_expires_at < DbNow()) if with_expired else has_no_lease
+
+
+def is_token(token: int) -> ColumnElement[bool]:
+    return jobs.c.lease_token == token
+
+
+def is_version(version: int) -> ColumnElement[bool]:
+    return jobs.c.version == version

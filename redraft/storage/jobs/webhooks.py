@@ -1,0 +1,156 @@
+"""Webhook deliveries: the outbox that is written with the events, and what became of each entry."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Executable, and_, literal_column, or_, select, update
+
+from redraft.domain.admin.urls import read_goal
+from redraft.domain.jobs.ids import new_id
+from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.statements import add_rows
+from redraft.storage.engine.tables import events, jobs, webhook_deliveries
+from redraft.storage.engine.work import tell_after_commit
+
+_rows = webhook_deliveries.c
+# Spelled out as in the indexes on due and failed ones: SQLite takes them for no parameters.
+_IS_PENDING = _rows.status == literal_column("'pending'")
+_IS_FAILED = _rows.status == literal_column("'failed'")
+_IS_DUE = and_(
+    _IS_PENDING, _rows.next_at <= DbNow(), or_(_rows.lease_expires_at.is_(None), _rows.lease_expires_at < DbNow())
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryRecord:
+    """One row of `webhook_deliveries`."""
+
+    id: str
+    job_id: str
+    seq: int
+    type: str
+    url: str
+    receiver: str
+    status: str
+    attempts: int
+    attempts_before: int
+    next_at: datetime | None
+    lease_expires_at: datetime | None
+    last_status: int | None
+    last_error: str | None
+    created_at: datetime
+    delivered_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A delivery that is ours for the length of a lease, with all that is sent.
+
+    Its number of attempts is the token: who comes back under an older one changes nothing.
+    """
+
+    delivery: DeliveryRecord
+    event: dict[str, Any]
+    metadata: dict[str, str]
+
+
+def add(connection: Connection, job_id: str, webhook: Mapping[str, Any], new: Sequence[Mapping[str, Any]]) -> None:
+    """Write an entry for each of a job's new events that its webhook asks for, in the events' own unit of work."""
+    asked = [event for event in new if event["type"] in webhook["events"]]
+    receiver = read_goal(webhook["url"]).receiver if asked else ""
+    entries = [
+        {
+            "id": new_id("webhook delivery"),
+            "job_id": job_id,
+            "seq": event["seq"],
+            "type": event["type"],
+            "url": webhook["url"],
+            "receiver": receiver,
+        }
+        for event in asked
+    ]
+    add_rows(connection, webhook_deliveries, entries)
+    if entries:
+        tell_after_commit(connection, "webhooks")
+
+
+def has_due(connection: Connection) -> bool:
+    return connection.scalar(select(1).where(_IS_DUE).limit(1)) is not None
+
+
+def claim(connection: Connection, *, lease_s: float, spared: Collection[str]) -> Claimed | None:
+    """Take the entry that has been due for longest and goes to none of the spared receivers; None: there is none."""
+    due = (
+        select(_rows.id)
+        .where(_IS_DUE, _rows.receiver.not_in(spared))
+        .order_by(_rows.next_at)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+    )
+    statement = (
+        update(webhook_deliveries)
+        .where(_rows.id == due.scalar_subquery(), _IS_DUE)
+        .values(attempts=_rows.attempts + 1, lease_expires_at=DbNow(lease_s))
+        .returning(*_rows)
+    )
+    row = connection.execute(statement).mappings().one_or_none()
+    if row is None:
+        return None
+    delivery = DeliveryRecord(**row)
+    found = connection.execute(_content(delivery)).one()
+    return Claimed(delivery, found.data, found.metadata)
+
+
+def _content(delivery: DeliveryRecord) -> Executable:
+    is_its = and_(events.c.job_id == delivery.job_id, events.c.seq == delivery.seq)
+    return select(events.c.data, jobs.c.metadata).join_from(events, jobs, jobs.c.id == events.c.job_id).where(is_its)
+
+
+def close(connection: Connection, delivery: DeliveryRecord, values: Mapping[str, Any]) -> bool:
+    """Store what an attempt came to; False when the lease had run out and another attempt has begun."""
+    statement = (
+        update(webhook_deliveries)
+        .where(_rows.id == delivery.id, _rows.attempts == delivery.attempts, _IS_PENDING)
+        .values(lease_expires_at=None, **values)
+    )
+    return connection.execute(statement).rowcount == 1
+
+
+def send_again(connection: Connection, job_id: str, delivery_id: str) -> DeliveryRecord | None:
+    """Make an entry due now, with a whole schedule of attempts before it; None: the job has no such entry."""
+    statement = (
+        update(webhook_deliveries)
+        .where(_rows.job_id == job_id, _rows.id == delivery_id)
+        .values(status="pending", next_at=DbNow(), attempts_before=_rows.attempts)
+        .returning(*_rows)
+    )
+    row = connection.execute(statement).mappings().one_or_none()
+    if row is None:
+        return None
+    tell_after_commit(connection, "webhooks")
+    return DeliveryRecord(**row)
+
+
+def of_job(connection: Connection, job_id: str) -> list[DeliveryRecord]:
+    query = select(*_rows).where(_rows.job_id == job_id).order_by(_rows.seq)
+    return [DeliveryRecord(**row) for row in connection.execute(query).mappings()]
+
+
+def latest(
+    connection: Connection, *, only_failed: bool, after: tuple[datetime, str] | None, limit: int
+) -> list[DeliveryRecord]:
+    """Entries of all jobs, newest first: one page and one more. Ids sort by age, and are an index anyway."""
+    query = select(*_rows)
+    if only_failed:
+        query = query.where(_IS_FAILED).order_by(_rows.created_at.desc(), _rows.id.desc())
+        if after:
+            at, delivery_id = after
+            is_older = or_(_rows.created_at < at, and_(_rows.created_at == at, _rows.id < delivery_id))
+            query = query.where(_rows.created_at <= at, is_older)
+    else:
+        query = query.order_by(_rows.id.desc())
+        if after:
+            query = query.where(_rows.id < after[1])
+    return [DeliveryRecord(**row) for row in connection.execute(query.limit(limit + 1)).mappings()]

@@ -1,0 +1,129 @@
+"""`redraft datasets …`: what a run would make of a file, before anything is stored or paid for."""
+
+import json
+
+import pytest
+
+from tests.cli.bulk.dataset_rows import MESSY, rows_file, write
+from tests.model_server import ModelServer
+from tests.support.shells import Shell
+
+
+def test_a_messy_file_is_told_line_by_line(shell: Shell, model_server: ModelServer) -> None:
+    done = shell.run("datasets", "check", write("rows.csv", MESSY), "--crit", "Right.")
+    assert done.code == 6
+    for part in (
+        "cells apart by ';'",
+        "5: 3 good, 2 bad",
+        "3 generate_answer",
+        "instruct = 'question'",
+        "if it is instruct: --map instruct=instrct",
+        "1 row with an id that was there before",
+        "reference in 2 rows",
+        "at most 27, retries after failures aside",
+        "unknown: no price is known of openai:judge, openai:writer; REDRAFT_PRICES sets it",
+        "Row 3 as a request",
+        "instruct: two lines",
+        "line 6: custom_id 'a' is on line 2 already.",
+        "line 7: The row has 2 cells",
+    ):
+        assert part in done.out, part
+    assert model_server.requests() == []
+    assert shell.run("datasets", "list", "--json").data["data"] == []
+
+
+def test_a_check_as_json_counts_calls_and_cost_at_most(shell: Shell) -> None:
+    prices = json.dumps({"openai:writer": {"input": 1, "output": 2}, "openai:judge": {"input": 1, "output": 2}})
+    done = shell.run(
+        *("datasets", "check", rows_file(2), "--crit", "Right.", "--iter-max", "1", "--max-output-tokens", "100"),
+        "--json",
+        REDRAFT_PRICES=prices,
+    )
+    assert (done.code, done.data["calls_max"], done.data["good"]) == (0, 6, 2)
+    assert float(done.data["cost_max_usd"]) > 0
+
+
+def test_a_check_counts_what_checks_candidates_and_judges_make_of_it(shell: Shell) -> None:
+    def calls(*options: str) -> int:
+        return shell.run("datasets", "check", rows_file(1), "--iter-max", "1", "--json", *options).data["calls_max"]
+
+    assert calls("--check", "max_words=9") == 1
+    assert calls("--crit", "x") == 3
+    assert calls("--crit", "x", "--candidates", "2") == 6
+    assert calls("--crit", "x", "--panel", "openai:a", "--panel", "openai:b") == 5
+
+
+def test_templates_without_vars_are_told(shell: Shell) -> None:
+    file = write("rows.jsonl", '{"instruct": "Say {{ name }}."}\n')
+    assert "1 row with braces and no vars" in shell.run("datasets", "check", file, "--crit", "x").out
+    write("defaults.json", '{"vars": {"name": "Ada"}}')
+    done = shell.run("datasets", "check", file, "--crit", "x", "--defaults", "defaults.json")
+    assert (done.code, "instruct: Say Ada." in done.out) == (0, True)
+
+
+def test_a_column_that_never_comes_is_told(shell: Shell) -> None:
+    done = shell.run("datasets", "check", rows_file(1), "--crit", "x", "--map", "reference=gold")
+    assert "never seen" in done.out
+    assert "'gold'" in done.out
+    assert (
+        "no row has the column 'gold'" in shell.run("datasets", "import", "rows.jsonl", "--map", "reference=gold").err
+    )
+
+
+def test_rows_of_which_none_can_be_used_are_2(shell: Shell) -> None:
+    done = shell.run("datasets", "check", rows_file(2))
+    assert done.code == 2
+    assert "No row can be used" in done.err
+
+
+def test_the_same_rows_are_stored_once(shell: Shell) -> None:
+    first = shell.run("datasets", "import", rows_file(2))
+    again = shell.run("datasets", "import", "-", stdin=rows_bytes())
+    assert first.code == again.code == 0
+    assert first.out == again.out
+    assert f"redraft eval {first.out.strip()}" in first.err
+    assert "there already" in again.err
+    assert shell.run("datasets", "import", "rows.jsonl", "--json").data["rows"] == 2
+
+
+def rows_bytes() -> bytes:
+    with open("rows.jsonl", "rb") as stream:  # noqa: PTH123 - the test's own folder
+        return stream.read()
+
+
+def test_datasets_are_listed_and_shown(shell: Shell) -> None:
+    messy = shell.run("datasets", "import", write("messy.csv", MESSY)).out.strip()
+    other = shell.run("datasets", "import", rows_file(3)).out.strip()
+    page = shell.run("datasets", "list", "--limit", "1", "--json").data
+    assert [each["id"] for each in page["data"]] == [other]
+    listed = shell.run("datasets", "list", "--limit", "1")
+    assert (other in listed.out, "--after" in listed.err) == (True, True)
+    shown = shell.run("datasets", "show", messy[:-1])
+    for part in (
+        messy,
+        "5, 2 of them bad",
+        "instruct = 'question'",
+        "'instrct'",
+        "bad",
+        "is on line 2 already",
+        "two lines",
+    ):
+        assert part in shown.out
+    more = shell.run("datasets", "show", "--limit", "2")
+    assert f"redraft datasets show {other} --after 1" in more.err
+    assert [
+        row["position"] for row in shell.run("datasets", "show", other, "--after", "0", "--json").data["items"]
+    ] == [1, 2]
+
+
+def test_without_datasets_it_teaches_how_to_store_one(shell: Shell) -> None:
+    assert "redraft eval FILE" in shell.run("datasets").err
+    for text in ("latest", "ds_none", "ö"):
+        done = shell.run("datasets", "show", text)
+        assert (done.code, "redraft datasets list" in done.err) == (5, True)
+
+
+@pytest.mark.parametrize("verb", ["check", "import"])
+def test_a_file_that_is_not_there_is_5_and_what_is_no_file_is_2(shell: Shell, verb: str) -> None:
+    assert shell.run("datasets", verb, "absent.csv").code == 5
+    assert shell.run("datasets", verb, ".").code == 2

@@ -1,0 +1,148 @@
+"""`redraft eval` interrupted: Ctrl-C once and twice, kill -9, and how it goes on."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from redraft.operations.bulk import run_results, runs
+from redraft.operations.bulk.runs import Run
+from redraft.operations.services import Services
+from tests.cli.bulk.dataset_rows import rows_file
+from tests.cli.jobs.test_embedded_asking import processes_of
+from tests.model_server import Asked, ModelServer, Reply
+from tests.support.shells import Outcome, Shell
+from tests.support.waiting import wait_until
+
+CRIT = ("--crit", "Right.")
+
+
+def start(office: Shell, provider: ModelServer) -> "subprocess.Popen[str]":
+    """A run of which one item has ended and three wait for a model that says nothing."""
+    provider.script(generate=[Reply(text="never", latency_s=60)], evaluate=[0.9])
+    provider.script(generate=["a"], evaluate=[0.9], case="r0")
+    process = office.start("eval", str(Path(rows_file(4)).absolute()), *CRIT, "--json")
+    wait_until(lambda: process.poll() is not None or has_ended_one(office), within_s=30, every_s=0.5)
+    return process
+
+
+def has_ended_one(office: Shell) -> bool:
+    page = office.run("runs", "list", "--json").data["data"]
+    return bool(page) and (page[0]["status"], page[0]["counts"]["succeeded"]) == ("running", 1)
+
+
+def test_ctrl_c_once_cancels_keeps_what_has_ended_and_says_how_to_go_on(office: Shell, provider: ModelServer) -> None:
+    process = start(office, provider)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert out, err
+    data = json.loads(out)
+    counts = data["run"]["counts"]
+    assert (process.returncode, data["run"]["status"], counts["succeeded"], counts["canceled"]) == (
+        130,
+        "canceled",
+        1,
+        3,
+    )
+    assert f"redraft eval --resume {data['run']['id']}" in err
+    provider.script(generate=["a"], evaluate=[0.9])
+    asked = len(provider.requests(case="r0"))
+    again = office.run("eval", "--resume", "latest", "--json")
+    assert (again.code, again.data["run"]["counts"]["succeeded"]) == (0, 4)
+    assert len(provider.requests(case="r0")) == asked
+
+
+def test_ctrl_c_twice_leaves_at_once_whatever_it_waits_for(
+    staffed: tuple[Services, ModelServer], office: Shell, provider: ModelServer
+) -> None:
+    process = start(office, provider)
+    with closing(sqlite3.connect(staffed[0].settings.data_dir / "redraft.db")) as other:
+        other.execute("BEGIN IMMEDIATE")  # nothing can be canceled until it is over
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stderr
+        assert any("Ctrl-C again leaves at once" in line for line in process.stderr)
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=10)
+    assert process.returncode == -signal.SIGINT, "a shell tells it as 130"
+    office.run("runs", "cancel", "latest")
+
+
+def test_ctrl_c_while_watching_leaves_the_run_alone(office: Shell, provider: ModelServer) -> None:
+    provider.script(generate=[Reply(text="never", latency_s=60)])
+    run_id = office.run("eval", rows_file(1), *CRIT, "--detach").out.strip()
+    process = office.start("runs", "watch", run_id)
+    assert process.stderr
+    assert any("in flight" in line for line in process.stderr)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert f"redraft runs watch {run_id}" in err
+    assert office.run("runs", "cancel", run_id, "--json").data["status"] == "canceled"
+    assert "had ended before" in office.run("runs", "cancel", run_id).err
+
+
+def answer(asked: Asked) -> Reply:
+    """The first answer of each row falls short, the second will do; how often it is asked plays no part."""
+    if asked.role == "generate":
+        text = "better" if "draft one" in asked.prompt else "draft one"
+        return Reply(text=f"{text} of {asked.case}", latency_s=0.2)
+    return Reply(score=0.9 if "better of" in asked.prompt else 0.4, latency_s=0.2)
+
+
+def figures(outcome: Outcome) -> dict[str, Any]:
+    """A report without what names the run and what is measured by the clock."""
+    assert outcome.code == 0, outcome.err
+    report = outcome.data["report"]
+    return {name: value for name, value in report.items() if name not in {"run", "latency"}}
+
+
+def kill_all(process: "subprocess.Popen[str]") -> None:
+    """The command, its worker, its broker and the guard of that, at one blow."""
+    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    for each in family:
+        each.suspend()
+    for each in family:
+        each.kill()
+    process.communicate(timeout=20)
+    psutil.wait_procs(family, timeout=20)
+
+
+def test_killed_in_the_middle_it_resumes_without_asking_again_for_what_has_ended(
+    home: Services, model_server: ModelServer
+) -> None:
+    model_server.respond(answer)
+    shell = Shell({**Shell.of(home).environment, "REDRAFT_BROKER_URL": "", "REDRAFT_LEASE_S": "2"})
+    begin = ("eval", str(Path(rows_file(12)).absolute()), *CRIT, "--max-in-flight", "3", "--json")
+    undisturbed = run_process(shell, *begin)
+    process = shell.start(*begin)
+    wait_until(lambda: len(all_runs(home)) == 2 and newest(home).counts.succeeded >= 3, within_s=60)
+    kill_all(process)
+    ended = [
+        item["custom_id"] for item in run_results.stream_results(home, newest(home).id) if item["status"] == "succeeded"
+    ]
+    assert 3 <= len(ended) < 12
+    asked = {case: len(model_server.requests(case=case)) for case in ended}
+    resumed = run_process(shell, "eval", "--resume", "latest", "--json")
+    assert {case: len(model_server.requests(case=case)) for case in ended} == asked
+    assert figures(resumed) == figures(undisturbed)
+    assert processes_of(str(home.settings.data_dir)) == ""
+
+
+def all_runs(home: Services) -> list[Run]:
+    return runs.list_runs(home, cursor=None, limit=9)[0]
+
+
+def newest(home: Services) -> Run:
+    return all_runs(home)[0]
+
+
+def run_process(shell: Shell, *arguments: str) -> Outcome:
+    process = shell.start(*arguments)
+    out, err = process.communicate(timeout=120)
+    return Outcome(process.returncode, out, err)

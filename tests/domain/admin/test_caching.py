@@ -1,0 +1,55 @@
+"""What many threads need first at the same moment is made by one of them."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from redraft.domain.admin.caching import made_once
+
+THREADS = 16
+
+
+def test_threads_that_come_together_make_a_value_once() -> None:
+    made: list[int] = []
+    start = Barrier(THREADS)
+
+    @made_once(maxsize=8)
+    def square(number: int) -> int:
+        made.append(number)
+        return sum(number for _ in range(number))
+
+    def ask(_thread: int) -> int:
+        start.wait()
+        return square(1000)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        assert set(pool.map(ask, range(THREADS))) == {1_000_000}
+    assert made == [1000]
+
+
+def test_only_so_many_values_are_kept() -> None:
+    made: list[int] = []
+
+    @made_once(maxsize=1)
+    def same(number: int) -> int:
+        made.append(number)
+        return number
+
+    assert [same(1), same(1), same(2), same(1)] == [1, 1, 2, 1]
+    assert made == [1, 2, 1]
+
+
+def test_what_could_not_be_made_is_tried_again() -> None:
+    tries: list[int] = []
+
+    @made_once(maxsize=1)
+    def fail_first(number: int) -> int:
+        tries.append(number)
+        if len(tries) == 1:
+            raise ValueError("not yet")
+        return number
+
+    with pytest.raises(ValueError, match="not yet"):
+        fail_first(5)
+    assert fail_first(5) == 5

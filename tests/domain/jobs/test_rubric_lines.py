@@ -1,0 +1,92 @@
+"""Rubrics as lines: what a line can say, and that nothing is lost on the way there and back."""
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from redraft.domain.evaluation.rubrics import Criterion, Rubric
+from redraft.domain.jobs.rubric_lines import check_like, read_rubric, write_rubric
+
+RUBRIC: TypeAdapter[list[Criterion]] = TypeAdapter(Rubric)
+
+
+@pytest.mark.parametrize(
+    ("line", "criterion"),
+    [
+        ("Names the river.", {"id": "names-the-river", "text": "Names the river.", "kind": "binary"}),
+        ("- Names it.", {"id": "names-it", "text": "Names it.", "kind": "binary"}),
+        ("! Names it.", {"id": "names-it", "text": "Names it.", "kind": "binary", "required": True}),
+        ("#r *-2 Wrong.", {"id": "r", "text": "Wrong.", "kind": "binary", "weight": -2.0}),
+        ("scale: How vivid", {"id": "how-vivid", "text": "How vivid", "kind": "scale"}),
+        ("is_json", {"id": "is-json", "kind": "check", "check": {"kind": "is_json"}}),
+        ("max-words=60", {"id": "max-words", "kind": "check", "check": {"kind": "max_words", "value": 60}}),
+        (
+            "! #n max_words=60 -- Short.",
+            {
+                "id": "n",
+                "text": "Short.",
+                "kind": "check",
+                "check": {"kind": "max_words", "value": 60},
+                "required": True,
+            },
+        ),
+        ("max_words is low", {"id": "max-words-is-low", "text": "max_words is low", "kind": "binary"}),
+    ],
+)
+def test_a_line_is_a_criterion(line: str, criterion: dict[str, Any]):
+    assert read_rubric(line) == [criterion]
+    assert RUBRIC.validate_python(read_rubric("Fine.\n" + line))
+
+
+def test_lines_that_look_like_a_check_and_are_none_are_named():
+    none = ["nope=3", "matches=(", "! max_words 60", "contains(Bern)"]
+    fine = ["max_words=60", "is_json", "Contains a joke.", "scale: nope=3", "says a=b", "well-meant", "max_words=x"]
+    assert check_like("\n".join([*none, *fine])) == none
+    assert check_like('[{"id": "a", "text": "nope=3"}]') == []
+
+
+def test_nothing_is_no_rubric_and_ids_are_their_own():
+    assert read_rubric(" \n ") is None
+    assert [each["id"] for each in read_rubric("Good.\n\nGood.") or []] == ["good", "good-2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Good.\nmax_words=few", "criterion 2, 'max_words=few': needs a whole number"),
+        ("[1,", "this is no JSON"),
+        ('{"id": ', "this is no JSON"),
+        ("is_json=1", "criterion 1, 'is_json=1': is_json takes no value"),
+    ],
+)
+def test_what_cannot_be_read_is_told(text: str, words: str):
+    with pytest.raises(ValueError, match=words):
+        read_rubric(text)
+
+
+@pytest.mark.parametrize(
+    ("rubric", "is_lines"),
+    [
+        ([{"id": "a", "text": "Names it."}], True),
+        ([{"id": "names-it", "text": "Names it.", "required": True, "weight": 2.5}], True),
+        ([{"id": "b", "kind": "check", "check": {"kind": "bullets", "min": 2, "max": 4}}], True),
+        ([{"id": "b", "kind": "check", "check": {"kind": "contains_all", "value": ["a", "b -- c"]}}], False),
+        ([{"id": "b", "kind": "check", "text": "T", "check": {"kind": "regex", "value": "a=b"}}], True),
+        ([{"id": "v", "text": "How vivid", "kind": "scale"}], True),
+        ([{"id": "v", "text": "How vivid", "kind": "scale", "anchors": {"0": "dull"}}], False),
+        ([{"id": "h", "text": "Hidden.", "hidden": True}], False),
+        ([{"id": "two", "text": "Two\nlines."}], False),
+        ([{"id": "bang", "text": "! not a mark"}], True),
+        ([{"id": "j", "text": "[1]"}], True),
+    ],
+)
+def test_what_is_written_reads_as_it_was(rubric: list[Any], is_lines: bool):  # noqa: FBT001 - a parameter of cases
+    text = write_rubric(rubric)
+    assert RUBRIC.validate_python(read_rubric(text)) == RUBRIC.validate_python(rubric)
+    assert text.startswith("[") is not is_lines
+
+
+def test_what_is_no_rubric_is_kept_as_json():
+    assert json.loads(write_rubric([{"id": 7}])) == [{"id": 7}]

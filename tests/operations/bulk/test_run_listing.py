@@ -1,0 +1,237 @@
+"""Runs as people look at them: in a list, as they go on, item by item, row beside row."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from redraft.domain.bulk.run_requests import ResumeRun
+from redraft.errors import Invalid, NotFound
+from redraft.operations.bulk import run_listing, run_results, runs
+from redraft.operations.bulk.report_tables import run_sheet
+from redraft.operations.bulk.run_listing import ItemFilter, ItemLine
+from redraft.operations.bulk.runs import Run
+from redraft.operations.jobs import lifecycle
+from redraft.reports.text import render_text
+from redraft.settings import ModelPrice
+from redraft.storage.bulk import runs as stored_runs
+from redraft.storage.engine.columns import moment
+from tests.model_server import ModelServer, Reply
+from tests.operations.bulk.test_runs import rows, start, under_way, work_off
+from tests.operations.driving import Driver
+
+ALL = ItemFilter()
+PRICE = ModelPrice(input=1.0, output=10.0)
+
+
+@pytest.fixture
+def driver(make_driver: Callable[..., Driver]) -> Driver:
+    return make_driver(prices={"openai:writer": PRICE, "openai:judge": PRICE})
+
+
+@contextmanager
+def told(driver: Driver) -> Iterator[list[str]]:
+    """The statements that are executed meanwhile."""
+    statements: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        statements.append(statement)
+
+    engine = driver.services.database.engine
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield statements
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+
+
+@pytest.fixture
+def mixed(driver: Driver, model_server: ModelServer) -> Run:
+    """A run with an item of each fate: accepted after two, not accepted, failed, invalid."""
+    model_server.script(generate=["one", "two"], evaluate=[0.4, 0.9], case="r0")
+    model_server.script(generate=["no", "never"], evaluate=[0.4, 0.1], case="r1")
+    model_server.script(generate=[Reply(status=400)], case="r2")
+    data = rows(3, iter_max=2) + b"nonsense\n"
+    return work_off(driver, start(driver, data, name="mixed"))
+
+
+def items(driver: Driver, run: Run, chosen: ItemFilter = ALL, **place: int) -> list[ItemLine]:
+    return run_listing.list_items(driver.services, run.id, chosen, **{"after": 0, "limit": 50, **place})[0]
+
+
+def test_the_list_says_what_each_run_itself_says(driver: Driver, mixed: Run):
+    start(driver, rows(2), max_in_flight=1, max_cost_usd=5)
+    found, cursor = run_listing.list_runs(driver.services, cursor=None, limit=10)
+    assert cursor is None
+    for line in found:
+        run = runs.get_run(driver.services, line.id)
+        assert line.counts == run.counts
+        assert line.cost_usd == run.usage.cost_usd
+        assert (line.status, line.stop_reason, line.created_at) == (run.status, run.stop_reason, run.created_at)
+    assert [line.dataset_name for line in found] == ["rows.jsonl"] * 2
+    assert [line.max_cost_usd for line in found] == ["5", None]
+    first, cursor = run_listing.list_runs(driver.services, cursor=None, limit=1)
+    rest, _ = run_listing.list_runs(driver.services, cursor=cursor, limit=1)
+    assert [*first, *rest] == found
+
+
+def test_more_runs_and_items_take_no_more_statements(driver: Driver, mixed: Run):
+    def looks() -> list[str]:
+        with told(driver) as statements:
+            run_listing.list_runs(driver.services, cursor=None, limit=20)
+        return statements
+
+    few = looks()
+    for name in ("a", "b", "c"):
+        start(driver, rows(1), name=name)
+    assert len(looks()) == len(few)
+    with told(driver) as for_one:
+        assert len(items(driver, mixed, limit=1)) == 1
+    with told(driver) as for_all:
+        assert len(items(driver, mixed)) == 4
+    assert len(for_one) == len(for_all)
+
+
+def test_items_are_told_without_their_answers(driver: Driver, mixed: Run):
+    accepted, missed, failed, invalid = items(driver, mixed)
+    assert (accepted.scores, accepted.best_score, accepted.is_accepted) == ((0.4, 0.9), 0.9, True)
+    assert (accepted.question, accepted.custom_id, accepted.score_threshold) == ("[[case:r0]]", "r0", 0.8)
+    assert (missed.is_accepted, missed.stop_reason, missed.best_score) == (False, "iteration_limit", 0.4)
+    assert (failed.error_code, failed.is_accepted, failed.scores) == ("provider_bad_request", None, ())
+    assert (invalid.error_code, invalid.job_id, invalid.line, invalid.cost_usd) == ("invalid_row", None, 4, None)
+    assert invalid.errors[0]["code"] == "invalid_row"
+
+
+def test_what_waits_has_its_question_from_its_row(driver: Driver):
+    run = start(driver, rows(2), max_in_flight=1)
+    waiting = items(driver, run)[1]
+    assert (waiting.status, waiting.question, waiting.job_id) == ("queued", "[[case:r1]]", None)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "numbers"),
+    [
+        (ItemFilter(statuses=("failed", "invalid")), [3, 4]),
+        (ItemFilter(is_accepted=True), [1]),
+        (ItemFilter(is_accepted=False), [2]),
+        (ItemFilter(error_code="provider_bad_request"), [3]),
+        (ItemFilter(error_code="invalid_row"), [4]),
+        (ItemFilter(error_code="unknown"), []),
+        (ItemFilter(custom_id="r1"), [2]),
+        (ItemFilter(custom_id="line 4"), [4]),
+        (ItemFilter(statuses=("succeeded",), error_code="invalid_row"), []),
+    ],
+)
+def test_items_are_narrowed(driver: Driver, mixed: Run, chosen: ItemFilter, numbers: list[int]):
+    assert [item.number for item in items(driver, mixed, chosen)] == numbers
+
+
+def test_each_error_group_of_the_report_is_found_as_items(driver: Driver, mixed: Run):
+    groups = run_results.report(driver.services, mixed.id).errors
+    found = {group.code: len(items(driver, mixed, ItemFilter(error_code=group.code))) for group in groups}
+    assert found == {group.code: group.count for group in groups} == {"provider_bad_request": 1, "invalid_row": 1}
+
+
+def test_items_are_paged(driver: Driver, mixed: Run):
+    page, more = run_listing.list_items(driver.services, mixed.id, ALL, after=1, limit=2)
+    assert ([item.number for item in page], more) == ([2, 3], 3)
+    page, more = run_listing.list_items(driver.services, mixed.id, ALL, after=3, limit=2)
+    assert ([item.number for item in page], more) == ([4], None)
+
+
+def test_the_time_left_follows_from_what_has_ended(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["x"], evaluate=[0.9])
+    run = start(driver, rows(3), max_in_flight=1)
+    assert run_listing.look(driver.services, run.id).seconds_left is None
+    driver.run(under_way(driver, run)[0])
+    view = run_listing.look(driver.services, run.id)
+    assert view.seconds_left is not None
+    assert view.seconds_left > 0
+    assert not view.has_ended
+    ended = run_listing.look(driver.services, work_off(driver, run).id)
+    assert (ended.seconds_left, ended.has_ended, ended.dataset.name) == (None, True, "rows.jsonl")
+
+
+def test_what_a_run_lay_still_is_in_no_time_of_it(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["x"], evaluate=[0.9])
+    run = start(driver, rows(3), max_in_flight=1)
+    driver.run(under_way(driver, run)[0])
+    runs.cancel_run(driver.services, run.id)
+    with driver.services.database.write() as connection:
+        long_ago = {name: moment(connection, ago_s=3600) for name in ("created_at", "finished_at")}
+        stored_runs.change(connection, run.id, **long_ago)
+    runs.resume_run(driver.services, run.id, ResumeRun())
+    assert run_listing.look(driver.services, run.id).seconds_left is None
+    driver.run(under_way(driver, run)[0])
+    assert 0 < (run_listing.look(driver.services, run.id).seconds_left or 0) < 60
+    assert 0 < (work_off(driver, run).usage.latency_ms or 0) < 60_000
+
+
+def test_an_item_whose_job_was_deleted_is_counted_apart(driver: Driver, mixed: Run):
+    answered, failed = (items(driver, mixed, ItemFilter((status,)))[0].job_id for status in ("succeeded", "failed"))
+    before = run_results.report(driver.services, mixed.id).costs
+    for job_id in (answered, failed):
+        assert job_id
+        lifecycle.delete(driver.services, job_id)
+    sheet = run_sheet(driver.services, mixed.id)
+    counts, costs = sheet.report.counts, sheet.report.costs
+    assert (counts.succeeded, counts.failed, counts.deleted, counts.deleted_answers) == (2, 1, 2, 1)
+    assert (counts.judged, costs.total_usd, costs.unpriced) == (1, None, 0)
+    assert 0 < costs.known_usd < before.known_usd
+    assert [group.code for group in sheet.report.errors] == ["invalid_row"]
+    text = render_text(sheet)
+    assert "2 jobs of this run were deleted" in text
+    assert "left out: 1 invalid, 2 deleted" in text
+    assert f"at least ${costs.known_usd:f}"[:12] in text
+    assert "unknown, at least" not in text
+    assert run_listing.look(driver.services, mixed.id).deleted == {"succeeded": 1, "failed": 1}
+
+
+@pytest.fixture
+def both(driver: Driver, model_server: ModelServer) -> tuple[Run, Run]:
+    """Two runs on the same rows, of which the first one does better in the second run."""
+    model_server.script(generate=["old", "new"], evaluate=[0.2, 0.9], case="r0")
+    model_server.script(generate=["same", "same"], evaluate=[0.9, 0.9], case="r1")
+    first = work_off(driver, start(driver, rows(2, iter_max=1)))
+    return first, work_off(driver, start(driver, rows(2, iter_max=1)))
+
+
+def test_two_runs_row_beside_row(driver: Driver, both: tuple[Run, Run]):
+    sheet, pairs = run_listing.compare_by_row(driver.services, both[0].id, both[1].id)
+    assert [(pair.custom_id, pair.change.words) for pair in pairs] == [("r0", "newly passing"), ("r1", "same")]
+    assert sheet.comparison.newly_passing == ("r0",)
+    with pytest.raises(Invalid):
+        run_listing.compare_by_row(driver.services, both[0].id, both[0].id)
+    sides = run_listing.get_sides(driver.services, both[0].id, both[1].id, "r0", 1)
+    assert sides.baseline
+    assert sides.new
+    assert (sides.baseline.answer, sides.new.answer) == ("old", "new")
+    assert (sides.baseline.score, sides.new.score, sides.new.question) == (0.2, 0.9, "[[case:r0]]")
+    with pytest.raises(NotFound):
+        run_listing.get_sides(driver.services, both[0].id, both[1].id, "r9", 1)
+
+
+def test_a_row_without_an_id_is_named_by_its_line(driver: Driver, mixed: Run):
+    other = start(driver, rows(1), name="other")
+    sides = run_listing.get_sides(driver.services, mixed.id, other.id, "line 4", 1)
+    assert sides.baseline
+    assert (sides.baseline.status, sides.baseline.answer, sides.new) == ("invalid", None, None)
+
+
+def test_bad_rows_of_a_dataset(driver: Driver, mixed: Run):
+    found = run_listing.list_bad_rows(driver.services, mixed.dataset_id, after=-1, limit=5)
+    assert [(row.line, row.errors[0]["code"]) for row in found] == [(4, "invalid_row")]
+    assert run_listing.list_bad_rows(driver.services, mixed.dataset_id, after=3, limit=5) == []
+
+
+def test_nothing_is_listed_of_what_is_not_there(driver: Driver):
+    looks: list[Callable[[], Any]] = [
+        lambda: run_listing.look(driver.services, "run_none"),
+        lambda: run_listing.list_items(driver.services, "run_none", ALL, after=0, limit=1),
+        lambda: run_listing.list_bad_rows(driver.services, "ds_none", after=-1, limit=1),
+    ]
+    for look in looks:
+        with pytest.raises(NotFound):
+            look()

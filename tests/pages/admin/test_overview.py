@@ -1,0 +1,167 @@
+"""The overview: tiles, live jobs, and what is missing with its remedy."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+from sqlalchemy import event
+
+from api.pages.parts.filters import UNKNOWN
+from redraft.operations.jobs import lifecycle
+from redraft.operations.services import Services
+from tests.model_server.scripts import Reply
+from tests.model_server.server import ModelServer
+from tests.pages.conftest import Visitor
+from tests.support.api_server import ApiServer
+from tests.support.browsers import width_of
+from tests.support.processes import WorkerProcess
+
+CUT = "[...document.querySelectorAll('.table')].filter(e => e.scrollWidth > e.clientWidth).map(e => e.ariaLabel)"
+
+
+def tile(visitor: Visitor, name: str) -> str:
+    return visitor.page.locator(".tiles > div", has=visitor.page.get_by_text(name, exact=True)).inner_text()
+
+
+def test_an_empty_installation_teaches_and_says_what_is_missing(visitor: Visitor):
+    page = visitor.go("/")
+    [trouble] = page.get_by_role("alert").all()
+    assert re.sub(r"\s+", " ", trouble.inner_text()) == (
+        "No worker is alive. Jobs wait until one is started. Run redraft worker"
+    )
+    assert "A job asks for an answer" in page.inner_text("main")
+    assert f"curl {visitor.base_url}/v1/generate-answer" in page.inner_text("#curl")
+    assert page.get_by_role("link", name="Make the first job").get_attribute("href") == "/new"
+    assert "since midnight UTC" in page.inner_text("main")
+    visitor.check_accessible()
+
+
+@pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
+def test_tiles_and_lines_tell_of_today(
+    visitor: Visitor, services: Services, stored: Callable[..., str], submit_job: Callable[..., str]
+):
+    accepted = stored(instruct="Why is the sky blue?")
+    stored(instruct="Why <b>not</b>?", score_threshold=0.95, iter_max=1)
+    submit_job(instruct="Still waiting")
+    lifecycle.cancel(services, submit_job(instruct="Not any more"))
+    page = visitor.go("/")
+    assert tile(visitor, "Queued").endswith("1")
+    assert tile(visitor, "Running").endswith("0")
+    assert re.search(r"\d+ s\s+of a queued job", tile(visitor, "Oldest wait"))
+    assert "none failed, 1 canceled" in tile(visitor, "Succeeded today")
+    assert re.search(r"50 %\s+1 of 2 answers", tile(visitor, "Accepted today"))
+    # What the scripted server's models cost nobody knows: that is not 0
+    assert re.search(rf"{UNKNOWN}\s+a price is unknown", tile(visitor, "Cost today"))
+    lines = page.get_by_role("region", name="Last jobs").locator("tbody tr")
+    assert "■ canceled" in lines.first.inner_text()
+    assert "Why <b>not</b>?" in lines.nth(1).inner_text()
+    assert "✓ succeeded iterations used up" in lines.nth(1).inner_text()
+    assert "✓ succeeded accepted" in lines.last.inner_text()
+    assert re.search(r"✓ 0.90\s+of 0.80", lines.last.inner_text())
+    assert lines.last.get_by_role("link").get_attribute("href") == f"/jobs/{accepted}"
+    visitor.check_accessible()
+    same = visitor.go("/jobs").locator(f"#{accepted}").inner_text()
+    assert re.search(r"✓ succeeded\s+accepted", same)
+    assert re.search(r"✓ 0.90\s+of 0.80", same)
+
+
+def test_it_is_live(
+    visitor: Visitor,
+    services: Services,
+    model_server: ModelServer,
+    start_worker: Callable[..., WorkerProcess],
+    submit_job: Callable[..., str],
+):
+    model_server.script(generate=[Reply(text="Slowly.", latency_s=4.0)])
+    start_worker(services).wait_ready()
+    page = visitor.go("/")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    assert "1 alive" in page.inner_text("main")
+    submit_job(instruct="Why is water wet?")
+    row = page.get_by_role("region", name="Running jobs").locator("tbody tr")
+    expect(row).to_contain_text("Why is water wet?")
+    expect(row).to_contain_text("1 of 3")
+    expect(row).to_contain_text("generate")
+    expect(page.get_by_role("region", name="Workers").locator("tbody tr td").first).to_have_text(re.compile("^1 of "))
+    expect(page.get_by_role("region", name="Last jobs")).to_contain_text("✓ succeeded accepted")
+    # As wide as each of three cards side by side
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate(CUT) == []
+
+
+def test_it_works_without_javascript_and_on_a_phone(visit: Callable[..., Visitor], stored: Callable[..., str]):
+    stored(instruct="x" * 5_000)
+    for options in ({"java_script_enabled": False}, {"viewport": {"width": 390, "height": 800}}):
+        visitor = visit(**options)
+        page = visitor.go("/")
+        assert tile(visitor, "Succeeded today").startswith("Succeeded today")
+        assert page.get_by_role("link", name="x" * 109 + "…").count() == 1
+        assert page.locator("meta[http-equiv=refresh]").count() == (not options.get("java_script_enabled", True))
+    assert width_of(page) <= 390
+    assert page.evaluate(CUT) == []
+    label = "getComputedStyle(document.querySelectorAll('.cards td')[2], '::before').content"
+    assert "Iterations" in page.evaluate(label)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            {"openai_api_key": None, "openai_base_url": None},
+            r"openai:writer needs a key: set OPENAI_API_KEY\. Then start Redraft again\. REDRAFT_MODEL=",
+        ),
+        ({"model": "odd"}, r"'odd'.+REDRAFT_MODEL=provider:name chooses another model\. Run redraft models"),
+        (
+            {"evaluator_model": "anthropic:x", "anthropic_api_key": None, "anthropic_base_url": None},
+            "ANTHROPIC_API_KEY",
+        ),
+        ({"model": "local:other"}, "the bundled model is"),
+        ({"broker_url": "redis://127.0.0.1:1/0"}, "REDRAFT_BROKER_URL names it. Run redraft doctor"),
+    ],
+)
+def test_whatever_is_missing_is_said_with_its_remedy(
+    start_api: Callable[..., ApiServer], settings: dict[str, Any], words: str
+):
+    text = start_api(**settings).client(headers={"Accept": "text/html"}).get("/").text
+    troubles = re.findall(r'(?s)<div class="banner bad trouble".+?</div>', text)
+    said = [re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", each)).replace("&#39;", "'") for each in troubles]
+    assert any(re.search(words, each) for each in said), said
+
+
+def test_without_a_schema_it_says_what_to_run(start_api: Callable[..., ApiServer], tmp_path: Path):
+    api = start_api(database_url=f"sqlite:///{tmp_path / 'empty.db'}")
+    response = api.client(headers={"Accept": "text/html"}).get("/")
+    assert response.status_code == 200
+    assert "<code>redraft db upgrade</code>" in response.text
+
+
+@contextmanager
+def counted(services: Services) -> Iterator[list[str]]:
+    statements: list[str] = []
+
+    def note(_conn: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        statements.append(statement)
+
+    event.listen(services.database.engine, "before_cursor_execute", note)
+    yield statements
+    event.remove(services.database.engine, "before_cursor_execute", note)
+
+
+def test_the_number_of_queries_does_not_grow(
+    api: ApiServer, stored: Callable[..., str], submit_job: Callable[..., str]
+):
+    context: Services = api.app.state.context.services
+    client = api.client(headers={"Accept": "text/html"})
+    client.get("/")
+    with counted(context) as before:
+        client.get("/")
+    for _ in range(3):
+        stored()
+        submit_job()
+    with counted(context) as after:
+        client.get("/")
+    assert len(after) == len(before) < 25

@@ -1,0 +1,148 @@
+"""The queue of verdicts to rate: the doubtful first, blind if wanted, and what the ratings tell."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from redraft.domain.admin.scopes import Scope
+from redraft.operations.admin import keys
+from redraft.operations.evaluation import rating_queue, ratings
+from redraft.operations.services import Services
+from tests.pages.conftest import Visitor
+from tests.support.api_server import ApiServer
+from tests.support.browsers import width_of
+from tests.support.verdicts import add_evaluation, add_iteration, add_judged
+
+BROWSER = {"Accept": "text/html"}
+Visit = Callable[..., Visitor]
+Submit = Callable[..., str]
+
+
+@pytest.fixture
+def judged(services: Services, submit_job: Submit) -> dict[str, str]:
+    """Evaluations by what is told of them, oldest first."""
+
+    def add(task: str, **changes: object) -> str:
+        return add_judged(services, submit_job(instruct=task), reasoning=f"So it is: {task}", **changes)
+
+    found = {
+        "far": add("far", score=0.2, passed=False),
+        "near": add("near", score=0.79, passed=False),
+        "clear": add("clear", score=1.0),
+        "panel": add("panel", score=0.9, disagreement=0.4),
+    }
+    job_id = submit_job(instruct="audited")
+    iteration_id = add_iteration(services, job_id)
+    found["audited"] = add_evaluation(services, job_id, iteration_id, score=0.85, reasoning="Well done.")
+    found["audit"] = add_evaluation(services, job_id, iteration_id, role="audit", score=0.5, passed=False)
+    found["error"] = add("error", status="error", score=None, passed=False)
+    return found
+
+
+def order(services: Services, rater: str = "local") -> list[str]:
+    return [line.evaluation_id for line in rating_queue.look(services, rater).lines]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
+def test_the_doubtful_come_first_and_what_is_rated_comes_no_more(services: Services, judged: dict[str, str]):
+    wanted = [judged[name] for name in ("audited", "audit", "panel", "near", "clear", "far")]
+    assert order(services) == wanted
+    queue = rating_queue.look(services, "local")
+    assert queue.waiting == 6
+    assert [line.why for line in queue.lines][2:4] == ["its evaluators are 0.40 apart", "0.01 below the threshold"]
+    assert queue.item
+    assert (queue.item.evaluation.id, queue.item.job.request["instruct"]) == (judged["audited"], "audited")
+    from redraft.domain.evaluation.ratings import RateEvaluation
+
+    ratings.rate(services, queue.item.job.id, 1, RateEvaluation(verdict="agree"), "local")
+    assert order(services) == wanted[1:]
+    assert order(services, "key_other") == wanted
+
+
+def test_one_verdict_after_the_other_is_rated_by_keyboard(visitor: Visitor, services: Services, judged: dict[str, str]):
+    page = visitor.go("/ratings")
+    expect(page.get_by_role("heading", name="audited")).to_be_visible()
+    expect(page.locator("#queue + ol li")).to_have_count(6)
+    visitor.check_accessible()
+    page.get_by_label("I disagree").focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Tab")
+    page.keyboard.type("0.3")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/ratings?last={judged['audited']}")
+    expect(page.get_by_role("status").first).to_contain_text(
+        "The evaluator said passed with 0.85; you disagree and would give 0.30."
+    )
+    expect(page.locator("#queue + ol li")).to_have_count(5)
+    page.locator("#queue + ol").get_by_role("link", name="near").click()
+    expect(page.get_by_role("heading", name="near")).to_be_visible()
+
+
+def test_blind_nothing_tells_what_the_evaluator_said(visit: Visit, services: Services, judged: dict[str, str]):
+    page = visit(java_script_enabled=False).go("/ratings")
+    page.get_by_role("link", name="Rate blind").click()
+    for told in ("0.85", "passed ·", "Well done.", "threshold,", "apart"):
+        assert told not in page.inner_text("main section.card"), told
+    assert judged["audited"] in page.content()
+    page.get_by_label("It does not pass").check()
+    page.get_by_label("Your score").fill("2")
+    page.get_by_role("button", name="Rate").click()
+    expect(page.get_by_role("alert")).to_contain_text("Nothing was changed.")
+    expect(page.get_by_label("It does not pass")).to_be_checked()
+    assert "0.85" not in page.inner_text("main")
+    page.get_by_label("Your score").fill("0.4")
+    page.get_by_role("button", name="Rate").click()
+    assert page.url.endswith(f"/ratings?last={judged['audited']}&blind=1")
+    expect(page.get_by_role("status").first).to_contain_text("The evaluator said passed with 0.85; you disagree")
+    [rating] = ratings.list_ratings(services, services_job(services, judged["audited"]))
+    assert (rating.verdict, rating.score) == ("disagree", 0.4)
+
+
+def services_job(services: Services, evaluation_id: str) -> str:
+    item = rating_queue.look(services, "other", chosen=evaluation_id).item
+    assert item
+    return item.job.id
+
+
+def test_without_verdicts_the_page_says_how_they_come(visitor: Visitor, api: ApiServer):
+    page = visitor.go("/ratings")
+    expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+    page.get_by_role("link", name="What the ratings tell").first.click()
+    expect(page.get_by_role("heading", name="Nobody has rated yet")).to_be_visible()
+    assert api.client(headers=BROWSER).get("/ratings?evaluation=eval_none").status_code == 404
+    for data in ({"blind": "1"}, {"verdict": "agree"}, {"opinion": "passes", "evaluation_id": "eval_none"}):
+        response = api.client(headers=BROWSER).post("/ratings", data=data)
+        assert response.status_code in {404, 422}
+
+
+def test_what_the_ratings_tell_is_a_small_table(visitor: Visitor, services: Services, judged: dict[str, str]):
+    from redraft.domain.evaluation.ratings import RateEvaluation
+
+    for name, verdict in [("far", "agree"), ("near", "disagree"), ("clear", "agree"), ("panel", "unsure")]:
+        body = RateEvaluation(verdict=verdict, score=0.5)
+        ratings.rate(services, services_job(services, judged[name]), 1, body, "me")
+    page = visitor.go("/ratings/calibration")
+    row = page.get_by_role("row").filter(has_text="openai:judge")
+    expect(row).to_contain_text("67 %")
+    expect(row).to_contain_text("3 +1 unsure")
+    expect(row).to_contain_text("3 of 30 ratings: too few to suggest a threshold.")
+    visitor.check_accessible()
+
+
+def test_a_phone_shows_all_of_it(visit: Visit, judged: dict[str, str]):
+    visitor = visit(viewport={"width": 390, "height": 800})
+    for path in ("/ratings", "/ratings?blind=1", "/ratings/calibration"):
+        assert width_of(visitor.go(path)) <= 390
+
+
+def test_a_key_that_only_reads_may_look_and_not_rate(
+    start_api: Callable[..., ApiServer], services: Services, judged: dict[str, str]
+):
+    client = start_api(require_auth=True).client(headers=BROWSER, follow_redirects=True)
+    client.post("/sign-in", data={"key": keys.create_key(services, "reader", [Scope.READ])[1], "next": "/sign-in"})
+    for path in ("/ratings", "/ratings?blind=1"):
+        page = client.get(path).text
+        assert "Your key may not rate" in page
+        assert '<form method="post" action="/ratings"' not in page
+    assert client.post("/ratings", data={"verdict": "agree"}).status_code == 403

@@ -1,0 +1,439 @@
+"""The pages of bulk evaluation: runs from the form to the report, beside each other, and their datasets."""
+
+import codecs
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from redraft.domain.admin.scopes import Scope
+from redraft.operations.admin import keys
+from redraft.operations.bulk import run_results, runs
+from redraft.operations.bulk.runs import Run
+from redraft.operations.jobs import lifecycle
+from redraft.operations.services import Services
+from redraft.settings import ModelPrice
+from tests.model_server import ModelServer, Reply
+from tests.operations.bulk.test_runs import dataset, rows, start, work_off
+from tests.operations.driving import Driver
+from tests.pages.conftest import Visitor
+from tests.support.api_server import ApiServer
+from tests.support.browsers import width_of
+from tests.support.processes import WorkerProcess
+
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\u202egpj.exe <b hx-get=/x>b</b>"
+SHOWN = "<img src=x onerror=alert(1)><script>alert(2)</script>\\u202egpj.exe <b hx-get=/x>b</b>"
+
+
+@pytest.fixture
+def driver(services: Services) -> Driver:
+    return Driver(services)
+
+
+@pytest.fixture
+def mixed(driver: Driver, model_server: ModelServer) -> Run:
+    """A run with an item of each fate: accepted, not accepted, failed, invalid."""
+    model_server.script(generate=["one", "two"], evaluate=[0.4, 0.9], case="r0")
+    model_server.script(generate=["no", "never"], evaluate=[0.4, 0.1], case="r1")
+    model_server.script(generate=[Reply(status=400)], case="r2")
+    return work_off(driver, start(driver, rows(3, iter_max=2) + b"nonsense\n", name="mixed"))
+
+
+def told(page: Page) -> str:
+    return page.inner_text("main")
+
+
+def test_without_runs_the_list_says_how_to_start_one(visitor: Visitor):
+    page = visitor.go("/runs")
+    assert 'redraft eval questions.jsonl --crit "Correct and complete."' in told(page)
+    assert f"{visitor.base_url}/v1/datasets?name=questions.jsonl" in told(page)
+    page.get_by_role("link", name="Start a run").click()
+    page.get_by_role("link", name="Add a dataset").click()
+    expect(page).to_have_url(visitor.base_url + "/datasets/new")
+
+
+def test_two_runs_are_marked_and_compared(visitor: Visitor, driver: Driver, mixed: Run):
+    newer = work_off(driver, start(driver, rows(3, iter_max=2) + b"nonsense\n", name="again"))
+    page = visitor.go("/runs")
+    row = page.get_by_role("row", name="mixed")
+    assert " ".join(row.inner_text().split()).startswith("mixed ✓ succeeded 4 of 4 50 % 1 of 2 accepted 1 1 invalid ")
+    visitor.check_accessible()
+    for key in "jxjx":
+        page.keyboard.press(key)
+    page.get_by_role("button", name="Compare the two marked").click()
+    expect(page).to_have_url(f"{visitor.base_url}/runs/compare?baseline={mixed.id}&run={newer.id}")
+
+
+def test_a_run_is_started_in_a_form_that_keeps_what_was_written(visitor: Visitor, services: Services):
+    dataset_id = dataset(services, rows(2))
+    page = visitor.go(f"/runs/new?dataset={dataset_id}")
+    page.get_by_label("Name").fill("mine")
+    page.get_by_label("Threshold").fill("0.7")
+    page.get_by_role("button", name="Start").click()
+    assert "No row can be used" in page.get_by_role("alert").inner_text()
+    criteria = page.get_by_label("Criteria")
+    expect(criteria).to_have_attribute("aria-invalid", "true")
+    expect(criteria).to_have_accessible_description(re.compile("No row can be used"))
+    expect(page.get_by_label("Threshold")).to_have_value("0.7")
+    visitor.check_accessible()
+    criteria.fill("True.")
+    page.get_by_text("More defaults, and overrides").click()
+    page.get_by_label("Overrides, as JSON").fill('{"metadata": {"team": "docs"}}')
+    page.get_by_label("More defaults, as JSON").fill('{"candidates": 2')
+    page.get_by_role("button", name="Start").click()
+    assert "not valid JSON" in page.get_by_role("alert").inner_text()
+    page.get_by_label("More defaults, as JSON").fill('{"candidates": 2}')
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_url(re.compile(r"/runs/run_\w+\?notice=run_started"))
+    run = runs.list_runs(services, cursor=None, limit=5)[0][0]
+    assert (run.name, run.max_in_flight) == ("mine", 32)
+    assert run.defaults == {"candidates": 2, "eval_crit": "True.", "iter_max": 3, "score_threshold": 0.7}
+    assert run.overrides == {"metadata": {"team": "docs"}}
+    page.get_by_role("link", name="Run again").click()
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_url(re.compile(r"/runs/run_\w+\?notice=run_started"))
+    found, _ = runs.list_runs(services, cursor=None, limit=5)
+    names = ("name", "dataset_id", "defaults", "overrides", "repeat", "max_in_flight", "max_cost_usd")
+    assert [getattr(found[0], name) for name in names] == [getattr(found[1], name) for name in names]
+
+
+def test_a_form_that_is_sent_twice_starts_one_run(api: ApiServer, services: Services):
+    client = api.client(headers={"Accept": "text/html"})
+    form = {"dataset_id": dataset(services, rows(1)), "eval_crit": "True.", "token": "t"}
+    assert len({client.post("/runs/new", data=form).headers["location"] for _ in range(2)}) == 1
+    assert client.post("/runs/new", data={**form, "iter_max": "1"}).status_code == 303
+    assert len(runs.list_runs(services, cursor=None, limit=5)[0]) == 2
+
+
+def test_a_run_goes_on_before_the_eyes_until_its_report(
+    visitor: Visitor, services: Services, start_worker: Callable[..., WorkerProcess], model_server: ModelServer
+):
+    model_server.script(generate=["one", "two"], evaluate=[0.4, 0.9])
+    run = start(Driver(services), rows(12), max_in_flight=4)
+    page = visitor.go(f"/runs/{run.id}")
+    expect(page.get_by_text("0 of 12 items have ended")).to_be_visible()
+    assert page.get_by_role("heading", name="Did the loop pay?").count() == 0
+    page.evaluate("window.stays = true")
+    start_worker(services)
+    expect(page.get_by_text("12 of 12 items have ended")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("heading", name="Did the loop pay?")).to_be_visible()
+    assert page.evaluate("window.stays")
+    visitor.check_accessible()
+
+
+def test_a_list_that_is_open_hears_of_runs(
+    visitor: Visitor, services: Services, start_worker: Callable[..., WorkerProcess], model_server: ModelServer
+):
+    model_server.script(generate=["one"], evaluate=[0.9])
+    run = start(Driver(services), rows(3))
+    page = visitor.go("/runs")
+    mark = page.get_by_role("checkbox")
+    mark.check()
+    start_worker(services)
+    expect(page.locator(f"#{run.id}")).to_contain_text("3 of 3", timeout=30_000)
+    expect(mark).to_be_checked()
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [("質問 ü 😀", "質問 ü 😀"), ('a"b\r\nX-Evil: 1', "a_b X-Evil_ 1"), ("../../etc/passwd", "etc_passwd")],
+)
+def test_case_e16_downloads_have_the_names_of_their_runs(visitor: Visitor, driver: Driver, name: str, stem: str):
+    run = work_off(driver, start(driver, rows(1), name=name))
+    page = visitor.go(f"/runs/{run.id}")
+    downloads = page.get_by_role("list", name="Download")
+    found: list[str] = []
+    for link in downloads.get_by_role("link").all():
+        with page.expect_download() as caught:
+            link.click()
+        found.append(caught.value.suggested_filename)
+        # Case T2-19: spreadsheets know UTF-8 by this mark only
+        has_mark = caught.value.path().read_bytes().startswith(codecs.BOM_UTF8)
+        assert has_mark is found[-1].endswith(".csv")
+    ends = ("report.html", "report.md", "report.json", "report.xml", "results.jsonl", "results.csv")
+    assert found == [f"{stem} {end}" for end in ends]
+
+
+def test_error_groups_lead_to_their_items(visitor: Visitor, mixed: Run):
+    page = visitor.go(f"/runs/{mixed.id}")
+    legend = page.get_by_role("region", name="Progress").get_by_role("listitem").all_inner_texts()
+    assert [int(each.split()[0]) for each in legend] == [1, 1, 1, 1]
+    page.get_by_role("region", name="Errors by code").get_by_role("link", name="provider_bad_request").click()
+    items = page.get_by_role("region", name="Items").get_by_role("row")
+    expect(items).to_have_count(2)
+    assert "r2" in items.nth(1).inner_text()
+    page.go_back()
+    page.get_by_role("region", name="Lowest scores").get_by_role("link", name="r1").click()
+    expect(items).to_have_count(2)
+    assert "not accepted" in items.nth(1).inner_text()
+    page.get_by_role("link", name="all 4").click()
+    assert "0.40 → , then 0.90 of 0.80" in " ".join(items.nth(1).inner_text().split())
+    visitor.check_accessible()
+    page.get_by_role("link", name="invalid 1").click()
+    expect(items).to_have_count(2)
+    assert "line 4" in items.nth(1).inner_text()
+    page.get_by_role("link", name="not accepted 1").click()
+    expect(items.nth(1).get_by_role("link", name="r1")).to_have_attribute("href", re.compile("/jobs/job_"))
+
+
+def test_a_run_is_canceled_resumed_and_its_errors_tried_again_without_javascript(
+    visit: Callable[..., Visitor], driver: Driver, model_server: ModelServer, services: Services
+):
+    model_server.script(generate=[Reply(status=400), "fine"], evaluate=[0.9], case="r0")
+    run = start(driver, rows(2), max_in_flight=1)
+    page = visit(java_script_enabled=False).go(f"/runs/{run.id}")
+    page.get_by_role("button", name="Cancel").click()
+    assert "Canceled." in told(page)
+    page.get_by_role("button", name="Resume 2").click()
+    assert "The run goes on." in told(page)
+    work_off(driver, run)
+    page.reload()
+    assert "Did the loop pay?" in told(page)
+    page.get_by_role("button", name="Retry 1 failed").click()
+    assert work_off(driver, run).counts.failed == 0
+
+
+def test_a_run_whose_budget_is_used_up_goes_on_with_a_larger_one(
+    visit: Callable[..., Visitor], start_api: Callable[..., ApiServer], make_services: Callable[..., Services]
+):
+    price = ModelPrice(input=1.0, output=10.0)
+    prices = {"openai:writer": price, "openai:judge": price}
+    driver = Driver(make_services(prices=prices))
+    run = work_off(driver, start(driver, rows(2), max_cost_usd=0.0001))
+    visitor = visit(base_url=start_api(prices=prices).url)
+    page = visitor.go(f"/runs/{run.id}")
+    assert "of $0.0001 are spent" in told(page)
+    visitor.check_accessible()
+    page.get_by_label("Larger budget in USD").fill("5")
+    page.get_by_role("button", name="Resume").click()
+    assert "The run goes on." in told(page)
+    assert work_off(driver, run).counts.succeeded == 2
+
+
+def test_who_only_reads_changes_nothing(start_api: Callable[..., ApiServer], services: Services, mixed: Run):
+    guarded = start_api(require_auth=True)
+    key = keys.create_key(services, "reader", [Scope.READ])[1]
+    client = guarded.client(headers={"Accept": "text/html"})
+    client.post("/sign-in", data={"key": key})
+    for path in (f"/runs/{mixed.id}", "/runs", "/datasets", f"/datasets/{mixed.dataset_id}"):
+        page = client.get(path)
+        assert page.status_code == 200
+        assert 'method="post" action="/runs' not in page.text
+    for path in ("/runs/new", "/datasets/new"):
+        shown = client.get(path).text
+        assert "--scope read --scope write" in shown
+        assert 'action="/runs' not in shown
+    of_run = (f"/runs/{mixed.id}/{verb}" for verb in ("cancel", "resume", "delete"))
+    for path in (*of_run, "/runs/new", "/datasets/new", f"/datasets/{mixed.dataset_id}/delete"):
+        assert client.post(path, data={"retry": "errors"}).status_code == 403
+
+
+def test_two_runs_are_read_row_by_row(visitor: Visitor, driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["the old one", "the new one"], evaluate=[0.9, 0.2], case="r0")
+    model_server.script(generate=["same", "same"], evaluate=[0.9, 0.9], case="r1")
+    old, new = (work_off(driver, start(driver, rows(2, iter_max=1), name=name)) for name in ("old", "new"))
+    page = visitor.go(f"/runs/compare?baseline={old.id}&run={new.id}")
+    assert "newly passing, newly failing" in told(page)
+    assert page.locator("svg[aria-labelledby^=differences]").count() == 1
+    lines = page.get_by_role("region", name="Rows beside each other").get_by_role("row")
+    expect(lines).to_have_count(3)
+    visitor.check_accessible()
+    page.get_by_role("link", name="show changed only (1)").click()
+    expect(lines).to_have_count(2)
+    assert "newly failing" in lines.nth(1).inner_text()
+    with page.expect_download() as caught:
+        page.get_by_role("link", name="Markdown").click()
+    assert caught.value.suggested_filename == "new comparison.md"
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/runs/compare/row?*")
+    assert page.locator(".diff").inner_text() == "the old new one"
+    assert (page.locator(".diff del").inner_text(), page.locator(".diff ins").inner_text()) == ("old ", "new ")
+    visitor.check_accessible()
+    page.go_back()
+    page.go_back()
+    page.get_by_role("link", name="Swap").click()
+    assert "newly passing" in lines.nth(1).inner_text()
+
+
+def test_what_cannot_be_compared_is_asked_for(visitor: Visitor, driver: Driver, mixed: Run):
+    page = visitor.go(f"/runs/compare?run={mixed.id}")
+    assert "Nothing to compare yet" in told(page)
+    other = start(driver, rows(1), name="other")
+    page = visitor.go(f"/runs/compare?run={mixed.id}")
+    expect(page.get_by_label("New run")).to_have_value(mixed.id)
+    page.get_by_label("Baseline").select_option(other.id)
+    page.get_by_role("button", name="Compare").click()
+    assert "The run other is running." in told(page)
+    visitor.go(f"/runs/{other.id}")
+    page.get_by_role("link", name="Show the report so far").click()
+    assert "As far as the run has come." in told(page)
+    assert "Nothing has ended yet: 1 running, 0 queued." in told(page)
+    visitor.go(f"/runs/compare?run={mixed.id}&run={mixed.id}")
+    assert "Choose two different runs" in told(page)
+    visitor.go(f"/runs/compare?baseline={mixed.id}&run={mixed.id}")
+    assert visitor.status == 422
+
+
+def test_a_large_run_is_reckoned_after_its_page_is_there(visit: Callable[..., Visitor], driver: Driver):
+    run = runs.cancel_run(driver.services, start(driver, rows(1001), max_in_flight=1).id)[0]
+    plain = visit(java_script_enabled=False).go(f"/runs/{run.id}")
+    assert "Did the loop pay?" not in told(plain)
+    plain.get_by_role("link", name="Show the report").click()
+    assert "Did the loop pay?" in told(plain)
+    page = visit().go(f"/runs/{run.id}")
+    expect(page.get_by_role("heading", name="Did the loop pay?")).to_be_visible()
+    other = runs.cancel_run(driver.services, start(driver, rows(1001), max_in_flight=1).id)[0]
+    plain.goto(f"{plain.url.partition('/runs')[0]}/runs/compare?baseline={run.id}&run={other.id}")
+    plain.get_by_role("link", name="Compare them").click()
+    assert "No row can be compared" in told(plain)
+
+
+def test_rows_become_a_dataset_and_then_a_run(visitor: Visitor):
+    page = visitor.go("/datasets/new")
+    page.get_by_label("Rows").fill("nonsense")
+    page.get_by_label("Name", exact=True).fill("few.jsonl")
+    page.get_by_role("button", name="Add").click()
+    assert page.get_by_role("alert").inner_text()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("few.jsonl")
+    visitor.check_accessible()
+    page.get_by_label("Rows").fill('{"Frage": "Why?", "colour": "red"}\n{"Frage": "How?"}\nnonsense')
+    page.get_by_label("Columns with other names").fill("instruct=Frage")
+    page.get_by_label("Format").select_option("jsonl")
+    page.get_by_role("button", name="Add").click()
+    page.wait_for_url(re.compile(r"/datasets/ds_\w+\?notice=dataset_added"))
+    assert "Columns that fill nothing: colour." in told(page)
+    assert page.get_by_role("region", name="Columns").get_by_role("row", name="instruct Frage").count() == 1
+    visitor.check_accessible()
+    page.get_by_role("link", name="bad 1").click()
+    rows_shown = page.get_by_role("region", name="Rows").get_by_role("row")
+    expect(rows_shown).to_have_count(2)
+    assert rows_shown.nth(1).inner_text().startswith("3")
+    page.get_by_role("link", name="Start a run").click()
+    assert "few.jsonl (3 rows, 1 bad)" in page.get_by_label("Dataset").inner_text()
+    visitor.go("/datasets")
+    visitor.check_accessible()
+    page.get_by_role("link", name="few.jsonl").first.click()
+    expect(page.get_by_role("heading", name="few.jsonl")).to_be_visible()
+
+
+def test_hostile_texts_are_read_and_do_nothing(visitor: Visitor, driver: Driver, model_server: ModelServer):
+    model_server.script(generate=[HOSTILE], evaluate=[0.2])
+    row = {"custom_id": HOSTILE, "instruct": f"{HOSTILE} [[case:r0]]", HOSTILE: "x", "metadata": {"a": HOSTILE}}
+    data = json.dumps(row).encode() + b'\n{"custom_id": "b", "instruct": "x", "iter_max": "' + b"<b>" * 50 + b'"}\n'
+    old, new = (work_off(driver, start(driver, data, name=HOSTILE, repeat=2)) for _ in range(2))
+    page = visitor.go("/runs")
+    assert SHOWN in told(page)
+    page.get_by_role("link", name=SHOWN[:20]).first.click()
+    assert SHOWN in page.inner_text("h1")
+    assert page.locator("main img, main b").count() == 0
+    page.get_by_role("link", name="Items").click()
+    assert SHOWN[:60] in told(page)
+    visitor.go(f"/runs/compare?baseline={old.id}&run={new.id}")
+    lines = page.get_by_role("region", name="Rows beside each other")
+    lines.get_by_role("link").first.click()
+    assert told(page).count(SHOWN) >= 3
+    visitor.go(f"/datasets/{old.dataset_id}")
+    assert told(page).count(SHOWN[:60]) >= 3
+    assert page.locator("main img, main b").count() == 0
+
+
+def test_pages_fit_a_phone(visit: Callable[..., Visitor], driver: Driver, mixed: Run):
+    other = work_off(driver, start(driver, rows(3, iter_max=2) + b"nonsense\n", name="x" * 200))
+    visitor = visit(viewport={"width": 390, "height": 800})
+    both = f"baseline={mixed.id}&run={other.id}"
+    for path in (
+        *("/runs", f"/runs/{other.id}", f"/runs/{mixed.id}/items", "/runs/new", "/runs/compare", "/datasets"),
+        *(f"/runs/compare?{both}", f"/runs/compare/row?{both}&row=r0", f"/datasets/{mixed.dataset_id}"),
+        "/datasets/new",
+    ):
+        page = visitor.go(path)
+        assert width_of(page) <= 390, path
+
+
+def test_a_run_and_its_dataset_are_deleted_without_javascript(visit: Callable[..., Visitor], mixed: Run):
+    visitor = visit(java_script_enabled=False)
+    page = visitor.go(f"/datasets/{mixed.dataset_id}/delete")
+    page.get_by_role("button", name="Delete it for good").click()
+    assert mixed.id in page.get_by_role("alert").inner_text()
+    visitor.go(f"/runs/{mixed.id}")
+    page.get_by_role("link", name="Delete").click()
+    assert "its 4 items and their jobs" in told(page)
+    page.get_by_role("button", name="Delete it for good").click()
+    expect(page).to_have_url(f"{visitor.base_url}/runs?notice=deleted")
+    visitor.go(f"/datasets/{mixed.dataset_id}")
+    page.get_by_role("link", name="Delete").click()
+    page.get_by_role("button", name="Delete it for good").click()
+    expect(page).to_have_url(f"{visitor.base_url}/datasets?notice=deleted")
+    assert "No datasets yet" in told(page)
+
+
+def test_a_run_whose_jobs_were_deleted_says_so(visitor: Visitor, driver: Driver, mixed: Run):
+    for item in run_results.stream_results(driver.services, mixed.id):
+        if item["custom_id"] in {"r0", "r2"}:
+            lifecycle.delete(driver.services, item["job_id"])
+    page = visitor.go(f"/runs/{mixed.id}")
+    assert "2 jobs of this run were deleted" in told(page)
+    legend = page.get_by_role("region", name="Progress").get_by_role("listitem").all_inner_texts()
+    assert legend == ["0 accepted", "1 not accepted", "1 job deleted", "1 failed", "1 invalid"]
+    visitor.check_accessible()
+
+
+def test_rows_without_a_question_are_told_of_and_asked_for_at_their_field(visitor: Visitor, services: Services):
+    page = visitor.go("/datasets/new")
+    page.get_by_label("File", exact=True).set_input_files(
+        {"name": "fragen.csv", "mimeType": "text/csv", "buffer": "id,Frage\n1,Warum?\n2,Wie groß?\n".encode()}
+    )
+    expect(page.get_by_label("Rows")).to_have_value("id,Frage\n1,Warum?\n2,Wie groß?\n")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("fragen.csv")
+    page.get_by_role("button", name="Add").click()
+    page.wait_for_url(re.compile(r"/datasets/ds_\w+$"))
+    assert "none of these rows can be used" in told(page)
+    visitor.check_accessible()
+    page.get_by_role("link", name="Start a run").click()
+    page.get_by_label("Criteria").fill("True.")
+    page.get_by_role("button", name="Start").click()
+    instruct = page.get_by_label("Instruction")
+    expect(instruct).to_have_accessible_description(re.compile("No row can be used: instruct"))
+    assert "More defaults" not in page.get_by_role("alert").inner_text()
+    instruct.fill("Why?")
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_url(re.compile(r"/runs/run_\w+\?notice=run_started"))
+    assert runs.list_runs(services, cursor=None, limit=1)[0][0].defaults["instruct"] == "Why?"
+
+
+def test_files_that_the_form_does_not_take_are_named(visitor: Visitor):
+    page = visitor.go("/datasets/new")
+    for buffer, why in ((b"\xff\xfe\x00", "is not text in UTF-8"), (b"=" * 3_000_000, "is too large for this form")):
+        page.get_by_label("File", exact=True).set_input_files(
+            {"name": "a.csv", "mimeType": "text/csv", "buffer": buffer}
+        )
+        expect(page.locator("#file-told")).to_contain_text(f"a.csv {why}: use redraft datasets import FILE")
+        expect(page.get_by_label("Rows")).to_have_value("")
+
+
+def test_a_row_without_any_answer_opens_no_answers(visitor: Visitor, driver: Driver, mixed: Run):
+    other = start(driver, rows(3, iter_max=2) + b"nonsense\n", max_in_flight=1)
+    page = visitor.go(f"/runs/compare?baseline={mixed.id}&run={other.id}")
+    assert sorted(page.locator("tbody th[scope=row] a").all_inner_texts()) == ["r0", "r1"]
+
+
+def test_lists_are_paged(visitor: Visitor, driver: Driver):
+    for number in range(21):
+        start(driver, rows(1, metadata={"n": str(number)}), name=f"run {number:02}")
+    page = visitor.go("/runs")
+    assert page.locator("[data-row]").count() == 20
+    page.get_by_role("link", name="Next page").click()
+    expect(page.locator("[data-row]")).to_have_count(1)
+    assert "run 00" in told(page)
+    page.get_by_role("link", name="First page").click()
+    expect(page.locator("[data-row]")).to_have_count(20)
+    visitor.go("/datasets")
+    page.get_by_role("link", name="Next page").click()
+    expect(page.locator("[data-row]")).to_have_count(1)
+    run = start(driver, rows(55), max_in_flight=1)
+    visitor.go(f"/runs/{run.id}/items")
+    page.get_by_role("link", name="Next page").click()
+    expect(page.locator("tbody tr")).to_have_count(5)

@@ -1,0 +1,290 @@
+"""A job's pages: what they show of a job that has ended, and what can be done there."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+from pydantic import SecretStr
+
+from redraft.domain.admin.scopes import Scope
+from redraft.domain.jobs.job_errors import TITLES
+from redraft.domain.jobs.states import StopReason
+from redraft.operations.admin import keys
+from redraft.operations.jobs import queries
+from redraft.operations.services import Services
+from tests.model_server import ModelServer, Reply
+from tests.pages.conftest import Visitor
+from tests.support.api_server import ApiServer
+from tests.support.browsers import width_of
+from tests.support.receiver import SECRET
+from tests.support.shells import drain
+
+BROWSER = {"Accept": "text/html"}
+TABS = ("", "/iterations", "/calls", "/events", "/request")
+FIRST = "The sky is blue because of light."
+SECOND = "The sky looks **blue** because light scatters."
+Stored = Callable[..., str]
+Visit = Callable[..., Visitor]
+
+
+def verdict(score: float, reasoning: str, *suggestions: str) -> dict[str, Any]:
+    return {
+        "evaluation_reasoning": reasoning,
+        "score": score,
+        "meets_criteria": score >= 0.8,
+        "improvement_suggestions": list(suggestions),
+    }
+
+
+@pytest.fixture
+def twice(model_server: ModelServer, stored: Stored) -> str:
+    """A job that was accepted at its second iteration."""
+    model_server.script(
+        generate=[FIRST, SECOND],
+        evaluate=[verdict(0.4, "It does not say how.", "Name scattering."), verdict(0.9, "It says how.")],
+    )
+    return stored(metadata={"team": "physics"})
+
+
+def tab(page: Page, name: str) -> None:
+    page.get_by_role("navigation", name="Job").get_by_role("link", name=name).click()
+
+
+def test_a_job_shows_its_answer_and_what_it_took(visitor: Visitor, twice: str):
+    page = visitor.go(f"/jobs/{twice}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Why is the sky blue?")
+    header = page.locator("header.job").inner_text()
+    for told in ("succeeded", "the answer reached the threshold", "0.90 of 0.80", "openai:writer", "openai:judge"):
+        assert told in header
+    assert "team\nphysics" in header
+    expect(page.locator(".answer strong")).to_have_text("blue")
+    expect(page.locator(".attempts li").first).to_have_text("Attempt 1: ✗ not passed · 0.40 Name scattering.")
+    visitor.check_accessible()
+    page.get_by_role("link", name="raw").click()
+    assert page.url.endswith("?view=raw")
+    expect(page.locator("#answer-text")).to_have_text(SECOND)
+    assert page.get_by_role("link", name="Clone and edit").get_attribute("href") == f"/new?from={twice}"
+    assert page.get_by_role("link", name="JSON").get_attribute("href") == f"/v1/jobs/{twice}"
+
+
+def test_the_answer_is_copied(visit: Visit, twice: str):
+    visitor = visit(permissions=["clipboard-read", "clipboard-write"])
+    page = visitor.go(f"/jobs/{twice}")
+    page.get_by_role("button", name="Copy").click()
+    expect(page.locator("#announcer")).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == SECOND
+
+
+def test_a_structured_answer_is_shown_as_the_value_that_it_is(
+    visitor: Visitor, model_server: ModelServer, stored: Stored
+):
+    model_server.script(generate=['{"city":"Bern"}'], evaluate=[0.9])
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    page = visitor.go(f"/jobs/{stored(answer_schema=schema)}")
+    expect(page.locator("#answer-text")).to_have_text('{\n  "city": "Bern"\n}')
+    page.get_by_role("link", name="raw").click()
+    expect(page.locator("#answer-text")).to_have_text('{"city":"Bern"}')
+
+
+def test_citations_and_sources_lead_to_each_other(visitor: Visitor, model_server: ModelServer, stored: Stored):
+    model_server.script(generate=["The Aare flows **through Bern**.[Source 1] It is long [Source 2]."], evaluate=[0.9])
+    sources = [
+        {"content": "The Aare flows through Bern.", "title": "Rivers"},
+        {"content": "It is long, the Aare."},
+        {"content": "Nobody cites this."},
+    ]
+    page = visitor.go(f"/jobs/{stored(sources=sources)}")
+    page.get_by_role("link", name="[Source 1]").click()
+    assert page.url.endswith("#source-1")
+    first = page.locator("#source-1")
+    expect(first).to_contain_text("Rivers")
+    expect(first.locator("blockquote")).to_contain_text("The Aare flows")
+    first.get_by_role("link", name="place 1").click()
+    assert page.url.endswith("#cite-1")
+    expect(page.locator("#cite-1")).to_have_text("[Source 1]")
+    expect(page.locator("#source-3")).to_contain_text("not cited")
+    page.get_by_role("link", name="raw").click()
+    expect(page.locator("#cite-2")).to_have_text("[Source 2]")
+
+
+def test_every_tab_has_its_own_address(visitor: Visitor, twice: str):
+    page = visitor.go(f"/jobs/{twice}")
+    for name, path in [("Iterations", "iterations"), ("Calls", "calls"), ("Events", "events"), ("Request", "request")]:
+        tab(page, name)
+        assert page.url.endswith(f"/jobs/{twice}/{path}")
+        visitor.check_accessible()
+    expect(page.locator("#request-json")).to_contain_text('"instruct": "Why is the sky blue?"')
+    expect(page.locator("#snippet-1")).to_contain_text("curl http")
+    tab(page, "Events")
+    expect(page.get_by_role("row").filter(has_text="iteration.evaluated")).to_have_count(2)
+    assert visitor.errors == []
+
+
+def test_calls_are_shown_on_one_clock_with_what_was_sent(visitor: Visitor, twice: str):
+    page = visitor.go(f"/jobs/{twice}/calls")
+    rows = page.locator("table.calls tbody tr")
+    expect(rows).to_have_count(4)
+    assert [row.split()[0] for row in rows.all_inner_texts()] == ["generate", "evaluate"] * 2
+    starts = [float(bar.get_attribute("x") or -1) for bar in page.locator("table.calls rect").all()]
+    assert starts == sorted(starts)
+    rows.nth(2).get_by_role("link").click()
+    expect(page.locator("#json-1")).to_contain_text('"model": "writer"')
+    expect(page.locator("#json-2")).to_contain_text("light scatters.")
+    for path in ("", "/calls", "/request", page.url.split(twice)[1]):
+        visitor.go(f"/jobs/{twice}{path}")
+        assert "sk-test" not in page.content()
+    visitor.check_accessible()
+
+
+def test_a_long_call_is_cut_and_whole_in_the_ledger(visitor: Visitor, stored: Stored, services: Services):
+    job_id = stored(instruct="word " * 30_000)
+    call = queries.list_calls(services, job_id)[0]
+    page = visitor.go(f"/jobs/{job_id}/calls/{call.id}")
+    assert len(page.locator("#json-1").inner_text()) <= 20_000
+    goal = page.get_by_role("link", name="Show all, as JSON").get_attribute("href")
+    assert goal == f"/v1/jobs/{job_id}/calls/{call.id}?full=true"
+
+
+def test_the_answer_is_downloaded_as_text(api: ApiServer, twice: str):
+    client = api.client(headers=BROWSER)
+    response = client.get(f"/jobs/{twice}/answer.txt")
+    assert response.text == SECOND
+    assert response.headers["content-type"] == "text/plain; charset=utf-8"
+    assert response.headers["content-security-policy"] == "sandbox; default-src 'none'"
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert response.headers["content-disposition"].startswith('inline; filename="Why is the sky blue')
+    saved = client.get(f"/jobs/{twice}/answer.txt?download=1").headers["content-disposition"]
+    assert saved.startswith("attachment; ")
+    assert client.get(f"/jobs/{twice}/iterations/1/answer.txt").text == FIRST
+    assert client.get(f"/jobs/{twice}/iterations/7/answer.txt").status_code == 404
+
+
+def test_what_failed_is_told_in_plain_words_with_what_to_do(
+    visitor: Visitor, model_server: ModelServer, stored: Stored
+):
+    model_server.script(generate=[Reply(status=401, raw={"error": {"message": "Incorrect API key"}})])
+    job_id = stored()
+    page = visitor.go(f"/jobs/{job_id}")
+    expect(page.locator("header.job .banner.bad")).to_contain_text("The provider refused the key")
+    expect(page.locator("header.job .banner.bad")).to_contain_text("What to do: Set the key of that provider")
+    expect(page.get_by_text("There is no answer", exact=True)).to_be_visible()
+    visitor.check_accessible()
+
+
+def test_what_cannot_be_continued_is_kept_in_the_form_with_the_reason(visit: Visit, twice: str):
+    visitor = visit(java_script_enabled=False)
+    page = visitor.go(f"/jobs/{twice}")
+    page.get_by_role("link", name="Continue", exact=True).click()
+    page.get_by_label("Your guidance").fill("Mention violet.\nAnd sunsets.")
+    page.get_by_label("More iterations at most").fill("eleven")
+    page.get_by_label("Threshold").fill("7")
+    page.get_by_label("Generator").fill("nobody:knows")
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_role("alert")).to_contain_text("Nothing was changed.")
+    expect(page.get_by_label("Your guidance")).to_have_value("Mention violet.\nAnd sunsets.")
+    wrong = page.get_by_label("More iterations at most")
+    assert wrong.get_attribute("aria-invalid") == "true"
+    assert wrong.get_attribute("aria-describedby") == "iter_max-hint iter_max-flaw"
+    assert page.locator("#iter_max-hint").inner_text() == "Empty: 3 more"
+    assert page.locator("#iter_max-flaw").inner_text().endswith("must be a whole number")
+    wrong.fill("1")
+    page.get_by_label("Threshold").fill("0.95")
+    page.get_by_role("button", name="Continue").click()
+    expect(page.locator("#model-flaw")).to_contain_text("nobody")
+    page.get_by_label("Generator").fill("openai:writer, openai:other")
+    page.get_by_role("button", name="Continue").click()
+    assert page.url.endswith(f"/jobs/{twice}?notice=continued")
+    expect(page.locator("header.job")).to_contain_text("queued")
+
+
+def test_a_job_is_canceled_and_then_deleted_after_a_question(
+    visit: Visit, services: Services, submit_job: Callable[..., str]
+):
+    job_id = submit_job()
+    visitor = visit(java_script_enabled=False)
+    page = visitor.go(f"/jobs/{job_id}")
+    assert page.get_by_role("link", name="Delete").count() == 0
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("header.job")).to_contain_text("There is no answer.")
+    page.get_by_role("link", name="Delete").click()
+    page.get_by_role("link", name="Keep it").click()
+    page.get_by_role("link", name="Delete").click()
+    page.get_by_role("button", name="Delete it for good").click()
+    assert page.url.endswith("/jobs?notice=deleted")
+    visitor.go(f"/jobs/{job_id}")
+    assert visitor.status == 404
+    expect(page.get_by_role("heading", level=1)).to_have_text("There is no such thing")
+
+
+def test_a_key_that_only_reads_is_shown_no_forms_and_may_send_none(
+    start_api: Callable[..., ApiServer], services: Services, twice: str
+):
+    guarded = start_api(require_auth=True)
+    client = guarded.client(headers=BROWSER, follow_redirects=True)
+    client.post("/sign-in", data={"key": keys.create_key(services, "reader", [Scope.READ])[1], "next": "/sign-in"})
+    for path in ("", "/iterations", "/calls", "/events", "/request"):
+        text = client.get(f"/jobs/{twice}{path}").text
+        assert "Why is the sky blue?" in text
+        assert re.findall(r'<form method="post" action="([^"]*)"', text) == ["/sign-out"]
+    for path in ("cancel", "continue", "delete", "ratings"):
+        assert client.post(f"/jobs/{twice}/{path}", data={"verdict": "agree"}).status_code == 403
+
+
+def test_a_beginning_of_an_id_and_latest_lead_to_the_job(api: ApiServer, twice: str):
+    client = api.client(headers=BROWSER)
+    for short in ("latest", twice[:20], twice.removeprefix("job_")):
+        response = client.get(f"/jobs/{short}/calls?a=1")
+        assert (response.status_code, response.headers["location"]) == (307, f"/jobs/{twice}/calls?a=1")
+    for unknown in ("job_" + "0" * 32, "job_0000", "..", "x"):
+        response = client.get(f"/jobs/{unknown}/iterations")
+        assert response.status_code == 404
+        assert response.headers["content-type"].startswith("text/html")
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(visit: Visit, twice: str):
+    visitor = visit(viewport={"width": 390, "height": 800})
+    for path in ("", "/iterations", "/calls", "/events", "/request", "/delete"):
+        page = visitor.go(f"/jobs/{twice}{path}")
+        assert width_of(page) <= 390, path
+
+
+def test_jobs_of_every_kind_are_shown(
+    start_api: Callable[..., ApiServer], services: Services, model_server: ModelServer
+):
+    api = start_api(webhook_secret=SecretStr(SECRET))
+    client = api.client(headers=BROWSER)
+    model_server.script(evaluate=[0.5])
+    hook = {"url": "https://hooks.example/jobs?token=t0p", "events": ["job.queued", "done"]}
+    given = {"instruct": "Why?", "eval_crit": "Says it.", "answer": "So it is.", "webhook": hook}
+    job_id = client.post("/v1/evaluate-answer", json=given).json()["id"]
+    drain(services)
+    again = client.post(f"/v1/jobs/{job_id}/rescore", json={"score_threshold": 0.4}).json()["id"]
+    for state in ("queued", "succeeded"):
+        for each in (job_id, again):
+            for path in TABS:
+                response = client.get(f"/jobs/{each}{path}")
+                assert response.status_code == 200, (state, path)
+                assert "Continue this job" not in response.text
+        assert state in client.get(f"/jobs/{again}").text
+        drain(services)
+    events = client.get(f"/jobs/{job_id}/events").text
+    assert events.count("Send again</button>") == 2
+    delivery = re.findall(r'action="(/jobs/\w+/deliveries/\w+/redeliver)"', events)[0]
+    sent = client.post(delivery, data={"a": "b"})
+    assert (sent.status_code, sent.headers["location"]) == (303, f"/jobs/{job_id}/events?notice=resent")
+    assert client.post(f"/jobs/{job_id}/continue", data={"iter_max": "1"}).status_code == 409
+
+
+def test_without_javascript_a_job_that_goes_on_is_fetched_anew(api: ApiServer, submit_job: Callable[..., str]):
+    job_id, refresh = submit_job(), '<noscript><meta http-equiv="refresh"'
+    client = api.client(headers=BROWSER)
+    assert [refresh in client.get(f"/jobs/{job_id}{path}").text for path in TABS] == [True, False, True, True, True]
+
+
+def test_every_end_and_every_error_has_words():
+    from api.pages.jobs.job_words import REMEDIES, STOPS
+
+    assert set(STOPS) == set(StopReason)
+    assert set(REMEDIES) == set(TITLES)

@@ -1,0 +1,183 @@
+"""What a job's pages say of its end: why, how long it took, what is still under way; and what it was asked later."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx2
+import pytest
+from playwright.sync_api import expect
+
+from api.pages.jobs.job_charts import draw_waterfall
+from redraft.domain.jobs.ids import new_id
+from redraft.domain.jobs.requests import ContinueJob
+from redraft.operations.jobs import lifecycle
+from redraft.operations.jobs.views import CallLine
+from redraft.operations.services import Services
+from redraft.storage.engine.tables import calls, events, jobs
+from tests.model_server import ModelServer
+from tests.operations.rubrics import criterion, found, words_at_most
+from tests.pages.conftest import Visitor
+from tests.support.api_server import ApiServer
+from tests.support.shells import drain
+from tests.support.verdicts import add_evaluation, add_iteration, add_judged, set_best
+
+Stored = Callable[..., str]
+Submit = Callable[..., str]
+OPEN_CALL: dict[str, Any] = {
+    "id": new_id("call"),
+    "step": "generate",
+    "seq": 1,
+    "iteration": 1,
+    "candidate": 1,
+    "type": "generate",
+    "provider": "openai",
+    "model": "openai:writer",
+    "attempt": 1,
+    "status": "started",
+    "cached": False,
+    "request": {},
+    "lease_token": 1,
+}
+
+
+@pytest.fixture
+def client(api: ApiServer) -> httpx2.Client:
+    return api.client(headers={"Accept": "text/html"})
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "1000001", "9" * 20, "9" * 5000, "1e400", "nan"])
+def test_no_number_is_too_large_to_be_refused(client: httpx2.Client, stored: Stored, number: str):
+    job_id = stored()
+    if len(number) < 100:
+        assert client.get(f"/jobs/{job_id}/iterations/{number}/answer.txt").status_code in {404, 422}
+    assert client.get(f"/jobs/{job_id}/iterations?from={number}&to={number}").status_code == 200
+    assert client.get(f"/jobs/{job_id}/events?after={number}").status_code in {200, 422}
+    rating = {"iteration": number, "verdict": "agree"}
+    for path, more in [(f"/jobs/{job_id}/ratings", {}), ("/ratings", {"job_id": job_id, "evaluation_id": "eval_x"})]:
+        assert client.post(path, data={**rating, **more}).status_code in {404, 422}, path
+    response = client.post(f"/jobs/{job_id}/ratings", data={"iteration": "1", "verdict": "agree", "score": number})
+    assert response.status_code == (303 if number == "0" else 422)
+    for field in ("iter_max", "score_threshold"):
+        if (field, number) != ("score_threshold", "0"):
+            assert client.post(f"/jobs/{job_id}/continue", data={field: number}).status_code == 422, field
+
+
+def test_an_answer_that_scored_well_and_lacks_what_is_required_is_told_so(
+    client: httpx2.Client, model_server: ModelServer, stored: Stored
+):
+    model_server.script(evaluate=[found(long=True, blue=False)])
+    rubric = [criterion("long", weight=9), criterion("blue", required=True)]
+    text = client.get(f"/jobs/{stored(rubric=rubric, eval_crit=None, iter_max=1)}/calls").text
+    assert "Iterations used up: the best answer reached the threshold, but was not accepted; " in text
+    assert "required and not met: TEXT-blue." in text
+    assert "none reached the threshold" not in text
+    model_server.script(generate=["It is 7 km long. It was built in 1990."], evaluate=[0.95])
+    ungrounded = stored(sources=[{"content": "The Aare flows through Bern."}], iter_max=1)
+    assert "was not accepted; it does not rest on its sources." in client.get(f"/jobs/{ungrounded}").text
+
+
+def test_a_job_did_not_take_the_time_in_which_nobody_asked_for_more(
+    client: httpx2.Client, services: Services, model_server: ModelServer, stored: Stored
+):
+    model_server.script(evaluate=[0.4])
+    job_id = stored(iter_max=1)
+    an_hour_ago = datetime.now(UTC) - timedelta(hours=1)
+    with services.database.write() as connection:
+        connection.execute(jobs.update().values(created_at=an_hour_ago - timedelta(seconds=90)))
+        connection.execute(events.update().values(at=an_hour_ago))
+    lifecycle.continue_job(services, job_id, ContinueJob(iter_max=1, guidance="Name <violet>."))
+    drain(services)
+    text = client.get(f"/jobs/{job_id}").text
+    assert re.search(r"<dt>Took</dt><dd>1 min \d+ s <span[^>]*>without the time until it was continued", text)
+    for tab in ("request", "events"):
+        assert "Name &lt;violet&gt;." in client.get(f"/jobs/{job_id}/{tab}").text, tab
+
+
+def test_a_page_of_a_canceled_job_waits_for_the_call_that_was_out(
+    visitor: Visitor, services: Services, submit_job: Submit
+):
+    job_id = submit_job()
+    with services.database.write() as connection:
+        connection.execute(calls.insert().values(**OPEN_CALL, job_id=job_id))
+    lifecycle.cancel(services, job_id)
+    page = visitor.go(f"/jobs/{job_id}")
+    told = page.get_by_text("A call was under way when the job was canceled")
+    expect(told).to_be_visible()
+    with services.database.write() as connection:
+        connection.execute(calls.update().values(status="ok", finished_at=datetime.now(UTC)))
+        connection.execute(jobs.update().values(calls=1, input_tokens=12_345))
+    expect(told).to_have_count(0)
+    expect(page.locator("header.job")).to_contain_text("12,345")
+
+
+def test_an_answer_is_shown_while_it_is_evaluated(client: httpx2.Client, services: Services, submit_job: Submit):
+    job_id = submit_job()
+    iteration_id = add_iteration(services, job_id)
+    text = client.get(f"/jobs/{job_id}").text
+    assert "The answer of iteration 1" in text
+    assert "being evaluated" in text
+    assert "<p>An answer.</p>" in text
+    add_evaluation(services, job_id, iteration_id, score=0.3, passed=False)
+    set_best(services, job_id, 1)
+    text = client.get(f"/jobs/{job_id}").text
+    assert "being evaluated" not in text
+    assert "The best answer so far" in text
+
+
+def test_a_request_is_told_in_words_and_sent_again_without_what_is_so_anyway(
+    client: httpx2.Client, model_server: ModelServer, stored: Stored
+):
+    model_server.script(evaluate=[found(blue=True)])
+    job_id = stored(
+        rubric=[words_at_most(80), criterion("blue")], eval_crit=None, model=["openai:a", "openai:b"], stream=True
+    )
+    text = client.get(f"/jobs/{job_id}/request").text
+    told = dict(re.findall(r"<dt>([^<]+)</dt><dd[^>]*>([^<]*)</dd>", text.partition("<h3>Settings</h3>")[2]))
+    assert told["Generator"] == "openai:a → openai:b"
+    assert told["Shown while it is written"] == "yes"
+    assert (told["Threshold"], told["Iterations at most"]) == ("0.8", "3")
+    assert "The answer has at most 80 words." in text
+    curl = re.findall(r'id="snippet-1"[^>]*>(.*?)</pre>', text, re.DOTALL)[0]
+    assert "TEXT-blue" in curl
+    for idle in ("null", "weight", "required", "hidden", "anchors"):
+        assert idle not in curl, idle
+
+
+def test_events_name_the_candidate_and_calls_their_kinds(
+    client: httpx2.Client, model_server: ModelServer, stored: Stored
+):
+    model_server.script(generate=["One answer.", "Two answers."], evaluate=[0.9])
+    job_id = stored(candidates=2, iter_max=1)
+    assert client.get(f"/jobs/{job_id}/events").text.count("candidate 2</span>") >= 2
+    text = client.get(f"/jobs/{job_id}/calls").text
+    assert "1, candidate 2" in text
+    legend = re.findall(r'<ul class="legend">(.*?)</ul>', text)[0]
+    assert [kind in legend for kind in ("generate", "evaluate", "repair", "failed")] == [True, True, False, False]
+    assert text.partition('class="scale">')[2].startswith("<span>0 ms</span>")
+
+
+def test_the_length_of_a_bar_is_the_latency_of_its_call():
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    made = [line_of(f"call_{ms}", at + timedelta(seconds=ms), ms) for ms in (1, 2, 900, 1000)]
+    fall = draw_waterfall(made)
+    widths = [float(re.findall(r' width="([\d.]+)"', fall.bars[each.id])[0]) for each in made]
+    assert widths == sorted(widths)
+    assert widths[0] == widths[1]
+    assert fall.spans == "1.9 s, with 16 min 38 s between them"
+
+
+def line_of(call_id: str, started_at: datetime, latency_ms: int) -> CallLine:
+    values: dict[str, Any] = dict.fromkeys(CallLine.__dataclass_fields__)
+    values |= {"id": call_id, "type": "generate", "status": "succeeded", "started_at": started_at}
+    values |= {"latency_ms": latency_ms, "finished_at": started_at + timedelta(seconds=0.5)}
+    return CallLine(**values)
+
+
+def test_the_queue_says_how_many_wait_and_no_more(client: httpx2.Client, services: Services, submit_job: Submit):
+    assert "wait for your word" not in client.get("/ratings").text
+    add_judged(services, submit_job())
+    text = client.get("/ratings").text
+    assert "1 evaluation waits for your word" in text
+    assert "Only the latest 300 evaluations are looked at." in text

@@ -1,0 +1,150 @@
+"""Iterations on a job's page: scores, verdicts, criteria, what changed, and people's word on each verdict."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from api.pages.jobs.job_tabs import readable
+from redraft.operations.evaluation import ratings
+from redraft.operations.jobs.diffs import DiffPart
+from redraft.operations.services import Services
+from tests.model_server import ModelServer
+from tests.operations.rubrics import criterion, found, words_at_most
+from tests.pages.conftest import Visitor
+from tests.support.api_server import ApiServer
+
+BROWSER = {"Accept": "text/html"}
+RUBRIC = [words_at_most(8), criterion("scatters", required=True), criterion("vivid", kind="scale")]
+ANSWERS = [
+    "The sky is blue.",
+    "The sky looks blue because light scatters.",
+    "The sky is, as one knows, and as one sees, blue.",
+]
+Stored = Callable[..., str]
+Visit = Callable[..., Visitor]
+
+
+@pytest.fixture
+def thrice(model_server: ModelServer, stored: Stored) -> str:
+    """A job of three iterations by a rubric, none accepted; the third lost what the second had."""
+    model_server.script(
+        generate=ANSWERS,
+        evaluate=[found(scatters=False, vivid=2), found(scatters=True, vivid=3), found(scatters=False, vivid=1)],
+    )
+    return stored(rubric=RUBRIC, eval_crit=None, score_threshold=0.95, stop={"plateau_patience": 0})
+
+
+def test_iterations_are_shown_with_scores_verdicts_and_criteria(visitor: Visitor, thrice: str):
+    page = visitor.go(f"/jobs/{thrice}/iterations")
+    curve = page.get_by_role("img", name="Score by iteration")
+    expect(curve.locator("desc")).to_contain_text("Threshold 0.95; iteration 1: ")
+    expect(curve.locator("circle")).to_have_count(3)
+    expect(curve.locator("line.threshold")).to_have_count(1)
+    expect(curve.locator("line.crit2")).to_have_count(2)
+    expect(page.locator(".legend").first).to_contain_text("TEXT-scatters")
+    verdicts = page.locator(".attempts li").all_inner_texts()
+    assert [each.split(":")[0] for each in verdicts] == ["Attempt 1", "Attempt 2", "Attempt 3"]
+    assert "GAP-scatters" in verdicts[0]
+    row = page.get_by_role("region", name="Criterion by iteration").get_by_role("row").filter(has_text="TEXT-scatters")
+    assert [cell.strip() for cell in row.locator("td").all_inner_texts()[1:]] == ["✗ not met", "✓ met", "↓ lost again"]
+    third = page.locator("#iteration-3")
+    third.get_by_text("The feedback it got").click()
+    expect(third.locator("details[open] pre").last).to_contain_text("TEXT-vivid")
+    expect(third.get_by_role("row").filter(has_text="TEXT-scatters")).to_contain_text("EVIDENCE-scatters")
+    expect(page.locator("#iteration-2")).to_contain_text("best")
+    expect(row.locator("xpath=following-sibling::tr[1]")).to_contain_text("level 2 of 5")
+    expect(page.get_by_text("divided by the sum of the positive weights")).to_be_visible()
+    # What stands beside each criterion is not said again
+    expect(third.get_by_text("Reasoning")).to_have_count(0)
+    expect(third.get_by_text("Suggestions")).to_have_count(0)
+    expect(third.get_by_role("cell", name="GAP-scatters")).to_have_count(1)
+    visitor.check_accessible()
+
+
+def test_any_two_iterations_are_compared(visit: Visit, thrice: str):
+    page = visit(java_script_enabled=False).go(f"/jobs/{thrice}/iterations")
+    expect(page.get_by_role("heading", name="What changed from 2 to 3")).to_be_visible()
+    page.get_by_label("From", exact=True).select_option("1")
+    page.get_by_label("to", exact=True).select_option("2")
+    page.get_by_role("button", name="Compare").click()
+    assert "?from=1&to=2" in page.url
+    diff = page.locator(".diff")
+    assert diff.locator("del").all_inner_texts() == ["is "]
+    assert "".join(diff.locator("ins").all_inner_texts()).split() == ["looks", "because", "light", "scatters"]
+
+
+def test_a_wrong_pair_shows_the_usual_one(visitor: Visitor, thrice: str):
+    page = visitor.go(f"/jobs/{thrice}/iterations?from=x&to=99")
+    expect(page.get_by_role("heading", name="What changed from 2 to 3")).to_be_visible()
+
+
+def test_a_verdict_is_rated_and_the_rating_shown(visitor: Visitor, services: Services, thrice: str):
+    page = visitor.go(f"/jobs/{thrice}/iterations")
+    second = page.locator("#iteration-2")
+    second.get_by_text("Rate this verdict").click()
+    second.get_by_label("I disagree").check()
+    second.get_by_label("Of").select_option("scatters")
+    second.get_by_label("Your score").fill("0.3")
+    second.get_by_label("Why").fill("It only says so.\n<b>Not</b> how.")
+    second.get_by_role("button", name="Rate").click()
+    page.wait_for_url("**/iterations?notice=rated#eval_*")
+    expect(page.get_by_role("status").first).to_contain_text("Thank you")
+    expect(second.locator(".rating")).to_contain_text("disagree on scatters")
+    expect(second.locator(".rating")).to_contain_text("<b>Not</b> how.")
+    [rating] = ratings.list_ratings(services, thrice)
+    assert (rating.iteration, rating.criterion, rating.score, rating.rater) == (2, "scatters", 0.3, "local")
+
+
+def test_a_rating_that_is_filled_in_wrong_is_shown_again(visit: Visit, services: Services, thrice: str):
+    page = visit(java_script_enabled=False).go(f"/jobs/{thrice}/iterations")
+    second = page.locator("#iteration-2")
+    second.get_by_text("Rate this verdict").click()
+    second.get_by_label("I agree").check()
+    second.get_by_label("Your score").fill("most of it")
+    second.get_by_label("Why").fill("So it is.")
+    second.get_by_role("button", name="Rate").click()
+    expect(second.get_by_role("alert")).to_contain_text("Nothing was changed.")
+    expect(second.get_by_label("Why")).to_have_value("So it is.")
+    expect(second.get_by_label("I agree")).to_be_checked()
+    assert second.get_by_label("Your score").get_attribute("aria-invalid") == "true"
+    assert ratings.list_ratings(services, thrice) == []
+
+
+def test_what_no_form_of_ours_sends_is_refused(api: ApiServer, thrice: str):
+    client = api.client(headers=BROWSER)
+    for data in (
+        {"verdict": ""},
+        {"iteration": "one", "verdict": "agree"},
+        {"iteration": "1"},
+        {"iteration": "1", "verdict": "so"},
+    ):
+        response = client.post(f"/jobs/{thrice}/ratings", data=data)
+        assert response.status_code == 422
+        assert "Nothing was changed." in response.text
+    assert client.post(f"/jobs/{thrice}/ratings", json={"verdict": "agree"}).status_code == 415
+
+
+def test_candidates_panels_and_audits_are_shown(visitor: Visitor, model_server: ModelServer, stored: Stored):
+    model_server.script(generate=["One answer.", "Two answers."], evaluate=[0.5, 0.9, 0.6, 0.4, 0.8])
+    job_id = stored(candidates=2, iter_max=1, evaluation={"panel": ["openai:a", "openai:b"], "audit": "openai:c"})
+    page = visitor.go(f"/jobs/{job_id}/iterations")
+    expect(page.locator(".candidate")).to_have_count(2)
+    expect(page.locator("#iteration-1")).to_contain_text("Candidate 2")
+    expect(page.locator(".candidate").filter(has_text="best")).to_have_count(1)
+    expect(page.get_by_role("heading", name="Evaluators").first).to_contain_text("apart")
+    expect(page.get_by_text("Audit: ").first).to_be_visible()
+    visitor.check_accessible()
+
+
+def test_what_stayed_the_same_is_cut_to_its_ends():
+    parts = [DiffPart(kind="equal", text="s" * 2000), DiffPart(kind="insert", text="new")]
+    assert [(kind, len(text)) for kind, text in readable(parts)] == [
+        ("equal", 300),
+        ("gap", len("1,400 characters the same")),
+        ("equal", 300),
+        ("insert", 3),
+    ]
+    long = list(readable([DiffPart(kind="delete", text="d" * 200_000), DiffPart(kind="insert", text="i")]))
+    assert [kind for kind, _ in long] == ["delete", "gap"]
+    assert len(long[0][1]) == 60_000

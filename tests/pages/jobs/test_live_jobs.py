@@ -1,0 +1,256 @@
+"""A job's page while the job goes on: with a worker process, by mouse, by keyboard, word by word, and at the end."""
+
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from redraft.operations.evaluation import ratings
+from redraft.operations.jobs import lifecycle, queries
+from redraft.operations.services import Services
+from tests.api.jobs.test_deltas import listeners
+from tests.model_server import ModelServer, Reply
+from tests.pages.conftest import Visitor
+from tests.support.api_server import api_process
+from tests.support.forks import Fork
+from tests.support.processes import WorkerProcess
+from tests.support.valkey import ValkeyServer
+from tests.support.verdicts import add_judged
+from tests.support.waiting import PATIENCE, wait_until
+
+ANSWERS = ["The sky is blue.", "The sky looks blue because light scatters.", "It scatters light, and violet is rare."]
+SLOWLY_S = 0.7
+WITHIN_MS = 20_000
+LIVE_PAGES = 50
+# Beside it may stand the next answer, which is being evaluated.
+JUDGED = ".card:not(.pending) .answer"
+
+
+@pytest.fixture
+def worker(services: Services, start_worker: Callable[..., WorkerProcess]) -> WorkerProcess:
+    return start_worker(services).wait_ready()
+
+
+@pytest.fixture
+def slowly(model_server: ModelServer) -> None:
+    """Two iterations, none good enough; a third that is."""
+    model_server.script(
+        generate=[Reply(text=text, latency_s=SLOWLY_S) for text in ANSWERS],
+        evaluate=[Reply(score=score, latency_s=SLOWLY_S) for score in (0.4, 0.6, 0.9)],
+    )
+
+
+def tell_loads(page: Page) -> list[str]:
+    """The addresses that were loaded as whole pages from now on."""
+    loads: list[str] = []
+    page.on("domcontentloaded", lambda loaded: loads.append(loaded.url))
+    return loads
+
+
+def job_of(page: Page) -> str:
+    page.wait_for_url("**/jobs/job_*")
+    return re.findall(r"job_\w{32}", page.url)[0]
+
+
+def watch_two_iterations(page: Page) -> None:
+    """They arrive without a reload."""
+    loads = tell_loads(page)
+    attempts = page.locator(".attempts li")
+    expect(attempts).to_have_count(1, timeout=WITHIN_MS)
+    expect(attempts).to_have_count(2, timeout=WITHIN_MS)
+    expect(page.locator("header.job")).to_contain_text("none reached the threshold", timeout=WITHIN_MS)
+    assert loads == []
+
+
+def watch_the_third(page: Page, services: Services, job_id: str) -> None:
+    """It arrives without a reload, and was written by what the person said."""
+    page.wait_for_url("**?notice=continued")
+    loads = tell_loads(page)
+    expect(page.locator(".attempts li")).to_have_count(3, timeout=WITHIN_MS)
+    expect(page.locator(JUDGED)).to_contain_text("violet is rare", timeout=WITHIN_MS)
+    expect(page.locator("header.job")).to_contain_text("Accepted")
+    assert loads == []
+    third = queries.list_iterations(services, job_id, 3)[0]
+    assert "Say why not violet." in (third.feedback_given or "")
+    # What has ended is followed no more
+    assert page.locator("[data-live]").count() == 0
+
+
+@pytest.mark.usefixtures("worker", "slowly")
+def test_from_a_question_to_a_third_iteration_with_the_mouse(visitor: Visitor, services: Services):
+    page = visitor.go("/new")
+    page.get_by_label("Instruction", exact=True).fill("Why is the sky blue?")
+    page.get_by_label("Criteria").fill("Says how.")
+    page.get_by_label("Iterations at most").fill("2")
+    page.get_by_role("button", name="Send").click()
+    job_id = job_of(page)
+    watch_two_iterations(page)
+    page.get_by_role("navigation", name="Job").get_by_role("link", name="Iterations").click()
+    expect(page.locator(".diff ins").first).to_be_visible()
+    assert "".join(page.locator(".diff ins").all_inner_texts()).split() == ["looks", "because", "light", "scatters"]
+    second = page.locator("#iteration-2")
+    second.get_by_text("Rate this verdict").click()
+    second.get_by_label("I agree").check()
+    second.get_by_role("button", name="Rate").click()
+    expect(second.locator(".rating")).to_contain_text("agree")
+    page.get_by_role("link", name="Continue", exact=True).click()
+    page.get_by_label("Your guidance").fill("Say why not violet.")
+    page.get_by_label("More iterations at most").fill("1")
+    page.get_by_role("button", name="Continue").click()
+    watch_the_third(page, services, job_id)
+    assert [rating.verdict for rating in ratings.list_ratings(services, job_id)] == ["agree"]
+
+
+def press_until(page: Page, name: str, *, key: str = "Tab") -> None:
+    """Go on with the keyboard until what has the focus is called so."""
+    for _ in range(200):
+        page.keyboard.press(key)
+        called = page.evaluate(
+            """() => { const it = document.activeElement;
+            const labels = [...(it.labels ?? [])].map((label) => label.textContent);
+            return (labels.join(" ") || it.textContent).trim(); }"""
+        )
+        if re.match(name, called):
+            return
+    raise AssertionError(f"{name} cannot be reached with the keyboard")
+
+
+def type_into(page: Page, name: str, text: str) -> None:
+    press_until(page, name)
+    page.keyboard.press("Control+A")
+    page.keyboard.type(text)
+
+
+def press(page: Page, name: str, *, key: str = "Tab") -> None:
+    press_until(page, name, key=key)
+    page.keyboard.press("Enter")
+
+
+@pytest.mark.usefixtures("worker", "slowly")
+def test_from_a_question_to_a_third_iteration_with_the_keyboard_alone(visitor: Visitor, services: Services):
+    page = visitor.go("/new")
+    type_into(page, "Instruction", "Why is the sky blue?")
+    type_into(page, "Criteria", "Says how.")
+    type_into(page, "Iterations at most", "2")
+    press(page, "Send")
+    job_id = job_of(page)
+    watch_two_iterations(page)
+    press(page, "Iterations")
+    page.wait_for_url("**/iterations")
+    type_into(page, "From", "1")
+    press(page, "Compare")
+    page.wait_for_url("**/iterations?from=1&to=2*")
+    press(page, "Rate this verdict")
+    press_until(page, "I agree")
+    page.keyboard.press("ArrowDown")
+    press(page, "Rate$")
+    page.wait_for_url("**notice=rated#eval_*")
+    press(page, "Continue", key="Shift+Tab")
+    page.wait_for_url("**#continue")
+    type_into(page, "Your guidance", "Say why not violet.")
+    type_into(page, "More iterations at most", "1")
+    page.keyboard.press("Enter")
+    watch_the_third(page, services, job_id)
+    assert [rating.verdict for rating in ratings.list_ratings(services, job_id)] == ["disagree"]
+
+
+def test_the_answer_appears_word_by_word(
+    visitor: Visitor,
+    services: Services,
+    model_server: ModelServer,
+    submit_job: Callable[..., str],
+    valkey: ValkeyServer,
+    start_worker: Callable[..., WorkerProcess],
+):
+    words = [f"word{number} " for number in range(40)]
+    model_server.script(
+        generate=[Reply(pieces=words, pause_s=0.1), Reply(text="The second one.", latency_s=2.0)],
+        evaluate=[Reply(score=0.3, latency_s=0.5), Reply(score=0.9, latency_s=0.5)],
+    )
+    job_id = submit_job(stream=True)
+    page = visitor.go(f"/jobs/{job_id}")
+    wait_until(lambda: listeners(valkey, job_id), what="the page's ear")
+    start_worker(services)
+    draft = page.locator("#draft")
+    expect(draft).to_be_visible(timeout=WITHIN_MS)
+    expect(draft).to_contain_text("word5 ", timeout=WITHIN_MS)
+    assert "word39" not in draft.inner_text()
+    # What is being written stays while the page renews itself beside it
+    page.locator("#live").dispatch_event("news")
+    expect(draft).to_contain_text("word12 ", timeout=WITHIN_MS)
+    expect(draft).to_contain_text("word5 ")
+    expect(page.locator(JUDGED)).to_contain_text("word39", timeout=WITHIN_MS)
+    expect(page.locator(JUDGED)).to_contain_text("The second one.", timeout=WITHIN_MS)
+    expect(draft).to_have_count(0)
+
+
+def test_what_a_person_has_opened_and_written_stays_when_news_come(
+    visitor: Visitor, services: Services, submit_job: Callable[..., str]
+):
+    job_id = submit_job()
+    add_judged(services, job_id, passed=False, score=0.3)
+    page = visitor.go(f"/jobs/{job_id}/iterations")
+    first = page.locator("#iteration-1")
+    first.get_by_text("Rate this verdict").click()
+    first.get_by_label("I agree").check()
+    first.get_by_label("Why").fill("So it is")
+    lifecycle.cancel(services, job_id)
+    expect(page.locator("header.job")).to_contain_text("canceled", timeout=WITHIN_MS)
+    expect(first.locator("details.rate")).to_have_attribute("open", "")
+    expect(first.get_by_label("Why")).to_have_value("So it is")
+    expect(first.get_by_label("Why")).to_be_focused()
+    expect(first.get_by_label("I agree")).to_be_checked()
+
+
+def test_a_page_outlives_an_answer_that_cannot_be_had_now(
+    visitor: Visitor, services: Services, submit_job: Callable[..., str]
+):
+    job_id = submit_job()
+    page = visitor.go(f"/jobs/{job_id}")
+    answers: list[Callable[[Route], None]] = [
+        lambda route: route.fulfill(status=503, body="<section id=live>Away</section>"),
+        lambda route: route.abort(),
+    ]
+    page.route(f"**/jobs/{job_id}", lambda route: answers.pop(0)(route) if answers else route.continue_())
+    with page.expect_response(lambda response: response.status == 503):
+        lifecycle.cancel(services, job_id)
+    expect(page.locator("header.job")).to_contain_text("queued")
+    expect(page.locator("header.job")).to_contain_text("canceled", timeout=WITHIN_MS)
+    assert answers == []
+
+
+@pytest.fixture
+def server(services: Services, tmp_path: Path) -> Iterator[tuple[Fork, str]]:
+    with api_process(services.settings, tmp_path / "api.log") as started:
+        yield started
+
+
+def test_fifty_live_pages_do_not_hold_up_the_end_of_the_server(
+    server: tuple[Fork, str], submit_job: Callable[..., str]
+):
+    process, url = server
+    job_id = submit_job()
+    with (
+        httpx2.Client(base_url=url, timeout=20, limits=httpx2.Limits(max_connections=80)) as client,
+        ExitStack() as stack,
+    ):
+        page = client.get(f"/jobs/{job_id}", headers={"Accept": "text/html"}).text
+        path = re.findall(r'data-live="([^"]+)"', page)[0]
+        assert path == f"/v1/jobs/{job_id}/events?after=1"
+        streams: list[Any] = []
+        for number in range(LIVE_PAGES):
+            source = client.stream("GET", "/news" if number % 2 else path, headers={"Accept": "text/event-stream"})
+            response = stack.enter_context(source)
+            streams.append(response.iter_lines())
+            assert next(streams[-1]).startswith((":", "retry"))
+        stopped_at = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=30)
+        assert time.monotonic() - stopped_at < 5 * PATIENCE

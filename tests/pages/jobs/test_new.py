@@ -1,0 +1,278 @@
+"""Try it: a job by keyboard alone, errors that keep what was written, drafts, clones, the bound before it is sent."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+from playwright.sync_api import Page, expect
+
+from redraft.domain.admin.scopes import Scope
+from redraft.operations.admin import keys
+from redraft.operations.jobs import queries
+from redraft.operations.jobs.queries import JobFilter
+from redraft.operations.jobs.resources import Job
+from redraft.operations.services import Services
+from tests.model_server.scripts import Reply
+from tests.model_server.server import ModelServer
+from tests.pages.conftest import Visitor
+from tests.support.api_server import ApiServer
+from tests.support.browsers import width_of
+
+JOB = re.compile(r"/jobs/job_[0-9a-f]{32}")
+HOSTILE = "</textarea><script>alert(1)</script> <b hx-get=/x>\u202eoops\u202c 'q' \"d\""
+
+
+def jobs(services: Services) -> list[Job]:
+    return queries.list_jobs(services, JobFilter())[0]
+
+
+def press(page: Page, name: str) -> None:
+    page.locator("#job-form").get_by_role("button", name=name, exact=True).click()
+
+
+def test_a_job_is_sent_by_keyboard_alone(visitor: Visitor, services: Services):
+    page = visitor.go("/new")
+    visitor.check_accessible()
+    keyboard = page.keyboard
+    keyboard.press("Tab")
+    keyboard.press("Enter")  # to the content
+    keyboard.press("Tab")
+    keyboard.type("Why is the sky blue?")
+    for text in (None, "One sentence.", "Names scattering."):
+        keyboard.press("Tab")
+        keyboard.type(text or "")
+    for _ in range(30):
+        if page.evaluate("document.activeElement.value") == "send":
+            break
+        keyboard.press("Tab")
+    keyboard.press("Enter")
+    page.wait_for_url(JOB)
+    [job] = jobs(services)
+    assert job.id in page.url
+    fields = ("instruct", "resp_format", "eval_crit", "iter_max", "score_threshold", "sources")
+    wanted: list[Any] = ["Why is the sky blue?", "One sentence.", "Names scattering.", 3, 0.8, []]
+    assert [job.request[name] for name in fields] == wanted
+
+
+def fill_in_wrongly(page: Page) -> None:
+    page.get_by_label("Instruction", exact=True).fill(HOSTILE)
+    page.get_by_label("Iterations at most").fill("77")
+    page.get_by_text("More options").click()
+    page.locator("#metadata").fill("team")
+    page.get_by_label("Show the answer while it is written").check()
+    page.get_by_text("Sources: what").click()
+    page.get_by_label("Title").fill("<i>Minutes</i>")
+
+
+def assert_kept(page: Page) -> None:
+    assert page.get_by_label("Instruction", exact=True).input_value() == HOSTILE
+    assert page.get_by_label("Iterations at most").input_value() == "77"
+    assert page.locator("#metadata").input_value() == "team"
+    assert page.get_by_label("Title").input_value() == "<i>Minutes</i>"
+    assert page.get_by_label("Show the answer while it is written").is_checked()
+
+
+def test_what_is_wrong_is_told_at_its_field_and_nothing_is_lost(visitor: Visitor, services: Services):
+    page = visitor.go("/new")
+    fill_in_wrongly(page)
+    press(page, "Send")
+    summary = page.get_by_role("alert")
+    expect(summary).to_be_focused()
+    links = {link.get_attribute("href") for link in summary.get_by_role("link").all()}
+    assert links == {"#iter_max", "#metadata", "#source_content_1", "#eval_crit"}
+    field = page.get_by_label("Iterations at most")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(field).to_have_accessible_description("1 to 10 must be at most 10")
+    summary.get_by_role("link", name="Iterations at most").click()
+    expect(field).to_be_focused()
+    assert_kept(page)
+    visitor.check_accessible()
+    assert jobs(services) == []
+    field.fill("2")
+    page.get_by_label("Criteria").fill("True.")
+    page.locator("#metadata").fill("team=docs")
+    page.get_by_label("Content").fill("What was said.")
+    press(page, "Send")
+    page.wait_for_url(JOB)
+    [job] = jobs(services)
+    assert (job.metadata, job.request["stream"], job.request["iter_max"]) == ({"team": "docs"}, True, 2)
+    assert (job.request["instruct"], job.request["sources"][0]["title"]) == (HOSTILE, "<i>Minutes</i>")
+
+
+def test_a_rough_question_is_drafted_and_the_draft_can_be_edited(
+    visitor: Visitor, services: Services, model_server: ModelServer
+):
+    page = visitor.go("/new")
+    page.get_by_label("Instruction", exact=True).fill("capital of switzerland?")
+    page.get_by_label("Response format").fill("One word.")
+    page.get_by_label("Iterations at most").fill("1")
+    press(page, "Refine")
+    assert "The person wants to know a capital." in page.get_by_role("status").first.inner_text()
+    assert page.get_by_label("Instruction", exact=True).input_value() == "Name the capital of Switzerland."
+    assert page.get_by_label("Response format").input_value() == "One word."
+    assert page.get_by_label("Criteria").input_value() == "Names the city and nothing else."
+    rubric = page.get_by_role("textbox", name="Rubric")
+    assert (
+        rubric.input_value()
+        == "! #names-a-city Names a city as the capital.\n#is-short max_words=20 -- Has at most 20 words."
+    )
+    assert page.get_by_label("Iterations at most").input_value() == "1"
+    visitor.check_accessible()
+    model_server.script(draft=[Reply(status=401, raw={"error": {"message": "Incorrect API key provided"}})])
+    press(page, "Refine")
+    assert "No draft was made." in page.get_by_role("alert").inner_text()
+    assert "key" in page.get_by_role("alert").inner_text()
+    assert rubric.input_value().startswith("! #names-a-city")
+    rubric.fill("! #city Names a city.")
+    press(page, "Send")
+    page.wait_for_url(JOB)
+    assert [(each["id"], each["required"]) for each in jobs(services)[0].request["rubric"]] == [("city", True)]
+
+
+def test_the_bound_and_the_commands_are_told_before_and_follow_what_is_written(visitor: Visitor, services: Services):
+    page = visitor.go("/new")
+    page.get_by_label("Instruction", exact=True).fill("Why?")
+    page.get_by_label("Criteria").fill('It\'s "true".')
+    preview = page.locator("#preview")
+    expect(preview).to_contain_text("Calls at most")
+    expect(preview).to_contain_text("Each of 3 iterations: 1 generate, 1 evaluate, at most 1 repair of a reply")
+    expect(preview.locator(".bounds dd").first).to_have_text("9")
+    page.get_by_label("Iterations at most").fill("1")
+    expect(preview.locator(".bounds dd").first).to_have_text("3")
+    page.get_by_label("Evaluator").fill("openai:writer")
+    expect(preview).to_contain_text("judges its own answers")
+    preview.get_by_text("CLI").click()
+    expect(preview.locator("#text-cli")).to_contain_text("redraft ask")
+    page.get_by_text("Rubric: criteria").click()
+    page.get_by_role("textbox", name="Rubric").fill("nope=3\nmax_words=60")
+    expect(preview).to_contain_text("No check is called or written so: nope=3")
+    page.get_by_label("Evaluator").fill("nonsense")
+    expect(preview).to_contain_text("Evaluator: ")
+    assert jobs(services) == []
+
+
+def test_a_job_is_cloned_with_all_that_it_asked_for(visitor: Visitor, services: Services, stored: Callable[..., str]):
+    fields: dict[str, Any] = {
+        "instruct": HOSTILE,
+        "model": ["openai:writer", "anthropic:<b>"],
+        "sources": [{"content": "C", "chunk_id": "c1"}],
+        "evaluation": {"samples": 2},
+        "metadata": {"<i>": "x=y"},
+    }
+    job_id = stored(**fields)
+    page = visitor.go(f"/new?from={job_id}")
+    assert page.get_by_label("Instruction", exact=True).input_value() == HOSTILE
+    assert page.get_by_label("Generator").input_value() == "openai:writer\nanthropic:<b>"
+    assert page.locator("#preview .bounds").is_visible()
+    visitor.check_accessible()
+    page.get_by_label("Threshold").fill("0")
+    press(page, "Send")
+    page.wait_for_url(JOB)
+    new, old = jobs(services)
+    assert old.id == job_id
+    assert new.request == {**old.request, "score_threshold": 0}
+
+
+def test_it_works_without_javascript(visit: Callable[..., Visitor], services: Services):
+    visitor = visit(java_script_enabled=False)
+    page = visitor.go("/new")
+    page.get_by_label("Instruction", exact=True).fill("Why?")
+    page.get_by_label("Criteria").fill("True.")
+    page.get_by_text("Sources: what").click()
+    page.get_by_label("Content").fill("One.")
+    page.get_by_role("button", name="Add another source").click()
+    assert page.url.endswith("/new#sources")
+    page.get_by_label("Content").nth(1).fill("Two.")
+    press(page, "Check")
+    assert page.locator(".bounds dd").first.inner_text() == "9"
+    assert page.locator("#snippet-curl").is_visible()
+    page.get_by_label("Iterations at most").fill("0")
+    press(page, "Send")
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_label("Iterations at most").fill("1")
+    press(page, "Send")
+    page.wait_for_url(JOB)
+    assert [source["content"] for source in jobs(services)[0].request["sources"]] == ["One.", "Two."]
+
+
+def test_it_fits_a_phone(visit: Callable[..., Visitor]):
+    page = visit(viewport={"width": 390, "height": 800}).go("/new")
+    page.get_by_label("Instruction", exact=True).fill("w" * 500)
+    page.get_by_label("Criteria").fill("w" * 500)
+    page.get_by_text("More options").click()
+    page.get_by_text("Sources: what").click()
+    page.get_by_role("button", name="Add another source").click()
+    expect(page.get_by_label("Title")).to_have_count(2)
+    press(page, "Check")
+    assert width_of(page) <= 390
+
+
+def test_two_clicks_are_one_job_and_an_edited_form_is_another(api: ApiServer, services: Services):
+    client = api.client(headers={"Accept": "text/html"})
+    form = {"token": "t" * 20, "instruct": "Why?", "eval_crit": "True.", "do": "send"}
+    first, second = (client.post("/new", data=form) for _ in range(2))
+    assert first.status_code == second.status_code == 303
+    assert first.headers["location"] == second.headers["location"]
+    assert client.post("/new", data={**form, "instruct": "How?"}).headers["location"] != first.headers["location"]
+    assert client.post("/new", data={**form, "token": "u" * 20}).headers["location"] != first.headers["location"]
+    assert len(jobs(services)) == 3
+
+
+def test_an_empty_form_is_told_all_that_it_lacks_and_the_models_that_it_would_use(visitor: Visitor):
+    page = visitor.go("/new")
+    for label, model in (("Generator", "openai:writer"), ("Evaluator", "openai:judge")):
+        expect(page.get_by_label(label)).to_have_accessible_description(re.compile(f"Empty: {model}"))
+    tops = page.locator('label[for="model"], label[for="evaluator_model"]').evaluate_all(
+        "found => found.map(each => each.getBoundingClientRect().top)"
+    )
+    assert tops[0] == tops[1]
+    press(page, "Send")
+    links = {link.inner_text() for link in page.get_by_role("alert").get_by_role("link").all()}
+    assert links == {"Instruction", "Criteria"}
+
+
+def test_commands_say_only_what_differs(api: ApiServer):
+    more = '{"evaluation": {"samples": 2, "audit": null}, "grounding": null}'
+    form = {"instruct": "Why?", "rubric": "max_words=60", "iter_max": "3", "more": more, "do": "check"}
+    text = api.client(headers={"Accept": "text/html"}).post("/new", data=form).text
+    commands = text.partition("The same request elsewhere")[2]
+    for odd in ("null", "None", "iter_max", "audit", "grounding", "requests"):
+        assert odd not in commands
+    assert "httpx2.post(" in commands
+
+
+def test_a_model_without_a_key_is_told(start_api: Callable[..., ApiServer]):
+    api = start_api(openai_api_key=None, openai_base_url=None)
+    client = api.client(headers={"Accept": "text/html"})
+    text = client.get("/new").text
+    assert "The default generator, openai:writer, cannot be called: Set OPENAI_API_KEY" in text
+    assert "The default evaluator, openai:judge, cannot be called: Set OPENAI_API_KEY" in text
+    answer = client.post("/new", data={"instruct": "Why?", "eval_crit": "True.", "do": "send"})
+    assert answer.status_code == 422
+    assert "needs a key: set OPENAI_API_KEY" in answer.text
+
+
+def sign_in(api: ApiServer, services: Services, scopes: Any) -> tuple[httpx2.Client, str]:
+    client = api.client(headers={"Accept": "text/html"})
+    key = keys.create_key(services, "a key", scopes)[1]
+    assert client.post("/sign-in", data={"key": key, "next": "/"}).status_code == 303
+    return client, key
+
+
+def test_a_key_that_reads_sends_nothing(start_api: Callable[..., ApiServer], services: Services):
+    client, _ = sign_in(start_api(require_auth=True), services, [Scope.READ])
+    page = client.get("/new")
+    assert page.status_code == 200
+    assert '<form method="post" action="/new"' not in page.text
+    assert "Your key only reads" in page.text
+    assert "--scope read --scope write" in page.text
+    assert client.post("/new", data={"instruct": "Why?", "eval_crit": "True.", "do": "send"}).status_code == 403
+    assert jobs(services) == []
+
+
+def test_commands_name_the_key_and_never_hold_it(start_api: Callable[..., ApiServer], services: Services):
+    client, key = sign_in(start_api(require_auth=True), services, [Scope.READ, Scope.WRITE])
+    text = client.post("/new", data={"instruct": "Why?", "eval_crit": "True.", "do": "check"}).text
+    assert "Authorization: Bearer $REDRAFT_API_KEY" in text
+    assert key not in text

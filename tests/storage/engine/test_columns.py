@@ -1,0 +1,94 @@
+"""Times, texts and JSON mean the same on both databases."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, select
+
+from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.tables import api_keys, events
+from redraft.storage.engine.work import Database
+from redraft.storage.jobs.jobs import JobRecord
+
+AddJob = Callable[..., JobRecord]
+MOMENT = datetime(2026, 3, 29, 1, 30, 0, 123_000, tzinfo=UTC)
+
+
+def stored_time(database: Database, moment: Any, number: int = 1) -> datetime:
+    with database.write() as connection:
+        row = {"id": f"key_{number}", "name": "n", "hint": "h", "token_hash": str(number), "created_at": moment}
+        connection.execute(insert(api_keys).values(row))
+        found = connection.scalar(select(api_keys.c.created_at).where(api_keys.c.id == f"key_{number}"))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=5, minutes=30)), timezone(timedelta(hours=-11))])
+def test_a_time_comes_back_as_the_same_moment_with_its_zone(database: Database, zone: timezone):
+    found = stored_time(database, MOMENT.astimezone(zone))
+    assert found == MOMENT
+    assert found.utcoffset() is not None
+
+
+def test_times_sort_by_time_whatever_zone_they_were_written_in(database: Database):
+    moments = [MOMENT + timedelta(milliseconds=step) for step in (0, 1, 999, 1000, 60_000, 3_600_000)]
+    zones = [timezone(timedelta(hours=h)) for h in (0, 9, -9, 3, -3, 12)]
+    for number, (moment, zone) in enumerate(zip(moments, zones, strict=True)):
+        stored_time(database, moment.astimezone(zone), number)
+    with database.read() as connection:
+        found = list(connection.scalars(select(api_keys.c.created_at).order_by(api_keys.c.created_at)))
+        later = list(connection.scalars(select(api_keys.c.id).where(api_keys.c.created_at > moments[2])))
+    assert found == moments
+    assert len(later) == 3
+
+
+@pytest.mark.parametrize("seconds", [0, 600, -600, 0.25, 1e-6, 86_400.0, 1e7])
+def test_the_databases_clock_moves_by_so_many_seconds(database: Database, seconds: float):
+    with database.read() as connection:
+        now, moved = connection.execute(select(DbNow(), DbNow(seconds))).one()
+    assert abs((moved - now).total_seconds() - seconds) < 0.1
+    assert abs((now - datetime.now(UTC)).total_seconds()) < 5
+
+
+def test_the_clock_goes_on_within_a_unit_of_work(database: Database):
+    with database.write() as connection:
+        first = connection.scalar(select(DbNow()))
+        times = [connection.scalar(select(DbNow())) for _ in range(200)]
+        while times[-1] == first:
+            times.append(connection.scalar(select(DbNow())))
+    assert times == sorted(t for t in times if t)
+
+
+def stored_event(database: Database, job_id: str, data: Any) -> Any:
+    with database.write() as connection:
+        connection.execute(insert(events).values(job_id=job_id, seq=1, type="t", data=data))
+        return connection.scalar(select(events.c.data))
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ({"a": "x\x00y", "\x00k": 1}, {"a": "xy", "k": 1}),
+        ({"a": "\ud83d"}, {"a": "\ufffd"}),
+        ({"a": "\ud83d\ude00"}, {"a": "😀"}),
+        ({"a": [float("nan"), float("inf"), 1.5]}, {"a": [None, None, 1.5]}),
+        ({"a": "\\u0000 stays"}, {"a": "\\u0000 stays"}),
+        ({"z": 1, "a": 2}, {"z": 1, "a": 2}),
+    ],
+)
+def test_json_keeps_all_that_can_be_stored(database: Database, add_job: AddJob, value: Any, kept: Any):
+    found = stored_event(database, add_job().id, value)
+    assert found == kept
+    assert list(found) == list(kept)
+
+
+@pytest.mark.parametrize(("text", "kept"), [("a\x00b", "ab"), ("\udc00x", "\ufffdx"), ("é😀\n\t", "é😀\n\t"), ("", "")])
+def test_texts_keep_all_that_can_be_stored(database: Database, add_job: AddJob, text: str, kept: str):
+    assert add_job(guidance=text).guidance == kept
+
+
+def test_metadata_comes_back_as_it_was(database: Database, add_job: AddJob):
+    wanted = {"ключ": "värde 😀", "a.b": "'; DROP TABLE jobs; --", "n": ""}
+    assert add_job(metadata=wanted).metadata == wanted

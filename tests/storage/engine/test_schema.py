@@ -1,0 +1,141 @@
+"""The schema is what the migrations make of it, and it refuses what must not be."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import CheckConstraint, insert, inspect, text
+from sqlalchemy.exc import IntegrityError
+
+from redraft.domain.jobs.ids import new_id
+from redraft.storage.engine import schema
+from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.tables import jobs, metadata
+from redraft.storage.engine.work import Database
+from redraft.storage.jobs.jobs import JobRecord
+from tests.storage.conftest import job_values
+
+AddJob = Callable[..., JobRecord]
+# SQLite has no index that could search JSON
+POSTGRESQL_ONLY = "ix_jobs_metadata"
+
+
+def drift(database: Database) -> list[Any]:
+    def is_of_this_database(_item: Any, name: str | None, *_: Any) -> bool:
+        return not database.is_sqlite or name != POSTGRESQL_ONLY
+
+    options = {"compare_type": True, "include_object": is_of_this_database}
+    with database.read() as connection:
+        return compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
+
+
+def downgrade(database: Database) -> None:
+    config = schema.make_config()
+    with database.engine.connect() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "base")
+        connection.commit()
+
+
+def test_the_migrations_make_the_tables_that_the_code_knows(database: Database):
+    assert drift(database) == []
+    assert schema.current(database) == schema.head()
+
+
+def test_the_schema_goes_down_to_nothing_and_up_again(database: Database):
+    downgrade(database)
+    assert set(inspect(database.engine).get_table_names()) <= {"alembic_version"}
+    assert schema.current(database) is None
+    schema.upgrade(database)
+    assert drift(database) == []
+
+
+def test_an_upgrade_at_head_changes_nothing(database: Database):
+    schema.upgrade(database)
+    assert schema.current(database) == schema.head()
+
+
+def test_checks_are_the_same_in_models_and_migrations(database: Database):
+    for name, table in metadata.tables.items():
+        expected = {str(c.name) for c in table.constraints if isinstance(c, CheckConstraint)}
+        found = {str(check["name"]) for check in inspect(database.engine).get_check_constraints(name)}
+        assert found == expected
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "status = 'succeeded'",
+        "status = 'succeeded', stop_reason = 'accepted'",
+        "status = 'failed', finished_at = created_at",
+        "status = 'canceled', finished_at = created_at",
+        "finished_at = created_at",
+        "stop_reason = 'accepted'",
+        "status = 'running', finished_at = created_at, stop_reason = 'error'",
+        "status = 'done', finished_at = created_at, stop_reason = 'error'",
+    ],
+)
+def test_a_job_is_finished_exactly_when_it_says_when_and_why(database: Database, add_job: AddJob, wrong: str):
+    job = add_job()
+    with pytest.raises(IntegrityError), database.write() as connection:
+        connection.execute(text(f"UPDATE jobs SET {wrong}"))
+    with database.write() as connection:
+        connection.execute(
+            text("UPDATE jobs SET status = 'failed', finished_at = created_at, stop_reason = 'error' WHERE id = :id"),
+            {"id": job.id},
+        )
+
+
+@pytest.mark.parametrize("score", [None, 0.5])
+def test_an_evaluation_has_a_score_exactly_when_it_is_ok(database: Database, add_job: AddJob, score: float | None):
+    job, iteration_id = add_job(), new_id("iteration")
+    iteration = {
+        "id": iteration_id,
+        "job_id": job.id,
+        "number": 1,
+        "candidate": 1,
+        "answer": "a",
+    }
+    evaluation = {
+        "id": new_id("evaluation"),
+        "job_id": job.id,
+        "iteration_id": iteration_id,
+        "status": "ok" if score is None else "error",
+        "score": score,
+        "passed": False,
+        "suggestions": [],
+        "profile": "criteria",
+    }
+    with database.write() as connection:
+        connection.execute(metadata.tables["iterations"].insert(), iteration)
+    with pytest.raises(IntegrityError), database.write() as connection:
+        connection.execute(metadata.tables["evaluations"].insert(), evaluation)
+
+
+def test_an_iteration_has_each_candidate_once(database: Database, add_job: AddJob):
+    job = add_job()
+    row = {"job_id": job.id, "number": 1, "candidate": 1, "answer": "a"}
+    insert = metadata.tables["iterations"].insert()
+    with database.write() as connection:
+        connection.execute(insert, {**row, "id": new_id("iteration")})
+    with pytest.raises(IntegrityError), database.write() as connection:
+        connection.execute(insert, {**row, "id": new_id("iteration")})
+
+
+def test_rows_that_hang_on_no_job_are_refused(database: Database):
+    row = {"job_id": "job_none", "number": 1, "candidate": 1, "answer": "a", "id": "itr_1"}
+    with pytest.raises(IntegrityError), database.write() as connection:
+        connection.execute(metadata.tables["iterations"].insert(), row)
+
+
+def test_a_unit_of_work_that_fails_leaves_nothing(database: Database):
+    statement = insert(jobs).values(**job_values(), deadline_at=DbNow())
+    with suppress(IntegrityError), database.write() as connection:
+        connection.execute(statement)
+        connection.execute(statement)
+    with database.read() as connection:
+        assert connection.scalar(text("SELECT count(*) FROM jobs")) == 0

@@ -1,0 +1,422 @@
+"""Claims, fences, the ledger and the events, under many hands; lists and what they cost."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, update
+
+from redraft.domain.jobs.ids import new_id
+from redraft.storage.engine import references
+from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.tables import jobs as table
+from redraft.storage.engine.work import Database
+from redraft.storage.jobs import calls, due_steps, events, jobs, transitions
+from redraft.storage.jobs.jobs import JobFilter, JobRecord
+from redraft.storage.jobs.transitions import Claim
+from tests.storage.conftest import job_values
+
+AddJob = Callable[..., JobRecord]
+ENDED = {"status": "failed", "stop_reason": "error", "finished_at": DbNow()}
+
+
+def claim(database: Database, job: JobRecord, *, lease_s: float = 30, owner: str = "wrk_1") -> Claim | None:
+    with database.write() as connection:
+        return transitions.claim(connection, job.id, job.step, job.step_no, owner=owner, lease_s=lease_s)
+
+
+def must_claim(database: Database, job: JobRecord, **options: Any) -> Claim:
+    found = claim(database, job, **options)
+    assert found is not None
+    return found
+
+
+def advance(database: Database, job_id: str, token: int, **values: Any) -> int | None:
+    with database.write() as connection:
+        return transitions.advance(connection, job_id, token, values, new_events=1)
+
+
+def read(database: Database, job_id: str) -> JobRecord:
+    with database.read() as connection:
+        record = jobs.get(connection, job_id)
+    assert record is not None
+    return record
+
+
+def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
+    barrier = threading.Barrier(count)
+
+    def run(number: int) -> Any:
+        barrier.wait()
+        return work(number)
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(run, range(count)))
+
+
+def test_of_sixteen_claims_at_once_one_succeeds(database: Database, add_job: AddJob):
+    job = add_job()
+    claims = at_once(16, lambda n: claim(database, job, owner=f"wrk_{n}"))
+    (winner,) = [found for found in claims if found]
+    row = read(database, job.id)
+    assert (row.lease_owner, row.lease_token) == (winner.job.lease_owner, 1)
+    assert (row.status, row.step_claims, row.lost_leases) == ("running", 1, 0)
+
+
+def test_a_claim_tells_the_time_left_and_what_it_starts(database: Database, add_job: AddJob):
+    found = must_claim(database, add_job())
+    assert 590 < found.remaining_s <= 600
+    assert (found.starts_job, found.starts_iteration) == (True, True)
+    assert found.job.started_at is not None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"step": "evaluate"},
+        {"step_no": 2},
+        {"available_at": DbNow(60)},
+        {"lease_expires_at": DbNow(60), "lease_owner": "wrk_2"},
+        ENDED,
+    ],
+)
+def test_what_is_not_due_is_not_claimed(database: Database, add_job: AddJob, changes: dict[str, Any]):
+    job = add_job()
+    with database.write() as connection:
+        connection.execute(update(table).values(**changes))
+    before = read(database, job.id)
+    assert claim(database, job) is None
+    assert read(database, job.id) == before
+
+
+def test_an_expired_lease_is_claimed_again_and_counted_as_lost(database: Database, add_job: AddJob):
+    job = add_job()
+    must_claim(database, job, lease_s=-1)
+    second = must_claim(database, job)
+    assert (second.job.lease_token, second.job.lost_leases, second.job.step_claims) == (2, 1, 2)
+    assert (second.starts_job, second.starts_iteration) == (False, False)
+    assert claim(database, job) is None
+
+
+def test_only_the_tokens_holder_advances_and_only_once(database: Database, add_job: AddJob):
+    job = add_job()
+    first = must_claim(database, job, lease_s=-1).job.lease_token
+    second = must_claim(database, job).job.lease_token
+    assert advance(database, job.id, first, step="evaluate") is None
+    assert read(database, job.id).step == "generate"
+
+    assert advance(database, job.id, second, step="evaluate", step_no=2) == read(database, job.id).event_seq
+    after = read(database, job.id)
+    assert (after.step, after.lease_owner, after.lease_expires_at) == ("evaluate", None, None)
+    assert advance(database, job.id, second, step="generate", step_no=3) is None
+    assert read(database, job.id) == after
+
+
+def test_what_has_ended_is_not_advanced(database: Database, add_job: AddJob):
+    job = add_job()
+    token = must_claim(database, job).job.lease_token
+    with database.write() as connection:
+        connection.execute(update(table).values(**ENDED))
+    assert advance(database, job.id, token, step="evaluate") is None
+    assert advance(database, job.id, token, **{**ENDED, "status": "succeeded"}) is None
+
+
+def test_each_change_raises_the_version(database: Database, add_job: AddJob):
+    job = add_job()
+    versions = [job.version, must_claim(database, job).job.version]
+    advance(database, job.id, 1, step="evaluate")
+    versions.append(read(database, job.id).version)
+    assert versions == sorted(set(versions))
+
+
+def open_call(database: Database, job: JobRecord, *, seq: int = 0, token: int = 1, **changes: Any) -> str:
+    row = {
+        "id": new_id("call"),
+        "job_id": job.id,
+        "type": "generate",
+        "step": "generate",
+        "iteration": 1,
+        "candidate": 1,
+        "seq": seq,
+        "attempt": 1,
+        "lease_token": token,
+        "provider": "openai",
+        "model": "openai:writer",
+        "status": "started",
+        "request": {},
+        **changes,
+    }
+    with database.write() as connection:
+        calls.open_calls(connection, [row])
+    return row["id"]
+
+
+def close_call(database: Database, call_id: str, status: str = "ok", **values: Any) -> calls.Closed | None:
+    return database.persist(lambda c: calls.close(c, call_id, {"status": status, **values}), for_s=5)
+
+
+def statuses(database: Database, job: JobRecord) -> list[str]:
+    with database.read() as connection:
+        return [row["status"] for row in calls.of_job(connection, job.id)]
+
+
+def test_a_slot_has_one_reply_and_a_second_becomes_a_duplicate(database: Database, add_job: AddJob):
+    job = add_job()
+    first, second, other = open_call(database, job), open_call(database, job), open_call(database, job, seq=1)
+    assert close_call(database, first, reply_text="first") == calls.Closed("ok", was_lost=False)
+    assert close_call(database, second, reply_text="second") == calls.Closed("dup", was_lost=False)
+    assert close_call(database, other) == calls.Closed("ok", was_lost=False)
+    assert close_call(database, first, reply_text="again") is None
+    with database.read() as connection:
+        memo = calls.memo(connection, job.id, "generate", 1, with_failures=True)
+    assert memo[1, 1, 0]["reply_text"] == "first"
+
+
+def test_a_lost_call_costs_nothing_on_the_users_own_machine(database: Database, add_job: AddJob):
+    job = add_job()
+    own = open_call(database, job, provider="local", model="local:tiny")
+    open_call(database, job, seq=1)
+    with database.write() as connection:
+        assert calls.close_left(connection, [(job.id, 1)]) == {job.id: {"calls": 2, "unpriced_calls": 1}}
+        assert {row["cost_nano_usd"] for row in calls.of_job(connection, job.id)} == {0, None}
+        assert calls.close_left(connection, []) == {}
+    assert close_call(database, own, cost_nano_usd=0) == calls.Closed("ok", was_lost=True, is_free=True)
+
+
+def test_of_many_replies_at_once_one_is_the_reply(database: Database, add_job: AddJob):
+    job = add_job()
+    ids = [open_call(database, job) for _ in range(8)]
+    at_once(8, lambda n: close_call(database, ids[n]))
+    assert Counter(statuses(database, job)) == {"ok": 1, "dup": 7}
+
+
+def test_a_lost_call_is_unknown_until_its_worker_tells_better(database: Database, add_job: AddJob):
+    job = add_job()
+    old, new = open_call(database, job, token=1), open_call(database, job, token=2)
+    with database.write() as connection:
+        assert calls.close_lost(connection, job.id, 2) == {"calls": 1, "unpriced_calls": 1}
+    assert statuses(database, job) == ["unknown", "started"]
+    assert close_call(database, old) == calls.Closed("ok", was_lost=True)
+    assert close_call(database, new) == calls.Closed("dup", was_lost=False)
+    with database.read() as connection:
+        assert [row["error"] for row in calls.of_job(connection, job.id)] == [None, None]
+
+
+@pytest.mark.parametrize(("retryable", "is_remembered"), [(True, False), (False, True)])
+def test_only_final_failures_are_remembered(
+    database: Database, add_job: AddJob, *, retryable: bool, is_remembered: bool
+):
+    job = add_job()
+    close_call(database, open_call(database, job), "error", error={"code": "c", "retryable": retryable})
+    with database.read() as connection:
+        assert ((1, 1, 0) in calls.memo(connection, job.id, "generate", 1, with_failures=True)) is is_remembered
+
+
+def test_events_have_no_gaps_under_concurrent_writers(database: Database, add_job: AddJob):
+    job = add_job()
+
+    def write(number: int) -> None:
+        for step in range(5):
+            with database.write() as connection:
+                first = transitions.change(connection, job.id, {}, when=transitions.is_live(), new_events=2)
+                new = [("t", {"by": number, "step": step}), ("t", {"by": number, "step": step, "second": True})]
+                events.add(connection, job, first, new)
+
+    at_once(8, write)
+    with database.read() as connection:
+        found = events.after(connection, job.id, 0)
+        assert [event.seq for event in found] == list(range(1, 81))
+        assert [event.seq for event in events.after(connection, job.id, 78)] == [79, 80]
+        assert [event.seq for event in events.after(connection, job.id, 3, limit=2)] == [4, 5]
+
+
+def test_an_event_number_is_not_lost_by_a_unit_of_work_that_fails(database: Database, add_job: AddJob):
+    job = add_job()
+    with suppress(ZeroDivisionError), database.write() as connection:
+        transitions.change(connection, job.id, {}, when=transitions.is_live(), new_events=3)
+        raise ZeroDivisionError
+    with database.write() as connection:
+        assert transitions.change(connection, job.id, {}, when=transitions.is_live(), new_events=1) == 1
+
+
+# Idempotency
+
+
+def test_of_twenty_jobs_with_one_key_one_is_stored(database: Database):
+    def add(_: int) -> JobRecord | None:
+        with database.write() as connection:
+            values = job_values(idempotency_scope="me", idempotency_key="key")
+            return jobs.add(connection, values, 600)
+
+    stored = [record for record in at_once(20, add) if record]
+    assert len(stored) == 1
+    with database.read() as connection:
+        found = jobs.find_by_key(connection, "me", "key")
+        assert found is not None
+        assert found.id == stored[0].id
+        assert jobs.find_by_key(connection, "you", "key") is None
+
+
+def test_jobs_without_a_key_do_not_meet(add_job: AddJob):
+    assert add_job().id != add_job().id
+
+
+# Lists
+
+
+def page(database: Database, **criteria: Any) -> list[JobRecord]:
+    with database.read() as connection:
+        return jobs.list_page(connection, JobFilter(**criteria))
+
+
+def walk(database: Database, between: Callable[[], None] = lambda: None, **criteria: Any) -> list[str]:
+    """All pages of ten, with something happening after the first one."""
+    seen: list[str] = []
+    after = None
+    while True:
+        rows = page(database, limit=10, after=after, **criteria)
+        seen += [row.id for row in rows[:10]]
+        if len(rows) <= 10:
+            return seen
+        after = (rows[9].created_at, rows[9].id)
+        between()
+        between = _nothing
+
+
+def _nothing() -> None:
+    pass
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+def test_pages_neither_repeat_nor_skip_rows_of_the_same_moment(
+    database: Database, add_job: AddJob, *, newest_first: bool
+):
+    moment = datetime.now(UTC).replace(microsecond=5000)
+    ids = [new_id("job") for _ in range(25)]
+    with database.write() as connection:
+        rows = [job_values(id=each, created_at=moment, deadline_at=moment) for each in ids]
+        connection.execute(insert(table), rows)
+
+    seen = walk(database, lambda: [add_job() for _ in range(3)] and None, newest_first=newest_first)
+    old = [each for each in seen if each in ids]
+    assert old == sorted(ids, reverse=newest_first)
+    assert len(seen) == len(set(seen)) == (25 if newest_first else 28)
+
+
+def test_microseconds_do_not_make_a_page_repeat_rows(database: Database):
+    moment = datetime(2026, 1, 1, 12, 0, 0, 123_456, tzinfo=UTC)
+    with database.write() as connection:
+        rows = [job_values(created_at=moment + timedelta(microseconds=n * 150), deadline_at=moment) for n in range(25)]
+        connection.execute(insert(table), rows)
+    assert sorted(walk(database)) == sorted(row["id"] for row in rows)
+    assert len(walk(database, newest_first=False)) == 25
+
+
+def test_lists_are_narrowed_by_each_filter_and_by_all_of_them(database: Database, add_job: AddJob):
+    old = datetime.now(UTC) - timedelta(days=2)
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    first = add_job(created_at=old, model="openai:a", metadata={"team": "x", "n": "1"})
+    second = add_job(kind="evaluate_answer", model=None, metadata={"team": "x", "n": "2"})
+    third = add_job(status="failed", stop_reason="error", finished_at=datetime.now(UTC), metadata={"team": "y"})
+
+    def ids(**criteria: Any) -> set[str]:
+        return {row.id for row in page(database, **criteria)}
+
+    assert ids() == {first.id, second.id, third.id}
+    assert ids(statuses=("failed",)) == {third.id}
+    assert ids(statuses=("failed", "queued")) == {first.id, second.id, third.id}
+    assert ids(stop_reason="error") == {third.id}
+    assert ids(kind="evaluate_answer") == {second.id}
+    assert ids(model="openai:a") == {first.id}
+    assert ids(created_after=yesterday) == {second.id, third.id}
+    assert ids(created_before=yesterday) == {first.id}
+    assert ids(metadata={"team": "x"}) == {first.id, second.id}
+    assert ids(metadata={"team": "x", "n": "2"}) == {second.id}
+    assert ids(metadata={"team": "x", "n": "1"}, statuses=("failed",)) == set()
+    assert ids(metadata={"te": "x"}) == ids(metadata={"team": "X"}) == set()
+
+
+@pytest.mark.parametrize("key", ['a"b', "a.b", "$", "a'b", "%", "ключ", "a\\b"])
+def test_any_metadata_key_can_be_searched_by(database: Database, add_job: AddJob, key: str):
+    job = add_job(metadata={key: "v"})
+    add_job(metadata={"other": "v"})
+    assert [row.id for row in page(database, metadata={key: "v"})] == [job.id]
+
+
+def test_ids_are_found_by_their_beginning(database: Database, add_job: AddJob):
+    job = add_job()
+    with database.read() as connection:
+        assert references.ids_that_begin(connection, table, job.id[:30]) == [job.id]
+        assert references.whole_id(connection, table, job.id) == [job.id]
+        assert references.ids_that_begin(connection, table, "job_zz") == []
+
+
+# The sweeper's share
+
+
+def due_ids(database: Database, pause_s: float = 3) -> list[str]:
+    with database.write() as connection:
+        return [each.job_id for each in due_steps.take_due(connection, pause_s=pause_s, limit=100)]
+
+
+def test_a_job_is_rung_again_after_a_pause_that_grows(database: Database, add_job: AddJob):
+    add_job()
+    pauses = []
+    for _ in range(8):
+        low, high = 0, 4096
+        while high - low > 1:
+            middle = (low + high) // 2
+            with database.write() as connection:
+                connection.execute(update(table).values(rung_at=DbNow(-middle - 0.5)))
+                is_due = bool(due_steps.take_due(connection, pause_s=1, limit=1))
+                connection.rollback()
+            low, high = (low, middle) if is_due else (middle, high)
+        pauses.append(high)
+        with database.write() as connection:
+            connection.execute(update(table).values(ring_count=table.c.ring_count + 1))
+    assert pauses == [1, 2, 4, 8, 16, 32, 64, 64]
+
+
+def test_jobs_that_nobody_could_ring_for_are_due_at_once(database: Database, add_job: AddJob):
+    job = add_job()
+    assert due_ids(database) == []
+    with database.write() as connection:
+        transitions.mark_unrung(connection, job.id)
+    assert due_ids(database) == [job.id]
+    assert due_ids(database) == []
+
+
+def test_each_due_job_is_taken_by_one_sweeper(database: Database, add_job: AddJob):
+    ids = [add_job().id for _ in range(20)]
+    with database.write() as connection:
+        connection.execute(update(table).values(rung_at=None))
+    taken = [job_id for found in at_once(4, lambda _: due_ids(database)) for job_id in found]
+    assert sorted(taken) == sorted(ids)
+
+
+def test_a_stopping_worker_gives_back_its_own_leases_only(database: Database, add_job: AddJob):
+    mine, other = add_job(), add_job()
+    must_claim(database, mine, owner="wrk_1")
+    must_claim(database, other, owner="wrk_2")
+    with database.write() as connection:
+        # No run: SQLite must not take it for an item of one
+        assert transitions.release_leases(connection, "wrk_1") == [("generate", mine.id, 1, None)]
+    assert claim(database, mine) is not None
+    assert claim(database, other) is None
+    assert advance(database, mine.id, 1, step="evaluate") is None
+
+
+def test_a_heartbeat_extends_only_what_is_still_its_own(database: Database, add_job: AddJob):
+    mine, other, lost = add_job(), add_job(), add_job()
+    must_claim(database, mine, owner="wrk_1")
+    must_claim(database, other, owner="wrk_2")
+    must_claim(database, lost, owner="wrk_1", lease_s=-1)
+    must_claim(database, lost, owner="wrk_2")
+    with database.write() as connection:
+        held = transitions.extend_leases(connection, "wrk_1", [mine.id, other.id, lost.id], 99)
+    assert held == {mine.id: 1}
