@@ -25,6 +25,7 @@ _MOMENT = timedelta(seconds=0.5)
 # What lies between a decision to call and the request's arrival
 _WAY = timedelta(seconds=1.0)
 _LATEST = timedelta(seconds=60)
+_ROUNDING = 1e-9
 
 Check = Callable[[JobRows], Iterator[str]]
 
@@ -206,7 +207,7 @@ def _rests_on(evaluation: Row, iteration: Row, rows: JobRows) -> bool:
         call for call in rows.ledger if (call["iteration"], call["candidate"], call["step"]) == (*place, "evaluate")
     ]
     scores = [score for call in made if call["status"] == "ok" and (score := _score(call)) is not None]
-    return bool(scores) and min(scores) - 1e-9 <= evaluation["score"] <= max(scores) + 1e-9
+    return bool(scores) and min(scores) - _ROUNDING <= evaluation["score"] <= max(scores) + _ROUNDING
 
 
 def _score(reply: Row | None) -> Any:
@@ -286,7 +287,8 @@ def _result(job: Row, result: dict[str, Any], best: float, scores: list[tuple[fl
     if job["continuations"]:
         # What was accepted stays so, whatever ends the continuation
         return
-    is_enough = best >= job["request"]["score_threshold"]
+    # The mean of several scores may miss by a rounding error what it meets
+    is_enough = best >= job["request"]["score_threshold"] - _ROUNDING
     if (job["stop_reason"] == "accepted") != is_enough and job["stop_reason"] != "canceled":
         yield f"ended with {job['stop_reason']}, its best score is {best}"
 
