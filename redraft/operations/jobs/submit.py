@@ -31,13 +31,14 @@ from redraft.operations.services import Services
 from redraft.operations.steps import context
 from redraft.operations.steps.fault_points import Boundary, reached
 from redraft.operations.steps.grounded import grounding_reader
-from redraft.providers.catalog import ProviderCatalog
+from redraft.providers.catalog import DEFAULT_LOCAL, ProviderCatalog
 from redraft.providers.shared.protocol import Usage
 from redraft.storage.jobs import events, history, jobs
 from redraft.storage.jobs.history import IterationRecord
 from redraft.storage.jobs.jobs import JobRecord
 
 SAME_MODEL = "evaluator_is_generator"
+TINY_EVALUATOR = "evaluator_is_tiny"
 NO_CONTEXT = "no_context"
 GROUNDING_UNREAD = "grounding_not_read"
 CRITERIA_UNJUDGED = "eval_crit_not_judged"
@@ -162,15 +163,26 @@ def warnings_of(services: Services, request: AnyRequest) -> list[dict[str, str]]
     if _is_unread(request):
         text = "An answer of your own schema is not read for citations, so the grounding rule lets all of them pass."
         found.append({"code": GROUNDING_UNREAD, "message": text})
-    if isinstance(request, GenerateAnswer):
-        own = [model for model in judges_of(request) if model in ladder(request)]
-        text = f"{', '.join(own)} judges its own answers; another model family judges better."
-        found += [{"code": SAME_MODEL, "message": text}] if own and needs_judge(request) else []
     if not needs_judge(request):
-        found += _idle_judges(request)
-    elif request.eval_crit and "eval_crit" not in services.profiles.get(request.profile).sees:
+        return [*found, *_idle_judges(request)]
+    found += _unreliable_evaluators(services, request)
+    if request.eval_crit and "eval_crit" not in services.profiles.get(request.profile).sees:
         text = f"Profile {request.profile!r} does not look at eval_crit; the writer is told of it, no judge is."
         found.append({"code": CRITERIA_UNJUDGED, "message": text})
+    return found
+
+
+def _unreliable_evaluators(services: Services, request: AnyRequest) -> list[dict[str, str]]:
+    """Warnings about models that evaluate their own answers, or that are too small to evaluate."""
+    found: list[dict[str, str]] = []
+    evaluators = judges_of(request)
+    own = [model for model in evaluators if isinstance(request, GenerateAnswer) and model in ladder(request)]
+    if own:
+        text = f"{', '.join(own)} judges its own answers; another model family judges better."
+        found.append({"code": SAME_MODEL, "message": text})
+    if str(DEFAULT_LOCAL) in evaluators and not services.settings.local_model:
+        text = f"{DEFAULT_LOCAL} is too small to evaluate reliably: use checks, or choose another evaluator."
+        found.append({"code": TINY_EVALUATOR, "message": text})
     return found
 
 

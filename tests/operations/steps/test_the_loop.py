@@ -259,6 +259,14 @@ def test_each_iteration_takes_its_rung_of_the_ladder_and_the_last_one_stays(driv
     ]
 
 
+def test_the_bundled_model_as_evaluator_is_flagged_unless_only_checks_decide(driver: Driver):
+    asked = driver.job(driver.submit(evaluator_model="local:smollm2-135m"))
+    short = {"id": "short", "kind": "check", "check": {"kind": "max_words", "value": 9}}
+    checked = driver.job(driver.submit(evaluator_model="local:smollm2-135m", eval_crit=None, rubric=[short]))
+    assert [warning.code for warning in asked.warnings] == ["evaluator_is_tiny"]
+    assert checked.warnings == []
+
+
 def test_judging_ones_own_answers_is_allowed_and_flagged(driver: Driver):
     own = driver.job(driver.submit(model="openai:judge"))
     other = driver.job(driver.submit())
