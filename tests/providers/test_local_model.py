@@ -32,9 +32,9 @@ pytestmark = pytest.mark.skipif(find_spec("xllamacpp") is None, reason="xllamacp
 USER = """
 import sys
 from pathlib import Path
-from redraft.domain.models import ModelRef
+from redraft.domain.calls.models import ModelRef
 from redraft.providers.catalog import ProviderCatalog
-from redraft.providers.protocol import Chat, Message
+from redraft.providers.shared.protocol import Chat, Message
 from redraft.settings import Settings
 ref = ModelRef("local", "smollm2-135m")
 catalog = ProviderCatalog(Settings(data_dir=Path(sys.argv[1]), local_context_tokens=512))

@@ -19,7 +19,15 @@ def request(value: object) -> dict[str, object]:
 
 
 def children() -> list[psutil.Process]:
-    return [each for each in psutil.Process().children() if "redraft.sandbox.child" in each.cmdline()]
+    return [each for each in psutil.Process().children() if "redraft.sandbox.child" in command_of(each)]
+
+
+def command_of(process: psutil.Process) -> list[str]:
+    """The words that started a process; none of one that has ended, such as another test's."""
+    try:
+        return process.cmdline()
+    except (psutil.ZombieProcess, psutil.NoSuchProcess):
+        return []
 
 
 @pytest.fixture

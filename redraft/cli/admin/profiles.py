@@ -53,7 +53,7 @@ def show(
     output.show(found.description)
     output.show(f"sees: {', '.join(found.sees)}")
     for role, field in found.mapping.items():
-        output.show(f"{role}: {field if isinstance(field, str) else ', '.join(field)}")
+        output.show(f"{role}: {field if isinstance(field, str | bool) else ', '.join(field)}")
     for template, text in found.templates.items():
         output.show(f"\n--- {template}.j2", "bold")
         output.show(text)
