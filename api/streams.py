@@ -88,6 +88,9 @@ def _words(delta: Delta) -> str:
     return f"Iteration {delta.iteration} is being written."
 
 
+_ENDS_OF_TEXT = frozenset({"iteration.generated", "step.retrying"})
+
+
 class _Order:
     """What is sent when: the text of an iteration before its answer, never after it.
 
@@ -101,7 +104,7 @@ class _Order:
 
     async def tell(self, events: Sequence[Event]) -> bytes:
         """These events, each after the deltas that came before it."""
-        if any(each.type == "iteration.generated" for each in events):
+        if any(each.type in _ENDS_OF_TEXT for each in events):
             await asyncio.sleep(_SETTLE_S)
         return b"".join(self.deltas(partial(_precedes, each)) + self._event(each) for each in events)
 

@@ -22,7 +22,7 @@ _HAND_BACK_S, _HAND_BACK_PART = 2.0, 0.25
 
 
 # After the grace, for whatever ends in order.
-_HARD_END_S = 3.0
+_HARD_END_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
