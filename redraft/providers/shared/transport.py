@@ -78,8 +78,9 @@ def http_client() -> "httpx2.Client":
     """One shard's client. Proxies come from the environment, as usual."""
     import httpx2
 
+    # uvicorn and llama.cpp close a connection that is idle for 5 s: a request that meets the close would fail
     limits = httpx2.Limits(
-        max_connections=None, max_keepalive_connections=2 * CONNECTIONS_PER_CLIENT, keepalive_expiry=30
+        max_connections=None, max_keepalive_connections=2 * CONNECTIONS_PER_CLIENT, keepalive_expiry=4
     )
     return httpx2.Client(
         verify=_ssl_context(),
