@@ -184,9 +184,8 @@ class LocalServer:
         told = " | ".join(line.strip() for line in lines if line.strip())
         # Ended by a signal: out of memory or a machine going down, which may pass; else the file is wrong.
         code = "provider_unavailable" if returncode < 0 else "unknown_model"
-        return ProviderError(
-            code, f"The local model's server did not start. Check REDRAFT_LOCAL_MODEL. Its log ends: {told}"
-        )
+        words = f"The local model's server did not start with {self._model}. Check REDRAFT_LOCAL_MODEL."
+        return ProviderError(code, f"{words} Its log ends: {told}")
 
 
 def _lock_in_time(lock: IO[str], kind: int, left: TimeLeft) -> None:
