@@ -51,6 +51,16 @@ def listeners(server: ValkeyServer, job_id: str) -> int:
         return dict(broker.pubsub_numsub(delta_channel(job_id)))[delta_channel(job_id).encode()]
 
 
+def publish_unwatched(services: Services, job_id: str, delta: Delta, server: ValkeyServer) -> None:
+    """Publish a delta and return once the broker has sent it: only a subscriber of our own heard it."""
+    with server.client() as broker, broker.pubsub(ignore_subscribe_messages=True) as other:
+        other.subscribe(delta_channel(job_id))
+        wait_until(lambda: listeners(server, job_id), what="the subscription")
+        services.queue.publish_delta(job_id, delta)
+        wait_until(other.get_message, what="the publication")
+    wait_until(lambda: not listeners(server, job_id), what="the end of the subscription")
+
+
 @contextmanager
 def watched(client: httpx2.Client, job_id: str, valkey: ValkeyServer, **headers: str) -> Iterator[Iterator[Frame]]:
     """The events of a stream that hears deltas by now; the first is the job's first one."""
@@ -136,11 +146,7 @@ def test_a_stream_that_comes_back_goes_on_from_its_last_event(api, services: Ser
         publish(job_id, piece(0, "one "))
         assert [next(frames).id, next(frames).id] == ["1", None]
     wait_until(lambda: not listeners(valkey, job_id), what="the end of the subscription")
-    with valkey.client() as broker, broker.pubsub(ignore_subscribe_messages=True) as other:
-        other.subscribe(delta_channel(job_id))
-        publish(job_id, piece(4, "two "))
-        wait_until(other.get_message, what="the publication")
-    wait_until(lambda: not listeners(valkey, job_id), what="the end of the other subscription")
+    publish_unwatched(services, job_id, piece(4, "two "), valkey)
     with watched(client, job_id, valkey, Last_Event_ID="1") as frames:
         publish(job_id, piece(8, "three"))
         found = next(frames)
@@ -168,9 +174,9 @@ def test_each_of_two_watchers_is_told_and_other_jobs_are_not(api, services: Serv
     wait_until(lambda: not api.app.state.context.wakeups.channels)
 
 
-def test_without_a_watcher_nothing_is_kept(client: httpx2.Client, services: Services, submit_job):
+def test_without_a_watcher_nothing_is_kept(client: httpx2.Client, services: Services, submit_job, valkey):
     job_id = submit_job(stream=True)
-    services.queue.publish_delta(job_id, piece(0, "Nobody hears this."))
+    publish_unwatched(services, job_id, piece(0, "Nobody hears this."), valkey)
     lifecycle.cancel(services, job_id)
     with follow(client, job_id) as stream:
         assert [each.type for each in stream.events()] == ["job.queued", "done"]
