@@ -4,8 +4,11 @@ Each function returns words for a value that cannot work, None for all others. N
 password.
 """
 
+import base64
+import binascii
 import re
 from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
@@ -27,6 +30,12 @@ _DATABASES = {
 _PROXY_NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _PROXIES = frozenset({"http", "https", "socks5", "socks5h"})
 _HEADER = re.compile(r"[\x21-\x7e]+")
+NUMERIC_NAME = re.compile(r"(?:.*\.)?(?:0x[0-9a-f]*|[0-9]+)\.?", re.IGNORECASE)
+"""What resolvers read as an IPv4 address: its last part is a decimal, octal or hexadecimal number."""
+_SWITCHES = frozenset({"true", "false", "yes", "no", "on", "off"})
+_HOST_NAME = re.compile(r"[^\s/@?#%*]+")
+_WEBHOOK_PREFIX = "whsec_"
+_SECRET_BYTES = range(24, 65)
 
 
 def broker_flaw(url: str) -> str | None:
@@ -103,6 +112,54 @@ def key_flaw(key: str) -> str | None:
         f"holds the character U+{ord(strange):04X}, which no HTTP header can carry; copy the key again, without "
         "quotation marks and line breaks"
     )
+
+
+def secrets_flaw(secrets: str) -> str | None:
+    """Of the secrets that sign webhooks, separated by spaces."""
+    if all(len(key) in _SECRET_BYTES for key in webhook_keys(secrets)):
+        return None
+    return "must be whsec_ and the base64 of 24 to 64 random bytes"
+
+
+def webhook_keys(secrets: str) -> list[bytes]:
+    """The keys that such secrets hold; an empty one for each of another form."""
+    return [_webhook_key(secret) for secret in secrets.split()]
+
+
+def _webhook_key(secret: str) -> bytes:
+    if not secret.startswith(_WEBHOOK_PREFIX):
+        return b""
+    try:
+        return base64.b64decode(secret.removeprefix(_WEBHOOK_PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def places_flaw(text: str) -> str | None:
+    """Of the networks and host names that webhooks may reach."""
+    if switch := next((part for part in _parts(text) if part in _SWITCHES), None):
+        return f"holds {switch!r}, which names no host: name what may be reached, as in 10.0.0.0/8 hooks.internal"
+    try:
+        _, names = networks_and_names(text)
+    except ValueError as error:
+        return f"holds what is neither a network nor a name: {error}"
+    strange = next((name for name in sorted(names) if not _HOST_NAME.fullmatch(name)), None)
+    return f"holds {strange!r}, which is neither a network nor a name" if strange else None
+
+
+def networks_and_names(text: str) -> tuple[tuple[IPv4Network | IPv6Network, ...], frozenset[str]]:
+    """The networks and host names of such a value, separated by spaces or commas.
+
+    Raises:
+        ValueError: it has a flaw.
+    """
+    numeric = [part for part in _parts(text) if "/" in part or ":" in part or NUMERIC_NAME.fullmatch(part)]
+    names = frozenset(part.rstrip(".") for part in _parts(text) if part not in numeric)
+    return tuple(ip_network(part) for part in numeric), names
+
+
+def _parts(text: str) -> list[str]:
+    return text.replace(",", " ").lower().split()
 
 
 def environment_flaws(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, LiteralString, Self
 from urllib.parse import quote, unquote
 
 import platformdirs
@@ -28,7 +28,15 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from redraft.setting_values import broker_flaw, database_flaw, environment_flaws, http_flaw, key_flaw
+from redraft.setting_values import (
+    broker_flaw,
+    database_flaw,
+    environment_flaws,
+    http_flaw,
+    key_flaw,
+    places_flaw,
+    secrets_flaw,
+)
 
 # What a Unix socket's path may have, in bytes: 107 on Linux, 103 on macOS.
 _SOCKET_PATH_BYTES = 100
@@ -62,12 +70,17 @@ _FITTING = (("heartbeat_s", "lease_s", 3), ("sweep_s", "lease_s", 1))
 """So many times the first timer must fit into the second: a lease outlives two lost heartbeats."""
 
 
-_ADDRESSES: dict[str, Callable[[str], str | None]] = {
-    "broker_url": broker_flaw,
-    "database_url": database_flaw,
-    "openai_base_url": http_flaw,
-    "anthropic_base_url": http_flaw,
+_FLAWS: dict[str, tuple[LiteralString, Callable[[str], str | None]]] = {
+    "broker_url": ("bad_address", broker_flaw),
+    "database_url": ("bad_address", database_flaw),
+    "openai_base_url": ("bad_address", http_flaw),
+    "anthropic_base_url": ("bad_address", http_flaw),
+    "openai_api_key": ("bad_key", key_flaw),
+    "anthropic_api_key": ("bad_key", key_flaw),
+    "webhook_secret": ("invalid_webhook_secret", secrets_flaw),
+    "webhook_allow_private": ("invalid_network", places_flaw),
 }
+"""What a pattern cannot say of a value, with the code of its error: all that read settings refuse the same values."""
 
 
 class Settings(BaseSettings):
@@ -231,20 +244,14 @@ class Settings(BaseSettings):
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="Least level logged.")
 
-    @field_validator("broker_url", "database_url", "openai_base_url", "anthropic_base_url")
+    @field_validator(*_FLAWS)
     @classmethod
-    def _is_address(cls, value: str | None, info: ValidationInfo) -> str | None:
-        flaw = _ADDRESSES[info.field_name or ""](value) if value else None
+    def _is_usable(cls, value: str | SecretStr | None, info: ValidationInfo) -> str | SecretStr | None:
+        code, flaw_of = _FLAWS[info.field_name or ""]
+        plain = value.get_secret_value() if isinstance(value, SecretStr) else value
+        flaw = flaw_of(plain) if plain else None
         if flaw:
-            raise PydanticCustomError("bad_address", "{words}.", {"words": flaw})
-        return value
-
-    @field_validator("openai_api_key", "anthropic_api_key")
-    @classmethod
-    def _fits_header(cls, value: SecretStr | None) -> SecretStr | None:
-        flaw = key_flaw(value.get_secret_value()) if value else None
-        if flaw:
-            raise PydanticCustomError("bad_key", "{words}.", {"words": flaw})
+            raise PydanticCustomError(code, "{words}.", {"words": flaw})
         return value
 
     @model_validator(mode="after")

@@ -1,5 +1,6 @@
 """Settings that cannot work are refused when they are read."""
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,37 @@ def test_an_address_or_a_key_that_cannot_work_is_refused_and_not_told(changes: d
 @pytest.mark.parametrize("url", ["postgres://me@host/db", "postgresql://me@host/db", "postgresql+psycopg://me@h:1/db"])
 def test_a_database_may_be_named_as_its_vendors_do(url: str):
     assert read(database_url=url).database_url == url
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "hunter2hunter2hunter2hunter2hunter2",
+        "whsec_",
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLa!w",
+        "whsec_" + base64.b64encode(b"x" * 23).decode(),
+        "whsec_" + base64.b64encode(b"x" * 65).decode(),
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        "whsec_é",
+    ],
+)
+def test_what_signs_no_webhook_is_refused_without_showing_it(secret: str):
+    with pytest.raises(ValidationError, match="must be whsec_ and the base64 of 24 to 64 random bytes") as refused:
+        read(webhook_secret=secret)
+    assert all(part not in str(refused.value) for part in secret.split() if len(part) > 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        *((text, "neither a network nor a name") for text in ["10.0.0.1/8", "10.0.0.0/40", "1.2.3", "::1/x"]),
+        *((text, "neither a network nor a name") for text in ["*.internal", "me@host", "host:80", "https://host"]),
+        *((text, "names no host") for text in ["true", "10.0.0.0/8, False", "ON"]),
+    ],
+)
+def test_a_place_that_no_webhook_can_reach_is_refused(text: str, words: str):
+    with pytest.raises(ValidationError, match=words):
+        read(webhook_allow_private=text)
 
 
 def test_a_host_without_a_scheme_is_told_what_may_be_meant():

@@ -1,3 +1,4 @@
+import re
 import signal
 import subprocess
 import sys
@@ -77,13 +78,19 @@ def test_a_broker_that_is_away_is_waited_for(folder: Folder, command: Start, tmp
 
 
 def test_what_no_worker_could_use_is_refused_by_each_command_in_the_same_words(tmp_path: Path):
-    environment = {**clean_environment(), "REDRAFT_BROKER_URL": "localhost:6379", "REDRAFT_DATA_DIR": str(tmp_path)}
+    wrong = {
+        "REDRAFT_BROKER_URL": ("localhost:6379", "did you mean redis://localhost:6379?"),
+        "REDRAFT_WEBHOOK_ALLOW_PRIVATE": ("true", "which names no host"),
+        "REDRAFT_WEBHOOK_SECRET": ("whsec_short", "must be whsec_ and the base64 of 24 to 64 random bytes"),
+    }
+    values = {name: value for name, (value, _) in wrong.items()}
+    environment = {**clean_environment(), **values, "REDRAFT_DATA_DIR": str(tmp_path)}
     for name in ("worker", "serve", "doctor"):
         command = [sys.executable, "-c", "from redraft.cli.main import run; run()", name]
         ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
         assert ended.returncode == 2
-        assert "REDRAFT_BROKER_URL: must look like" in ended.stderr
-        assert "did you mean redis://localhost:6379?" in ended.stderr
+        for setting, (_, words) in wrong.items():
+            assert re.search(rf"{setting}: .*{re.escape(words)}", ended.stderr)
 
 
 def test_a_worker_whose_default_model_is_missing_is_a_whole_worker(

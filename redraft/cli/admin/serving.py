@@ -34,7 +34,6 @@ def serve(
     changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     settings = load_settings().model_copy(update=changes)
     _refuse_open_door(settings)
-    _check_signing(settings)
     _tell_unknown_names()
     with ending_on_signals():
         _serve(settings)
@@ -87,13 +86,6 @@ def _refuse_open_door(settings: "Settings") -> None:
             " keys. Leave it unset and make a key with `redraft keys create NAME`, or listen on 127.0.0.1.",
             code="open_door",
         )
-
-
-def _check_signing(settings: "Settings") -> None:
-    """A secret that is none would be told to those who submit jobs, who cannot mend it."""
-    from redraft.operations.admin.webhooks import keys_of
-
-    keys_of(settings)
 
 
 def _hint(settings: "Settings") -> str | None:
@@ -150,7 +142,6 @@ def worker(
     os.umask(0o077)
     _tell_unknown_names()
     settings = load_settings()
-    _check_signing(settings)
     _check_parts(settings)
     if concurrency is not None:
         os.environ["REDRAFT_WORKER_CONCURRENCY"] = str(concurrency)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Self
 
-from redraft.errors import Invalid
+from redraft.setting_values import NUMERIC_NAME, networks_and_names
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -48,8 +48,6 @@ _NOT_PUBLIC = tuple(
 )
 # Beyond this block IANA has assigned no public address.
 _PUBLIC_IPV6 = ip_network("2000::/3")
-# What resolvers read as an IPv4 address: its last part is a decimal, octal or hexadecimal number.
-_NUMERIC_NAME = re.compile(r"(?:.*\.)?(?:0x[0-9a-f]*|[0-9]+)\.?", re.IGNORECASE)
 _OWN_NAME = re.compile(r"(?:.*\.)?localhost\.?", re.IGNORECASE)
 
 
@@ -69,9 +67,6 @@ def why_not_public(address: Address) -> str | None:
     return None
 
 
-_SWITCHES = frozenset({"true", "false", "yes", "no", "on", "off"})
-
-
 @dataclass(frozen=True, slots=True)
 class Allowed:
     """What an operator allows beside public addresses: networks, and names whatever they resolve to."""
@@ -81,22 +76,8 @@ class Allowed:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From `REDRAFT_WEBHOOK_ALLOW_PRIVATE`: networks and names, separated by spaces or commas.
-
-        Raises:
-            Invalid: one is a network with bits beyond its mask, or a switch's word.
-        """
-        parts = text.replace(",", " ").lower().split()
-        if switch := next((part for part in parts if part in _SWITCHES), None):
-            words = f"holds {switch!r}, which names no host: name what may be reached, as in 10.0.0.0/8 hooks.internal."
-            raise Invalid.at("REDRAFT_WEBHOOK_ALLOW_PRIVATE", words, "invalid_network")
-        numeric = [part for part in parts if "/" in part or ":" in part or _NUMERIC_NAME.fullmatch(part)]
-        try:
-            networks = tuple(ip_network(part) for part in numeric)
-        except ValueError as error:
-            words = f"holds what is neither a network nor a name: {error}."
-            raise Invalid.at("REDRAFT_WEBHOOK_ALLOW_PRIVATE", words, "invalid_network") from error
-        return cls(networks, frozenset(part.rstrip(".") for part in parts if part not in numeric))
+        """From a usable value of `REDRAFT_WEBHOOK_ALLOW_PRIVATE`: networks and names."""
+        return cls(*networks_and_names(text))
 
     def why_not(self, host: str, address: Address) -> str | None:
         """What is wrong with an address that `host` resolves to, in words that follow it; None if it may be used."""
@@ -114,7 +95,7 @@ class Allowed:
         if literal is not None:
             words = self.why_not(host, literal)
             return words and f"{host} {words}."
-        if _NUMERIC_NAME.fullmatch(name):
+        if NUMERIC_NAME.fullmatch(name):
             return f"{host} is an unusual spelling of an IPv4 address; write four decimal numbers."
         if _OWN_NAME.fullmatch(name):
             return f"{host} means this machine."

@@ -1,7 +1,6 @@
 """Webhooks in the form of Standard Webhooks 1.0: what is sent, how it is signed, when it is sent again."""
 
 import base64
-import binascii
 import hashlib
 import hmac
 import math
@@ -12,8 +11,6 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Literal, cast, get_args
 
 from pydantic_core import to_json
-
-from redraft.errors import Invalid
 
 EventType = Literal[
     "job.queued",
@@ -37,9 +34,6 @@ WAITS_S = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
 ATTEMPTS_MAX = len(WAITS_S) + 1
 WAIT_MAX_S = 86_400.0
 _JITTER = 0.1
-
-_PREFIX = "whsec_"
-_KEY_BYTES = range(24, 65)
 
 
 def message_type(event_type: str) -> str:
@@ -77,31 +71,6 @@ def _shortened(value: Any) -> Any:
 
 def _unless_long(value: Any) -> Any:
     return value if len(to_json(value)) <= _PART_BYTES_MAX else None
-
-
-def read_keys(secrets: str) -> list[bytes]:
-    """The keys of `REDRAFT_WEBHOOK_SECRET`: `whsec_` and base64, several separated by spaces.
-
-    Raises:
-        Invalid: one is not of that form. The message shows nothing of it.
-    """
-    keys = [_read_key(secret) for secret in secrets.split()]
-    if any(len(key) not in _KEY_BYTES for key in keys):
-        raise Invalid(
-            "REDRAFT_WEBHOOK_SECRET must be whsec_ and the base64 of 24 to 64 random bytes.",
-            code="invalid_webhook_secret",
-        )
-    return keys
-
-
-def _read_key(secret: str) -> bytes:
-    """The key; none where the form is another."""
-    if not secret.startswith(_PREFIX):
-        return b""
-    try:
-        return base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
-    except (binascii.Error, ValueError):
-        return b""
 
 
 def sign(keys: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> str:

@@ -1,13 +1,13 @@
 """What people do with webhooks: ask for one with a job, look at its deliveries, send one again."""
 
 from redraft.domain.admin.urls import read_goal
-from redraft.domain.admin.webhooks import read_keys
 from redraft.domain.jobs.requests import Webhook
 from redraft.errors import Invalid, NotFound
 from redraft.operations.jobs.queries import version_of
 from redraft.operations.jobs.resources import WebhookDelivery, delivery_resource
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services
+from redraft.setting_values import webhook_keys
 from redraft.settings import Settings
 from redraft.storage.jobs import webhooks
 
@@ -19,13 +19,9 @@ class DeliveryLine(WebhookDelivery):
 
 
 def keys_of(settings: Settings) -> list[bytes]:
-    """The keys that webhooks are signed with; none when no secret is set.
-
-    Raises:
-        Invalid: the setting holds what is no secret (`invalid_webhook_secret`).
-    """
+    """The keys that webhooks are signed with; none when no secret is set."""
     secret = settings.webhook_secret
-    return read_keys(secret.get_secret_value()) if secret else []
+    return webhook_keys(secret.get_secret_value()) if secret else []
 
 
 def check_webhook(services: Services, webhook: Webhook | None) -> None:
