@@ -12,7 +12,7 @@ from fastapi.sse import format_sse_event
 
 from api.dependencies import Context
 from api.streams import CLOSING, OPENING, PING, EventStream
-from redraft.operations.bulk.runs import Run
+from redraft.operations.bulk.run_resources import Run
 
 _TOLD = {"id", "name", "status", "stop_reason", "counts", "usage", "version"}
 

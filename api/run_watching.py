@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from api.waking import Wakeups
 from redraft.errors import RedraftError
 from redraft.operations.bulk import runs
-from redraft.operations.bulk.runs import Run
+from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 
 _REST = 9

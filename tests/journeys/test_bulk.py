@@ -8,7 +8,7 @@ from io import BytesIO
 
 from redraft.domain.bulk.run_requests import CreateRun
 from redraft.operations.bulk import datasets, run_results, runs
-from redraft.operations.bulk.runs import Run
+from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 from tests.journeys.conftest import ON_POSTGRESQL, Desk
 from tests.model_server.requests import Asked

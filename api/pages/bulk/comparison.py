@@ -17,7 +17,7 @@ from redraft.domain.bulk.row_alignment import RowPair
 from redraft.domain.text.diffs import compare_words
 from redraft.operations.bulk import run_listing, runs
 from redraft.operations.bulk.run_listing import RunLine
-from redraft.operations.bulk.runs import Run
+from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 from redraft.reports.html import render_comparison_body
 from redraft.reports.sheets import ComparisonSheet

@@ -21,7 +21,7 @@ from redraft.errors import Conflict
 from redraft.operations.bulk import removing, run_listing, runs
 from redraft.operations.bulk.report_tables import run_sheet
 from redraft.operations.bulk.run_listing import ItemFilter
-from redraft.operations.bulk.runs import Run
+from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 from redraft.reports import wording
 from redraft.reports.html import render_body

@@ -14,7 +14,7 @@ from api.pages.parts.forms import Form
 from api.problems import HttpProblem
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
 from redraft.errors import Invalid
-from redraft.operations.bulk.runs import Run
+from redraft.operations.bulk.run_resources import Run
 from redraft.operations.jobs.submit import Idempotency
 
 _TEXTS = ("instruct", "eval_crit", "resp_format", "evaluator_model")

@@ -16,7 +16,7 @@ from api.routes.bulk.datasets import PageQuery
 from api.routes.jobs.events import prefers_json
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
 from redraft.operations.bulk import removing, runs
-from redraft.operations.bulk.runs import Run
+from redraft.operations.bulk.run_resources import Run
 
 router = APIRouter(prefix="/v1/runs", tags=["bulk"], route_class=StrictRoute)
 

@@ -18,7 +18,7 @@ from redraft.domain.bulk.gates import GateResult, check_gates
 from redraft.errors import Invalid
 from redraft.operations.bulk import run_results, runs
 from redraft.operations.bulk.report_tables import comparison_sheet, run_sheet
-from redraft.operations.bulk.runs import Run
+from redraft.operations.bulk.run_resources import Run
 from redraft.operations.jobs import references
 from redraft.operations.services import Services
 from redraft.reports.figures import comparison_figures, report_figures

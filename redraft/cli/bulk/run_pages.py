@@ -9,7 +9,7 @@ from redraft.cli import output
 from redraft.cli.bulk.run_progress import done, words_of
 from redraft.domain.bulk.phrases import say_score
 from redraft.domain.statistics.estimates import share
-from redraft.operations.bulk.runs import Run
+from redraft.operations.bulk.run_resources import Run
 
 _STATUS = {
     "queued": ("○", "dim"),

@@ -14,7 +14,7 @@ from redraft.cli import output
 from redraft.domain.statistics.estimates import share
 
 if TYPE_CHECKING:
-    from redraft.operations.bulk.runs import Run
+    from redraft.operations.bulk.run_resources import Run
 
 _LINE_EVERY_S = 5.0
 

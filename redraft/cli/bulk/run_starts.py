@@ -12,7 +12,7 @@ from redraft.datasets.formats import Format
 from redraft.datasets.items import Merger
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
 from redraft.operations.bulk import runs
-from redraft.operations.bulk.runs import Run
+from redraft.operations.bulk.run_resources import Run
 from redraft.operations.jobs import references
 from redraft.operations.services import Services
 

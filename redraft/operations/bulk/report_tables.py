@@ -8,7 +8,7 @@ from redraft.datasets.items import Item, ItemRequest, Merger
 from redraft.datasets.rows import Row
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.operations.bulk import datasets, run_results, runs
-from redraft.operations.bulk.runs import Run
+from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 from redraft.reports.sheets import ComparisonSheet, RunFacts, RunSheet
 from redraft.storage.bulk import datasets as stored_datasets

@@ -13,7 +13,7 @@ from redraft.errors import NotFound
 from redraft.operations.bulk import datasets, run_results, runs
 from redraft.operations.bulk.datasets import Dataset, DatasetItem
 from redraft.operations.bulk.report_tables import facts_of
-from redraft.operations.bulk.runs import Run, RunCounts
+from redraft.operations.bulk.run_resources import Run, RunCounts
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services
 from redraft.operations.shapes import Moment, Resource, cost_usd

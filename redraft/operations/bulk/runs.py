@@ -1,91 +1,41 @@
-"""Bulk runs: create, look at, cancel, resume. `feeding` starts their items."""
+"""Bulk runs: create, look at, cancel, resume. The scheduler starts their items."""
 
 import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import Field
 from pydantic_core import to_json
 from sqlalchemy import Connection
 
 from redraft.datasets.items import Item, Merger
 from redraft.datasets.reports import ERRORS_SHOWN, no_good_rows
 from redraft.datasets.rows import BadRow, Row
-from redraft.domain.bodies.fields import As
 from redraft.domain.bulk.phrases import dollars
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
 from redraft.domain.jobs.ids import new_id
-from redraft.domain.jobs.requests import JobFields, Limits
+from redraft.domain.jobs.requests import Limits
 from redraft.domain.text.cleaning import clean_json
 from redraft.errors import Conflict, Flaw, Invalid, NotFound
 from redraft.operations.bulk import scheduler
 from redraft.operations.bulk.dataset_checks import dearest_call
 from redraft.operations.bulk.datasets import find as find_dataset
+from redraft.operations.bulk.run_resources import Run, run_resource
 from redraft.operations.calls.budgets import spent_of_run, stopped_items
 from redraft.operations.jobs import lifecycle, submit
 from redraft.operations.jobs.submit import Idempotency
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services
-from redraft.operations.shapes import Moment, Resource, Urls, UsageTotals, cost_usd, latency_ms
-from redraft.storage.bulk import datasets, run_stalls, runs
+from redraft.operations.shapes import cost_usd
+from redraft.storage.bulk import datasets, runs
 from redraft.storage.bulk.datasets import DatasetRecord
-from redraft.storage.bulk.runs import RunRecord, Sums
+from redraft.storage.bulk.runs import RunRecord
 
 _NANO = 1_000_000_000
 _PAGE = 200
 # What would be wrong with every item alike
 _OF_ALL = frozenset({"unknown_model", "provider_auth", "unpriced_model", "unknown_profile"})
-
-
-class RunCounts(Resource):
-    """total = queued + running + succeeded + failed + canceled + invalid, whenever you look."""
-
-    total: int
-    queued: int
-    running: int
-    succeeded: int
-    failed: int
-    canceled: int
-    invalid: int
-    accepted: int = Field(description="Of the succeeded ones.")
-
-
-class RunError(Resource):
-    """Why items of a run cannot be started, or were given up."""
-
-    code: str
-    detail: str
-    pointer: str = Field(description="The place in the row or in the run's fields.")
-    items: int = Field(description="How many items wait for it, or were given up.")
-    since: Moment
-
-
-class Run(Resource):
-    """A dataset's rows as jobs."""
-
-    id: str
-    object: Literal["run"] = "run"
-    name: str
-    dataset_id: str
-    status: Literal["running", "succeeded", "canceled"]
-    stop_reason: Literal["finished", "budget_exhausted", "canceled", "error"] | None
-    error: RunError | None = Field(
-        default=None,
-        description="What keeps items from being started; they are tried again until REDRAFT_RUN_GIVE_UP_S is over.",
-    )
-    created_at: Moment
-    finished_at: Moment | None
-    counts: RunCounts
-    usage: UsageTotals
-    repeat: int
-    max_in_flight: int
-    max_cost_usd: str | None
-    defaults: Annotated[dict[str, Any], As(JobFields)]
-    overrides: Annotated[dict[str, Any], As(JobFields)]
-    version: int
-    urls: Urls
 
 
 def create_run(services: Services, body: CreateRun, idempotency: Idempotency | None = None) -> Run:
@@ -206,7 +156,7 @@ def get_run(services: Services, run_id: str) -> Run:
         NotFound: there is no such run.
     """
     with services.database.read() as connection:
-        return _resource(connection, find(connection, run_id))
+        return run_resource(connection, find(connection, run_id))
 
 
 def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[list[Run], str | None]:
@@ -218,7 +168,7 @@ def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[li
     after = read_cursor(cursor)
     with services.database.read() as connection:
         records = runs.list_page(connection, after=after, limit=limit)
-        page = [_resource(connection, record) for record in records[:limit]]
+        page = [run_resource(connection, record) for record in records[:limit]]
     return page, write_cursor(records[:limit], more=len(records) > limit)
 
 
@@ -333,51 +283,3 @@ def _hold(connection: Connection, run_id: str) -> RunRecord:
     if run is None:
         raise NotFound("run", run_id)
     return run
-
-
-def _resource(connection: Connection, run: RunRecord) -> Run:
-    names = ("id", "name", "dataset_id", "status", "stop_reason", "created_at", "finished_at", "repeat")
-    names += ("max_in_flight", "defaults", "overrides", "version")
-    return Run(
-        **{name: getattr(run, name) for name in names},
-        error=_error(connection, run),
-        counts=_counts(connection, run),
-        usage=_usage(run, runs.sums(connection, run.id)),
-        max_cost_usd=cost_usd(run.max_cost_nano_usd),
-        urls=_urls(run.id),
-    )
-
-
-def _error(connection: Connection, run: RunRecord) -> RunError | None:
-    found = run_stalls.first(connection, run.id)
-    return None if found is None else RunError(**found[0], items=found[1])
-
-
-def _counts(connection: Connection, run: RunRecord) -> RunCounts:
-    found = runs.count(connection, [run.id])[run.id]
-    names = ("queued", "running", "succeeded", "failed", "canceled", "invalid")
-    counted = {name: found.get(name, 0) for name in names}
-    return RunCounts(total=sum(counted.values()), **counted, accepted=runs.accepted(connection, run.id))
-
-
-def _usage(run: RunRecord, sums: Sums) -> UsageTotals:
-    return UsageTotals(
-        calls=sums.calls,
-        input_tokens=sums.input_tokens,
-        cached_input_tokens=sums.cached_input_tokens,
-        output_tokens=sums.output_tokens,
-        cost_usd=None if sums.unpriced_calls else cost_usd(sums.cost_nano_usd),
-        latency_ms=_latency_ms(run),
-    )
-
-
-def _latency_ms(run: RunRecord) -> int | None:
-    """Without the time between an end and a resume."""
-    whole = latency_ms(run.created_at, run.finished_at)
-    return None if whole is None else max(0, whole - (run.idle_ms or 0))
-
-
-def _urls(run_id: str) -> dict[str, str]:
-    base = f"/v1/runs/{run_id}"
-    parts = ("items", "results", "report", "compare", "events", "cancel", "resume")
-    return {"self": base, **{part: f"{base}/{part}" for part in parts}}

@@ -10,7 +10,7 @@ import pytest
 from redraft.cli.bulk.run_ends import exit_of_run
 from redraft.cli.bulk.run_progress import Pace, words_of
 from redraft.domain.bulk.gates import GateResult
-from redraft.operations.bulk.runs import Run
+from redraft.operations.bulk.run_resources import Run
 from tests.cli.bulk.dataset_rows import MESSY, rows, rows_file, write
 from tests.model_server import ModelServer, Reply
 from tests.support.shells import Shell

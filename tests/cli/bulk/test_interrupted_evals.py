@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from redraft.operations.bulk import run_results, runs
-from redraft.operations.bulk.runs import Run
+from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 from tests.cli.bulk.dataset_rows import rows_file
 from tests.cli.jobs.test_embedded_asking import processes_of

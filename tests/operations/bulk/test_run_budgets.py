@@ -8,7 +8,7 @@ import pytest
 from redraft.domain.bulk.run_requests import ResumeRun
 from redraft.errors import Conflict, Invalid
 from redraft.operations.bulk import run_results, runs, scheduler
-from redraft.operations.bulk.runs import Run
+from redraft.operations.bulk.run_resources import Run
 from redraft.operations.calls.budgets import spent_of_run
 from redraft.settings import ModelPrice
 from tests.model_server import ModelServer, Reply

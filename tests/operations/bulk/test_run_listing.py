@@ -12,7 +12,7 @@ from redraft.errors import Invalid, NotFound
 from redraft.operations.bulk import run_listing, run_results, runs
 from redraft.operations.bulk.report_tables import run_sheet
 from redraft.operations.bulk.run_listing import ItemFilter, ItemLine
-from redraft.operations.bulk.runs import Run
+from redraft.operations.bulk.run_resources import Run
 from redraft.operations.jobs import lifecycle
 from redraft.reports.text import render_text
 from redraft.settings import ModelPrice

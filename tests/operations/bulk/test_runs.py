@@ -12,7 +12,7 @@ from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.errors import Conflict, Invalid, NotFound
 from redraft.operations.bulk import datasets, run_results, runs, scheduler
-from redraft.operations.bulk.runs import Run
+from redraft.operations.bulk.run_resources import Run
 from redraft.operations.jobs import lifecycle
 from redraft.operations.services import Services
 from redraft.settings import ModelPrice

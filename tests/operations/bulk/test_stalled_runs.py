@@ -7,7 +7,7 @@ from sqlalchemy import select, text, update
 
 from redraft.domain.bulk.run_requests import ResumeRun
 from redraft.operations.bulk import run_results, runs, scheduler
-from redraft.operations.bulk.runs import Run
+from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 from redraft.storage.engine.bulk_tables import dataset_items
 from tests.model_server import ModelServer

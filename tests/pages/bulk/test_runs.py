@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from redraft.domain.admin.scopes import Scope
 from redraft.operations.admin import keys
 from redraft.operations.bulk import run_results, runs
-from redraft.operations.bulk.runs import Run
+from redraft.operations.bulk.run_resources import Run
 from redraft.operations.jobs import lifecycle
 from redraft.operations.services import Services
 from redraft.settings import ModelPrice

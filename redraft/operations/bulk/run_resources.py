@@ -1,0 +1,110 @@
+"""The shape of a bulk run, as the API, the command line and the pages show it."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from sqlalchemy import Connection
+
+from redraft.domain.bodies.fields import As
+from redraft.domain.jobs.requests import JobFields
+from redraft.operations.shapes import Moment, Resource, Urls, UsageTotals, cost_usd, latency_ms
+from redraft.storage.bulk import run_stalls, runs
+from redraft.storage.bulk.runs import RunRecord, Sums
+
+
+class RunCounts(Resource):
+    """total = queued + running + succeeded + failed + canceled + invalid, whenever you look."""
+
+    total: int
+    queued: int
+    running: int
+    succeeded: int
+    failed: int
+    canceled: int
+    invalid: int
+    accepted: int = Field(description="Of the succeeded ones.")
+
+
+class RunError(Resource):
+    """Why items of a run cannot be started, or were given up."""
+
+    code: str
+    detail: str
+    pointer: str = Field(description="The place in the row or in the run's fields.")
+    items: int = Field(description="How many items wait for it, or were given up.")
+    since: Moment
+
+
+class Run(Resource):
+    """A dataset's rows as jobs."""
+
+    id: str
+    object: Literal["run"] = "run"
+    name: str
+    dataset_id: str
+    status: Literal["running", "succeeded", "canceled"]
+    stop_reason: Literal["finished", "budget_exhausted", "canceled", "error"] | None
+    error: RunError | None = Field(
+        default=None,
+        description="What keeps items from being started; they are tried again until REDRAFT_RUN_GIVE_UP_S is over.",
+    )
+    created_at: Moment
+    finished_at: Moment | None
+    counts: RunCounts
+    usage: UsageTotals
+    repeat: int
+    max_in_flight: int
+    max_cost_usd: str | None
+    defaults: Annotated[dict[str, Any], As(JobFields)]
+    overrides: Annotated[dict[str, Any], As(JobFields)]
+    version: int
+    urls: Urls
+
+
+def run_resource(connection: Connection, run: RunRecord) -> Run:
+    """A run as it stands in this unit of work."""
+    names = ("id", "name", "dataset_id", "status", "stop_reason", "created_at", "finished_at", "repeat")
+    names += ("max_in_flight", "defaults", "overrides", "version")
+    return Run(
+        **{name: getattr(run, name) for name in names},
+        error=_error(connection, run),
+        counts=_counts(connection, run),
+        usage=_usage(run, runs.sums(connection, run.id)),
+        max_cost_usd=cost_usd(run.max_cost_nano_usd),
+        urls=_urls(run.id),
+    )
+
+
+def _error(connection: Connection, run: RunRecord) -> RunError | None:
+    found = run_stalls.first(connection, run.id)
+    return None if found is None else RunError(**found[0], items=found[1])
+
+
+def _counts(connection: Connection, run: RunRecord) -> RunCounts:
+    found = runs.count(connection, [run.id])[run.id]
+    names = ("queued", "running", "succeeded", "failed", "canceled", "invalid")
+    counted = {name: found.get(name, 0) for name in names}
+    return RunCounts(total=sum(counted.values()), **counted, accepted=runs.accepted(connection, run.id))
+
+
+def _usage(run: RunRecord, sums: Sums) -> UsageTotals:
+    return UsageTotals(
+        calls=sums.calls,
+        input_tokens=sums.input_tokens,
+        cached_input_tokens=sums.cached_input_tokens,
+        output_tokens=sums.output_tokens,
+        cost_usd=None if sums.unpriced_calls else cost_usd(sums.cost_nano_usd),
+        latency_ms=_latency_ms(run),
+    )
+
+
+def _latency_ms(run: RunRecord) -> int | None:
+    """Without the time between an end and a resume."""
+    whole = latency_ms(run.created_at, run.finished_at)
+    return None if whole is None else max(0, whole - (run.idle_ms or 0))
+
+
+def _urls(run_id: str) -> dict[str, str]:
+    base = f"/v1/runs/{run_id}"
+    parts = ("items", "results", "report", "compare", "events", "cancel", "resume")
+    return {"self": base, **{part: f"{base}/{part}" for part in parts}}
