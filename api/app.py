@@ -19,11 +19,16 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
-from api import description, problems
-from api.bodies import BodyLimit, Bound
+from api import description
+from api.authentication import Gate
 from api.dependencies import DRAFTS_AT_ONCE, REPORTS_AT_ONCE, UPLOADS_AT_ONCE, Context
-from api.envelope import Envelope
-from api.gate import Gate
+from api.http import problems
+from api.http.bodies import BodyLimit, Bound
+from api.http.envelope import Envelope
+from api.http.rate_limits import GoodKeys, Rates
+from api.http.root_path import RootPath, refuse_clash
+from api.notifications.jobs import Pace, Wakeups
+from api.notifications.runs import RunWatches
 from api.pages.admin import keys, overview, settings, sign_in
 from api.pages.admin import ratings as rating_pages
 from api.pages.bulk import comparison
@@ -32,15 +37,12 @@ from api.pages.bulk import run as run_page
 from api.pages.bulk import runs as run_pages
 from api.pages.jobs import job, job_changes, new, news
 from api.pages.jobs import jobs as job_pages
+from api.pages.parts.errors import render_error_page
 from api.pages.serving import Compression, static_files
-from api.rates import GoodKeys, Rates
-from api.roots import RootPath, refuse_clash
 from api.routes import docs
 from api.routes.admin import catalog, health, metrics, observations, ratings, usage
 from api.routes.bulk import datasets, run_results, runs
 from api.routes.jobs import events, history, jobs, refine, submitting, webhooks
-from api.run_watching import RunWatches
-from api.waking import Pace, Wakeups
 from redraft.logs import configure_logs
 from redraft.operations.admin.metrics import Metrics
 from redraft.operations.services import Services
@@ -118,7 +120,7 @@ def create_app(
     app.mount("/static", static_files)
     app.openapi = lambda: description.describe(app, settings.root_path)
     app.state.end_streams = partial(end_streams, app)
-    problems.install(app)
+    problems.install(app, render_error_page)
     return app
 
 

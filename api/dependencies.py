@@ -9,9 +9,9 @@ from typing import Annotated, TypeVar
 from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Header, Request
 
-from api.rates import GoodKeys, Rates
-from api.run_watching import RunWatches
-from api.waking import Wakeups
+from api.http.rate_limits import GoodKeys, Rates
+from api.notifications.jobs import Wakeups
+from api.notifications.runs import RunWatches
 from redraft.errors import Unavailable
 from redraft.operations.admin.metrics import Metrics
 from redraft.operations.jobs.submit import Idempotency

@@ -8,9 +8,9 @@ from fastapi import FastAPI
 from fastapi.openapi.models import Example
 from fastapi.openapi.utils import get_openapi
 
-from api import problems
-from api.gate import is_open, scope_of
-from api.problems import TITLES, Problem
+from api.authentication import is_open, scope_of
+from api.http import problems
+from api.http.problems import TITLES, Problem
 from redraft.operations.jobs.resources import Job
 
 Answers = dict[int | str, dict[str, Any]]

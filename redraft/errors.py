@@ -8,7 +8,7 @@ RedraftError
 ├── Unavailable     database, broker or worker cannot be reached now
 └── ProviderError   a model call failed; `code` is one of the contract's in-job codes
 
-Each entry point has one table that turns them into its own terms: `api/problems.py`,
+Each entry point has one table that turns them into its own terms: `api/http/problems.py`,
 `worker/retries.py`, `redraft/cli/exits.py`.
 """
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
-from api.roots import rooted
+from api.http.root_path import rooted
 
 PAGES = Path(__file__).parent.parent / "pages"
 POLICY = (

@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from api.app import create_app
-from api.gate import FAILURES
-from api.waking import Pace
+from api.authentication import FAILURES
+from api.notifications.jobs import Pace
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.logs import configure_logs
 from redraft.operations.jobs import submit

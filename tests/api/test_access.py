@@ -6,7 +6,7 @@ import httpx2
 import pytest
 from fastapi.routing import iter_route_contexts
 
-from api.gate import OPEN_PATHS, OPEN_PREFIX, host_name
+from api.authentication import OPEN_PATHS, OPEN_PREFIX, host_name
 from redraft.domain.admin.scopes import Scope
 from redraft.operations.admin import keys
 from redraft.operations.services import Services

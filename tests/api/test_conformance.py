@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from jsonschema import Draft202012Validator
 
 from api.app import create_app
-from api.waking import Pace
+from api.notifications.jobs import Pace
 from redraft.domain.admin.scopes import Scope
 from redraft.domain.bulk.run_requests import CreateRun
 from redraft.domain.jobs.requests import GenerateAnswer

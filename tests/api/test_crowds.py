@@ -7,7 +7,7 @@ import httpx2
 import pytest
 from sqlalchemy import text
 
-from api.waking import Pace
+from api.notifications.jobs import Pace
 from redraft.operations.services import Services
 from redraft.runtime import build_runtime
 from redraft.settings import Settings

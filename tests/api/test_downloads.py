@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.downloads import disposition
+from api.http.downloads import disposition
 
 _FORM = re.compile(r"attachment; filename=\"([^\"]*)\"; filename\*=UTF-8''([^;]*)")
 

@@ -8,8 +8,8 @@ import httpx2
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from api.bodies import BodyLimit, Bound
-from api.problems import HttpProblem
+from api.http.bodies import BodyLimit, Bound
+from api.http.problems import HttpProblem
 from tests.api.conftest import REQUEST, assert_problem
 from tests.support.api_server import ApiServer
 

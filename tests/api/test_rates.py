@@ -8,8 +8,8 @@ import httpx2
 import pytest
 from sqlalchemy import event
 
-from api.gate import FAILURES
-from api.rates import site_of
+from api.authentication import FAILURES
+from api.http.rate_limits import site_of
 from redraft.operations.admin import keys
 from redraft.operations.services import Services
 from tests.api.conftest import assert_problem

@@ -11,8 +11,8 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
 
 from api.app import create_app
-from api.bodies import StrictRoute
-from api.gate import is_open, scope_of
+from api.authentication import is_open, scope_of
+from api.http.bodies import StrictRoute
 from redraft.domain.admin.scopes import Scope
 from redraft.settings import Settings
 

@@ -9,7 +9,7 @@ from fastapi import Request, Response
 
 from api.dependencies import ContextOf, ServicesOf
 from api.pages.parts.forms import Form, FormOf
-from api.pages.rendering import page, pages_router, see_other
+from api.pages.parts.rendering import page, pages_router, see_other
 from redraft.domain.admin.scopes import DEFAULT_SCOPES, Scope
 from redraft.errors import Conflict
 from redraft.operations.admin import keys

@@ -3,7 +3,7 @@
 from fastapi import Request, Response
 
 from api.dependencies import ContextOf
-from api.pages.rendering import page, pages_router
+from api.pages.parts.rendering import page, pages_router
 from redraft.operations.admin import overview
 
 router = pages_router()

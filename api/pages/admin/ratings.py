@@ -8,7 +8,7 @@ from api.dependencies import ServicesOf
 from api.pages.jobs.job_changes import RATING, Rater, read_rating
 from api.pages.parts.filled import Filled, filled
 from api.pages.parts.forms import Form, FormOf
-from api.pages.rendering import page, pages_router, see_other
+from api.pages.parts.rendering import page, pages_router, see_other
 from redraft.errors import Invalid
 from redraft.operations.evaluation import rating_queue, ratings
 from redraft.operations.evaluation.rating_queue import RatingQueue

@@ -1,15 +1,14 @@
 """Signing in to the pages with an API key, and out."""
 
-import re
 from typing import Any
 
 from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from api.authentication import COOKIE, identify_by_key, refuse_foreign_page
 from api.dependencies import ContextOf, ServicesOf
-from api.gate import COOKIE, identify_by_key, refuse_foreign_page
 from api.pages.parts.forms import FormOf
-from api.pages.rendering import page, pages_router, see_other
+from api.pages.parts.rendering import own_path, page, pages_router, see_other
 from redraft.domain.admin.scopes import Scope
 from redraft.errors import Forbidden
 from redraft.operations.admin import sign_ins
@@ -17,8 +16,6 @@ from redraft.operations.admin.keys import Caller
 from redraft.operations.shapes import ROOT_PATH
 
 router = pages_router()
-
-_OWN_PATH = re.compile(r"/(?![/\\])[^\\\s]{0,1999}")
 
 
 @router.get("/sign-in")
@@ -66,8 +63,3 @@ def _with_cookie(response: Response, token: str, *, is_secure: bool) -> Response
 def _path() -> str:
     """Two installations under one name have a cookie each."""
     return ROOT_PATH.get() or "/"
-
-
-def own_path(wanted: str | None) -> str:
-    """A path of ours, of 2,000 characters at most, whatever is asked for: nobody is sent to another site from here."""
-    return wanted if wanted and _OWN_PATH.fullmatch(wanted) else "/"

@@ -10,9 +10,9 @@ from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 
 from api.dependencies import Context, ContextOf, ServicesOf
+from api.http.parameters import NUMBER_MAX
 from api.pages.bulk.run import REPORTED_AT_ONCE
-from api.pages.rendering import address, page, pages_router, see_other
-from api.parameters import NUMBER_MAX
+from api.pages.parts.rendering import address, page, pages_router, see_other
 from redraft.domain.bulk.row_alignment import RowPair
 from redraft.domain.text.diffs import compare_words
 from redraft.operations.bulk import run_listing, runs

@@ -11,11 +11,11 @@ from anyio import to_thread
 from fastapi import Query, Request, Response
 
 from api.dependencies import Context, ContextOf, ServicesOf
+from api.http.parameters import NUMBER_MAX
 from api.pages.bulk.run_forms import filled_rows
 from api.pages.parts.filled import Filled
 from api.pages.parts.forms import Form, FormOf
-from api.pages.rendering import address, page, pages_router, see_other
-from api.parameters import NUMBER_MAX
+from api.pages.parts.rendering import address, page, pages_router, see_other
 from api.routes.bulk.datasets import UploadQuery
 from redraft.datasets.formats import Format
 from redraft.errors import Conflict, Invalid

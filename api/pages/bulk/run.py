@@ -11,10 +11,10 @@ from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 
 from api.dependencies import Context, ContextOf, ServicesOf
+from api.http.parameters import NUMBER_MAX
 from api.pages.bulk.run_forms import read_resume
 from api.pages.parts.forms import FormOf
-from api.pages.rendering import address, page, pages_router, see_other
-from api.parameters import NUMBER_MAX
+from api.pages.parts.rendering import address, page, pages_router, see_other
 from api.routes.bulk.run_results import ItemStatus
 from redraft.domain.statistics.estimates import share
 from redraft.errors import Conflict

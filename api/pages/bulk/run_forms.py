@@ -8,10 +8,10 @@ from uuid import uuid4
 
 from fastapi import Request
 
-from api.bodies import parse_json
+from api.http.bodies import parse_json
+from api.http.problems import HttpProblem
 from api.pages.parts.filled import Filled, filled, read, read_number
 from api.pages.parts.forms import Form
-from api.problems import HttpProblem
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
 from redraft.errors import Invalid
 from redraft.operations.bulk.run_resources import Run

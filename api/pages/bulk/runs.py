@@ -8,7 +8,7 @@ from api.dependencies import ServicesOf
 from api.pages.bulk.run_forms import filled_like, filled_run, idempotency_of, new_token, read_run
 from api.pages.parts.filled import Filled
 from api.pages.parts.forms import FormOf
-from api.pages.rendering import address, page, pages_router, see_other
+from api.pages.parts.rendering import address, page, pages_router, see_other
 from redraft.errors import Invalid
 from redraft.operations.bulk import datasets, run_listing, runs
 from redraft.operations.services import Services

@@ -10,7 +10,7 @@ from api.pages.jobs.job_charts import draw_waterfall
 from api.pages.jobs.job_frame import JobIdOf, job_page
 from api.pages.jobs.job_tabs import answer_tab, iterations_tab
 from api.pages.jobs.job_texts import plain_text, request_texts
-from api.pages.rendering import pages_router
+from api.pages.parts.rendering import pages_router
 from redraft.errors import NotFound
 from redraft.operations.jobs import queries, views
 

@@ -9,7 +9,7 @@ from api.pages.jobs.job_frame import JobIdOf, job_page
 from api.pages.jobs.job_tabs import answer_tab, iterations_tab
 from api.pages.parts.filled import filled, read, read_number
 from api.pages.parts.forms import Form, FormOf
-from api.pages.rendering import pages_router, see_other
+from api.pages.parts.rendering import pages_router, see_other
 from api.routes.admin.ratings import get_rater
 from redraft.domain.evaluation.ratings import RateEvaluation
 from redraft.domain.jobs.requests import ContinueJob

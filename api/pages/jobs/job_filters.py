@@ -8,8 +8,8 @@ from urllib.parse import parse_qsl, urlencode
 from fastapi import Request
 from pydantic import ValidationError
 
-from api.pages.jobs.job_words import ending
-from api.pages.rendering import address
+from api.pages.parts.job_words import ending
+from api.pages.parts.rendering import address
 from api.routes.jobs.jobs import JobQuery
 from redraft.domain.bodies.pointers import words_of
 from redraft.errors import Flaw, Invalid

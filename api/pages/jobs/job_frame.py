@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from fastapi import Depends, Request, Response
 
 from api.dependencies import ServicesOf
-from api.pages.jobs.job_words import NO_ANSWER, REMEDIES, STAYS_ACCEPTED, STEPS, STOPS, ending, held_back
+from api.http.problems import HttpProblem
+from api.http.responses import has_ended
 from api.pages.parts.filters import clip
-from api.pages.rendering import address, page
-from api.problems import HttpProblem
-from api.rendering import has_ended
+from api.pages.parts.job_words import NO_ANSWER, REMEDIES, STAYS_ACCEPTED, STEPS, STOPS, ending, held_back
+from api.pages.parts.rendering import address, page
 from redraft.domain.jobs.states import JobKind, StopReason
 from redraft.operations.jobs import references
 from redraft.operations.jobs.resources import Job

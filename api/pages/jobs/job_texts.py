@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import PlainTextResponse
 
-from api.downloads import disposition
+from api.http.downloads import disposition
 from api.pages.jobs.job_forms import minimal
 from api.pages.parts.filters import clip, count
 from api.pages.parts.snippets import snippets_of

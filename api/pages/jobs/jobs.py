@@ -10,8 +10,7 @@ from fastapi.responses import RedirectResponse
 from starlette.responses import StreamingResponse
 
 from api.dependencies import ServicesOf
-from api.downloads import disposition
-from api.pages.admin.sign_in import own_path
+from api.http.downloads import disposition
 from api.pages.jobs.job_filters import (
     FILTERS,
     chips,
@@ -26,8 +25,8 @@ from api.pages.jobs.job_filters import (
     write_shown,
 )
 from api.pages.parts.forms import Form, FormOf
+from api.pages.parts.rendering import own_path, page, pages_router, see_other
 from api.pages.parts.sparklines import sparkline
-from api.pages.rendering import page, pages_router, see_other
 from redraft.domain.jobs.states import JobKind, JobStatus, StopReason
 from redraft.errors import Invalid
 from redraft.operations.jobs import job_lists

@@ -13,8 +13,8 @@ from starlette.concurrency import run_in_threadpool
 from api.dependencies import Context, ContextOf, ServicesOf
 from api.pages.jobs.job_forms import LABELS, FormFlaw, JobForm, located, validate
 from api.pages.parts.forms import FormOf
+from api.pages.parts.rendering import page, pages_router, see_other
 from api.pages.parts.snippets import Snippet, snippets_of
-from api.pages.rendering import page, pages_router, see_other
 from api.routes.jobs.refine import draft
 from redraft.domain.jobs.drafts import RefineQuestion
 from redraft.domain.jobs.requests import DEFAULT_PROFILE, GenerateAnswer

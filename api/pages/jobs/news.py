@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 from fastapi.sse import format_sse_event
 
 from api.dependencies import Context, ContextOf
-from api.pages.rendering import pages_router
-from api.streams import CLOSING, OPENING, PING, EventStream
+from api.pages.parts.rendering import pages_router
+from api.streams.jobs import CLOSING, OPENING, PING, EventStream
 
 router = pages_router()
 

@@ -6,8 +6,8 @@ from urllib.parse import parse_qs
 
 from fastapi import Depends, Request
 
-from api.bodies import media_type_of, refuse_packed
-from api.problems import HttpProblem
+from api.http.bodies import media_type_of, refuse_packed
+from api.http.problems import HttpProblem
 
 _FIELDS_MAX = 2000
 

@@ -6,9 +6,9 @@ from typing import Any
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from api.bodies import StrictRoute
 from api.dependencies import ServicesOf
-from api.rendering import render
+from api.http.bodies import StrictRoute
+from api.http.responses import render
 from redraft.prompts import profiles
 
 router = APIRouter(prefix="/v1", tags=["catalog"], route_class=StrictRoute)

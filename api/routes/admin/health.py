@@ -4,11 +4,11 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
-from api import problems
-from api.bodies import StrictRoute
+from api.authentication import is_trusted
 from api.dependencies import ServicesOf
 from api.description import answers
-from api.gate import is_trusted
+from api.http import problems
+from api.http.bodies import StrictRoute
 from redraft.errors import Unavailable
 from redraft.operations.admin.health import Check, check_readiness
 

@@ -3,8 +3,8 @@
 from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse
 
-from api.bodies import StrictRoute
 from api.dependencies import ContextOf
+from api.http.bodies import StrictRoute
 
 router = APIRouter(tags=["health"], route_class=StrictRoute)
 

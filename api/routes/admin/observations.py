@@ -7,11 +7,11 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
-from api.bodies import StrictRoute
 from api.dependencies import ServicesOf
 from api.description import answers
-from api.parameters import Time
-from api.rendering import render
+from api.http.bodies import StrictRoute
+from api.http.parameters import Time
+from api.http.responses import render
 from redraft.domain.grounding.observations import MeanScores, RankShare
 from redraft.operations.evaluation import observations
 from redraft.operations.evaluation.observations import Observation, ObservationFilter

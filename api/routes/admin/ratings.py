@@ -5,11 +5,11 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from api.bodies import StrictRoute
 from api.dependencies import ServicesOf
 from api.description import answers
-from api.parameters import Time
-from api.rendering import render
+from api.http.bodies import StrictRoute
+from api.http.parameters import Time
+from api.http.responses import render
 from redraft.domain.bodies.fields import Fraction
 from redraft.domain.evaluation.ratings import RateEvaluation
 from redraft.operations.evaluation import ratings

@@ -5,11 +5,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
-from api.bodies import StrictRoute
 from api.dependencies import ServicesOf
 from api.description import answers
-from api.parameters import Time
-from api.rendering import render
+from api.http.bodies import StrictRoute
+from api.http.parameters import Time
+from api.http.responses import render
 from redraft.domain.jobs.states import JobKind
 from redraft.operations.admin import usage
 from redraft.operations.admin.usage import DAYS_MAX, DAYS_USUAL, UsageReport

@@ -10,13 +10,13 @@ from anyio import to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from api import uploads
-from api.bodies import StrictRoute, parse_json
 from api.dependencies import Context, ContextOf, ServicesOf
 from api.description import answers
-from api.parameters import Position
-from api.problems import HttpProblem
-from api.rendering import render
+from api.http import uploads
+from api.http.bodies import StrictRoute, parse_json
+from api.http.parameters import Position
+from api.http.problems import HttpProblem
+from api.http.responses import render
 from redraft.datasets.formats import Format
 from redraft.errors import Invalid
 from redraft.operations.bulk import datasets, removing

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
-from api.bodies import StrictRoute
 from api.dependencies import Context, ContextOf, ServicesOf
 from api.description import answers
-from api.downloads import disposition, stem_of
-from api.parameters import Position
-from api.rendering import render
+from api.http.bodies import StrictRoute
+from api.http.downloads import disposition, stem_of
+from api.http.parameters import Position
+from api.http.responses import render
 from redraft.datasets.results import csv_lines, jsonl_lines
 from redraft.domain.bulk.comparison import Comparison
 from redraft.domain.bulk.run_facts import RunReport

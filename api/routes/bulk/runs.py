@@ -7,13 +7,13 @@ from fastapi.openapi.models import Example
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
-from api import run_streams
-from api.bodies import StrictRoute
 from api.dependencies import ContextOf, IdempotencyOf, ServicesOf
 from api.description import Answers, answers
-from api.rendering import POLL_AFTER_S, render
+from api.http.bodies import StrictRoute
+from api.http.responses import POLL_AFTER_S, render
 from api.routes.bulk.datasets import PageQuery
 from api.routes.jobs.events import prefers_json
+from api.streams import runs as run_streams
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
 from redraft.operations.bulk import removing, runs
 from redraft.operations.bulk.run_resources import Run

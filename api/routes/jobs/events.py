@@ -7,11 +7,11 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from api.bodies import StrictRoute
 from api.dependencies import Context, ContextOf
 from api.description import answers
-from api.rendering import render
-from api.streams import PAGE, stream
+from api.http.bodies import StrictRoute
+from api.http.responses import render
+from api.streams.jobs import PAGE, stream
 from redraft.errors import Invalid
 from redraft.operations.jobs import queries
 from redraft.operations.jobs.resources import Event

@@ -5,10 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel
 
-from api.bodies import StrictRoute
 from api.dependencies import ServicesOf
 from api.description import answers
-from api.rendering import render
+from api.http.bodies import StrictRoute
+from api.http.responses import render
 from redraft.operations.jobs import diffs, queries
 from redraft.operations.jobs.diffs import AnswerDiff
 from redraft.operations.jobs.iterations import CriteriaMatrix, Iteration

@@ -7,12 +7,12 @@ from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from api.bodies import StrictRoute
 from api.dependencies import Context, ContextOf, IdempotencyOf, ServicesOf, WaitOf
 from api.description import answers, job_answers
-from api.parameters import Time
-from api.rendering import etag, is_match, render, render_job, render_submitted, render_unchanged
-from api.waking import wait_for
+from api.http.bodies import StrictRoute
+from api.http.parameters import Time
+from api.http.responses import etag, is_match, render, render_job, render_submitted, render_unchanged
+from api.notifications.jobs import wait_for
 from redraft.domain.jobs.requests import ContinueJob, RescoreJob
 from redraft.domain.jobs.states import JobKind, JobStatus, StopReason
 from redraft.operations.evaluation import rescore

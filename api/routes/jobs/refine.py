@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Response
 
-from api.bodies import StrictRoute
 from api.dependencies import Context, ContextOf, wait_for_model
 from api.description import EXAMPLE_REFINE, answers
-from api.rendering import render
+from api.http.bodies import StrictRoute
+from api.http.responses import render
 from redraft.domain.jobs.drafts import RefineQuestion
 from redraft.operations.jobs import refine
 from redraft.operations.jobs.refine import Refinement

@@ -6,11 +6,11 @@ from fastapi import APIRouter, Body, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from api.bodies import StrictRoute
 from api.dependencies import Context, ContextOf, IdempotencyOf, WaitOf
 from api.description import EXAMPLE_EVALUATE, EXAMPLE_GENERATE, answers, job_answers
-from api.rendering import render, render_submitted
-from api.waking import wait_for
+from api.http.bodies import StrictRoute
+from api.http.responses import render, render_submitted
+from api.notifications.jobs import wait_for
 from redraft.domain.bodies.fields import As
 from redraft.domain.jobs.requests import AnyRequest, EvaluateAnswer, GenerateAnswer
 from redraft.operations.jobs import queries, submit

@@ -3,10 +3,10 @@
 from fastapi import APIRouter, Response
 from pydantic import BaseModel
 
-from api.bodies import StrictRoute
 from api.dependencies import ServicesOf
 from api.description import answers
-from api.rendering import render
+from api.http.bodies import StrictRoute
+from api.http.responses import render
 from redraft.operations.admin import webhooks
 from redraft.operations.jobs.resources import WebhookDelivery
 

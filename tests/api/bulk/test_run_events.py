@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from sqlalchemy import event
 
-from api.waking import Pace
+from api.notifications.jobs import Pace
 from redraft.operations.bulk import runs, scheduler
 from redraft.operations.services import Services
 from tests.api.bulk.test_runs_api import lines, running, started

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from api.waking import Pace, Wakeups, Watch
+from api.notifications.jobs import Pace, Wakeups, Watch
 from redraft.jobs import Delta
 from redraft.operations.jobs import lifecycle, queries
 from redraft.operations.jobs.job_results import event

@@ -5,7 +5,7 @@ from itertools import islice
 import httpx2
 import pytest
 
-from api.waking import Pace
+from api.notifications.jobs import Pace
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.operations.jobs import lifecycle, queries
 from redraft.operations.services import Services

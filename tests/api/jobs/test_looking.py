@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import httpx2
 import pytest
 
-from api.waking import Pace
+from api.notifications.jobs import Pace
 from redraft.operations.jobs import lifecycle
 from redraft.operations.services import Services
 from redraft.queue import job_channel

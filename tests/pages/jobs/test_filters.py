@@ -2,8 +2,8 @@
 
 import pytest
 
-from api.pages.jobs.job_words import ending
 from api.pages.parts.filters import UNKNOWN, breakable, usd
+from api.pages.parts.job_words import ending
 from redraft.domain.jobs.states import StopReason
 
 

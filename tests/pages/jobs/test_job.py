@@ -284,7 +284,7 @@ def test_without_javascript_a_job_that_goes_on_is_fetched_anew(api: ApiServer, s
 
 
 def test_every_end_and_every_error_has_words():
-    from api.pages.jobs.job_words import REMEDIES, STOPS
+    from api.pages.parts.job_words import REMEDIES, STOPS
 
     assert set(STOPS) == set(StopReason)
     assert set(REMEDIES) == set(TITLES)

@@ -10,8 +10,8 @@ from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from api.bodies import media_type_of, refuse_packed
-from api.problems import HttpProblem
+from api.http.bodies import media_type_of, refuse_packed
+from api.http.problems import HttpProblem
 from redraft.datasets.formats import Format
 from redraft.errors import Unavailable
 

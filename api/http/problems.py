@@ -6,7 +6,7 @@ A problem says what is wrong and where, and never shows what was sent, a traceba
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -15,8 +15,7 @@ from fastapi.routing import iter_route_contexts
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from api.locations import flaws_of
-from api.pages.parts.errors import error_page, is_page_wanted
+from api.http.error_locations import flaws_of
 from redraft.errors import (
     Conflict,
     Flaw,
@@ -58,6 +57,8 @@ _STATUS: dict[type[RedraftError], int] = {
     ProviderError: 502,
 }
 _UNAUTHENTICATED = frozenset({"unauthenticated", "invalid_key"})
+
+ErrorPage = Callable[[Request, Mapping[str, Any], Mapping[str, str]], Response | None]
 
 
 class ProblemFlaw(BaseModel):
@@ -202,8 +203,8 @@ def _respond(
         **(extensions or {}),
     }
     headers = {"Cache-Control": "no-store", **(headers or {})}
-    if is_page_wanted(request):
-        return error_page(request, problem, headers)
+    if error_page := request.app.state.render_error_page(request, problem, headers):
+        return error_page
     # What was sent may hold half a surrogate pair, and its names are in the pointers.
     content = json.dumps(problem, ensure_ascii=False).encode("utf-8", "replace")
     return Response(content, status, headers, MEDIA_TYPE)
@@ -222,6 +223,14 @@ async def handle_error(request: Request, error: Exception) -> Response:
     return _handle(request, error)
 
 
-def install(app: FastAPI) -> None:
+def install(app: FastAPI, render_error_page: ErrorPage) -> None:
+    """Handle every kind of error of an app.
+
+    Args:
+        app: the app.
+        render_error_page: renders a problem for a browser; None for a client that takes JSON. The pages hand it in:
+            they import this module.
+    """
+    app.state.render_error_page = render_error_page
     for kind in (RedraftError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, handle_error)

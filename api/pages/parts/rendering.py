@@ -1,6 +1,7 @@
 """Pages: templates rendered with what every page needs, under a policy that lets nothing run but our own files."""
 
 import hashlib
+import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -14,19 +15,19 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from api.pages.jobs import job_words
-from api.pages.parts import filters
+from api.http.root_path import rooted
+from api.pages.parts import filters, job_words
 from api.pages.parts.markdown import render_markdown
-from api.roots import rooted
 from redraft.domain.admin.scopes import Scope
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parent.parent
 STATIC = FOLDER / "static"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin", "Cache-Control": "no-store"}
+_OWN_PATH = re.compile(r"/(?![/\\])[^\\\s]{0,1999}")
 # What a page says after a form was sent, by the word in `?notice=`.
 NOTICES: dict[str, str] = {
     "canceled": "Canceled. What it has written so far is kept.",
@@ -76,6 +77,11 @@ def page(
 def see_other(path: str, **query: str) -> RedirectResponse:
     """To the page that shows what a form has done."""
     return RedirectResponse(f"{path}?{urlencode(query)}" if query else path, 303)
+
+
+def own_path(wanted: str | None) -> str:
+    """A path of this site (2,000 characters at most), else "/": no redirection leaves the site."""
+    return wanted if wanted and _OWN_PATH.fullmatch(wanted) else "/"
 
 
 def address(request: Request, **changes: str | float | Sequence[str] | None) -> str:

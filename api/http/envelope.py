@@ -11,8 +11,8 @@ from fastapi import Request
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api import problems
-from api.problems import HttpProblem
+from api.http import problems
+from api.http.problems import HttpProblem
 
 log = structlog.get_logger()
 

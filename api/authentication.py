@@ -16,10 +16,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api import problems
 from api.dependencies import Context
-from api.problems import HttpProblem
-from api.rates import Policy, Share, site_of
+from api.http import problems
+from api.http.problems import HttpProblem
+from api.http.rate_limits import Policy, Share, site_of
 from redraft.domain.admin.scopes import Scope as KeyScope
 from redraft.errors import Forbidden, RedraftError
 from redraft.operations.admin import keys, sign_ins

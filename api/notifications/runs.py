@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 
 from starlette.concurrency import run_in_threadpool
 
-from api.waking import Wakeups
+from api.notifications.jobs import Wakeups
 from redraft.errors import RedraftError
 from redraft.operations.bulk import runs
 from redraft.operations.bulk.run_resources import Run

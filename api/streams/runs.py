@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from fastapi.sse import format_sse_event
 
 from api.dependencies import Context
-from api.streams import CLOSING, OPENING, PING, EventStream
+from api.streams.jobs import CLOSING, OPENING, PING, EventStream
 from redraft.operations.bulk.run_resources import Run
 
 _TOLD = {"id", "name", "status", "stop_reason", "counts", "usage", "version"}

@@ -16,9 +16,9 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from api.dependencies import Context
-from api.problems import HttpProblem, render
-from api.rates import site_of
-from api.waking import Watch
+from api.http.problems import HttpProblem, render
+from api.http.rate_limits import site_of
+from api.notifications.jobs import Watch
 from redraft.errors import RedraftError
 from redraft.jobs import Delta
 from redraft.operations.jobs import queries
