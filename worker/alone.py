@@ -20,10 +20,10 @@ def main(step: str, job_id: str, step_no: str) -> int:
     """Claim this step, though it has lost its workers, and do it; its next one is rung for."""
     settings = Settings()
     configure_logs(settings.log_level, settings.log_format)
-    end_when_frozen(settings.frozen_after_s)
     services = build_runtime(settings)
     holder = LeaseHolder(settings, is_alone=True)
     schedule = Schedule(services, holder)
+    end_when_frozen(settings.frozen_after_s, sys.argv, schedule.is_beating)
 
     def end(*_: object) -> None:
         schedule.begin_shutdown()
@@ -39,4 +39,4 @@ def main(step: str, job_id: str, step_no: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:4]))

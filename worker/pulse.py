@@ -1,21 +1,36 @@
 """Ends a worker process in which no thread runs any more, as when native code holds the interpreter's lock."""
 
+import contextlib
 import faulthandler
+import os
 import threading
 import time
+from collections.abc import Callable
+
+from redraft.embedded.lifelines import pulse_of
 
 _PULSES = 8
 
 
-def end_when_frozen(after_s: float) -> None:
+def end_when_frozen(after_s: float, arguments: list[str], is_alive: Callable[[], bool] = lambda: True) -> None:
     """From now on: if no Python thread has run for so long, write where each thread stands to stderr, and exit with 1.
 
-    The clock for it is a thread of faulthandler's, which needs no lock of the interpreter.
+    The clock for it is a thread of faulthandler's, which needs no lock of the interpreter. The guard of this process,
+    if it has one, gets signs of life: it ends a process that cannot do so itself, such as one that was stopped.
+
+    Args:
+        after_s: how long.
+        arguments: of this process; among them where the signs of life go.
+        is_alive: while it is false, this process counts as frozen, too.
     """
-    threading.Thread(target=_postpone, args=(after_s,), name="pulse", daemon=True).start()
+    threading.Thread(target=_postpone, args=(after_s, pulse_of(arguments), is_alive), name="pulse", daemon=True).start()
 
 
-def _postpone(after_s: float) -> None:
+def _postpone(after_s: float, pulse: int | None, is_alive: Callable[[], bool]) -> None:
     while True:
-        faulthandler.dump_traceback_later(after_s, exit=True)
+        if is_alive():
+            faulthandler.dump_traceback_later(after_s, exit=True)
+        if pulse is not None:
+            with contextlib.suppress(OSError):
+                os.write(pulse, b".")
         time.sleep(after_s / _PULSES)

@@ -9,7 +9,7 @@ import threading
 
 import structlog
 
-from redraft.embedded.lifelines import guarded
+from redraft.embedded.lifelines import SILENCE_TIMES, guarded
 from redraft.jobs import StepMessage
 
 log = structlog.get_logger()
@@ -21,8 +21,9 @@ _SLACK_S = 3.0
 class Quarantine:
     """The processes of one worker's suspects, a few at a time. They end with the worker, by whatever it ends."""
 
-    def __init__(self, grace_s: float) -> None:
+    def __init__(self, grace_s: float, frozen_after_s: float) -> None:
         self._grace_s = grace_s
+        self._silent_s = SILENCE_TIMES * frozen_after_s
         self._lock = threading.Lock()
         self._is_closed = False
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -36,14 +37,16 @@ class Quarantine:
     def admit(self, message: StepMessage) -> None:
         """Start `python -m worker.alone` for this step; the claim decides whether it is done."""
         step = [message.step.value, message.job_id, str(message.step_no)]
-        log.warning("suspect_runs_alone", job_id=message.job_id, step=message.step)
         with self._lock:
             running = self._processes.get(message.job_id)
             if self._is_closed or (running is not None and running.poll() is None):
                 return
+            log.warning("suspect_runs_alone", job_id=message.job_id, step=message.step)
             # A session of its own: Ctrl-C in a terminal is for the worker, which ends it in order.
             process = subprocess.Popen(  # noqa: S603 - our own command, no shell
-                guarded([sys.executable, "-m", "worker.alone", *step], self._grace_s + _SLACK_S),
+                guarded(
+                    [sys.executable, "-m", "worker.alone", *step], self._grace_s + _SLACK_S, silent_s=self._silent_s
+                ),
                 stdin=subprocess.PIPE,
                 start_new_session=True,
                 bufsize=0,

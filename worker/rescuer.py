@@ -23,7 +23,7 @@ class Rescuer:
         self._services = services
         self._holder = holder
         self._run_step = run_step
-        self._quarantine = Quarantine(services.settings.shutdown_grace_s)
+        self._quarantine = Quarantine(services.settings.shutdown_grace_s, services.settings.frozen_after_s)
         self._spare = ThreadPoolExecutor(max_workers=8, thread_name_prefix="unrung")
 
     def sweep(self) -> None:

@@ -21,6 +21,8 @@ log = structlog.get_logger()
 _HAND_BACK_S, _HAND_BACK_PART = 2.0, 0.25
 
 
+# Longer than a round of the heartbeat can take, whose waits for the database are all bounded
+_HUNG_S = 300.0
 # After the grace, for whatever ends in order.
 _HARD_END_S = 5.0
 
@@ -49,6 +51,7 @@ class Schedule:
         self._on_shutdown = on_shutdown
         self._told_to_end: SimpleQueue[None] = SimpleQueue()
         self._stopping = threading.Event()
+        self._beat_at = time.monotonic()
         self._timers = [Timer("heartbeat", services.settings.heartbeat_s, self._beat), *timers]
 
     def start(self) -> None:
@@ -113,6 +116,13 @@ class Schedule:
                 log.exception("timer_crashed", timer=timer.name)
             self._stopping.wait(timer.every_s * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load, guards nothing
 
+    def is_beating(self) -> bool:
+        """Whether the heartbeat's thread runs, with a database or without one."""
+        return time.monotonic() - self._beat_at < _HUNG_S + 2 * self._services.settings.heartbeat_s
+
     def _beat(self) -> None:
-        self._holder.beat(self._services.database)
-        self._holder.regain_contact()
+        try:
+            self._holder.beat(self._services.database)
+            self._holder.regain_contact()
+        finally:
+            self._beat_at = time.monotonic()

@@ -1,17 +1,20 @@
-"""A process between us and a child: `python -m redraft.embedded.guard LOCK GRACE_S COMMAND…`.
+"""A process between us and a child: `python -m redraft.embedded.guard LOCK GRACE_S SILENT_S COMMAND…`.
 
 It notices that the process that wanted the child has gone: its standard input ends. Then it ends the child, also one
 that cannot do so itself: Valkey, which does not look, or a worker whose native code holds the interpreter's lock. If
-the guard is killed, the kernel kills the child. Only the standard library, so that it starts in a few milliseconds.
+the guard is killed, the kernel kills the child. It also kills a child that promised a sign of life and gives none, such
+as one that was stopped. Only the standard library, so that it starts in a few milliseconds.
 """
 
 import ctypes
 import fcntl
+import os
 import select
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
@@ -21,19 +24,29 @@ from typing import IO
 # A worker ends itself within four seconds when its parent is gone
 _ORPHAN_GRACE_S = 5.0
 _PR_SET_PDEATHSIG = 1
+_SLICES = 10
 
 
-def main(lock_path: str, grace_s: str, *command: str) -> int:
-    """Run the command until it ends, or until our parent is gone, or until a signal."""
+def main(lock_path: str, grace_s: str, silent_s: str, *command: str) -> int:
+    """Run the command until it ends, or until our parent is gone, or until a signal, or until it is silent too long.
+
+    The command gets `--pulse=FD`, where it writes its signs of life, unless `silent_s` is 0.
+    """
     lock = _lock(Path(lock_path)) if lock_path else None
     if lock_path and lock is None:
         return 0
+    pulses, pulse = os.pipe()
+    files = [lock.fileno()] if lock else []
+    if float(silent_s):
+        files.append(pulse)
+        command = (*command, f"--pulse={pulse}")
     # The child holds the lock too, so it is free only when both have ended.
     child = subprocess.Popen(  # noqa: S603 - our own arguments, no shell
         command,
-        pass_fds=(lock.fileno(),) if lock else (),
+        pass_fds=files,
         preexec_fn=_death_wish(),  # noqa: PLW1509 - no threads yet
     )
+    os.close(pulse)
     if lock:
         lock.close()
 
@@ -51,6 +64,7 @@ def main(lock_path: str, grace_s: str, *command: str) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, hear)
     threading.Thread(target=_follow_parent, args=(child,), daemon=True).start()
+    threading.Thread(target=_follow_pulse, args=(child, pulses, float(silent_s)), daemon=True).start()
     code = child.wait()
     return code if code >= 0 else 128 - code
 
@@ -87,6 +101,26 @@ def _death_wish() -> Callable[[], object] | None:
 def _follow_parent(child: "subprocess.Popen[bytes]") -> None:
     _is_parent_gone(None)
     _end(child, _ORPHAN_GRACE_S)
+
+
+def _follow_pulse(child: "subprocess.Popen[bytes]", pulses: int, silent_s: float) -> None:
+    """Kill the child when nothing comes for so long after its first sign of life.
+
+    Slices are counted instead of seconds: while this process is stopped too, its child cannot be blamed.
+    """
+    slice_s, left = silent_s / _SLICES, _SLICES
+    is_heard = True
+    while left:
+        if is_heard:
+            if not os.read(pulses, 4096):
+                return
+            left = _SLICES
+        asked_at = time.monotonic()
+        is_heard = bool(select.select([pulses], [], [], slice_s)[0])
+        left -= not is_heard and time.monotonic() - asked_at < 2 * slice_s
+    if child.poll() is None:
+        sys.stderr.write(f"Process {child.pid} gave no sign of life for {silent_s:g} s: it is killed.\n")
+        child.kill()
 
 
 def _end(child: "subprocess.Popen[bytes]", grace_s: float) -> None:

@@ -13,18 +13,28 @@ from pathlib import Path
 
 EMBEDDED = "--embedded"
 BEGIN = b"begin\n"
+_PULSE = "--pulse="
+SILENCE_TIMES = 1.5
+"""So many times `frozen_after_s`: a process that can still end itself says where it stands, which is worth more."""
 
 
-def guarded(command: Sequence[str], grace_s: float, lock: Path | None = None) -> list[str]:
+def guarded(command: Sequence[str], grace_s: float, lock: Path | None = None, *, silent_s: float = 0) -> list[str]:
     """A command as the child of a guard, which ends with us and then ends it, whatever it does.
 
     Args:
         command: the program and its arguments; its standard input is the guard's.
         grace_s: how long it has after SIGTERM.
         lock: a file that it holds while it runs.
+        silent_s: it is killed when it gives no sign of life for so long after its first one; 0: it gives none.
     """
-    guard = [sys.executable, "-I", "-m", "redraft.embedded.guard", str(lock or ""), str(grace_s)]
+    guard = [sys.executable, "-I", "-m", "redraft.embedded.guard", str(lock or ""), str(grace_s), str(silent_s)]
     return [*guard, *command]
+
+
+def pulse_of(arguments: Sequence[str]) -> int | None:
+    """Where a guarded command writes its signs of life; None: nobody waits for any."""
+    found = [each.removeprefix(_PULSE) for each in arguments if each.startswith(_PULSE)]
+    return int(found[0]) if found else None
 
 
 def await_begin() -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 
 from redraft.embedded.environments import environment_for_child
-from redraft.embedded.lifelines import EMBEDDED, guarded
+from redraft.embedded.lifelines import EMBEDDED, SILENCE_TIMES, guarded
 from redraft.embedded.locks import FolderLock
 from redraft.embedded.parts import Part
 from redraft.embedded.valkeys import answers, prepare_folders, valkey_command
@@ -97,6 +97,7 @@ class Stack:
             self._settings.shutdown_grace_s + _WORKER_SLACK_S,
             # It waits for the worker before it, whose leases it takes over
             self._settings.data_dir.absolute() / "worker.lock",
+            silent_s=SILENCE_TIMES * self._settings.frozen_after_s,
         )
         self._parts["valkey"] = Part("valkey", broker, environment, self._broker_log)
         self._parts["worker"] = Part("worker", worker, environment, self._worker_log)

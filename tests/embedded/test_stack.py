@@ -8,6 +8,7 @@ from typing import Any
 
 import psutil
 import pytest
+from sqlalchemy import select
 
 from redraft import embedded
 from redraft.domain.jobs.requests import GenerateAnswer
@@ -19,6 +20,7 @@ from redraft.operations.jobs.submit import submit
 from redraft.operations.services import Services
 from redraft.runtime import build_runtime
 from redraft.settings import ModelPrice, Settings
+from redraft.storage.engine.tables import jobs
 from tests.embedded.commands import Folder
 from tests.model_server import ModelServer, Reply
 from tests.support.processes import environment_of
@@ -82,6 +84,22 @@ def test_a_killed_worker_is_replaced_and_the_job_ends(folder: Folder, make_embed
         _only(folder.processes("-m worker")).kill()
         _wait_succeeded(services, job_id)
     assert not folder.processes()
+
+
+def test_a_stopped_worker_is_replaced_and_its_job_has_lost_a_worker_as_by_a_killed_one(
+    folder: Folder, make_embedded: Make, model_server: ModelServer, capfd: pytest.CaptureFixture[str]
+):
+    model_server.script(generate=[Reply(fault="hang"), Reply(fault="hang")])
+    settings = make_embedded(folder, frozen_after_s=2.0)
+    with embedded.stack(settings), _services(settings) as services:
+        job_id = _submit(services)
+        wait_until(model_server.requests, within_s=30, what="the hanging call")
+        _only(folder.processes("-m worker")).suspend()
+        wait_until(lambda: len(model_server.requests()) == 2, within_s=30, what="the call of the next worker")
+        with services.database.read() as connection:
+            assert connection.scalar(select(jobs.c.lost_leases).where(jobs.c.id == job_id)) == 1
+    assert not folder.processes()
+    assert capfd.readouterr().err.count("gave no sign of life for 3 s: it is killed.") == 1
 
 
 @pytest.mark.parametrize("part", ["valkey-server unixsocket", "guard {}/valkey.lock"])
