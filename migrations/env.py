@@ -6,12 +6,13 @@ all of them are one, which the caller has begun.
 
 from alembic import context
 
-from redraft.storage.engine.bulk_tables import metadata
+from redraft.storage.engine import admin_tables, bulk_tables
 
 connection = context.config.attributes["connection"]
 context.configure(
     connection=connection,
-    target_metadata=metadata,
+    # One collection, which both modules fill when they are imported
+    target_metadata=[*{admin_tables.metadata, bulk_tables.metadata}],
     render_as_batch=True,
     transactional_ddl=connection.dialect.name == "postgresql",
     transaction_per_migration=True,

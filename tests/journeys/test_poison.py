@@ -7,7 +7,8 @@ from collections.abc import Callable
 from sqlalchemy import select
 
 from redraft.operations.services import Services
-from redraft.storage.engine.tables import jobs, worker_heartbeats
+from redraft.storage.engine.admin_tables import worker_heartbeats
+from redraft.storage.engine.tables import jobs
 from tests.journeys.conftest import ON_SQLITE, Desk
 from tests.model_server.requests import Asked
 from tests.model_server.scripts import Reply

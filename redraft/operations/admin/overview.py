@@ -16,7 +16,7 @@ from redraft.operations.services import Services
 from redraft.operations.shapes import cost_usd
 from redraft.providers.catalog import DEFAULT_LOCAL
 from redraft.storage.admin import overview, workers
-from redraft.storage.bulk import runs
+from redraft.storage.bulk import run_items, runs
 from redraft.storage.bulk.runs import RunRecord
 from redraft.storage.engine.columns import moment
 
@@ -235,7 +235,7 @@ def _figures(connection: Connection) -> Figures:
 def _runs(connection: Connection) -> list[RunLine]:
     records = runs.list_page(connection, after=None, limit=_ROWS - 3)[: _ROWS - 3]
     # Only those that go on are counted: what became of the others does not change any more
-    counts = runs.count(connection, [run.id for run in records if run.status == "running"])
+    counts = run_items.count(connection, [run.id for run in records if run.status == "running"])
     return [RunLine(run, _ended(counts.get(run.id))) for run in records]
 
 

@@ -12,7 +12,7 @@ from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 from redraft.reports.sheets import ComparisonSheet, RunFacts, RunSheet
 from redraft.storage.bulk import datasets as stored_datasets
-from redraft.storage.bulk import runs as stored_runs
+from redraft.storage.bulk import run_items as stored_items
 
 Number = TypeVar("Number", int, float)
 
@@ -63,13 +63,13 @@ def facts_of(services: Services, run: Run) -> RunFacts:
 
 def _count_deleted(services: Services, run: Run) -> int:
     with services.database.read() as connection:
-        return sum(stored_runs.count_deleted(connection, run.id).values())
+        return sum(stored_items.count_deleted(connection, run.id).values())
 
 
 def _first_items(services: Services, run: Run) -> list[dict[str, Any]]:
     """Without their texts."""
     with services.database.read() as connection:
-        return stored_runs.list_items(connection, runs.find(connection, run.id), limit=_LOOKED_AT)
+        return stored_items.list_items(connection, runs.find(connection, run.id), limit=_LOOKED_AT)
 
 
 def _first_requests(services: Services, run: Run) -> list[ItemRequest]:

@@ -18,6 +18,7 @@ from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services
 from redraft.operations.shapes import Moment, Resource, cost_usd
 from redraft.reports.sheets import ComparisonSheet
+from redraft.storage.bulk import run_items as stored_items
 from redraft.storage.bulk import run_listing as stored
 from redraft.storage.bulk import runs as stored_runs
 from redraft.storage.bulk.run_listing import ItemFilter, Totals
@@ -139,7 +140,7 @@ def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[li
 def _lines(connection: Connection, records: Sequence[RunRecord]) -> list[RunLine]:
     ids = [record.id for record in records]
     names = stored.dataset_names(connection, [record.dataset_id for record in records])
-    counts = stored_runs.count(connection, ids)
+    counts = stored_items.count(connection, ids)
     totals = {**dict.fromkeys(ids, _NONE), **stored.totals(connection, ids)}
     return [
         RunLine(
@@ -173,7 +174,7 @@ def look(services: Services, run_id: str) -> RunView:
     left_s = _seconds_left(services, run)
     spent = runs.say_spent(services, run_id) if run.stop_reason == "budget_exhausted" else None
     with services.database.read() as connection:
-        deleted = stored_runs.count_deleted(connection, run_id) if run.status != "running" else {}
+        deleted = stored_items.count_deleted(connection, run_id) if run.status != "running" else {}
     return RunView(run, datasets.get_dataset(services, run.dataset_id), left_s, spent, deleted)
 
 

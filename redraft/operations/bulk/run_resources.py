@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from redraft.domain.bodies.fields import As
 from redraft.domain.jobs.requests import JobFields
 from redraft.operations.shapes import Moment, Resource, Urls, UsageTotals, cost_usd, latency_ms
-from redraft.storage.bulk import run_stalls, runs
+from redraft.storage.bulk import run_items, run_stalls, runs
 from redraft.storage.bulk.runs import RunRecord, Sums
 
 
@@ -81,7 +81,7 @@ def _error(connection: Connection, run: RunRecord) -> RunError | None:
 
 
 def _counts(connection: Connection, run: RunRecord) -> RunCounts:
-    found = runs.count(connection, [run.id])[run.id]
+    found = run_items.count(connection, [run.id])[run.id]
     names = ("queued", "running", "succeeded", "failed", "canceled", "invalid")
     counted = {name: found.get(name, 0) for name in names}
     return RunCounts(total=sum(counted.values()), **counted, accepted=runs.accepted(connection, run.id))

@@ -15,7 +15,7 @@ from redraft.errors import Invalid
 from redraft.operations.bulk.runs import find
 from redraft.operations.services import Services
 from redraft.operations.shapes import cost_usd
-from redraft.storage.bulk import datasets, runs
+from redraft.storage.bulk import datasets, run_items, runs
 from redraft.storage.bulk.runs import RunRecord
 
 _NANO = Decimal(10) ** 9
@@ -169,13 +169,15 @@ def _page(
     with_texts: bool = False,
 ) -> _Page:
     with services.database.read() as connection:
-        items = runs.list_items(connection, run, after=after, limit=limit, statuses=statuses, with_texts=with_texts)
+        items = run_items.list_items(
+            connection, run, after=after, limit=limit, statuses=statuses, with_texts=with_texts
+        )
         if not items:
             return _Page((), {}, {}, {})
         numbers = [item["number"] for item in items]
-        iterations = runs.list_iterations(connection, run.id, numbers)
-        costs = runs.list_costs(connection, run.id, numbers)
-        verdicts = runs.list_verdicts(connection, run.id, numbers) if with_texts else ()
+        iterations = run_items.list_iterations(connection, run.id, numbers)
+        costs = run_items.list_costs(connection, run.id, numbers)
+        verdicts = run_items.list_verdicts(connection, run.id, numbers) if with_texts else ()
     return _Page(items, _by_item(iterations), _by_item(costs), _by_item(verdicts))
 
 
@@ -210,7 +212,7 @@ def _outcome(item: Mapping[str, Any], page: _Page) -> ItemOutcome:
         human_pass=item["human_pass"],
         audit_score=best["audit_score"] if best else None,
         audit_passed=None if best is None or best["audit_passed"] is None else bool(best["audit_passed"]),
-        is_deleted=item["job_id"] is None and item["status"] in runs.DONE,
+        is_deleted=item["job_id"] is None and item["status"] in run_items.DONE,
     )
 
 

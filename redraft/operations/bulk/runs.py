@@ -28,7 +28,7 @@ from redraft.operations.jobs.submit import Idempotency
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services
 from redraft.operations.shapes import cost_usd
-from redraft.storage.bulk import datasets, runs
+from redraft.storage.bulk import datasets, run_items, runs
 from redraft.storage.bulk.datasets import DatasetRecord
 from redraft.storage.bulk.runs import RunRecord
 
@@ -195,9 +195,9 @@ def cancel_run(services: Services, run_id: str) -> tuple[Run, bool]:
         run = _hold(connection, run_id)
         is_ours = run.status == "running"
         if is_ours:
-            runs.end_queued(connection, run_id)
+            run_items.end_queued(connection, run_id)
             runs.finish(connection, run_id, "canceled", "canceled")
-        under_way = runs.running_jobs(connection, run_id)
+        under_way = run_items.running_jobs(connection, run_id)
     _cancel_all(services, under_way)
     return get_run(services, run_id), is_ours
 
@@ -221,7 +221,7 @@ def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
     """
     with services.database.read() as connection:
         run = find(connection, run_id)
-        late = runs.running_jobs(connection, run_id) if run.status != "running" else []
+        late = run_items.running_jobs(connection, run_id) if run.status != "running" else []
     if run.stop_reason == "budget_exhausted" and body.max_cost_usd is None:
         raise Conflict(say_spent(services, run_id), code="run_budget_exhausted")
     _cancel_all(services, late)
@@ -230,7 +230,7 @@ def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
         stopped = _raise_budget(connection, run, body.max_cost_usd)
         statuses = ["canceled"] if run.status != "running" else []
         statuses += ["failed"] if body.retry == "errors" else []
-        reopened = runs.reopen_items(connection, run_id, statuses) + stopped
+        reopened = run_items.reopen_items(connection, run_id, statuses) + stopped
         if reopened and run.status != "running":
             runs.go_on(connection, run)
     scheduler.feed(services, run_id)
@@ -248,7 +248,7 @@ def _raise_budget(connection: Connection, run: RunRecord, max_cost_usd: float | 
         raise Invalid.at("/max_cost_usd", words, "budget_not_raised")
     runs.change(connection, run.id, max_cost_nano_usd=raised)
     stopped = stopped_items(connection, run.id)
-    runs.reopen(connection, run.id, stopped)
+    run_items.reopen(connection, run.id, stopped)
     return len(stopped)
 
 

@@ -26,7 +26,7 @@ from redraft.operations.jobs.submit import Ready
 from redraft.operations.services import Services
 from redraft.operations.steps import context
 from redraft.storage.admin import workers
-from redraft.storage.bulk import run_stalls, runs
+from redraft.storage.bulk import run_items, run_stalls, runs
 from redraft.storage.bulk.runs import RunRecord
 from redraft.storage.jobs import jobs
 from redraft.storage.jobs.jobs import JobRecord
@@ -143,10 +143,10 @@ def _start_some(services: Services, run_id: str) -> bool:
             _pauses.end(run_id)
             return False
         room = min(_AT_ONCE, _room(services, connection, run))
-        items = runs.take_queued(connection, run, room) if room > 0 else []
+        items = run_items.take_queued(connection, run, room) if room > 0 else []
         are_late = room > 0 and not items
         if are_late and _pauses.is_over(run_id):
-            items = runs.take_queued(connection, run, room, put_off=True)
+            items = run_items.take_queued(connection, run, room, put_off=True)
     made = [_prepared(services, run, item) for item in items]
     started = _stored(services, run_id, made)
     for job in started:
@@ -196,7 +196,7 @@ def _give_up(services: Services, run_id: str) -> None:
 
 
 def _room(services: Services, connection: Connection, run: RunRecord) -> int:
-    return window_of(services, connection, run) - runs.count_running(connection, run.id)
+    return window_of(services, connection, run) - run_items.count_running(connection, run.id)
 
 
 def window_of(services: Services, connection: Connection, run: RunRecord) -> int:
@@ -205,7 +205,7 @@ def window_of(services: Services, connection: Connection, run: RunRecord) -> int
     threads = sum(worker["concurrency"] for worker in alive)
     if not threads:
         return min(run.max_in_flight, _WITHOUT_WORKERS)
-    return min(run.max_in_flight, max(1, int(threads * _SHARE) - runs.count_running_beside(connection, run.id)))
+    return min(run.max_in_flight, max(1, int(threads * _SHARE) - run_items.count_running_beside(connection, run.id)))
 
 
 def _prepared(services: Services, run: RunRecord, item: dict[str, Any]) -> _Started:
@@ -269,9 +269,9 @@ def _store(services: Services, connection: Connection, run_id: str, made: Sequen
     if run is None or run.status != "running":
         return []
     if _is_spent(services, connection, run):
-        runs.end_queued(connection, run_id)
+        run_items.end_queued(connection, run_id)
         made = ()
-    queued = runs.still_queued(connection, run_id, [each.number for each in made])
+    queued = run_items.still_queued(connection, run_id, [each.number for each in made])
     room = min(_room(services, connection, run), _carried(services, connection, run, made))
     started: list[JobRecord] = []
     for each in made:
@@ -280,9 +280,9 @@ def _store(services: Services, connection: Connection, run_id: str, made: Sequen
         if each.is_put_off:
             _put_off(connection, run_id, each.errors or [], each.number)
         elif each.errors is not None:
-            runs.move_item(connection, run_id, each.number, status="invalid", errors=each.errors)
+            run_items.move_item(connection, run_id, each.number, status="invalid", errors=each.errors)
         elif (job := _job_of(connection, run_id, each)) is not None:
-            runs.move_item(connection, run_id, each.number, status="running", job_id=job.id, errors=None)
+            run_items.move_item(connection, run_id, each.number, status="running", job_id=job.id, errors=None)
             started.append(job)
     _end_if_done(services, connection, run)
     return started
@@ -295,7 +295,7 @@ def _carried(services: Services, connection: Connection, run: RunRecord, made: S
         return len(made)
     dearest = max(worst_cost(services, request) for request in requests)
     left = run.max_cost_nano_usd - spent_of_run(connection, services, run.id)
-    under_way = runs.count_running(connection, run.id)
+    under_way = run_items.count_running(connection, run.id)
     return max(0 if under_way else 1, left // max(1, dearest) - under_way)
 
 
@@ -317,7 +317,7 @@ def _is_spent(services: Services, connection: Connection, run: RunRecord) -> boo
 
 
 def _end_if_done(services: Services, connection: Connection, run: RunRecord) -> None:
-    if runs.has_queued(connection, run.id) or runs.count_running(connection, run.id):
+    if run_items.has_queued(connection, run.id) or run_items.count_running(connection, run.id):
         return
     status, reason = "succeeded", "finished"
     if _is_spent(services, connection, run):

@@ -13,7 +13,7 @@ from redraft.operations.calls.model_calls import PlannedCall, may_have_cost, sen
 from redraft.operations.jobs.request_views import models_named
 from redraft.operations.services import Services
 from redraft.providers.shared.protocol import Usage
-from redraft.storage.bulk import runs
+from redraft.storage.bulk import run_items, runs
 from redraft.storage.jobs import calls
 from redraft.storage.jobs.jobs import JobRecord
 
@@ -72,7 +72,7 @@ def spent_of_run(connection: Connection, services: Services, run_id: str) -> int
 
 def stopped_items(connection: Connection, run_id: str, limit: int | None = None) -> list[int]:
     """The items that their run's budget stopped, and no budget of their own: of so many at most that any stopped."""
-    found = runs.list_exhausted(connection, run_id, limit)
+    found = run_items.list_exhausted(connection, run_id, limit)
     return [number for number, own in found if own["max_cost_usd"] is None and own["max_tokens"] is None]
 
 

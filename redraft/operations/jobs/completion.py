@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from redraft.operations.evaluation.observations import observe
-from redraft.storage.bulk import runs
+from redraft.storage.bulk import run_items
 from redraft.storage.engine.columns import moment
 from redraft.storage.engine.work import tell_after_commit
 from redraft.storage.jobs import calls, transitions
@@ -25,7 +25,7 @@ def close_up(connection: Connection, job: JobRecord, values: Mapping[str, Any] |
         return
     observe(connection, job, values)
     if job.run_id is not None:
-        runs.end_item(connection, job.id, values["status"])
+        run_items.end_item(connection, job.id, values["status"])
         tell_after_commit(connection, "runs")
 
 

@@ -6,8 +6,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from redraft.storage.engine.admin_tables import api_keys
 from redraft.storage.engine.columns import DbNow
-from redraft.storage.engine.tables import api_keys
 
 _SHOWN = ("id", "name", "hint", "scopes", "created_at", "last_used_at", "expires_at", "revoked_at")
 

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from redraft.storage.engine.tables import profile_versions as versions
+from redraft.storage.engine.admin_tables import profile_versions as versions
 
 
 def is_kept(connection: Connection, name: str, version: str) -> bool:

@@ -4,8 +4,8 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, or_, select
 
+from redraft.storage.engine.admin_tables import api_keys, sign_ins
 from redraft.storage.engine.columns import DbNow
-from redraft.storage.engine.tables import api_keys, sign_ins
 
 
 def add(connection: Connection, token_hash: str, key_id: str, *, lifetime_s: float) -> None:

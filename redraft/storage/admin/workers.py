@@ -6,8 +6,8 @@ from typing import Any
 from sqlalchemy import Connection, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from redraft.storage.engine.admin_tables import worker_heartbeats as workers
 from redraft.storage.engine.columns import DbNow
-from redraft.storage.engine.tables import worker_heartbeats as workers
 
 
 def beat(connection: Connection, values: Mapping[str, Any]) -> None:

@@ -11,8 +11,8 @@ from redraft.domain.admin.scopes import DEFAULT_SCOPES, Scope, read, spell
 from redraft.errors import Conflict, Forbidden
 from redraft.operations.admin import keys
 from redraft.operations.services import Services
+from redraft.storage.engine.admin_tables import api_keys
 from redraft.storage.engine.columns import DbNow
-from redraft.storage.engine.tables import api_keys
 
 
 def set_columns(services: Services, key_id: str, **values: Any) -> None:

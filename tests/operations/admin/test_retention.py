@@ -16,8 +16,9 @@ from redraft.operations.jobs import lifecycle
 from redraft.operations.services import Services
 from redraft.operations.steps.sweeper import sweep
 from redraft.storage.admin.retention import EndedJob, find_ended, remove_ended
+from redraft.storage.engine.admin_tables import worker_heartbeats
 from redraft.storage.engine.columns import DbNow
-from redraft.storage.engine.tables import metadata, worker_heartbeats
+from redraft.storage.engine.tables import metadata
 from tests.model_server.server import ModelServer
 from tests.operations.driving import Driver
 

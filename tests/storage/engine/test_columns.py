@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
+from redraft.storage.engine.admin_tables import api_keys
 from redraft.storage.engine.columns import DbNow
-from redraft.storage.engine.tables import api_keys, events
+from redraft.storage.engine.tables import events
 from redraft.storage.engine.work import Database
 from redraft.storage.jobs.jobs import JobRecord
 
