@@ -135,7 +135,7 @@ class _Reading:
 # What models and servers wrap around a verdict; what stands under any other name is something else.
 _ENVELOPE = re.compile(
     r"(?:the|my|final)*(?:evaluations?|verdicts?|results?|response|reply|output|assessment|judge?ment|grading|review"
-    r"|report|json|data|object|value|content|message|submission)(?:results?|output|report|object|data|json)?"
+    r"|report|json|data|object|value|content|text|properties|message|submission)(?:results?|output|report|object|data|json)?"
     r"|arguments|args|parameters|params|input|functions?|functioncall|toolcalls?|toolinput|toolargs"
 )
 _ENVELOPES_MAX = 4

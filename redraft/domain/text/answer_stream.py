@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from redraft.domain.text.thinking import CLOSER, OPENER, answer_in, find_answer
+from redraft.domain.text.thinking import BLANKS, BLOCK, CLOSER, OPENER, answer_in, find_answer
 
 # The longest closer, with room for the blanks and headings around it.
 _CLOSER_CHARS = 200
@@ -15,7 +15,7 @@ _UNCLEAR = re.compile(
     r"<[^<>\n]{0,300}|(?:<\|?[\w ]{0,40}\|?>?[\w ]{0,40}){1,6}|\[/?[\w ]{0,20}|◁/?\w{0,9}|\*|(?:\#|\*\*)[^\n]{0,60}"
     r"|<details\b[^<>]{0,200}>\s*(?:<[^<>\n]{0,60}(?:>[^<>]{0,100}(?:<[^<>\n]{0,20})?)?)?"
 )
-_MAY_END_THE_TURN = re.compile(r"(?:\s|</?\|?\w{0,24}\|?(?:>|\Z))+\Z")
+_MAY_END_THE_TURN = re.compile(r"(?:\s|</?[|\uff5c]?[\w\u2581]{0,30}[|\uff5c]?(?:>|\Z)|\[[\w ]{0,30}\]?)+\Z")
 _END_CHARS = 200
 # How much is read anew before it is clear where the answer begins; the rest is published at the end.
 _READ_CHARS_MAX = 1_000_000
@@ -36,6 +36,7 @@ class AnswerStream:
         self._is_answer = False
         self._is_thinking = False
         self._read_chars = 0
+        self._is_held = False
 
     def __call__(self, piece: str) -> None:
         """Take the next piece of the model's text."""
@@ -45,7 +46,7 @@ class AnswerStream:
         if self._read_chars < _READ_CHARS_MAX and (is_open or self._closes_in(before)):
             self._read_chars += len(self._text)
             self._read()
-        if self._is_answer:
+        if self._is_answer and not self._holds_thinking(before):
             self._advance()
 
     def finish(self, text: str) -> None:
@@ -54,6 +55,14 @@ class AnswerStream:
         if not answer.startswith(self._text[self._start : self._start + self._chars]):
             self._withdraw()
         self._tell(answer[self._chars :])
+
+    def _holds_thinking(self, before: int) -> bool:
+        """Whether the text may have come to thinking in its middle: the rest is published at the end."""
+        start = max(self._start, before - _CLOSER_CHARS)
+        self._is_held = self._is_held or any(
+            OPENER.match(line[0].lstrip()) for line in BLOCK.finditer(self._text, start)
+        )
+        return self._is_held
 
     def _closes_in(self, before: int) -> bool:
         """Whether the last piece brought the end of a closer."""
@@ -68,7 +77,7 @@ class AnswerStream:
         if self._chars and place.start != self._start:
             self._withdraw()
         self._start = place.start
-        rest = self._text[place.start :].lstrip()
+        rest = BLANKS.sub("", self._text[place.start :], count=1)
         self._is_thinking = place.is_thinking or OPENER.match(rest) is not None
         self._is_answer = not self._is_thinking and bool(rest) and not _is_unclear(rest)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 _NAMES = (
     r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|cot)(?:[_-](?:process|content|steps?|trace))?"
-    r"|analysis|scratchpad|monologue|antthinking"
+    r"|analysis|scratchpad|monologue|antthinking|思考"
 )
 _PREFIX = r"(?!end_|start_|begin_)(?:\w{1,20}[:_-]){0,2}"
 _WORD = "think(?:ing)?|thoughts?|reasoning"
@@ -28,13 +28,20 @@ _OF_AN_ANSWER = "(?:answer|response|verdict|evaluation|output|reply|solution|res
 _HARMONY_FINAL = (
     r"(?:<\|start\|>\s*assistant\s*)?<\|channel\|>\s*final\b[^<>]{0,60}(?:<\|constrain\|>[^<>]{0,40})?<\|message\|>"
 )
+_ANSWER_BEGINS = (
+    rf"{_HARMONY_FINAL}|<\|START_(?:RESPONSE|TEXT)\|>|<\|begin_of_solution\|>"
+    r"|(?:<\|begin\|>\s*assistant\s*)?<\|content\|>|\[BEGIN FINAL RESPONSE\]"
+)
 
 # One spelling a row: what opens it, what closes it. The named group pairs them: its name and its text must agree.
 _SPELLINGS = (
-    (rf"<\|?{_PREFIX}(?P<tag>{_NAMES})\b[^<>]{{0,99}}(?<!/)>", rf"<\|?/{_PREFIX}(?P<tag>{_NAMES})\s*\|?>"),
     (
-        rf"<[|\uff5c](?:begin|start)[_\u2581](?:of[_\u2581])?(?P<block>{_WORD})[|\uff5c]>",
-        rf"<[|\uff5c]end[_\u2581](?:of[_\u2581])?(?P<block>{_WORD})[|\uff5c]>",
+        rf"<[|\uff5c]?[ ]?{_PREFIX}(?P<tag>{_NAMES})\b[^<>]{{0,99}}(?<!/)>",
+        rf"<[|\uff5c]?[ ]?\\?/[ ]?{_PREFIX}(?P<tag>{_NAMES})\s*[|\uff5c]?>",
+    ),
+    (
+        rf"<[|\uff5c]?(?:begin|start)[_\u2581](?:of[_\u2581])?(?P<block>{_WORD})[|\uff5c]?>",
+        rf"<[|\uff5c]?end[_\u2581](?:of[_\u2581])?(?P<block>{_WORD})[|\uff5c]?>",
     ),
     (rf"[\[◁](?P<mark>{_WORD})[\]▷]", rf"[\[◁]/(?P<mark>{_WORD})[\]▷]"),
     (
@@ -42,7 +49,7 @@ _SPELLINGS = (
         rf"<[|\uff5c]?(?P<edge>{_WORD})_(?:end|stop)[|\uff5c]?>",
     ),
     (rf"\[start (?P<label>{_WORD})\]", rf"\[end (?P<label>{_WORD})\]"),
-    (r"(?P<control><ctrl)94>(?:thought)?", r"(?P<control><ctrl)95>"),
+    (r"(?P<control><(?:ctrl|unused))94>(?:thought)?", r"(?P<control><(?:ctrl|unused))95>"),
     (
         rf"<(?P<details>details)\b(?:{_TYPED}|[^<>]{{0,200}}>\s*{_SUMMARY})",
         r"</(?P<details>details)\s*>",
@@ -69,7 +76,7 @@ _SPELLINGS = (
         rf"(?P<heading>){_HEADING}(?:my |the )?(?:final )?{_OF_AN_ANSWER}{_HEADING_END}",
     ),
     # Nothing opens this one: whatever stands before the beginning of the answer was thinking.
-    (r"(?P<answer>)(?!)", rf"(?P<answer>)(?:{_HARMONY_FINAL}|<\|START_(?:RESPONSE|TEXT)\|>|<\|begin_of_solution\|>)"),
+    (r"(?P<answer>)(?!)", rf"(?P<answer>)(?:{_ANSWER_BEGINS})"),
 )
 _OPENERS = "|".join(opener for opener, _ in _SPELLINGS)
 _CLOSERS = "|".join(closer for _, closer in _SPELLINGS)
@@ -85,13 +92,13 @@ _MUST_BE_CLOSED = frozenset({"words", "phrase", "heading", "spoken"})
 # What closes these is common in texts where nothing was opened.
 _CLOSES_ONLY_ITS_OWN = frozenset({"details", "channel", "phrase", "heading"})
 _ANSWER: SpellingKey = ("answer", "")
-_ENDS_WITH_THE_ANSWER = frozenset({"channel", "block"})
+_ENDS_WITH_THE_ANSWER = frozenset({"channel", "block", "tag"})
 
 
 def key_of(mark: re.Match[str]) -> SpellingKey:
-    """The key of an opener or a closer."""
+    """The key of an opener or a closer; models close `<think>` with `</thinking>`, too."""
     name = mark.lastgroup or ""
-    return name, (mark[name] or "").lower()
+    return name, (mark[name] or "").lower().removesuffix("ing").removesuffix("s")
 
 
 def may_stay_open(opener: re.Match[str]) -> bool:
@@ -121,17 +128,30 @@ def _ends_of_thought(text: str, opener: re.Match[str], void: frozenset[SpellingK
     return (each.end() for each in CLOSER.finditer(text, opener.end()) if key_of(each) in closing)
 
 
+BLOCK = re.compile(rf"^(?P<indent>[ ]{{0,3}})(?:`{{3,}}|~{{3,}}|{OPENER_PATTERN})", re.IGNORECASE | re.MULTILINE)
+"""A fence or an opener at the beginning of a line."""
+_REST_OF_LINE = re.compile(r"[ \t]*(?:\n\s*|\Z)")
 _MARK = re.compile(rf"(?P<fence>`{{3,}}|~{{3,}})|(?P<opener>{OPENER_PATTERN})|{CLOSER_PATTERN}", re.IGNORECASE)
 _FENCE = re.compile(r"`{3,}|~{3,}")
-_BLANKS = re.compile(r"\s*")
-_WRAPPER = re.compile(r"<(?:answer|response|output)>\s*", re.IGNORECASE)
-_WRAPPER_END = re.compile(r"(?<!\s)\s*</(?:answer|response|output)>\s*\Z", re.IGNORECASE)
-# What servers leave of the end of a turn.
-_TURN_END = re.compile(
-    r"(?:<\|(?:end|return|im_end|eot_id|endoftext|end_of_text|end_of_turn|end_of_turn_token|end_response|end_text"
-    r"|end_of_solution)\|>|<end_of_turn>)\s*\Z",
-    re.IGNORECASE,
+BLANKS = re.compile(r"[\s\ufeff\u200b-\u200d\u2060]*")
+"""What may stand before thinking: what prints nothing counts as a blank."""
+_TURN = r"<\|(?:im_start|start|begin|turn)\|?>|<start_of_turn>|<\|start_header_id\|>|<\|(?:assistant|user|system)\|>"
+# What servers leave of the beginning of a turn.
+_TURN_START = re.compile(
+    rf"(?:(?:(?:{_TURN})\s*(?:assistant|model)\b|<\|assistant\|>)\s*(?:<\|end_header_id\|>\s*)?)+", re.IGNORECASE
 )
+_WRAPPER = re.compile(r"(?:<(?:answer|response|output|solution)>|<\|begin_of_box\|>)\s*", re.IGNORECASE)
+_WRAPPER_END = re.compile(r"(?<!\s)\s*(?:</(?:answer|response|output|solution)>|<\|end_of_box\|>)\s*\Z", re.IGNORECASE)
+# What servers leave of the end of a turn.
+_END = (
+    r"<\|(?:end|return|im_end|eot_id|eot|endoftext|end_of_text|end_of_turn|end_of_turn_token|end_response|end_text"
+    r"|end_of_solution)\|>|<end_of_turn>|<turn\|>|<\uff5cend\u2581of\u2581sentence\uff5c>|</s>|<eos>"
+    r"|\[END FINAL RESPONSE\]"
+)
+_TURN_END = re.compile(rf"(?<!\s)\s*(?:{_END})\s*\Z", re.IGNORECASE)
+# A model that does not stop goes on with the next turn, or with more thinking.
+_NEXT_TURN = re.compile(rf"(?:{_END})\s*(?:{_TURN})", re.IGNORECASE)
+_ANY_TURN = re.compile(_TURN, re.IGNORECASE)
 _TURN_END_CHARS = 30
 _NEVER = -1
 
@@ -153,12 +173,50 @@ class AnswerPlace(NamedTuple):
 def answer_in(text: str) -> str:
     """What of a generator's text is its answer: what follows its thinking, without the tokens that end a turn."""
     place = find_answer(text, is_whole=True)
-    answer = text[place.start :]
+    answer = _of_one_turn(text[place.start :])
+    while token := _TURN_END.search(answer, max(0, len(answer.rstrip()) - _TURN_END_CHARS)):
+        if "</s>" in token[0] and "<s>" in answer:
+            break
+        answer = answer[: token.start()]
     if place.is_wrapped:
         answer = _WRAPPER_END.sub("", answer)
-    while token := _TURN_END.search(answer, max(0, len(answer.rstrip()) - _TURN_END_CHARS)):
-        answer = answer[: token.start()]
-    return answer
+    return _without_blocks(answer)
+
+
+def _of_one_turn(answer: str) -> str:
+    """An answer without the turns that a model wrote behind its own; one that shows a whole turn stays."""
+    following = _NEXT_TURN.search(answer)
+    if following is None or _ANY_TURN.search(answer, 0, following.start()):
+        return answer
+    is_code = len(_FENCE.findall(answer, 0, following.start())) % 2 or answer[: following.start()][-1:] in _QUOTES
+    return answer if is_code else answer[: following.start()]
+
+
+def _without_blocks(answer: str) -> str:
+    """An answer without the thinking in its middle: closed, on lines of its own, and in no fence."""
+    kept: list[str] = []
+    at = start = 0
+    is_code = False
+    unclosed: set[SpellingKey] = set()
+    while mark := BLOCK.search(answer, at):
+        at = mark.end()
+        opener = OPENER.match(answer, mark.end("indent"))
+        is_code ^= opener is None
+        if is_code or opener is None or not _begins_block(opener) or key_of(opener) in unclosed:
+            continue
+        end = end_of_thought(answer, opener)
+        if end is None:
+            unclosed.add(key_of(opener))
+        elif line_end := _REST_OF_LINE.match(answer, end):
+            kept.append(answer[start : mark.start()])
+            at = start = line_end.end()
+    return "".join((*kept, answer[start:]))
+
+
+def _begins_block(opener: re.Match[str]) -> bool:
+    """Whether an opener is a model's own in the middle, too: `<analysis>` may be an element of an answer in XML."""
+    group, name = key_of(opener)
+    return may_stay_open(opener) and (group != "tag" or name == "think")
 
 
 def find_answer(text: str, *, is_whole: bool = False) -> AnswerPlace:
@@ -170,7 +228,7 @@ def find_answer(text: str, *, is_whole: bool = False) -> AnswerPlace:
         text: as far as it has come.
         is_whole: nothing more comes: a fence that is open at the end may be one that the thinking left open.
     """
-    start = at = 0
+    start = at = _after_turn_start(text)
     opened: set[SpellingKey] = set()
     is_code = False
     fences = len(_FENCE.findall(text)) if is_whole else 0
@@ -199,8 +257,13 @@ def _unwrapped(text: str, start: int) -> AnswerPlace:
     return AnswerPlace(wrapper.end(), is_wrapped=True) if wrapper else AnswerPlace(start)
 
 
+def _after_turn_start(text: str) -> int:
+    turn = _TURN_START.match(text, _after_blanks(text, 0))
+    return turn.end() if turn else 0
+
+
 def _after_blanks(text: str, at: int) -> int:
-    blanks = _BLANKS.match(text, at)
+    blanks = BLANKS.match(text, at)
     return blanks.end() if blanks else at
 
 

@@ -73,6 +73,22 @@ FRAMES = {
     "two spellings": "<think>SECRET</think><reasoning>SECRET</reasoning>{}",
     "a wrapped answer": "<think>SECRET</think>\n<answer>\n{}\n</answer>",
     "a turn's end": "<think>SECRET</think>{}<|im_end|>\n<|endoftext|>",
+    "the end of a sentence": "<think>SECRET</think>{}<\uff5cend\u2581of\u2581sentence\uff5c>",
+    "the end of a sequence": "<think>SECRET</think>{}</s>",
+    "a turn's beginning": "<|im_start|>assistant\n<think>SECRET</think>\n{}<|im_end|>",
+    "a turn's header": "<|start_header_id|>assistant<|end_header_id|>\n\n<think>SECRET</think>{}<|eot_id|>",
+    "a role": "<|assistant|><think>SECRET</think>{}",
+    "a byte order mark": "\ufeff<think>SECRET</think>\u200b{}",
+    "blanks in tags": "< think >SECRET</ think >{}",
+    "closed with another word": "<think>SECRET</thinking>{}",
+    "an escaped slash": "<thinking>SECRET<\\/thinking>{}",
+    "Chinese": "<\u601d\u8003>SECRET</\u601d\u8003>{}",
+    "MedGemma": "<unused94>thought\nSECRET<unused95>{}",
+    "of thought without bars": "<start_of_thought>SECRET<end_of_thought>{}",
+    "Solar": "<|begin|>assistant<|think|>SECRET<|end|><|begin|>assistant<|content|>{}<|end|>",
+    "Apriel opened in the prompt": "SECRET\n[BEGIN FINAL RESPONSE]\n{}\n[END FINAL RESPONSE]\n<|end|>",
+    "a solution": "<reasoning>SECRET</reasoning><solution>{}</solution>",
+    "a box": "<think>SECRET</think>\n<|begin_of_box|>{}<|end_of_box|>",
 }
 
 
@@ -146,6 +162,13 @@ def test_why_there_is_no_verdict_tells_nothing_of_the_thinking(frame: str):
         "# Answer\nParis",
         "Paris is it.\n</p>",
         "<think/>Paris",
+        "The capital is <s>Lyon</s>",
+        "A:\n~~~xml\n<think>\nx\n</think>\n~~~\nB.",
+        "A:\n\n    <think>\n    x\n    </think>\n\nB.",
+        "> <think>\n> x\n> </think>\nB.",
+        "A.\n<think>x</think> is the tag.",
+        "<report>\n<analysis>\nIt grows.\n</analysis>\n</report>",
+        "```\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello<|im_end|>\n```",
         "<thinking_mode>auto</thinking_mode>Paris",
         "[Start of the list] Paris",
         "<details><summary>Reasons</summary>Paris</details>",
@@ -168,6 +191,35 @@ def test_an_answer_without_thinking_stays_as_it_is(text: str):
     assert answer_in(text) == text
     for size in (1, 4, 100):
         assert "".join(streamed(text, size)) == text
+
+
+@pytest.mark.parametrize("size", [1, 3, 50])
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("A.\n\n<think>\nSECRET\n</think>\n\nB.", "A.\n\nB."),
+        ("<think>SECRET</think>A.\n<THINK>SECRET</THINK>\nB.\n[THINK]SECRET[/THINK]", "A.\nB.\n"),
+        ('A.\n<details type="reasoning">\nSECRET\n</details>\nB.', "A.\nB."),
+        ("```\nA\n```\n<think>SECRET</think>\nB.", "```\nA\n```\nB."),
+        ("A.<|end|><|start|>assistant<|channel|>analysis<|message|>SECRET", "A."),
+        ("<think>SECRET</think>A.<|im_end|>\n<|im_start|>user\nSECRET", "A."),
+        ("A.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nSECRET", "A."),
+    ],
+)
+def test_thinking_and_turns_behind_the_beginning_are_no_answer(text: str, answer: str, size: int):
+    assert answer_in(text) == answer
+    assert "".join(streamed(text, size)) == answer
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_thinking_in_the_middle_is_never_published(size: int):
+    heard: list[str] = []
+    text = "Paris is it.\n\n<think>\nSECRET\n</think>\n\nIt is big."
+    stream = AnswerStream(heard.append)
+    for at in range(0, len(text), size):
+        stream(text[at : at + size])
+    stream.finish(text)
+    assert "".join(heard) == "Paris is it.\n\nIt is big."
 
 
 def test_a_fence_that_the_thinking_left_open_hides_no_closer():
