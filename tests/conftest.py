@@ -25,27 +25,24 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("any machine")
 
-# What these hold does not depend on the database: the long form runs them on PostgreSQL as well.
-_ON_EITHER = {
-    "api": {
-        *("test_access", "test_conformance", "test_crowds", "test_datasets", "test_deltas", "test_edges"),
-        *("test_events", "test_health", "test_lifecycle", "test_limits", "test_looking", "test_observations"),
-        *("test_problems", "test_rates", "test_ratings", "test_refining", "test_run_events", "test_runs_api"),
-        *("test_source_limits", "test_webhooks"),
-    },
-    "operations": {
-        *("test_adapting", "test_audits", "test_bad_replies", "test_budgets", "test_cases_evaluators"),
-        *("test_cases_providers", "test_citing", "test_grounded_loop", "test_panels", "test_refine"),
-        *("test_reply_cache", "test_rescoring", "test_rubrics", "test_structured_answers", "test_the_loop"),
-    },
-}
+# Read by what HTTP clients use; a check of the settings parses every certificate in them.
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """SQLite is enough, but for the tests of what the two databases do differently; the long form runs all on both."""
     for item in items:
-        if item.path.stem in _ON_EITHER.get(item.path.parent.name, ()) and "postgresql" in item.name.partition("[")[2]:
+        if _is_on_postgresql(item) and item.get_closest_marker("both_databases") is None:
             item.add_marker(pytest.mark.long)
+
+
+def _is_on_postgresql(item: pytest.Item) -> bool:
+    """Whether the fixture chose PostgreSQL, not the test itself."""
+    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+        return False
+    chosen = any("database_url" in mark.args[0] for mark in item.iter_markers("parametrize"))
+    return not chosen and item.callspec.params.get("database_url") == "postgresql"
 
 
 def pytest_collection_finish() -> None:
@@ -57,7 +54,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _no_settings_from_outside() -> None:
     for name in list(os.environ):
-        if name.startswith(("REDRAFT_", "OPENAI_", "ANTHROPIC_")):
+        if name.startswith(("REDRAFT_", "OPENAI_", "ANTHROPIC_")) or name in _CERTIFICATES:
             del os.environ[name]
 
 

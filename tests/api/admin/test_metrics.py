@@ -21,6 +21,8 @@ from tests.operations.driving import Driver
 from tests.rules.sources import ROOT
 from tests.support.api_server import ApiServer
 
+pytestmark = pytest.mark.both_databases
+
 # The grammar of Prometheus' text format 0.0.4, for gauges
 _LABEL = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
 _LINE = re.compile(rf"([a-z_0-9]+)(?:{{({_LABEL}(?:,{_LABEL})*)}})? (-?[0-9.e+-]+)")

@@ -11,6 +11,8 @@ from redraft.operations.services import Services
 from redraft.storage.engine.tables import calls
 from tests.api.conftest import assert_problem
 
+pytestmark = pytest.mark.both_databases
+
 DAY = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 

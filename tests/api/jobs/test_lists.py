@@ -12,6 +12,8 @@ from redraft.operations.services import Services
 from redraft.storage.engine.tables import jobs
 from tests.api.conftest import REQUEST, assert_problem
 
+pytestmark = pytest.mark.both_databases
+
 MOMENT = datetime(2026, 11, 1, 12, 30, 15, 123000, tzinfo=UTC)
 
 

@@ -3,6 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import httpx2
+import pytest
 
 from redraft.operations.admin import keys
 from redraft.operations.jobs import lifecycle, queries
@@ -10,6 +11,8 @@ from redraft.operations.jobs.queries import JobFilter
 from redraft.operations.services import Services
 from tests.api.conftest import REQUEST, assert_problem
 from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.both_databases
 
 
 def stored_jobs(services: Services) -> list[str]:

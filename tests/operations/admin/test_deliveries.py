@@ -32,6 +32,8 @@ from tests.operations.driving import Driver
 from tests.support.receiver import LOOPBACK, SECRET, Answer, Receiver, verify
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.both_databases
+
 MakeDriver = Callable[..., Driver]
 
 

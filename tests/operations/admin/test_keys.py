@@ -14,6 +14,8 @@ from redraft.operations.services import Services
 from redraft.storage.engine.admin_tables import api_keys
 from redraft.storage.engine.columns import DbNow
 
+pytestmark = pytest.mark.both_databases
+
 
 def set_columns(services: Services, key_id: str, **values: Any) -> None:
     with services.database.write() as connection:

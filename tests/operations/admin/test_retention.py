@@ -22,6 +22,8 @@ from redraft.storage.engine.tables import metadata
 from tests.model_server.server import ModelServer
 from tests.operations.driving import Driver
 
+pytestmark = pytest.mark.both_databases
+
 DAY_S = 86_400.0
 
 

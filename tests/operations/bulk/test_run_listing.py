@@ -22,6 +22,8 @@ from tests.model_server import ModelServer, Reply
 from tests.operations.bulk.test_runs import rows, start, under_way, work_off
 from tests.operations.driving import Driver
 
+pytestmark = pytest.mark.both_databases
+
 ALL = ItemFilter()
 PRICE = ModelPrice(input=1.0, output=10.0)
 

@@ -20,6 +20,8 @@ from redraft.storage.admin import workers
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver
 
+pytestmark = pytest.mark.both_databases
+
 DEFAULTS = {"eval_crit": "True."}
 
 

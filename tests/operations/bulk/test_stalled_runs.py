@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from sqlalchemy import select, text, update
 
 from redraft.domain.bulk.run_requests import ResumeRun
@@ -14,6 +15,8 @@ from tests.model_server import ModelServer
 from tests.operations.bulk.test_runs import now, rows, start, under_way, work_off
 from tests.operations.driving import Driver
 from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.both_databases
 
 FOREIGN = b'{"custom_id": "foreign", "instruct": "Q", "model": "anthropic:claude-haiku-4-5"}\n'
 

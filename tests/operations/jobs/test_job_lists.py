@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from sqlalchemy import event
 
 from redraft.domain.jobs.requests import RescoreJob
@@ -13,6 +14,8 @@ from redraft.operations.services import Services
 from redraft.storage.jobs.jobs import JobFilter
 from tests.model_server import ModelServer
 from tests.operations.driving import Driver
+
+pytestmark = pytest.mark.both_databases
 
 ALL = JobFilter(limit=50)
 

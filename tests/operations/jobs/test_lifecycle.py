@@ -16,6 +16,8 @@ from tests.model_server import ModelServer, Reply
 from tests.operations.driving import LEAST, Driver
 from tests.operations.steps.test_the_loop import verdict
 
+pytestmark = pytest.mark.both_databases
+
 MISSING = "job_" + "0" * 32
 
 

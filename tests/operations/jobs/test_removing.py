@@ -12,6 +12,8 @@ from tests.model_server import ModelServer
 from tests.operations.bulk.test_runs import dataset, rows, start, under_way, work_off
 from tests.operations.driving import Driver
 
+pytestmark = pytest.mark.both_databases
+
 
 def job_ids(driver: Driver, run_id: str) -> list[str]:
     with driver.services.database.read() as connection:

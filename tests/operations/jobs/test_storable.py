@@ -13,6 +13,8 @@ from redraft.storage.engine.tables import jobs
 from tests.model_server import ModelServer
 from tests.operations.driving import Driver
 
+pytestmark = pytest.mark.both_databases
+
 
 def test_what_postgresql_cannot_store_is_cleaned_out_of_a_models_answer(driver: Driver, model_server: ModelServer):
     verdict = {"score": 0.9, "meets_criteria": False, "reasoning": "r\x00s", "suggestions": []}

@@ -10,6 +10,8 @@ from redraft.operations.steps.leases import LeaseHolder
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver, Killed
 
+pytestmark = pytest.mark.both_databases
+
 Interrupted = Callable[[Callable[[], None]], Driver]
 
 

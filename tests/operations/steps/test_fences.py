@@ -21,6 +21,8 @@ from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver, Killed, kill
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.both_databases
+
 Interrupted = Callable[[Callable[[], None]], Driver]
 
 

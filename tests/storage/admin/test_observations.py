@@ -17,6 +17,8 @@ from redraft.storage.jobs.jobs import JobRecord
 from tests.storage.engine.test_plans import explained, whole_table_reads
 from tests.support.observed import add_observation
 
+pytestmark = pytest.mark.both_databases
+
 AddJob = Callable[..., JobRecord]
 ALL = ObservationFilter()
 START = datetime(2026, 11, 1, tzinfo=UTC)

@@ -16,6 +16,8 @@ from redraft.storage.engine.work import Database
 from tests.storage.conftest import job_values
 from tests.storage.engine.test_plans import explained, whole_table_reads
 
+pytestmark = pytest.mark.both_databases
+
 NOW = datetime.now(UTC)
 MANY = 1500
 

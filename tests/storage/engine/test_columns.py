@@ -13,6 +13,8 @@ from redraft.storage.engine.tables import events
 from redraft.storage.engine.work import Database
 from redraft.storage.jobs.jobs import JobRecord
 
+pytestmark = pytest.mark.both_databases
+
 AddJob = Callable[..., JobRecord]
 MOMENT = datetime(2026, 3, 29, 1, 30, 0, 123_000, tzinfo=UTC)
 

@@ -21,6 +21,8 @@ from tests.support.next_release import REVISION, next_config, upgrade_to_next_re
 from tests.support.postgres import PostgresServer
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.both_databases
+
 HASTY = Patience(other_upgrade_s=0.3, table_s=0.1, tries=2, pause_s=0.05)
 STALLED_S = 5.0
 

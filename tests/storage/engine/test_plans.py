@@ -23,6 +23,8 @@ from redraft.storage.jobs import calls, due_steps, events, history, job_lists, j
 from redraft.storage.jobs.jobs import JobFilter, JobRecord
 from tests.storage.conftest import job_values
 
+pytestmark = pytest.mark.both_databases
+
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
 # So long ago that few have ended before it: of many, PostgreSQL rather reads the table.

@@ -19,6 +19,8 @@ from redraft.storage.engine.work import Database
 from redraft.storage.jobs.jobs import JobRecord
 from tests.storage.conftest import job_values
 
+pytestmark = pytest.mark.both_databases
+
 AddJob = Callable[..., JobRecord]
 # SQLite has no index that could search JSON
 POSTGRESQL_ONLY = "ix_jobs_metadata"

@@ -20,6 +20,8 @@ from redraft.storage.jobs import calls, events, transitions
 from redraft.storage.jobs.jobs import JobRecord
 from redraft.storage.jobs.transitions import Advance
 
+pytestmark = pytest.mark.both_databases
+
 TOLD: list[tuple[str, dict[str, Any]]] = [("job.queued", {"message": "first"}), ("job.started", {"message": "ünïcode"})]
 
 

@@ -21,6 +21,8 @@ from redraft.storage.jobs.jobs import JobFilter, JobRecord
 from redraft.storage.jobs.transitions import Claim
 from tests.storage.conftest import job_values
 
+pytestmark = pytest.mark.both_databases
+
 AddJob = Callable[..., JobRecord]
 ENDED = {"status": "failed", "stop_reason": "error", "finished_at": DbNow()}
 
