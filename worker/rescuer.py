@@ -4,6 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from redraft.jobs import StepMessage
+from redraft.operations.admin import retention
 from redraft.operations.services import Services
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.operations.steps.sweeper import sweep
@@ -34,6 +35,7 @@ class Rescuer:
             with_expired=self._holder.is_in_steady_contact,
             suspects_max=self._quarantine.free_places,
         )
+        retention.forget_some(self._services)
         # A dead broker costs latency, not progress
         for message in left.unrung:
             self._spare.submit(self._run_step, message)

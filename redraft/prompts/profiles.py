@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic_core import to_json
+
 from redraft.domain.evaluation.verdicts import ReplyMap
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.errors import Invalid
@@ -56,6 +58,13 @@ class Profile:
     @property
     def takes_rubric(self) -> bool:
         return "rubric_user" in self.templates
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What its files say, by name."""
+        templates = {f"{name}.j2": text for name, text in self.templates.items()}
+        mapping = to_json(self.mapping, indent=2).decode()
+        return {**templates, "reply.json": to_json(self.reply_schema, indent=2).decode(), "mapping": mapping}
 
     def missing(self, request: AnyRequest) -> list[Sight]:
         """The fields that it needs and the request does not have; a rubric stands for the criteria in words."""

@@ -7,8 +7,8 @@ from typing import get_args
 import pytest
 from pydantic import AliasChoices
 
-from redraft.domain.admin.webhooks import EVENT_TYPES
 from redraft.domain.jobs.job_errors import TITLES
+from redraft.domain.jobs.webhooks import EVENT_TYPES
 from redraft.errors import RETRYABLE_CODES, ProviderErrorCode
 from redraft.settings import Settings
 from tests.rules.sources import PACKAGES, ROOT, dotted, imported, modules, nodes

@@ -11,9 +11,10 @@ from api.dependencies import Context, ContextOf, ServicesOf, wait_for_model
 from api.pages.parts.forms import FormOf
 from api.pages.parts.rendering import page, pages_router, see_other
 from redraft.errors import Invalid
-from redraft.operations.admin import configuration, health, installation, model_checks, overview, webhooks
+from redraft.operations.admin import configuration, health, installation, model_checks, overview
 from redraft.operations.admin.model_checks import ModelCheck
 from redraft.operations.evaluation import profile_views
+from redraft.operations.jobs import webhooks
 
 router = pages_router("/settings")
 

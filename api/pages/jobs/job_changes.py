@@ -14,9 +14,8 @@ from api.routes.admin.ratings import get_rater
 from redraft.domain.evaluation.ratings import RateEvaluation
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.errors import Conflict, Invalid
-from redraft.operations.admin import webhooks
 from redraft.operations.evaluation import ratings
-from redraft.operations.jobs import lifecycle, views
+from redraft.operations.jobs import lifecycle, views, webhooks
 
 router = pages_router("/jobs/{job_id}")
 

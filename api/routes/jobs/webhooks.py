@@ -7,7 +7,7 @@ from api.dependencies import ServicesOf
 from api.description import answers
 from api.http.bodies import StrictRoute
 from api.http.responses import render
-from redraft.operations.admin import webhooks
+from redraft.operations.jobs import webhooks
 from redraft.operations.jobs.resources import WebhookDelivery
 
 router = APIRouter(prefix="/v1/jobs/{job_id}/webhook-deliveries", tags=["webhooks"], route_class=StrictRoute)

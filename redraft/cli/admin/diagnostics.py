@@ -13,7 +13,7 @@ from redraft.cli import exits, sessions
 from redraft.errors import Invalid, RedraftError
 from redraft.operations.admin import health
 from redraft.operations.admin.configuration import without_password
-from redraft.operations.admin.webhooks import keys_of
+from redraft.operations.jobs.webhooks import keys_of
 from redraft.operations.services import Services
 from redraft.settings import Settings, unknown_names
 

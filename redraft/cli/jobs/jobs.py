@@ -265,8 +265,7 @@ def webhooks(
 ) -> None:
     """List what was or will be sent to a job's webhook, or send one delivery again."""
     from redraft.cli.views.job_pages import show_deliveries
-    from redraft.operations.admin import webhooks
-    from redraft.operations.jobs import references
+    from redraft.operations.jobs import references, webhooks
 
     with sessions.opened() as services:
         job_id = references.find_job_id(services, job)

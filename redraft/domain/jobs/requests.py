@@ -9,7 +9,6 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_v
 from pydantic_core import PydanticCustomError, to_json
 
 from redraft.domain.admin.urls import read_goal
-from redraft.domain.admin.webhooks import EVENT_TYPES, EventType
 from redraft.domain.bodies.fields import (
     Answer,
     FilledText,
@@ -23,6 +22,7 @@ from redraft.domain.bodies.fields import (
     Turn,
 )
 from redraft.domain.evaluation.rubrics import Rubric, judged_by_model
+from redraft.domain.jobs.webhooks import EVENT_TYPES, EventType
 from redraft.domain.structured.named_schemas import StructureName
 
 MAX_URL = 2000

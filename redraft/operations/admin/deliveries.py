@@ -14,9 +14,9 @@ import structlog
 
 from redraft import __version__
 from redraft.domain.admin.urls import read_goal
-from redraft.domain.admin.webhooks import body_of, headers_of, read_retry_after, wait_s
+from redraft.domain.jobs.webhooks import body_of, headers_of, read_retry_after, wait_s
 from redraft.errors import Forbidden, Invalid, Unavailable
-from redraft.operations.admin.webhooks import keys_of
+from redraft.operations.jobs.webhooks import keys_of
 from redraft.operations.services import Services
 from redraft.outbound import Reply
 from redraft.storage.engine.columns import DbNow

@@ -19,11 +19,11 @@ from redraft.domain.jobs.requests import Limits
 from redraft.domain.text.cleaning import clean_json
 from redraft.errors import Conflict, Flaw, Invalid, NotFound
 from redraft.operations.bulk import scheduler
-from redraft.operations.bulk.dataset_checks import dearest_call
 from redraft.operations.bulk.datasets import find as find_dataset
 from redraft.operations.bulk.run_resources import Run, run_resource
 from redraft.operations.calls.budgets import spent_of_run, stopped_items
 from redraft.operations.jobs import lifecycle, submit
+from redraft.operations.jobs.previews import dearest_call
 from redraft.operations.jobs.submit import Idempotency
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services

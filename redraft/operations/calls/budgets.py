@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from redraft.domain.calls.models import parse_model
 from redraft.domain.jobs.requests import AnyRequest, Limits, dump
 from redraft.operations.calls.model_calls import PlannedCall, may_have_cost, sent_limit
-from redraft.operations.jobs.request_views import models_named
+from redraft.operations.request_views import models_named
 from redraft.operations.services import Services
 from redraft.providers.shared.protocol import Usage
 from redraft.storage.bulk import run_items, runs

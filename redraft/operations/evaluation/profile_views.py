@@ -3,21 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from weakref import WeakKeyDictionary
-
-from pydantic_core import to_json
-from sqlalchemy import Connection
 
 from redraft.domain.text.diffs import Diff, compare_words
 from redraft.errors import Invalid, NotFound
 from redraft.operations.services import Services
 from redraft.prompts.profiles import Profile
 from redraft.storage.admin import profile_versions
-from redraft.storage.engine.work import Database
 
 _VERSIONS_MAX = 50
-# By database what this process knows to be kept there: an evaluation need not ask again.
-_kept: WeakKeyDictionary[Database, set[tuple[str, str]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +34,6 @@ class ProfileLook:
     changes: Mapping[str, Diff] | None
 
 
-def keep_version(database: Database, connection: Connection, profile: Profile) -> None:
-    """Keep what this version says, in the unit of work of an evaluation by it."""
-    known, key = _kept.setdefault(database, set()), (profile.name, profile.version)
-    if key in known:
-        return
-    if profile_versions.is_kept(connection, *key):
-        known.add(key)
-    else:
-        # Known when it is found: this unit of work may come to nothing
-        profile_versions.keep(connection, *key, texts_of(profile))
-
-
 def look(services: Services, name: str, *, version: str = "", other: str = "") -> ProfileLook:
     """A profile, compared with a version that has judged or with another profile where one is named.
 
@@ -66,8 +47,8 @@ def look(services: Services, name: str, *, version: str = "", other: str = "") -
     if version and before is None:
         raise NotFound("version", f"{name} {version}")
     if before is None and other:
-        before = texts_of(_find(services, other))
-    changes = None if before is None else _compare(before, texts_of(profile))
+        before = _find(services, other).texts
+    changes = None if before is None else _compare(before, profile.texts)
     return ProfileLook(profile, [Version(**each) for each in found], changes)
 
 
@@ -76,13 +57,6 @@ def _find(services: Services, name: str) -> Profile:
         return services.profiles.get(name)
     except Invalid:
         raise NotFound("profile", name) from None
-
-
-def texts_of(profile: Profile) -> dict[str, str]:
-    """What its files say, by name."""
-    templates = {f"{name}.j2": text for name, text in profile.templates.items()}
-    mapping = to_json(profile.mapping, indent=2).decode()
-    return {**templates, "reply.json": to_json(profile.reply_schema, indent=2).decode(), "mapping": mapping}
 
 
 def _compare(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, Diff]:

@@ -9,36 +9,21 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from redraft.domain.evaluation.calibration import Bias, Calibration, Rated, Status, Threshold, Verdict, calibrate
+from redraft.domain.evaluation.calibration import Bias, Calibration, Rated, Status, Threshold, calibrate
 from redraft.domain.evaluation.ratings import RateEvaluation
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.statistics.estimates import Crossing, Estimate, Kappa
 from redraft.errors import Invalid, NotFound
-from redraft.operations.jobs.iterations import Role
 from redraft.operations.jobs.queries import version_of
+from redraft.operations.jobs.resources import Rating, rating_resource
 from redraft.operations.services import Services
-from redraft.operations.shapes import Moment, Resource
+from redraft.operations.shapes import Resource
 from redraft.storage.admin import ratings
 from redraft.storage.admin.ratings import Judged, RatingFilter, RatingRecord
 from redraft.storage.jobs import history, jobs
 
 GROUPS_MAX = 500
 """How many groups one report has; the ones with the most ratings."""
-
-
-class Rating(Resource):
-    id: str
-    job_id: str
-    iteration: int
-    candidate: int
-    evaluation_id: str
-    role: Role
-    criterion: str | None
-    verdict: Verdict
-    score: float | None
-    note: str
-    rater: str
-    created_at: Moment
 
 
 class CalibrationGroup(Resource):
@@ -187,12 +172,6 @@ def list_ratings(services: Services, job_id: str) -> list[Rating]:
     with services.database.read() as connection:
         version_of(connection, job_id)
         return [rating_resource(record) for record in ratings.of_job(connection, job_id)]
-
-
-def rating_resource(record: RatingRecord) -> Rating:
-    """A rating as people see it."""
-    names = [field.name for field in fields(record) if field.name != "criterion_id"]
-    return Rating(criterion=record.criterion_id, **{name: getattr(record, name) for name in names})
 
 
 def calibration(services: Services, criteria: RatingFilter, *, precision: float) -> tuple[list[CalibrationGroup], int]:

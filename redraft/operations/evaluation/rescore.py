@@ -17,8 +17,8 @@ from redraft.domain.jobs.requests import (
 from redraft.domain.jobs.states import TERMINAL, JobKind, JobStatus
 from redraft.errors import Conflict, Invalid, NotFound
 from redraft.operations.jobs import submit
-from redraft.operations.jobs.request_views import parse_request, schema_of
 from redraft.operations.jobs.submit import Idempotency, Submission
+from redraft.operations.request_views import parse_request, schema_of
 from redraft.operations.services import Services
 from redraft.storage.jobs import history, jobs
 from redraft.storage.jobs.history import IterationRecord

@@ -10,9 +10,9 @@ from redraft.domain.jobs.requests import ContinueJob, GenerateAnswer, dump
 from redraft.domain.jobs.states import JobStatus, Step, StopReason, ensure_can_continue, sources_of
 from redraft.errors import Conflict, NotFound
 from redraft.operations.jobs import submit
-from redraft.operations.jobs.completion import close_orphaned_calls, close_up
-from redraft.operations.jobs.job_results import Event, ending, event
-from redraft.operations.jobs.request_views import readable_request
+from redraft.operations.request_views import readable_request
+from redraft.operations.results.completion import close_orphaned_calls, close_up
+from redraft.operations.results.job_results import Event, ending, event
 from redraft.operations.services import Services
 from redraft.operations.steps import context
 from redraft.storage.bulk import runs

@@ -14,12 +14,12 @@ from redraft.domain.jobs.states import Step
 from redraft.errors import ProviderError
 from redraft.gate import Visit
 from redraft.jobs import StepMessage
-from redraft.operations.calls import admission
 from redraft.operations.calls.ledger import close_calls, sum_usage
 from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot, make_call, plan_call
 from redraft.operations.jobs.resources import Resource, UsageTotals, cost_usd
 from redraft.operations.jobs.submit import resolve_model
 from redraft.operations.services import Services
+from redraft.operations.steps import rate_limits
 from redraft.prompts.refining import refining_prompt
 from redraft.providers.shared.protocol import ADAPTATIONS_MAX
 from redraft.storage.jobs import calls
@@ -139,7 +139,7 @@ class _Drafting:
         outcome = make_call(self._services, planned, timeout_s=left_s)
         self.outcomes.append(outcome)
         database.persist(partial(close_calls, outcomes=[outcome]), for_s=_KEEP_REPLY_S)
-        admission.tell(self._visit, [outcome])
+        rate_limits.tell(self._visit, [outcome])
         return outcome
 
     def _take_turn(self, planned: PlannedCall) -> None:

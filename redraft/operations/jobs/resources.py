@@ -1,19 +1,61 @@
 """The shapes users see: one shape per noun, whoever renders it (API, command line, pages)."""
 
+from dataclasses import fields
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from redraft.domain.admin.webhooks import message_type
 from redraft.domain.bodies.fields import As
+from redraft.domain.evaluation.calibration import Verdict
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.domain.jobs.states import JobKind, JobStatus, StopReason
-from redraft.operations.jobs.iterations import Iteration
-from redraft.operations.results import EventData, JobResult
+from redraft.domain.jobs.webhooks import message_type
+from redraft.operations.jobs.iterations import CitationFound, Iteration, Role
 from redraft.operations.shapes import Moment, Resource, StepError, Urls, UsageTotals, cost_usd, latency_ms
+from redraft.storage.admin.ratings import RatingRecord
 from redraft.storage.jobs.events import EventRecord
 from redraft.storage.jobs.jobs import JobRecord
 from redraft.storage.jobs.webhooks import DeliveryRecord
+
+
+class JobResult(Resource):
+    """The best answer of a job, its score, and what it makes of its sources."""
+
+    final_answer: str
+    parsed: Any = Field(description="With answer_schema: the answer as JSON; else null.")
+    success: bool | None = Field(description="Whether it was accepted; null: the evaluation was skipped.")
+    total_iterations: int
+    final_score: float | None
+    best_iteration: int
+    citations: list[CitationFound]
+    sources_used: list[int] = Field(description="Indices of the cited sources, from 0 on.")
+    sources_provided: int
+    grounding_score: float | None
+    unsupported_claims: list[str]
+    confidence: float | None
+    cited_text: str | None = Field(description="Of a structured answer: its prose, which all positions count in.")
+    input_tokens: int = Field(description="Of the whole job, as the next two.")
+    output_tokens: int
+    latency_ms: int | None
+
+
+class EventData(Resource):
+    """What every event says; each type adds fields of its own."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    message: str
+    at: str = Field(json_schema_extra={"format": "date-time"})
+    seconds: float | None = Field(default=None, description="What it took.")
+    iteration: int | None = None
+    candidate: int | None = None
+    score: float | None = None
+    passed: bool | None = None
+    status: str | None = None
+    stop_reason: str | None = None
+    strategy: Literal["revise", "fresh", "encourage"] | None = None
+    retry_count: int | None = None
+    ts: str | None = None
 
 
 class Progress(Resource):
@@ -99,6 +141,21 @@ class Job(Resource):
     run_id: str | None = Field(description="The run whose item it is.")
     urls: Urls
     iterations: list[Iteration] | None = None
+
+
+class Rating(Resource):
+    id: str
+    job_id: str
+    iteration: int
+    candidate: int
+    evaluation_id: str
+    role: Role
+    criterion: str | None
+    verdict: Verdict
+    score: float | None
+    note: str
+    rater: str
+    created_at: Moment
 
 
 def job_resource(record: JobRecord, iterations: list[Iteration] | None = None) -> Job:
@@ -240,3 +297,9 @@ def event_resource(record: EventRecord, ended: JobRecord | None = None) -> Event
     if ended is not None and record.type == "done" and data.get("result"):
         data = {**data, "result": {**data["result"], **_spent(ended)}}
     return Event(seq=record.seq, type=record.type, data=data)
+
+
+def rating_resource(record: RatingRecord) -> Rating:
+    """A rating as people see it."""
+    names = [field.name for field in fields(record) if field.name != "criterion_id"]
+    return Rating(criterion=record.criterion_id, **{name: getattr(record, name) for name in names})

@@ -24,13 +24,13 @@ from redraft.domain.jobs.requests import (
 from redraft.domain.jobs.states import JobKind, JobStatus, Step
 from redraft.domain.structured.answers import check_schema
 from redraft.errors import Conflict, Flaw, Invalid
-from redraft.operations.admin.webhooks import check_webhook
-from redraft.operations.jobs.job_results import event
-from redraft.operations.jobs.request_views import judges_of, models_named, needs_judge, schema_of
+from redraft.operations.jobs.webhooks import check_webhook
+from redraft.operations.request_views import judges_of, models_named, needs_judge, schema_of
+from redraft.operations.results.grounding import grounding_reader
+from redraft.operations.results.job_results import event
 from redraft.operations.services import Services
 from redraft.operations.steps import context
 from redraft.operations.steps.fault_points import Boundary, reached
-from redraft.operations.steps.grounded import grounding_reader
 from redraft.providers.catalog import DEFAULT_LOCAL, ProviderCatalog
 from redraft.providers.shared.protocol import Usage
 from redraft.storage.jobs import events, history, jobs

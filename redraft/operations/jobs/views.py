@@ -7,7 +7,6 @@ from typing import Any
 
 from redraft.domain.jobs.intervals import Interval, covered
 from redraft.errors import NotFound
-from redraft.operations.evaluation.ratings import Rating, rating_resource
 from redraft.operations.jobs import iterations, queries
 from redraft.operations.jobs.iterations import CriteriaMatrix, Iteration
 from redraft.operations.jobs.job_facts import JobFacts, facts_of
@@ -15,11 +14,13 @@ from redraft.operations.jobs.resources import (
     Call,
     Event,
     Job,
+    Rating,
     WebhookDelivery,
     call_resource,
     call_status,
     delivery_resource,
     event_resource,
+    rating_resource,
 )
 from redraft.operations.jobs.resources import job_resource as job_of
 from redraft.operations.services import Services

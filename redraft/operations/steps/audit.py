@@ -12,7 +12,7 @@ from redraft.domain.bulk.phrases import say_score
 from redraft.domain.jobs.loop import best_of
 from redraft.operations.calls.budgets import BudgetExhausted
 from redraft.operations.calls.model_calls import PlannedCall
-from redraft.operations.jobs.job_results import audit_failed, ending, loops_reason
+from redraft.operations.results.job_results import audit_failed, ending, loops_reason
 from redraft.operations.steps.context import Move, StepInHand
 from redraft.operations.steps.evaluate import (
     Judgement,

@@ -32,10 +32,10 @@ from redraft.operations.calls.model_calls import (
     remembered,
     unsent,
 )
-from redraft.operations.jobs.job_results import Event, ending, event
-from redraft.operations.jobs.request_views import rules_of, step_iteration
+from redraft.operations.request_views import rules_of, step_iteration
+from redraft.operations.results.attempts import attempts_of
+from redraft.operations.results.job_results import Event, ending, event
 from redraft.operations.services import Services
-from redraft.operations.steps.attempts import attempts_of
 from redraft.operations.steps.fault_points import Boundary, reached
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.providers.shared.protocol import ADAPTATIONS_MAX

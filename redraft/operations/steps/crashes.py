@@ -8,9 +8,9 @@ from redraft.domain.jobs.job_errors import job_error
 from redraft.domain.jobs.states import StopReason
 from redraft.errors import Unavailable
 from redraft.jobs import StepMessage
-from redraft.operations.jobs.completion import close_orphaned_calls, close_up
-from redraft.operations.jobs.job_results import Event, ending
-from redraft.operations.jobs.request_views import readable_request, step_iteration
+from redraft.operations.request_views import readable_request, step_iteration
+from redraft.operations.results.completion import close_orphaned_calls, close_up
+from redraft.operations.results.job_results import Event, ending
 from redraft.operations.services import Services
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.jobs import events, history, jobs, transitions

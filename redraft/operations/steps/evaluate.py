@@ -19,14 +19,22 @@ from redraft.domain.structured.answers import Misfit, read_answer
 from redraft.domain.text.cleaning import is_trivial, preview
 from redraft.errors import ProviderError
 from redraft.operations.calls.model_calls import Outcome, PlannedCall
-from redraft.operations.evaluation.profile_views import keep_version
-from redraft.operations.jobs.job_results import Event, ending
-from redraft.operations.jobs.request_views import judges_of, needs_judge, schema_of
+from redraft.operations.request_views import judges_of, needs_judge, schema_of
+from redraft.operations.results.grounding import checked_claims, meets_rule, problems_of
+from redraft.operations.results.job_results import Event, ending
 from redraft.operations.steps import context
 from redraft.operations.steps.context import Move, StepInHand
-from redraft.operations.steps.evaluator_calls import Asking, Heard, askings, hear, profile_of, prompt_of, verdict_on
+from redraft.operations.steps.evaluator_calls import (
+    Asking,
+    Heard,
+    askings,
+    hear,
+    keep_version,
+    profile_of,
+    prompt_of,
+    verdict_on,
+)
 from redraft.operations.steps.evaluator_calls import plan as plan_askings
-from redraft.operations.steps.grounded import checked_claims, meets_rule, problems_of
 from redraft.operations.steps.step_events import evaluated, thinking
 from redraft.operations.steps.truncated_answers import without_whole_answer
 from redraft.storage.jobs import history
@@ -383,4 +391,4 @@ def write_evaluations(step: StepInHand, judged: Sequence[Judgement], role: str, 
         there = history.hold_existing(connection, [row["iteration_id"] for row in rows])
         rows = [row for row in rows if row["iteration_id"] in there]
     history.add_evaluations(connection, rows)
-    keep_version(step.services.database, connection, profile_of(step))
+    keep_version(step, connection)

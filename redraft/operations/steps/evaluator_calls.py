@@ -7,6 +7,9 @@ askings of a step run side by side, and each reply is stored as it comes.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import Connection
 
 from redraft.domain.calls.conversation import Prompt
 from redraft.domain.calls.models import parse_model
@@ -19,12 +22,14 @@ from redraft.domain.jobs.states import Step
 from redraft.errors import Invalid, ProviderError
 from redraft.operations.calls.budgets import BudgetExhausted
 from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot, remembered
+from redraft.operations.results.grounding import NOTHING
 from redraft.operations.steps import context
 from redraft.operations.steps.context import StepInHand
-from redraft.operations.steps.grounded import NOTHING
 from redraft.prompts.judging import evaluation_prompt, read_verdict
 from redraft.prompts.profiles import Profile
 from redraft.providers.shared.protocol import UnusableReply
+from redraft.storage.admin import profile_versions
+from redraft.storage.engine.work import Database
 from redraft.storage.jobs.history import IterationRecord
 
 # What says something of this answer only, not of the provider: the evaluation is an error, the loop goes on.
@@ -32,6 +37,10 @@ _ABOUT_THIS_REPLY = frozenset({"refused", "content_filtered"})
 # What a second asking may run into for being longer than the first, which went through.
 _ABOUT_THE_SECOND = frozenset({"provider_bad_request", "context_too_long"})
 _CUT = "The evaluator's reply was cut off at its output limit (REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS)."
+
+
+# By database what this process knows to be kept there: an evaluation need not ask again.
+_kept: WeakKeyDictionary[Database, set[tuple[str, str]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +148,19 @@ def profile_of(step: StepInHand) -> Profile:
             " Set REDRAFT_PROFILES_DIR for every worker, and start them anew."
         )
         raise ProviderError("evaluator_invalid", words) from error
+
+
+def keep_version(step: StepInHand, connection: Connection) -> None:
+    """Keep what this version says, in the unit of work of an evaluation by it."""
+    profile = profile_of(step)
+    known, key = _kept.setdefault(step.services.database, set()), (profile.name, profile.version)
+    if key in known:
+        return
+    if profile_versions.is_kept(connection, *key):
+        known.add(key)
+    else:
+        # Known when it is found: this unit of work may come to nothing
+        profile_versions.keep(connection, *key, profile.texts)
 
 
 def hear(step: StepInHand, asking: Asking, planned: Mapping[Slot, PlannedCall]) -> Heard:

@@ -24,16 +24,14 @@ from redraft.domain.jobs.states import Step, StopReason
 from redraft.errors import ProviderError
 from redraft.gate import Visit
 from redraft.jobs import StepMessage
-from redraft.operations.calls import admission
-from redraft.operations.calls.admission import InHand, TurnedAway
 from redraft.operations.calls.budgets import BudgetExhausted, spent_of
 from redraft.operations.calls.ledger import KEEP_REPLY_S, closings, keep, unclear_ends, unstored_usage
 from redraft.operations.calls.model_calls import Outcome, PlannedCall, loose_schemas
-from redraft.operations.jobs.completion import close_up
-from redraft.operations.jobs.job_results import Event, ending, event
-from redraft.operations.jobs.request_views import models_of, parse_request, step_iteration
+from redraft.operations.request_views import models_of, parse_request, step_iteration
+from redraft.operations.results.completion import close_up
+from redraft.operations.results.job_results import Event, ending, event
 from redraft.operations.services import Services
-from redraft.operations.steps import audit, evaluate, generate
+from redraft.operations.steps import audit, evaluate, generate, rate_limits
 from redraft.operations.steps.context import (
     CLAIMED,
     LeaseLost,
@@ -48,6 +46,7 @@ from redraft.operations.steps.context import (
 from redraft.operations.steps.crashes import crashing_as
 from redraft.operations.steps.fault_points import Boundary, reached
 from redraft.operations.steps.leases import LeaseHolder, clock
+from redraft.operations.steps.rate_limits import InHand, TurnedAway
 from redraft.operations.steps.step_events import worker_lost
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.statements import adding_together, collecting_rows
@@ -82,7 +81,7 @@ def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_o
             if hand.must_plan:
                 hand = _plan_apart(hand.step)
             if hand is not None and hand.must_ask:
-                hand = admission.ask(hand, visit)
+                hand = rate_limits.ask(hand, visit)
         while hand is not None:
             hand = _do(hand, visit, goes_on, renew)
 
@@ -94,7 +93,7 @@ def _do(hand: InHand, visit: Visit, goes_on: Callable[[], bool], renew: Callable
         if move is None:
             return None
         reached(Boundary.CALLED, step.job.id)
-        admission.tell(visit, move.outcomes)
+        rate_limits.tell(visit, move.outcomes)
         following = _reserve_next(step, move, visit) if goes_on() else None
     if isinstance(following, TurnedAway):
         move = replace(move, values={**(move.values or {}), **following.values})
@@ -138,7 +137,7 @@ def _tell_of_next(step: StepInHand, move: Move, following: InHand | TurnedAway |
     if following is None:
         ring(step.services, message)
     else:
-        admission.wait(step.services, message, following)
+        rate_limits.wait(step.services, message, following)
 
 
 def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> InHand | None:
@@ -199,7 +198,7 @@ def _reserve(connection: Connection, step: StepInHand) -> InHand | None:
     except BudgetExhausted as error:
         _end(connection, step, StopReason.BUDGET_EXHAUSTED, _budget_error(step, error))
         return None
-    hand = admission.at_gate(step, planned)
+    hand = rate_limits.at_gate(step, planned)
     if not hand.must_ask:
         calls.open_calls(connection, [call.row for call in planned])
     return hand
@@ -291,11 +290,11 @@ def _reserve_next(step: StepInHand, move: Move, visit: Visit) -> InHand | Turned
         return None
     following = follow(step, move)
     try:
-        hand = admission.at_gate(following, _PLANS[move.next_step](following))
+        hand = rate_limits.at_gate(following, _PLANS[move.next_step](following))
     except (ProviderError, BudgetExhausted):
         return None
     if hand.must_ask:
-        return admission.enter(hand, visit)
+        return rate_limits.enter(hand, visit)
     visit.leave()
     return hand
 

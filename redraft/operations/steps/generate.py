@@ -20,12 +20,12 @@ from redraft.operations.calls.budgets import BudgetExhausted
 from redraft.operations.calls.deltas import DeltaTeller
 from redraft.operations.calls.ledger import KEEP_REPLY_S, keep
 from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot, remembered
-from redraft.operations.jobs.job_results import Event, event
-from redraft.operations.jobs.request_views import models_of, schema_of
+from redraft.operations.request_views import models_of, schema_of
+from redraft.operations.results.grounding import NOTHING, grounding_reader
+from redraft.operations.results.job_results import Event, event
 from redraft.operations.steps import context
 from redraft.operations.steps.context import Move, StepInHand
 from redraft.operations.steps.evaluate import decide
-from redraft.operations.steps.grounded import NOTHING, grounding_reader
 from redraft.operations.steps.step_events import evaluated, vetoes_of
 from redraft.operations.steps.truncated_answers import evaluation_of, larger_limit
 from redraft.prompts.render import feedback_text, generation_prompt, repair_prompt

@@ -7,8 +7,8 @@ from redraft.domain.bulk.phrases import say_score
 from redraft.domain.jobs.loop import passes
 from redraft.domain.jobs.requests import AnyRequest, GenerateAnswer
 from redraft.domain.jobs.states import Step
-from redraft.operations.jobs.job_results import Event, event
-from redraft.operations.jobs.request_views import step_iteration
+from redraft.operations.request_views import step_iteration
+from redraft.operations.results.job_results import Event, event
 from redraft.operations.steps.context import StepInHand
 from redraft.storage.jobs.history import EvaluationRecord, IterationRecord
 from redraft.storage.jobs.jobs import JobRecord

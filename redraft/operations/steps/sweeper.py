@@ -14,10 +14,9 @@ from redraft.domain.jobs.job_errors import job_error
 from redraft.domain.jobs.states import StopReason
 from redraft.errors import Unavailable
 from redraft.jobs import StepMessage
-from redraft.operations.admin import retention
-from redraft.operations.jobs.completion import close_orphaned_calls, close_up
-from redraft.operations.jobs.job_results import ending
-from redraft.operations.jobs.request_views import readable_request, step_iteration
+from redraft.operations.request_views import readable_request, step_iteration
+from redraft.operations.results.completion import close_orphaned_calls, close_up
+from redraft.operations.results.job_results import ending
 from redraft.operations.services import Services
 from redraft.operations.steps.leases import message_for
 from redraft.storage.admin import workers
@@ -72,7 +71,6 @@ def sweep(services: Services, *, with_expired: bool = True, suspects_max: int = 
     ended = _end_all(services, late, _end_overdue) + _end_all(services, guilty, _end_guilty)
     for job_id in ended:
         services.queue.wake(job_id)
-    retention.forget_some(services)
     return Left(
         unrung=_ring_all(services, [message for message in to_ring if message.job_id not in ended]),
         suspects=[message for message in suspects if message.job_id not in ended],

@@ -13,7 +13,7 @@ import pytest
 from api.notifications.jobs import Pace, Wakeups, Watch
 from redraft.jobs import Delta
 from redraft.operations.jobs import lifecycle, queries
-from redraft.operations.jobs.job_results import event
+from redraft.operations.results.job_results import event
 from redraft.operations.services import Services
 from redraft.queue import Queue, delta_channel, job_channel
 from redraft.storage.jobs import events, jobs, transitions

@@ -13,12 +13,11 @@ from sqlalchemy import event, update
 from sqlalchemy.exc import IntegrityError
 
 from redraft.domain.admin.address_rules import Allowed
-from redraft.domain.admin.webhooks import ATTEMPTS_MAX, EVENT_TYPES
 from redraft.domain.jobs.requests import ContinueJob
+from redraft.domain.jobs.webhooks import ATTEMPTS_MAX, EVENT_TYPES
 from redraft.errors import Invalid, NotFound
-from redraft.operations.admin import webhooks
 from redraft.operations.admin.deliveries import PER_RECEIVER_MAX, SLOW_AT_ONCE_MAX, Deliverer, Places
-from redraft.operations.jobs import lifecycle
+from redraft.operations.jobs import lifecycle, webhooks
 from redraft.operations.jobs.resources import WebhookDelivery
 from redraft.operations.services import Services
 from redraft.operations.steps.sweeper import sweep

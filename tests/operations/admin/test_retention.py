@@ -14,7 +14,6 @@ from redraft.errors import Invalid, NotFound
 from redraft.operations.admin import retention
 from redraft.operations.jobs import lifecycle
 from redraft.operations.services import Services
-from redraft.operations.steps.sweeper import sweep
 from redraft.storage.admin.retention import EndedJob, find_ended, remove_ended
 from redraft.storage.engine.admin_tables import worker_heartbeats
 from redraft.storage.engine.columns import DbNow
@@ -180,7 +179,7 @@ def test_workers_forget_what_is_older_than_the_setting_says(make_driver: Callabl
     # At each sweep, since they are so rare
     driver = make_driver(retention_days=7, sweep_s=60)
     old, young, live = ended(driver, 8 * DAY_S), ended(driver, 6 * DAY_S), driver.submit()
-    sweep(driver.services)
+    retention.forget_some(driver.services)
     with pytest.raises(NotFound):
         driver.job(old)
     assert [driver.job(each).id for each in (young, live)] == [young, live]
@@ -189,7 +188,7 @@ def test_workers_forget_what_is_older_than_the_setting_says(make_driver: Callabl
 def test_without_the_setting_all_jobs_are_kept(make_driver: Callable[..., Driver]):
     driver = make_driver(sweep_s=60)
     job_id = ended(driver, 30_000 * DAY_S)
-    sweep(driver.services)
+    retention.forget_some(driver.services)
     assert driver.job(job_id).status == "succeeded"
 
 

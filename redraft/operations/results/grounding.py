@@ -11,7 +11,7 @@ from redraft.domain.grounding.support import SUPPORTED_SHARE_MIN, find_support, 
 from redraft.domain.jobs.requests import AnyRequest, EvaluateAnswer, dump, sources_hash
 from redraft.domain.structured.named_schemas import confidence_of, prose_of
 from redraft.domain.text.words import read_said
-from redraft.operations.jobs.request_views import schema_of, structure_of
+from redraft.operations.request_views import schema_of, structure_of
 from redraft.storage.jobs.history import IterationRecord
 
 NOTHING: dict[str, Any] = {"citations": [], "sources_used": [], "grounding_score": None, "cited_text": None}

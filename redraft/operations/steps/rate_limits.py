@@ -9,7 +9,7 @@ from redraft.errors import ProviderError
 from redraft.gate import Admission, Visit
 from redraft.jobs import StepMessage
 from redraft.operations.calls.model_calls import Outcome, PlannedCall
-from redraft.operations.jobs.request_views import models_of
+from redraft.operations.request_views import models_of
 from redraft.operations.services import Services
 from redraft.operations.steps import context
 from redraft.operations.steps.context import StepInHand

@@ -9,9 +9,9 @@ from redraft.domain.jobs.loop import Finish, Rules, best_of, is_accepted, next_m
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.domain.jobs.states import JobKind, Step, StopReason, ending_status
 from redraft.domain.structured.answers import Parsed, read_answer
-from redraft.operations.jobs.request_views import rules_of, schema_of
-from redraft.operations.steps.attempts import attempts_of
-from redraft.operations.steps.grounded import final_answer, rests_on
+from redraft.operations.request_views import rules_of, schema_of
+from redraft.operations.results.attempts import attempts_of
+from redraft.operations.results.grounding import final_answer, rests_on
 from redraft.prompts.profiles import Profiles
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.jobs.history import IterationRecord

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from redraft.domain.admin.urls import Goal, read_goal
-from redraft.domain.admin.webhooks import (
+from redraft.domain.jobs.requests import GenerateAnswer, Webhook
+from redraft.domain.jobs.webhooks import (
     ATTEMPTS_MAX,
     EVENT_BYTES_MAX,
     EVENT_TYPES,
@@ -27,7 +28,6 @@ from redraft.domain.admin.webhooks import (
     sign,
     wait_s,
 )
-from redraft.domain.jobs.requests import GenerateAnswer, Webhook
 from redraft.setting_values import webhook_keys
 from tests.rules.sources import ROOT
 

@@ -7,7 +7,7 @@ from redraft.domain.evaluation.aggregation import dimensions_at
 from redraft.domain.evaluation.rubrics import requirements_met
 from redraft.domain.jobs.loop import Attempt
 from redraft.domain.jobs.requests import AnyRequest
-from redraft.operations.steps.grounded import meets_rule
+from redraft.operations.results.grounding import meets_rule
 from redraft.storage.jobs.history import IterationRecord
 
 

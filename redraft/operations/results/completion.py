@@ -1,0 +1,111 @@
+"""What hangs on the end of a job, stored in the unit of work that ends it; called wherever a job may end."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import Connection
+
+from redraft.domain.grounding.observations import observe_sources
+from redraft.domain.jobs.ids import new_id
+from redraft.domain.jobs.loop import best_of
+from redraft.domain.jobs.requests import AnyRequest
+from redraft.domain.jobs.states import JobKind, StopReason
+from redraft.operations.request_views import readable_request
+from redraft.storage.admin import observations
+from redraft.storage.bulk import run_items
+from redraft.storage.engine.columns import moment
+from redraft.storage.engine.work import tell_after_commit
+from redraft.storage.jobs import calls, events, history, transitions
+from redraft.storage.jobs.history import IterationRecord
+from redraft.storage.jobs.jobs import JobRecord
+
+_OBSERVED = frozenset({JobKind.GENERATE_ANSWER.value, JobKind.EVALUATE_ANSWER.value})
+
+
+def close_up(connection: Connection, job: JobRecord, values: Mapping[str, Any] | None) -> None:
+    """Keep what is kept of an ended job, and count it as its run's item.
+
+    Args:
+        connection: the unit of work, after the job's last evaluations are stored.
+        job: as it was before.
+        values: the columns that it was moved by; nothing happens unless they end it.
+    """
+    if values is None or values.get("stop_reason") is None:
+        return
+    _observe(connection, job, values)
+    if job.run_id is not None:
+        run_items.end_item(connection, job.id, values["status"])
+        tell_after_commit(connection, "runs")
+
+
+def _observe(connection: Connection, job: JobRecord, values: Mapping[str, Any] | None) -> None:
+    """Keep an observation if this is how a job ends accepted; called wherever a job may end so.
+
+    Args:
+        connection: the unit of work that ends the job, after its last evaluations are stored.
+        job: as it was before.
+        values: the job's last columns.
+    """
+    if values is None or values.get("stop_reason") != StopReason.ACCEPTED or not _has_ranked_sources(job):
+        return
+    records = history.of(connection, job)
+    number = values["result"]["best_iteration"]
+    best = best_of(record.as_attempt() for record in records if record.number == number)
+    place = best and (best.iteration, best.candidate)
+    returned = next((record for record in records if (record.number, record.candidate) == place), None)
+    request = readable_request(job)
+    if returned is not None and request is not None and not _has_other_sources(connection, job, returned.number):
+        observations.add(connection, _row(job, request, returned))
+
+
+def _has_ranked_sources(job: JobRecord) -> bool:
+    sources = job.request.get("sources") or ()
+    return job.kind in _OBSERVED and any(source.get("relevance_score") is not None for source in sources)
+
+
+def _has_other_sources(connection: Connection, job: JobRecord, number: int) -> bool:
+    """Whether a continuation has brought other sources than those this iteration was written from."""
+    if number >= job.first_iteration:
+        return False
+    has_changed = False
+    for each in events.of_types(connection, job.id, ("iteration.started", "job.continued")):
+        if each.type == "job.continued":
+            has_changed = has_changed or each.data.get("sources") is not None
+        elif each.data["iteration"] == number:
+            has_changed = False
+    return has_changed
+
+
+def _row(job: JobRecord, request: AnyRequest, record: IterationRecord) -> dict[str, Any]:
+    verdict = record.evaluation
+    is_asked_to_cite = request.grounds is not None and request.grounds.include_citations
+    found = record.grounding
+    used = found["sources_used"] if found is not None and is_asked_to_cite else None
+    return {
+        "id": new_id("observation"),
+        "job_id": job.id,
+        "iteration": record.number,
+        "candidate": record.candidate,
+        "query": request.instruct,
+        "sources": [asdict(source) for source in observe_sources(request.sources, used)],
+        "score": verdict and verdict.score,
+        "grounding_score": found and found["grounding_score"],
+        "generator_model": record.generator_model,
+        "evaluator_model": verdict and verdict.evaluator_model,
+        "profile": verdict.profile if verdict else request.profile,
+    }
+
+
+def close_orphaned_calls(connection: Connection, job: JobRecord, *, is_holder_gone: bool = False) -> None:
+    """Close the calls whose workers are lost, in the unit of work that ends their job; a live worker closes its own.
+
+    Args:
+        connection: the unit of work, after the job has ended.
+        job: as it was before.
+        is_holder_gone: whether nobody closes the calls of the last lease, although it has not expired.
+    """
+    expires_at = job.lease_expires_at
+    is_held = not is_holder_gone and expires_at is not None and expires_at > moment(connection, ago_s=0)
+    lost = calls.close_lost(connection, job.id, job.lease_token if is_held else job.lease_token + 1)
+    transitions.add_usage(connection, job.id, lost)
