@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from redraft.domain.grounding.blocks import Block, Layout, code_spans, read_layout
-from redraft.domain.grounding.reference_lists import PLAIN_DIGITS, SUPERSCRIPTS, is_note, is_place
-from redraft.domain.grounding.source_words import CITED, NUMBER_SIGN
+from redraft.domain.grounding.reference_lists import SUPERSCRIPTS, is_note, is_place
+from redraft.domain.grounding.source_words import CITED, NUMBER_SIGN, SOURCE
+from redraft.domain.grounding.superscripts import can_be_cited, superscripts
 
 Style = Literal["inline", "footnote", "endnote"]
 
@@ -43,10 +44,10 @@ _TO = (
 )
 _PART = rf"(?:{_NAMED}|#)?{_NUMBER}(?:{_TO}(?:{_NAMED}|#)?{_NUMBER}(?:まで|까지)?)?"
 _AND = (
-    r"(?:&|\b(?:and/or|and|und|sowie|un|dhe|ir|agus|et|y|e|en|og|och|ja|ve|și|şi|és|i|dan|và|και|и|і|та|or|oder|ou|o|eller|tai|veya|lub|nebo"
+    r"(?:&|\b(?:and/or|and|und|sowie|un|dhe|ir|agus|et|y|e|ed|en|og|och|ja|ve|și|şi|és|i|dan|và|και|и|і|та|or|oder|ou|o|eller|tai|veya|lub|nebo"
     r"|vagy|sau|atau|hoặc|ή|или|або|או|أو|और)\b|या|และ|و|ו[-\u05be]?|和|与|與|及|或|と|や|または|및|와|과|또는)"
 )
-_THEN = rf"(?:{_S}(?:[,;/+・·\uff0c\u3001\uff1b\u060c\u061b]{_S}{_AND}?|{_AND}){_S}|[ ]{{1,4}}(?=\d))"
+_THEN = rf"(?:{_S}(?:[,;/+|・·\uff0c\u3001\uff1b\u060c\u061b]{_S}{_AND}?|{_AND}){_S}|[ ]{{1,4}}(?=\d))"
 _PARTS = rf"(?P<parts>{_PART}(?P<more>{_THEN}{_PART}){{0,300}})"
 _REST = r".{0,200}"
 _TAIL = rf"(?:[,:;(|\uff1a\uff0c\u2013\u2014]|(?<= )-[ ]){_REST}"
@@ -58,7 +59,7 @@ _CITING = re.compile(
     re.IGNORECASE,
 )
 # Whatever else a bracket says, this may be meant as a citation.
-_MEANT = re.compile(rf"\b(?:{CITED})[\s.:#(_]{{0,3}}{_NUMBER}(?!\w)", re.IGNORECASE)
+_MEANT = re.compile(rf"\b(?:{CITED})[^\w\[\]\-\u2212]{{0,3}}_?{_NUMBER}(?!\w)", re.IGNORECASE)
 _MEANT_CHARS_MAX = 200
 _UNREAD = re.compile(rf"(?P<head>\D{{0,60}}?){_PARTS}(?P<rest>.{{0,60}})", re.IGNORECASE)
 # Of negative numbers, decimals, times, formulas, footnotes, escapes, code, names such as `IPv6 zone` and `HTTP/2`.
@@ -74,6 +75,12 @@ _TAG = re.compile(
     rf"(?:[ \t]id=[\"']?\w{{1,64}}[\"']?)?{_S}/?>",
     re.IGNORECASE,
 )
+# Other brackets and commands that name a source: not the spelling that is asked for.
+_ASIDE = re.compile(
+    rf"(?:[({{\uff08]{_S}(?:(?:see|cf\.?){_S})?(?:{SOURCE})[.:#\uff1a]?{_S}|<(?:sup|cite|ref)>{_S}|\\cite\w{{0,9}}\{{)"
+    rf"(?P<numbers>{_NUMBER}(?:{_THEN}{_PART}){{0,50}})(?:[,:;][^()\n]{{0,60}})?{_S}(?:[)}}\uff09]|</(?:sup|cite|ref)>)",
+    re.IGNORECASE,
+)
 _SPAN = re.compile(
     rf"(?P<name>{_NAMED})?(?P<first>{_NUMBER})(?:{_TO}(?:{_NAMED}|#)?(?P<last>{_NUMBER}))?", re.IGNORECASE
 )
@@ -84,11 +91,14 @@ _AGAIN = re.compile(
 _NOTE = re.compile(r"\[\^(\d{1,40})\]")
 # Behind it, of `[^1]: …`, the text of a note: what cites it is the mark in the answer's text.
 _LABEL = re.compile(r":[ \t]")
-_RUN = re.compile(rf"[{SUPERSCRIPTS}]+(?:\u207b[{SUPERSCRIPTS}]+)?")
-# What stands between the runs of `¹,²`, `¹˒²` and `¹ ²`.
-_BETWEEN = re.compile("[,\u02d2\u2e34 \u2009\u202f]{1,2}")
 
 _LINK = re.compile(r"\]?\((?:[^\s()]|\([^\s()]*\))*(?:[ \t]+[\"'(][^\n]{0,300})?\)")
+# A value, a variable, the argument of a call; and what chemistry names with numbers in front.
+_OPERATOR = re.compile(r"(?:[ \t]=|\":|[\u2208\u2209\u2282\u2286\u00d7]|\\[a-z]{1,20}|\w\()[ \t]*\Z")
+_COMPOUND = re.compile(r"\.\w+\(|-?[A-Za-z]{3}")
+_FIRST_ITEM = re.compile(r"\b([A-Za-z]\w{0,49})\[0\]")
+_FORMULA = re.compile(r"\$\$[^$]{1,1000}\$\$|\\\((?:[^\\]|\\(?!\))){1,1000}\\\)|\\\[(?:[^\\]|\\(?!\])){1,1000}\\\]")
+_BEFORE_A_WORD = frozenset(("", " ", "\t", "\n", "("))
 _ASSIGNED = re.compile(r"[ \t]*(?:[-+*/%]?=(?!=)|\+\+|--)|\.\w+\(|\[[a-z_]")
 # What closes what a quotation mark opens, in the ways of several languages.
 _QUOTES = {
@@ -106,22 +116,6 @@ _QUOTES = {
     "\u300c": "\u300d",
     "\u300e": "\u300f",
 }
-
-# Behind these a superscript is a power: of a function, of a unit.
-_FUNCTIONS = "sin|cos|tan|cot|sec|csc|sinh|cosh|tanh|log|exp"
-_UNITS = "f(?:oo|ee)t|inch(?:es)?|miles?|yards?|(?:kilo|centi|milli|quadrat)?met(?:er|re)s?|seconds?"
-_RAISED = re.compile(f"{_FUNCTIONS}|{_UNITS}", re.IGNORECASE)
-# Or a time of the day; of other numbers a superscript may be a power.
-_YEAR = re.compile(r"(?<![\d,^])(?:1\d|20)\d\d\Z|:\d\d\Z")
-# No units and no products as in `mc²`.
-_SHORT_WORD = re.compile(
-    r"\b(?:[Ii][st]|[Ss]o|do|up|us|me|on|no|be|am|an|da|ja|UK|U\.?S|EU|UN|AI|AD|CE|TV)\Z|(?<!\d)\d{2,4}['\u2019]?s\Z"
-)
-_LAST_WORD = re.compile(r"[^\W_]+\Z")
-_IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
-_RAISED_IDEOGRAPHS = "米里尺寸"
-_CLOSERS = frozenset("*_)\uff09\u201d\u2019\"'")
-_NO_END = frozenset("/\\-\u2010\u2011\u2012\u2013\u2014\u2212([{<*_@#&^~=+|")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +146,11 @@ def find_marks(text: str, style: Style = "inline") -> list[Mark]:
 
 def marks_of(layout: Layout, style: Style = "inline", sources: int = 0) -> list[Mark]:
     """The same, and the brackets that are not understood but hold a number of one of so many sources."""
-    left_alone = sorted(
-        [*code_spans(layout), *((block.start, block.end) for block in layout.blocks if block.kind == "note")]
-    )
+    notes = ((block.start, block.end) for block in layout.blocks if block.kind == "note")
+    formulas = (found.span() for found in _FORMULA.finditer(layout.text))
+    left_alone = sorted([*code_spans(layout), *notes, *formulas])
     starts = [start for start, _ in left_alone]
-    found = [*_bracketed(layout, sources), *_footnotes(layout.text, style)]
+    found = [*_bracketed(layout, sources), *_tagged(layout.text, sources), *_footnotes(layout.text, style)]
     found = [mark for mark in found if not _is_within(mark.start, starts, left_alone)]
     quotes = [block for block in layout.blocks if block.is_quote]
     return _without_quoted(layout.text, sorted(found, key=lambda mark: mark.start), quotes)
@@ -171,13 +165,14 @@ def _bracketed(layout: Layout, sources: int) -> Iterator[Mark]:
     text = layout.text
     index_end = -1
     labels = set(_LINK_LABELS.findall(text))
+    arrays = set(_FIRST_ITEM.findall(text))
     for found in _BRACKETS.finditer(text):
         said, places = _printed(text, *found.span("said"))
         if not any(map(str.isdecimal, said)) or _PARAGRAPH.search(found["said"]):
             continue
         citing = _CITING.fullmatch(said)
-        is_named = citing is not None and citing["name"] is not None
-        if not is_named and _is_index(text, found.start(), found.end(), index_end):
+        is_named = bool(citing and citing["name"])
+        if not is_named and _is_index(found, index_end, arrays):
             index_end = found.end()
         elif is_named or not _LINK.match(text, found.end()):
             mark = _citing(citing, found, places, layout, sources) if citing else None
@@ -185,9 +180,16 @@ def _bracketed(layout: Layout, sources: int) -> Iterator[Mark]:
                 mark = _unread(said, found, sources)
             if mark is not None:
                 yield mark
+
+
+def _tagged(text: str, sources: int) -> Iterator[Mark]:
     for found in _TAG.finditer(text):
         number = int(found["number"])
         yield Mark(found.start(), found.end(), ((number, number),), is_named=True)
+    for found in _ASIDE.finditer(text):
+        unread = _existing(found["numbers"], sources)
+        if unread and (found[0][:4].lower() != "<sup" or can_be_cited(text, found.start())):
+            yield Mark(found.start(), found.end(), (), unread=unread)
 
 
 def _printed(text: str, start: int, end: int) -> tuple[str, list[int]]:
@@ -247,7 +249,8 @@ def _unread(said: str, found: re.Match[str], sources: int) -> Mark | None:
     head, rest = unread["head"].strip("*_ "), unread["rest"].strip("*_ ")
     letters = sum(map(str.isalpha, said))
     is_sign = letters == 1 and not rest and not head.isupper()
-    if not letters or is_sign or len(head.split()) + len(rest.split()) > _UNREAD_WORDS:
+    is_enclosed = not letters and said.strip(" ().,:;").isdecimal()
+    if not (letters or is_enclosed) or is_sign or len(head.split()) + len(rest.split()) > _UNREAD_WORDS:
         return None
     numbers = _existing(said if head and head in rest else unread["parts"], sources)
     return Mark(found.start(), found.end(), (), unread=numbers) if numbers else None
@@ -290,14 +293,17 @@ def _spans(parts: str, *, is_named: bool) -> tuple[tuple[int, int], ...]:
     return tuple(spans)
 
 
-def _is_index(text: str, start: int, end: int, index_end: int) -> bool:
-    """`a[1]`, `my_list[0]`, `m[0][1]`, `row[2] = 5`."""
-    if start == index_end:
+def _is_index(found: re.Match[str], index_end: int, arrays: set[str]) -> bool:
+    """`a[1]`, `my_list[0]`, `m[0][1]`, `row[2] = 5`, `x = [1, 2]`, `[3]rotaxane`."""
+    text, (start, end) = found.string, found.span()
+    if start == index_end or _OPERATOR.search(text, max(0, start - 30), start):
         return True
-    word = _glued(text, start).strip("_")
+    name = _glued(text, start)
+    word = name.strip("_")
     if not word or not word.isascii():
-        return False
-    return "_" in word or (len(word) == 1 and word.islower()) or _ASSIGNED.match(text, end) is not None
+        return text[max(0, start - 1) : start] in _BEFORE_A_WORD and _COMPOUND.match(text, end) is not None
+    is_name = word in arrays or text[start - len(name) - 1 : start - len(name)] == "$" or "_" in word
+    return is_name or (len(word) == 1 and word.islower()) or _ASSIGNED.match(text, end) is not None
 
 
 def _glued(text: str, at: int) -> str:
@@ -308,9 +314,11 @@ def _glued(text: str, at: int) -> str:
 
 
 def _is_other_numbers(parts: str, spans: tuple[tuple[int, int], ...]) -> bool:
-    """Years, fractions, and intervals from zero as in `[0, 1]`."""
+    """Years, fractions, thousands as in `[1,000]`, and intervals from zero as in `[0, 1]`."""
     is_interval = len(spans) == 2 and spans[0] == (0, 0) and "," in parts
-    return is_interval or "/" in parts or "+" in parts or any(first > _BARE_MAX for first, _ in spans)
+    return (
+        is_interval or any(sign in parts for sign in ("/", "+", ",0")) or any(first > _BARE_MAX for first, _ in spans)
+    )
 
 
 def _footnotes(text: str, style: Style) -> Iterator[Mark]:
@@ -318,36 +326,8 @@ def _footnotes(text: str, style: Style) -> Iterator[Mark]:
         if not _LABEL.match(text, found.end()) and not _LINK.match(text, found.end()):
             yield Mark(found.start(), found.end(), ((int(found[1]), int(found[1])),))
     if style == "footnote":
-        yield from _superscripts(text)
-
-
-def _superscripts(text: str) -> Iterator[Mark]:
-    before = -1
-    for found in _RUN.finditer(text):
-        goes_on = before >= 0 and _BETWEEN.fullmatch(text, before, found.start())
-        if goes_on or _can_be_cited(text, found.start()):
-            before = found.end()
-            first, _, last = found[0].translate(PLAIN_DIGITS).partition("\u207b")
-            if len(first) <= 40 and len(last) <= 40:
-                yield Mark(found.start(), found.end(), ((int(first), int(last or first)),))
-
-
-def _can_be_cited(text: str, at: int) -> bool:
-    """Whether a superscript here can be a citation: behind punctuation or a word, not behind a unit or a number."""
-    while at > 0 and text[at - 1] in _CLOSERS:
-        at -= 1
-    before = text[at - 1] if at else " "
-    if not before.isalnum():
-        return not before.isspace() and before not in _NO_END
-    found = _LAST_WORD.search(text[max(0, at - 40) : at])
-    word = found[0] if found else ""
-    if _IDEOGRAPH.match(before):
-        return before not in _RAISED_IDEOGRAPHS
-    if word.isdecimal():
-        return _YEAR.search(text, max(0, at - 6), at) is not None
-    if _SHORT_WORD.search(text, max(0, at - 8), at):
-        return True
-    return len(word) >= 3 and word.isalpha() and not _RAISED.fullmatch(word)
+        for start, end, first, last in superscripts(text):
+            yield Mark(start, end, ((first, last),))
 
 
 def _without_quoted(text: str, marks: list[Mark], quotes: list[Block]) -> list[Mark]:

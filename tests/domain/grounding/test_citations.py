@@ -175,6 +175,7 @@ def test_f13_prose_that_talks_of_sources():
         ("[Source ①] [②③] [Ka\u0308lla 4] [ﺍﻟﻤﺼﺪﺭ 5]", [1, 2, 3, 4, 5]),
         ("[sources #1, #2] [Source: #3 to #5] [Quellen 1 sowie 2] [Sources 3 and/or 4]", [1, 2, 3, 4, 5, 1, 2, 3, 4]),
         ("[1, p. 5] [2: Tides] [Sources 3…5]", [1, 2, 3, 4, 5]),
+        ("[Fonti 1 ed 2] [Source 3|4]", [1, 2, 3, 4]),
         ("[^1] ice[^2]", [1, 2]),
         ("[Source 1] The vector is [1, 9]. Players roll [6] or [0].", [1]),
     ],
@@ -198,7 +199,14 @@ def test_marks_in_many_spellings(text: str, cited: list[int]):
         "\\[1\\]",
         'Write "[Source 1]" or “[1][2]” or `[3]` behind it.',
         "> [Source 1]",
-        "(Source 1) and Source 2",
+        "(Figure 2) (source: Reuters, 2020) (2 sources) (3) f(2) \\frac{1}{2} {1, 2}",
+        "5 m<sup>2</sup> 10<sup>2</sup> x<sup>2</sup>",
+        "x = [1] A = [1, 2, 3] x \u2208 [1, 3] \\in [1, 2] np.array([1, 2]) [1, 2, 3].map(f) $arr[1]",
+        '{"ids": [1, 2, 3]}',
+        "arr[0] and arr[1], args[2] and args[0]",
+        "$$x \\le [1, 2]$$ \\(y [1]\\) \\[z \\to [2]\\]",
+        "[1]benzothiophene [2]rotaxane [1,3]-dipolar [1,2]-Wittig [2+2] bicyclo[2.2.1]heptane",
+        "[1,000]",
         "[source-a] [s1] [S] source-1 <S1> <sourcery 1>",
         "[Source] [Sources] [x 1] [s1] [1.5] [1/2] [-1] [12:30] [1 = 2] [1 %]",
         "[Foo 99] [sic] [May 2020] [Smith et al., 1999]",
@@ -332,6 +340,16 @@ def test_hb_f2_the_stop_of_a_quotation_ends_no_sentence(answer: str):
         ("Ice [1 and so on].", "[Source 1]", "inline"),
         ("Ice [Sources 1 foo 3].", "[Source 1, 3]", "inline"),
         ("Ice [Sources 1, 2 foo 3].", "[Source 1, 2, 3]", "inline"),
+        ("Ice (Source 1).", "[Source 1]", "inline"),
+        ("Ice (see Sources 1, 3; p. 5).", "[Source 1, 3]", "inline"),
+        ("Ice \uff08\u6765\u6e90\uff1a1\uff09.", "[Source 1]", "inline"),
+        ("Ice {Quelle 2}.", "[Source 2]", "inline"),
+        ("Ice <cite>1,2</cite>.", "[Source 1, 2]", "inline"),
+        ("Ice <ref>2</ref>.", "[Source 2]", "inline"),
+        ("Ice \\citep{2}.", "[Source 2]", "inline"),
+        ("Ice [Source = 1].", "[Source 1]", "inline"),
+        ("Ice [Source '1'].", "[Source 1]", "inline"),
+        ("Ice [(1)].", "[Source 1]", "inline"),
     ],
 )
 def test_a_bracket_that_is_not_understood_is_an_issue_that_names_the_wanted_spelling(
@@ -341,6 +359,10 @@ def test_a_bracket_that_is_not_understood_is_an_issue_that_names_the_wanted_spel
     assert issue.code == "unread_mark"
     assert f"write {wanted} if it is one" in issue.message
     assert answer[issue.start_pos : issue.end_pos] == answer.removeprefix("Ice ").removesuffix(".")
+
+
+def test_a_raised_number_in_html_is_not_read_as_a_mark_but_is_an_issue():
+    assert wrong("Ice floats<sup>1,2</sup>.", 3) == [("unread_mark", 1, "<sup>1,2</sup>")]
 
 
 def test_what_is_understood_of_an_unread_mark_is_cited():
