@@ -27,20 +27,25 @@ class Finish(StrEnum):
     """No reason, or one that is not in the table."""
 
 
-_COMPLETE = (
-    r"(finishreason|reason)?(stop|stopped|stopsequences?|stopcriteriamet|stopword|stopstring|stoptoken"
-    r"|eos|eostoken|eot|eom|endofsequence|endofturn|endturn|endoftext|endofstring|end"
-    r"|completed?|finish|finished|success|succeeded|ok|done|normal|word|alternativestatusfinal)"
+# Servers join these words as they like (`stop_token_found`), and some send the token itself (`<|im_end|>`). A word that
+# is not in the list makes the reason another one.
+_END = r"stop(?:ped|s)?|eo[smdgt]|ended|end|completed?|finish(?:ed)?|succe(?:ss|eded)|ok|done|normal|natural"
+_OF_THE_END = (
+    r"reason|token|sequences?|string|str|word|id|found|hit|reached|matched|by|criteria|met|of|the|turn|text"
+    r"|sentence|message|generation|model|im"
 )
+_COMPLETE = rf"(?:(?:{_OF_THE_END})*(?:{_END}))+(?:{_OF_THE_END})*|s|word|alternativestatusfinal"
 
 _FILTERED = (
     r"filter|safety|unsafe|recitation|blocklist|blacklist|block|prohibited|spii|guardrail|sensitive|toxic"
-    r"|moderat|polic|violation|modelarmor|copyright|harm|censor|flagged|\A(finishreason)?language\Z"
+    r"|moderat|polic|violation|modelarmor|copyright|harm|censor|flagged|risk|inspection|inappropriate|profan|nsfw"
+    r"|hatespeech|jailbreak|banned|illegal|restricted|security|responsibleai|\A(finishreason)?(language|hate|pii)\Z"
 )
 _BROKEN_OFF = (
     r"error|abort|fail|cancel|time|interrupt|repetition|repeat|loop|load|resource|exception|invalid|other|network"
     r"|disconnect|pause|progress|pending|partial|preempt|evict|unavailable|exhaust|kill|shutdown|missing|noimage|dropped"
-    r"|terminat|halted|expired|crash|stalled|quota"
+    r"|terminat|halted|expired|crash|stalled|quota|memory|oom\Z|user|busy|capacity|throttl|reject|broken|lost|closed"
+    r"|badrequest|reset|internal|running|abandon|degenerat|dead|never|\Anot"
 )
 
 # The first pattern that is found decides, the specific before the vague: `error_toxic` comes from a filter.
@@ -48,10 +53,13 @@ _TABLE = tuple(
     (finish, re.compile(pattern))
     for finish, pattern in (
         (Finish.COMPLETE, rf"\A({_COMPLETE})\Z"),
-        (Finish.REFUSED, r"refus"),
+        (Finish.REFUSED, r"refus|declin"),
         (Finish.FILTERED, _FILTERED),
-        (Finish.FAILED, r"malformed|unexpected|toomany|timelimit|ratelimit|insufficient|notfinished|unfinished"),
-        (Finish.CONTEXT_FULL, r"context|errorlimit|modelmaxlen"),
+        (
+            Finish.FAILED,
+            r"malformed|unexpected|toomany|timelimit|maxtime|ratelimit|insufficient|notfinished|unfinished",
+        ),
+        (Finish.CONTEXT_FULL, r"context|ctx|kvcache|errorlimit|modelmaxlen|prompttoo"),
         (Finish.CUT, r"length|max|truncat|limit|incomplete|cutoff|outoftokens|budget|toolong|toolarge|numpredict"),
         (Finish.TOOL_CALL, r"tool|function"),
         (Finish.FAILED, _BROKEN_OFF),

@@ -13,26 +13,30 @@ KNOWN: dict[Finish, str] = {
     Finish.COMPLETE: """
         stop end_turn stop_sequence STOP eos eos_token COMPLETE STOP_SEQUENCE completed FINISH finished
         STOP_CRITERIA_MET endoftext normal done end_of_text REASON_STOP FINISH_REASON_STOP stop-sequence EndTurn eot
+        <|im_end|> <|eot_id|> </s> EOS_TOKEN_FOUND matched_stop hit_stop_token stop_str natural end_of_message eog
         """,
     Finish.CUT: """
         length max_tokens MAX_TOKENS model_length MODEL_LENGTH max_output_tokens maxTokens LENGTH limit token_limit
         max_new_tokens maximum_tokens truncated incomplete REASON_MAX_LEN output_limit
         ALTERNATIVE_STATUS_TRUNCATED_FINAL max_completion_tokens length:MAX_TOKENS max-length
-        too_long num_predict answer_too_large
+        too_long num_predict answer_too_large length_limit_reached thinking_budget_exceeded stop_length
         """,
-    Finish.CONTEXT_FULL: "model_context_window_exceeded ERROR_LIMIT context context_length_exceeded REASON_MAX_CONTEXT",
+    Finish.CONTEXT_FULL: "model_context_window_exceeded ERROR_LIMIT context context_length_exceeded REASON_MAX_CONTEXT"
+    " ctx_full n_ctx kv_cache_full prompt_too_long",
     Finish.FILTERED: """
         content_filter content_filtered SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII ERROR_TOXIC
         guardrail_intervened content_filter:RECITATION sensitive blacklist IMAGE_SAFETY FINISH_REASON_SAFETY
         MODEL_ARMOR ContentFilter safety stop:SAFETY ALTERNATIVE_STATUS_CONTENT_FILTER moderation_blocked
+        content_risk data_inspection_failed inappropriate_content nsfw jailbreak hate PII security_audit_fail
         """,
-    Finish.REFUSED: "refusal REFUSAL refused",
+    Finish.REFUSED: "refusal REFUSAL refused declined",
     Finish.TOOL_CALL: "tool_calls function_call tool_use TOOL_CALL toolUse",
     Finish.FAILED: """
         insufficient_system_resource abort error ERROR USER_CANCEL cancelled repetition load unload OTHER
         MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL TIMEOUT time_limit network_error malformed_model_output
         not_finished error_timeout interrupted TOO_MANY_TOOL_CALLS preempted overloaded pause_turn in_progress
-        unfinished terminated halted expired quota_exceeded worker_crashed
+        unfinished terminated halted expired quota_exceeded worker_crashed out_of_memory OOM user_stop busy no_capacity
+        throttled rejected connection_closed max_time not_stop never_finished
         """,
     Finish.UNKNOWN: "xyz 42 vendor_special FINISH_REASON_UNSPECIFIED unknown",
 }
