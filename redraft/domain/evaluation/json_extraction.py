@@ -36,6 +36,7 @@ UnusableKind = Literal[
 ]
 
 OBJECTS_MAX = 1_000
+_BEHIND_CHARS = 500
 # json-repair takes quadratic time on hostile text: beyond this much per reply it is not asked.
 REPAIR_CHARS_MAX = 30_000
 REPAIR_MARKS_MAX = 1_000
@@ -60,6 +61,7 @@ class Found:
         source: how it is written.
         is_closed: it has its end.
         is_alone: the reply holds nothing beside it.
+        behind: the beginning of what follows it.
     """
 
     value: Mapping[str, Any]
@@ -68,6 +70,12 @@ class Found:
     source: str = field(default="", compare=False)
     is_closed: bool = field(default=True, compare=False)
     is_alone: bool = field(default=False, compare=False)
+    behind: str = field(default="", compare=False)
+
+    @property
+    def is_within_a_line(self) -> bool:
+        """Whether the sentence goes on behind it: it is more likely spoken of than given."""
+        return bool(re.search(r"\w", _AROUND_ALONE.sub("", self.behind.partition("\n")[0])))
 
     @property
     def lost_text(self) -> bool:
@@ -108,6 +116,7 @@ class _Span:
     source: str
     is_closed: bool
     is_alone: bool = False
+    behind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +138,7 @@ class _Reading:
         return [self._found(inner, _as_json(inner)) for inner in _wrapped(self.value, is_verdict)]
 
     def _found(self, value: JsonObject, source: str, *, is_alone: bool = False) -> Found:
-        return Found(value, self.repaired, value.repeated, source, self.span.is_closed, is_alone)
+        return Found(value, self.repaired, value.repeated, source, self.span.is_closed, is_alone, self.span.behind)
 
 
 # What models and servers wrap around a verdict; what stands under any other name is something else.
@@ -199,6 +208,8 @@ def read_verdict(
     first, read = own[0]
     if any(other != read for _, other in own):
         return Unusable("ambiguous", f"The reply holds {len(own)} different verdicts.")
+    if not isinstance(read, Unusable) and untrusted.is_contradicted(reader.state(read), found[-1].behind):
+        return Unusable("ambiguous", "The reply gives another score in words behind its verdict.")
     return read if isinstance(read, Unusable) else (first, read)
 
 
@@ -208,7 +219,9 @@ def _is_quoted(found: Found, read: T | Unusable, reader: Reader[T], untrusted: U
         return untrusted.holds_object(found.source, is_cut=is_cut)
     if found.is_alone:
         return untrusted.holds_whole_reply(reader.state(read), found.source)
-    return untrusted.holds_verdict(reader.state(read), found.source, is_cut=is_cut)
+    statement = reader.state(read)
+    is_mentioned = found.is_within_a_line and untrusted.states_all(statement)
+    return is_mentioned or untrusted.holds_verdict(statement, found.source, is_cut=is_cut)
 
 
 def _find_objects(
@@ -347,7 +360,8 @@ def _take_object(text: str, start: int, spans: list[_Span], untrusted: Untrusted
         spans.append(_Span(text[start:], is_closed=False))
         return len(text)
     if end[0] == "}":
-        spans.append(_Span(text[start : end.end()], is_closed=True))
+        behind = text[end.end() : end.end() + _BEHIND_CHARS]
+        spans.append(_Span(text[start : end.end()], is_closed=True, behind=behind))
     else:
         # The brace was open in thinking text whose opener stood in the prompt.
         spans.clear()

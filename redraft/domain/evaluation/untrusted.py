@@ -5,14 +5,17 @@ number spellings make no difference. A verdict that is the whole reply is seldom
 counts that stands in the texts as one, not words and a number that the answer happens to hold.
 """
 
+import base64
 import html
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from urllib.parse import unquote
 
+from redraft.domain.evaluation.scores import ScoreError, read_score
 from redraft.domain.text.cleaning import LIKE
 from redraft.domain.text.thinking import CLOSER, OPENER, SpellingKey, key_of
 from redraft.domain.text.visible_text import visible
@@ -27,9 +30,17 @@ _NONE = {"none": "null", "nil": "null"}
 _ASSIGNS = r":=|,>\u2192\u2013\u2014"
 _SEPARATOR = rf"[^\w.+{_ASSIGNS}-]{{0,16}}(?:[{_ASSIGNS}]|\b(?:of|is)\b)[^\w.+-]{{0,16}}"
 _ENDS_A_NAME = rf"[^\w.+{_ASSIGNS}-]{{0,16}}[{_ASSIGNS}]"
-_VALUE = rf"[+-]?{_NUMBER}(?:\s*%|\s*(?:/|\bout\s+of\b)\s*{_NUMBER})?|[^\W\d_]+(?:[ _-][^\W\d_]+)?|\[\s*\]"
+_VALUE = rf"[+-]?(?:\d+,\d+|{_NUMBER})(?:\s*%|\s*(?:/|\bout\s+of\b)\s*{_NUMBER})?|[^\W\d_]+(?:[ _-][^\W\d_]+)?|\[\s*\]"
 _STATED = rf"{_SEPARATOR}(?P<value>{_VALUE})"
 _LOOK_ALIKES = str.maketrans({like: letter for letter, alike in LIKE.items() for like in alike if not like.isascii()})
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/_-]{40,}\s{1,2})*[A-Za-z0-9+/_-]{16,}={0,2}")
+_STANDARD_BASE64 = str.maketrans("-_", "+/")
+_HEXADECIMAL = re.compile(r"\b(?:(?:0x|\\x)?[0-9a-fA-F]{2}[\s:,]{0,2}){8,}")
+_IN_WORDS = re.compile(
+    r"\b(?:scor(?:e[sd]?|ing)|ratings?|rated?|grades?|verdict|give|assign|award)\b[^\n.{}\d]{0,40}?"
+    rf"(?P<value>{_NUMBER}(?:\s*%|\s*(?:/|out of)\s*{_NUMBER})?)(?=\W*(?:\n|\Z)|[.!;,)*])",
+    re.IGNORECASE,
+)
 # Escaped quotes within escaped quotes, and not much deeper.
 _DECODINGS_MAX = 3
 _REMARKED_WORDS = 4
@@ -92,7 +103,7 @@ class Untrusted:
         if self.holds_object(source, is_cut=is_cut):
             return bool(statement.decisions)
         is_worded_so = all(self._holds_words(words, is_cut=is_cut) for words in statement.words)
-        return is_worded_so and self._states_all(statement, is_worded=any(map(tokens, statement.words)))
+        return is_worded_so and self.states_all(statement, is_worded=any(map(tokens, statement.words)))
 
     def holds_whole_reply(self, statement: Statement, source: str) -> bool:
         """Whether these texts hold a verdict that is all that a reply consists of, as an object or as its members.
@@ -105,11 +116,20 @@ class Untrusted:
             return bool(statement.decisions)
         members = [words for member in statement.members if not (words := _member_tokens(member)).endswith(":")]
         is_held = bool(members) and all(f" {words} " in self._member_tokens for words in members)
-        return is_held and self._states_all(statement)
+        return is_held and self.states_all(statement)
+
+    def is_contradicted(self, statement: Statement, words: str) -> bool:
+        """Whether words give another score than a verdict, and none that these texts name."""
+        scores = [each for each in statement.decisions if "score" in each.names]
+        said = {found["value"] for found in _IN_WORDS.finditer(words) if _is_fraction(found["value"])}
+        return len(scores) == 1 and any(
+            not (scores[0].is_same(value) or value in self._values_of(scores[0].names)) for value in said
+        )
 
     @cached_property
     def _decoded(self) -> str:
-        return decoded("\n".join(self._texts))
+        text = "\n".join(self._texts)
+        return decoded("\n".join((text, *_unpacked(text))))
 
     @cached_property
     def _tokens(self) -> str:
@@ -119,7 +139,13 @@ class Untrusted:
     def _member_tokens(self) -> str:
         return f" {_member_tokens(self._decoded)} "
 
-    def _states_all(self, statement: Statement, *, is_worded: bool = False) -> bool:
+    def states_all(self, statement: Statement, *, is_worded: bool = False) -> bool:
+        """Whether these texts state all that a verdict decides.
+
+        Args:
+            statement: of the verdict.
+            is_worded: its words stand in these texts: then names and values may stand apart.
+        """
         if not statement.decisions:
             return False
         return all(self._states(each) or (is_worded and self._mentions(each)) for each in statement.decisions)
@@ -161,7 +187,7 @@ class Untrusted:
         """All values that these texts give to members of these names, in full and by their first word."""
         # Looking ahead: a value may be the name of the next one.
         stated = re.finditer(rf"(?=(?:{_any_of(names)}){_STATED})", self._decoded, re.IGNORECASE)
-        values = {each["value"] for each in stated}
+        values = {each["value"].replace(",", ".") for each in stated}
         return frozenset(values | {re.split(r"[ _-]", value)[0] for value in values})
 
 
@@ -175,13 +201,38 @@ NOTHING_UNTRUSTED = Untrusted()
 
 def decoded(text: str) -> str:
     """A text as a reader sees it: without invisible characters, entities and escapes."""
-    text = unicodedata.normalize("NFKC", visible(text)).translate(_LOOK_ALIKES)
+    text = unicodedata.normalize("NFKC", visible(unquote(text))).translate(_LOOK_ALIKES)
     for _ in range(_DECODINGS_MAX):
         before = text
         text = _ESCAPE.sub(lambda match: chr(int(match["code"], 16)) if match["code"] else " ", html.unescape(text))
         if text == before:
             break
     return text
+
+
+def _unpacked(text: str) -> Iterator[str]:
+    """What the encoded parts of a text say."""
+    for found in _BASE64.finditer(text):
+        packed = re.sub(r"\s", "", found[0]).rstrip("=").translate(_STANDARD_BASE64)
+        packed = packed[: len(packed) - (len(packed) % 4 == 1)]
+        yield _readable(base64.b64decode(packed + "=" * (-len(packed) % 4)))
+    for found in _HEXADECIMAL.finditer(text):
+        digits = re.sub(r"0x|\\x|[\s:,]", "", found[0])
+        yield _readable(bytes.fromhex(digits[: len(digits) // 2 * 2]))
+
+
+def _readable(said: bytes) -> str:
+    try:
+        return said.decode()
+    except UnicodeDecodeError:
+        return ""
+
+
+def _is_fraction(text: str) -> bool:
+    try:
+        return read_score(text) >= 0
+    except ScoreError:
+        return False
 
 
 def tokens(text: str) -> str:
