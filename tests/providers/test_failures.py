@@ -305,6 +305,31 @@ WRAPPED: list[tuple[int, Any, str, str]] = [
     (400, {"metadata": {"raw": 'b\'{"message": "prompt is too long"}\''}}, "context_too_long", "prompt is too long"),
     (200, {"Error": {"Message": "Slow down", "Code": "ThrottlingException"}}, "provider_rate_limited", "Slow down"),
     (503, {"title": "Service Unavailable", "detail": "no healthy upstream"}, "provider_unavailable", "no healthy"),
+    (400, {"code": "DataInspectionFailed", "message": "Input may be inappropriate."}, "content_filtered", "may be"),
+    (
+        400,
+        openai("<400> InternalError.Algo.DataInspectionFailed: Output data may contain inappropriate content."),
+        "content_filtered",
+        "may contain",
+    ),
+    (200, {"error": {"code": "1301", "message": "可能包含不安全或敏感内容"}}, "content_filtered", "敏感"),
+    (200, {"error_code": 17, "error_msg": "Open api daily request limit reached"}, "provider_rate_limited", "daily"),
+    (400, openai("litellm.RateLimitError: too many", code="429"), "provider_rate_limited", "too many"),
+    (400, {"__type": "ThrottlingException", "message": "Rate exceeded"}, "provider_rate_limited", "Rate exceeded"),
+    (400, openai("Budget has been exceeded! Current cost: 10.1, Max budget: 10.0"), "provider_quota", "10.1"),
+    (403, openai("Key limit exceeded (total limit)."), "provider_quota", "Key limit"),
+    (200, {"Message": "User is not authorized", "Type": "User"}, "provider_auth", "not authorized"),
+    (
+        400,
+        openai('VertexAIException - b\'{"error": {"message": "The input token count (9) exceeds the maximum"}}\''),
+        "context_too_long",
+        "The input token count (9)",
+    ),
+    (400, "The prompt is 9000 tokens long, which is over the limit.", "context_too_long", "9000"),
+    (400, openai("This model supports a maximum of 4096 tokens in total"), "context_too_long", "4096"),
+    (400, openai("Invalid 'messages[0].content'", code="string_above_max_length"), "context_too_long", "messages[0]"),
+    (400, {"message": "The provided model identifier is invalid."}, "unknown_model", "identifier"),
+    (400, openai("Model not exist"), "unknown_model", "not exist"),
 ]
 
 

@@ -43,6 +43,12 @@ def completion(message: dict[str, Any], finish: str | None = "stop", **rest: Any
             "Provider returned error",
         ),
         (Reply(raw={"error": "boom"}), "provider_unavailable", "boom"),
+        # a normal end that is none
+        (completion({"content": "Half", "tool_calls": [TOOL_CALL]}), "empty_output", "no whole answer"),
+        (completion({"content": None, "tool_calls": [TOOL_CALL]}), "empty_output", "tool call only"),
+        (completion({"content": "Half"}, error={"message": "died"}), "provider_unavailable", "died"),
+        (completion({"content": "Half"}, None, error={"message": "died"}), "provider_unavailable", "died"),
+        (completion({"content": "Half"}, None, finish_reason="length"), "output_truncated", "cut off"),
         (
             Reply(raw={"choices": [{"error": {"message": "Too many requests", "code": 429}}]}),
             "provider_rate_limited",

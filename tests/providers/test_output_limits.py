@@ -93,6 +93,8 @@ OF_THE_CONTEXT = [
     "The number of prompt tokens plus max_tokens ({total}) exceeds the context window of {context}",
     "context length exceeded: prompt ({prompt}) + max_tokens ({asked}) > {context}",
     "The sum of prompt tokens ({prompt}) and max_tokens ({asked}) must not exceed {context}",
+    "The sum of prompt length ({prompt}) and max_tokens ({asked}) should not exceed max_model_len ({context})",
+    "generation length too long: max_seq_len = {context}, prompt = {prompt}, max_new_tokens = {asked}",
 ]
 OF_SOMETHING_ELSE = [
     "prompt is too long: 205148 tokens > 200000 maximum",

@@ -30,6 +30,11 @@ BODIES: list[tuple[str, str, str]] = [
     (data({"status": "error", "message": "invalid api key"}), "provider_auth", "invalid api key"),
     (data({"errors": [{"message": "flagged by the safety system"}]}), "content_filtered", "flagged"),
     (data({"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}), "provider_quota", "balance"),
+    (
+        data({"object": "", "choices": None, "base_resp": {"status_code": 1002, "status_msg": "rate limit (RPM)"}}),
+        "provider_rate_limited",
+        "rate limit (RPM)",
+    ),
     (data("upstream connect error"), "provider_unavailable", "upstream connect error"),
     (data([{"error": {"code": 429, "message": "slow down"}}]), "provider_rate_limited", "slow down"),
     ("event: error\ndata: context size exceeded\n\n", "context_too_long", "context size exceeded"),

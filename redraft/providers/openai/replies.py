@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from redraft.domain.calls.finish_reasons import Finish, classify_finish
 from redraft.errors import ProviderErrorCode
 from redraft.providers.shared.error_bodies import words_of
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer, selected_headers
@@ -11,7 +10,6 @@ from redraft.providers.shared.protocol import ChatReply, UnusableReply, Usage
 from redraft.providers.shared.replies import (
     EMPTY,
     REASONING_ONLY,
-    TOOL_CALL_ONLY,
     content_text,
     count,
     finish_flaw,
@@ -36,10 +34,10 @@ def read_reply(vendor: Vendor, answer: Answer) -> ChatReply:
         UnusableReply: there is no text to use.
     """
     choice = mapping(next(iter(items(answer.body.get("choices"))), None))
-    finish = finish_reason_of(choice)
+    finish = finish_reason_of(choice) or finish_reason_of(answer.body)
     if error := choice.get("error"):
         raise failure_of_answer(vendor, Answer(answer.status, {"error": error}, answer.headers))
-    if _is_failure(answer.body, choice, finish):
+    if _is_failure(answer.body, choice):
         raise failure_of_answer(vendor, answer)
     message = mapping(choice.get("message"))
     text = content_text(message.get("content"))
@@ -56,10 +54,10 @@ def read_reply(vendor: Vendor, answer: Answer) -> ChatReply:
     return reply
 
 
-def _is_failure(body: Mapping[str, Any], choice: Mapping[str, Any], finish: str | None) -> bool:
-    """Whether a body is none of a reply, or of one that broke off with an error beside it."""
+def _is_failure(body: Mapping[str, Any], choice: Mapping[str, Any]) -> bool:
+    """Whether a body is none of a reply, or of one with an error beside it."""
     if choice:
-        return bool(body.get("error")) and classify_finish(finish) is Finish.FAILED
+        return bool(body.get("error"))
     return (bool(body) and "choices" not in body) or words_of(body).is_error
 
 
@@ -81,12 +79,13 @@ def _flaw(
         return "refused", f"The model refused: {vendor.redact(refusal)}"
     if flaw := finish_flaw(vendor, finish, text):
         return flaw
+    if message.get("tool_calls") or message.get("function_call"):
+        # Some servers call this a normal end
+        return finish_flaw(vendor, "tool_calls", text)
     return None if text.strip() else ("empty_output", _emptiness(message))
 
 
 def _emptiness(message: Mapping[str, Any]) -> str:
-    if message.get("tool_calls") or message.get("function_call"):
-        return TOOL_CALL_ONLY
     if any(words(message.get(name)).strip() for name in _THOUGHT_FIELDS) or words(message.get("content")).strip():
         return REASONING_ONLY
     return EMPTY

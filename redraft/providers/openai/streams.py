@@ -29,7 +29,7 @@ class OpenAIChunks:
 
     @property
     def finish_reason(self) -> str | None:
-        return finish_reason_of(self._choice)
+        return finish_reason_of(self._choice) or finish_reason_of(self._head)
 
     def knows(self, event: dict[str, Any]) -> bool:
         return "choices" in event or "usage" in event or words(event.get("object")).startswith("chat.completion")

@@ -110,10 +110,16 @@ _RULES: tuple[_Rule, ...] = (
         _QUOTA,
         _codes(r"insufficient_quota|billing|insufficient_balance|credits?_exhausted"),
     ),
-    _Rule("content_filtered", _FILTERED, _codes(r"content_filter|content_policy|ResponsibleAI|invalid_prompt")),
-    _Rule("context_too_long", SHORTEN, _codes(r"context_length|exceed_context|request_too_large")),
+    _Rule(
+        "content_filtered",
+        _FILTERED,
+        _codes(r"content_filter|content_policy|ResponsibleAI|invalid_prompt|data_?inspection"),
+    ),
+    _Rule(
+        "context_too_long", SHORTEN, _codes(r"context_length|exceed_context|request_too_large|string_above_max_length")
+    ),
     _Rule("context_too_long", SHORTEN, _says(r"request too large for", 413, 429)),
-    _Rule("provider_rate_limited", "", _codes(r"rate_limit")),
+    _Rule("provider_rate_limited", "", _codes(r"rate_?limit|throttl|too_?many_?requests")),
     # Google speaks of a quota where it means a minute's
     _Rule("provider_rate_limited", "", lambda status, words: status in {429, _NO_STATUS} and _is_soon(words)),
     _Rule(
@@ -122,6 +128,8 @@ _RULES: tuple[_Rule, ...] = (
         _says(
             r"exceeded your current quota|credit balance|(insufficient|not enough|out of) (balance|credit|fund)"
             r"|usage limits?\b|hard limit|billing|quota (is |has been )?(exceeded|exhausted|used)|payment required"
+            r"|\b(key|spend\w*|total|monthly) limit (is |has been )?(exceeded|reached)"
+            r"|budget has been exceeded|over budget"
             r"|余额不足|欠费",
             *(400, 402, 403, 429, 500, 502, 503),
         ),
@@ -130,7 +138,11 @@ _RULES: tuple[_Rule, ...] = (
     _Rule(
         "content_filtered",
         _FILTERED,
-        _says(r"content (management|filter|policy)|content filtering|flagged|safety system", 400, 403, 422),
+        _says(
+            r"content (management|filter|policy)|content filtering|flagged|safety system"
+            r"|(inappropriate|sensitive) content|敏感|违规",
+            *(400, 403, 422),
+        ),
     ),
     _Rule("context_too_long", SHORTEN, _refuses_limit("context")),
     _Rule("provider_bad_request", "", _refuses_limit("output")),
@@ -141,7 +153,9 @@ _RULES: tuple[_Rule, ...] = (
             r"maximum context length|context (window|limit|length)|context size|prompt is too long"
             r"|longer than the maximum model length|reduce the length of the (messages|prompt|input)"
             r"|too many (input )?tokens|max_tokens must be at least 1, got -|max(imum)? context|n_ctx|上下文|超长"
-            r"|\b(prompts?|inputs?)\W+(is |are |was )?too (long|large)|\binput tokens exceed|\binput length should be"
+            r"|\b(prompts?|inputs?)\W+(is |are |was )?too (long|large)|\binput length should be"
+            r"|\b(prompts?|inputs?)\b[^.;]{0,20}\btokens?\b[^.;]{0,60}(exceed|over the|longer|greater|more than)"
+            r"|maximum of \d[\d,]* tokens"
             r"|\binputs`? must have less than|输入.{0,20}(超过|过长|太长)",
             *(400, 413, 422, 500, 502, 503),
         ),
@@ -157,8 +171,8 @@ _RULES: tuple[_Rule, ...] = (
         "unknown_model",
         _MODEL,
         _says(
-            r"model\W.*(does not exist|not found|not a valid model|decommissioned)|not a valid model|unknown model"
-            r"|no such model",
+            r"model\W.*(not exist|not found|not a valid model|decommissioned)|not a valid model|unknown model"
+            r"|no such model|model (identifier|id|name) (is|was) invalid|invalid model (identifier|id|name)",
             400,
             422,
         ),
@@ -169,11 +183,18 @@ _RULES: tuple[_Rule, ...] = (
         "provider_auth",
         "Check {key}.",
         _says_without_status(
-            r"api key|unauthori[sz]ed|authenticat|not logged in|log ?in fail|token has expired|access ?denied|forbidden"
+            r"api key|unauthori[sz]ed|not authori[sz]ed|authenticat|not logged in|log ?in fail|token has expired"
+            r"|access ?denied|forbidden"
         ),
     ),
     _Rule("provider_rate_limited", "", _status(429)),
-    _Rule("provider_rate_limited", "", _says_without_status(r"rate.?limit|too many requests|throttl")),
+    _Rule(
+        "provider_rate_limited",
+        "",
+        _says(
+            r"rate.?limit|too many requests|throttl|rate exceeded|request limit (is |was )?(reached|exceeded)|速率", 400
+        ),
+    ),
     _Rule("provider_unavailable", "", _codes(r"overloaded|server_error|api_error|timeout")),
     _Rule("provider_unavailable", "", lambda status, _words: status in {_NO_STATUS, 408, 409, 425} or status >= 500),
     _Rule("provider_bad_request", "Check {url}: nothing answers at that path.", _status(404, 405)),

@@ -63,7 +63,7 @@ _OF_PROMPT = re.compile(
     rf"{_N}[ `]+(?:tokens? )?(?:in (?:the|your) (?:messages|prompt|input)"
     r"|(?:of )?(?:text )?`?(?:inputs?|prompt)`? tokens|of text input|(?:in|from) the (?:input|prompt|messages)"
     rf"|`?inputs?`?\b)|(?:prompt|inputs?|request) (?:contains|has)(?: at least)? {_N}"
-    rf"|(?:prompt|input)(?: tokens)? \({_N}\)",
+    rf"|(?:prompt|input)(?: tokens| length)?(?: \(| ?= ?|: ){_N}\b",
     re.IGNORECASE,
 )
 

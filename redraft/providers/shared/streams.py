@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from redraft.domain.calls.finish_reasons import Finish, classify_finish
 from redraft.errors import ProviderError
+from redraft.providers.shared.error_bodies import words_of
 from redraft.providers.shared.event_stream import Evidence, StreamEvent
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer, redacted, selected_headers
 from redraft.providers.shared.json_values import parse_json
@@ -165,7 +166,7 @@ class _Reader:
             if self.evidence.is_error or not self._teller.has_told:
                 raise self._failure(found)
         if not self._collector.is_whole:
-            raise self._broken_off(body, found)
+            raise self._failure(body) if words_of(body).is_error else self._broken_off(body, found)
         return Answer(self._status, body, self._headers)
 
     def _broken_off(self, body: Any, found: Any) -> ProviderError:
