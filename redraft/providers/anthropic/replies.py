@@ -84,9 +84,8 @@ def _flaw(
     told = words(mapping(last.body.get("stop_details")).get("explanation"))
     if flaw := finish_flaw(vendor, reply.finish_reason, told or reply.text):
         return flaw
-    kinds = {block.get("type") for block in blocks}
-    if "tool_use" in kinds:
+    if blocks and blocks[-1].get("type") == "tool_use":
         # Some servers call this a normal end
         return finish_flaw(vendor, "tool_use", reply.text)
-    is_tool = "server_tool_use" in kinds
+    is_tool = any(block.get("type") in {"tool_use", "server_tool_use"} for block in blocks)
     return None if reply.text.strip() else ("empty_output", TOOL_CALL_ONLY if is_tool else EMPTY)
