@@ -20,6 +20,7 @@ Kind = Literal["statement", "question", "heading", "code", "row", "note"]
 _MARK, _CODE = "\ue000", "\ue001"
 # What closes what an East Asian script opens: a quotation within a sentence, or an aside that can be one of its own.
 _QUOTATIONS = dict(zip("「『《〈｢〝“‘\"＂'", "」』》〉｣〟”’\"＂'", strict=True))
+_TITLES = {opener: _QUOTATIONS[opener] for opener in "「『《〈｢〝"}
 _WIDE_CLOSERS = _QUOTATIONS | dict(zip("（【〔〖〘〚［｛", "）】〕〗〙〛］｝", strict=True))
 _PARTICLES = "とっだでのはがをにも、，；。"
 # What Korean puts behind a quotation: it says that somebody said so.
@@ -116,7 +117,8 @@ def _boundary(masked: str, found: re.Match[str], start: int, end: int) -> int | 
     goes_on = (_is_lower(word) or (found["close"] != "" and word.startswith(_SAID))) and not is_new_line
     if found["stop"][-1] in _WIDE:
         return _behind_wide(masked, found, start, end)
-    if not (found["gap"] or found["marks"]) or not _ends(masked, found, start, word):
+    is_end = bool(found["gap"] or found["marks"]) and _ends(masked, found, start, word)
+    if not is_end or (not is_new_line and _is_in_wide_quotation(masked, found, start, end)):
         return None
     if not goes_on:
         return found.end()
@@ -140,6 +142,15 @@ def _behind_wide(masked: str, found: re.Match[str], start: int, end: int) -> int
     is_aside = masked[start] in open_ones and masked[start] not in _QUOTATIONS and follows not in _PARTICLES
     is_next = follows in _QUOTATIONS and not _MORE_QUOTATIONS.match(masked, found.end(), end)
     return found.end() if is_aside or is_next else None
+
+
+def _is_in_wide_quotation(masked: str, found: re.Match[str], start: int, end: int) -> bool:
+    """Whether a stop of another script is within an East Asian quotation or title: `《Hello! Project》`."""
+    before = masked[max(start, found.end() - _QUOTE_CHARS_MAX) : found.end()]
+    return any(
+        _is_open(before, opener) and masked.find(closer, found.end(), min(end, found.end() + _QUOTE_CHARS_MAX)) >= 0
+        for opener, closer in _TITLES.items()
+    )
 
 
 def _is_open(text: str, opener: str) -> bool:

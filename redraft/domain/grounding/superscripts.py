@@ -15,9 +15,9 @@ _UNITS = "f(?:oo|ee)t|inch(?:es)?|miles?|yards?|(?:kilo|centi|milli|quadrat)?met
 _RAISED = re.compile(f"{_FUNCTIONS}|{_UNITS}", re.IGNORECASE)
 # Or a time of the day; of other numbers a superscript may be a power.
 _YEAR = re.compile(r"(?<![\d,^])(?:1\d|20)\d\d\Z|:\d\d\Z")
-# No units and no products as in `mc²`.
+# No units and no products as in `mc²`; formulas of compounds, as `CO₂`, are words.
 _SHORT_WORD = re.compile(
-    r"\b(?:[Ii][st]|[Ss]o|do|up|us|me|on|no|be|am|an|da|ja|UK|U\.?S|EU|UN|AI|AD|CE|TV)\Z|(?<!\d)\d{2,4}['\u2019]?s\Z"
+    r"[\u2080-\u2089]\Z|°[CF]\Z|\b(?:[Ii][st]|[Ss]o|do|up|us|me|on|no|be|am|an|da|ja|UK|U\.?S|EU|UN|AI|AD|CE|TV)\Z|(?<!\d)\d{2,4}['\u2019]?s\Z"
 )
 _LAST_WORD = re.compile(r"[^\W_]+\Z")
 _IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")

@@ -237,6 +237,7 @@ def test_what_is_left_alone(text: str):
         ("冰¹ 5 %²", [1, 2]),
         ("In the 1990s¹ the UK² had it³, he said so⁴.", [1, 2, 3, 4]),
         ("In 2020¹ and 1963², at 7:40³, on 1.2.2020⁴.", [1, 2, 3, 4]),
+        ("CO₂¹ melts at 20 °C².", [1, 2]),
         ("Ice floats[^1].", [1]),
         ("Ice [1] floats²", [1, 2]),
         ("10³ 12,020² 5000² km² mc² x² (a+b)² sin² 100 feet² 100米² ² /² -²", []),
@@ -310,6 +311,7 @@ def test_hb_f1_words_and_ranges_of_many_languages(answer: str, cited: list[int])
         pytest.param("他說：「不行！」然後走了。[Source 1]", id="HB-F2.5"),
         "他说：“不行！”然后走了。[Source 1]",
         "《你好吗？》很好看。[Source 1]",
+        "《Hello! Project》很有名。[Source 1]",
     ],
 )
 def test_hb_f2_the_stop_of_a_quotation_ends_no_sentence(answer: str):
