@@ -1,12 +1,14 @@
 """`python -I -m redraft.sandbox.child`: validates values against JSON Schemas for its parent, one at a time.
 
-Standard input is a socket. Each message is a JSON text behind its length. The socket ends with the parent, and the
-kernel ends a child that computes for too long, so no child outlives its parent by more than its CPU limit.
+Standard input is a socket. Each message is a JSON text behind its length; before a request stands the CPU time that it
+may take. The socket ends with the parent, and the kernel ends a child that computes for too long, so no child outlives
+its parent by more than its CPU limit.
 """
 
 import contextlib
 import json
 import resource
+import signal
 import socket
 import struct
 from io import BufferedRWPair
@@ -14,7 +16,8 @@ from typing import Any, cast
 
 import jsonschema_rs
 
-LENGTH = struct.Struct("!Q")
+_ASKED = struct.Struct("!dQ")
+_LENGTH = struct.Struct("!Q")
 _MEMORY_MAX = 1 << 30
 _MESSAGE_CHARS = 200
 _REASON_CHARS = 300
@@ -25,16 +28,19 @@ def main() -> None:
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_AS, _MEMORY_MAX)
     with socket.socket(fileno=0) as connection, connection.makefile("rwb") as channel:
-        while request := _read(channel):
-            used = resource.getrusage(resource.RUSAGE_SELF)
-            _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + int(request["cpu_s"]))
-            _write(channel, _outcome(request))
+        while asked := _read(channel):
+            cpu_s, request = asked
+            # The kernel's: its signal ends the process whatever native code does
+            signal.setitimer(signal.ITIMER_PROF, cpu_s)
+            outcome = _outcome(json.loads(request))
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            _write(channel, outcome)
 
 
 def _limit(kind: int, most: int) -> None:
-    # The hard limit stays, so that the next request can get more CPU time; not every system knows every limit
+    # Not every system knows every limit
     with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
+        resource.setrlimit(kind, (most, most))
 
 
 def _outcome(request: dict[str, Any]) -> dict[str, Any]:
@@ -57,14 +63,17 @@ def _errors(validator: Any, value: Any, most: int) -> list[Any]:
     return [[error.message[:_MESSAGE_CHARS], list(error.instance_path)] for _, error in found]
 
 
-def _read(channel: BufferedRWPair) -> dict[str, Any] | None:
-    head = channel.read(LENGTH.size)
-    return json.loads(channel.read(LENGTH.unpack(head)[0])) if len(head) == LENGTH.size else None
+def _read(channel: BufferedRWPair) -> tuple[float, bytes] | None:
+    head = channel.read(_ASKED.size)
+    if len(head) < _ASKED.size:
+        return None
+    cpu_s, length = _ASKED.unpack(head)
+    return cpu_s, channel.read(length)
 
 
 def _write(channel: BufferedRWPair, outcome: dict[str, Any]) -> None:
     data = json.dumps(outcome).encode()
-    channel.write(LENGTH.pack(len(data)) + data)
+    channel.write(_LENGTH.pack(len(data)) + data)
     channel.flush()
 
 

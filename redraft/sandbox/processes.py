@@ -18,20 +18,24 @@ from typing import Any
 import structlog
 
 from redraft.errors import Unavailable
+from redraft.sandbox.turns import Turns
 
 log = structlog.get_logger()
 
-CPU_S = 1
+CPU_S = 1.0
 """Of CPU time for one request; a child that needs more is killed by the kernel."""
 
-_PROCESSES = 2
+_QUICK_CPU_S = 0.1
 # For machines that have more to do than they can: the CPU limit ends what is expensive
 _WALL_S = 30.0
 _QUEUE_S = 30.0
+# A worker has more threads than may wait for what is expensive
+_QUICK_WAITING_MAX, _SLOW_WAITING_MAX = 1000, 8
+_ASKED = struct.Struct("!dQ")
 _LENGTH = struct.Struct("!Q")
 _REMEMBERED = 4096
 # The CPU limit, an allocation that the memory limit refused, a stack that overflowed
-_BY_THE_COMPUTATION = {-signal.SIGXCPU, -signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS}
+_BY_THE_COMPUTATION = {-signal.SIGPROF, -signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS}
 
 
 class LimitExceeded(Exception):  # noqa: N818 - a fact about a value, not an error of the program
@@ -39,15 +43,17 @@ class LimitExceeded(Exception):  # noqa: N818 - a fact about a value, not an err
 
 
 class Processes:
-    """A few child processes, started when they are needed first and after each that was killed.
+    """A few child processes in two lanes, started when they are needed first and after each that was killed.
+
+    Each request has a tenth of a second in the quick lane. What needs more goes to the slow lane, where it waits for
+    its like only. In both the schemas take turns, so that no job waits for all the answers of another one.
 
     Outcomes are remembered: the same answer is validated where it comes in, where it is evaluated, and at the end.
     """
 
-    def __init__(self, count: int = _PROCESSES) -> None:
-        self._idle: queue.LifoQueue[_Child | None] = queue.LifoQueue()
-        for _ in range(count):
-            self._idle.put(None)
+    def __init__(self, quick: int = 2, slow: int = 1) -> None:
+        self.quick = Lane(quick, cpu_s=_QUICK_CPU_S, waiting_max=_QUICK_WAITING_MAX)
+        self.slow = Lane(slow, cpu_s=CPU_S, waiting_max=_SLOW_WAITING_MAX)
         self._lock = threading.Lock()
         self._remembered: OrderedDict[bytes, dict[str, Any] | None] = OrderedDict()
 
@@ -56,18 +62,20 @@ class Processes:
 
         Raises:
             LimitExceeded: it needs too much CPU time or memory.
-            Unavailable: no child can be started, or all are busy for too long.
+            Busy: too many other requests wait.
+            Unavailable: no child can be started.
             ValueError, RecursionError: the request is no JSON.
         """
-        data = json.dumps({**request, "cpu_s": CPU_S}).encode()
+        data = json.dumps(request).encode()
         digest = hashlib.sha256(data).digest()
         with self._lock:
             is_known, outcome = digest in self._remembered, self._remembered.get(digest)
         if not is_known:
-            outcome = self._computed(data)
+            kind = hashlib.sha256(json.dumps(request["schema"]).encode()).digest()
+            outcome = self.quick.ask(kind, data) or self.slow.ask(kind, data)
             self._remember(digest, outcome)
         if outcome is None:
-            raise LimitExceeded(f"more than {CPU_S} s of computing, or too much memory")
+            raise LimitExceeded(f"more than {CPU_S:g} s of computing, or too much memory")
         return outcome
 
     def _remember(self, digest: bytes, outcome: dict[str, Any] | None) -> None:
@@ -76,26 +84,46 @@ class Processes:
             if len(self._remembered) > _REMEMBERED:
                 self._remembered.popitem(last=False)
 
-    def _computed(self, data: bytes) -> dict[str, Any] | None:
-        """None: a limit was reached. A child that was killed for another reason gets a successor, once."""
-        try:
-            child = self._idle.get(timeout=_QUEUE_S)
-        except queue.Empty:
-            raise Unavailable("All validating processes are busy; try again.", code="busy") from None
-        try:
-            for _ in range(2):
-                child = child or _Child()
-                try:
-                    return child.ask(data)
-                except (OSError, EOFError) as error:
-                    is_expensive = child.end()
-                    log.warning("validation_killed", is_expensive=is_expensive, error=type(error).__name__)
-                    child = None
-                    if is_expensive or isinstance(error, TimeoutError):
-                        break
-            return None
-        finally:
-            self._idle.put(child)
+    def close(self) -> None:
+        """End all children that have nothing to do."""
+        self.quick.close()
+        self.slow.close()
+
+
+class Lane:
+    """Children that give each request so much CPU time."""
+
+    def __init__(self, places: int, *, cpu_s: float, waiting_max: int) -> None:
+        self.turns = Turns(places, waiting_max=waiting_max, wait_s=_QUEUE_S)
+        self._cpu_s = cpu_s
+        self._idle: queue.LifoQueue[_Child | None] = queue.LifoQueue()
+        for _ in range(places):
+            self._idle.put(None)
+
+    def ask(self, kind: bytes, data: bytes) -> dict[str, Any] | None:
+        """The outcome; None: a limit was reached. Raises what `Processes.ask` does."""
+        with self.turns.taken(kind):
+            child = self._idle.get_nowait()
+            try:
+                # A child that was killed for another reason gets a successor, once
+                for _ in range(2):
+                    child = child or _Child()
+                    try:
+                        return child.ask(data, self._cpu_s)
+                    except (OSError, EOFError) as error:
+                        is_expensive = child.end()
+                        log.info(
+                            "validation_killed",
+                            is_expensive=is_expensive,
+                            cpu_s=self._cpu_s,
+                            error=type(error).__name__,
+                        )
+                        child = None
+                        if is_expensive or isinstance(error, TimeoutError):
+                            break
+                return None
+            finally:
+                self._idle.put(child)
 
     def close(self) -> None:
         """End all children that have nothing to do."""
@@ -124,10 +152,10 @@ class _Child:
             raise Unavailable(f"No process for validating can be started: {error.strerror}.", code="busy") from error
         self._socket = ours
 
-    def ask(self, data: bytes) -> dict[str, Any]:
+    def ask(self, data: bytes, cpu_s: float) -> dict[str, Any]:
         end = time.monotonic() + _WALL_S
         self._socket.settimeout(_WALL_S)
-        self._socket.sendall(_LENGTH.pack(len(data)) + data)
+        self._socket.sendall(_ASKED.pack(cpu_s, len(data)) + data)
         (length,) = _LENGTH.unpack(self._receive(_LENGTH.size, end))
         return json.loads(self._receive(length, end))
 
@@ -150,6 +178,8 @@ class _Child:
         return self._process.wait() in _BY_THE_COMPUTATION
 
 
-_processes = Processes()
-atexit.register(_processes.close)
-ask = _processes.ask
+default = Processes()
+"""Those that all validations of this process share."""
+
+atexit.register(default.close)
+ask = default.ask

@@ -1,16 +1,19 @@
 """Child processes: replaced when they are killed, gone with their parent, and without its secrets."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 
-from redraft.sandbox.processes import Processes
+from redraft.sandbox.processes import LimitExceeded, Processes
 from redraft.sandbox.schemas import first_errors, is_valid
+from redraft.sandbox.turns import Busy, Turns
 from tests.support.waiting import wait_until
 
 
@@ -34,7 +37,7 @@ def command_of(process: psutil.Process) -> list[str]:
 def alone():
     """Children of our own, beside those of the process; the pids of ours are what is new."""
     before = {each.pid for each in children()}
-    own = Processes(count=1)
+    own = Processes(quick=1)
     yield own, lambda: [each for each in children() if each.pid not in before]
     own.close()
 
@@ -88,15 +91,22 @@ is_valid({"$ref": "#/$defs/a0", "$defs": {**defs, "a60": {}}}, 1)
 """
 
 
+def computing_of(pid: int) -> list[psutil.Process]:
+    """Its children, once one of them has computed for longer than the quick lane allows."""
+    found = psutil.Process(pid).children()
+    with contextlib.suppress(psutil.Error):
+        return found if any(each.cpu_times().user > 0.3 for each in found) else []
+    return []
+
+
 def test_a_child_ends_soon_after_its_parent_even_in_the_midst_of_computing():
     parent = subprocess.Popen([sys.executable, "-c", _PARENT], stdout=subprocess.PIPE, text=True)
     with parent:
         assert parent.stdout
         assert parent.stdout.readline() == "ready\n"
-        (child,) = psutil.Process(parent.pid).children()
-        wait_until(lambda: child.cpu_times().user > 0.5, within_s=30, what="a child that computes")
+        computing = wait_until(lambda: computing_of(parent.pid), within_s=30, what="a child that computes")
         parent.send_signal(signal.SIGKILL)
-    wait_until(lambda: not child.is_running(), within_s=30, what="the end of the child")
+    wait_until(lambda: not any(each.is_running() for each in computing), within_s=30, what="the end of the children")
 
 
 def test_errors_are_told_with_their_places_and_counted():
@@ -109,3 +119,28 @@ def test_errors_are_told_with_their_places_and_counted():
 def test_a_schema_that_cannot_be_used_raises(schema):
     with pytest.raises(ValueError, match=r"."):
         is_valid(schema, "a")
+
+
+ENDLESS: dict[str, object] = {
+    "$ref": "#/$defs/a0",
+    "$defs": {**{f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(60)}, "a60": {}},
+}
+
+
+def test_what_is_cheap_does_not_wait_for_what_is_expensive_and_a_full_queue_is_told_as_such(alone):
+    own, _ = alone
+    with ThreadPoolExecutor(max_workers=8) as threads:
+        with own.slow.turns.taken(b"another"):
+            waiting = [threads.submit(own.ask, {**request("expensive"), "schema": ENDLESS})]
+            waiting += [threads.submit(take, own.slow.turns) for _ in range(7)]
+            wait_until(lambda: own.slow.turns.waiting == 8, within_s=30, what="a full queue")
+            assert own.ask(request(1)) == {"is_valid": True}
+            with pytest.raises(Busy, match="try again"):
+                own.ask({**request("too many"), "schema": ENDLESS})
+        assert isinstance(waiting[0].exception(), LimitExceeded)
+        assert all(each.exception() is None for each in waiting[1:])
+
+
+def take(turns: Turns) -> None:
+    with turns.taken(b"other"):
+        pass

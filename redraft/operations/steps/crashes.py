@@ -1,19 +1,32 @@
-"""What becomes of a step that raises what nobody foresaw."""
+"""What becomes of a step that raises what nobody foresaw, or that cannot validate what it got now."""
 
-from collections.abc import Generator
+import random
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
+
+import structlog
+from sqlalchemy import Connection
 
 from redraft.domain.calls.backoff import retry_wait_s
 from redraft.domain.jobs.job_errors import job_error
 from redraft.domain.jobs.states import StopReason
 from redraft.errors import Unavailable
 from redraft.jobs import StepMessage
+from redraft.operations.calls.ledger import KEEP_REPLY_S, keep
+from redraft.operations.calls.model_calls import Outcome
 from redraft.operations.request_views import readable_request, step_iteration
 from redraft.operations.results.completion import close_orphaned_calls, close_up
 from redraft.operations.results.job_results import Event, ending
 from redraft.operations.services import Services
+from redraft.operations.steps.context import StepInHand
+from redraft.sandbox.turns import Busy
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.jobs import events, history, jobs, transitions
+
+log = structlog.get_logger()
+
+_BUSY_WAIT_S = 2.0
 
 
 class StepCrashed(Exception):  # noqa: N818 - what happened, not what is wrong
@@ -72,3 +85,25 @@ def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
             if new:
                 close_orphaned_calls(connection, job, is_holder_gone=True)
     services.queue.wake(message.job_id)
+
+
+@contextmanager
+def kept_when_busy(step: StepInHand, outcomes: Sequence[Outcome]) -> Generator[None]:
+    """Replies that cannot be validated now are stored before the step is left to a later attempt: they are paid."""
+    try:
+        yield
+    except Busy:
+        step.services.database.persist(partial(keep, job_id=step.job.id, outcomes=outcomes), for_s=KEEP_REPLY_S)
+        raise
+
+
+def come_back_later(step: StepInHand) -> None:
+    """Give back a step that cannot validate what it got now: no attempt is used up, and no worker counts as lost."""
+    wait_s = round(_BUSY_WAIT_S * random.uniform(1.0, 1.5), 3)  # noqa: S311 - spreads load, guards nothing
+    later = {"available_at": DbNow(wait_s), "rung_at": None}
+    log.warning("step_waits_for_its_validation", job_id=step.job.id, step=step.job.step, wait_s=wait_s)
+
+    def work(connection: Connection) -> None:
+        transitions.advance(connection, step.job.id, step.job.lease_token, later)
+
+    step.services.database.persist(work, for_s=KEEP_REPLY_S)

@@ -24,6 +24,7 @@ from redraft.operations.results.grounding import checked_claims, meets_rule, pro
 from redraft.operations.results.job_results import Event, ending
 from redraft.operations.steps import context
 from redraft.operations.steps.context import Move, StepInHand
+from redraft.operations.steps.crashes import kept_when_busy
 from redraft.operations.steps.evaluator_calls import (
     Asking,
     Heard,
@@ -125,7 +126,8 @@ def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
         return later
     if not all(each.is_ours for each in heard):
         return Move(outcomes, values=None)
-    return _conclude(step, judge_all(step, _current(step), settled, heard, judges_of(step.request)))
+    with kept_when_busy(step, outcomes):
+        return _conclude(step, judge_all(step, _current(step), settled, heard, judges_of(step.request)))
 
 
 def hear_all(step: StepInHand, asked: Sequence[Asking], planned: Sequence[PlannedCall]) -> list[Heard]:

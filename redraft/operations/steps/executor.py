@@ -43,11 +43,12 @@ from redraft.operations.steps.context import (
     message_of,
     ring,
 )
-from redraft.operations.steps.crashes import crashing_as
+from redraft.operations.steps.crashes import come_back_later, crashing_as
 from redraft.operations.steps.fault_points import Boundary, reached
 from redraft.operations.steps.leases import LeaseHolder, clock
 from redraft.operations.steps.rate_limits import InHand, TurnedAway
 from redraft.operations.steps.step_events import worker_lost
+from redraft.sandbox.turns import Busy
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.statements import adding_together, collecting_rows
 from redraft.storage.jobs import calls, events, history, transitions
@@ -77,13 +78,16 @@ def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_o
         return
     token = hand.step.job.lease_token
     with holder.holding(message.job_id, token, claimed_at) as renew, services.gate.visit() as visit:
-        with crashing_as(message, token):
-            if hand.must_plan:
-                hand = _plan_apart(hand.step)
-            if hand is not None and hand.must_ask:
-                hand = rate_limits.ask(hand, visit)
-        while hand is not None:
-            hand = _do(hand, visit, goes_on, renew)
+        try:
+            with crashing_as(message, token):
+                ready = _plan_apart(hand.step) if hand.must_plan else hand
+                if ready is not None and ready.must_ask:
+                    ready = rate_limits.ask(ready, visit)
+            while ready is not None:
+                hand = ready
+                ready = _do(hand, visit, goes_on, renew)
+        except Busy:
+            come_back_later(hand.step)
 
 
 def _do(hand: InHand, visit: Visit, goes_on: Callable[[], bool], renew: Callable[[int, float], None]) -> InHand | None:
@@ -176,7 +180,7 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> InH
             events.add(connection, job, job.event_seq - len(new) + 1, new)
             step = _load(services, holder, connection, claim, deadline, is_again=is_again)
             if claim.remaining_s <= 0:
-                ready = _end_late(connection, step)
+                ready = _end(connection, step, StopReason.DEADLINE_EXCEEDED, _deadline_error(step))
             elif evaluate.takes_long(step):
                 ready = InHand(step, (), must_plan=True)
             else:
@@ -215,10 +219,6 @@ def _plan_apart(step: StepInHand) -> InHand | None:
     if ready is None:
         step.services.queue.wake(step.job.id)
     return ready
-
-
-def _end_late(connection: Connection, step: StepInHand) -> None:
-    _end(connection, step, StopReason.DEADLINE_EXCEEDED, _deadline_error(step))
 
 
 def _load(
@@ -291,7 +291,7 @@ def _reserve_next(step: StepInHand, move: Move, visit: Visit) -> InHand | Turned
     following = follow(step, move)
     try:
         hand = rate_limits.at_gate(following, _PLANS[move.next_step](following))
-    except (ProviderError, BudgetExhausted):
+    except (ProviderError, BudgetExhausted, Busy):
         return None
     if hand.must_ask:
         return rate_limits.enter(hand, visit)

@@ -15,16 +15,16 @@ from redraft.domain.jobs.loop import Feedback, feedback_for
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.domain.jobs.states import Step
 from redraft.domain.structured.answers import Misfit, read_answer
-from redraft.errors import ProviderError, Unavailable
+from redraft.errors import ProviderError
 from redraft.operations.calls.budgets import BudgetExhausted
 from redraft.operations.calls.deltas import DeltaTeller
-from redraft.operations.calls.ledger import KEEP_REPLY_S, keep
 from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot, remembered
 from redraft.operations.request_views import models_of, schema_of
 from redraft.operations.results.grounding import NOTHING, grounding_reader
 from redraft.operations.results.job_results import Event, event
 from redraft.operations.steps import context
 from redraft.operations.steps.context import Move, StepInHand
+from redraft.operations.steps.crashes import kept_when_busy
 from redraft.operations.steps.evaluate import decide
 from redraft.operations.steps.step_events import evaluated, vetoes_of
 from redraft.operations.steps.truncated_answers import evaluation_of, larger_limit
@@ -102,7 +102,7 @@ def _write(step: StepInHand, slot: Slot, planned: Mapping[Slot, PlannedCall]) ->
         made = context.outcomes_of(step, slot, planned, on_delta)
     schema = schema_of(step.request)
     if schema is not None and made[-1].text is not None:
-        with _kept_when_busy(step, made[-1]):
+        with kept_when_busy(step, made[-1:]):
             read = read_answer(made[-1].text, schema)
         if isinstance(read, Misfit):
             made = _repair(step, slot, (*made[:-1], context.not_to_reuse(made[-1])), read)
@@ -126,21 +126,10 @@ def _repair(step: StepInHand, slot: Slot, made: tuple[Outcome, ...], misfit: Mis
     with _telling(step, slot) as on_delta:
         again = context.call(step, planned, on_delta)
     text, schema = again[-1].text, schema_of(step.request)
-    with _kept_when_busy(step, again[-1]):
+    with kept_when_busy(step, again[-1:]):
         if text is not None and schema is not None and isinstance(read_answer(text, schema), Misfit):
             again = (*again[:-1], context.not_to_reuse(again[-1]))
     return (*before, stored, *again)
-
-
-@contextmanager
-def _kept_when_busy(step: StepInHand, outcome: Outcome) -> Generator[None]:
-    """A reply that cannot be validated now is stored before the step is left to a later attempt: it is paid."""
-    try:
-        yield
-    except Unavailable:
-        if outcome.closing:
-            step.services.database.persist(partial(keep, job_id=step.job.id, outcomes=[outcome]), for_s=KEEP_REPLY_S)
-        raise
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from redraft.operations.results.completion import close_orphaned_calls, close_up
 from redraft.operations.results.job_results import ending
 from redraft.operations.services import Services
 from redraft.operations.steps.leases import message_for
+from redraft.sandbox.turns import Busy
 from redraft.storage.admin import workers
 from redraft.storage.jobs import calls, due_steps, events, history, jobs, transitions
 from redraft.storage.jobs.due_steps import is_guilty, is_overdue
@@ -109,6 +110,9 @@ def _end_all(
             with services.database.write() as connection:
                 job = jobs.get(connection, job_id)
                 has_ended = job is not None and end(services, connection, job)
+        except Busy:
+            # The next round looks at it again
+            continue
         except Unavailable:
             raise
         except Exception:

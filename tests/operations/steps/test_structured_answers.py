@@ -1,19 +1,24 @@
 """Jobs that ask for JSON: the provider is told the schema, code checks the answer, a misfit is asked for again."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import jsonschema
 import pytest
 
+from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.errors import Invalid
 from redraft.operations.jobs import submit
 from redraft.providers.shared.adaptations import schema_in
 from redraft.providers.shared.schemas import WRAPPER, wraps
+from redraft.sandbox import processes
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver, Killed, kill
+from tests.support.waiting import wait_until
 
 Interrupted = Callable[[Callable[[], None]], Driver]
 
@@ -200,3 +205,40 @@ def test_an_answer_outside_a_map_is_still_found_out(driver: Driver, model_server
     job = driver.run_new(answer_schema=MAP)
     assert [call.type for call in driver.calls(job.id)] == ["generate", "repair", "evaluate"]
     assert (job.result or {})["parsed"] == {"fruits": {"apple": 1}}
+
+
+EXPENSIVE: dict[str, Any] = {"type": "array", "items": {"enum": [[n] for n in range(9_000)]}}
+LONG = json.dumps([[8_999]] * 50_000)
+"""Nine thousand comparisons for each of fifty thousand items: beyond what one validation may take."""
+
+
+@contextmanager
+def crowded_validators() -> Iterator[None]:
+    """No further expensive validation is taken."""
+    turns = processes.default.slow.turns
+
+    def wait() -> None:
+        with turns.taken(b"another"):
+            pass
+
+    with ThreadPoolExecutor(max_workers=8) as threads, turns.taken(b"another"):
+        for _ in range(8):
+            threads.submit(wait)
+        wait_until(lambda: turns.waiting == 8, what="a full queue")
+        yield
+
+
+def test_a_paid_answer_is_kept_while_the_validators_are_busy_and_its_step_comes_back(
+    driver: Driver, model_server: ModelServer
+):
+    model_server.script(generate=[LONG, LONG])
+    # The title is another one each time, since outcomes are remembered
+    job_id = driver.submit(answer_schema={**EXPENSIVE, "title": new_id("job")})
+    with crowded_validators():
+        for _ in range(2):
+            driver.step(job_id)
+            row = driver.row(job_id)
+            assert (row.step, row.step_attempt, row.lost_leases, row.lease_owner) == ("generate", 0, 0, None)
+            assert driver.call_statuses(job_id) == ["ok"]
+            driver.set_back(job_id, available_at=-1)
+    assert len(model_server.requests("generate")) == 1
