@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 _BROKER_FAILURES = (KombuError, redis.RedisError, OSError)
 _MESSAGE_LIFE_S = 120
-_REST_S = 2.0
+_PAUSE_S = 2.0
 # Workers look into all queues at the first priority before any at the last
 _BEHIND_ALL = 9
 
@@ -79,11 +79,11 @@ def delta_channel(job_id: str) -> str:
 class Queue:
     """Sends message contracts by name, best effort and bounded to about a second.
 
-    A broker that failed is left alone for `_REST_S`: hundreds of callers must not wait a second each.
+    A broker that failed is left alone for `_PAUSE_S`: hundreds of callers must not wait a second each.
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._rests_until = 0.0
+        self._paused_until = 0.0
         self._celery = Celery("redraft-sender", set_as_current=False)
         self._celery.conf.update(celery_options(settings, socket_timeout_s=1))
         self._redis = redis.Redis.from_url(
@@ -94,7 +94,7 @@ class Queue:
         )
         self._publisher = Publisher(self._redis, rests=self._rests, rest=self._rest)
 
-    def ring(self, message: StepMessage) -> bool:
+    def notify(self, message: StepMessage) -> bool:
         """Tell the workers that a step is due; False when the broker does not take it (the sweeper rings later)."""
         if message.is_bulk:
             return self._send(message.task, message.payload, BULK_QUEUE, priority=_BEHIND_ALL)
@@ -139,10 +139,10 @@ class Queue:
         self._publisher.publish(delta_channel(job_id), delta.encode())
 
     def _rests(self) -> bool:
-        return time.monotonic() < self._rests_until
+        return time.monotonic() < self._paused_until
 
     def _rest(self) -> None:
-        self._rests_until = time.monotonic() + _REST_S
+        self._paused_until = time.monotonic() + _PAUSE_S
 
     def ping(self) -> None:
         """Raise Unavailable unless the broker answers."""

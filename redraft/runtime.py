@@ -1,12 +1,12 @@
 """The composition root: from settings to the services that every entry point uses."""
 
 from redraft.domain.admin.address_rules import Allowed
-from redraft.gate import Gate
 from redraft.operations.services import Services
 from redraft.outbound import Sender
 from redraft.prompts.profiles import load_profiles
 from redraft.providers.catalog import ProviderCatalog
 from redraft.queue import Queue
+from redraft.rate_limiter import RateLimiter
 from redraft.redaction import remember
 from redraft.settings import Settings
 from redraft.storage.engine.work import Database
@@ -26,7 +26,7 @@ def build_runtime(settings: Settings, *, database_connections: int = 10) -> Serv
         settings=settings,
         database=Database(settings.effective_database_url, pool_size=database_connections),
         queue=queue,
-        gate=Gate(settings, queue.ring),
+        limiter=RateLimiter(settings, queue.notify),
         providers=ProviderCatalog(settings),
         profiles=profiles,
         sender=Sender(Allowed.parse(settings.webhook_allow_private)),

@@ -17,7 +17,7 @@ from redraft.embedded.lifelines import EMBEDDED, await_begin, end_with_parent
 from redraft.operations.steps.leases import take_over
 from redraft.redaction import redact
 from worker.app import celery_app, schedule, services, settings, start
-from worker.doorbell import ThreadPool
+from worker.consumer import ThreadPool
 from worker.pulse import end_when_frozen
 
 log = structlog.get_logger()
@@ -49,14 +49,14 @@ class Worker(celery_app.Worker):
 
     def install_platform_tweaks(self, worker: Any) -> None:
         super().install_platform_tweaks(worker)
-        hear = cast("Callable[[int, FrameType | None], None]", signal.getsignal(signal.SIGTERM))
+        stop = cast("Callable[[int, FrameType | None], None]", signal.getsignal(signal.SIGTERM))
 
-        def hear_once(number: int, frame: FrameType | None) -> None:
+        def stop_once(number: int, frame: FrameType | None) -> None:
             # Not ignored: what is started from now on would inherit that
             signal.signal(signal.SIGTERM, _ignore)
-            hear(number, frame)
+            stop(number, frame)
 
-        signal.signal(signal.SIGTERM, hear_once)
+        signal.signal(signal.SIGTERM, stop_once)
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ from redraft.operations.steps.leases import LeaseHolder
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
 from worker.pulse import end_when_frozen
-from worker.retries import watch_over
+from worker.retries import handle_failures
 from worker.schedule import Schedule
 
 
@@ -31,7 +31,7 @@ def main(step: str, job_id: str, step_no: str) -> int:
     signal.signal(signal.SIGTERM, end)
     end_with_parent(settings.shutdown_grace_s)
     schedule.start()
-    with watch_over(services, job_id):
+    with handle_failures(services, job_id):
         run(services, holder, StepMessage(Step(step), job_id, int(step_no)), goes_on=lambda: False)
     schedule.stop()
     services.close()

@@ -8,17 +8,17 @@ from redraft.errors import RedraftError
 from redraft.jobs import StepMessage
 from redraft.logs import configure_logs
 from redraft.operations.admin.deliveries import Deliverer
-from redraft.operations.bulk.scheduler import Feeder
+from redraft.operations.bulk.scheduler import RunScheduler
 from redraft.operations.steps.executor import run
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.queue import canary_listener, celery_options
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
-from worker.doorbell import STEPS, StepTask
-from worker.rescuer import Rescuer
-from worker.retries import watch_over
+from worker.consumer import STEPS, StepTask
+from worker.retries import handle_failures
 from worker.schedule import Schedule, Timer
-from worker.watchdog import LOOKS, Watchdog
+from worker.sweeper import Sweeper
+from worker.watchdog import CHECKS_PER_PERIOD, Watchdog
 
 log = structlog.get_logger()
 
@@ -39,7 +39,7 @@ celery_app.conf.update(
 
 
 def run_step(message: StepMessage) -> None:
-    with watch_over(services, message.job_id):
+    with handle_failures(services, message.job_id):
         run(services, lease_holder, message, goes_on=lambda: not lease_holder.is_closing)
 
 
@@ -52,8 +52,8 @@ def _end_deaf() -> None:
 
 
 deliverer = Deliverer(services)
-feeder = Feeder(services)
-rescuer = Rescuer(services, lease_holder, run_step)
+run_scheduler = RunScheduler(services)
+sweeper = Sweeper(services, lease_holder, run_step)
 watchdog = Watchdog(
     services.queue,
     lease_holder.owner,
@@ -65,12 +65,12 @@ schedule = Schedule(
     services,
     lease_holder,
     [
-        Timer("sweeper", settings.sweep_s, rescuer.sweep),
-        Timer("webhooks", 0.0, deliverer.look),
-        Timer("runs", 0.0, feeder.look),
-        Timer("watchdog", settings.deaf_after_s / LOOKS, watchdog.look),
+        Timer("sweeper", settings.sweep_s, sweeper.sweep),
+        Timer("webhooks", 0.0, deliverer.run_once),
+        Timer("runs", 0.0, run_scheduler.run_once),
+        Timer("watchdog", settings.deaf_after_s / CHECKS_PER_PERIOD, watchdog.check),
     ],
-    on_shutdown=rescuer.begin_shutdown,
+    on_shutdown=sweeper.begin_shutdown,
 )
 
 
@@ -96,13 +96,13 @@ def start() -> None:
 def _stop_claiming(**_: object) -> None:
     """In Celery's signal handler: nothing here may wait for a lock."""
     deliverer.close()
-    feeder.close()
+    run_scheduler.close()
     schedule.begin_shutdown()
 
 
 @signals.worker_shutdown.connect
 def _stop(**_: object) -> None:
     schedule.stop()
-    rescuer.stop()
+    sweeper.stop()
     deliverer.finish(min(_LAST_DELIVERIES_S, settings.shutdown_grace_s))
     services.close()

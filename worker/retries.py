@@ -13,7 +13,7 @@ log = structlog.get_logger()
 
 
 @contextmanager
-def watch_over(services: Services, job_id: str) -> Generator[None]:
+def handle_failures(services: Services, job_id: str) -> Generator[None]:
     """A missing database heals by itself: the lease runs out and the sweeper rings. A bug must not loop."""
     try:
         try:

@@ -49,7 +49,7 @@ class Schedule:
         self._services = services
         self._holder = holder
         self._on_shutdown = on_shutdown
-        self._told_to_end: SimpleQueue[None] = SimpleQueue()
+        self._shutdown_requested: SimpleQueue[None] = SimpleQueue()
         self._stopping = threading.Event()
         self._beat_at = time.monotonic()
         self._timers = [Timer("heartbeat", services.settings.heartbeat_s, self._beat), *timers]
@@ -65,10 +65,10 @@ class Schedule:
         For signal handlers: it takes no lock, which whatever was interrupted may hold, and can be interrupted itself.
         """
         self._holder.close()
-        self._told_to_end.put(None)
+        self._shutdown_requested.put(None)
 
     def _await_shutdown(self) -> None:
-        self._told_to_end.get()
+        self._shutdown_requested.get()
         limit_s = self._services.settings.shutdown_grace_s + _HARD_END_S
         # A database or a broker that hangs lets no thread go
         hard_end = threading.Timer(limit_s, os._exit, (1,))
@@ -103,7 +103,7 @@ class Schedule:
             log.warning("leases_left_to_run_out", reason=error.message)
             return
         for message in released:
-            context.ring(self._services, message)
+            context.notify(self._services, message)
 
     def _every(self, timer: Timer) -> None:
         while not self._stopping.is_set():

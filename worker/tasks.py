@@ -22,9 +22,9 @@ def audit_step(job_id: str, step_no: int) -> None:
 
 @celery_app.task(name=CANARY_TASK)
 def canary() -> None:
-    watchdog.heard()
+    watchdog.reset()
 
 
 def _run(message: StepMessage) -> None:
-    watchdog.heard()
+    watchdog.reset()
     run_step(message)

@@ -13,7 +13,7 @@ from redraft.queue import Queue
 
 log = structlog.get_logger()
 
-LOOKS = 4
+CHECKS_PER_PERIOD = 4
 """How often it looks within the time after which silence means deafness."""
 
 
@@ -42,18 +42,18 @@ class Watchdog:
         self._deaf_after_s = deaf_after_s
         self._is_excused = is_excused
         self._on_deaf = on_deaf
-        self._heard_at = time.monotonic()
+        self._last_message_at = time.monotonic()
 
-    def heard(self) -> None:
+    def reset(self) -> None:
         """A message came."""
-        self._heard_at = time.monotonic()
+        self._last_message_at = time.monotonic()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """On a timer. Silence counts only while the broker takes canaries: without it nobody hears anything."""
         if self._is_excused() or not self._queue.send_canary(self._worker_id):
-            self.heard()
+            self.reset()
             return
-        silent_s = time.monotonic() - self._heard_at
+        silent_s = time.monotonic() - self._last_message_at
         if silent_s > self._deaf_after_s:
             log.error("worker_is_deaf", silent_s=round(silent_s, 1), setting="REDRAFT_DEAF_AFTER_S")
             self._on_deaf()

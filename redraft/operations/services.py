@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from redraft.gate import Gate
 from redraft.outbound import Sender
 from redraft.prompts.profiles import Profiles
 from redraft.providers.catalog import ProviderCatalog
 from redraft.queue import Queue
+from redraft.rate_limiter import RateLimiter
 from redraft.settings import Settings
 from redraft.storage.engine.work import Database
 
@@ -16,13 +16,13 @@ class Services:
     settings: Settings
     database: Database
     queue: Queue
-    gate: Gate
+    limiter: RateLimiter
     providers: ProviderCatalog
     profiles: Profiles
     sender: Sender
 
     def close(self) -> None:
         self.providers.close()
-        self.gate.close()
+        self.limiter.close()
         self.queue.close()
         self.database.close()

@@ -26,7 +26,7 @@ from tests.chaos.stage import Kind, Stage
 
 _GAP_S = (0.2, 1.2)
 _RECOVERY_S = 30.0
-_API_POINTS = (Boundary.SUBMITTED, Boundary.RUNG)
+_API_POINTS = (Boundary.SUBMITTED, Boundary.NOTIFIED)
 _WORKER_POINTS = tuple(boundary for boundary in Boundary if boundary not in _API_POINTS)
 # A database fails where it is asked something
 _DATABASE_POINTS = (Boundary.CLAIMING, Boundary.STORING)

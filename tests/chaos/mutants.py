@@ -21,14 +21,14 @@ from redraft.storage.engine.tables import events, webhook_deliveries
 from redraft.storage.jobs import calls, jobs, transitions
 from redraft.storage.jobs.jobs import JobRecord
 
-Mutant = Literal["no_fencing", "ring_before_commit", "memo_off", "cancel_keeps_token"]
+Mutant = Literal["no_fencing", "notify_before_commit", "memo_off", "cancel_keeps_token"]
 _PREFIX = "mutant="
 _COMMIT_S = 0.1
 
 FAULTS: Mapping[Mutant, Sequence[str]] = MappingProxyType(
     {
         "no_fencing": ["worker stopped before its call", "worker SIGSTOP past its lease"],
-        "ring_before_commit": ["api kill -9"],
+        "notify_before_commit": ["api kill -9"],
         "memo_off": ["worker kill -9"],
         "cancel_keeps_token": ["api SIGTERM"],
     }
@@ -49,17 +49,17 @@ def _take_out_fencing() -> None:
     _number_events_anew(lambda job, now: replace(job, lease_token=now.lease_token))
 
 
-def _ring_before_commit() -> None:
+def _notify_before_commit() -> None:
     queue, add = Queue(Settings()), jobs.add
 
-    def add_and_ring(*given: Any) -> JobRecord | None:
+    def add_and_notify(*given: Any) -> JobRecord | None:
         job = add(*given)
         if job is not None:
-            queue.ring(message_of(job))
+            queue.notify(message_of(job))
             threading.Event().wait(_COMMIT_S)
         return job
 
-    jobs.add = add_and_ring
+    jobs.add = add_and_notify
 
 
 def _forget_replies() -> None:
@@ -115,7 +115,7 @@ _NUMBERED = (events, webhook_deliveries)
 _MUTATIONS: Mapping[str, Callable[[], None]] = MappingProxyType(
     {
         "no_fencing": _take_out_fencing,
-        "ring_before_commit": _ring_before_commit,
+        "notify_before_commit": _notify_before_commit,
         "memo_off": _forget_replies,
         "cancel_keeps_token": _cancel_without_token,
     }

@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
     ("kind", "boundary"),
     [
         ("sqlite", "submitted"),
-        ("sqlite", "rung"),
+        ("sqlite", "notified"),
         pytest.param("postgresql", "submitted", marks=pytest.mark.long),
     ],
 )

@@ -59,7 +59,7 @@ def test_one_end_is_one_delivery_however_often_messages_come(
     with Receiver() as receiver:
         job = desk.submit(webhook={"url": receiver.url})
         for _ in range(3):
-            services.queue.ring(StepMessage(Step.GENERATE, job["id"], 1))
+            services.queue.notify(StepMessage(Step.GENERATE, job["id"], 1))
         job = desk.finished(job["id"])
         delivery = delivered(desk, job)
         [hit] = receiver.hits

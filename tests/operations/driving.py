@@ -114,10 +114,10 @@ class Driver:
             values = {name: DbNow(seconds) for name, seconds in columns.items()}
             connection.execute(update(jobs_table).where(jobs_table.c.id == job_id).values(**values))
 
-    def set_unrung(self, job_id: str) -> None:
+    def set_unnotified(self, job_id: str) -> None:
         """As if nobody had been rung for."""
         with self.services.database.write() as connection:
-            transitions.mark_unrung(connection, job_id)
+            transitions.mark_unnotified(connection, job_id)
 
     def expire_lease(self, job_id: str) -> None:
         self.set_back(job_id, lease_expires_at=-1.0)

@@ -73,7 +73,7 @@ def _draft(services: "Services", asked: "RefineQuestion") -> "Refinement":
     from redraft.operations.jobs import refine
 
     # Limits of models are kept in the broker
-    beside = sessions.worker_beside(services) if refine.is_guarded(services, asked) else nullcontext()
+    beside = sessions.worker_beside(services) if refine.must_acquire(services, asked) else nullcontext()
     with beside, _told("Drafting the job …"):
         return refine.refine(services, asked)
 

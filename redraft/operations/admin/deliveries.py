@@ -87,14 +87,14 @@ class Places:
 
 
 class Deliverer:
-    """One per worker process: `look` is called by a thread of its own, again and again."""
+    """One per worker process: `run_once` is called by a thread of its own, again and again."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._places = Places()
         self._is_closing = False
 
-    def look(self) -> None:
+    def run_once(self) -> None:
         """Wait for news of the outbox, or a sweep's pause, then begin to send what is due.
 
         Raises:

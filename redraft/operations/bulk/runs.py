@@ -72,7 +72,7 @@ def create_run_once(services: Services, body: CreateRun, idempotency: Idempotenc
         is_new = runs.add(connection, row)
     if not is_new:
         return create_run_once(services, body, idempotency)
-    scheduler.feed(services, row["id"])
+    scheduler.schedule(services, row["id"])
     return get_run(services, row["id"]), False
 
 
@@ -233,7 +233,7 @@ def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
         reopened = run_items.reopen_items(connection, run_id, statuses) + stopped
         if reopened and run.status != "running":
             runs.go_on(connection, run)
-    scheduler.feed(services, run_id)
+    scheduler.schedule(services, run_id)
     return get_run(services, run_id)
 
 

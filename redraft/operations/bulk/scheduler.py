@@ -44,7 +44,7 @@ _NANO = 1_000_000_000
 _OF_THIS_WORKER = frozenset({"provider_auth", "unpriced_model", "unknown_profile"})
 _LONGEST_PAUSE_S = 60.0
 _UNUSABLE = Flaw("", "The row cannot be made a job; the worker's log says why.", "row_unusable")
-_NOT_FED = Flaw("", "The run's items cannot be started; the worker's log says why.", "run_not_fed")
+_NOT_SCHEDULED = Flaw("", "The run's items cannot be started; the worker's log says why.", "run_not_fed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +83,14 @@ class _Pauses:
 _pauses = _Pauses()
 
 
-class Feeder:
-    """One per worker process: `look` is called by a thread of its own, again and again."""
+class RunScheduler:
+    """One per worker process: `run_once` is called by a thread of its own, again and again."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._is_closing = False
 
-    def look(self) -> None:
+    def run_once(self) -> None:
         """Wait for the end of a run's job, or a sweep's pause, then start what there is room for.
 
         Raises:
@@ -100,21 +100,21 @@ class Feeder:
         news.wait(self._services.settings.sweep_s)
         news.clear()
         if not self._is_closing:
-            feed_all(self._services)
+            schedule_all(self._services)
 
     def close(self) -> None:
         """Start nothing more."""
         self._is_closing = True
 
 
-def feed_all(services: Services) -> None:
+def schedule_all(services: Services) -> None:
     with services.database.read() as connection:
         active = runs.active_ids(connection)
     for run_id in active:
-        feed(services, run_id)
+        schedule(services, run_id)
 
 
-def feed(services: Services, run_id: str) -> None:
+def schedule(services: Services, run_id: str) -> None:
     """Start items until the window is full, and end a run that has none left, or none that can be started.
 
     Raises:
@@ -131,7 +131,7 @@ def feed(services: Services, run_id: str) -> None:
         _pauses.lengthen(run_id, services.settings.sweep_s)
         with services.database.write() as connection:
             if runs.is_running(connection, run_id):
-                _put_off(connection, run_id, [_error(_NOT_FED)])
+                _put_off(connection, run_id, [_error(_NOT_SCHEDULED)])
         _give_up(services, run_id)
 
 
@@ -150,7 +150,7 @@ def _start_some(services: Services, run_id: str) -> bool:
     made = [_prepared(services, run, item) for item in items]
     started = _stored(services, run_id, made)
     for job in started:
-        context.ring(services, context.message_of(job))
+        context.notify(services, context.message_of(job))
     if any(each.is_put_off for each in made):
         _pauses.lengthen(run_id, services.settings.sweep_s)
     elif started and are_late:

@@ -70,7 +70,7 @@ def continue_job(services: Services, job_id: str, change: ContinueJob) -> JobRec
     if job is None:
         raise Conflict(f"Job {job_id} was changed by someone else at this moment; look at it again.")
     services.queue.wake(job_id)
-    context.ring(services, context.message_of(job))
+    context.notify(services, context.message_of(job))
     return job
 
 

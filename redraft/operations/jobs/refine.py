@@ -12,7 +12,6 @@ from redraft.domain.evaluation.rubrics import Criterion
 from redraft.domain.jobs.drafts import Draft, RefineQuestion, read_draft
 from redraft.domain.jobs.states import Step
 from redraft.errors import ProviderError
-from redraft.gate import Visit
 from redraft.jobs import StepMessage
 from redraft.operations.calls.ledger import close_calls, sum_usage
 from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot, make_call, plan_call
@@ -22,6 +21,7 @@ from redraft.operations.services import Services
 from redraft.operations.steps import rate_limits
 from redraft.prompts.refining import refining_prompt
 from redraft.providers.shared.protocol import ADAPTATIONS_MAX
+from redraft.rate_limiter import LimiterSession
 from redraft.storage.jobs import calls
 
 KIND = "draft_rubric"
@@ -53,8 +53,8 @@ def refine(services: Services, asked: RefineQuestion) -> Refinement:
     """
     providers = services.providers
     model = resolve_model(providers, asked.model or str(providers.default_model()), "/model")
-    with services.gate.visit() as visit:
-        drafting = _Drafting(services, model, asked.question, visit)
+    with services.limiter.session() as session:
+        drafting = _Drafting(services, model, asked.question, session)
         draft = drafting.run()
     return Refinement(
         instruct=draft.instruct,
@@ -66,10 +66,10 @@ def refine(services: Services, asked: RefineQuestion) -> Refinement:
     )
 
 
-def is_guarded(services: Services, asked: RefineQuestion) -> bool:
+def must_acquire(services: Services, asked: RefineQuestion) -> bool:
     """Whether a draft has to ask the broker for its turn."""
     model = asked.model or str(services.providers.default_model())
-    return services.gate.guards(str(resolve_model(services.providers, model, "/model")))
+    return services.limiter.must_acquire(str(resolve_model(services.providers, model, "/model")))
 
 
 def _usage(outcomes: list[Outcome]) -> UsageTotals:
@@ -86,11 +86,11 @@ def _usage(outcomes: list[Outcome]) -> UsageTotals:
 class _Drafting:
     """One question and the calls that are made for it."""
 
-    def __init__(self, services: Services, model: ModelRef, question: str, visit: Visit) -> None:
+    def __init__(self, services: Services, model: ModelRef, question: str, session: LimiterSession) -> None:
         self._services = services
         self._model = model
         self._question = question
-        self._visit = visit
+        self._session = session
         self._give_up_at = time.monotonic() + services.settings.call_timeout_s
         self.outcomes: list[Outcome] = []
 
@@ -139,14 +139,14 @@ class _Drafting:
         outcome = make_call(self._services, planned, timeout_s=left_s)
         self.outcomes.append(outcome)
         database.persist(partial(close_calls, outcomes=[outcome]), for_s=_KEEP_REPLY_S)
-        rate_limits.tell(self._visit, [outcome])
+        rate_limits.record(self._session, [outcome])
         return outcome
 
     def _take_turn(self, planned: PlannedCall) -> None:
         """A limited or failing model is not waited for: who asks is told when to come back."""
-        if not self._services.gate.guards(str(self._model)):
+        if not self._services.limiter.must_acquire(str(self._model)):
             return
-        _, found = self._visit.enter(_TURN, {str(self._model): [planned.row["id"]]})
+        _, found = self._session.acquire(_TURN, {str(self._model): [planned.row["id"]]})
         if not found.width:
             words = f"{self._model} is at its limit (REDRAFT_MODEL_LIMITS), or has failed again and again."
             raise ProviderError("provider_rate_limited", words, retry_after_s=found.wait_s)

@@ -267,7 +267,7 @@ def submit(services: Services, request: AnyRequest, idempotency: Idempotency | N
         if job is None:
             raise RuntimeError("A job without an idempotency key met another one.")
     reached(Boundary.SUBMITTED, job.id)
-    context.ring(services, context.message_of(job))
+    context.notify(services, context.message_of(job))
     services.queue.wake(job.id)
     return Submission(job, is_replay=False)
 

@@ -320,14 +320,14 @@ def follow(step: StepInHand, move: Move) -> StepInHand:
     return replace(step, job=job, records=move.records, memo={}, found={}, sent=set(), width=None)
 
 
-def ring(services: Services, message: StepMessage) -> None:
+def notify(services: Services, message: StepMessage) -> None:
     """Move 6: after the commit, best effort. What was not heard is rung again by the sweeper."""
-    if services.queue.ring(message):
-        reached(Boundary.RUNG, message.job_id)
+    if services.queue.notify(message):
+        reached(Boundary.NOTIFIED, message.job_id)
         return
     try:
         with services.database.write() as connection:
-            transitions.mark_unrung(connection, message.job_id)
+            transitions.mark_unnotified(connection, message.job_id)
     except Unavailable as error:
         log.warning("unrung_step_waits_for_its_pause", job_id=message.job_id, reason=error.message)
 

@@ -22,7 +22,6 @@ from sqlalchemy import Connection
 from redraft.domain.jobs.job_errors import job_error
 from redraft.domain.jobs.states import Step, StopReason
 from redraft.errors import ProviderError
-from redraft.gate import Visit
 from redraft.jobs import StepMessage
 from redraft.operations.calls.budgets import BudgetExhausted, spent_of
 from redraft.operations.calls.ledger import KEEP_REPLY_S, closings, keep, unclear_ends, unstored_usage
@@ -41,13 +40,14 @@ from redraft.operations.steps.context import (
     follow,
     message_after,
     message_of,
-    ring,
+    notify,
 )
 from redraft.operations.steps.crashes import come_back_later, crashing_as
 from redraft.operations.steps.fault_points import Boundary, reached
 from redraft.operations.steps.leases import LeaseHolder, clock
 from redraft.operations.steps.rate_limits import InHand, TurnedAway
 from redraft.operations.steps.step_events import worker_lost
+from redraft.rate_limiter import LimiterSession
 from redraft.sandbox.turns import Busy
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.statements import adding_together, collecting_rows
@@ -77,33 +77,35 @@ def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_o
     if hand is None:
         return
     token = hand.step.job.lease_token
-    with holder.holding(message.job_id, token, claimed_at) as renew, services.gate.visit() as visit:
+    with holder.holding(message.job_id, token, claimed_at) as renew, services.limiter.session() as session:
         try:
             with crashing_as(message, token):
                 ready = _plan_apart(hand.step) if hand.must_plan else hand
                 if ready is not None and ready.must_ask:
-                    ready = rate_limits.ask(ready, visit)
+                    ready = rate_limits.ask(ready, session)
             while ready is not None:
                 hand = ready
-                ready = _do(hand, visit, goes_on, renew)
+                ready = _do(hand, session, goes_on, renew)
         except Busy:
             come_back_later(hand.step)
 
 
-def _do(hand: InHand, visit: Visit, goes_on: Callable[[], bool], renew: Callable[[int, float], None]) -> InHand | None:
+def _do(
+    hand: InHand, session: LimiterSession, goes_on: Callable[[], bool], renew: Callable[[int, float], None]
+) -> InHand | None:
     step = hand.step
     with crashing_as(hand.message, step.job.lease_token):
         move = _work(hand)
         if move is None:
             return None
         reached(Boundary.CALLED, step.job.id)
-        rate_limits.tell(visit, move.outcomes)
-        following = _reserve_next(step, move, visit) if goes_on() else None
+        rate_limits.record(session, move.outcomes)
+        following = _reserve_next(step, move, session) if goes_on() else None
     if isinstance(following, TurnedAway):
         move = replace(move, values={**(move.values or {}), **following.values})
     reserved = following if isinstance(following, InHand) else None
     if not reserved:
-        visit.leave()
+        session.release_all()
     with crashing_as(hand.message, step.job.lease_token, is_paid=True):
         finished_at = _finish(step, move, reserved)
     if finished_at is None:
@@ -139,7 +141,7 @@ def _tell_of_next(step: StepInHand, move: Move, following: InHand | TurnedAway |
     if message is None or isinstance(following, InHand):
         return
     if following is None:
-        ring(step.services, message)
+        notify(step.services, message)
     else:
         rate_limits.wait(step.services, message, following)
 
@@ -280,7 +282,7 @@ def _started(job: JobRecord, *, starts_job: bool, starts_iteration: bool) -> lis
     return new
 
 
-def _reserve_next(step: StepInHand, move: Move, visit: Visit) -> InHand | TurnedAway | None:
+def _reserve_next(step: StepInHand, move: Move, session: LimiterSession) -> InHand | TurnedAway | None:
     """The step after this one with its calls, if these hands may do it; else it is rung for, and claimed.
 
     After a continuation a claim has to look for replies that came before it, and with a budget, at the ledger.
@@ -294,8 +296,8 @@ def _reserve_next(step: StepInHand, move: Move, visit: Visit) -> InHand | Turned
     except (ProviderError, BudgetExhausted, Busy):
         return None
     if hand.must_ask:
-        return rate_limits.enter(hand, visit)
-    visit.leave()
+        return rate_limits.enter(hand, session)
+    session.release_all()
     return hand
 
 
@@ -367,7 +369,7 @@ def _start_over(step: StepInHand, outcomes: Sequence[Outcome]) -> None:
         keep(connection, step.job.id, outcomes)
 
     step.services.database.persist(work, for_s=KEEP_REPLY_S)
-    ring(step.services, message_of(step.job))
+    notify(step.services, message_of(step.job))
 
 
 def _end(connection: Connection, step: StepInHand, reason: StopReason, error: dict[str, object]) -> None:

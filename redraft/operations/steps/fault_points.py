@@ -26,7 +26,7 @@ class Boundary(StrEnum):
     """In the unit of work that stores them and moves the job on, before its commit."""
     STORED = "stored"
     """After that commit, before anybody is rung for."""
-    RUNG = "rung"
+    NOTIFIED = "notified"
     """The broker has the message for the next step."""
 
 

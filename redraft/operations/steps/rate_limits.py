@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from redraft.errors import ProviderError
-from redraft.gate import Admission, Visit
 from redraft.jobs import StepMessage
 from redraft.operations.calls.model_calls import Outcome, PlannedCall
 from redraft.operations.request_views import models_of
 from redraft.operations.services import Services
 from redraft.operations.steps import context
 from redraft.operations.steps.context import StepInHand
+from redraft.rate_limiter import LimiterSession, Permit
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.jobs import calls, transitions
 
@@ -49,7 +49,7 @@ class TurnedAway:
     """The gate let a step's calls not in: how its row waits, and for which model."""
 
     model: str
-    admission: Admission
+    permit: Permit
 
     @property
     def values(self) -> dict[str, Any]:
@@ -58,8 +58,8 @@ class TurnedAway:
         Who waits for a slot is due at once, for the ring that comes when one is free; the sweeper's ring, for one
         that got lost, comes the later the more wait.
         """
-        wait_s = round(self.admission.wait_s * random.uniform(1.0, 1.5), 3)  # noqa: S311 - spreads load, guards nothing
-        if self.admission.is_called:
+        wait_s = round(self.permit.wait_s * random.uniform(1.0, 1.5), 3)  # noqa: S311 - spreads load, guards nothing
+        if self.permit.is_queued:
             return {"available_at": DbNow(), "rung_at": DbNow(wait_s)}
         return {"available_at": DbNow(wait_s), "rung_at": None}
 
@@ -67,20 +67,20 @@ class TurnedAway:
 def at_gate(step: StepInHand, planned: Sequence[PlannedCall]) -> InHand:
     """A planned step; whether it has to ask is known without asking."""
     hand = InHand(step, planned)
-    return replace(hand, must_ask=any(step.services.gate.guards(model) for model in hand.wanted))
+    return replace(hand, must_ask=any(step.services.limiter.must_acquire(model) for model in hand.wanted))
 
 
-def enter(hand: InHand, visit: Visit) -> InHand | TurnedAway:
+def enter(hand: InHand, session: LimiterSession) -> InHand | TurnedAway:
     """Ask for the calls of a step, outside of any unit of work."""
-    model, admission = visit.enter(hand.message, hand.wanted)
-    if not admission.width:
-        return TurnedAway(model, admission)
-    return InHand(replace(hand.step, width=admission.width), hand.planned)
+    model, permit = session.acquire(hand.message, hand.wanted)
+    if not permit.width:
+        return TurnedAway(model, permit)
+    return InHand(replace(hand.step, width=permit.width), hand.planned)
 
 
-def ask(hand: InHand, visit: Visit) -> InHand | None:
+def ask(hand: InHand, session: LimiterSession) -> InHand | None:
     """Ask for a claimed step's calls, and reserve them; None when it was turned away, or is not ours any more."""
-    admitted = enter(hand, visit)
+    admitted = enter(hand, session)
     job, database = hand.step.job, hand.step.services.database
     if isinstance(admitted, TurnedAway):
         with database.write() as connection:
@@ -97,15 +97,15 @@ def ask(hand: InHand, visit: Visit) -> InHand | None:
 
 def wait(services: Services, message: StepMessage, turned_away: TurnedAway) -> None:
     """After the commit: who is called before the row is free would not be heard."""
-    if turned_away.admission.is_called:
-        services.gate.wait_for_call(message, turned_away.model)
+    if turned_away.permit.is_queued:
+        services.limiter.queue_for_slot(message, turned_away.model)
 
 
-def tell(visit: Visit, outcomes: Sequence[Outcome]) -> None:
+def record(session: LimiterSession, outcomes: Sequence[Outcome]) -> None:
     """What the providers have answered; replies out of the ledger or the cache say nothing of them."""
     made: dict[str, dict[str, ProviderError | None]] = {}
     for outcome in outcomes:
         if outcome.call_id and not outcome.is_cached:
             made.setdefault(outcome.model, {})[outcome.call_id] = outcome.error
     for model, errors in made.items():
-        visit.tell(model, errors)
+        session.record(model, errors)

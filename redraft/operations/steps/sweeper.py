@@ -38,7 +38,7 @@ _POISON = (
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Leftovers:
     """What a round leaves to the worker that ran it.
 
     Attributes:
@@ -46,11 +46,11 @@ class Left:
         suspects: steps that have lost their worker more than once; each runs in a process of its own.
     """
 
-    unrung: list[StepMessage]
+    undelivered: list[StepMessage]
     suspects: list[StepMessage]
 
 
-def sweep(services: Services, *, with_expired: bool = True, suspects_max: int = 0) -> Left:
+def sweep(services: Services, *, with_expired: bool = True, suspects_max: int = 0) -> Leftovers:
     """One round.
 
     Args:
@@ -60,7 +60,7 @@ def sweep(services: Services, *, with_expired: bool = True, suspects_max: int = 
         suspects_max: for how many steps this worker can start a process.
     """
     with services.database.write() as connection:
-        to_ring = _take_due(services, connection, limit=_BATCH, with_expired=with_expired)
+        to_notify = _take_due(services, connection, limit=_BATCH, with_expired=with_expired)
         suspects = (
             _take_due(services, connection, limit=suspects_max, with_expired=with_expired, are_suspects=True)
             if suspects_max
@@ -72,8 +72,8 @@ def sweep(services: Services, *, with_expired: bool = True, suspects_max: int = 
     ended = _end_all(services, late, _end_overdue) + _end_all(services, guilty, _end_guilty)
     for job_id in ended:
         services.queue.wake(job_id)
-    return Left(
-        unrung=_ring_all(services, [message for message in to_ring if message.job_id not in ended]),
+    return Leftovers(
+        undelivered=_notify_all(services, [message for message in to_notify if message.job_id not in ended]),
         suspects=[message for message in suspects if message.job_id not in ended],
     )
 
@@ -83,10 +83,10 @@ def _take_due(services: Services, connection: Connection, **narrowed: Any) -> li
     return [message_for(each) for each in found]
 
 
-def _ring_all(services: Services, messages: list[StepMessage]) -> list[StepMessage]:
+def _notify_all(services: Services, messages: list[StepMessage]) -> list[StepMessage]:
     """Ring until the broker fails once: a dead one would cost a second per message."""
     for index, message in enumerate(messages):
-        if not services.queue.ring(message):
+        if not services.queue.notify(message):
             return messages[index:]
     return []
 

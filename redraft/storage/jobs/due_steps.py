@@ -22,7 +22,7 @@ from redraft.storage.jobs.transitions import (
 )
 
 # No ring is put off for so long: the clock was set back.
-_RINGS_AHEAD_S = 300.0
+_NOTIFIED_AHEAD_S = 300.0
 
 
 def take_due(
@@ -57,7 +57,7 @@ def _due_statement(pause_s: float, limit: int, *, with_expired: bool, are_suspec
             is_due(),
             is_free(with_expired=with_expired),
             LOSSES.between(*losses),
-            or_(jobs.c.rung_at.is_(None), jobs.c.rung_at > DbNow(_RINGS_AHEAD_S), has_waited),
+            or_(jobs.c.rung_at.is_(None), jobs.c.rung_at > DbNow(_NOTIFIED_AHEAD_S), has_waited),
         )
         .order_by(jobs.c.available_at)
         .limit(limit)

@@ -321,7 +321,7 @@ def number_event(connection: Connection, job_id: str) -> int:
     return connection.execute(statement.returning(jobs.c.event_seq)).scalar_one()
 
 
-def mark_unrung(connection: Connection, job_id: str) -> None:
+def mark_unnotified(connection: Connection, job_id: str) -> None:
     """The message could not be sent: let the next sweep ring at once."""
     connection.execute(update(jobs).where(jobs.c.id == job_id, is_live()).values(rung_at=None, available_at=due_at()))
 

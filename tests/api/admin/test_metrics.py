@@ -129,7 +129,7 @@ def test_the_sweeper_lags_while_nobody_rings_for_what_is_due(driver: Driver, ser
     job = driver.submit()
     driver.set_back(job, available_at=-30.0, rung_at=-20.0)
     assert page(services).value("sweeper_lag_seconds") == 0
-    driver.set_unrung(job)
+    driver.set_unnotified(job)
     assert 30 <= page(services).value("sweeper_lag_seconds") < 50
 
 

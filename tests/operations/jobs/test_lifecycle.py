@@ -101,7 +101,7 @@ def test_a_queued_job_that_is_canceled_never_calls_a_model(driver: Driver, model
     job, is_ended_now = lifecycle.cancel(driver.services, job_id)
     assert (job.status, job.stop_reason, is_ended_now) == ("canceled", "canceled", True)
     driver.step(job_id)
-    assert sweep(driver.services).unrung == []
+    assert sweep(driver.services).undelivered == []
     assert model_server.requests() == []
     driver.check_order(job_id)
 
@@ -337,6 +337,6 @@ def test_without_a_broker_the_sweeper_hands_the_steps_to_its_caller(make_driver:
     driver = make_driver(broker_url="redis+socket:///nowhere/s")
     job_id = driver.submit()
     assert driver.row(job_id).rung_at is None
-    (message,) = sweep(driver.services).unrung
+    (message,) = sweep(driver.services).undelivered
     assert (message.job_id, message.step, message.step_no) == (job_id, "generate", 1)
     assert driver.run(job_id).stop_reason == "accepted"

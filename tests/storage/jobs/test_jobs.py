@@ -388,7 +388,7 @@ def test_jobs_that_nobody_could_ring_for_are_due_at_once(database: Database, add
     job = add_job()
     assert due_ids(database) == []
     with database.write() as connection:
-        transitions.mark_unrung(connection, job.id)
+        transitions.mark_unnotified(connection, job.id)
     assert due_ids(database) == [job.id]
     assert due_ids(database) == []
 

@@ -38,16 +38,16 @@ class Guest:
     """Somebody else's job that holds slots of a model."""
 
     def __init__(self, driver: Driver, model: str, calls: int = 1) -> None:
-        self._visit = driver.services.gate.visit()
+        self._session = driver.services.limiter.session()
         message = StepMessage(Step.GENERATE, new_id("job"), 1)
         self._message, self._wanted = message, {model: [new_id("call") for _ in range(calls)]}
         self._calls = calls
 
     def __enter__(self) -> None:
-        assert self._visit.__enter__().enter(self._message, self._wanted)[1].width == self._calls
+        assert self._session.__enter__().acquire(self._message, self._wanted)[1].width == self._calls
 
     def __exit__(self, *_: object) -> None:
-        self._visit.__exit__(None, None, None)
+        self._session.__exit__(None, None, None)
 
 
 def check_waits(driver: Driver, job_id: str, step: str, number: int) -> None:
@@ -65,7 +65,7 @@ def test_a_step_that_finds_no_slot_waits_as_a_row_and_is_done_later(limited: Mak
             driver.go_on(job_id)
             check_waits(driver, job_id, "generate", 1)
         assert driver.event_types(job_id) == ["job.queued", "job.started", "iteration.started"]
-        assert sweep(driver.services).unrung == []
+        assert sweep(driver.services).undelivered == []
         assert driver.call_statuses(job_id) == []
     driver.go_on(job_id)
     driver.check_order(job_id)
@@ -137,13 +137,13 @@ def test_slots_are_given_back_whatever_happens(limited: MakeDriver, model_server
 def test_a_job_canceled_while_it_asks_makes_no_call(limited: MakeDriver, monkeypatch: pytest.MonkeyPatch):
     driver = limited({"openai:*": {"calls_at_once": 1}})
     job_id = driver.submit()
-    enter = driver.services.gate._limits.enter
+    enter = driver.services.limiter._limits.acquire
 
     def canceled_meanwhile(*args: Any) -> Any:
         cancel(driver.services, job_id)
         return enter(*args)
 
-    monkeypatch.setattr(driver.services.gate._limits, "enter", canceled_meanwhile)
+    monkeypatch.setattr(driver.services.limiter._limits, "acquire", canceled_meanwhile)
     driver.go_on(job_id)
     assert driver.call_statuses(job_id) == []
     assert driver.job(job_id).stop_reason == "canceled"

@@ -11,7 +11,7 @@ from redraft.operations.steps.sweeper import sweep
 from worker.quarantine import Quarantine
 
 
-class Rescuer:
+class Sweeper:
     """Sweeps on a timer.
 
     Args:
@@ -30,16 +30,16 @@ class Rescuer:
     def sweep(self) -> None:
         if self._holder.is_closing:
             return
-        left = sweep(
+        leftovers = sweep(
             self._services,
             with_expired=self._holder.is_in_steady_contact,
             suspects_max=self._quarantine.free_places,
         )
         retention.forget_some(self._services)
         # A dead broker costs latency, not progress
-        for message in left.unrung:
+        for message in leftovers.undelivered:
             self._spare.submit(self._run_step, message)
-        for message in left.suspects:
+        for message in leftovers.suspects:
             self._quarantine.admit(message)
 
     def begin_shutdown(self) -> None:

@@ -6,7 +6,6 @@ it comes, so that a crowd before the gate costs no rounds of knocking.
 """
 
 import json
-import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import Any
 import redis
 import structlog
 
+from redraft.circuit_breaker import CircuitBreakers
 from redraft.domain.jobs.states import Step
 from redraft.errors import ProviderError
 from redraft.jobs import StepMessage
@@ -25,9 +25,8 @@ from redraft.settings import ModelLimit, Settings
 
 log = structlog.get_logger()
 
-_AWAY_S = 3.0
-_REST_S = 2.0
-_CIRCUIT_WAIT_MAX_S = 60.0
+_UNAVAILABLE_WAIT_S = 3.0
+_PAUSE_S = 2.0
 # A waiting step that nobody calls looks again by itself: later, the more are before it.
 _LOOK_AGAIN_S_EACH = 0.1
 _LOOK_AGAIN_MAX_S = 60.0
@@ -44,7 +43,7 @@ for _, call in ipairs(ask.made) do redis.call('ZADD', starts, now, call) end
 """
 
 # Returns {how many calls at once, ms to wait, how many wait for a slot}.
-_ENTER = f"""{_PRELUDE}
+_ACQUIRE = f"""{_PRELUDE}
 local wanted = #ask.calls
 redis.call('ZREM', slots, ask.step)
 
@@ -82,7 +81,7 @@ return {{width, 0, 0}}
 """
 
 # Returns the waiting steps whose turn it is: runs behind people, then the oldest jobs first, since ids grow with time.
-_MAKE_ROOM = f"""{_PRELUDE}
+_RELEASE = f"""{_PRELUDE}
 if ask.step ~= '' then
     redis.call('ZADD', waiting, string.find(ask.step, '|bulk', 1, true) and 1 or 0, ask.step)
     redis.call('PEXPIRE', waiting, ask.forget_ms)
@@ -102,7 +101,7 @@ _TIMES = MappingProxyType({"slack_ms": 10_000, "promise_ms": 3_000, "forget_ms":
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class Permit:
     """Whether a step may make its calls.
 
     Attributes:
@@ -113,47 +112,7 @@ class Admission:
 
     width: int
     wait_s: float = 0.0
-    is_called: bool = False
-
-
-class Circuit:
-    """One model, in one process: failures in a row that may pass slow the calls that would only add to them."""
-
-    def __init__(self, failures: int, first_wait_s: float) -> None:
-        self._left = failures
-        self._first_wait_s = first_wait_s
-        self._wait_s = 0.0
-        self._until = 0.0
-        self._is_probed = False
-
-    @property
-    def is_open(self) -> bool:
-        return self._wait_s > 0
-
-    def enter(self, now: float) -> float:
-        """How long to wait; 0 lets one probe in, until it fails or is over."""
-        if not self.is_open:
-            return 0.0
-        if now < self._until:
-            return self._until - now
-        if self._is_probed:
-            return self._wait_s
-        self._is_probed = True
-        return 0.0
-
-    def end_probe(self) -> None:
-        self._is_probed = False
-
-    def fail(self, now: float, *, count: int = 1, asked_s: float = 0.0, is_probe: bool = False) -> None:
-        """Failures of one step. Calls that began before the circuit opened tell nothing new when they fail."""
-        self._left -= count
-        if self._left > 0:
-            return
-        wait_s = asked_s
-        if not self.is_open or is_probe:
-            self._wait_s = min(_CIRCUIT_WAIT_MAX_S, self._wait_s * 2 or self._first_wait_s)
-            wait_s = max(wait_s, self._wait_s)
-        self._until = max(self._until, now + wait_s)
+    is_queued: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +129,7 @@ class _Limits:
     def __init__(self, settings: Settings) -> None:
         self._limits = settings.model_limits
         self._call_timeout_s = settings.call_timeout_s
-        self._rests_until = 0.0
+        self._paused_until = 0.0
         self._redis = redis.Redis.from_url(
             redis_url(settings.effective_broker_url),
             socket_timeout=1,
@@ -178,35 +137,35 @@ class _Limits:
             health_check_interval=25,
             decode_responses=True,
         )
-        self._enter = self._redis.register_script(_ENTER)
-        self._make_room = self._redis.register_script(_MAKE_ROOM)
+        self._acquire = self._redis.register_script(_ACQUIRE)
+        self._release = self._redis.register_script(_RELEASE)
 
     def of(self, model: str) -> "NamedLimit | None":
         return limit_of(model, self._limits)
 
-    def enter(self, limit: "NamedLimit", message: StepMessage, calls: Sequence[str], over: _Over) -> Admission:
+    def acquire(self, limit: "NamedLimit", message: StepMessage, calls: Sequence[str], over: _Over) -> Permit:
         # Twice: the second asking, after a reply that cannot be used, takes place in the slot of the first
-        ask = {"step": _spell(message), "calls": calls, "hold_ms": round(2000 * self._call_timeout_s)}
-        answer = self._run(self._enter, limit, ask, over)
+        ask = {"step": _encode(message), "calls": calls, "hold_ms": round(2000 * self._call_timeout_s)}
+        answer = self._run(self._acquire, limit, ask, over)
         if answer is None:
-            return Admission(0, _AWAY_S)
+            return Permit(0, _UNAVAILABLE_WAIT_S)
         width, wait_ms, ahead = answer
         if width or wait_ms:
-            return Admission(width, wait_ms / 1000)
-        return Admission(0, min(_LOOK_AGAIN_MAX_S, _LOOK_AGAIN_S_EACH * ahead), is_called=True)
+            return Permit(width, wait_ms / 1000)
+        return Permit(0, min(_LOOK_AGAIN_MAX_S, _LOOK_AGAIN_S_EACH * ahead), is_queued=True)
 
-    def make_room(self, limit: "NamedLimit", over: _Over, newcomer: StepMessage | None = None) -> list[StepMessage]:
+    def release(self, limit: "NamedLimit", over: _Over, newcomer: StepMessage | None = None) -> list[StepMessage]:
         """The waiting steps that are called now; the newcomer waits too, from now on."""
         if limit.calls_at_once is None and not over.made:
             return []
-        ask = {"step": _spell(newcomer) if newcomer else ""}
-        return [_read(step) for step in self._run(self._make_room, limit, ask, over) or ()]
+        ask = {"step": _encode(newcomer) if newcomer else ""}
+        return [_decode(step) for step in self._run(self._release, limit, ask, over) or ()]
 
     def _run(
         self, script: Callable[..., Any], limit: "NamedLimit", ask: Mapping[str, Any], over: _Over
     ) -> list[Any] | None:
         """None when Valkey is away; it is then left alone for a moment, since a crowd must not wait a second each."""
-        if time.monotonic() < self._rests_until:
+        if time.monotonic() < self._paused_until:
             return None
         limits = {"at_once": limit.calls_at_once or 0, "per_minute": limit.requests_per_minute or 0}
         keys = [f"redraft:gate:{limit.name}:{part}" for part in ("slots", "starts", "later", "waiting")]
@@ -214,64 +173,24 @@ class _Limits:
             return script(keys=keys, args=[json.dumps({**ask, **limits, **asdict(over), **_TIMES})])
         except (redis.RedisError, OSError) as error:
             log.warning("limits_unavailable", limit=limit.name, error=type(error).__name__)
-            self._rests_until = time.monotonic() + _REST_S
+            self._paused_until = time.monotonic() + _PAUSE_S
             return None
 
     def close(self) -> None:
         self._redis.close()
 
 
-class _Circuits:
-    """Those of this process. A model that answers has none."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._lock = threading.Lock()
-        self._circuits: dict[str, Circuit] = {}
-
-    def is_open(self, model: str) -> bool:
-        circuit = self._circuits.get(model)
-        return circuit is not None and circuit.is_open
-
-    def enter(self, model: str) -> tuple[float, bool]:
-        """The wait, and whether who need not wait is a probe."""
-        with self._lock:
-            circuit = self._circuits.get(model)
-            if circuit is None:
-                return 0.0, False
-            wait_s = circuit.enter(time.monotonic())
-            return wait_s, circuit.is_open and not wait_s
-
-    def tell(self, model: str, errors: Sequence[ProviderError | None], *, is_probe: bool) -> None:
-        """What the calls of a step came to. Failures for good say nothing of the next call."""
-        passing = [error for error in errors if error and error.retryable]
-        with self._lock:
-            if None in errors:
-                self._circuits.pop(model, None)
-            elif passing:
-                new = Circuit(self._settings.circuit_failures, self._settings.circuit_wait_s)
-                asked_s = max(error.retry_after_s or 0.0 for error in passing)
-                circuit = self._circuits.setdefault(model, new)
-                circuit.fail(time.monotonic(), count=len(passing), asked_s=asked_s, is_probe=is_probe)
-
-    def end_probe(self, model: str) -> None:
-        with self._lock:
-            circuit = self._circuits.get(model)
-            if circuit:
-                circuit.end_probe()
-
-
-class Visit:
+class LimiterSession:
     """One worker thread on its way through a job: what it holds, and gives back whatever happens."""
 
-    def __init__(self, limits: _Limits, circuits: _Circuits, ring: Callable[[StepMessage], object]) -> None:
+    def __init__(self, limits: _Limits, circuits: CircuitBreakers, notify: Callable[[StepMessage], object]) -> None:
         self._limits = limits
         self._circuits = circuits
-        self._ring = ring
+        self._notify = notify
         self._held: dict[NamedLimit, _Over] = {}
         self._probed = ""
 
-    def enter(self, message: StepMessage, wanted: Mapping[str, Sequence[str]]) -> tuple[str, Admission]:
+    def acquire(self, message: StepMessage, wanted: Mapping[str, Sequence[str]]) -> tuple[str, Permit]:
         """Ask for the calls of a step, by model: all are let in, or none, and it is told which model is in the way.
 
         A slot of the same limit is handed on from the step before, not queued for. Of several models one that fails
@@ -284,51 +203,51 @@ class Visit:
             if limit:
                 models.setdefault(limit, model)
                 by_limit.setdefault(limit, []).extend(calls)
-        self._leave([limit for limit in self._held if limit not in by_limit])
+        self._release_limits([limit for limit in self._held if limit not in by_limit])
         model = next(iter(wanted))
         wait_s = self._probe(model) if len(wanted) == 1 else 0.0
         if wait_s:
-            self.leave()
-            return model, Admission(0, wait_s)
+            self.release_all()
+            return model, Permit(0, wait_s)
         width = sum(len(calls) for calls in wanted.values())
         # In one order everywhere
         for limit in sorted(by_limit, key=lambda limit: limit.name):
-            admission = self._enter(limit, message, by_limit[limit])
-            if not admission.width:
-                self.leave()
-                return models[limit], admission
-            width = min(width, admission.width)
-        return model, Admission(width)
+            permit = self._acquire(limit, message, by_limit[limit])
+            if not permit.width:
+                self.release_all()
+                return models[limit], permit
+            width = min(width, permit.width)
+        return model, Permit(width)
 
     def _probe(self, model: str) -> float:
         self._end_probe()
-        wait_s, is_probe = self._circuits.enter(model)
+        wait_s, is_probe = self._circuits.acquire(model)
         self._probed = model if is_probe else ""
         return wait_s
 
-    def _enter(self, limit: "NamedLimit", message: StepMessage, calls: Sequence[str]) -> Admission:
-        admission = self._limits.enter(limit, message, calls, self._held.get(limit, _Over()))
-        self._held[limit] = _Over(calls if admission.width else ())
-        return admission
+    def _acquire(self, limit: "NamedLimit", message: StepMessage, calls: Sequence[str]) -> Permit:
+        permit = self._limits.acquire(limit, message, calls, self._held.get(limit, _Over()))
+        self._held[limit] = _Over(calls if permit.width else ())
+        return permit
 
-    def tell(self, model: str, errors: Mapping[str, ProviderError | None]) -> None:
+    def record(self, model: str, errors: Mapping[str, ProviderError | None]) -> None:
         """What the calls to a model came to, by their ids."""
-        self._circuits.tell(model, list(errors.values()), is_probe=self._probed == model)
+        self._circuits.record(model, list(errors.values()), is_probe=self._probed == model)
         limit = self._limits.of(model)
         over = self._held.get(limit) if limit else None
         if limit and over and limit.requests_per_minute:
             unforeseen = [call for call in errors if call not in over.left]
             self._held[limit] = replace(over, made=[*over.made, *unforeseen])
 
-    def leave(self) -> None:
+    def release_all(self) -> None:
         """The calls are over: whoever waits for their slots is called."""
         self._end_probe()
-        self._leave(list(self._held))
+        self._release_limits(list(self._held))
 
-    def _leave(self, limits: Sequence["NamedLimit"]) -> None:
+    def _release_limits(self, limits: Sequence["NamedLimit"]) -> None:
         for limit in limits:
-            for called in self._limits.make_room(limit, self._held.pop(limit)):
-                self._ring(called)
+            for notified in self._limits.release(limit, self._held.pop(limit)):
+                self._notify(notified)
 
     def _end_probe(self) -> None:
         if self._probed:
@@ -336,32 +255,32 @@ class Visit:
         self._probed = ""
 
 
-class Gate:
+class RateLimiter:
     """One per process."""
 
-    def __init__(self, settings: Settings, ring: Callable[[StepMessage], object]) -> None:
-        self._ring = ring
+    def __init__(self, settings: Settings, notify: Callable[[StepMessage], object]) -> None:
+        self._notify = notify
         self._limits = _Limits(settings)
-        self._circuits = _Circuits(settings)
+        self._circuits = CircuitBreakers(settings)
 
-    def guards(self, model: str) -> bool:
+    def must_acquire(self, model: str) -> bool:
         """Whether a call to this model has to ask first; asks nobody itself."""
         return self._limits.of(model) is not None or self._circuits.is_open(model)
 
     @contextmanager
-    def visit(self) -> Generator[Visit]:
-        visit = Visit(self._limits, self._circuits, self._ring)
+    def session(self) -> Generator[LimiterSession]:
+        session = LimiterSession(self._limits, self._circuits, self._notify)
         try:
-            yield visit
+            yield session
         finally:
-            visit.leave()
+            session.release_all()
 
-    def wait_for_call(self, message: StepMessage, model: str) -> None:
+    def queue_for_slot(self, message: StepMessage, model: str) -> None:
         """A step whose row says that it waits for a slot is rung for when one is free, which may be now."""
         limit = self._limits.of(model)
         if limit:
-            for called in self._limits.make_room(limit, _Over(), message):
-                self._ring(called)
+            for notified in self._limits.release(limit, _Over(), message):
+                self._notify(notified)
 
     def close(self) -> None:
         self._limits.close()
@@ -383,10 +302,10 @@ def limit_of(model: str, limits: Mapping[str, ModelLimit]) -> NamedLimit | None:
     return NamedLimit(name, limits[name].requests_per_minute, limits[name].calls_at_once) if name else None
 
 
-def _spell(message: StepMessage) -> str:
+def _encode(message: StepMessage) -> str:
     return f"{message.job_id}|{message.step.value}|{message.step_no}{'|bulk' if message.is_bulk else ''}"
 
 
-def _read(text: str) -> StepMessage:
+def _decode(text: str) -> StepMessage:
     job_id, step, step_no, *bulk = text.split("|")
     return StepMessage(Step(step), job_id, int(step_no), bool(bulk))

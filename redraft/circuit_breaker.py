@@ -1,0 +1,90 @@
+"""Circuit breakers, one per model and process: consecutive transient failures of a model delay its next calls."""
+
+import threading
+import time
+from collections.abc import Sequence
+
+from redraft.errors import ProviderError
+from redraft.settings import Settings
+
+_WAIT_MAX_S = 60.0
+
+
+class CircuitBreaker:
+    """One model, in one process: failures in a row that may pass slow the calls that would only add to them."""
+
+    def __init__(self, failures: int, first_wait_s: float) -> None:
+        self._left = failures
+        self._first_wait_s = first_wait_s
+        self._wait_s = 0.0
+        self._until = 0.0
+        self._is_probed = False
+
+    @property
+    def is_open(self) -> bool:
+        return self._wait_s > 0
+
+    def acquire(self, now: float) -> float:
+        """How long to wait; 0 lets one probe in, until it fails or is over."""
+        if not self.is_open:
+            return 0.0
+        if now < self._until:
+            return self._until - now
+        if self._is_probed:
+            return self._wait_s
+        self._is_probed = True
+        return 0.0
+
+    def end_probe(self) -> None:
+        self._is_probed = False
+
+    def fail(self, now: float, *, count: int = 1, asked_s: float = 0.0, is_probe: bool = False) -> None:
+        """Failures of one step. Calls that began before the circuit opened tell nothing new when they fail."""
+        self._left -= count
+        if self._left > 0:
+            return
+        wait_s = asked_s
+        if not self.is_open or is_probe:
+            self._wait_s = min(_WAIT_MAX_S, self._wait_s * 2 or self._first_wait_s)
+            wait_s = max(wait_s, self._wait_s)
+        self._until = max(self._until, now + wait_s)
+
+
+class CircuitBreakers:
+    """Those of this process. A model that answers has none."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._circuits: dict[str, CircuitBreaker] = {}
+
+    def is_open(self, model: str) -> bool:
+        circuit = self._circuits.get(model)
+        return circuit is not None and circuit.is_open
+
+    def acquire(self, model: str) -> tuple[float, bool]:
+        """The wait, and whether who need not wait is a probe."""
+        with self._lock:
+            circuit = self._circuits.get(model)
+            if circuit is None:
+                return 0.0, False
+            wait_s = circuit.acquire(time.monotonic())
+            return wait_s, circuit.is_open and not wait_s
+
+    def record(self, model: str, errors: Sequence[ProviderError | None], *, is_probe: bool) -> None:
+        """What the calls of a step came to. Failures for good say nothing of the next call."""
+        transient = [error for error in errors if error and error.retryable]
+        with self._lock:
+            if None in errors:
+                self._circuits.pop(model, None)
+            elif transient:
+                new = CircuitBreaker(self._settings.circuit_failures, self._settings.circuit_wait_s)
+                asked_s = max(error.retry_after_s or 0.0 for error in transient)
+                circuit = self._circuits.setdefault(model, new)
+                circuit.fail(time.monotonic(), count=len(transient), asked_s=asked_s, is_probe=is_probe)
+
+    def end_probe(self, model: str) -> None:
+        with self._lock:
+            circuit = self._circuits.get(model)
+            if circuit:
+                circuit.end_probe()
