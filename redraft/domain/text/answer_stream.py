@@ -15,7 +15,7 @@ _UNCLEAR = re.compile(
     r"<[^<>\n]{0,300}|(?:<\|?[\w ]{0,40}\|?>?[\w ]{0,40}){1,6}|\[/?[\w ]{0,20}|◁/?\w{0,9}|\*|(?:\#|\*\*)[^\n]{0,60}"
     r"|<details\b[^<>]{0,200}>\s*(?:<[^<>\n]{0,60}(?:>[^<>]{0,100}(?:<[^<>\n]{0,20})?)?)?"
 )
-_MAY_END_THE_TURN = re.compile(r"(?:\s|</?[|\uff5c]?[\w\u2581]{0,30}[|\uff5c]?(?:>|\Z)|\[[\w ]{0,30}\]?)+\Z")
+_MAY_END_THE_TURN = re.compile(r"(?:\s|</?[|\uff5c]?[\w\u2581]{0,30}[|\uff5c]?(?:>|\Z)|\[\|?[\w ]{0,30}\|?\]?)+\Z")
 _END_CHARS = 200
 # How much is read anew before it is clear where the answer begins; the rest is published at the end.
 _READ_CHARS_MAX = 1_000_000

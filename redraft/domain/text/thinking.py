@@ -37,7 +37,7 @@ _ANSWER_BEGINS = (
 _SPELLINGS = (
     (
         rf"<[|\uff5c]?[ ]?{_PREFIX}(?P<tag>{_NAMES})\b[^<>]{{0,99}}(?<!/)>",
-        rf"<[|\uff5c]?[ ]?\\?/[ ]?{_PREFIX}(?P<tag>{_NAMES})\s*[|\uff5c]?>",
+        rf"<[|\uff5c]?[ ]?\\?/[ ]?{_PREFIX}(?P<tag>{_NAMES})\b[^<>]{{0,40}}>",
     ),
     (
         rf"<[|\uff5c]?(?:begin|start)[_\u2581](?:of[_\u2581])?(?P<block>{_WORD})[|\uff5c]?>",
@@ -89,16 +89,18 @@ SpellingKey = tuple[str, str]
 """What an opener and its closer have in common."""
 
 _MUST_BE_CLOSED = frozenset({"words", "phrase", "heading", "spoken"})
+# Their closers stand for each other: `<|think|>…<|end_think|>`.
+_KIN = {"block": "tag", "edge": "tag"}
 # What closes these is common in texts where nothing was opened.
 _CLOSES_ONLY_ITS_OWN = frozenset({"details", "channel", "phrase", "heading"})
 _ANSWER: SpellingKey = ("answer", "")
-_ENDS_WITH_THE_ANSWER = frozenset({"channel", "block", "tag"})
+_ENDS_WITH_THE_ANSWER = frozenset({"channel", "tag"})
 
 
 def key_of(mark: re.Match[str]) -> SpellingKey:
     """The key of an opener or a closer; models close `<think>` with `</thinking>`, too."""
     name = mark.lastgroup or ""
-    return name, (mark[name] or "").lower().removesuffix("ing").removesuffix("s")
+    return _KIN.get(name, name), (mark[name] or "").lower().removesuffix("ing").removesuffix("s")
 
 
 def may_stay_open(opener: re.Match[str]) -> bool:
@@ -138,15 +140,19 @@ BLANKS = re.compile(r"[\s\ufeff\u200b-\u200d\u2060]*")
 _TURN = r"<\|(?:im_start|start|begin|turn)\|?>|<start_of_turn>|<\|start_header_id\|>|<\|(?:assistant|user|system)\|>"
 # What servers leave of the beginning of a turn.
 _TURN_START = re.compile(
-    rf"(?:(?:(?:{_TURN})\s*(?:assistant|model)\b|<\|assistant\|>)\s*(?:<\|end_header_id\|>\s*)?)+", re.IGNORECASE
+    rf"(?:(?:(?:{_TURN})\s*(?:assistant|model)\b|<[|\uff5c]assistant[|\uff5c]>|<\|message\|>|\[/INST\])\s*"
+    r"(?:<\|end_header_id\|>\s*)?)+",
+    re.IGNORECASE,
 )
 _WRAPPER = re.compile(r"(?:<(?:answer|response|output|solution)>|<\|begin_of_box\|>)\s*", re.IGNORECASE)
-_WRAPPER_END = re.compile(r"(?<!\s)\s*(?:</(?:answer|response|output|solution)>|<\|end_of_box\|>)\s*\Z", re.IGNORECASE)
+_WRAPPER_END = re.compile(
+    r"(?<!\s)\s*(?:</(?:answer|response|output|solution)>|<\|end_of_box\|>)(?:\s*\Z)?", re.IGNORECASE
+)
 # What servers leave of the end of a turn.
 _END = (
     r"<\|(?:end|return|im_end|eot_id|eot|endoftext|end_of_text|end_of_turn|end_of_turn_token|end_response|end_text"
     r"|end_of_solution)\|>|<end_of_turn>|<turn\|>|<\uff5cend\u2581of\u2581sentence\uff5c>|</s>|<eos>"
-    r"|\[END FINAL RESPONSE\]"
+    r"|\[END FINAL RESPONSE\]|\[\|endofturn\|\]"
 )
 _TURN_END = re.compile(rf"(?<!\s)\s*(?:{_END})\s*\Z", re.IGNORECASE)
 # A model that does not stop goes on with the next turn, or with more thinking.
@@ -178,8 +184,8 @@ def answer_in(text: str) -> str:
         if "</s>" in token[0] and "<s>" in answer:
             break
         answer = answer[: token.start()]
-    if place.is_wrapped:
-        answer = _WRAPPER_END.sub("", answer)
+    if place.is_wrapped and (ends := list(_WRAPPER_END.finditer(answer))):
+        answer = answer[: ends[-1].start()] + answer[ends[-1].end() :]
     return _without_blocks(answer)
 
 

@@ -88,6 +88,13 @@ FRAMES = {
     "Solar": "<|begin|>assistant<|think|>SECRET<|end|><|begin|>assistant<|content|>{}<|end|>",
     "Apriel opened in the prompt": "SECRET\n[BEGIN FINAL RESPONSE]\n{}\n[END FINAL RESPONSE]\n<|end|>",
     "a solution": "<reasoning>SECRET</reasoning><solution>{}</solution>",
+    "a mixed pair": "<|think|>SECRET<|end_think|>{}",
+    "a closer with attributes": '<think id="1">SECRET</think id="1">{}',
+    "DeepSeek's role": "<\uff5cAssistant\uff5c><think>\nSECRET\n</think>\n\n{}",
+    "Llama's role": "[/INST] <think>SECRET</think>{}</s>",
+    "EXAONE": "<thought>\nSECRET\n</thought>\n\n{}[|endofturn|]",
+    "Harmony around a tag": "<|start|>assistant<|channel|>final<|message|><think>SECRET</think>{}<|end|>",
+    "Harmony without a channel": "<|start|>assistant<|message|><think>SECRET</think>{}<|end|>",
     "a box": "<think>SECRET</think>\n<|begin_of_box|>{}<|end_of_box|>",
 }
 
@@ -202,6 +209,7 @@ def test_an_answer_without_thinking_stays_as_it_is(text: str):
         ('A.\n<details type="reasoning">\nSECRET\n</details>\nB.', "A.\nB."),
         ("```\nA\n```\n<think>SECRET</think>\nB.", "```\nA\n```\nB."),
         ("A.<|end|><|start|>assistant<|channel|>analysis<|message|>SECRET", "A."),
+        ("<think>SECRET</think><answer>A.</answer>\n\nB.", "A.\n\nB."),
         ("<think>SECRET</think>A.<|im_end|>\n<|im_start|>user\nSECRET", "A."),
         ("A.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nSECRET", "A."),
     ],

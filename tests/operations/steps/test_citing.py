@@ -53,3 +53,14 @@ def test_a_given_answer_is_looked_at_too(driver: Driver):
     job = driver.run(driver.submit_evaluation("The Aare flows through Bern [1].", sources=SOURCES))
     assert job.result is not None
     assert [each["source_index"] for each in job.result["citations"]] == [0]
+
+
+@pytest.mark.parametrize("mark", ["(Source 1)", "[Bilag 1]", "[1](https://e.test)"])
+def test_a_right_answer_with_marks_of_another_spelling_is_told_the_wanted_one(
+    driver: Driver, model_server: ModelServer, mark: str
+):
+    said = "Bern is the seat of the Swiss government"
+    model_server.script(generate=[f"{said} {mark}.", f"{said} [Source 1]."], evaluate=[1.0])
+    job = driver.run_new(sources=[{"content": f"{said} since 1848."}], iter_max=2)
+    assert (job.stop_reason, len(driver.iterations(job.id))) == ("accepted", 2)
+    assert "[Source 1]" in model_server.requests("generate")[1].body["messages"][-1]["content"]

@@ -57,6 +57,14 @@ def test_a_first_answer_that_is_cut_is_an_attempt_and_the_next_one_is_asked_to_b
     assert "cut off at 50 tokens" in second.feedback_given
 
 
+def test_an_answer_that_is_cut_within_its_thinking_is_such_an_attempt_too(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=[cut("<think>LONG PLAN"), "WHOLE"], evaluate=[0.9])
+    job = driver.run_new(sampling={"max_output_tokens": 50})
+    assert job.result is not None
+    assert (job.stop_reason, job.result["final_answer"]) == ("accepted", "WHOLE")
+    assert "LONG PLAN" not in model_server.requests("generate")[1].prompt
+
+
 def test_events_tell_of_a_cut_answer_and_of_what_follows(driver: Driver, model_server: ModelServer):
     model_server.script(generate=[cut(), "WHOLE"], evaluate=[0.9])
     job = driver.run_new(sampling={"max_output_tokens": 50})
