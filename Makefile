@@ -39,10 +39,10 @@ setup: $(READY) ## install what running needs into .venv
 	@echo "Ready: make demo, make serve, or $(BIN)/redraft --help"
 
 demo: $(READY) ## watch two jobs being written, judged and improved; needs no key and no service
-	@$(BIN)/redraft demo
+	@trap : INT; $(BIN)/redraft demo || test $$? -eq 130
 
 serve: $(READY) ## run the API, a worker, the broker and the database on this machine
-	@$(BIN)/redraft serve || test $$? -eq 130
+	@trap : INT; $(BIN)/redraft serve || test $$? -eq 130
 
 test: $(READY) $(DEV) ## run the tests, which start PostgreSQL and Valkey themselves
 	$(PYTEST) $(PYTEST_ARGS)

@@ -5,6 +5,7 @@ import errno
 import os
 import sys
 import traceback
+from collections.abc import Collection, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -50,17 +51,17 @@ _BY_KIND: tuple[tuple[type[RedraftError], Exit], ...] = (
 )
 _ADVICE = {
     "provider_auth": "Check the provider's key; `redraft models check` tries it, `redraft doctor` shows which is set.",
-    "provider_quota": "Look at the plan and the billing of the provider's account, or choose another --model.",
-    "provider_rate_limited": "Wait a little, or choose another --model.",
+    "provider_quota": "Look at the plan and the billing of the provider's account, or choose another model.",
+    "provider_rate_limited": "Wait a little, or choose another model.",
     "provider_timeout": "Try again later; REDRAFT_CALL_TIMEOUT_S allows longer calls.",
     "provider_unavailable": "Check the network and the base URL; `redraft models check MODEL` tries it.",
     "unknown_model": "`redraft models` lists what can be used; `redraft models check MODEL` tries one.",
-    "context_too_long": "Do what the message says, or choose a --model with a larger context.",
-    "refused": "Say the task in other words, or choose another --model.",
-    "content_filtered": "Say the task in other words, or choose another --model.",
+    "context_too_long": "Do what the message says, or choose a model with a larger context.",
+    "refused": "Say the task in other words, or choose another model.",
+    "content_filtered": "Say the task in other words, or choose another model.",
     "output_truncated": "Allow more with --max-output-tokens in a new job, or continue with --guidance to be shorter.",
-    "evaluator_invalid": "Choose another --evaluator-model.",
-    "draft_invalid": "Say more in the question, or choose another --model.",
+    "evaluator_invalid": "Choose another evaluator (--evaluator-model).",
+    "draft_invalid": "Say more in the question, or choose another model.",
     "budget_exhausted": "Allow more with --max-tokens or --max-cost.",
     "run_budget_exhausted": "Give it a larger one: redraft eval --resume RUN --max-cost USD",
     "deadline_exceeded": "Allow more time with --deadline.",
@@ -68,6 +69,7 @@ _ADVICE = {
     "broker_unavailable": "Check REDRAFT_BROKER_URL and that the broker runs; `redraft doctor` looks at all parts.",
     "database_unavailable": "Check REDRAFT_DATABASE_URL and that it runs; `redraft doctor` looks at all parts.",
 }
+# Where a field of a request comes from on the command line; of several names, the one that the command has
 _OPTIONS = {
     "/defaults/instruct": "--map",
     "/instruct": "INSTRUCT",
@@ -75,7 +77,7 @@ _OPTIONS = {
     "/eval_crit": "--crit",
     "/iter_max": "--iter-max",
     "/score_threshold": "--threshold",
-    "/model": "--model",
+    "/model": "--model MODEL",
     "/evaluator_model": "--evaluator-model",
     "/rubric": "--rubric",
     "/profile": "--profile",
@@ -115,7 +117,7 @@ _OPTIONS = {
     "/mapping": "--map",
     "/defaults": "--defaults",
     "/overrides": "--set",
-    "/baseline": "--baseline",
+    "/baseline": "--baseline BASE",
 }
 
 
@@ -134,16 +136,22 @@ def advice(code: str) -> str | None:
     return _ADVICE.get(code)
 
 
-def complain(error: RedraftError) -> None:
-    """Say on stderr what is wrong, where, and what to do."""
+def complain(error: RedraftError, names: Collection[str] | None = None) -> None:
+    """Print on stderr what is wrong, where, and what to do.
+
+    Args:
+        error: the error.
+        names: the options and arguments of the command; None: any.
+    """
     flaws = error.flaws if isinstance(error, Invalid) else ()
-    places = [_place(flaw) if _is_given(error, flaw) else "" for flaw in flaws]
+    places = [_place(flaw, names) if _is_given(error, flaw) else "" for flaw in flaws]
     if len(flaws) == 1 and flaws[0].detail == error.message:
         output.say(f"Error: {places[0]}{error.message}", "red")
     else:
         output.say(f"Error: {error.message}", "red")
         for place, flaw in zip(places, flaws, strict=True):
-            output.say(f"  {place}{flaw.detail}")
+            if place or flaw.detail not in error.message:
+                output.say(f"  {place}{flaw.detail}")
     if words := _words_after(error):
         output.say(words)
 
@@ -156,7 +164,7 @@ def _words_after(error: RedraftError) -> str | None:
     if isinstance(error, NotFound) and error.noun == "dataset":
         return "`redraft datasets list` shows the datasets there are; `redraft datasets import FILE` adds one."
     if isinstance(error, ProviderError) and error.retryable:
-        return "Try again in a moment, or choose another --model."
+        return "Try again in a moment, or choose another model."
     return advice(error.code)
 
 
@@ -165,12 +173,13 @@ def _is_given(error: RedraftError, flaw: Flaw) -> bool:
     return error.code != "no_good_rows" or flaw.pointer.startswith("/defaults/")
 
 
-def _place(flaw: Flaw) -> str:
+def _place(flaw: Flaw, names: Collection[str] | None) -> str:
     if not flaw.pointer:
         return ""
     field = flaw.pointer.removeprefix("/defaults") or flaw.pointer
     found = (name for start, name in _OPTIONS.items() if _is_within(field, start) or _is_within(flaw.pointer, start))
-    option = next(found, None)
+    choices = next(found, "").split()
+    option = next((each for each in choices if names is None or each in names), None)
     return f"{option} ({flaw.pointer}): " if option else f"{flaw.pointer}: "
 
 
@@ -184,12 +193,14 @@ class GuardedGroup(TyperGroup):
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         """Run the command, and end with the table's exit code."""
         output.is_debug.set(bool(ctx.params.get("debug")))
+        # Both are emptied when the command runs
+        names = _names_of(self, [*ctx._protected_args, *ctx.args])  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
         except RedraftError as error:
             _trace()
-            complain(error)
+            complain(error, names)
             raise typer.Exit(exit_of(error)) from error
         except KeyboardInterrupt as error:
             output.say("Interrupted.", "yellow")
@@ -208,6 +219,15 @@ class GuardedGroup(TyperGroup):
             _confess(error)
             raise typer.Exit(Exit.ERROR) from error
         return result
+
+
+def _names_of(command: Any, arguments: Sequence[str]) -> frozenset[str]:
+    """The options and arguments of the command that a command line names."""
+    while isinstance(command, TyperGroup):
+        commands = command.commands
+        command = next((commands[each] for each in arguments if each in commands), None)
+    parameters = command.params if command else ()
+    return frozenset(name for each in parameters for name in (*each.opts, (each.metavar or "").strip("[]")))
 
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

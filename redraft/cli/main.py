@@ -1,94 +1,22 @@
-"""The console script `redraft`: the third thin entry point. It parses, calls operations, and renders."""
+"""The entry point of the console script `redraft`."""
 
 import contextlib
 import sys
-from importlib.metadata import version
 from io import TextIOWrapper
-from typing import Annotated
 
-import typer
-
-from redraft.cli import options
-from redraft.cli.admin import db, keys, models, observations, profiles
-from redraft.cli.admin.demo import demo
-from redraft.cli.admin.doctor import doctor
-from redraft.cli.admin.serving import serve, worker
-from redraft.cli.bulk import datasets, runs
-from redraft.cli.bulk.comparisons import EPILOG as COMPARE_EPILOG
-from redraft.cli.bulk.comparisons import compare
-from redraft.cli.bulk.evals import EPILOG as EVAL_EPILOG
-from redraft.cli.bulk.evals import evaluate
-from redraft.cli.exits import GuardedGroup
-from redraft.cli.jobs import jobs
-from redraft.cli.jobs.ask import EPILOG as ASK_EPILOG
-from redraft.cli.jobs.ask import ask
-from redraft.cli.jobs.ratings import CALIBRATION_EPILOG, calibration
-from redraft.cli.jobs.refining import EPILOG as REFINE_EPILOG
-from redraft.cli.jobs.refining import refine
-
-app = typer.Typer(
-    cls=GuardedGroup,
-    name="redraft",
-    help="Write answers iteratively: generate, evaluate, revise until accepted.",
-    epilog=options.examples(
-        "redraft ask 'Explain recursion to a child.'",
-        "redraft jobs show latest",
-        "redraft eval rows.jsonl",
-        "redraft serve",
-    ),
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _print_version(is_asked: bool) -> None:  # noqa: FBT001 - Typer calls it by position
-    if is_asked:
-        typer.echo(f"redraft {version('redraft')}")
-        raise typer.Exit
-
-
-@app.callback()
-def main(
-    *,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            callback=_print_version,
-            is_eager=True,
-            help="Print the version and leave.",
-        ),
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show logs, and where an error comes from.")] = False,
-) -> None:
-    """Write answers iteratively: generate, evaluate, revise until accepted."""
-
-
-app.command("ask", epilog=ASK_EPILOG)(ask)
-app.command("refine", epilog=REFINE_EPILOG)(refine)
-app.command("serve")(serve)
-app.command("worker")(worker)
-app.command("demo")(demo)
-app.add_typer(jobs.app, name="jobs")
-app.command("eval", epilog=EVAL_EPILOG)(evaluate)
-app.add_typer(runs.app, name="runs")
-app.command("compare", epilog=COMPARE_EPILOG)(compare)
-app.add_typer(datasets.app, name="datasets")
-app.command("calibration", epilog=CALIBRATION_EPILOG)(calibration)
-app.add_typer(observations.app, name="observations")
-app.add_typer(models.app, name="models")
-app.add_typer(profiles.app, name="profiles")
-app.add_typer(keys.app, name="keys")
-app.add_typer(db.app, name="db")
-app.command("doctor")(doctor)
+_INTERRUPTED = 130
 
 
 def run() -> None:
-    """Run the command line."""
+    """Run the command line. Ctrl-C while the commands are being imported ends it without a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             with contextlib.suppress(ValueError):
                 stream.reconfigure(errors="backslashreplace")
-    app()
+    try:
+        # The import takes a moment, and Ctrl-C may come within it
+        from redraft.cli.commands import app
+
+        app()
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)

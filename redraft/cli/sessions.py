@@ -1,5 +1,6 @@
 """Opens what a command works with: the settings, the services, the schema, a worker to do the work."""
 
+import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,9 @@ def _setting_name(location: tuple[int | str, ...]) -> str:
         return "settings"
     first = str(location[0])
     name = first if first.isupper() else f"REDRAFT_{first.upper()}"
+    # The settings of the vendors' SDKs have names without the prefix, too
+    if name not in os.environ and name.removeprefix("REDRAFT_") in os.environ:
+        name = name.removeprefix("REDRAFT_")
     return ".".join([name, *map(str, location[1:])])
 
 

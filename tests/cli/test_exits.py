@@ -6,14 +6,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from redraft.cli import exits
+from redraft.cli.commands import app
 from redraft.cli.exits import Exit, GuardedGroup
-from redraft.cli.main import app
 from redraft.errors import Conflict, Flaw, Forbidden, Invalid, NotFound, ProviderError, RedraftError, Unavailable
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
@@ -46,7 +47,7 @@ def failing(error: BaseException) -> typer.Typer:
     def main(*, debug: bool = False) -> None: ...
 
     @line.command()
-    def fail() -> None:
+    def fail(model: Annotated[str, typer.Argument(metavar="[MODEL]")] = "", *, iter_max: int = 1) -> None:
         raise error
 
     return line
@@ -69,6 +70,29 @@ def test_flaws_are_told_one_by_one() -> None:
         "  /odd: not known",
         "  neither",
     ]
+
+
+def test_a_flaw_names_what_the_command_has_and_nothing_that_its_message_says() -> None:
+    flaws = (Flaw("/model", "is unknown", "x"), Flaw("/samples", "too many", "x"), Flaw("", "Line 1: bad", "x"))
+    told = CliRunner().invoke(failing(Invalid("No row is good. Line 1: bad", flaws)), ["fail", "foo"]).stderr
+    assert told.splitlines() == [
+        "Error: No row is good. Line 1: bad",
+        "  MODEL (/model): is unknown",
+        "  /samples: too many",
+    ]
+
+
+def test_ctrl_c_while_the_commands_are_imported_shows_no_traceback(tmp_path: Path) -> None:
+    probe = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'redraft.cli.commands': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from redraft.cli.main import run; run()"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_a_bug_is_confessed_and_debug_shows_where_it_is() -> None:
@@ -159,7 +183,7 @@ def test_a_full_disk_is_no_bug(shell: Shell, add_job: Callable[..., str]) -> Non
 
 def test_help_and_version_need_none_of_the_heavy_parts() -> None:
     heavy = "{'celery', 'sqlalchemy', 'uvicorn', 'openai', 'anthropic', 'fastapi', 'redis', 'alembic', 'pydantic'}"
-    probe = f"import sys, redraft.cli.main; print({heavy} & set(sys.modules))"
+    probe = f"import sys, redraft.cli.commands; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from redraft.cli.main import app
+from redraft.cli.commands import app
 from tests.support.shells import Shell
 
 

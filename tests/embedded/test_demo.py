@@ -2,6 +2,7 @@ import contextlib
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -40,9 +41,9 @@ def test_it_shows_two_jobs_whose_checks_cost_no_call_and_leaves_nothing(
     assert f"not met: sailor (required) - {MESSAGE}" in demo.stdout
     assert f"Final answer:\n{SAILOR}" in demo.stdout
     assert "Stop reason: accepted; 2 model calls" in demo.stdout
-    assert "The first answer was: A sailor.\nChecks met: 1 of 5 in iteration 1, 5 of 5 in iteration 2." in demo.stdout
-    assert "held 4 messages of failed checks; the best answer meets 4 more." in demo.stdout
-    assert "No model was asked to judge" in demo.stdout
+    assert "The first answer was: A sailor.\nChecks met: 2 of 5 in iteration 1, 5 of 5 in iteration 2." in demo.stdout
+    assert "held 3 messages of failed checks; the best answer meets 3 more." in demo.stdout
+    assert "No model evaluated the answers" in demo.stdout
     first, second = [each.prompt for each in model_server.requests("generate")][-2:]
     assert "Tom" not in first
     assert MESSAGE in second
@@ -61,7 +62,7 @@ def test_what_checks_gained_is_told_as_it_was():
     assert idle[0] == "The first answer was: Some text."
     assert idle[1].startswith("Checks met: 1 of 2 in iteration 1, 1 of 2 in iteration 2. ")
     assert idle[1].endswith("The later prompts held 1 message of failed checks; no answer meets more.")
-    assert idle[2] == "No model was asked to judge: the checks cost no call."
+    assert idle[2] == "No model evaluated the answers: the checks cost no call."
     alone = list(gain_of_checks([checked(1, True, judge="openai:judge")]))
     assert alone[1:] == ["Checks met: 1 of 1 in iteration 1. There is only one answer."]
 
@@ -91,6 +92,15 @@ def test_on_a_terminal_it_shows_what_goes_on(
     folder.wait_empty()
 
 
+def test_ctrl_c_is_answered_at_once_and_leaves_nothing(folder: Folder, command: Start, model_server: ModelServer):
+    model_server.script(generate=[Reply(text="never", latency_s=60)])
+    demo = command(folder, "demo", "--data-dir", str(folder.path))
+    demo.wait_says("begins.")
+    assert demo.end(signal.SIGINT) == 130
+    assert "Ending the demo" in demo.stderr
+    folder.wait_empty()
+
+
 def test_it_fails_when_a_job_fails(folder: Folder, command: Start, model_server: ModelServer):
     model_server.script(generate=[Reply(status=401, raw={"error": {"message": "no"}})])
     demo = command(folder, "demo", "--data-dir", str(folder.path))
@@ -113,7 +123,7 @@ def test_it_runs_the_real_tiny_model_in_a_folder_of_its_own(folder: Folder, comm
     )
     accepted = re.findall(r"^Stop reason: (\w+)", demo.stdout, re.MULTILINE)
     assert accepted[0] != "accepted" or ("sun" in moon.lower() and "task" not in moon.lower())
-    assert accepted[1] != "accepted" or ("Tom" in sailor and len(sailor.split()) <= 40)
+    assert accepted[1] != "accepted" or ("Tom" in sailor and not re.search(r"\b(words?|tasks?)\b", sailor))
     _, gain = re.findall(r"^Checks met: .*$", demo.stdout, re.MULTILINE)
     first, *later = map(int, re.findall(r"(\d+) of 5 in iteration", gain))
     assert max(later) > first

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from typer.testing import CliRunner
 
-from redraft.cli.main import app
+from redraft.cli.commands import app
 from redraft.domain.jobs.states import Step
 from redraft.jobs import StepMessage
 from redraft.operations.services import Services

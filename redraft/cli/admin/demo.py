@@ -61,14 +61,16 @@ _MOON: dict[str, Any] = {
     ],
     **_BY_CHECKS,
 }
+# "He has no more than 40 words to complete his story" met all other checks: a limit that the model is told, it repeats.
+_OF_ITS_TASK = r"(?i)\b(words?|tasks?|stor(y|ies)|instruct\w*|names? a|gives? the)\b"
 _SAILOR: dict[str, Any] = {
-    "instruct": "Tell me about a sailor and his ship. Use at most 40 words.",
+    "instruct": "Tell me about a sailor and his ship.",
     "rubric": [
         _check("sailor", "It gives the sailor's name", "contains", "Tom", required=True),
         _check("ship", "It gives the ship's name", "contains", "Aurora", required=True),
         _check("country", "It names a country", "contains", "Norway"),
-        _check("short", "It has at most 40 words", "max_words", 40, required=True),
-        _check("whole", "It has at least 8 words", "min_words", 8),
+        _check("short", "It is short", "max_chars", 300, required=True, hidden=True),
+        _check("task", "It says nothing of its task", "not_regex", _OF_ITS_TASK, required=True, hidden=True),
     ],
     **_BY_CHECKS,
 }
@@ -90,7 +92,7 @@ def demo(
     It runs the API, a worker, the broker and the database, and removes their data afterwards.
     """
     started_at = time.monotonic()
-    with ending_on_signals(), _folder(data_dir) as folder:
+    with ending_on_signals("\nEnding the demo (Ctrl-C again: at once).\n"), _folder(data_dir) as folder:
         failed = _run(_settings(folder))
     output.show(f"The demo took {output.span(time.monotonic() - started_at)}.")
     if failed:
@@ -125,6 +127,8 @@ def _settings(folder: Path) -> "Settings":
         "database_url": "",
         "host": "127.0.0.1",
         "require_auth": False,
+        # After the last job no call is in flight, and after Ctrl-C nobody waits for one
+        "shutdown_grace_s": 0.5,
     }
     return settings.model_copy(update=here)
 
@@ -164,7 +168,7 @@ def _introduce(settings: "Settings") -> bool:
     if model.provider == "local":
         output.show(
             "This is the bundled model. It is tiny (135 million parameters): its answers are clumsy and often wrong,"
-            " and it is too small to evaluate them. Code does, by checks. What you see is how the loop works.",
+            " and it is too small to evaluate them, so checks in code do. What you see is how the loop works.",
             "yellow",
         )
         output.show(
@@ -214,7 +218,7 @@ def _tell_criteria(body: dict[str, Any]) -> None:
     if "rubric" not in body:
         output.show(f"Criteria: {body['eval_crit']}")
         return
-    output.show("Checks, made by code. What is in brackets, the writer learns only from a check that fails:")
+    output.show("Checks in code. What is in brackets the generator learns only from a failed check:")
     for each in body["rubric"]:
         check = each["check"]
         output.show(f"  {each['id']}: {each['text']} ({check['kind'].replace('_', ' ')} {check['value']})")
@@ -280,7 +284,7 @@ def gain_of_checks(iterations: Sequence[dict[str, Any]]) -> Iterator[str]:
     ]
     yield f"Checks met: {', '.join(parts)}. {_words_of_gain(checked, max(met) - met[0])}"
     if all(each["evaluation"]["evaluator_model"] is None for each in checked):
-        yield "No model was asked to judge: the checks cost no call."
+        yield "No model evaluated the answers: the checks cost no call."
 
 
 def _words_of_gain(checked: Sequence[dict[str, Any]], gain: int) -> str:

@@ -52,11 +52,11 @@ def list_models(*, as_json: options.AsJson = False) -> None:
 def check(
     *,
     model: Annotated[
-        str | None, typer.Argument(metavar="[MODEL]", help="provider:name; without it, the default model.")
+        str | None, typer.Argument(metavar="[MODEL]", help="provider:name (default: the default model).")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Make one tiny real call, and say how long it took or what was wrong."""
+    """Make one tiny real call, and print how long it took or what was wrong."""
     from redraft.operations.admin.model_checks import check_model
 
     with sessions.connected(sessions.load_settings()) as services:
@@ -70,16 +70,17 @@ def check(
     output.say(f"✗ {found.model}: {found.error.message}", "red")
     if address:
         output.say(f"Its address: {address}")
-    if words := exits.advice(found.error.code):
-        output.say(words)
+    if advice := exits.advice(found.error.code):
+        # This command is the one that the advice goes on to name
+        output.say(advice.partition("; `redraft models check MODEL`")[0].rstrip(".") + ".")
     raise typer.Exit(exits.exit_of_code(found.error.code))
 
 
 def _address(settings: "Settings", model: str) -> str | None:
-    """The base URL in effect for a model and the setting it comes from; None where the provider's own is used."""
+    """The base URL that is set for a model; None where the provider's own is used."""
     provider = model.partition(":")[0]
     base_url = {"openai": settings.openai_base_url, "anthropic": settings.anthropic_base_url}.get(provider)
-    return f"{redact(base_url)} ({provider.upper()}_BASE_URL)" if base_url else None
+    return redact(base_url) if base_url else None
 
 
 def _data(found: "ModelCheck") -> dict[str, Any]:

@@ -59,7 +59,7 @@ def _serve(settings: "Settings") -> None:
         hint = _hint(settings)
 
         def announce() -> None:
-            output.write_data(f"Redraft is ready at {url} (Ctrl-C ends it).")
+            output.write_data(f"Redraft is ready at {url}{_reach(settings)} (Ctrl-C ends it).")
             if hint:
                 output.say(hint, "yellow")
 
@@ -70,6 +70,15 @@ def _serve(settings: "Settings") -> None:
             Api(settings, listener, announce).serve_until_stopped()
         finally:
             output.say(f"Ending; calls in flight have {settings.shutdown_grace_s:g} s (Ctrl-C again: none).", "dim")
+
+
+def _reach(settings: "Settings") -> str:
+    """Who else reaches the server; nothing where only this machine does."""
+    if settings.is_loopback:
+        return ""
+    if settings.host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
+        return " and, for other machines, at every address of this one"
+    return ", also for other machines"
 
 
 def _tell_unknown_names() -> None:
@@ -115,18 +124,24 @@ def _services(settings: "Settings") -> Generator["Services"]:
 
 
 @contextlib.contextmanager
-def ending_on_signals() -> Generator[None]:
-    """SIGTERM ends like Ctrl-C, in order; a second signal while ending does not wait for anybody."""
-    before = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGINT)}
+def ending_on_signals(message: str = "") -> Generator[None]:
+    """End in order on SIGTERM as on Ctrl-C; a second signal during the end does not wait.
+
+    Args:
+        message: what to print on stderr as soon as a signal comes.
+    """
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        # Not through the console: the signal may have interrupted it
+        os.write(2, message.encode())
+        raise SystemExit(Exit.INTERRUPTED if number == signal.SIGINT else Exit.OK)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _end(number: int, _frame: FrameType | None) -> None:
-    raise SystemExit(Exit.INTERRUPTED if number == signal.SIGINT else Exit.OK)
 
 
 def worker(

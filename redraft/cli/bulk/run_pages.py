@@ -1,5 +1,6 @@
 """Runs and their items, as tables and pages on stdout."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -86,7 +87,12 @@ def show_run(run: Run) -> None:
 
 
 def _fields(fields: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} = {output.one_line(str(value), 60)}" for name, value in fields.items())
+    return ", ".join(f"{name} = {output.one_line(_as_text(value), 60)}" for name, value in fields.items())
+
+
+def _as_text(value: Any) -> str:
+    """A text as it is; any other value as JSON, as the request file has it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def show_items(items: Sequence[Mapping[str, Any]]) -> None:

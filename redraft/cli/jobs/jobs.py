@@ -26,7 +26,7 @@ Statuses = Annotated[
     list[str] | None,
     typer.Option("--status", help="queued, running, succeeded, failed or canceled; may be given again."),
 ]
-Kind = Annotated[str | None, typer.Option(help="generate_answer, evaluate_answer or rescore_answers.")]
+Kind = Annotated[str | None, typer.Option(help="generate, evaluate or rescore (also generate_answer …).")]
 
 
 @app.callback()
@@ -78,10 +78,14 @@ def _filter(
     return JobFilter(
         statuses=tuple(_known("--status", each, "JobStatus") for each in statuses or ()),
         stop_reason=stop_reason and _known("--stop-reason", stop_reason, "StopReason"),
-        kind=kind and _known("--kind", kind, "JobKind"),
+        kind=kind and _known("--kind", _KINDS.get(kind, kind), "JobKind"),
         model=model and _full_name(model),
         metadata=options.pairs(meta) or None,
     )
+
+
+# The list of jobs shows the short names
+_KINDS = {"generate": "generate_answer", "evaluate": "evaluate_answer", "rescore": "rescore_answers"}
 
 
 def _known(option: str, text: str, enum_name: str) -> str:

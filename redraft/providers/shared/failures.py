@@ -279,10 +279,8 @@ def failure_of_connection(vendor: Vendor, error: BaseException, left: TimeLeft, 
         )
     if "ConnectError" in kinds:
         reason = vendor.redact(str(kinds["ConnectError"]))
-        return ProviderError(
-            "provider_unavailable",
-            f"No connection to {vendor.label}: {reason} (address: {vendor.url_setting}).",
-        )
+        setting = "" if vendor.url_setting in vendor.label else f" (address: {vendor.url_setting})"
+        return ProviderError("provider_unavailable", f"No connection to {vendor.label}: {reason}{setting}.")
     return ProviderError("provider_unavailable", f"The connection to {vendor.label} broke before the answer was whole.")
 
 

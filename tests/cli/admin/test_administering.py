@@ -119,6 +119,13 @@ def test_a_wrong_setting_is_2_and_named(shell: Shell, name: str, value: str) -> 
     assert "Traceback" not in done.err
 
 
+def test_a_setting_without_the_prefix_is_named_as_it_was_set(shell: Shell) -> None:
+    bare = shell.run("jobs", "list", OPENAI_BASE_URL="odd", REDRAFT_OPENAI_BASE_URL=None)
+    assert bare.err.splitlines()[1].startswith("  OPENAI_BASE_URL: ")
+    prefixed = shell.run("jobs", "list", REDRAFT_OPENAI_BASE_URL="odd")
+    assert prefixed.err.splitlines()[1].startswith("  REDRAFT_OPENAI_BASE_URL: ")
+
+
 def test_a_data_folder_that_cannot_be_made_is_told(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = shell.run("jobs", "list", REDRAFT_DATA_DIR=str(tmp_path / "file" / "data"))
@@ -149,11 +156,14 @@ def test_a_model_that_does_not_answer_says_why(shell: Shell, model_server: Model
     assert (refused.code, refused.data["error"]["code"]) == (4, "provider_auth")
     assert "redraft doctor" in refused.err
     away = shell.run("models", "check", REDRAFT_OPENAI_BASE_URL="http://127.0.0.1:1/v1")
-    assert "Its address: http://127.0.0.1:1/v1 (OPENAI_BASE_URL)" in away.err
+    assert "Its address: http://127.0.0.1:1/v1\n" in away.err
+    assert away.err.count("OPENAI_BASE_URL") == 1
     assert "jobs continue" not in away.err
     assert away.code == 75
     assert shell.run("models", "check", "anthropic:claude").code == 4
-    assert shell.run("models", "check", "odd").code == 2
+    odd = shell.run("models", "check", "odd")
+    assert odd.code == 2
+    assert "Error: MODEL (/model): 'odd'" in odd.err
 
 
 def test_doctor_shows_what_is_set_and_hides_what_is_secret(shell: Shell, tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def test_the_list_is_narrowed_by_each_filter(shell: Shell, add_job: AddJob) -> N
         ("--status", "queued", "--status", "succeeded"): [queued, done],
         ("--stop-reason", "accepted"): [done],
         ("--kind", "generate_answer"): [queued, done],
+        ("--kind", "generate"): [queued, done],
         ("--kind", "evaluate_answer"): [],
         ("--model", "openai:other"): [queued],
         ("--meta", "team=docs"): [done],
