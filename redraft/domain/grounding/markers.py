@@ -22,9 +22,8 @@ Style = Literal["inline", "footnote", "endnote"]
 # No request has so many sources: `[1963]` and `[2024]` are years.
 _BARE_MAX = 999
 
-_BRACKETS = re.compile(
-    r"(?<!\\)[\[【\uff3b\u3014](?P<said>[^\[\]【】\uff3b\uff3d\u3014\u3015]{1,3000})[\]】\uff3d\u3015]"
-)
+_OPEN, _SHUT = r"\[【\uff3b\u3014\u3016\u27e6", r"\]】\uff3d\u3015\u3017\u27e7"
+_BRACKETS = re.compile(rf"(?<!\\)[{_OPEN}](?P<said>[^{_OPEN}{_SHUT}]{{1,3000}})[{_SHUT}]")
 # A long line may be broken within a mark, a paragraph not.
 _LINE_BREAK = re.compile(r"\r?\n[ \t>]*")
 _PARAGRAPH = re.compile(r"\n[ \t>]*\r?\n")
@@ -77,8 +76,10 @@ _TAG = re.compile(
 )
 # Other brackets and commands that name a source: not the spelling that is asked for.
 _ASIDE = re.compile(
-    rf"(?:[({{\uff08]{_S}(?:(?:see|cf\.?){_S})?(?:{SOURCE})[.:#\uff1a]?{_S}|<(?:sup|cite|ref)>{_S}|\\cite\w{{0,9}}\{{)"
-    rf"(?P<numbers>{_NUMBER}(?:{_THEN}{_PART}){{0,50}})(?:[,:;][^()\n]{{0,60}})?{_S}(?:[)}}\uff09]|</(?:sup|cite|ref)>)",
+    rf"(?:(?:[({{\uff08]|\\\[){_S}(?:(?:see|cf\.?){_S})?(?:{CITED})[.:#\uff1a]?{_S}|<(?:sup|{CITED})>{_S}"
+    rf"|<(?:{CITED})\b[^<>=]{{0,40}}=[ \t]*[\"']?|\\cite\w{{0,9}}\{{)"
+    rf"(?P<numbers>{_NUMBER}(?:{_THEN}{_PART}){{0,50}})(?:[,:;][^()\n]{{0,60}})?{_S}"
+    rf"(?:[)}}\uff09]|\\\]|[\"']?{_S}/?>|</(?:sup|{CITED})>)",
     re.IGNORECASE,
 )
 _SPAN = re.compile(
@@ -97,7 +98,11 @@ _LINK = re.compile(r"\]?\((?:[^\s()]|\([^\s()]*\))*(?:[ \t]+[\"'(][^\n]{0,300})?
 _OPERATOR = re.compile(r"(?:[ \t]=|\":|[\u2208\u2209\u2282\u2286\u00d7]|\\[a-z]{1,20}|\w\()[ \t]*\Z")
 _COMPOUND = re.compile(r"\.\w+\(|-?[A-Za-z]{3}")
 _FIRST_ITEM = re.compile(r"\b([A-Za-z]\w{0,49})\[0\]")
-_FORMULA = re.compile(r"\$\$[^$]{1,1000}\$\$|\\\((?:[^\\]|\\(?!\))){1,1000}\\\)|\\\[(?:[^\\]|\\(?!\])){1,1000}\\\]")
+_FORMULA = re.compile(
+    r"\$\$[^$]{1,1000}\$\$|\\\((?:[^\\]|\\(?!\))){1,1000}\\\)"
+    rf"|\\\[(?!{_S}(?:{SOURCE}))(?:[^\\]|\\(?!\])){{1,1000}}\\\]",
+    re.IGNORECASE,
+)
 _BEFORE_A_WORD = frozenset(("", " ", "\t", "\n", "("))
 _ASSIGNED = re.compile(r"[ \t]*(?:[-+*/%]?=(?!=)|\+\+|--)|\.\w+\(|\[[a-z_]")
 # What closes what a quotation mark opens, in the ways of several languages.
@@ -220,7 +225,8 @@ def _citing(
     if not is_named and _is_other_numbers(citing["parts"], spans):
         return None
     more = _noted(citing["tail"], spans[-1][1], layout) if citing["tail"] else ()
-    if more is None and not is_named:
+    # Of `[1, n]` the letter is a variable, no note
+    if not is_named and (more is None or len((citing["tail"] or "").strip(" ,")) == 1):
         return None
     is_plain = not (is_named or citing["tail"])
     unread: tuple[int, ...] = ()

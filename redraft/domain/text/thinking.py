@@ -220,9 +220,10 @@ def _without_blocks(answer: str) -> str:
 
 
 def _begins_block(opener: re.Match[str]) -> bool:
-    """Whether an opener is a model's own in the middle, too: `<analysis>` may be an element of an answer in XML."""
+    """Whether an opener is a model's own in the middle, too, and not an element of an answer in XML."""
     group, name = key_of(opener)
-    return may_stay_open(opener) and (group != "tag" or name == "think")
+    is_element = opener.string[max(0, opener.start() - _NEARBY_CHARS) : opener.start()].rstrip().endswith(">")
+    return may_stay_open(opener) and (group != "tag" or (name == "think" and not is_element))
 
 
 def find_answer(text: str, *, is_whole: bool = False) -> AnswerPlace:

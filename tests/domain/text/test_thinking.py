@@ -174,6 +174,7 @@ def test_why_there_is_no_verdict_tells_nothing_of_the_thinking(frame: str):
         "A:\n\n    <think>\n    x\n    </think>\n\nB.",
         "> <think>\n> x\n> </think>\nB.",
         "A.\n<think>x</think> is the tag.",
+        "<config>\n  <thinking>off</thinking>\n</config>",
         "<report>\n<analysis>\nIt grows.\n</analysis>\n</report>",
         "```\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello<|im_end|>\n```",
         "<thinking_mode>auto</thinking_mode>Paris",
