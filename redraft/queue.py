@@ -11,6 +11,7 @@ from celery import Celery
 from kombu import Exchange
 from kombu import Queue as KombuQueue
 from kombu.exceptions import KombuError
+from redis.exceptions import AskError, ClusterCrossSlotError, ClusterDownError, MasterDownError, NoPermissionError
 
 from redraft.errors import Unavailable
 from redraft.jobs import BULK_QUEUE, CANARY_TASK, INTERACTIVE_QUEUE, Delta, StepMessage, canary_queue
@@ -21,6 +22,9 @@ from redraft.settings import Settings
 log = structlog.get_logger()
 
 _BROKER_FAILURES = (KombuError, redis.RedisError, OSError)
+# What no waiting mends
+_REFUSALS = (redis.AuthenticationError, NoPermissionError, AskError, ClusterDownError, ClusterCrossSlotError)
+_NO_KEYS = ("redraft:none:1", "redraft:none:2")
 _MESSAGE_LIFE_S = 120
 _PAUSE_S = 2.0
 # Workers look into all queues at the first priority before any at the last
@@ -145,13 +149,23 @@ class Queue:
         self._paused_until = time.monotonic() + _PAUSE_S
 
     def ping(self) -> None:
-        """Raise Unavailable unless the broker answers."""
+        """Ask the broker for what messages need: to write, to keys that a cluster would keep apart.
+
+        Raises:
+            Unavailable: it does not answer, or not so now (`broker_unavailable`), or nothing but other settings would
+                help (`broker_refuses`).
+        """
         try:
-            self._redis.ping()
+            self._redis.delete(*_NO_KEYS)
         except _BROKER_FAILURES as error:
-            raise Unavailable(
-                f"The broker does not answer ({type(error).__name__}).", code="broker_unavailable"
-            ) from error
+            if isinstance(error, _REFUSALS) and not isinstance(error, MasterDownError):
+                words = (
+                    f"The broker refuses what Redraft needs: {str(error).rstrip('.')}. Check the user and the password"
+                )
+                words += " in REDRAFT_BROKER_URL, and what that user may do; a cluster cannot be the broker."
+                raise Unavailable(words, code="broker_refuses") from error
+            words = f"The broker does not take messages ({type(error).__name__})."
+            raise Unavailable(words, code="broker_unavailable") from error
 
     def close(self) -> None:
         self._publisher.close()

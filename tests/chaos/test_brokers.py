@@ -3,10 +3,12 @@
 import os
 import signal
 import time
+from collections.abc import Callable
 
 import pytest
 
 from tests.chaos.conftest import Scene
+from tests.support.failing_broker import FailingBroker
 from tests.support.waiting import PATIENCE, wait_until
 
 
@@ -51,6 +53,42 @@ def test_a_broker_that_fails_over_is_connected_to_again(on_sqlite: Scene):
     assert worker.is_alive
     assert worker.exits == []
     assert scene.problems() == []
+
+
+REFUSALS = (
+    "READONLY You can't write against a read only replica.",
+    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+    "LOADING Valkey is loading the dataset in memory",
+    "NOAUTH Authentication required.",
+    "WRONGPASS invalid username-password pair or user is disabled.",
+    "NOPERM this user has no permissions to run the 'brpop' command",
+    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+    "CLUSTERDOWN Hash slot not served",
+    "MOVED 3999 127.0.0.1:6381",
+    "OOM command not allowed when used memory > 'maxmemory'.",
+    "MISCONF Valkey is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+    "ERR max number of clients reached",
+    "NEVERSEEN what no client knows",
+)
+
+
+def test_worker_and_api_outlive_each_error_of_a_broker_and_come_back_to_it(make_scene: Callable[..., Scene]):
+    with FailingBroker() as broker:
+        scene = make_scene("sqlite", broker_url=broker.url)
+        broker.upstream = scene.stage.valkey.socket
+        scene.stage.start_api()
+        worker = scene.stage.start_worker()
+        scene.stage.wait_ready()
+        for refusal in REFUSALS:
+            wait_until(lambda: broker.waits, within_s=30, what=f"a worker that listens before {refusal}")
+            with broker.answering(refusal):
+                wait_until(lambda: broker.refused >= 2, what=f"an answer {refusal}")
+                post_many(scene, 1)
+                scene.finish()
+        wait_until(lambda: broker.waits, within_s=30, what="a worker that listens after all")
+        assert worker.is_alive
+        assert worker.exits == []
+        assert scene.problems() == []
 
 
 @pytest.mark.long

@@ -8,6 +8,7 @@ from pathlib import Path
 from redraft.jobs import BULK_QUEUE, INTERACTIVE_QUEUE
 from tests.embedded.commands import Command, Folder, submit, wait_ended
 from tests.model_server import ModelServer
+from tests.support.failing_broker import FailingBroker
 from tests.support.processes import clean_environment
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import wait_until
@@ -75,6 +76,16 @@ def test_a_broker_that_is_away_is_waited_for(folder: Folder, command: Start, tmp
     worker.wait_says("Cannot connect")
     worker.end(signal.SIGTERM)
     folder.wait_empty()
+
+
+def test_a_broker_that_refuses_for_good_ends_it_with_what_to_change(
+    folder: Folder, command: Start, valkey: ValkeyServer
+):
+    with FailingBroker() as broker, broker.answering("NOAUTH Authentication required."):
+        broker.upstream = valkey.socket
+        worker = command(folder, "worker", broker_url=broker.url)
+        assert worker.wait() == 75
+    assert "Authentication required. Check the user and the password in REDRAFT_BROKER_URL" in worker.stderr
 
 
 def test_what_no_worker_could_use_is_refused_by_each_command_in_the_same_words(tmp_path: Path):

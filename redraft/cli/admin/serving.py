@@ -177,4 +177,6 @@ def _check_parts(settings: "Settings") -> None:
         try:
             services.queue.ping()
         except Unavailable as error:
+            if error.code == "broker_refuses":
+                raise
             output.say(f"{error.message} The worker starts, and goes on trying.", "yellow")
