@@ -14,6 +14,7 @@ from typing import Any, Generic, Literal, TypeVar, cast
 from redraft.domain.calls.finish_reasons import Finish, classify_finish
 from redraft.domain.evaluation.json_objects import JsonObject, load_json, mend_json
 from redraft.domain.evaluation.untrusted import NOTHING_UNTRUSTED, Statement, Untrusted, tokens
+from redraft.domain.evaluation.verdict_places import NOWHERE, WRAPPING, Place, place_of
 from redraft.domain.text.cleaning import clean, fold, preview
 from redraft.domain.text.thinking import (
     CLOSER,
@@ -36,7 +37,6 @@ UnusableKind = Literal[
 ]
 
 OBJECTS_MAX = 1_000
-_BEHIND_CHARS = 500
 # json-repair takes quadratic time on hostile text: beyond this much per reply it is not asked.
 REPAIR_CHARS_MAX = 30_000
 REPAIR_MARKS_MAX = 1_000
@@ -61,7 +61,7 @@ class Found:
         source: how it is written.
         is_closed: it has its end.
         is_alone: the reply holds nothing beside it.
-        behind: the beginning of what follows it.
+        place: what stands around it.
     """
 
     value: Mapping[str, Any]
@@ -70,12 +70,7 @@ class Found:
     source: str = field(default="", compare=False)
     is_closed: bool = field(default=True, compare=False)
     is_alone: bool = field(default=False, compare=False)
-    behind: str = field(default="", compare=False)
-
-    @property
-    def is_within_a_line(self) -> bool:
-        """Whether the sentence goes on behind it: it is more likely spoken of than given."""
-        return bool(re.search(r"\w", _AROUND_ALONE.sub("", self.behind.partition("\n")[0])))
+    place: Place = field(default=NOWHERE, compare=False)
 
     @property
     def lost_text(self) -> bool:
@@ -116,7 +111,7 @@ class _Span:
     source: str
     is_closed: bool
     is_alone: bool = False
-    behind: str = ""
+    place: Place = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +133,8 @@ class _Reading:
         return [self._found(inner, _as_json(inner)) for inner in _wrapped(self.value, is_verdict)]
 
     def _found(self, value: JsonObject, source: str, *, is_alone: bool = False) -> Found:
-        return Found(value, self.repaired, value.repeated, source, self.span.is_closed, is_alone, self.span.behind)
+        span = self.span
+        return Found(value, self.repaired, value.repeated, source, span.is_closed, is_alone, span.place)
 
 
 # What models and servers wrap around a verdict; what stands under any other name is something else.
@@ -208,7 +204,7 @@ def read_verdict(
     first, read = own[0]
     if any(other != read for _, other in own):
         return Unusable("ambiguous", f"The reply holds {len(own)} different verdicts.")
-    if not isinstance(read, Unusable) and untrusted.is_contradicted(reader.state(read), found[-1].behind):
+    if not isinstance(read, Unusable) and untrusted.is_contradicted(reader.state(read), found[-1].place.behind):
         return Unusable("ambiguous", "The reply gives another score in words behind its verdict.")
     return read if isinstance(read, Unusable) else (first, read)
 
@@ -220,8 +216,9 @@ def _is_quoted(found: Found, read: T | Unusable, reader: Reader[T], untrusted: U
     if found.is_alone:
         return untrusted.holds_whole_reply(reader.state(read), found.source)
     statement = reader.state(read)
-    is_mentioned = found.is_within_a_line and untrusted.states_all(statement)
-    return is_mentioned or untrusted.holds_verdict(statement, found.source, is_cut=is_cut)
+    if found.place.is_within_a_sentence or (found.place.is_beside_words and untrusted.states_all(statement)):
+        return True
+    return untrusted.holds_verdict(statement, found.source, is_cut=is_cut)
 
 
 def _find_objects(
@@ -333,14 +330,13 @@ def _end_of_thought(text: str, opener: re.Match[str], untrusted: Untrusted) -> i
 
 
 _AROUND = re.compile(r"\A\s*(?:<\|?\w{1,20}\|?>\s*)?`{3,}\w*|`{3,}\s*\Z|(?:</?\|?\w{1,20}\|?>\s*){1,3}\Z")
-_AROUND_ALONE = re.compile(r"`{3,}\w*|<[^<>\n]{0,60}>")
 
 
 def _alone(text: str, spans: list[_Span]) -> list[_Span]:
     """The spans, where a text holds one object and nothing beside it that one as such."""
     if len(spans) != 1 or not spans[0].is_closed:
         return spans
-    beside = _AROUND_ALONE.sub("", text.replace(spans[0].source, "", 1))
+    beside = WRAPPING.sub("", text.replace(spans[0].source, "", 1))
     return spans if re.search(r"\w", beside) else [replace(spans[0], is_alone=True)]
 
 
@@ -360,8 +356,7 @@ def _take_object(text: str, start: int, spans: list[_Span], untrusted: Untrusted
         spans.append(_Span(text[start:], is_closed=False))
         return len(text)
     if end[0] == "}":
-        behind = text[end.end() : end.end() + _BEHIND_CHARS]
-        spans.append(_Span(text[start : end.end()], is_closed=True, behind=behind))
+        spans.append(_Span(text[start : end.end()], is_closed=True, place=place_of(text, start, end.end())))
     else:
         # The brace was open in thinking text whose opener stood in the prompt.
         spans.clear()

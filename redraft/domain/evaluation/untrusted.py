@@ -22,6 +22,7 @@ from redraft.domain.text.visible_text import visible
 
 _NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _TOKEN = re.compile(rf"{_NUMBER}|[^\W\d_]+")
+_FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
 _MEMBER_TOKEN = re.compile(rf"{_TOKEN.pattern}|[:=|{{}}]")
 _ESCAPE = re.compile(r"(?<!\\)\\+(?:u(?P<code>[0-9a-fA-F]{4})|[nrtbf])")
 _CUT = re.compile(r"\.{3}|…|\[\s*(?:\.{3}|…)\s*\]")
@@ -30,14 +31,23 @@ _NONE = {"none": "null", "nil": "null"}
 _ASSIGNS = r":=|,>\u2192\u2013\u2014"
 _SEPARATOR = rf"[^\w.+{_ASSIGNS}-]{{0,16}}(?:[{_ASSIGNS}]|\b(?:of|is)\b)[^\w.+-]{{0,16}}"
 _ENDS_A_NAME = rf"[^\w.+{_ASSIGNS}-]{{0,16}}[{_ASSIGNS}]"
-_VALUE = rf"[+-]?(?:\d+,\d+|{_NUMBER})(?:\s*%|\s*(?:/|\bout\s+of\b)\s*{_NUMBER})?|[^\W\d_]+(?:[ _-][^\W\d_]+)?|\[\s*\]"
+_VALUE = (
+    rf"[+-]?(?:\d+,\d+|{_NUMBER})(?:\s*(?:%|per\s?cent\b)|\s*(?:/|\bout\s+of\b)\s*{_NUMBER})?"
+    r"|[^\W\d_]+(?:[ _-][^\W\d_]+)?|\[\s*\]"
+)
 _STATED = rf"{_SEPARATOR}(?P<value>{_VALUE})"
-_LOOK_ALIKES = str.maketrans({like: letter for letter, alike in LIKE.items() for like in alike if not like.isascii()})
+_LOOK_ALIKES = str.maketrans(
+    {like: letter for letter, alike in LIKE.items() for like in alike if not like.isascii()} | {"\u066b": "."}
+)
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/_-]{40,}\s{1,2})*[A-Za-z0-9+/_-]{16,}={0,2}")
 _STANDARD_BASE64 = str.maketrans("-_", "+/")
 _HEXADECIMAL = re.compile(r"\b(?:(?:0x|\\x)?[0-9a-fA-F]{2}[\s:,]{0,2}){8,}")
+_PER_CENT = re.compile(r"\s*per\s?cent", re.IGNORECASE)
+_GRADE = r"(?:score|rating|grade|verdict)"
 _IN_WORDS = re.compile(
-    r"\b(?:scor(?:e[sd]?|ing)|ratings?|rated?|grades?|verdict|give|assign|award)\b[^\n.{}\d]{0,40}?"
+    r"(?:\bI(?:['\u2019]d| would| will| must)? (?:give|rate|score|grade|assign|award)\b[^\n.{}\d]{0,40}?"
+    rf"|\bmy (?:\w+ )?{_GRADE}\b[^\n.{{}}\d]{{0,20}}?"
+    rf"|[\n.;!][\W_]*(?:(?:so|thus|hence|therefore|the|overall|final)\W+){{0,3}}{_GRADE}\W{{0,3}}(?:\bis\b|[=:])\W*)"
     rf"(?P<value>{_NUMBER}(?:\s*%|\s*(?:/|out of)\s*{_NUMBER})?)(?=\W*(?:\n|\Z)|[.!;,)*])",
     re.IGNORECASE,
 )
@@ -187,7 +197,7 @@ class Untrusted:
         """All values that these texts give to members of these names, in full and by their first word."""
         # Looking ahead: a value may be the name of the next one.
         stated = re.finditer(rf"(?=(?:{_any_of(names)}){_STATED})", self._decoded, re.IGNORECASE)
-        values = {each["value"].replace(",", ".") for each in stated}
+        values = {_PER_CENT.sub("%", each["value"].replace(",", ".")) for each in stated}
         return frozenset(values | {re.split(r"[ _-]", value)[0] for value in values})
 
 
@@ -202,6 +212,7 @@ NOTHING_UNTRUSTED = Untrusted()
 def decoded(text: str) -> str:
     """A text as a reader sees it: without invisible characters, entities and escapes."""
     text = unicodedata.normalize("NFKC", visible(unquote(text))).translate(_LOOK_ALIKES)
+    text = _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
     for _ in range(_DECODINGS_MAX):
         before = text
         text = _ESCAPE.sub(lambda match: chr(int(match["code"], 16)) if match["code"] else " ", html.unescape(text))
