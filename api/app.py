@@ -57,6 +57,7 @@ _ROUTERS = (
     history.router,
     events.router,
     webhooks.router,
+    webhooks.run_router,
     ratings.router,
     observations.router,
     datasets.router,

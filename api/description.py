@@ -11,6 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from api.authentication import is_open, scope_of
 from api.http import problems
 from api.http.problems import TITLES, Problem
+from api.webhook_bodies import describe_webhooks
 from redraft.operations.jobs.resources import Job
 
 Answers = dict[int | str, dict[str, Any]]
@@ -84,6 +85,7 @@ def describe(app: FastAPI, root: str = "") -> dict[str, Any]:
         )
         components = found.setdefault("components", {})
         _add_schemas(components.setdefault("schemas", {}))
+        describe_webhooks(found)
         components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "bearerFormat": "rd_…"}}
         for path, operations in found["paths"].items():
             for method, operation in operations.items():

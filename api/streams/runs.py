@@ -12,7 +12,7 @@ from fastapi.sse import format_sse_event
 
 from api.dependencies import Context
 from api.streams.jobs import CLOSING, OPENING, PING, EventStream
-from redraft.operations.bulk.run_resources import Run
+from redraft.operations.bulk.run_resources import Run, say_progress
 
 _TOLD = {"id", "name", "status", "stop_reason", "counts", "usage", "version"}
 
@@ -47,7 +47,7 @@ def _frame(run: Run) -> bytes:
     """The end has the run's version as its id, by which a browser that comes back by itself is known."""
     has_ended = _has_ended(run)
     at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    data = {"message": _words(run), "at": at, **run.model_dump(mode="json", include=_TOLD)}
+    data = {"message": say_progress(run), "at": at, **run.model_dump(mode="json", include=_TOLD)}
     kind = "done" if has_ended else "run.progress"
     return format_sse_event(id=str(run.version) if has_ended else None, event=kind, data_str=json.dumps(data))
 
@@ -55,12 +55,3 @@ def _frame(run: Run) -> bytes:
 def _has_ended(run: Run) -> bool:
     """A canceled run is over when its last job is."""
     return run.status != "running" and run.counts.running == 0
-
-
-def _words(run: Run) -> str:
-    counts = run.counts
-    ended = counts.total - counts.queued - counts.running
-    told = f"{ended} of {counts.total} items have ended, {counts.accepted} of them accepted"
-    if run.status == "running":
-        return f"{told}; {counts.running} are under way."
-    return f"{told}; the run has ended: {run.stop_reason}."

@@ -161,6 +161,7 @@ RequestFile = Annotated[
     ),
 ]
 Detach = Annotated[bool, typer.Option("--detach", help="Print the job's id and exit; a worker does the rest.")]
+Redeliver = Annotated[str | None, typer.Option(metavar="ID", help="Send this delivery again, now.")]
 RequireAccept = Annotated[bool, typer.Option("--require-accept", help="Exit with 3 unless the answer was accepted.")]
 Guidance = Annotated[str | None, typer.Option(metavar="TEXT", help="Your own feedback for the next prompt.")]
 

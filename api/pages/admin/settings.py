@@ -105,7 +105,7 @@ def _renamed(mapping: Mapping[str, Any]) -> dict[str, str]:
 
 @router.get("/webhooks")
 def show_webhooks(request: Request, services: ServicesOf) -> Response:
-    """The latest deliveries of all jobs."""
+    """The latest deliveries of all jobs and runs."""
     only_failed = request.query_params.get("status") == "failed"
     found, cursor = webhooks.latest_deliveries(
         services, only_failed=only_failed, cursor=request.query_params.get("after")
@@ -124,7 +124,7 @@ def show_webhooks(request: Request, services: ServicesOf) -> Response:
 @router.post("/webhooks/resend")
 def resend(services: ServicesOf, form: FormOf) -> Response:
     """Send a delivery again, and go back to the list that it was in."""
-    webhooks.redeliver(services, form.text("job_id"), form.text("delivery_id"))
+    webhooks.redeliver(services, form.text("owner_id"), form.text("delivery_id"))
     is_filtered = form.text("status") == "failed"
     return see_other("/settings/webhooks", notice="resent", **({"status": "failed"} if is_filtered else {}))
 

@@ -22,6 +22,7 @@ from redraft.operations.bulk import removing, run_listing, runs
 from redraft.operations.bulk.report_tables import run_sheet
 from redraft.operations.bulk.run_listing import ItemFilter
 from redraft.operations.bulk.run_resources import Run
+from redraft.operations.jobs import webhooks
 from redraft.operations.services import Services
 from redraft.reports import wording
 from redraft.reports.html import render_body
@@ -109,6 +110,13 @@ def resume_run(services: ServicesOf, run_id: str, form: FormOf) -> Response:
     """Do what is open and, if asked for, what failed."""
     runs.resume_run(services, run_id, read_resume(form))
     return see_other(f"/runs/{run_id}", notice="run_resumed")
+
+
+@router.post("/deliveries/{delivery_id}/redeliver")
+def redeliver(services: ServicesOf, run_id: str, delivery_id: str) -> Response:
+    """Send a delivery of the run's webhook again."""
+    webhooks.redeliver(services, run_id, delivery_id)
+    return see_other(f"/runs/{run_id}", notice="resent")
 
 
 @router.get("/delete")

@@ -20,7 +20,7 @@ from redraft.operations.jobs.submit import Idempotency
 _TEXTS = ("instruct", "eval_crit", "resp_format", "evaluator_model")
 _NUMBERS = ("iter_max", "score_threshold")
 _OF_RUN = ("repeat", "max_in_flight", "max_cost_usd")
-FIELDS = ("dataset_id", "name", *_TEXTS, "model", *_NUMBERS, *_OF_RUN, "more", "overrides")
+FIELDS = ("dataset_id", "name", *_TEXTS, "model", *_NUMBERS, *_OF_RUN, "webhook", "more", "overrides")
 ROWS_FIELDS = ("name", "format", "mapping", "rows")
 _FLAWS = 5
 
@@ -56,6 +56,8 @@ def read_run(form: Form) -> CreateRun:
     body["overrides"] = _object(form, "overrides")
     if form.text("name"):
         body["name"] = form.text("name")
+    if form.text("webhook"):
+        body["webhook"] = {"url": form.text("webhook")}
     body |= {name: read_number(form.text(name)) for name in _OF_RUN if form.text(name)}
     return read(CreateRun, body)
 
@@ -98,6 +100,7 @@ def filled_like(run: Run) -> Filled:
     models: Any = rest.pop("model", None) or []
     texts["model"] = models if isinstance(models, str) else ", ".join(map(str, models))
     texts |= {name: str(value) for name in _OF_RUN if (value := getattr(run, name)) is not None}
+    texts["webhook"] = run.webhook.url if run.webhook else ""
     for name, given in (("more", rest), ("overrides", run.overrides)):
         texts[name] = json.dumps(given, ensure_ascii=False, indent=2) if given else ""
     return Filled({"dataset_id": run.dataset_id, "name": run.name, **texts})

@@ -71,6 +71,9 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
             help="Budget in USD for the whole run; needs models with known prices. With --resume: a larger budget."
         ),
     ] = None,
+    webhook: Annotated[
+        str | None, typer.Option(metavar="URL", help="Send a signed `run.finished` to this address when the run ends.")
+    ] = None,
     resume: Resume = None,
     retry_errors: bulk_options.RetryErrors = False,
     detach: Annotated[bool, typer.Option("--detach", help="Print the run's id and exit; workers do the rest.")] = False,
@@ -129,6 +132,7 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
         "--set": overrides,
         "--repeat": repeat,
         "--max-in-flight": max_in_flight,
+        "--webhook": webhook,
     }
     if resume is not None:
         _ensure_alone(of_new, fields)
@@ -143,6 +147,7 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
         "repeat": repeat,
         "max_in_flight": max_in_flight,
         "max_cost_usd": max_cost,
+        "webhook": {"url": webhook} if webhook else None,
     }
     rows = Rows(dataset, bulk_options.file_format_of(file_format), bulk_options.mapping_of(mapped))
     raise typer.Exit(start_run(rows, {k: v for k, v in body.items() if v is not None}, wanted, detach=detach))

@@ -209,6 +209,18 @@ def report(
     raise typer.Exit(exit_of_gates(gates))
 
 
+@app.command("webhooks", epilog=options.examples("redraft runs webhooks latest --redeliver 0199a3"))
+def webhooks(
+    *, run: bulk_options.RunRef = "latest", redeliver: options.Redeliver = None, as_json: options.AsJson = False
+) -> None:
+    """List what was or will be sent to a run's webhook, or send one delivery again."""
+    from redraft.cli.views.deliveries import show_deliveries
+    from redraft.operations.jobs import references
+
+    with sessions.opened() as services:
+        show_deliveries(services, references.find_run_id(services, run), redeliver, as_json=as_json)
+
+
 @app.command("delete", epilog=options.examples("redraft runs delete 0199a3"))
 def delete(*, run: bulk_options.RunRef, as_json: options.AsJson = False) -> None:
     """Delete a run that has ended, with its items and their jobs. It does not ask again."""

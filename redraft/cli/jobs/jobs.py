@@ -264,26 +264,15 @@ def calls(
 def webhooks(
     *,
     job: options.JobRef = "latest",
-    redeliver: Annotated[str | None, typer.Option(metavar="ID", help="Send this delivery again, now.")] = None,
+    redeliver: options.Redeliver = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List what was or will be sent to a job's webhook, or send one delivery again."""
-    from redraft.cli.views.job_pages import show_deliveries
-    from redraft.operations.jobs import references, webhooks
+    from redraft.cli.views.deliveries import show_deliveries
+    from redraft.operations.jobs import references
 
     with sessions.opened() as services:
-        job_id = references.find_job_id(services, job)
-        found = webhooks.list_deliveries(services, job_id)
-        if redeliver:
-            delivery_id = sessions.pick([each.id for each in found], redeliver, "webhook delivery")
-            found = [webhooks.redeliver(services, job_id, delivery_id)]
-            output.say("A worker sends it now." if sessions.is_worker_alive(services) else "The next worker sends it.")
-    if as_json:
-        output.write_json({"data": [each.model_dump(mode="json") for each in found]})
-    elif found:
-        show_deliveries(found)
-    else:
-        output.say("Nothing was sent: the job has no webhook, or no event that it asks for.")
+        show_deliveries(services, references.find_job_id(services, job), redeliver, as_json=as_json)
 
 
 app.command("diff", epilog=DIFF_EPILOG)(show_diff)

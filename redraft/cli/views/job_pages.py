@@ -11,7 +11,7 @@ from redraft.cli.views.verdicts import whole_lines
 from redraft.domain.bulk.phrases import say_score
 from redraft.domain.jobs.job_errors import OUTPUT_LIMIT
 from redraft.operations.jobs.iterations import Evaluation, Iteration
-from redraft.operations.jobs.resources import Call, Event, Job, WebhookDelivery
+from redraft.operations.jobs.resources import Call, Event, Job
 from redraft.operations.jobs.views import CallsLook
 
 _STATUS = {
@@ -251,25 +251,3 @@ def _tokens(call: Call) -> str:
 
 def _trouble(error: dict[str, Any] | None) -> str:
     return output.one_line(f"{error['code']}: {error['detail']}", 200) if error else ""
-
-
-_DELIVERY_STATUS = {"delivered": ("✓", "green"), "failed": ("✗", "red"), "pending": ("○", "dim")}
-
-
-def show_deliveries(deliveries: Sequence[WebhookDelivery]) -> None:
-    """What was or will be sent to a job's webhook, one line per event."""
-    ids = output.short_ids([each.id for each in deliveries])
-    rows = [
-        (
-            short,
-            each.type,
-            Text(" ".join((_DELIVERY_STATUS[each.status][0], each.status)), style=_DELIVERY_STATUS[each.status][1]),
-            str(each.attempts),
-            f"{each.next_at:%Y-%m-%d %H:%M:%S}" if each.next_at else NONE,
-            NONE if each.http_status is None else str(each.http_status),
-            output.one_line(each.error or "", 200),
-        )
-        for short, each in zip(ids, deliveries, strict=True)
-    ]
-    headers = ("id", "type", "status", "attempts", "next at (UTC)", "HTTP", "trouble")
-    output.show_table(headers, rows, ("HTTP", "attempts", "next at (UTC)"))

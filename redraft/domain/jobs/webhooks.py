@@ -24,6 +24,7 @@ EventType = Literal[
     "done",
 ]
 EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
+RunEventType = Literal["run.finished"]
 
 EVENT_BYTES_MAX = 64 * 1024
 """An event that is larger is sent without its long parts."""
@@ -37,21 +38,21 @@ _JITTER = 0.1
 
 
 def message_type(event_type: str) -> str:
-    """`job.done` for `done`: all that is sent is about jobs."""
-    return event_type if event_type.startswith("job.") else f"job.{event_type}"
+    """`job.done` for `done`: a type names the noun that the event is about."""
+    return event_type if event_type.startswith(("job.", "run.")) else f"job.{event_type}"
 
 
-def body_of(job_id: str, metadata: Mapping[str, str], seq: int, event_type: str, event: Mapping[str, Any]) -> bytes:
-    """The body of a delivery; the same bytes at each attempt."""
+def body_of(about: Mapping[str, Any], seq: int, event_type: str, event: Mapping[str, Any]) -> bytes:
+    """The body of a delivery; the same bytes at each attempt.
+
+    Args:
+        about: the id of the job or run, its path, and the metadata of a job.
+        seq: the number of the event of a job; the version that a run had at the event.
+        event_type: one of EventType or RunEventType.
+        event: its data.
+    """
     sent, is_truncated = within_bounds(event)
-    data = {
-        "job_id": job_id,
-        "url": f"/v1/jobs/{job_id}",
-        "metadata": dict(metadata),
-        "seq": seq,
-        "truncated": is_truncated,
-        "event": sent,
-    }
+    data = {**about, "seq": seq, "truncated": is_truncated, "event": sent}
     return to_json({"type": message_type(event_type), "timestamp": event["at"], "data": data})
 
 

@@ -164,6 +164,7 @@ def deliver(services: Services, claimed: Claimed, places: Places) -> None:
         "webhook_attempted",
         delivery_id=delivery.id,
         job_id=delivery.job_id,
+        run_id=delivery.run_id,
         attempt=delivery.attempts,
         outcome=values.get("status", "put_off") if is_ours else "came_late",
         http_status=values["last_status"],
@@ -195,13 +196,20 @@ def _post(services: Services, claimed: Claimed) -> Reply:
     keys = keys_of(services.settings)
     if not keys:
         raise Invalid("This worker has no REDRAFT_WEBHOOK_SECRET to sign with.")
-    body = body_of(delivery.job_id, claimed.metadata, delivery.seq, delivery.type, claimed.event)
+    body = body_of(_about(claimed), delivery.seq, delivery.type, claimed.event)
     headers = {
         "Content-Type": "application/json",
         "User-Agent": f"Redraft/{__version__}",
         **headers_of(keys, delivery.id, int(time.time()), body),
     }
     return services.sender.post(read_goal(delivery.url), headers, body)
+
+
+def _about(claimed: Claimed) -> dict[str, Any]:
+    run_id, job_id = claimed.delivery.run_id, claimed.delivery.job_id
+    if run_id is not None:
+        return {"run_id": run_id, "url": f"/v1/runs/{run_id}"}
+    return {"job_id": job_id, "url": f"/v1/jobs/{job_id}", "metadata": claimed.metadata}
 
 
 def _judged(claimed: Claimed, reply: Reply) -> dict[str, Any]:

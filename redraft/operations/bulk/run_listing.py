@@ -14,6 +14,8 @@ from redraft.operations.bulk import datasets, run_results, runs
 from redraft.operations.bulk.datasets import Dataset, DatasetItem
 from redraft.operations.bulk.report_tables import facts_of
 from redraft.operations.bulk.run_resources import Run, RunCounts
+from redraft.operations.jobs import webhooks
+from redraft.operations.jobs.resources import WebhookDelivery
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services
 from redraft.operations.shapes import Moment, Resource, cost_usd
@@ -56,6 +58,7 @@ class RunView:
         seconds_left: as fast as the last items have ended; None where that cannot be told.
         spent: why its budget lets nothing more begin; None where it does.
         deleted: how many items of each status have lost their jobs.
+        deliveries: what was or will be sent to its webhook.
     """
 
     run: Run
@@ -63,6 +66,7 @@ class RunView:
     seconds_left: float | None
     spent: str | None
     deleted: Mapping[str, int]
+    deliveries: Sequence[WebhookDelivery]
 
     @property
     def has_ended(self) -> bool:
@@ -175,7 +179,8 @@ def look(services: Services, run_id: str) -> RunView:
     spent = runs.say_spent(services, run_id) if run.stop_reason == "budget_exhausted" else None
     with services.database.read() as connection:
         deleted = stored_items.count_deleted(connection, run_id) if run.status != "running" else {}
-    return RunView(run, datasets.get_dataset(services, run.dataset_id), left_s, spent, deleted)
+    sent = webhooks.list_deliveries(services, run_id) if run.webhook else []
+    return RunView(run, datasets.get_dataset(services, run.dataset_id), left_s, spent, deleted, sent)
 
 
 def _seconds_left(services: Services, run: Run) -> float | None:

@@ -6,6 +6,7 @@ from pydantic import Field
 from sqlalchemy import Connection
 
 from redraft.domain.bodies.fields import As
+from redraft.domain.bulk.run_requests import RunWebhook
 from redraft.domain.jobs.requests import JobFields
 from redraft.operations.shapes import Moment, Resource, Urls, UsageTotals, cost_usd, latency_ms
 from redraft.storage.bulk import run_items, run_stalls, runs
@@ -55,6 +56,7 @@ class Run(Resource):
     repeat: int
     max_in_flight: int
     max_cost_usd: str | None
+    webhook: RunWebhook | None
     defaults: Annotated[dict[str, Any], As(JobFields)]
     overrides: Annotated[dict[str, Any], As(JobFields)]
     version: int
@@ -64,7 +66,7 @@ class Run(Resource):
 def run_resource(connection: Connection, run: RunRecord) -> Run:
     """A run as it stands in this unit of work."""
     names = ("id", "name", "dataset_id", "status", "stop_reason", "created_at", "finished_at", "repeat")
-    names += ("max_in_flight", "defaults", "overrides", "version")
+    names += ("max_in_flight", "webhook", "defaults", "overrides", "version")
     return Run(
         **{name: getattr(run, name) for name in names},
         error=_error(connection, run),
@@ -108,3 +110,13 @@ def _urls(run_id: str) -> dict[str, str]:
     base = f"/v1/runs/{run_id}"
     parts = ("items", "results", "report", "compare", "events", "cancel", "resume")
     return {"self": base, **{part: f"{base}/{part}" for part in parts}}
+
+
+def say_progress(run: Run) -> str:
+    """How many items have ended, and how the run has if it has, in a sentence."""
+    counts = run.counts
+    ended = counts.total - counts.queued - counts.running
+    told = f"{ended} of {counts.total} items have ended, {counts.accepted} of them accepted"
+    if run.status == "running":
+        return f"{told}; {counts.running} are under way."
+    return f"{told}; the run has ended: {run.stop_reason}."

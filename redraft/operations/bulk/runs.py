@@ -20,11 +20,13 @@ from redraft.domain.text.cleaning import clean_json
 from redraft.errors import Conflict, Flaw, Invalid, NotFound
 from redraft.operations.bulk import scheduler
 from redraft.operations.bulk.datasets import find as find_dataset
+from redraft.operations.bulk.run_completion import end_run
 from redraft.operations.bulk.run_resources import Run, run_resource
 from redraft.operations.calls.budgets import spent_of_run, stopped_items
 from redraft.operations.jobs import lifecycle, submit
 from redraft.operations.jobs.previews import dearest_call
 from redraft.operations.jobs.submit import Idempotency
+from redraft.operations.jobs.webhooks import check_webhook
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services
 from redraft.operations.shapes import cost_usd
@@ -52,13 +54,16 @@ def create_run_once(services: Services, body: CreateRun, idempotency: Idempotenc
     Raises:
         NotFound: there is no such dataset.
         Invalid: the defaults or overrides are none, or something is wrong that every item would fail by: no criteria
-            anywhere, a model that cannot be called, a budget in money and an unknown price; or the key was used
-            with another body.
+            anywhere, a model that cannot be called, a budget in money and an unknown price; or its webhook cannot be
+            sent; or the key was used with another body.
     """
-    digest = hashlib.sha256(to_json(clean_json(body.model_dump()))).hexdigest()
+    # Bodies without a webhook keep the digests that they had before there was one
+    asked = body.model_dump(exclude=None if body.webhook else {"webhook"})
+    digest = hashlib.sha256(to_json(clean_json(asked))).hexdigest()
     known = _find_replay(services, idempotency, digest)
     if known is not None:
         return get_run(services, known), True
+    check_webhook(services, body.webhook)
     merger = Merger(body.defaults, body.overrides)
     with services.database.read() as connection:
         dataset = find_dataset(connection, body.dataset_id)
@@ -102,6 +107,7 @@ def _row(body: CreateRun, dataset: DatasetRecord) -> dict[str, Any]:
         "max_in_flight": body.max_in_flight,
         "max_cost_nano_usd": None if limit is None else round(limit * _NANO),
         "total": dataset.rows * body.repeat,
+        "webhook": body.webhook and body.webhook.model_dump(),
     }
 
 
@@ -196,7 +202,7 @@ def cancel_run(services: Services, run_id: str) -> tuple[Run, bool]:
         is_ours = run.status == "running"
         if is_ours:
             run_items.end_queued(connection, run_id)
-            runs.finish(connection, run_id, "canceled", "canceled")
+            end_run(connection, run_id, "canceled", "canceled")
         under_way = run_items.running_jobs(connection, run_id)
     _cancel_all(services, under_way)
     return get_run(services, run_id), is_ours

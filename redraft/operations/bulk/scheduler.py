@@ -19,6 +19,7 @@ from redraft.datasets.rows import BadRow, Row
 from redraft.domain.jobs.requests import ContinueJob, Limits
 from redraft.domain.jobs.states import JobKind
 from redraft.errors import Flaw, Invalid, Unavailable
+from redraft.operations.bulk.run_completion import end_run
 from redraft.operations.calls.budgets import spent_of_run, stopped_items, worst_cost
 from redraft.operations.jobs import lifecycle, submit
 from redraft.operations.jobs.lifecycle import Continuation
@@ -324,5 +325,5 @@ def _end_if_done(services: Services, connection: Connection, run: RunRecord) -> 
         reason = "budget_exhausted"
     elif run_stalls.has_given_up(connection, run.id):
         status, reason = "canceled", "error"
-    runs.finish(connection, run.id, status, reason)
+    end_run(connection, run.id, status, reason)
     log.info("run_finished", run_id=run.id, reason=reason)

@@ -106,8 +106,11 @@ class Event(Resource):
 
 
 class WebhookDelivery(Resource):
+    """An event of a job or a run that was or will be sent."""
+
     id: str
-    job_id: str
+    job_id: str | None
+    run_id: str | None
     type: str
     seq: int
     url: str
@@ -278,6 +281,7 @@ def delivery_resource(record: DeliveryRecord) -> WebhookDelivery:
     return WebhookDelivery(
         id=record.id,
         job_id=record.job_id,
+        run_id=record.run_id,
         type=message_type(record.type),
         seq=record.seq,
         url=record.url,

@@ -199,7 +199,7 @@ def look_at_events(services: Services, job_id: str, after: int = 0) -> EventsLoo
     with services.database.read() as connection:
         record = queries.record_of(connection, job_id)
         found = events.after(connection, job_id, after, EVENTS_MAX + 1)
-        sent = webhooks.of_job(connection, job_id) if record.request.get("webhook") else []
+        sent = webhooks.list_of(connection, job_id) if record.request.get("webhook") else []
         facts = facts_of(connection, record)
     return EventsLook(
         job_of(record),

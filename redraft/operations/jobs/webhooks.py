@@ -1,6 +1,8 @@
 """What people do with webhooks: ask for one with a job, look at its deliveries, send one again."""
 
 from redraft.domain.admin.urls import read_goal
+from redraft.domain.bulk.run_requests import RunWebhook
+from redraft.domain.jobs.ids import PREFIXES
 from redraft.domain.jobs.requests import Webhook
 from redraft.errors import Invalid, NotFound
 from redraft.operations.jobs.queries import version_of
@@ -9,11 +11,12 @@ from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services
 from redraft.setting_values import webhook_keys
 from redraft.settings import Settings
+from redraft.storage.bulk import runs
 from redraft.storage.jobs import webhooks
 
 
 class DeliveryLine(WebhookDelivery):
-    """A delivery in a list of all jobs' ones."""
+    """A delivery in a list of those of all jobs and runs."""
 
     receiver: str
 
@@ -24,7 +27,7 @@ def keys_of(settings: Settings) -> list[bytes]:
     return webhook_keys(secret.get_secret_value()) if secret else []
 
 
-def check_webhook(services: Services, webhook: Webhook | None) -> None:
+def check_webhook(services: Services, webhook: Webhook | RunWebhook | None) -> None:
     """Refuse a webhook that could not be sent: what is known of it before its name is resolved.
 
     Raises:
@@ -42,22 +45,25 @@ def check_webhook(services: Services, webhook: Webhook | None) -> None:
         raise Invalid.at("/webhook/url", words, "address_not_allowed")
 
 
-def list_deliveries(services: Services, job_id: str) -> list[WebhookDelivery]:
-    """What was or will be sent of a job's events, in their order.
+def list_deliveries(services: Services, owner_id: str) -> list[WebhookDelivery]:
+    """What was or will be sent of the events of a job or a run, in their order.
 
     Raises:
-        NotFound: there is no such job.
+        NotFound: there is no such job or run.
     """
     with services.database.read() as connection:
-        version_of(connection, job_id)
-        found = webhooks.of_job(connection, job_id)
+        if not owner_id.startswith(PREFIXES["run"]):
+            version_of(connection, owner_id)
+        elif runs.get(connection, owner_id) is None:
+            raise NotFound("run", owner_id)
+        found = webhooks.list_of(connection, owner_id)
     return [delivery_resource(each) for each in found]
 
 
 def latest_deliveries(
     services: Services, *, only_failed: bool = False, cursor: str | None = None, limit: int = 50
 ) -> tuple[list[DeliveryLine], str | None]:
-    """The newest deliveries over all jobs, and the cursor of the next page if there is one.
+    """The newest deliveries over all jobs and runs, and the cursor of the next page if there is one.
 
     Raises:
         Invalid: the cursor is not one of ours.
@@ -70,14 +76,14 @@ def latest_deliveries(
     return lines, write_cursor(page, more=len(found) > len(page))
 
 
-def redeliver(services: Services, job_id: str, delivery_id: str) -> WebhookDelivery:
+def redeliver(services: Services, owner_id: str, delivery_id: str) -> WebhookDelivery:
     """Send a delivery now, whatever became of it before, and again by the whole schedule if need be.
 
     Raises:
-        NotFound: there is no such delivery of this job.
+        NotFound: there is no such delivery of this job or run.
     """
     with services.database.write() as connection:
-        found = webhooks.send_again(connection, job_id, delivery_id)
+        found = webhooks.send_again(connection, owner_id, delivery_id)
     if found is None:
         raise NotFound("webhook delivery", delivery_id)
     return delivery_resource(found)

@@ -48,6 +48,7 @@ class RunRecord:
     request_hash: str
     resumed_at: datetime | None
     idle_ms: int | None
+    webhook: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,5 +191,8 @@ def go_on(connection: Connection, run: RunRecord) -> None:
     change(connection, run.id, **ended_no_more, resumed_at=at, idle_ms=idle_ms)
 
 
-def finish(connection: Connection, run_id: str, status: str, stop_reason: str) -> None:
-    change(connection, run_id, status=status, stop_reason=stop_reason, finished_at=DbNow())
+def finish(connection: Connection, run_id: str, status: str, stop_reason: str) -> RunRecord:
+    """End a run that is held; the run as it has ended."""
+    values = {"status": status, "stop_reason": stop_reason, "finished_at": DbNow()}
+    change(connection, run_id, **values)
+    return RunRecord(**connection.execute(select(runs).where(runs.c.id == run_id)).mappings().one())

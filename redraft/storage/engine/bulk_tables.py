@@ -79,6 +79,7 @@ runs = Table(
     Column("resumed_at", UtcTime),
     # Between an end and the resume after it, all of them
     Column("idle_ms", BigInteger),
+    Column("webhook", Json),
     CheckConstraint("status IN ('running', 'succeeded', 'canceled')", name="status"),
     CheckConstraint(f"({_ACTIVE}) = (finished_at IS NULL)", name="active_is_unfinished"),
     UniqueConstraint("idempotency_scope", "idempotency_key"),

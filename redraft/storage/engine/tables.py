@@ -325,8 +325,13 @@ webhook_deliveries = Table(
     "webhook_deliveries",
     metadata,
     Column("id", String(40), primary_key=True),
-    Column("job_id", String(40), ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
+    # A job's or a run's
+    Column("job_id", String(40), ForeignKey("jobs.id", ondelete="CASCADE")),
+    Column("run_id", String(40), ForeignKey("runs.id", ondelete="CASCADE")),
+    # The number of the job's event, the version that the run had then
     Column("seq", Integer, nullable=False),
+    # What is sent of a run, which has no rows of events
+    Column("event", Json),
     Column("type", String(40), nullable=False),
     Column("url", CleanText, nullable=False),
     Column("receiver", CleanText, nullable=False),
@@ -343,6 +348,7 @@ webhook_deliveries = Table(
     CheckConstraint("status IN ('pending', 'delivered', 'failed')", name="status"),
     CheckConstraint("(status = 'pending') = (next_at IS NOT NULL)", name="next_while_pending"),
     UniqueConstraint("job_id", "seq"),
+    Index("uq_webhook_deliveries_run", "run_id", "seq", unique=True),
     Index(
         "ix_webhook_deliveries_due",
         "next_at",

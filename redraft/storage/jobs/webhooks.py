@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Executable, and_, literal_column, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Executable, and_, literal_column, or_, select, update
 
 from redraft.domain.admin.urls import read_goal
-from redraft.domain.jobs.ids import new_id
+from redraft.domain.jobs.ids import PREFIXES, new_id
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.statements import add_rows
 from redraft.storage.engine.tables import events, jobs, webhook_deliveries
@@ -28,8 +28,10 @@ class DeliveryRecord:
     """One row of `webhook_deliveries`."""
 
     id: str
-    job_id: str
+    job_id: str | None
+    run_id: str | None
     seq: int
+    event: dict[str, Any] | None
     type: str
     url: str
     receiver: str
@@ -59,21 +61,24 @@ class Claimed:
 def add(connection: Connection, job_id: str, webhook: Mapping[str, Any], new: Sequence[Mapping[str, Any]]) -> None:
     """Write an entry for each of a job's new events that its webhook asks for, in the events' own unit of work."""
     asked = [event for event in new if event["type"] in webhook["events"]]
-    receiver = read_goal(webhook["url"]).receiver if asked else ""
-    entries = [
-        {
-            "id": new_id("webhook delivery"),
-            "job_id": job_id,
-            "seq": event["seq"],
-            "type": event["type"],
-            "url": webhook["url"],
-            "receiver": receiver,
-        }
-        for event in asked
-    ]
-    add_rows(connection, webhook_deliveries, entries)
-    if entries:
-        tell_after_commit(connection, "webhooks")
+    _add(connection, webhook["url"], [{"job_id": job_id, "seq": each["seq"], "type": each["type"]} for each in asked])
+
+
+def add_of_run(
+    connection: Connection, run_id: str, webhook: Mapping[str, Any], seq: int, kind: str, event: Mapping[str, Any]
+) -> None:
+    """Write the entry of an event of a run, in the unit of work in which it happens, if its webhook asks for it."""
+    if kind in webhook["events"]:
+        _add(connection, webhook["url"], [{"run_id": run_id, "seq": seq, "type": kind, "event": dict(event)}])
+
+
+def _add(connection: Connection, url: str, entries: Sequence[Mapping[str, Any]]) -> None:
+    if not entries:
+        return
+    target = {"url": url, "receiver": read_goal(url).receiver}
+    rows = [{"id": new_id("webhook delivery"), **entry, **target} for entry in entries]
+    add_rows(connection, webhook_deliveries, rows)
+    tell_after_commit(connection, "webhooks")
 
 
 def has_due(connection: Connection) -> bool:
@@ -99,6 +104,8 @@ def claim(connection: Connection, *, lease_s: float, spared: Collection[str]) ->
     if row is None:
         return None
     delivery = DeliveryRecord(**row)
+    if delivery.event is not None:
+        return Claimed(delivery, delivery.event, {})
     found = connection.execute(_content(delivery)).one()
     return Claimed(delivery, found.data, found.metadata)
 
@@ -118,11 +125,11 @@ def close(connection: Connection, delivery: DeliveryRecord, values: Mapping[str,
     return connection.execute(statement).rowcount == 1
 
 
-def send_again(connection: Connection, job_id: str, delivery_id: str) -> DeliveryRecord | None:
-    """Make an entry due now, with a whole schedule of attempts before it; None: the job has no such entry."""
+def send_again(connection: Connection, owner_id: str, delivery_id: str) -> DeliveryRecord | None:
+    """Make an entry due now, with a whole schedule of attempts before it; None: the job or run has no such entry."""
     statement = (
         update(webhook_deliveries)
-        .where(_rows.job_id == job_id, _rows.id == delivery_id)
+        .where(_belongs_to(owner_id), _rows.id == delivery_id)
         .values(status="pending", next_at=DbNow(), attempts_before=_rows.attempts)
         .returning(*_rows)
     )
@@ -133,15 +140,20 @@ def send_again(connection: Connection, job_id: str, delivery_id: str) -> Deliver
     return DeliveryRecord(**row)
 
 
-def of_job(connection: Connection, job_id: str) -> list[DeliveryRecord]:
-    query = select(*_rows).where(_rows.job_id == job_id).order_by(_rows.seq)
+def list_of(connection: Connection, owner_id: str) -> list[DeliveryRecord]:
+    """The entries of a job or a run, in the order of its events."""
+    query = select(*_rows).where(_belongs_to(owner_id)).order_by(_rows.seq)
     return [DeliveryRecord(**row) for row in connection.execute(query).mappings()]
+
+
+def _belongs_to(owner_id: str) -> ColumnElement[bool]:
+    return (_rows.run_id if owner_id.startswith(PREFIXES["run"]) else _rows.job_id) == owner_id
 
 
 def latest(
     connection: Connection, *, only_failed: bool, after: tuple[datetime, str] | None, limit: int
 ) -> list[DeliveryRecord]:
-    """Entries of all jobs, newest first: one page and one more. Ids sort by age, and are an index anyway."""
+    """Entries of all jobs and runs, newest first: one page and one more. Ids sort by age, and are an index anyway."""
     query = select(*_rows)
     if only_failed:
         query = query.where(_IS_FAILED).order_by(_rows.created_at.desc(), _rows.id.desc())

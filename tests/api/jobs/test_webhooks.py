@@ -12,9 +12,10 @@ from tests.support.api_server import ApiServer
 from tests.support.receiver import SECRET
 
 HOOK = "https://hooks.example/jobs?token=t0p"
+CRITERIA = {"eval_crit": "True."}
 SHAPE = [
-    "id", "job_id", "type", "seq", "url", "status", "attempts", "next_at", "http_status", "error", "created_at",
-    "delivered_at",
+    "id", "job_id", "run_id", "type", "seq", "url", "status", "attempts", "next_at", "http_status", "error",
+    "created_at", "delivered_at",
 ]  # fmt: skip
 
 
@@ -56,6 +57,49 @@ def test_a_job_without_a_webhook_has_no_deliveries(client: httpx2.Client):
     job = submit(client, None).json()
     assert job["request"]["webhook"] is None
     assert client.get(f"/v1/jobs/{job['id']}/webhook-deliveries").json() == {"data": []}
+
+
+WRONG_URLS = [
+    ({"url": "ftp://hooks.example/"}, "/webhook/url", "webhook_url"),
+    ({"url": "https://user:pw@hooks.example/"}, "/webhook/url", "webhook_url"),
+    ({"url": "http://169.254.169.254/latest/meta-data"}, "/webhook/url", "address_not_allowed"),
+    ({"url": "http://2130706433/"}, "/webhook/url", "address_not_allowed"),
+    ({"url": HOOK, "events": ["done"]}, "/webhook/events/0", "literal_error"),
+    ({"url": HOOK, "events": []}, "/webhook/events", "too_short"),
+    ({"url": HOOK, "secret": "x"}, "/webhook/secret", "extra_forbidden"),
+]
+
+
+def start_run(client: httpx2.Client, webhook: Any) -> httpx2.Response:
+    rows = b'{"instruct": "Q"}\n'
+    dataset = client.post("/v1/datasets", content=rows, headers={"Content-Type": "application/jsonl"}).json()
+    return client.post("/v1/runs", json={"dataset_id": dataset["id"], "defaults": CRITERIA, "webhook": webhook})
+
+
+def test_the_deliveries_of_a_run_are_listed_and_sent_again(client: httpx2.Client):
+    run = start_run(client, {"url": HOOK}).json()
+    assert run["webhook"] == {"url": HOOK, "events": ["run.finished"]}
+    base = f"/v1/runs/{run['id']}/webhook-deliveries"
+    assert client.get(base).json() == {"data": []}
+    client.post(f"/v1/runs/{run['id']}/cancel")
+    [delivery] = client.get(base).json()["data"]
+    assert list(delivery) == SHAPE
+    assert (delivery["type"], delivery["run_id"], delivery["job_id"]) == ("run.finished", run["id"], None)
+    again = client.post(f"{base}/{delivery['id']}/redeliver")
+    assert (again.status_code, again.json()["id"]) == (202, delivery["id"])
+    assert_problem(client.post(f"{base}/whd_none/redeliver"), 404, "not_found")
+    assert_problem(client.get("/v1/runs/run_none/webhook-deliveries"), 404, "not_found")
+
+
+def test_a_run_whose_webhook_cannot_be_sent_is_refused_with_its_place(client: httpx2.Client):
+    for webhook, pointer, code in WRONG_URLS:
+        problem = assert_problem(start_run(client, webhook), 422)
+        assert [(flaw["pointer"], flaw["code"]) for flaw in problem["errors"]] == [(pointer, code)]
+    assert client.get("/v1/runs").json()["data"] == []
+
+
+def test_without_a_secret_a_run_with_a_webhook_is_refused(start_api: Callable[..., ApiServer]):
+    assert_problem(start_run(start_api().client(), {"url": HOOK}), 422, "webhooks_not_configured")
 
 
 # Case E14

@@ -53,3 +53,24 @@ def test_the_doctor_says_whether_webhooks_are_signed_and_shows_no_secret(shell: 
     wrong = shell.run("doctor", REDRAFT_WEBHOOK_SECRET="whsec_tooshortone")
     assert (wrong.code, "REDRAFT_WEBHOOK_SECRET" in wrong.err) == (2, True)
     assert "tooshortone" not in wrong.out + wrong.err
+
+
+def test_the_end_of_a_run_is_listed_and_sent_again(shell: Shell) -> None:
+    Path("rows.jsonl").write_text('{"instruct": "Q"}\n')
+    start = ("eval", "rows.jsonl", "--crit", "Right.", "--webhook", "https://hooks.example/runs", "--detach")
+    run_id = shell.run(*start).out.strip()
+    assert "Nothing was sent" in shell.run("runs", "webhooks").err
+    shell.run("runs", "cancel", run_id)
+    [line] = [line for line in shell.run("runs", "webhooks").out.splitlines() if "whd_" in line]
+    assert all(part in line for part in ("run.finished", "○ pending"))
+    [delivery] = shell.run("runs", "webhooks", run_id, "--json").data["data"]
+    again = shell.run("runs", "webhooks", run_id, "--redeliver", delivery["id"], "--json")
+    assert [each["id"] for each in again.data["data"]] == [delivery["id"]]
+    resumed = shell.run("eval", "--resume", run_id, "--webhook", "https://hooks.example/runs")
+    assert (resumed.code, "leave out: --webhook" in resumed.err) == (2, True)
+
+
+def test_a_run_whose_webhook_leads_inside_is_refused(shell: Shell) -> None:
+    Path("rows.jsonl").write_text('{"instruct": "Q"}\n')
+    refused = shell.run("eval", "rows.jsonl", "--crit", "Right.", "--webhook", "http://10.1.2.3/", "--detach")
+    assert (refused.code, "10.1.2.3 is private" in refused.err) == (2, True)

@@ -69,13 +69,16 @@ def test_types_are_grouped_by_their_noun():
     ]
 
 
+JOB = {"job_id": "job_1", "url": "/v1/jobs/job_1", "metadata": {"team": "docs"}}
+
+
 def done(answer: str, parsed: Any = None) -> dict[str, Any]:
     result = {"final_answer": answer, "parsed": parsed, "success": True, "final_score": 0.9}
     return {"message": "m", "at": "2026-01-01T00:00:00.000Z", "status": "succeeded", "result": result, "error": None}
 
 
 def payload(event: dict[str, Any]) -> dict[str, Any]:
-    return json.loads(body_of("job_1", {"team": "docs"}, 7, "done", event))
+    return json.loads(body_of(JOB, 7, "done", event))
 
 
 def test_a_payload_holds_the_event():
@@ -105,7 +108,7 @@ def test_a_long_answer_is_left_out_and_what_decides_is_not():
     st.recursive(st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)),
 )
 def test_a_payload_is_bounded_whatever_is_in_it(answer: str, parsed: Any):
-    assert len(body_of("job_1", {}, 7, "done", done(answer, [parsed] * 5000))) < EVENT_BYTES_MAX + 1000
+    assert len(body_of(JOB, 7, "done", done(answer, [parsed] * 5000))) < EVENT_BYTES_MAX + 1000
 
 
 @given(st.integers(1, ATTEMPTS_MAX - 1), st.integers(0, 2**32))

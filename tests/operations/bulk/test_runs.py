@@ -7,18 +7,20 @@ from io import BytesIO
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.errors import Conflict, Invalid, NotFound
 from redraft.operations.bulk import datasets, run_results, runs, scheduler
 from redraft.operations.bulk.run_resources import Run
-from redraft.operations.jobs import lifecycle
+from redraft.operations.jobs import lifecycle, webhooks
 from redraft.operations.services import Services
 from redraft.settings import ModelPrice
 from redraft.storage.admin import workers
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver
+from tests.support.receiver import SECRET
 
 pytestmark = pytest.mark.both_databases
 
@@ -222,10 +224,12 @@ def test_a_row_that_is_filtered_fails_alone_after_one_call(driver: Driver, model
 
 
 # Case D13
-def test_the_counts_of_a_run_add_up_though_rows_fail_and_messages_come_twice(driver: Driver, model_server: ModelServer):
-    """A run has no webhook of its own yet; what it comes to is read from its resource."""
+def test_the_counts_of_a_run_add_up_and_its_end_is_sent_once_though_rows_fail_and_messages_come_twice(
+    make_driver: Callable[..., Driver], model_server: ModelServer
+):
+    driver = make_driver(webhook_secret=SecretStr(SECRET))
     model_server.respond(lambda asked: Reply(status=400) if int((asked.case or "r0")[1:]) % 14 == 13 else None)
-    run = start(driver, rows(30), max_in_flight=8)
+    run = start(driver, rows(30), max_in_flight=8, webhook={"url": "https://hooks.example/runs"})
     while now(driver, run).status == "running":
         for job_id in under_way(driver, run):
             before = driver.row(job_id)
@@ -236,6 +240,7 @@ def test_the_counts_of_a_run_add_up_though_rows_fail_and_messages_come_twice(dri
     counts = now(driver, run).counts
     assert (counts.total, counts.succeeded, counts.failed) == (30, 28, 2)
     assert len(model_server.requests()) == 28 * 2 + 2
+    assert [each.type for each in webhooks.list_deliveries(driver.services, run.id)] == ["run.finished"]
 
 
 def test_failed_items_are_done_again_only_when_asked_for(driver: Driver, model_server: ModelServer):

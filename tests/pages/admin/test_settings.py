@@ -246,7 +246,7 @@ def test_a_key_that_reads_sees_no_buttons_and_changes_nothing(
     client = api.client(headers={**BROWSER, **OWN, "Cookie": f"{cookie['name']}={cookie['value']}"})
     refused: list[httpx2.Response] = [
         client.post("/settings/keys", data={"name": "x", "scope": "read", "days": ""}),
-        client.post("/settings/webhooks/resend", data={"job_id": "job_x", "delivery_id": "whd_x"}),
+        client.post("/settings/webhooks/resend", data={"owner_id": "job_x", "delivery_id": "whd_x"}),
         client.post("/settings/models/test", data={"model": "openai:writer"}),
         client.get("/settings/keys"),
         client.get("/settings/configuration"),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
+from pydantic import SecretStr
 
 from redraft.domain.admin.scopes import Scope
 from redraft.operations.admin import keys
@@ -22,6 +23,7 @@ from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
 from tests.support.browsers import width_of
 from tests.support.processes import WorkerProcess
+from tests.support.receiver import SECRET
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\u202egpj.exe <b hx-get=/x>b</b>"
 SHOWN = "<img src=x onerror=alert(1)><script>alert(2)</script>\\u202egpj.exe <b hx-get=/x>b</b>"
@@ -437,3 +439,27 @@ def test_lists_are_paged(visitor: Visitor, driver: Driver):
     visitor.go(f"/runs/{run.id}/items")
     page.get_by_role("link", name="Next page").click()
     expect(page.locator("tbody tr")).to_have_count(5)
+
+
+def test_a_run_shows_its_webhook_and_sends_a_delivery_again_without_javascript(
+    start_api: Callable[..., ApiServer], services: Services
+):
+    dataset_id = dataset(services, rows(1))
+    client = start_api(webhook_secret=SecretStr(SECRET)).client(headers={"Sec-Fetch-Site": "same-origin"})
+    form = {"dataset_id": dataset_id, "eval_crit": "True.", "webhook": "http://10.1.2.3/"}
+    refused = client.post("/runs/new", data=form)
+    assert (refused.status_code, "10.1.2.3 is private" in refused.text) == (422, True)
+    started = client.post("/runs/new", data={**form, "webhook": "https://hooks.example/runs"})
+    address = started.headers["Location"].partition("?")[0]
+    assert "Nothing was to be sent yet." in client.get(address).text
+    client.post(f"{address}/cancel")
+    page = client.get(address).text
+    assert "<code>run.finished</code>" in page
+    [target] = re.findall(rf'action="({address}/deliveries/whd_\w+/redeliver)"', page)
+    assert client.post(target).headers["Location"] == f"{address}?notice=resent"
+    assert "https://hooks.example/runs" in client.get(f"/runs/new?like={address.rpartition('/')[2]}").text
+    listed = client.get("/settings/webhooks").text
+    assert (f'href="{address}"' in listed, "hooks.example:443" in listed) == (True, True)
+    chosen = {"owner_id": address.rpartition("/")[2], "delivery_id": target.split("/")[4]}
+    resent = client.post("/settings/webhooks/resend", data=chosen)
+    assert resent.headers["Location"] == "/settings/webhooks?notice=resent"

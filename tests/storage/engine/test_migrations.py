@@ -83,8 +83,14 @@ def breaches(before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]]
                 found.append(f"{table}.{name} has another type")
             elif old["columns"][name]["nullable"] and not column["nullable"]:
                 found.append(f"{table}.{name} must be given now")
-        for kind in ("checks", "unique", "references"):
-            found += [f"{table}: new in {kind}: {each}" for each in new[kind] - old[kind]]
+        found += [f"{table}: new in checks: {each}" for each in new["checks"] - old["checks"]]
+        for kind in ("unique", "references"):
+            # The previous version leaves new columns empty, and no constraint refuses that
+            found += [
+                f"{table}: new in {kind}: {columns}"
+                for columns in new[kind] - old[kind]
+                if set(columns) <= old["columns"].keys()
+            ]
     return found
 
 

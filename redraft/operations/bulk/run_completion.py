@@ -1,0 +1,41 @@
+"""What hangs on the end of a run, stored in the unit of work that ends it; called wherever a run may end."""
+
+from typing import Literal
+
+from sqlalchemy import Connection
+
+from redraft.operations.bulk.run_resources import RunCounts, RunError, run_resource, say_progress
+from redraft.operations.shapes import Moment, Resource, UsageTotals
+from redraft.storage.bulk import runs
+from redraft.storage.jobs import webhooks
+
+
+class RunFinished(Resource):
+    """The end of a run: what it came to, without any question or answer.
+
+    Items of a canceled run may still be running: their jobs are canceled right after the run.
+    """
+
+    message: str
+    at: Moment
+    id: str
+    name: str
+    status: Literal["succeeded", "canceled"]
+    stop_reason: Literal["finished", "budget_exhausted", "canceled", "error"]
+    error: RunError | None
+    counts: RunCounts
+    usage: UsageTotals
+    version: int
+
+
+def end_run(connection: Connection, run_id: str, status: str, stop_reason: str) -> None:
+    """End a run that is held by this unit of work, and write the delivery that its webhook asks for."""
+    record = runs.finish(connection, run_id, status, stop_reason)
+    if record.webhook is None:
+        return
+    run = run_resource(connection, record)
+    fields = run.model_dump(include={"id", "name", "status", "stop_reason", "error", "counts", "usage", "version"})
+    event = RunFinished.model_validate({**fields, "message": say_progress(run), "at": record.finished_at})
+    webhooks.add_of_run(
+        connection, run_id, record.webhook, record.version, "run.finished", event.model_dump(mode="json")
+    )
