@@ -38,7 +38,7 @@ def test_a_refusal_is_told_with_its_remedy_and_sending_never_raises(refusal: str
         with broker.answering(refusal):
             with pytest.raises(Unavailable) as told:
                 queue.ping()
-            assert not queue.ring(StepMessage(Step.GENERATE, "job_1", 1))
+            assert not queue.notify(StepMessage(Step.GENERATE, "job_1", 1))
         queue.ping()
         queue.close()
     assert told.value.code == ("broker_refuses" if refusal in FOR_GOOD else "broker_unavailable")
