@@ -14,6 +14,7 @@ from redraft.operations.admin import keys
 from redraft.operations.services import Services
 from tests.api.conftest import REQUEST, assert_problem
 from tests.support.api_server import ApiServer
+from tests.support.waiting import patient
 
 BODY = json.dumps(REQUEST).encode()
 SUBMIT = "/v1/generate-answer"
@@ -21,7 +22,7 @@ SUBMIT = "/v1/generate-answer"
 
 def send(api: ApiServer, request: bytes) -> tuple[bytes, bytes]:
     """Head and body of what comes back to raw bytes."""
-    with socket.create_connection(("127.0.0.1", api.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", api.port), timeout=patient(5)) as connection:
         connection.sendall(request)
         connection.shutdown(socket.SHUT_WR)
         received = b""

@@ -12,6 +12,7 @@ from api.http.bodies import BodyLimit, Bound
 from api.http.problems import HttpProblem
 from tests.api.conftest import REQUEST, assert_problem
 from tests.support.api_server import ApiServer
+from tests.support.waiting import patient
 
 MEGABYTE = b" " * 1_000_000
 
@@ -37,7 +38,7 @@ def test_a_body_of_unknown_length_is_cut_off(client: httpx2.Client):
 
 def test_the_answer_comes_before_the_body_is_over(start_api: Callable[..., ApiServer]):
     api = start_api(max_body_bytes=2048)
-    with socket.create_connection(("127.0.0.1", api.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", api.port), timeout=patient(5)) as connection:
         connection.sendall(
             b"POST /v1/generate-answer HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Transfer-Encoding: chunked\r\n\r\n1000\r\n" + b" " * 4096 + b"\r\n"
@@ -108,7 +109,9 @@ def test_a_schema_that_is_expensive_to_prepare_keeps_no_other_request_waiting(ap
 
     def submit() -> None:
         with api.client() as client:
-            answers.append(client.post("/v1/generate-answer", json={"instruct": "i", "rubric": rubric}, timeout=60))
+            answers.append(
+                client.post("/v1/generate-answer", json={"instruct": "i", "rubric": rubric}, timeout=patient(60))
+            )
         answered.set()
 
     sender = threading.Thread(target=submit)

@@ -3,7 +3,6 @@
 import signal
 import sqlite3
 import subprocess
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ import psutil
 from psycopg import sql
 
 from tests.support.postgres import PostgresServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import let_pass, patient, wait_until
 
 # Commit times tell the auditor exactly what had been committed when something else began.
 _SETTINGS = {"track_commit_timestamp": "on"}
@@ -56,7 +55,7 @@ def _runs(process: psutil.Process) -> bool:
 @contextmanager
 def locked(path: Path) -> Generator[None]:
     """Hold SQLite's write lock; to another connection it is the same whether a thread or a process has it."""
-    connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=patient(30), isolation_level=None, check_same_thread=False)
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -67,4 +66,4 @@ def locked(path: Path) -> Generator[None]:
 
 def lock_for(path: Path, seconds: float) -> None:
     with locked(path):
-        threading.Event().wait(seconds)
+        let_pass(seconds)

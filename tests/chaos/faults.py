@@ -23,6 +23,7 @@ from tests.chaos.members import Member
 from tests.chaos.messages import Repeater, Withholder
 from tests.chaos.points import FailPoint
 from tests.chaos.stage import Kind, Stage
+from tests.support.waiting import patient
 
 _GAP_S = (0.2, 1.2)
 _RECOVERY_S = 30.0
@@ -118,7 +119,7 @@ class Trouble:
     def end(self) -> None:
         """Wait until all is undone."""
         for thread in self._pending:
-            thread.join(60)
+            thread.join(patient(60))
         self.stage.calm()
 
     @property

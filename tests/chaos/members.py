@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.forks import ROOT, Fork
+from tests.support.waiting import patient
 
 _LOOK_EVERY_S = 0.05
 
@@ -92,7 +93,7 @@ class Member:
                 return self.process.wait(within_s)
             except subprocess.TimeoutExpired:
                 self.process.kill()
-                return self.process.wait(10)
+                return self.process.wait(patient(10))
 
     def log_text(self) -> str:
         return self.log_file.read_text("utf-8", "replace")
@@ -101,7 +102,7 @@ class Member:
         """No goodbye: what it would say at its end is of no interest any more."""
         with self._lock:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(patient(10))
         self.log_file.unlink(missing_ok=True)
 
 
@@ -122,7 +123,7 @@ class Keeper:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(10)
+        self._thread.join(patient(10))
 
 
 def is_stopped(pid: int) -> bool:

@@ -16,7 +16,7 @@ from redraft.jobs import INTERACTIVE_QUEUE
 from redraft.storage.engine.tables import jobs
 from redraft.storage.engine.work import Database
 from tests.support.valkey import ValkeyServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 _HEARD = b"LPUSH"
 _WORD = re.compile(rb'"((?:[^"\\]|\\.)*)"')
@@ -45,7 +45,7 @@ class Listener:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(5)
+        self._thread.join(patient(5))
 
     def _run(self) -> None:
         try:
@@ -162,7 +162,7 @@ class Withholder:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(5)
+        self._thread.join(patient(5))
         self._random.shuffle(self.held)
         _try(self._give_back)
 

@@ -4,7 +4,6 @@ Written `mutant=name` among a process's arguments. The numbers of events would s
 nothing could be seen: where that is so, the mutant numbers them anew.
 """
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -20,6 +19,7 @@ from redraft.storage.engine.statements import Change, Rows
 from redraft.storage.engine.tables import events, webhook_deliveries
 from redraft.storage.jobs import calls, jobs, transitions
 from redraft.storage.jobs.jobs import JobRecord
+from tests.support.waiting import let_pass
 
 Mutant = Literal["no_fencing", "notify_before_commit", "memo_off", "cancel_keeps_token"]
 _PREFIX = "mutant="
@@ -56,7 +56,7 @@ def _notify_before_commit() -> None:
         job = add(*given)
         if job is not None:
             queue.notify(message_of(job))
-            threading.Event().wait(_COMMIT_S)
+            let_pass(_COMMIT_S)
         return job
 
     jobs.add = add_and_notify

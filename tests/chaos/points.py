@@ -18,6 +18,7 @@ from sqlalchemy.exc import OperationalError
 from redraft.operations.steps import fault_points
 from redraft.operations.steps.fault_points import Boundary
 from redraft.storage.engine.work import Database
+from tests.support.waiting import let_pass
 
 Deed = Literal["kill", "stop", "pause", "fail"]
 
@@ -104,7 +105,7 @@ def _stop(_point: FailPoint) -> None:
 
 
 def _wait(seconds: float) -> None:
-    threading.Event().wait(seconds)
+    let_pass(seconds)
 
 
 def _pause(point: FailPoint) -> None:

@@ -26,7 +26,7 @@ from tests.model_server.server import ModelServer
 from tests.support.processes import environment_of
 from tests.support.sqlite import create_sqlite
 from tests.support.valkey import ValkeyServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 Kind = Literal["postgresql", "sqlite"]
 PRICES = {"openai:writer": {"input": 1.0, "output": 4.0}, "openai:judge": {"input": 2.0, "output": 8.0}}
@@ -154,7 +154,7 @@ class Stage:
 
     def api_answers(self) -> bool:
         try:
-            return httpx2.get(f"{self.url}/livez", timeout=1).status_code == 200
+            return httpx2.get(f"{self.url}/livez", timeout=patient(1)).status_code == 200
         except httpx2.TransportError:
             return False
 

@@ -13,7 +13,7 @@ from redraft.storage.jobs.jobs import JobFilter
 from tests.chaos.conftest import Scene
 from tests.chaos.members import is_stopped
 from tests.chaos.stage import Kind
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,6 @@ def test_nobody_is_rung_for_before_the_job_is_committed(scene: Scene):
         assert broker.llen(INTERACTIVE_QUEUE) == 0
         assert len(jobs.list_page(connection, JobFilter())) == 1
     api.signal(signal.SIGCONT)
-    client.join(30)
+    client.join(patient(30))
     with scene.stage.valkey.client() as broker:
         assert broker.llen(INTERACTIVE_QUEUE) == 1

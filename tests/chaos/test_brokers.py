@@ -9,7 +9,7 @@ import pytest
 
 from tests.chaos.conftest import Scene
 from tests.support.failing_broker import FailingBroker
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.waiting import patient, wait_until
 
 
 def post_many(scene: Scene, count: int) -> list[float]:
@@ -32,7 +32,7 @@ def test_jobs_run_to_their_end_while_the_broker_is_dead(on_sqlite: Scene):
     scene.stage.start_worker()
     scene.stage.wait_ready()
     scene.stage.valkey.stop(kill=True)
-    assert max(post_many(scene, 5)) < 1.0 * PATIENCE
+    assert max(post_many(scene, 5)) < patient(1.0)
     scene.finish()
     assert scene.problems() == []
 
@@ -115,7 +115,7 @@ def test_a_hung_broker_delays_a_submission_by_its_time_limit_at_most(on_postgres
     scene.stage.wait_ready()
     os.kill(scene.stage.valkey.pid, signal.SIGSTOP)
     try:
-        assert max(post_many(scene, 5)) < 1.5 * PATIENCE
+        assert max(post_many(scene, 5)) < patient(1.5)
         scene.finish()
     finally:
         os.kill(scene.stage.valkey.pid, signal.SIGCONT)
@@ -134,5 +134,5 @@ def test_a_job_that_waits_runs_within_a_sweep_after_the_broker_is_back(on_sqlite
     scene.stage.wait_ready()
     started_at = time.monotonic()
     scene.finish()
-    assert time.monotonic() - started_at < 5.0 * PATIENCE
+    assert time.monotonic() - started_at < patient(5.0)
     assert scene.problems() == []

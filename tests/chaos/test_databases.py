@@ -14,7 +14,7 @@ from tests.chaos.driver import Driver
 from tests.chaos.load import Provider, draw_job
 from tests.chaos.test_workers import start_workers
 from tests.model_server.scripts import Reply
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.waiting import let_pass, patient, wait_until
 
 SLOW, OTHER = Reply(text="a slow line", latency_s=0.5), Reply(text="another line", latency_s=0.5)
 
@@ -28,7 +28,7 @@ def test_crashes_of_postgresql_every_two_seconds_lose_no_job_and_waste_no_call(o
     for _ in range(4):
         scene.stage.postgres.crash()
         scene.stage.postgres.start()
-        threading.Event().wait(2.0)
+        let_pass(2.0)
     scene.finish()
     assert {scene.driver.job(job_id).stop_reason for job_id in job_ids} == {"accepted"}
     assert scene.count_calls("unknown", "dup") == 0
@@ -44,7 +44,7 @@ def test_an_outage_longer_than_a_lease_costs_no_more_than_the_calls_in_flight(on
     job_ids = scene.submit_many(8, iter_max=1)
     wait_until(lambda: scene.count_calls("started") == 8, what="calls in flight")
     scene.stage.postgres.crash()
-    threading.Event().wait(2 * scene.stage.settings.lease_s)
+    let_pass(2 * scene.stage.settings.lease_s)
     scene.stage.postgres.start()
     scene.finish()
     assert {scene.driver.job(job_id).stop_reason for job_id in job_ids} == {"accepted"}
@@ -64,7 +64,7 @@ def test_a_failover_to_a_read_only_standby_refuses_for_a_while_and_pays_for_no_r
     wait_until(lambda: scene.count_calls("started") == 4, what="calls in flight")
     scene.stage.postgres.set_read_only(name, is_on=True)
     answers = [scene.post(scene.refused_body()) for _ in range(3)]
-    threading.Event().wait(4.0)
+    let_pass(4.0)
     scene.stage.postgres.set_read_only(name, is_on=False)
     scene.finish()
     problems = [answer.json() for answer in answers]
@@ -107,7 +107,7 @@ def test_a_full_disk_refuses_submissions_and_loses_no_job(on_sqlite: Scene):
     for member in members:
         resource.prlimit(member.process.pid, resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))
     statuses = {scene.post(scene.refused_body(), timeout_s=20).status_code for _ in range(3)}
-    threading.Event().wait(1.0)
+    let_pass(1.0)
     assert scene.driver.row(job_ids[0]).finished_at is None
     for member in members:
         resource.prlimit(member.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -128,7 +128,7 @@ def test_api_and_four_workers_on_one_sqlite_file_answer_everybody(make_scene: Ca
     submitted = Driver(scene.stage.url).submit_all(plans, every_s=0.05)
     scene.submitted += submitted
     scene.finish()
-    assert time.monotonic() - started_at < 60 * PATIENCE
+    assert time.monotonic() - started_at < patient(60)
     assert scene.count_calls("unknown", "dup") == 0
     assert all(seen.attempts == 1 + seen.plan.is_impatient for seen in submitted)
     assert scene.problems() == []

@@ -1,7 +1,6 @@
 """A worker dies, stops or loses its database at a named boundary of a step: what that costs, to the call."""
 
 import signal
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 
 from tests.chaos.conftest import Scene
 from tests.model_server.scripts import Reply
-from tests.support.waiting import wait_until
+from tests.support.waiting import let_pass, wait_until
 
 # Where the first worker dies in its first step, what the ledger shows then, and how often the provider was asked.
 DEATHS = {
@@ -127,7 +126,7 @@ def test_a_worker_that_slept_between_claim_and_call_makes_none_for_a_job_that_wa
     job_id = scene.submit(iter_max=1)
     scene.wait_stopped()
     scene.cancel(job_id)
-    threading.Event().wait(2.1)
+    let_pass(2.1)
     scene.stage.workers[0].signal(signal.SIGCONT)
     wait_until(lambda: scene.driver.call_statuses(job_id) == ["error"], what="the end of the call")
     assert scene.provider.requests() == []

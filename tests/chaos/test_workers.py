@@ -2,7 +2,6 @@
 
 import random
 import signal
-import threading
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +10,7 @@ from sqlalchemy import text
 from tests.chaos.conftest import Scene
 from tests.chaos.messages import Repeater
 from tests.model_server.scripts import Reply
-from tests.support.waiting import wait_until
+from tests.support.waiting import let_pass, wait_until
 
 SLOW, OTHER = Reply(text="a slow line", latency_s=0.8), Reply(text="another line", latency_s=0.8)
 
@@ -32,7 +31,7 @@ def test_all_workers_die_and_come_back_after_two_leases(on_postgresql: Scene):
     for worker in scene.stage.workers:
         worker.signal(signal.SIGKILL)
     in_flight = scene.count_calls("started")
-    threading.Event().wait(2 * scene.stage.settings.lease_s)
+    let_pass(2 * scene.stage.settings.lease_s)
     for worker in scene.stage.workers:
         worker.start_again()
     scene.finish()

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from redraft.errors import Unavailable
 from redraft.storage.engine.tables import jobs
 from redraft.storage.engine.work import Database
+from tests.support.waiting import patient
 
 _EVERY_S = 0.25
 _GROWING = (
@@ -36,7 +37,7 @@ class Witness:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(40)
+        self._thread.join(patient(40))
         self.look()
         self._database.close()
 

@@ -19,6 +19,7 @@ from redraft.errors import Conflict, Flaw, Forbidden, Invalid, NotFound, Provide
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.support.shells import Shell
+from tests.support.waiting import patient
 
 CASES = [
     (RedraftError("It broke."), 1),
@@ -131,7 +132,7 @@ def start_asking(office: Shell, provider: ModelServer, *arguments: str) -> "subp
 
 def interrupt(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=patient(20))
     return process.returncode, out, err
 
 
@@ -167,7 +168,7 @@ def test_a_reader_that_leaves_early_is_no_trouble(
     os.close(reader)
     process = shell.start(*command, stdout=writer)
     os.close(writer)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=patient(30))
     assert (process.returncode, err) == (0, "")
 
 
@@ -176,7 +177,7 @@ def test_a_full_disk_is_no_bug(shell: Shell, add_job: Callable[..., str]) -> Non
     add_job("An answer.")
     with Path("/dev/full").open("w") as full:
         process = shell.start("jobs", "list", "--json", stdout=full.fileno())
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=patient(30))
     assert process.returncode == 1
     assert err == "Error: it cannot be written: No space left on device. Make room, then try again.\n"
 

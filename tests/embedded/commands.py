@@ -14,9 +14,9 @@ from typing import Any
 import httpx2
 import psutil
 
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.processes import REDRAFT
+from tests.support.waiting import patient, wait_until
 
-RUN = "from redraft.cli.main import run; run()"
 TERMINAL = {"succeeded", "failed", "canceled"}
 
 
@@ -64,7 +64,7 @@ class Command:
         self._folder = Path(tempfile.mkdtemp(prefix="out-"))
         with (self._folder / "out").open("wb") as out, (self._folder / "err").open("wb") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-c", RUN, *arguments],
+                [sys.executable, "-P", "-c", REDRAFT, *arguments],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -90,7 +90,7 @@ class Command:
 
     def wait(self, within_s: float = 30) -> int:
         try:
-            return self.process.wait(within_s * PATIENCE)
+            return self.process.wait(patient(within_s))
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running: {self.stdout}\n{self.stderr}") from None
 
@@ -109,7 +109,7 @@ class Command:
 
     def client(self) -> httpx2.Client:
         """A client of the server, once it is ready."""
-        return httpx2.Client(base_url=self.wait_says(r"ready at (http://\S+)")[1], timeout=20)
+        return httpx2.Client(base_url=self.wait_says(r"ready at (http://\S+)")[1], timeout=patient(20))
 
     def remove(self) -> None:
         if self.process.poll() is None:

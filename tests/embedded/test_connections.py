@@ -8,7 +8,7 @@ import pytest
 import uvicorn
 
 from redraft.embedded.connections import BoundedHeads
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -29,7 +29,7 @@ def connection() -> Iterator[socket.socket]:
     thread = threading.Thread(target=server.run)
     thread.start()
     port = wait_until(lambda: server.started and server.servers[0].sockets[0].getsockname()[1])
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as made:
+    with socket.create_connection(("127.0.0.1", port), timeout=patient(20)) as made:
         yield made
     server.should_exit = True
     thread.join()

@@ -13,9 +13,10 @@ import pytest
 from redraft.cli.admin.demo import gain_of_checks
 from redraft.providers.local.provider import missing_part
 from redraft.settings import Settings
-from tests.embedded.commands import RUN, Command, Folder
+from tests.embedded.commands import Command, Folder
 from tests.model_server import ModelServer, Reply
-from tests.support.processes import environment_of
+from tests.support.processes import REDRAFT, environment_of
+from tests.support.waiting import patient
 
 Start = Callable[..., Command]
 
@@ -29,7 +30,7 @@ def test_it_shows_two_jobs_whose_checks_cost_no_call_and_leaves_nothing(
 ):
     model_server.script(generate=["First.", "Second.", "A sailor.", SAILOR], evaluate=[0.05, 0.97])
     demo = command(folder, "demo", "--data-dir", str(folder.path))
-    assert demo.wait(60) == 0, demo.stderr
+    assert demo.wait(patient(60)) == 0, demo.stderr
     assert "with openai:writer" in demo.stdout
     assert "tiny" not in demo.stdout
     assert "score 0.05" in demo.stdout
@@ -79,13 +80,13 @@ def test_on_a_terminal_it_shows_what_goes_on(
     ours, theirs = pty.openpty()
     environment = {**environment_of(make_embedded(folder)), "TERM": "xterm-256color", "COLUMNS": "120"}
     shown: list[bytes] = []
-    with subprocess.Popen([sys.executable, "-P", "-c", RUN, "demo"], env=environment, stdout=theirs) as demo:
+    with subprocess.Popen([sys.executable, "-P", "-c", REDRAFT, "demo"], env=environment, stdout=theirs) as demo:
         os.close(theirs)
         with contextlib.suppress(OSError):
             while piece := os.read(ours, 4096):
                 shown.append(piece)
         os.close(ours)
-        assert demo.wait(60) == 0
+        assert demo.wait(patient(60)) == 0
     text = b"".join(shown).decode()
     assert "iteration 1: writing" in text or "waiting for a worker" in text
     assert "Final answer:" in text
@@ -104,7 +105,7 @@ def test_ctrl_c_is_answered_at_once_and_leaves_nothing(folder: Folder, command: 
 def test_it_fails_when_a_job_fails(folder: Folder, command: Start, model_server: ModelServer):
     model_server.script(generate=[Reply(status=401, raw={"error": {"message": "no"}})])
     demo = command(folder, "demo", "--data-dir", str(folder.path))
-    assert demo.wait(60) == 1, demo.stdout
+    assert demo.wait(patient(60)) == 1, demo.stdout
     assert "2 of 2 jobs failed" in demo.stderr
     folder.wait_empty()
 
@@ -112,7 +113,7 @@ def test_it_fails_when_a_job_fails(folder: Folder, command: Start, model_server:
 @pytest.mark.skipif(missing_part(None) is not None, reason="the bundled model is not installed")
 def test_it_runs_the_real_tiny_model_in_a_folder_of_its_own(folder: Folder, command: Start):
     demo = command(folder, "demo", model="", openai_api_key=None, openai_base_url=None)
-    assert demo.wait(280) == 0, demo.stdout + demo.stderr
+    assert demo.wait(patient(280)) == 0, demo.stdout + demo.stderr
     assert "with local:smollm2-135m" in demo.stdout
     assert "135 million" in demo.stdout
     assert "OPENAI_API_KEY" in demo.stdout

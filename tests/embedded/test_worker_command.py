@@ -9,9 +9,9 @@ from redraft.jobs import BULK_QUEUE, INTERACTIVE_QUEUE
 from tests.embedded.commands import Command, Folder, submit, wait_ended
 from tests.model_server import ModelServer
 from tests.support.failing_broker import FailingBroker
-from tests.support.processes import clean_environment
+from tests.support.processes import REDRAFT, clean_environment
 from tests.support.valkey import ValkeyServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 Start = Callable[..., Command]
 
@@ -97,8 +97,10 @@ def test_what_no_worker_could_use_is_refused_by_each_command_in_the_same_words(t
     values = {name: value for name, (value, _) in wrong.items()}
     environment = {**clean_environment(), **values, "REDRAFT_DATA_DIR": str(tmp_path)}
     for name in ("worker", "serve", "doctor"):
-        command = [sys.executable, "-c", "from redraft.cli.main import run; run()", name]
-        ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        command = [sys.executable, "-c", REDRAFT, name]
+        ended = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=patient(60)
+        )
         assert ended.returncode == 2
         for setting, (_, words) in wrong.items():
             assert re.search(rf"{setting}: .*{re.escape(words)}", ended.stderr)

@@ -4,6 +4,8 @@ from typing import Any
 
 import httpx2
 
+from tests.support.waiting import patient
+
 TASK = {"instruct": "What is the capital of France?", "eval_crit": "Names the city and one fact about it."}
 
 
@@ -27,7 +29,7 @@ class Desk:
         etag = ""
         for _ in range(60):
             headers = {"Prefer": "wait=30", "If-None-Match": etag}
-            response = self.client.get(f"/v1/jobs/{job_id}", headers=headers, timeout=40)
+            response = self.client.get(f"/v1/jobs/{job_id}", headers=headers, timeout=patient(40))
             if response.status_code == 200 and response.json()["finished_at"]:
                 return response.json()
             etag = response.headers.get("etag", etag)

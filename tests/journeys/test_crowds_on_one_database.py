@@ -19,7 +19,7 @@ from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.support.next_release import REVISION, upgrade_to_next_release
 from tests.support.processes import WorkerProcess
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.waiting import patient, wait_until
 
 StartWorker = Callable[..., WorkerProcess]
 
@@ -78,10 +78,10 @@ def test_many_workers_on_one_sqlite_file_lock_nobody_out(
     with services.database.read() as connection:
         assert connection.scalar(select(func.count()).select_from(iterations)) == JOBS * 3
     assert poller.refusals == []
-    assert max(poller.seconds) < GET_MAX_S * PATIENCE
+    assert max(poller.seconds) < patient(GET_MAX_S)
     for worker in workers:
         worker.process.terminate()
-    assert [worker.process.wait(timeout=30 * PATIENCE) for worker in workers] == [0] * count
+    assert [worker.process.wait(timeout=patient(30)) for worker in workers] == [0] * count
     assert [log for log in (worker.log_text() for worker in workers) if "locked" in log or "Traceback" in log] == []
 
 
@@ -111,7 +111,7 @@ def test_pruning_disturbs_neither_workers_nor_requests(
     assert {job["status"] for job in ended} == {"succeeded"}
     assert [desk.client.get(f"/v1/jobs/{job_id}").status_code for job_id in old] == [404] * 30
     assert poller.refusals == []
-    assert max(poller.seconds) < GET_MAX_S * PATIENCE
+    assert max(poller.seconds) < patient(GET_MAX_S)
     assert "Traceback" not in worker.log_text()
 
 

@@ -15,7 +15,7 @@ from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.support.processes import WorkerProcess
 from tests.support.valkey import ValkeyServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 StartWorker = Callable[..., WorkerProcess]
@@ -33,12 +33,12 @@ def deafen(services: Services, worker: WorkerProcess) -> None:
     control.conf.update(celery_options(services.settings, socket_timeout_s=5))
 
     def queues() -> list[str]:
-        answers = control.control.inspect(timeout=2).active_queues() or {}
+        answers = control.control.inspect(timeout=patient(5), limit=1).active_queues() or {}
         return [queue["name"] for name, each in answers.items() if f"-{worker.process.pid}@" in name for queue in each]
 
     wait_until(lambda: len(queues()) == 3, within_s=20, what="the worker's queues")
     for name in queues():
-        control.control.cancel_consumer(name, reply=True, timeout=2)
+        control.control.cancel_consumer(name, reply=True, timeout=patient(5), limit=1)
     wait_until(lambda: not queues(), within_s=20, what="a deaf worker")
     control.close()
 

@@ -14,7 +14,7 @@ from tests.journeys.conftest import ON_POSTGRESQL, Desk
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.support.processes import WorkerProcess
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 pytestmark = ON_POSTGRESQL
 StartWorker = Callable[..., WorkerProcess]
@@ -91,7 +91,7 @@ def test_a_step_that_is_being_claimed_when_its_worker_is_told_to_stop_has_the_gr
         worker.process.send_signal(signal.SIGTERM)
         wait_until(lambda: "Warm shutdown" in worker.log_text(), within_s=20, what="the shutdown")
     wait_until(lambda: model_server.requests("generate"), within_s=20, what="its call")
-    assert worker.process.wait(timeout=20) == 0
+    assert worker.process.wait(timeout=patient(20)) == 0
     assert desk.client.get(f"/v1/jobs/{job_id}").json()["usage"]["calls"] == 1
 
 
@@ -113,7 +113,7 @@ def test_a_worker_that_stops_and_a_reply_that_is_kept_wait_for_the_job_before_an
         wait_until(lambda: waiting_for_locks(services) >= 2, within_s=20, what="both")
         mine = select(calls.c.id).where(calls.c.job_id == job_id).with_for_update(nowait=True)
         assert len(connection.execute(mine).all()) == 3
-    assert worker.process.wait(timeout=20) == 0
+    assert worker.process.wait(timeout=patient(20)) == 0
     assert Counter(call["status"] for call in desk.calls(job_id)) in (
         {"succeeded": 2, "failed": 1},
         {"succeeded": 1, "failed": 2},

@@ -18,6 +18,7 @@ from tests.model_server.quirks import refusal_of
 from tests.model_server.requests import PATHS, Asked, read_body
 from tests.model_server.scripts import Player, Reply, Rule, Script
 from tests.model_server.validators import flaw_of
+from tests.support.waiting import patient
 
 Responder = Callable[[Asked], Reply | None]
 _JSON = {"content-type": "application/json"}
@@ -96,7 +97,7 @@ class ModelServer:
     def stop(self) -> None:
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(timeout=10)
+        self._thread.join(timeout=patient(10))
 
     def wait(self) -> None:
         """Serve until another thread or a signal ends it."""

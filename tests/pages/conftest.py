@@ -12,7 +12,7 @@ from redraft.operations.services import Services
 from tests.api.conftest import _no_failures_before, _plain_logs, api, start_api, submit_job  # noqa: F401 - fixtures
 from tests.support.api_server import ApiServer
 from tests.support.browsers import browser_of, chromium
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import patient
 
 # Where this is set, a machine without Chromium fails instead of leaving the browser's tests out.
 NEEDED = "TESTS_NEED_CHROMIUM"
@@ -86,7 +86,7 @@ def visit(browser: Browser, api: ApiServer) -> Iterator[Callable[..., Visitor]]:
 
     def open_for(*, base_url: str = api.url, **options: Any) -> Visitor:
         visitors.append(Visitor(browser.new_context(**options), base_url))
-        visitors[-1].page.set_default_timeout(10_000 * PATIENCE)
+        visitors[-1].page.set_default_timeout(patient(10_000))
         return visitors[-1]
 
     yield open_for

@@ -13,6 +13,7 @@ from redraft.providers.shared.protocol import Chat, Message, UnusableReply
 from redraft.settings import Settings
 from tests.model_server import ModelServer, Reply
 from tests.providers.conftest import ANTHROPIC_KEY, OPENAI_KEY, VERDICT, Ask, Fail, chat_for
+from tests.support.waiting import patient
 
 
 def test_the_reply_has_text_usage_status_body_and_selected_headers(server: ModelServer, ask: Ask, dialect: str):
@@ -81,7 +82,7 @@ def test_a_call_ends_with_its_time_whatever_the_server_does(fail: Fail, dialect:
     started = time.monotonic()
     error = fail(dialect, Reply(text="slow", fault=fault), timeout_s=0.4)
     assert error.code == "provider_timeout"
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < patient(2.5)
 
 
 @pytest.mark.parametrize("raw", ["", "<html><title>Welcome</title></html>", "{", '"text"', "[]", "null"])

@@ -15,7 +15,7 @@ from redraft.providers.shared.transport import CONNECTIONS_PER_CLIENT, ClientSha
 from redraft.settings import Settings
 from tests.model_server import ModelServer
 from tests.providers.conftest import chat_for
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,7 +33,7 @@ def in_threads(count: int, work) -> list:
     barrier = threading.Barrier(count)
 
     def meet_and_work(_: int):
-        barrier.wait(timeout=10)
+        barrier.wait(timeout=patient(10))
         return work()
 
     with ThreadPoolExecutor(count) as pool:
@@ -112,6 +112,6 @@ def test_importing_the_providers_loads_no_sdk():
         "print(sorted({'openai', 'anthropic', 'httpx2', 'genai_prices', 'xllamacpp'} & set(sys.modules)))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=patient(60)
     )
     assert done.stdout.strip() == "[]"

@@ -21,7 +21,7 @@ from redraft.providers.catalog import DEFAULT_LOCAL, ProviderCatalog
 from redraft.providers.local.provider import missing_part
 from redraft.providers.shared.protocol import Chat, ChatReply, Message, ReplySchema
 from redraft.settings import Settings
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 ROOT = Path(__file__).parents[2]
 GONE_WITHIN_S = 10.0
@@ -194,10 +194,10 @@ def test_racing_threads_and_processes_start_one_server_that_goes_with_the_last(
     assert servers_of(tmp_path) == [server_pid(tmp_path)]
     for catalog in catalogs:
         catalog.close()
-    users[0].communicate("\n", timeout=30)
+    users[0].communicate("\n", timeout=patient(30))
     assert servers_of(tmp_path) == [server_pid(tmp_path)]
     users[1].send_signal(signal.SIGKILL)
-    users[1].communicate(timeout=30)
+    users[1].communicate(timeout=patient(30))
     wait_until_gone(tmp_path)
     assert not (tmp_path / "local-model" / "server.json").exists()
 
@@ -308,6 +308,6 @@ def test_waiting_for_another_starter_is_bounded(open_catalog: OpenCatalog, tmp_p
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(timeout=10)
+            thread.join(timeout=patient(10))
     assert caught == ["provider_timeout"] * 3
     assert servers_of(tmp_path) == []

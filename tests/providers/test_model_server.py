@@ -15,7 +15,7 @@ from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.shared.protocol import ReplySchema
 from tests.model_server import ModelServer, Reply
 from tests.providers.conftest import VERDICT, Ask
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 def control(url: str, method: str, path: str, body: Any = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(f"{url}{path}", data=data, method=method)
-    with urllib.request.urlopen(request, timeout=10) as response:
+    with urllib.request.urlopen(request, timeout=patient(10)) as response:
         return json.load(response)
 
 
@@ -125,7 +125,7 @@ def test_another_process_can_run_script_and_read_it():
         with_key = {"authorization": "Bearer k", "content-type": "application/json"}
         body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x"}]}).encode()
         request = urllib.request.Request(f"{url}/v1/chat/completions", data=body, headers=with_key)
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with urllib.request.urlopen(request, timeout=patient(10)) as response:
             assert json.load(response)["choices"][0]["message"]["content"] == "hi"
         log = control(url, "GET", "/_log")
         assert (log["total"], log["calls"][0]["headers"]["authorization"]) == (1, "[redacted]")
@@ -133,4 +133,4 @@ def test_another_process_can_run_script_and_read_it():
         control(url, "DELETE", "/_log")
         assert control(url, "GET", "/_log")["calls"] == []
         process.terminate()
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=patient(10)) == 0

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.rules.sources import ROOT
+from tests.support.waiting import patient
 
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
 VULNERABLE = {("jinja2", "2.4.1"): ["GHSA-0001", "PYSEC-1"], ("old-thing", "1.0"): ["GHSA-0002"]}
@@ -73,7 +74,7 @@ def serve() -> Iterator[Callable[..., Service]]:
 
 def audit(url: str, *locks: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, ".ci/audit.py", "--url", url, *map(str, locks)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=30)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=patient(30))
 
 
 def test_all_locked_packages_are_asked_for(serve: Callable[..., Service]):
@@ -120,4 +121,4 @@ def test_without_a_network_it_is_over_at_once():
     done = audit("http://127.0.0.1:1", *LOCKS)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Audit: not done")
-    assert time.monotonic() - started_at < 8
+    assert time.monotonic() - started_at < patient(2)

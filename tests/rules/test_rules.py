@@ -16,6 +16,7 @@ from tests.rules.sources import PACKAGES, ROOT, dotted, imported, modules, nodes
 COMMITTERS = {"redraft/storage/engine/work.py", "redraft/storage/engine/schema.py"}
 ENVIRONMENT_READERS = {
     "redraft/settings.py": "the one place",
+    "redraft/cli/sessions.py": "asks which of two names a setting has, to name it in a message",
     "redraft/embedded/environments.py": "hands its own environment on to the processes it starts",
     "redraft/cli/admin/serving.py": "hands its options on to the settings of this process, reads nothing",
 }
@@ -182,6 +183,32 @@ def test_no_test_sleeps():
         path for path, node in nodes("tests") if calls_of((path, node)) in {"time.sleep", "sleep", "asyncio.sleep"}
     }
     assert found <= set(allowed), found
+
+
+def test_bounds_of_time_are_scaled_by_one_patience():
+    """`tests.support.waiting.patient`: a literal is too short on the machine that nobody has seen."""
+    found = [f"{path}:{node.lineno}" for path, node in nodes("tests") if any(map(_is_a_bound, _literals_in(node)))]
+    assert found == []
+
+
+def _literals_in(node: ast.AST) -> list[ast.expr]:
+    """What may be a literal bound: of a call that waits, or of a clock's difference."""
+    if isinstance(node, ast.Compare):
+        is_clock = any(calls_of(("", each)).startswith("time.") for each in ast.walk(node.left))
+        return [other for op, other in zip(node.ops, node.comparators, strict=True) if is_clock and _is_upper(op)]
+    if not isinstance(node, ast.Call):
+        return []
+    waits = isinstance(node.func, ast.Attribute) and node.func.attr in {"wait", "join", "result", "communicate"}
+    return [each.value for each in node.keywords if each.arg == "timeout"] + (node.args[:1] if waits else [])
+
+
+def _is_upper(op: ast.cmpop) -> bool:
+    return isinstance(op, (ast.Lt, ast.LtE))
+
+
+def _is_a_bound(value: ast.expr) -> bool:
+    """Shorter ones are the pauses between two looks."""
+    return isinstance(value, ast.Constant) and isinstance(value.value, (int, float)) and value.value >= 0.5
 
 
 def test_files_are_short_enough_to_read():

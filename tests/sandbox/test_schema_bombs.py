@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from redraft.domain.structured.answers import Misfit, read_answer, schema_fault
+from tests.support.waiting import cpu_bound, patient
 
 # The CPU limit and its rounding, the start of a child, and a machine that does other things meanwhile
 _ENDS_WITHIN_S = 30.0
 _OTHERS_WAIT_S = 1.0
 # Of this thread's own computing; without a bound it takes hours
-_STEPS_TAKE_S = 10.0
+_STEPS_TAKE_S = 2.5
 
 _REPEATED: dict[str, Any] = {"properties": {"a": {"$ref": "#/$defs/n"}}}
 DOUBLING: dict[str, Any] = {
@@ -63,9 +64,8 @@ def test_a_nested_value_in_a_schema_that_names_it_twice_fits_not_within_the_limi
 @pytest.mark.parametrize("depth", [30, 60])
 def test_optional_nulls_of_a_value_nested_in_a_schema_that_names_it_twice_are_searched_in_steps(depth: int):
     """In Python, where neither a child process nor the deadline ends it."""
-    started_at = time.thread_time()
-    assert isinstance(read_answer(nested(depth), DOUBLING), Misfit)
-    assert time.thread_time() - started_at < _STEPS_TAKE_S
+    with cpu_bound(_STEPS_TAKE_S):
+        assert isinstance(read_answer(nested(depth), DOUBLING), Misfit)
 
 
 def test_optional_nulls_of_many_required_properties_with_many_alternatives_are_searched_in_bounded_steps():
@@ -104,7 +104,7 @@ def test_many_patterns_that_are_large_when_compiled_are_refused():
     assert "too expensive" in (fault or "")
     started_at = time.monotonic()
     assert schema_fault(schema) == fault
-    assert time.monotonic() - started_at < 1, "what was too expensive is computed again"
+    assert time.monotonic() - started_at < patient(0.25), "what was too expensive is computed again"
 
 
 def test_tiny_divisors_of_many_large_numbers_keep_no_other_thread_waiting():

@@ -16,7 +16,7 @@ from api.app import end_streams
 from redraft.settings import Settings
 from tests.support.forks import Fork
 from tests.support.processes import environment_of
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def api_process(settings: Settings, log_file: Path) -> Iterator[tuple[Fork, str]
         yield process, found.group(1)
     finally:
         process.kill()
-        process.wait(timeout=10)
+        process.wait(timeout=patient(10))
 
 
 class ApiServer:
@@ -74,7 +74,7 @@ class ApiServer:
     def stop(self) -> None:
         end_streams(self.app)
         self._server.should_exit = True
-        self._thread.join(timeout=15)
+        self._thread.join(timeout=patient(15))
         assert not self._thread.is_alive(), "the API did not stop"
 
     def close(self) -> None:

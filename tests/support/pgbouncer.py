@@ -12,7 +12,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.support.postgres import PostgresServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 _BINARY = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
@@ -62,5 +62,5 @@ class PgBouncer:
     def remove(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=patient(10))
         shutil.rmtree(self.folder, ignore_errors=True)

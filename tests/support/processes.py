@@ -12,8 +12,13 @@ from redraft.operations.admin.health import alive_workers
 from redraft.operations.services import Services
 from redraft.settings import Settings
 from tests.support.forks import Fork
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.waiting import patient, wait_until
 
+# `redraft` as a terminal starts it: where pytest runs in the background of a script, Ctrl-C is ignored, and a child
+# inherits that.
+REDRAFT = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from redraft.cli.main import run; run()"
+)
 _OWN = ("REDRAFT_", "OPENAI_", "ANTHROPIC_")
 
 
@@ -58,14 +63,14 @@ class WorkerProcess:
     def kill(self) -> None:
         """SIGKILL: no goodbye."""
         self.process.kill()
-        self.process.wait(timeout=10)
+        self.process.wait(timeout=patient(10))
 
     def stop(self, within_s: float = 30) -> int:
         """SIGTERM, and wait for the end."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(timeout=within_s * PATIENCE)
+                self.process.wait(timeout=patient(within_s))
             except subprocess.TimeoutExpired:
                 self.kill()
         return self.process.returncode

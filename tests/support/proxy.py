@@ -8,6 +8,8 @@ from typing import Any
 
 import httpx2
 
+from tests.support.waiting import patient
+
 
 @contextmanager
 def proxied(upstream: str, prefix: str, *, strips: bool) -> Iterator[str]:
@@ -25,7 +27,7 @@ def proxied(upstream: str, prefix: str, *, strips: bool) -> Iterator[str]:
             headers = [(name, value) for name, value in self.headers.items() if name.lower() != "accept-encoding"]
             answer = httpx2.request(
                 self.command, upstream + (path or "/"), headers=[*headers, ("accept-encoding", "identity")],
-                content=content, timeout=30,
+                content=content, timeout=patient(30),
             )  # fmt: skip
             self.send_response(answer.status_code)
             for name, value in answer.headers.multi_items():

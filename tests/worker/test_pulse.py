@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from redraft.embedded.lifelines import SILENCE_TIMES, guarded
+from tests.support.waiting import patient
 
 # `PyDLL` keeps the interpreter's lock during a call, as native code may
 FREEZE = "ctypes.PyDLL(None).sleep(60)"
@@ -31,7 +32,9 @@ print("went on")
 @pytest.mark.parametrize(("call", "code"), [(FREEZE, 1), (DEAD_HEART, 1), (WAIT, 0)])
 def test_only_a_frozen_process_is_ended(call: str, code: int):
     program = PROGRAM.format(call=call)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=patient(30), check=False
+    )
     assert done.returncode == code
     assert ("went on" in done.stdout) == (code == 0)
     assert ("in last_call" in done.stderr) == (code == 1)
@@ -55,7 +58,7 @@ def test_a_process_that_was_stopped_is_killed_by_its_guard_which_says_so():
         child.suspend()
         assert guard.stderr
         words = guard.stderr.read()
-        assert guard.wait(30) == 128 + signal.SIGKILL
+        assert guard.wait(patient(30)) == 128 + signal.SIGKILL
     assert words.decode().splitlines() == [f"Process {child.pid} gave no sign of life for 3 s: it is killed."]
 
 
@@ -64,4 +67,4 @@ def test_a_process_that_ends_by_itself_is_no_silent_one():
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as guard:
         assert guard.stderr
         assert guard.stderr.read() == b""
-        assert guard.wait(30) == 0
+        assert guard.wait(patient(30)) == 0

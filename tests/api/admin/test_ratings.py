@@ -23,7 +23,7 @@ from redraft.storage.jobs import jobs
 from tests.api.conftest import assert_problem
 from tests.support.api_server import ApiServer
 from tests.support.verdicts import add_evaluation, add_iteration, add_judged, criterion
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 SHAPE = [
     "id", "job_id", "iteration", "candidate", "evaluation_id", "role", "criterion", "verdict", "score", "note",
@@ -265,7 +265,7 @@ def test_a_job_that_is_deleted_meanwhile_is_not_there(services: Services, job_id
                 waits = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
                 wait_until(lambda: connection.execute(waits).scalar_one())
         with pytest.raises(NotFound):
-            rating.result(timeout=30)
+            rating.result(timeout=patient(30))
 
 
 def test_the_last_word_of_each_rater_counts(client: httpx2.Client, services: Services, job_id: str):

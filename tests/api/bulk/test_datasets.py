@@ -20,7 +20,7 @@ from redraft.settings import ModelPrice
 from tests.api.conftest import assert_problem
 from tests.operations.driving import Driver
 from tests.support.api_server import ApiServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 ROWS = b'{"id": "a", "question": "Why?"}\n{"id": "b", "question": "How?", "mood": "good"}\n'
 PRICES = {f"openai:{name}": ModelPrice(input=2, output=8) for name in ("writer", "judge")}
@@ -218,7 +218,7 @@ def test_an_upload_that_breaks_off_stores_nothing(
     api: ApiServer, client: httpx2.Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     before = {path.name for path in tmp_path.iterdir()}
-    with socket.create_connection(("127.0.0.1", api.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", api.port), timeout=patient(5)) as connection:
         connection.sendall(b"POST /v1/datasets HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n" + ROWS)
         wait_until(lambda: api.open_requests == 1, what="the upload's beginning")
     wait_until(lambda: api.open_requests == 0, what="its end")

@@ -20,7 +20,7 @@ from redraft.storage.jobs import events, jobs, transitions
 from tests.support.api_server import ApiServer
 from tests.support.event_stream import EventStream, Frame, follow
 from tests.support.valkey import ValkeyServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 # Slower than any test waits: whoever tells something was woken.
 ONLY_WOKEN = Pace(look_s=50, blind_look_s=50, ping_s=50)
@@ -81,7 +81,7 @@ def told(frames: Iterator[Frame]) -> list[tuple[str | None, Any]]:
 
 def test_text_comes_between_the_events_without_an_id(api, services: Services, submit_job, valkey):
     job_id, publish = submit_job(stream=True), services.queue.publish_delta
-    with watched(api.client(timeout=10), job_id, valkey) as frames:
+    with watched(api.client(timeout=patient(10)), job_id, valkey) as frames:
         assert next(frames).type == "job.queued"
         store(services, job_id, "iteration.started", iteration=1)
         publish(job_id, piece(0, "Blue\nlight "))
@@ -113,7 +113,7 @@ def test_text_comes_between_the_events_without_an_id(api, services: Services, su
 
 def test_in_a_hurry_the_order_holds_too(api, services: Services, submit_job, valkey):
     job_id = submit_job()
-    with watched(api.client(timeout=10), job_id, valkey) as frames:
+    with watched(api.client(timeout=patient(10)), job_id, valkey) as frames:
         for number in range(1, 11):
             store(services, job_id, "iteration.started", iteration=number)
             for offset in range(5):
@@ -131,7 +131,7 @@ def test_in_a_hurry_the_order_holds_too(api, services: Services, submit_job, val
 
 def test_a_retry_is_told_between_the_attempts(api, services: Services, submit_job, valkey):
     job_id, publish = submit_job(), services.queue.publish_delta
-    with watched(api.client(timeout=10), job_id, valkey) as frames:
+    with watched(api.client(timeout=patient(10)), job_id, valkey) as frames:
         publish(job_id, piece(0, "cut"))
         store(services, job_id, "step.retrying", step="generate", iteration=1, attempt=1)
         publish(job_id, piece(0, "whole", attempt=2))
@@ -141,7 +141,7 @@ def test_a_retry_is_told_between_the_attempts(api, services: Services, submit_jo
 
 
 def test_a_stream_that_comes_back_goes_on_from_its_last_event(api, services: Services, submit_job, valkey):
-    client, job_id, publish = api.client(timeout=10), submit_job(), services.queue.publish_delta
+    client, job_id, publish = api.client(timeout=patient(10)), submit_job(), services.queue.publish_delta
     with watched(client, job_id, valkey) as frames:
         publish(job_id, piece(0, "one "))
         assert [next(frames).id, next(frames).id] == ["1", None]
@@ -157,7 +157,7 @@ def test_a_stream_that_comes_back_goes_on_from_its_last_event(api, services: Ser
 
 def test_each_of_two_watchers_is_told_and_other_jobs_are_not(api, services: Services, submit_job, valkey):
     job_id, other, publish = submit_job(), submit_job(), services.queue.publish_delta
-    client = api.client(timeout=10)
+    client = api.client(timeout=patient(10))
     with (
         watched(client, job_id, valkey) as one,
         watched(client, job_id, valkey) as two,
@@ -185,7 +185,7 @@ def test_without_a_watcher_nothing_is_kept(client: httpx2.Client, services: Serv
 
 
 def test_a_long_poll_does_not_hear_text(api, services: Services, submit_job, valkey):
-    client, job_id, wakeups = api.client(timeout=60), submit_job(), api.app.state.context.wakeups
+    client, job_id, wakeups = api.client(timeout=patient(60)), submit_job(), api.app.state.context.wakeups
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.get, f"/v1/jobs/{job_id}", headers={"Prefer": "wait=40"})
         wait_until(lambda: wakeups.channels)
@@ -193,12 +193,12 @@ def test_a_long_poll_does_not_hear_text(api, services: Services, submit_job, val
         services.queue.publish_delta(job_id, piece(0, "Not for polls."))
         assert not listeners(valkey, job_id)
         lifecycle.cancel(services, job_id)
-        assert waiting.result(timeout=10).json()["status"] == "canceled"
+        assert waiting.result(timeout=patient(10)).json()["status"] == "canceled"
 
 
 def test_what_a_slow_client_misses_shows_as_a_gap(api, services: Services, submit_job, valkey):
     job_id, size, count = submit_job(), 100_000, 300
-    with watched(api.client(timeout=30), job_id, valkey) as frames:
+    with watched(api.client(timeout=patient(30)), job_id, valkey) as frames:
         for number in range(count):
             services.queue.publish_delta(job_id, piece(number * size, "x" * size))
         services.queue.publish_delta(job_id, piece(count * size, "end"))
@@ -228,7 +228,7 @@ def test_a_watcher_keeps_a_bounded_amount_of_text():
 
 def test_what_is_not_understood_is_passed_over(api, services: Services, submit_job, valkey: ValkeyServer):
     job_id = submit_job()
-    with watched(api.client(timeout=10), job_id, valkey) as frames, valkey.client() as broker:
+    with watched(api.client(timeout=patient(10)), job_id, valkey) as frames, valkey.client() as broker:
         for payload in (b"\xff", b"{", b"[]", b"7", json.dumps({"iteration": 1}), json.dumps({"unknown": 1})):
             broker.publish(delta_channel(job_id), payload)
         services.queue.publish_delta(job_id, piece(0, "Understood."))
@@ -241,7 +241,7 @@ def test_a_stream_outlives_its_broker(start_api, make_services, submit_job):
         pace = Pace(look_s=50, blind_look_s=0.2, ping_s=50)
         api, services = start_api(pace=pace, broker_url=own.url), make_services(broker_url=own.url)
         job_id = submit_job()
-        with watched(api.client(timeout=30), job_id, own) as frames:
+        with watched(api.client(timeout=patient(30)), job_id, own) as frames:
             services.queue.publish_delta(job_id, piece(0, "one "))
             assert told([next(frames), next(frames)]) == [("job.queued", None), ("answer.delta", "one ")]
             own.stop(kill=True)
@@ -258,7 +258,7 @@ def test_a_stream_outlives_its_broker(start_api, make_services, submit_job):
 
 def test_the_last_piece_comes_before_its_answer_though_its_bundle_waits(api, services: Services, submit_job, valkey):
     job_id, publish = submit_job(stream=True), services.queue.publish_delta
-    with watched(api.client(timeout=10), job_id, valkey) as frames:
+    with watched(api.client(timeout=patient(10)), job_id, valkey) as frames:
         publish(job_id, piece(0, "Blue "))
         assert [next(frames).type, next(frames).type] == ["job.queued", "answer.delta"]
         publish(job_id, piece(5, "light"))

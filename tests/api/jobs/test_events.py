@@ -12,7 +12,7 @@ from redraft.operations.services import Services
 from tests.api.conftest import REQUEST, assert_problem
 from tests.support.api_server import ApiServer
 from tests.support.event_stream import follow
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_stream_goes_on_after_the_last_event_that_was_seen(client: httpx2.Clie
     def seen(position: str) -> list[int]:
         query = "" if by_header else f"?after={position}"
         headers = {"Last-Event-ID": position} if by_header else {}
-        response = client.get(f"/v1/jobs/{ended_job}/events{query}", headers=headers, timeout=20)
+        response = client.get(f"/v1/jobs/{ended_job}/events{query}", headers=headers, timeout=patient(20))
         assert response.status_code == 200
         return [int(line[4:]) for line in response.text.splitlines() if line.startswith("id: ")]
 
@@ -69,7 +69,7 @@ def test_a_stream_goes_on_after_the_last_event_that_was_seen(client: httpx2.Clie
 def test_nothing_newer_than_the_end_is_204(client: httpx2.Client, ended_job: str):
     for accept in ("text/event-stream", "application/json"):
         response = client.get(
-            f"/v1/jobs/{ended_job}/events", headers={"Last-Event-ID": "8", "Accept": accept}, timeout=20
+            f"/v1/jobs/{ended_job}/events", headers={"Last-Event-ID": "8", "Accept": accept}, timeout=patient(20)
         )
         assert (response.status_code, response.content) == (204, b"")
 
@@ -80,10 +80,10 @@ def test_a_position_that_never_was_is_refused(client: httpx2.Client, ended_job: 
     for position in ("abc", "-1", "1.5", "999", "99999999999999999999", "9", "1e3", "٣"):
         for job_id in (ended_job, submit_job()):
             response = client.get(
-                f"/v1/jobs/{job_id}/events", headers={b"Last-Event-ID": position.encode()}, timeout=20
+                f"/v1/jobs/{job_id}/events", headers={b"Last-Event-ID": position.encode()}, timeout=patient(20)
             )
             assert_problem(response, 422)
-            response = client.get(f"/v1/jobs/{job_id}/events", params={"after": position}, timeout=20)
+            response = client.get(f"/v1/jobs/{job_id}/events", params={"after": position}, timeout=patient(20))
             assert_problem(response, 422)
 
 
@@ -114,7 +114,7 @@ def test_a_dropped_stream_that_comes_back_misses_nothing_and_repeats_nothing(
 
 
 def test_a_live_stream_is_woken_and_ends_at_done(start_api, services: Services, submit_job: Callable[..., str]):
-    client, job_id = start_api(pace=Pace(look_s=50, blind_look_s=50)).client(timeout=20), submit_job()
+    client, job_id = start_api(pace=Pace(look_s=50, blind_look_s=50)).client(timeout=patient(20)), submit_job()
     with follow(client, job_id) as stream:
         events = stream.events()
         assert next(events).type == "job.queued"
@@ -124,7 +124,7 @@ def test_a_live_stream_is_woken_and_ends_at_done(start_api, services: Services, 
 
 # Case E02
 def test_silence_is_filled_with_pings_that_move_no_cursor(start_api, submit_job: Callable[..., str]):
-    client, job_id = start_api(pace=Pace(ping_s=0.05)).client(timeout=20), submit_job()
+    client, job_id = start_api(pace=Pace(ping_s=0.05)).client(timeout=patient(20)), submit_job()
     with follow(client, job_id) as stream:
         frames = list(islice(stream.frames(), 6))
     assert frames[1].type == "job.queued"
@@ -138,7 +138,7 @@ def test_the_usual_pace_pings_well_within_fifteen_seconds():
 
 
 def test_a_stream_ends_when_its_time_is_over(start_api, submit_job: Callable[..., str]):
-    client, job_id = start_api(pace=Pace(stream_s=0.2)).client(timeout=20), submit_job()
+    client, job_id = start_api(pace=Pace(stream_s=0.2)).client(timeout=patient(20)), submit_job()
     with follow(client, job_id) as stream:
         assert [event.seq for event in stream.events()] == [1]
 
@@ -146,13 +146,13 @@ def test_a_stream_ends_when_its_time_is_over(start_api, submit_job: Callable[...
 def test_a_stream_ends_when_the_job_is_deleted_or_the_server_stops(start_api, services: Services, submit_job):
     api = start_api(pace=Pace(look_s=0.05))
     doomed, other = submit_job(), submit_job()
-    with follow(api.client(timeout=20), doomed) as stream:
+    with follow(api.client(timeout=patient(20)), doomed) as stream:
         frames = stream.frames()
         assert next(frames).comment
         with services.database.write() as connection:
             connection.exec_driver_sql("DELETE FROM jobs WHERE id = '" + doomed + "'")
         assert len(list(frames)) <= 1
-    with follow(api.client(timeout=20), other) as stream:
+    with follow(api.client(timeout=patient(20)), other) as stream:
         events = stream.events()
         assert next(events).seq == 1
         api.stop()

@@ -12,7 +12,7 @@ from redraft.queue import job_channel
 from tests.api.conftest import assert_problem
 from tests.support.api_server import ApiServer
 from tests.support.valkey import ValkeyServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 # Slower than any test waits: whoever answers was woken.
 ONLY_WOKEN = Pace(look_s=50, blind_look_s=50)
@@ -58,7 +58,7 @@ def test_iterations_are_embedded_on_request_under_a_tag_of_their_own(client: htt
 
 def test_a_long_poll_is_woken_by_the_change(start_api: Callable[..., ApiServer], services: Services, submit_job):
     api = start_api(pace=ONLY_WOKEN)
-    client, job_id = api.client(timeout=60), submit_job()
+    client, job_id = api.client(timeout=patient(60)), submit_job()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(poll, client, job_id)
         wait_until(lambda: job_channel(job_id) in channels(api))
@@ -77,7 +77,7 @@ def test_a_long_poll_without_a_change_ends_with_304(client: httpx2.Client, submi
 
 def test_waiting_without_a_version_waits_for_the_end(start_api, services: Services, submit_job):
     api = start_api(pace=ONLY_WOKEN)
-    client, job_id = api.client(timeout=60), submit_job()
+    client, job_id = api.client(timeout=patient(60)), submit_job()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.get, f"/v1/jobs/{job_id}", headers={"Prefer": "wait=40"})
         wait_until(lambda: job_channel(job_id) in channels(api))
@@ -94,7 +94,7 @@ def test_a_job_that_is_not_there_is_not_waited_for(start_api):
 
 def test_sixty_waiters_hold_no_threads(start_api, services: Services, submit_job: Callable[..., str]):
     api = start_api(pace=ONLY_WOKEN)
-    client = api.client(timeout=60)
+    client = api.client(timeout=patient(60))
     ids = [submit_job() for _ in range(60)]
     with ThreadPoolExecutor(60) as pool:
         waiting: list[Future[httpx2.Response]] = [pool.submit(poll, client, job_id) for job_id in ids]
@@ -109,7 +109,7 @@ def test_a_server_that_stops_lets_its_waiters_go(start_api, submit_job: Callable
     api = start_api(pace=ONLY_WOKEN)
     job_id = submit_job()
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(poll, api.client(timeout=60), job_id)
+        waiting = pool.submit(poll, api.client(timeout=patient(60)), job_id)
         wait_until(lambda: job_channel(job_id) in channels(api))
         api.stop()
         assert waiting.result(timeout=NOT_LOOKED_S).status_code == 304
@@ -127,7 +127,7 @@ def test_without_a_broker_waiters_look_by_themselves_and_hear_again_when_it_is_b
 ):
     api = start_api(pace=Pace(look_s=50, blind_look_s=0.2), broker_url=own_valkey.url)
     services = make_services(broker_url=own_valkey.url)
-    client, wakeups = api.client(timeout=60), api.app.state.context.wakeups
+    client, wakeups = api.client(timeout=patient(60)), api.app.state.context.wakeups
     wait_until(lambda: wakeups.is_listening)
     own_valkey.stop(kill=True)
     wait_until(lambda: not wakeups.is_listening)

@@ -10,7 +10,7 @@ from redraft.operations.jobs import lifecycle, queries
 from redraft.operations.jobs.queries import JobFilter
 from redraft.operations.services import Services
 from tests.api.conftest import REQUEST, assert_problem
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 pytestmark = pytest.mark.both_databases
 
@@ -113,7 +113,7 @@ def test_prefer_wait_answers_201_as_soon_as_the_job_has_ended(client: httpx2.Cli
         waiting = pool.submit(client.post, "/v1/generate-answer", json=REQUEST, headers=headers)
         [job_id] = wait_until(lambda: stored_jobs(services))
         lifecycle.cancel(services, job_id)
-        response = waiting.result(timeout=20)
+        response = waiting.result(timeout=patient(20))
     assert response.status_code == 201
     assert response.headers["location"] == f"/v1/jobs/{job_id}"
     assert "retry-after" not in response.headers

@@ -16,6 +16,7 @@ from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.tables import jobs
 from tests.support.next_release import REVISION, upgrade_to_next_release
 from tests.support.shells import Shell
+from tests.support.waiting import patient
 
 AddJob = Callable[..., str]
 SMALL_FILES_ONLY = """
@@ -107,7 +108,7 @@ def test_a_full_disk_leaves_no_half_backup(shell: Shell, home: Services, tmp_pat
         connection.exec_driver_sql("CREATE TABLE ballast AS SELECT zeroblob(4000000) AS weight")
     program = [sys.executable, "-c", SMALL_FILES_ONLY, "db", "backup", str(tmp_path / "copy.db")]
     done = subprocess.run(
-        program, check=False, env=shell.process_environment(), capture_output=True, text=True, timeout=60
+        program, check=False, env=shell.process_environment(), capture_output=True, text=True, timeout=patient(60)
     )
     assert done.returncode == 75, done.stderr
     assert "The backup failed" in done.stderr

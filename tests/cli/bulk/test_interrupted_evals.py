@@ -18,7 +18,7 @@ from tests.cli.bulk.dataset_rows import rows_file
 from tests.cli.jobs.test_embedded_asking import processes_of
 from tests.model_server import Asked, ModelServer, Reply
 from tests.support.shells import Outcome, Shell
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 CRIT = ("--crit", "Right.")
 
@@ -40,7 +40,7 @@ def has_ended_one(office: Shell) -> bool:
 def test_ctrl_c_once_cancels_keeps_what_has_ended_and_says_how_to_go_on(office: Shell, provider: ModelServer) -> None:
     process = start(office, provider)
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=patient(60))
     assert out, err
     data = json.loads(out)
     counts = data["run"]["counts"]
@@ -68,7 +68,7 @@ def test_ctrl_c_twice_leaves_at_once_whatever_it_waits_for(
         assert process.stderr
         assert any("Ctrl-C again leaves at once" in line for line in process.stderr)
         os.killpg(process.pid, signal.SIGINT)
-        process.communicate(timeout=10)
+        process.communicate(timeout=patient(10))
     assert process.returncode == -signal.SIGINT, "a shell tells it as 130"
     office.run("runs", "cancel", "latest")
 
@@ -80,7 +80,7 @@ def test_ctrl_c_while_watching_leaves_the_run_alone(office: Shell, provider: Mod
     assert process.stderr
     assert any("in flight" in line for line in process.stderr)
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=patient(60))
     assert (process.returncode, out) == (130, "")
     assert f"redraft runs watch {run_id}" in err
     assert office.run("runs", "cancel", run_id, "--json").data["status"] == "canceled"
@@ -109,8 +109,8 @@ def kill_all(process: "subprocess.Popen[str]") -> None:
         each.suspend()
     for each in family:
         each.kill()
-    process.communicate(timeout=20)
-    psutil.wait_procs(family, timeout=20)
+    process.communicate(timeout=patient(20))
+    psutil.wait_procs(family, timeout=patient(20))
 
 
 def test_killed_in_the_middle_it_resumes_without_asking_again_for_what_has_ended(
@@ -144,5 +144,5 @@ def newest(home: Services) -> Run:
 
 def run_process(shell: Shell, *arguments: str) -> Outcome:
     process = shell.start(*arguments)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=patient(120))
     return Outcome(process.returncode, out, err)

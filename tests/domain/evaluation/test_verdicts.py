@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from functools import partial
 from typing import Any
 
@@ -20,6 +19,7 @@ from redraft.domain.evaluation.json_extraction import (
 )
 from redraft.domain.evaluation.rubrics import Criterion
 from redraft.domain.evaluation.verdicts import ReplyMap, Verdict, read_reply
+from tests.support.waiting import cpu_bound
 
 CRITERIA = ReplyMap(
     score="score",
@@ -573,23 +573,21 @@ HOSTILE = [
 ]
 
 
-# Quadratic work on these would take minutes; a slow machine under coverage stays far below.
-_BOUND_S = 20
+# Quadratic work on these would take minutes; under coverage they stay far below.
+_BOUND_S = 1
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
 @pytest.mark.parametrize("start", ["", '{"score": 0.5, "a": '])
-def test_a_megabyte_of_hostile_text_is_read_in_bounded_time(unit: str, start: str):
-    text = start + unit * (1_000_000 // len(unit))
-    before = time.process_time()
-    parse_verdict(text)
-    assert time.process_time() - before < _BOUND_S
+def test_a_long_hostile_text_is_read_in_bounded_time(unit: str, start: str):
+    text = start + unit * (100_000 // len(unit))
+    with cpu_bound(_BOUND_S):
+        parse_verdict(text)
 
 
 @pytest.mark.parametrize("unit", ['{"', "['", '{"a" ', '{"a":["', "a" * 50 + '"', '{"' + "x" * 60, "a:" + " " * 50])
 @pytest.mark.parametrize("start", ["{'score': 0.5, ", '{"a":[', '{"a": "'])
 def test_what_the_repairer_is_given_stays_small(unit: str, start: str):
     text = start + unit * (min(REPAIR_MARKS_MAX // 2 // max(1, unit.count('"')), REPAIR_CHARS_MAX // len(unit)) - 9)
-    before = time.process_time()
-    parse_verdict(text)
-    assert time.process_time() - before < _BOUND_S
+    with cpu_bound(_BOUND_S):
+        parse_verdict(text)

@@ -4,7 +4,6 @@ import json
 import math
 import re
 import sys
-import time
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redraft.domain.text.cleaning import NESTING_MAX, clean, clean_json, fold, frame, is_trivial, preview
+from tests.support.waiting import cpu_bound
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 NONCE = "k3Jd92Qx7b"
@@ -211,9 +211,8 @@ def test_a_text_can_close_no_other_frame_of_its_prompt_either():
 )
 def test_a_hostile_text_is_framed_in_bounded_time(unit: str):
     text = "<source-" + unit * (300_000 // len(unit)) + "x"
-    before = time.process_time()
-    frame(text, "answer", NONCE, ("answer", "source-#"))
-    assert time.process_time() - before < 10
+    with cpu_bound(2.5):
+        frame(text, "answer", NONCE, ("answer", "source-#"))
 
 
 PIECES = st.sampled_from(

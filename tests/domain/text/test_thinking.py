@@ -13,6 +13,7 @@ from redraft.domain.evaluation.verdicts import ReplyMap, read_reply
 from redraft.domain.text.answer_stream import AnswerStream
 from redraft.domain.text.thinking import answer_in
 from tests.domain.evaluation.test_verdicts import GOOD, VERDICT, parse_verdict
+from tests.support.waiting import cpu_bound
 
 # What stands before an answer, `SECRET` in it; and what may stand behind.
 FRAMES = {
@@ -247,7 +248,7 @@ def test_reading_takes_no_more_than_the_time_of_a_texts_length(unit: str):
         read_reply(ReplyMap(score="score"), text + GOOD, untrusted=Untrusted([text]))
         return time.process_time() - start
 
-    assert seconds(40_000) < 12 * seconds(10_000) + 0.5
+    assert seconds(20_000) < 12 * seconds(5_000) + 0.5
 
 
 @pytest.mark.parametrize("text", ["<think>all of it", "<think>all of it</think>", "all of it\n</think>\n", "<think>"])
@@ -274,15 +275,13 @@ def test_the_pieces_add_up_to_the_answer(text: str, size: int):
 
 @pytest.mark.parametrize("unit", ["<think></think>", "a</think>", "`</think>", "<think>", "<|", "\n", "## Thinking\n"])
 def test_a_long_text_is_read_in_bounded_time(unit: str):
-    before = time.process_time()
-    answer_in(unit * (300_000 // len(unit)))
-    assert time.process_time() - before < 10
+    with cpu_bound(2.5):
+        answer_in(unit * (100_000 // len(unit)))
 
 
 def test_a_long_stream_is_read_in_bounded_time():
-    before = time.process_time()
-    streamed(f"<think>{'abc ' * 5_000}</think>{'abc ' * 5_000}", 4)
-    assert time.process_time() - before < 10
+    with cpu_bound(2.5):
+        streamed(f"<think>{'abc ' * 5_000}</think>{'abc ' * 5_000}", 4)
 
 
 def test_a_verdict_in_a_tool_call_is_one():

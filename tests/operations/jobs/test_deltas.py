@@ -12,6 +12,7 @@ from redraft.operations.calls.model_calls import Slot
 from redraft.operations.services import Services
 from redraft.queue import delta_channel
 from redraft.setting_values import redis_url
+from tests.support.waiting import patient
 
 SLOT = Slot("job_1", Step.GENERATE, 1, 1, 0)
 
@@ -20,14 +21,14 @@ SLOT = Slot("job_1", Step.GENERATE, 1, 1, 0)
 def heard(services: Services) -> Iterator["redis.client.PubSub"]:
     with redis.Redis.from_url(redis_url(services.settings.effective_broker_url)) as client, client.pubsub() as pubsub:
         pubsub.subscribe(delta_channel(SLOT.job_id))
-        assert pubsub.get_message(timeout=5)
+        assert pubsub.get_message(timeout=patient(5))
         yield pubsub
 
 
 def told(pubsub: "redis.client.PubSub", count: int) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
     while len(found) < count:
-        message = pubsub.get_message(timeout=5)
+        message = pubsub.get_message(timeout=patient(5))
         assert message is not None
         delta = Delta.decode(message["data"])
         assert delta is not None

@@ -19,7 +19,7 @@ from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.tables import calls
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver, Killed, kill
-from tests.support.waiting import wait_until
+from tests.support.waiting import patient, wait_until
 
 pytestmark = pytest.mark.both_databases
 
@@ -121,18 +121,18 @@ def finish_first(driver: Driver, interrupted: Interrupted, job_id: str) -> None:
 
     def wait_for_the_first() -> None:
         has_asked.set()
-        assert is_stored.wait(10)
+        assert is_stored.wait(patient(10))
 
     second = threading.Thread(target=lambda: interrupted(wait_for_the_first).step(job_id))
 
     def meanwhile() -> None:
         driver.expire_lease(job_id)
         second.start()
-        assert has_asked.wait(10)
+        assert has_asked.wait(patient(10))
 
     interrupted(meanwhile).step(job_id)
     is_stored.set()
-    second.join(10)
+    second.join(patient(10))
 
 
 def test_a_reply_that_was_stored_first_is_used_whoever_stored_it(
@@ -281,7 +281,7 @@ def test_a_cancel_from_another_thread_ends_the_job_while_its_call_hangs(driver: 
     _, is_canceled = cancel(driver.services, job_id)
     assert is_canceled
     assert driver.job(job_id).status == "canceled"
-    worker.join(20)
+    worker.join(patient(20))
     assert driver.job(job_id).status == "canceled"
     assert driver.call_statuses(job_id) == ["error"]
     driver.check_order(job_id)
@@ -299,7 +299,7 @@ def test_many_workers_on_one_job_make_each_call_once(driver: Driver, model_serve
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(30)
+        worker.join(patient(30))
     assert [asked.role for asked in model_server.requests()] == ["generate", "evaluate"] * 3
     assert driver.job(job_id).stop_reason == "accepted"
     driver.check_order(job_id)

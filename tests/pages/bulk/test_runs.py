@@ -24,6 +24,7 @@ from tests.support.api_server import ApiServer
 from tests.support.browsers import width_of
 from tests.support.processes import WorkerProcess
 from tests.support.receiver import SECRET
+from tests.support.waiting import patient
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\u202egpj.exe <b hx-get=/x>b</b>"
 SHOWN = "<img src=x onerror=alert(1)><script>alert(2)</script>\\u202egpj.exe <b hx-get=/x>b</b>"
@@ -119,7 +120,7 @@ def test_a_run_goes_on_before_the_eyes_until_its_report(
     assert page.get_by_role("heading", name="Did the loop pay?").count() == 0
     page.evaluate("window.stays = true")
     start_worker(services)
-    expect(page.get_by_text("12 of 12 items have ended")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("12 of 12 items have ended")).to_be_visible(timeout=patient(30_000))
     expect(page.get_by_role("heading", name="Did the loop pay?")).to_be_visible()
     assert page.evaluate("window.stays")
     visitor.check_accessible()
@@ -134,7 +135,7 @@ def test_a_list_that_is_open_hears_of_runs(
     mark = page.get_by_role("checkbox")
     mark.check()
     start_worker(services)
-    expect(page.locator(f"#{run.id}")).to_contain_text("3 of 3", timeout=30_000)
+    expect(page.locator(f"#{run.id}")).to_contain_text("3 of 3", timeout=patient(30_000))
     expect(mark).to_be_checked()
 
 

@@ -22,6 +22,7 @@ from tests.storage.conftest import job_values
 from tests.support.api_server import ApiServer
 from tests.support.browsers import width_of
 from tests.support.shells import drain
+from tests.support.waiting import patient
 
 HOSTILE = "<script>alert(1)</script><b hx-get='/x' hx-trigger='load'>\u202eoops"
 
@@ -236,7 +237,7 @@ def test_very_many_are_done_in_batches(visitor: Visitor, services: Services):
     assert page.get_by_role("heading", name="Delete 502 jobs?").is_visible()
     visitor.check_accessible()
     page.get_by_role("button", name="Delete them").click()
-    expect(page.get_by_role("heading", name="502 jobs deleted")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("heading", name="502 jobs deleted")).to_be_visible(timeout=patient(30_000))
     assert statuses(services) == {}
 
 

@@ -23,7 +23,7 @@ from tests.support.forks import Fork
 from tests.support.processes import WorkerProcess
 from tests.support.valkey import ValkeyServer
 from tests.support.verdicts import add_judged
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.waiting import patient, wait_until
 
 ANSWERS = ["The sky is blue.", "The sky looks blue because light scatters.", "It scatters light, and violet is rare."]
 SLOWLY_S = 0.7
@@ -238,7 +238,7 @@ def test_fifty_live_pages_do_not_hold_up_the_end_of_the_server(
     process, url = server
     job_id = submit_job()
     with (
-        httpx2.Client(base_url=url, timeout=20, limits=httpx2.Limits(max_connections=80)) as client,
+        httpx2.Client(base_url=url, timeout=patient(20), limits=httpx2.Limits(max_connections=80)) as client,
         ExitStack() as stack,
     ):
         page = client.get(f"/jobs/{job_id}", headers={"Accept": "text/html"}).text
@@ -252,5 +252,5 @@ def test_fifty_live_pages_do_not_hold_up_the_end_of_the_server(
             assert next(streams[-1]).startswith((":", "retry"))
         stopped_at = time.monotonic()
         process.send_signal(signal.SIGTERM)
-        process.wait(timeout=30)
-        assert time.monotonic() - stopped_at < 5 * PATIENCE
+        process.wait(timeout=patient(30))
+        assert time.monotonic() - stopped_at < patient(5)

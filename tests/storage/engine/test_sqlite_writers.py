@@ -13,6 +13,7 @@ from redraft.storage.engine.work import Database
 from redraft.storage.jobs import events, jobs, transitions
 from tests.storage.conftest import job_values
 from tests.support.sqlite import create_sqlite
+from tests.support.waiting import patient
 
 THREADS, PROCESSES, ROUNDS = 8, 4, 15
 
@@ -78,7 +79,7 @@ def test_four_processes_write_without_a_locked_database(url: str):
     )
     arguments = [sys.executable, "-c", program, url, str(ROUNDS)]
     writers = [subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) for _ in range(PROCESSES)]
-    complaints = [writer.communicate(timeout=60)[1].strip() for writer in writers]
+    complaints = [writer.communicate(timeout=patient(60))[1].strip() for writer in writers]
     assert complaints == [""] * PROCESSES
     assert counts(url) == (PROCESSES * 2 * ROUNDS, PROCESSES * 2 * ROUNDS * 2)
 
