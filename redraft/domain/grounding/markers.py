@@ -309,7 +309,8 @@ def _is_index(found: re.Match[str], index_end: int, arrays: set[str]) -> bool:
     if not word or not word.isascii():
         return text[max(0, start - 1) : start] in _BEFORE_A_WORD and _COMPOUND.match(text, end) is not None
     is_name = word in arrays or text[start - len(name) - 1 : start - len(name)] == "$" or "_" in word
-    return is_name or (len(word) == 1 and word.islower()) or _ASSIGNED.match(text, end) is not None
+    is_name = is_name or (len(word) == 1 and word.islower())
+    return is_name or any(pattern.match(text, end) for pattern in (_ASSIGNED, _COMPOUND))
 
 
 def _glued(text: str, at: int) -> str:

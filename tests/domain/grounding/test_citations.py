@@ -205,7 +205,7 @@ def test_marks_in_many_spellings(text: str, cited: list[int]):
         '{"ids": [1, 2, 3]}',
         "arr[0] and arr[1], args[2] and args[0]",
         "$$x \\le [1, 2]$$ \\(y [1]\\) \\[z \\to [2]\\]",
-        "[1]benzothiophene [2]rotaxane [1,3]-dipolar [1,2]-Wittig [2+2] bicyclo[2.2.1]heptane",
+        "[1]benzothiophene [2]rotaxane [1,3]-dipolar [1,2]-Wittig [2+2] bicyclo[2.2.1]heptane cyclo[5]carbon",
         "[1,000]",
         "[source-a] [s1] [S] source-1 <S1> <sourcery 1>",
         "[Source] [Sources] [x 1] [s1] [1.5] [1/2] [-1] [12:30] [1 = 2] [1 %]",
