@@ -330,6 +330,16 @@ WRAPPED: list[tuple[int, Any, str, str]] = [
     (400, openai("Invalid 'messages[0].content'", code="string_above_max_length"), "context_too_long", "messages[0]"),
     (400, {"message": "The provided model identifier is invalid."}, "unknown_model", "identifier"),
     (400, openai("Model not exist"), "unknown_model", "not exist"),
+    (400, openai("Request blocked by guardrail: PII detected"), "content_filtered", "PII"),
+    (200, {"ResponseMetadata": {"Error": {"Code": "AccessDenied", "Message": "no"}}}, "provider_auth", "error: no"),
+    (
+        400,
+        openai("This model's maximum prompt length is 131072 but the request contains 140000 tokens."),
+        "context_too_long",
+        "140000",
+    ),
+    (400, {"error": "Your request exceeds the maximum allowed input length"}, "context_too_long", "allowed input"),
+    (500, openai("the prompt exceeds the maximum batch size (n_batch)"), "context_too_long", "n_batch"),
 ]
 
 

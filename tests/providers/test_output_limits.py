@@ -102,6 +102,7 @@ OF_SOMETHING_ELSE = [
     "Prompt contains 33000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
     "request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it",
     "max_tokens must be at least 1, got -904.",
+    "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
     "max_tokens: Field required",
     "`max_tokens` must be greater than `thinking.budget_tokens`",
     "Unsupported parameter: 'max_tokens' is not supported with this model.",
@@ -130,6 +131,18 @@ def test_the_room_that_a_prompt_leaves_is_read(words: str, context: int, data: s
     asked = data.draw(st.integers(context - prompt + 1, 2 * context))
     message = words.format(context=context, prompt=prompt, asked=asked, total=prompt + asked)
     assert read_refusal(message, asked) == LimitRefusal("context", context, prompt)
+
+
+@pytest.mark.parametrize(
+    ("words", "prompt"),
+    [
+        ("Sequence length 4708 exceeds model limit 4096: prompt 612 tokens, requested 4096 tokens", 612),
+        ("Länge 4708 überschreitet 4096 (612 und 4096)", 612),
+        ("Länge 4708 überschreitet 4096", None),
+    ],
+)
+def test_numbers_that_add_up_tell_the_context_in_any_words(words: str, prompt: int | None):
+    assert read_refusal(words, 4096) == (prompt and LimitRefusal("context", 4096, prompt))
 
 
 @pytest.mark.parametrize("words", OF_SOMETHING_ELSE)

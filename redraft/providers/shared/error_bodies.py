@@ -116,8 +116,13 @@ def _said_in_object(members: Mapping[str, Any], level: int) -> Iterator[tuple[_K
             yield from _said_of_wait(value)
     # What is no more than a text comes before what is wrapped
     for name, value in sorted(folded, key=lambda member: not isinstance(member[1], str)):
-        if name in _SAYING or name.endswith(("message", "messages")):
+        if name in _SAYING or name.endswith(("message", "messages")) or _holds_an_error(value):
             yield from _said(value, level + 1)
+
+
+def _holds_an_error(value: Any) -> bool:
+    """Whether an object of unknown name has a member that is called an error."""
+    return isinstance(value, dict) and any("error" in key.lower() for key in cast("dict[str, Any]", value))
 
 
 def _said_by_code(code: str) -> Iterator[tuple[_Kind, Any]]:

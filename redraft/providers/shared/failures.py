@@ -140,7 +140,7 @@ _RULES: tuple[_Rule, ...] = (
         _FILTERED,
         _says(
             r"content (management|filter|policy)|content filtering|flagged|safety system"
-            r"|(inappropriate|sensitive) content|敏感|违规",
+            r"|(inappropriate|sensitive) content|guardrail|敏感|违规",
             *(400, 403, 422),
         ),
     ),
@@ -155,7 +155,7 @@ _RULES: tuple[_Rule, ...] = (
             r"|too many (input )?tokens|max_tokens must be at least 1, got -|max(imum)? context|n_ctx|上下文|超长"
             r"|\b(prompts?|inputs?)\W+(is |are |was )?too (long|large)|\binput length should be"
             r"|\b(prompts?|inputs?)\b[^.;]{0,20}\btokens?\b[^.;]{0,60}(exceed|over the|longer|greater|more than)"
-            r"|maximum of \d[\d,]* tokens"
+            r"|maximum of \d[\d,]* tokens|maximum (allowed )?(prompt|input|request) (length|size)|batch size"
             r"|\binputs`? must have less than|输入.{0,20}(超过|过长|太长)",
             *(400, 413, 422, 500, 502, 503),
         ),

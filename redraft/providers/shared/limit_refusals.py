@@ -44,7 +44,8 @@ _UNKNOWN = re.compile(r"unknown|unrecogni|unsupported|unexpected|extra inputs|no
 _STATUS = re.compile(r"\b(error|code|status)\W{0,9}[45]\d\d\b|<[45]\d\d>", re.IGNORECASE)
 _PROMPT_ALONE = re.compile(
     r"\b(prompt|inputs?|messages?|text|query|request)\b[^.;]{0,60}"
-    r"(too long|too large|resulted in|longer than|exceed|greater than)",
+    r"(too long|too large|resulted in|longer than|exceed|greater than)"
+    r"|maximum (allowed )?(prompt|input) (length|size)",
     re.IGNORECASE,
 )
 _EXCLUSIVE = re.compile(rf"(?:less|lower|smaller) than {_N}|{_N} \(exclusive\)", re.IGNORECASE)
@@ -115,11 +116,29 @@ def read_refusal(message: str, asked: int, *, is_of_context: bool = False) -> Li
 
 
 def _in_other_words(message: str, asked: int) -> LimitRefusal | None:
-    """In a language that is not known: the limit's name and a number below it say enough."""
+    """In a language that is not known: numbers that add up, or the limit's name and a number below it, say enough."""
+    if summed := _by_sum(message, asked):
+        return summed
     if not _LIMIT_NAMED.search(message) or _OTHER_COMPLAINT.search(message) or _UNKNOWN.search(message):
         return None
     most = _most_output(message, asked)
     return None if most is None else LimitRefusal("output", most)
+
+
+def _by_sum(message: str, asked: int) -> LimitRefusal | None:
+    """The context that prompt and output exceed, where their lengths and their sum are told."""
+    numbers = _numbers(message)
+    for total in numbers:
+        prompt = total - asked
+        others = list(numbers)
+        for part in (total, asked, prompt):
+            if part not in others:
+                break
+            others.remove(part)
+        else:
+            context = max((number for number in others if prompt < number < total), default=None)
+            return LimitRefusal("context", context, prompt) if context else None
+    return None
 
 
 def _most_output(message: str, asked: int) -> int | None:
