@@ -7,7 +7,7 @@ import structlog
 
 from redraft.errors import Unavailable
 from redraft.operations.services import Services
-from redraft.operations.steps.crashes import StepCrashed, put_off
+from redraft.operations.steps.crashes import StepCrashed, reschedule
 
 log = structlog.get_logger()
 
@@ -20,6 +20,6 @@ def handle_failures(services: Services, job_id: str) -> Generator[None]:
             yield
         except StepCrashed as crash:
             log.exception("step_crashed", job_id=job_id, step=crash.message.step)
-            put_off(services, crash, type(crash.__cause__).__name__)
+            reschedule(services, crash, type(crash.__cause__).__name__)
     except Unavailable as error:
         log.warning("step_left_to_the_sweeper", job_id=job_id, reason=error.message)

@@ -78,7 +78,7 @@ def _is_yes_no(request: AnyRequest, profiles: Profiles) -> bool:
         return False
 
 
-def judges_of(request: AnyRequest) -> tuple[str, ...]:
+def evaluators_of(request: AnyRequest) -> tuple[str, ...]:
     """The evaluators: the panel, or the one; the request must be normalised."""
     return tuple(request.evaluation.panel) or (request.evaluator_model or "",)
 
@@ -87,10 +87,10 @@ def models_named(request: AnyRequest) -> list[str]:
     """All models that a normalised request may call."""
     writers = ladder(request) if isinstance(request, GenerateAnswer) else ()
     auditor = [request.evaluation.audit] if request.evaluation.audit else []
-    return list(dict.fromkeys([*writers, *judges_of(request), *auditor]))
+    return list(dict.fromkeys([*writers, *evaluators_of(request), *auditor]))
 
 
-def needs_judge(request: AnyRequest) -> bool:
+def needs_evaluator(request: AnyRequest) -> bool:
     """Whether any of it is judged by a model: a rubric of checks is not."""
     return bool(groups_of(request.rubric, "auto"))
 
@@ -100,7 +100,7 @@ def models_of(job: JobRecord, request: AnyRequest) -> tuple[str, ...]:
     if job.step == Step.AUDIT:
         return (request.evaluation.audit or "",)
     if job.step == Step.EVALUATE or not isinstance(request, GenerateAnswer):
-        return judges_of(request)
+        return evaluators_of(request)
     models = ladder(request)
     return (models[min(job.iteration, len(models) - 1)],)
 

@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 import redis
 
-from redraft.operations.steps.fault_points import Boundary
+from redraft.operations.steps.fault_points import FaultPoint
 from tests.chaos.databases import lock_for
 from tests.chaos.members import Member
 from tests.chaos.messages import Repeater, Withholder
@@ -27,10 +27,10 @@ from tests.support.waiting import patient
 
 _GAP_S = (0.2, 1.2)
 _RECOVERY_S = 30.0
-_API_POINTS = (Boundary.SUBMITTED, Boundary.NOTIFIED)
-_WORKER_POINTS = tuple(boundary for boundary in Boundary if boundary not in _API_POINTS)
+_API_POINTS = (FaultPoint.SUBMITTED, FaultPoint.NOTIFIED)
+_WORKER_POINTS = tuple(fault_point for fault_point in FaultPoint if fault_point not in _API_POINTS)
 # A database fails where it is asked something
-_DATABASE_POINTS = (Boundary.CLAIMING, Boundary.STORING)
+_DATABASE_POINTS = (FaultPoint.CLAIMING, FaultPoint.STORING)
 # With SQLite the processes' own clock is the database's, and on one machine it is the same for all of them
 _OF_POSTGRESQL = frozenset({"database crash", "database outage", "clock jump"})
 _OF_SQLITE = frozenset({"database locked"})
@@ -66,7 +66,7 @@ def draw(seed: int, count: int, workers: int, kinds: Sequence[str]) -> list[Faul
     points = cycle(_points(rng))
     while len(drawn) < count:
         for kind in rng.sample(kinds, len(kinds)):
-            point = next(points) if kind == "fail point" else FailPoint(Boundary.CALLED, "kill")
+            point = next(points) if kind == "fail point" else FailPoint(FaultPoint.CALLED, "kill")
             at_api = FailPoint(rng.choice(_API_POINTS), "kill", nth=rng.randint(1, 3))
             gap_s, seconds = rng.uniform(*_GAP_S), rng.uniform(0.5, 3.0)
             drawn.append(Fault(kind, gap_s, rng.randrange(workers), seconds, point, at_api))
@@ -75,9 +75,9 @@ def draw(seed: int, count: int, workers: int, kinds: Sequence[str]) -> list[Faul
 
 def _points(rng: random.Random) -> list[FailPoint]:
     all_of_them = [
-        *(FailPoint(boundary, "kill", nth=rng.randint(1, 8)) for boundary in _WORKER_POINTS),
-        *(FailPoint(boundary, "pause", nth=rng.randint(1, 8), seconds=2.0) for boundary in _WORKER_POINTS),
-        *(FailPoint(boundary, "fail", chance=0.2) for boundary in _DATABASE_POINTS),
+        *(FailPoint(fault_point, "kill", nth=rng.randint(1, 8)) for fault_point in _WORKER_POINTS),
+        *(FailPoint(fault_point, "pause", nth=rng.randint(1, 8), seconds=2.0) for fault_point in _WORKER_POINTS),
+        *(FailPoint(fault_point, "fail", chance=0.2) for fault_point in _DATABASE_POINTS),
     ]
     return rng.sample(all_of_them, len(all_of_them))
 
@@ -156,7 +156,7 @@ def _stop_worker(trouble: Trouble, fault: Fault) -> None:
 def _stop_worker_before_its_call(trouble: Trouble, fault: Fault) -> None:
     """What it has reserved is done by others when it wakes up: it must not make the call."""
     member = trouble.worker(fault)
-    member.replace(f"{Boundary.CLAIMED}=stop@{fault.point.nth}")
+    member.replace(f"{FaultPoint.CLAIMED}=stop@{fault.point.nth}")
 
     def wake() -> None:
         # It may have stopped, or may not have come to its fail point

@@ -21,7 +21,7 @@ from redraft.storage.jobs import calls, jobs, transitions
 from redraft.storage.jobs.jobs import JobRecord
 from tests.support.waiting import let_pass
 
-Mutant = Literal["no_fencing", "notify_before_commit", "memo_off", "cancel_keeps_token"]
+Mutant = Literal["no_fencing", "notify_before_commit", "recorded_replies_off", "cancel_keeps_token"]
 _PREFIX = "mutant="
 _COMMIT_S = 0.1
 
@@ -29,7 +29,7 @@ FAULTS: Mapping[Mutant, Sequence[str]] = MappingProxyType(
     {
         "no_fencing": ["worker stopped before its call", "worker SIGSTOP past its lease"],
         "notify_before_commit": ["api kill -9"],
-        "memo_off": ["worker kill -9"],
+        "recorded_replies_off": ["worker kill -9"],
         "cancel_keeps_token": ["api SIGTERM"],
     }
 )
@@ -63,7 +63,7 @@ def _notify_before_commit() -> None:
 
 
 def _forget_replies() -> None:
-    calls.memo = lambda *_, **_kw: {}
+    calls.recorded_replies = lambda *_, **_kw: {}
 
 
 def _cancel_without_token() -> None:
@@ -95,7 +95,7 @@ def _number_events_anew(as_seen: Callable[[JobRecord, JobRecord], JobRecord]) ->
         connection: Connection,
         job: JobRecord,
         advance: transitions.Advance,
-        closing: Sequence[Change],
+        close_changes: Sequence[Change],
         rows: Sequence[Rows],
     ) -> list[str | None] | None:
         now = jobs.get(connection, job.id)
@@ -106,7 +106,7 @@ def _number_events_anew(as_seen: Callable[[JobRecord, JobRecord], JobRecord]) ->
             for table, added in rows
         ]
         job = replace(as_seen(job, now), event_seq=now.event_seq)
-        return advance_with(connection, job, advance, closing, moved)
+        return advance_with(connection, job, advance, close_changes, moved)
 
     transitions.advance_with = advance_late
 
@@ -116,7 +116,7 @@ _MUTATIONS: Mapping[str, Callable[[], None]] = MappingProxyType(
     {
         "no_fencing": _take_out_fencing,
         "notify_before_commit": _notify_before_commit,
-        "memo_off": _forget_replies,
+        "recorded_replies_off": _forget_replies,
         "cancel_keeps_token": _cancel_without_token,
     }
 )

@@ -16,7 +16,7 @@ from typing import Literal, get_args
 from sqlalchemy.exc import OperationalError
 
 from redraft.operations.steps import fault_points
-from redraft.operations.steps.fault_points import Boundary
+from redraft.operations.steps.fault_points import FaultPoint
 from redraft.storage.engine.work import Database
 from tests.support.waiting import let_pass
 
@@ -28,7 +28,7 @@ class DatabaseGone(Exception):  # noqa: N818 - what a driver would have said
 
 
 _OTHERS = ("seed=", "port=", "mutant=")
-_IN_UNIT_OF_WORK = {Boundary.CLAIMING, Boundary.STORING}
+_IN_UNIT_OF_WORK = {FaultPoint.CLAIMING, FaultPoint.STORING}
 
 # A signal to the whole process may reach another thread first, and this one would go on for a moment.
 _DELIVERY_S = 0.5
@@ -36,9 +36,9 @@ _DELIVERY_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class FailPoint:
-    """At `boundary` the process kills itself, stops itself, lets the thread pause, or loses its database."""
+    """At `fault_point` the process kills itself, stops itself, lets the thread pause, or loses its database."""
 
-    boundary: Boundary
+    fault_point: FaultPoint
     deed: Deed
     nth: int = 1
     chance: float | None = None
@@ -52,12 +52,12 @@ class FailPoint:
         deed, _, seconds = how.partition(":")
         if deed not in get_args(Deed):
             raise ValueError(f"{deed!r} is no deed: {', '.join(get_args(Deed))}")
-        return cls(Boundary(name), deed, int(nth or 1), float(chance) if chance else None, float(seconds or 0))
+        return cls(FaultPoint(name), deed, int(nth or 1), float(chance) if chance else None, float(seconds or 0))
 
     def __str__(self) -> str:
         when = f"%{self.chance:g}" if self.chance is not None else f"@{self.nth}"
         seconds = f":{self.seconds:g}" if self.seconds else ""
-        return f"{self.boundary}={self.deed}{seconds}{when}"
+        return f"{self.fault_point}={self.deed}{seconds}{when}"
 
 
 class Saboteur:
@@ -68,17 +68,17 @@ class Saboteur:
         self._turn = database._write_turn if database else nullcontext()
         self._random = random.Random(seed)
         self._lock = threading.Lock()
-        self._met: dict[Boundary, int] = dict.fromkeys(Boundary, 0)
+        self._met: dict[FaultPoint, int] = dict.fromkeys(FaultPoint, 0)
 
     def watch(self) -> None:
         fault_points.watch(self._at)
 
-    def _at(self, boundary: Boundary, _job_id: str) -> None:
+    def _at(self, fault_point: FaultPoint, _job_id: str) -> None:
         with self._lock:
-            self._met[boundary] += 1
-            due = [point for point in self._points if point.boundary is boundary and self._is_due(point)]
+            self._met[fault_point] += 1
+            due = [point for point in self._points if point.fault_point is fault_point and self._is_due(point)]
         for point in due:
-            if point.deed == "stop" and boundary not in _IN_UNIT_OF_WORK:
+            if point.deed == "stop" and fault_point not in _IN_UNIT_OF_WORK:
                 self._stop_between_writes(point)
             else:
                 _DEEDS[point.deed](point)
@@ -91,7 +91,7 @@ class Saboteur:
     def _is_due(self, point: FailPoint) -> bool:
         if point.chance is not None:
             return self._random.random() < point.chance
-        return self._met[point.boundary] == point.nth
+        return self._met[point.fault_point] == point.nth
 
 
 def _kill(_point: FailPoint) -> None:

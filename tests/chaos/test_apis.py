@@ -17,7 +17,7 @@ from tests.support.waiting import patient, wait_until
 
 
 @pytest.mark.parametrize(
-    ("kind", "boundary"),
+    ("kind", "fault_point"),
     [
         ("sqlite", "submitted"),
         ("sqlite", "notified"),
@@ -25,10 +25,10 @@ from tests.support.waiting import patient, wait_until
     ],
 )
 def test_a_submission_whose_answer_was_lost_is_one_job_and_is_done(
-    make_scene: Callable[..., Scene], kind: Kind, boundary: str
+    make_scene: Callable[..., Scene], kind: Kind, fault_point: str
 ):
     scene = make_scene(kind)
-    api = scene.stage.start_api(f"{boundary}=kill@1")
+    api = scene.stage.start_api(f"{fault_point}=kill@1")
     wait_until(scene.stage.api_answers, within_s=20, what="the API")
     body = scene.body(iter_max=1)
     with pytest.raises(httpx2.TransportError):

@@ -26,11 +26,11 @@ SHOWN_BY_OTHERS = {"claimed", "storing"}
 
 
 @pytest.mark.parametrize(
-    "boundary", [pytest.param(each, marks=pytest.mark.long) if each in SHOWN_BY_OTHERS else each for each in DEATHS]
+    "fault_point", [pytest.param(each, marks=pytest.mark.long) if each in SHOWN_BY_OTHERS else each for each in DEATHS]
 )
-def test_a_worker_that_dies_at_a_boundary_wastes_the_call_in_flight_and_no_other(scene: Scene, boundary: str):
-    expected, requests = DEATHS[boundary]
-    scene.stage.start_worker(f"{boundary}=kill@1")
+def test_a_worker_that_dies_at_a_boundary_wastes_the_call_in_flight_and_no_other(scene: Scene, fault_point: str):
+    expected, requests = DEATHS[fault_point]
+    scene.stage.start_worker(f"{fault_point}=kill@1")
     job_id = scene.submit(iter_max=1)
     scene.wait_dead()
     assert scene.stage.workers[0].process.returncode == -signal.SIGKILL
@@ -43,9 +43,9 @@ def test_a_worker_that_dies_at_a_boundary_wastes_the_call_in_flight_and_no_other
     assert scene.problems() == []
 
 
-@pytest.mark.parametrize("boundary", ["claiming", "storing"])
-def test_a_database_that_fails_within_a_unit_of_work_wastes_no_call(scene: Scene, boundary: str):
-    scene.stage.start_worker(f"{boundary}=fail@1")
+@pytest.mark.parametrize("fault_point", ["claiming", "storing"])
+def test_a_database_that_fails_within_a_unit_of_work_wastes_no_call(scene: Scene, fault_point: str):
+    scene.stage.start_worker(f"{fault_point}=fail@1")
     job_id = scene.submit(iter_max=1)
     scene.finish()
     assert scene.driver.job(job_id).stop_reason == "accepted"

@@ -12,7 +12,7 @@ from tests.chaos.storm import Size, run_storm
 FOUND: dict[Mutant, str] = {
     "no_fencing": "is not the reply that the ledger holds|after its reply had been committed|step_no fell",
     "notify_before_commit": "was rung for before it was committed",
-    "memo_off": "was called for again",
+    "recorded_replies_off": "was called for again",
     "cancel_keeps_token": "had ended, and was changed|was canceled, and a call was opened",
 }
 

@@ -1,6 +1,6 @@
 """The loop as a pure function: from a job's rules and history, what comes next and why.
 
-It knows no database, no clock and no model. The operations ask `next_move` after each step and
+It knows no database, no clock and no model. The operations ask `next_action` after each step and
 `feedback_for` before each generation; budgets and deadlines are theirs.
 """
 
@@ -105,7 +105,7 @@ class Finish:
     reason: StopReason
 
 
-LoopMove = Generate | Evaluate | Finish
+LoopAction = Generate | Evaluate | Finish
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ def twin_of(attempt: Attempt, attempts: Sequence[Attempt]) -> Attempt | None:
     return next((twin for twin in twins if twin.score is not None), twins[0] if twins else None)
 
 
-def next_move(rules: Rules, attempts: Sequence[Attempt]) -> LoopMove:
+def next_action(rules: Rules, attempts: Sequence[Attempt]) -> LoopAction:
     """What comes next: generate, evaluate, or finish and why."""
     latest = max((attempt.iteration for attempt in attempts), default=0)
     current = [attempt for attempt in attempts if attempt.iteration == latest]
@@ -202,7 +202,7 @@ def next_move(rules: Rules, attempts: Sequence[Attempt]) -> LoopMove:
     return Finish(reason) if reason else Generate(latest + 1)
 
 
-def next_rescored(attempts: Sequence[Attempt]) -> LoopMove:
+def next_rescored(attempts: Sequence[Attempt]) -> LoopAction:
     """The same for stored answers that are judged anew: one iteration after the other."""
     unjudged = [attempt.iteration for attempt in attempts if attempt.evaluation is None]
     if unjudged:

@@ -28,7 +28,7 @@ from redraft.domain.structured.named_schemas import StructureName
 MAX_URL = 2000
 MAX_SOURCES = 200
 ITERATIONS_MAX = 10
-JUDGE_CALLS_MAX = 200
+EVALUATOR_CALLS_MAX = 200
 """How many calls may judge one iteration."""
 
 
@@ -237,10 +237,10 @@ class EvaluationFields(StrictModel):
 
     @model_validator(mode="after")
     def _asks_for_few_enough_calls(self) -> Self:
-        calls = judge_calls_max(self)
-        if calls > JUDGE_CALLS_MAX:
+        calls = evaluator_calls_max(self)
+        if calls > EVALUATOR_CALLS_MAX:
             words = "asks for up to {calls} evaluator calls per iteration, at most {most} are made"
-            facts = {"calls": calls, "most": JUDGE_CALLS_MAX, "field": "evaluation"}
+            facts = {"calls": calls, "most": EVALUATOR_CALLS_MAX, "field": "evaluation"}
             raise PydanticCustomError("too_many_judge_calls", words, facts)
         return self
 
@@ -339,7 +339,7 @@ class JobFields(GenerateAnswer):
     vars: dict[str, Any] = Field(default={}, description="Values for {{ templates }}.")
 
 
-def judge_calls_max(request: EvaluationFields) -> int:
+def evaluator_calls_max(request: EvaluationFields) -> int:
     """The most first askings of evaluators that one iteration can take, each criterion on its own."""
     judges = max(1, len(request.evaluation.panel)) * request.evaluation.samples
     candidates = request.candidates if isinstance(request, GenerateAnswer) else 1

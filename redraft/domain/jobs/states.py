@@ -42,7 +42,7 @@ TERMINAL = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELED}
 LIVE = frozenset(JobStatus) - TERMINAL
 
 # Who moves a job: a worker's claim, its finish or the sweeper, a person's cancel, a person's continue.
-MOVES: dict[JobStatus, frozenset[JobStatus]] = {
+TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
     JobStatus.QUEUED: frozenset({JobStatus.RUNNING, JobStatus.CANCELED, JobStatus.SUCCEEDED, JobStatus.FAILED}),
     JobStatus.RUNNING: frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELED}),
     JobStatus.SUCCEEDED: frozenset({JobStatus.QUEUED}),
@@ -53,7 +53,7 @@ MOVES: dict[JobStatus, frozenset[JobStatus]] = {
 
 def sources_of(target: JobStatus) -> tuple[str, ...]:
     """The states from which a job may move to `target`, for the WHERE of the statement that moves it."""
-    return tuple(status.value for status in JobStatus if target in MOVES[status])
+    return tuple(status.value for status in JobStatus if target in TRANSITIONS[status])
 
 
 def ending_status(reason: StopReason, *, has_answer: bool) -> JobStatus:

@@ -166,8 +166,8 @@ def _words(before: Spent, limits: Limits) -> str:
         parts.append(f"{before.tokens} of {limits.max_tokens} tokens")
     if limits.max_cost_usd is not None:
         parts.append(f"{before.nano_usd / _NANO:.6f} of {limits.max_cost_usd:g} USD")
-    told = f"{' and '.join(parts)} may be spent" if parts else ""
+    message = f"{' and '.join(parts)} may be spent" if parts else ""
     if before.run_leaves is not None:
         left = f"{max(0, before.run_leaves) / _NANO:.6f} USD are left of its run's budget"
-        told = f"{told}, {left}" if told else f"{left}; sampling.max_output_tokens bounds what a call can cost"
-    return f"The next call could cost more than the budget leaves: {told}."
+        message = f"{message}, {left}" if message else f"{left}; sampling.max_output_tokens bounds what a call can cost"
+    return f"The next call could cost more than the budget leaves: {message}."

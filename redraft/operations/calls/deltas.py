@@ -11,7 +11,7 @@ from redraft.queue import Queue
 _PAUSE_S = 0.05
 
 
-class DeltaTeller:
+class DeltaPublisher:
     """Takes pieces as they come and publishes them some twenty times a second; best effort, nothing is stored.
 
     They are cleaned as the stored answer is, so that it equals their sum. An empty piece withdraws those before it:
@@ -25,13 +25,13 @@ class DeltaTeller:
         self._is_ours = is_ours
         self._pending: list[str] = []
         self._offset = 0
-        self._told_at = 0.0
+        self._published_at = 0.0
 
     def __call__(self, piece: str) -> None:
         if not piece:
             self._pending, self._offset = [], 0
         self._pending.append(piece)
-        if time.monotonic() - self._told_at >= _PAUSE_S:
+        if time.monotonic() - self._published_at >= _PAUSE_S:
             self.flush()
 
     def flush(self) -> None:
@@ -48,4 +48,4 @@ class DeltaTeller:
             delta = Delta(slot.iteration, slot.candidate, self._attempt, self._offset, text)
             self._queue.publish_delta(slot.job_id, delta)
         self._offset += len(text)
-        self._told_at = time.monotonic()
+        self._published_at = time.monotonic()

@@ -11,7 +11,7 @@ from redraft.operations.calls.model_calls import Outcome, storable_reason
 from redraft.storage.engine.statements import Change
 from redraft.storage.jobs import calls, transitions
 
-KEEP_REPLY_S = 3600.0
+RECORD_REPLY_S = 3600.0
 """A reply is paid for: without a database its thread has nothing better to do than to keep it."""
 
 
@@ -26,7 +26,7 @@ def sum_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:
 
 def unstored_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:
     """The same without what the job has been told already."""
-    return sum_usage([outcome for outcome in outcomes if outcome.closing])
+    return sum_usage([outcome for outcome in outcomes if outcome.row_update])
 
 
 def close_calls(connection: Connection, outcomes: Sequence[Outcome]) -> list[calls.Closed]:
@@ -35,16 +35,16 @@ def close_calls(connection: Connection, outcomes: Sequence[Outcome]) -> list[cal
     return [closed for closed in found if closed]
 
 
-def closings(outcomes: Sequence[Outcome]) -> list[Change]:
+def close_changes(outcomes: Sequence[Outcome]) -> list[Change]:
     """The same as changes that go together with others."""
-    return [calls.closing(*each, number=number) for number, each in enumerate(_open_calls(outcomes))]
+    return [calls.close_change(*each, number=number) for number, each in enumerate(_open_calls(outcomes))]
 
 
 def _open_calls(outcomes: Sequence[Outcome]) -> list[tuple[str, Mapping[str, Any]]]:
-    return [(o.call_id, o.closing) for o in outcomes if o.call_id and o.closing]
+    return [(o.call_id, o.row_update) for o in outcomes if o.call_id and o.row_update]
 
 
-def keep(connection: Connection, job_id: str, outcomes: Sequence[Outcome]) -> list[calls.Closed]:
+def record_outcomes(connection: Connection, job_id: str, outcomes: Sequence[Outcome]) -> list[calls.Closed]:
     """Close calls and count what they cost, whoever holds the job by now."""
     transitions.lock(connection, [job_id])
     closed = close_calls(connection, outcomes)
@@ -57,7 +57,7 @@ def keep(connection: Connection, job_id: str, outcomes: Sequence[Outcome]) -> li
 
 def stored(outcome: Outcome, closed: Sequence[calls.Closed] = ()) -> Outcome:
     """An outcome as the ledger holds it now."""
-    return replace(outcome, closing=None, came_second=any(each.status == "dup" for each in closed))
+    return replace(outcome, row_update=None, came_second=any(each.status == "dup" for each in closed))
 
 
 def unclear_ends(outcomes: Iterable[Outcome]) -> list[dict[str, str]]:

@@ -74,7 +74,7 @@ class Outcome:
 
     Attributes:
         call_id: the call that brought it; None when an earlier holder of the step made it.
-        closing: what its row in the ledger is still to be told; None when it has been.
+        row_update: the values that close its row in the ledger; None when the row is closed.
         came_second: another reply was in the ledger before this one: that is the one to go on with.
         cut: with an error that says so, what came before the reply was cut off.
         loose_schema: how the answer's schema was told, and why so, where the provider does not enforce it.
@@ -85,7 +85,7 @@ class Outcome:
     finish_reason: str | None
     error: ProviderError | None
     call_id: str | None = None
-    closing: Mapping[str, Any] | None = None
+    row_update: Mapping[str, Any] | None = None
     usage: Mapping[str, int] | None = None
     seconds: float = 0.0
     model: str = ""
@@ -212,7 +212,7 @@ def _reusable(services: Services, planned: PlannedCall) -> dict[str, Any] | None
 
 def _reused(planned: PlannedCall, found: Mapping[str, Any], seconds: float) -> Outcome:
     text, finish_reason = found["reply_text"], found["finish_reason"]
-    closing = {
+    row_update = {
         "status": "ok",
         "cached": True,
         "response": found["response"],
@@ -227,7 +227,7 @@ def _reused(planned: PlannedCall, found: Mapping[str, Any], seconds: float) -> O
         finish_reason,
         None,
         call_id=planned.row["id"],
-        closing=closing,
+        row_update=row_update,
         usage={"calls": 1},
         seconds=seconds,
         model=str(planned.chat.model),
@@ -239,7 +239,7 @@ def _reused(planned: PlannedCall, found: Mapping[str, Any], seconds: float) -> O
 def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, seconds: float) -> Outcome:
     spent = _Spent(services, planned, reply.usage)
     text = clean(redact_known(reply.text))
-    closing = {
+    row_update = {
         "status": "ok",
         "response": redact_known_values(reply.response),
         "reply_text": text,
@@ -255,7 +255,7 @@ def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, secon
         reply.finish_reason,
         None,
         call_id=planned.row["id"],
-        closing=closing,
+        row_update=row_update,
         usage=spent.sums,
         seconds=seconds,
         model=str(planned.chat.model),
@@ -267,7 +267,7 @@ def _failed(services: Services, planned: PlannedCall, error: ProviderError, seco
     unusable = error if isinstance(error, UnusableReply) else None
     spent = _Spent(services, planned, unusable.usage) if unusable else None
     cut = _cut_reply(planned.body, unusable)
-    closing = {
+    row_update = {
         "status": "error",
         "response": redact_known_values(error.response),
         "reply_text": cut.text if cut else None,
@@ -291,7 +291,7 @@ def _failed(services: Services, planned: PlannedCall, error: ProviderError, seco
         None,
         error,
         call_id=planned.row["id"],
-        closing=closing,
+        row_update=row_update,
         usage=sums,
         seconds=seconds,
         model=str(planned.chat.model),
@@ -341,13 +341,13 @@ class _Spent:
 
 def loose_schemas(outcomes: Iterable[Outcome]) -> list[dict[str, str]]:
     """Return a job's warnings about answers whose schema the provider was not bound to."""
-    told = dict.fromkeys((o.model, o.loose_schema) for o in outcomes if o.text is not None and o.loose_schema)
+    found = dict.fromkeys((o.model, o.loose_schema) for o in outcomes if o.text is not None and o.loose_schema)
     return [
         {
             "code": "schema_not_enforced",
             "message": f"{model} was told the answer's schema {how}; code checks the answer.",
         }
-        for model, how in told
+        for model, how in found
     ]
 
 
@@ -370,11 +370,11 @@ def unsent(planned: PlannedCall) -> Outcome:
     words = "This call was reserved and never sent: its worker had lost the job by then."
     error = {**job_error("worker_lost", words, model=str(planned.chat.model)), "retryable": True}
     nothing = dict.fromkeys(("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd"), 0)
-    closing = {"status": "error", "error": error, **nothing}
-    return Outcome(planned.slot, None, None, None, call_id=planned.row["id"], closing=closing, usage={"calls": 1})
+    row_update = {"status": "error", "error": error, **nothing}
+    return Outcome(planned.slot, None, None, None, call_id=planned.row["id"], row_update=row_update, usage={"calls": 1})
 
 
-def remembered(slot: Slot, row: Mapping[str, Any]) -> Outcome:
+def recorded_outcome(slot: Slot, row: Mapping[str, Any]) -> Outcome:
     """An outcome that is in the ledger already."""
     if row["status"] == "ok":
         return Outcome(slot, row["reply_text"], row["finish_reason"], None, model=row["model"])

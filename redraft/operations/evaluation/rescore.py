@@ -7,12 +7,12 @@ from pydantic import ValidationError
 
 from redraft.domain.jobs.requests import (
     DEFAULT_PROFILE,
-    JUDGE_CALLS_MAX,
+    EVALUATOR_CALLS_MAX,
     EvaluationFields,
     Judging,
     RescoreAnswers,
     RescoreJob,
-    judge_calls_max,
+    evaluator_calls_max,
 )
 from redraft.domain.jobs.states import TERMINAL, JobKind, JobStatus
 from redraft.errors import Conflict, Invalid, NotFound
@@ -54,9 +54,9 @@ def request_for(services: Services, job_id: str, change: RescoreJob, *, drops_ru
 
 def _ensure_few_calls(request: RescoreAnswers, records: list[IterationRecord]) -> None:
     by_iteration = Counter(record.number for record in records if record.number in request.iterations)
-    calls = max(by_iteration.values()) * judge_calls_max(request)
-    if calls > JUDGE_CALLS_MAX:
-        words = f"This asks for up to {calls} evaluator calls per iteration, at most {JUDGE_CALLS_MAX} are made."
+    calls = max(by_iteration.values()) * evaluator_calls_max(request)
+    if calls > EVALUATOR_CALLS_MAX:
+        words = f"This asks for up to {calls} evaluator calls per iteration, at most {EVALUATOR_CALLS_MAX} are made."
         raise Invalid.at("/evaluation", words, "too_many_judge_calls")
 
 

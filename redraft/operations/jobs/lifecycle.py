@@ -11,7 +11,7 @@ from redraft.domain.jobs.states import JobStatus, Step, StopReason, ensure_can_c
 from redraft.errors import Conflict, NotFound
 from redraft.operations.jobs import submit
 from redraft.operations.request_views import readable_request
-from redraft.operations.results.completion import close_orphaned_calls, close_up
+from redraft.operations.results.completion import close_orphaned_calls, complete
 from redraft.operations.results.job_results import Event, ending, event
 from redraft.operations.services import Services
 from redraft.operations.steps import context
@@ -47,7 +47,7 @@ def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
         if first_seq is None:
             return job, False
         events.add(connection, job, first_seq, [end.event])
-        close_up(connection, job, end.values)
+        complete(connection, job, end.values)
         close_orphaned_calls(connection, job)
         job = _get(connection, job_id)
     services.queue.wake(job_id)
@@ -142,7 +142,7 @@ def _changed(services: Services, job: JobRecord, change: ContinueJob) -> Generat
         # One evaluator from now on, whoever it was before
         update["evaluation"] = request.evaluation.model_copy(update={"panel": []})
     changed = request.model_copy(update=update)
-    changed = changed.model_copy(update=submit.normal_judges(services, changed, ""))
+    changed = changed.model_copy(update=submit.normalise_evaluators(services, changed, ""))
     submit.check_priced(services, changed.limits, submit.models_named(changed))
     return changed
 

@@ -16,7 +16,7 @@ from redraft.errors import Invalid
 from redraft.operations.calls.budgets import BYTES_PER_TOKEN, OUTPUT_BOUND
 from redraft.operations.jobs import submit
 from redraft.operations.jobs.submit import CallsMax
-from redraft.operations.request_views import judges_of, schema_of
+from redraft.operations.request_views import evaluators_of, schema_of
 from redraft.operations.services import Services
 from redraft.providers.shared.protocol import Usage
 
@@ -56,7 +56,7 @@ def preview(services: Services, request: GenerateAnswer) -> Preview:
     return Preview(
         dump(normal),
         submit.warnings_of(services, normal),
-        submit.reckon_calls(services, normal),
+        submit.estimate_calls(services, normal),
         cost.usd,
         cost.unpriced_models,
         request.limits.max_cost_usd,
@@ -96,7 +96,7 @@ def _price(services: Services, model: str, usage: Usage, times: int) -> Decimal 
 
 def _worst_calls(services: Services, request: AnyRequest) -> list[tuple[str, Usage, int]]:
     """Whom a normal request asks, with how many tokens at most, and how often."""
-    given = _tokens(dump(request)) + _tokens(_told_twice(request)) + _WORDS_OF_OURS
+    given = _tokens(dump(request)) + _tokens(_sent_twice(request)) + _WORDS_OF_OURS
     said = services.settings.evaluator_max_output_tokens
     groups = len(groups_of(request.rubric, services.settings.criteria_per_call))
     answers, rounds = 1, 1
@@ -106,13 +106,13 @@ def _worst_calls(services: Services, request: AnyRequest) -> list[tuple[str, Usa
         written = request.sampling.max_output_tokens or OUTPUT_BOUND
         answers, rounds = request.iter_max * request.candidates, 2
         # An earlier answer and what all judges said of it, or one that did not fit its schema
-        heard = written + 2 * said * groups * len(judges_of(request)) * request.evaluation.samples
-        found += _writing(request, Usage(input_tokens=given + heard, output_tokens=written))
+        said_before = written + 2 * said * groups * len(evaluators_of(request)) * request.evaluation.samples
+        found += _generating(request, Usage(input_tokens=given + said_before, output_tokens=written))
     times = groups * request.evaluation.samples * answers
-    for judge in judges_of(request):
-        found += _judging(judge, given + written, said, times)
+    for evaluator in evaluators_of(request):
+        found += _evaluating(evaluator, given + written, said, times)
     if request.evaluation.audit:
-        found += _judging(request.evaluation.audit, given + written, said, groups * rounds)
+        found += _evaluating(request.evaluation.audit, given + written, said, groups * rounds)
     return found
 
 
@@ -120,18 +120,18 @@ def _tokens(value: Any) -> int:
     return len(to_json(value)) // BYTES_PER_TOKEN
 
 
-def _told_twice(request: AnyRequest) -> dict[str, Any]:
+def _sent_twice(request: AnyRequest) -> dict[str, Any]:
     """In the prompt, and in the schema that goes with it."""
     return {**dump(request.model_copy(update={"sources": []})), "schema": schema_of(request)}
 
 
-def _writing(request: GenerateAnswer, usage: Usage) -> list[tuple[str, Usage, int]]:
+def _generating(request: GenerateAnswer, usage: Usage) -> list[tuple[str, Usage, int]]:
     models: Sequence[str] = ladder(request)
-    askings = request.candidates * (2 if schema_of(request) else 1)
-    return [(models[min(at, len(models) - 1)], usage, askings) for at in range(request.iter_max)]
+    questions = request.candidates * (2 if schema_of(request) else 1)
+    return [(models[min(at, len(models) - 1)], usage, questions) for at in range(request.iter_max)]
 
 
-def _judging(model: str, tokens: int, said: int, times: int) -> list[tuple[str, Usage, int]]:
+def _evaluating(model: str, tokens: int, said: int, times: int) -> list[tuple[str, Usage, int]]:
     """Each is asked once more if its reply is of no use, for twice as long a one."""
     second = Usage(input_tokens=tokens + said, output_tokens=2 * said)
     return [(model, Usage(input_tokens=tokens, output_tokens=said), times), (model, second, times)]

@@ -26,7 +26,7 @@ from redraft.storage.jobs import calls
 
 KIND = "draft_rubric"
 
-_KEEP_REPLY_S = 30.0
+_RECORD_REPLY_S = 30.0
 _CUT = frozenset({"output_truncated", "empty_output"})
 # All drafts together have one place in the order of those who wait, and nobody rings for it.
 _TURN = StepMessage(Step.GENERATE, "draft", 0)
@@ -138,7 +138,7 @@ class _Drafting:
             calls.open_calls(connection, [planned.row])
         outcome = make_call(self._services, planned, timeout_s=left_s)
         self.outcomes.append(outcome)
-        database.persist(partial(close_calls, outcomes=[outcome]), for_s=_KEEP_REPLY_S)
+        database.persist(partial(close_calls, outcomes=[outcome]), for_s=_RECORD_REPLY_S)
         rate_limits.record(self._session, [outcome])
         return outcome
 

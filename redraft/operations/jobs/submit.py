@@ -25,12 +25,12 @@ from redraft.domain.jobs.states import JobKind, JobStatus, Step
 from redraft.domain.structured.answers import check_schema
 from redraft.errors import Conflict, Flaw, Invalid
 from redraft.operations.jobs.webhooks import check_webhook
-from redraft.operations.request_views import judges_of, models_named, needs_judge, schema_of
+from redraft.operations.request_views import evaluators_of, models_named, needs_evaluator, schema_of
 from redraft.operations.results.grounding import grounding_reader
 from redraft.operations.results.job_results import event
 from redraft.operations.services import Services
 from redraft.operations.steps import context
-from redraft.operations.steps.fault_points import Boundary, reached
+from redraft.operations.steps.fault_points import FaultPoint, reached
 from redraft.providers.catalog import DEFAULT_LOCAL, ProviderCatalog
 from redraft.providers.shared.protocol import Usage
 from redraft.storage.jobs import events, history, jobs
@@ -42,7 +42,7 @@ TINY_EVALUATOR = "evaluator_is_tiny"
 NO_CONTEXT = "no_context"
 GROUNDING_UNREAD = "grounding_not_read"
 CRITERIA_UNJUDGED = "eval_crit_not_judged"
-JUDGES_UNASKED = "evaluators_not_asked"
+EVALUATORS_UNUSED = "evaluators_not_asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def normalise(services: Services, request: AnyRequest) -> AnyRequest:
     if isinstance(request, GenerateAnswer):
         update["model"] = resolve_ladder(providers, request.model)
     fallback = services.settings.evaluator_model or (update["model"][0] if update else str(providers.default_model()))
-    update |= normal_judges(services, request, fallback)
+    update |= normalise_evaluators(services, request, fallback)
     if isinstance(request, GenerateAnswer) and isinstance(request.answer_schema, Mapping):
         check_schema(request.answer_schema, "/answer_schema")
     update["grounding"] = request.grounds
@@ -106,25 +106,25 @@ def normalise(services: Services, request: AnyRequest) -> AnyRequest:
     return normal
 
 
-def normal_judges(services: Services, request: AnyRequest, fallback: str) -> dict[str, Any]:
+def normalise_evaluators(services: Services, request: AnyRequest, fallback: str) -> dict[str, Any]:
     """The fields that say who judges, with every model's full name; a panel stands for the one evaluator.
 
     Raises:
         Invalid: a model cannot be called, or the profile is unknown or needs something that is not there.
     """
-    providers, judging = services.providers, request.evaluation
+    providers, evaluation = services.providers, request.evaluation
     missing = services.profiles.get(request.profile).missing(request)
     if missing:
         words = f"Profile {request.profile!r} needs {', '.join(missing)}: add it, or name another profile."
         raise Invalid.at(f"/{missing[0]}", words, "nothing_to_evaluate_by")
     panel = [
-        str(resolve_model(providers, name, f"/evaluation/panel/{index}")) for index, name in enumerate(judging.panel)
+        str(resolve_model(providers, name, f"/evaluation/panel/{index}")) for index, name in enumerate(evaluation.panel)
     ]
-    audit = judging.audit and str(resolve_model(providers, judging.audit, "/evaluation/audit"))
+    audit = evaluation.audit and str(resolve_model(providers, evaluation.audit, "/evaluation/audit"))
     single = (
         panel[0] if panel else str(resolve_model(providers, request.evaluator_model or fallback, "/evaluator_model"))
     )
-    return {"evaluator_model": single, "evaluation": judging.model_copy(update={"panel": panel, "audit": audit})}
+    return {"evaluator_model": single, "evaluation": evaluation.model_copy(update={"panel": panel, "audit": audit})}
 
 
 def check_priced(services: Services, limits: Limits, models: Sequence[str]) -> None:
@@ -163,8 +163,8 @@ def warnings_of(services: Services, request: AnyRequest) -> list[dict[str, str]]
     if _is_unread(request):
         text = "An answer of your own schema is not read for citations, so the grounding rule lets all of them pass."
         found.append({"code": GROUNDING_UNREAD, "message": text})
-    if not needs_judge(request):
-        return [*found, *_idle_judges(request)]
+    if not needs_evaluator(request):
+        return [*found, *_idle_evaluators(request)]
     found += _unreliable_evaluators(services, request)
     if request.eval_crit and "eval_crit" not in services.profiles.get(request.profile).sees:
         text = f"Profile {request.profile!r} does not look at eval_crit; the writer is told of it, no judge is."
@@ -175,7 +175,7 @@ def warnings_of(services: Services, request: AnyRequest) -> list[dict[str, str]]
 def _unreliable_evaluators(services: Services, request: AnyRequest) -> list[dict[str, str]]:
     """Warnings about models that evaluate their own answers, or that are too small to evaluate."""
     found: list[dict[str, str]] = []
-    evaluators = judges_of(request)
+    evaluators = evaluators_of(request)
     own = [model for model in evaluators if isinstance(request, GenerateAnswer) and model in ladder(request)]
     if own:
         text = f"{', '.join(own)} judges its own answers; another model family judges better."
@@ -192,21 +192,25 @@ def _is_unread(request: AnyRequest) -> bool:
     return has_own and request.grounds is not None and request.grounds.require_grounding
 
 
-def _idle_judges(request: AnyRequest) -> list[dict[str, str]]:
+def _idle_evaluators(request: AnyRequest) -> list[dict[str, str]]:
     """What a rubric of nothing but checks leaves without a use."""
-    judging, found = request.evaluation, list[dict[str, str]]()
+    evaluation, found = request.evaluation, list[dict[str, str]]()
     if request.eval_crit:
         text = "The rubric holds only checks, so no model judges eval_crit: make a binary criterion of it."
         found.append({"code": CRITERIA_UNJUDGED, "message": text})
-    idle = [name for name, is_set in _asked_for(judging) if is_set]
+    idle = [name for name, is_set in _asked_for(evaluation) if is_set]
     if idle:
         text = f"The rubric holds only checks, so nobody is asked: {', '.join(idle)} change nothing."
-        found.append({"code": JUDGES_UNASKED, "message": text})
+        found.append({"code": EVALUATORS_UNUSED, "message": text})
     return found
 
 
-def _asked_for(judging: Judging) -> list[tuple[str, bool]]:
-    return [("panel", bool(judging.panel)), ("samples", judging.samples > 1), ("audit", judging.audit is not None)]
+def _asked_for(evaluation: Judging) -> list[tuple[str, bool]]:
+    return [
+        ("panel", bool(evaluation.panel)),
+        ("samples", evaluation.samples > 1),
+        ("audit", evaluation.audit is not None),
+    ]
 
 
 def estimate(services: Services, request: AnyRequest) -> Estimate:
@@ -237,14 +241,14 @@ class CallsMax:
 
 def calls_max(services: Services, request: AnyRequest) -> int:
     """The most model calls that a request can take, retries after failures aside."""
-    return reckon_calls(services, request).total
+    return estimate_calls(services, request).total
 
 
-def reckon_calls(services: Services, request: AnyRequest) -> CallsMax:
+def estimate_calls(services: Services, request: AnyRequest) -> CallsMax:
     """Every asking of an evaluator may be made twice, and so may every generation that a schema binds."""
-    askings = len(groups_of(request.rubric, services.settings.criteria_per_call))
-    judged = askings * len(judges_of(request)) * request.evaluation.samples
-    audited = 2 * askings if request.evaluation.audit else 0
+    questions = len(groups_of(request.rubric, services.settings.criteria_per_call))
+    judged = questions * len(evaluators_of(request)) * request.evaluation.samples
+    audited = 2 * questions if request.evaluation.audit else 0
     if not isinstance(request, GenerateAnswer):
         return CallsMax(1, 0, judged, judged, audited)
     many, repaired = request.candidates, judged + (1 if schema_of(request) else 0)
@@ -266,7 +270,7 @@ def submit(services: Services, request: AnyRequest, idempotency: Idempotency | N
             return _replay(connection, idempotency, ready.digest)
         if job is None:
             raise RuntimeError("A job without an idempotency key met another one.")
-    reached(Boundary.SUBMITTED, job.id)
+    reached(FaultPoint.SUBMITTED, job.id)
     context.notify(services, context.message_of(job))
     services.queue.wake(job.id)
     return Submission(job, is_replay=False)

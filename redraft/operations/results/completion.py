@@ -23,7 +23,7 @@ from redraft.storage.jobs.jobs import JobRecord
 _OBSERVED = frozenset({JobKind.GENERATE_ANSWER.value, JobKind.EVALUATE_ANSWER.value})
 
 
-def close_up(connection: Connection, job: JobRecord, values: Mapping[str, Any] | None) -> None:
+def complete(connection: Connection, job: JobRecord, values: Mapping[str, Any] | None) -> None:
     """Keep what is kept of an ended job, and count it as its run's item.
 
     Args:

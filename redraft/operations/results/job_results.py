@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from redraft.domain.jobs.loop import Finish, Rules, best_of, is_accepted, next_move
+from redraft.domain.jobs.loop import Finish, Rules, best_of, is_accepted, next_action
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.domain.jobs.states import JobKind, Step, StopReason, ending_status
 from redraft.domain.structured.answers import Parsed, read_answer
@@ -122,8 +122,8 @@ def loops_reason(
     profiles: Profiles, job: JobRecord, request: AnyRequest, records: Sequence[IterationRecord]
 ) -> StopReason:
     """Why the loop has stopped, out of what it has written."""
-    move = next_move(rules_of(job, request, profiles), attempts_of(request, records))
-    return move.reason if isinstance(move, Finish) else StopReason.ERROR
+    action = next_action(rules_of(job, request, profiles), attempts_of(request, records))
+    return action.reason if isinstance(action, Finish) else StopReason.ERROR
 
 
 def _result(records: Sequence[IterationRecord], request: AnyRequest, rules: Rules) -> dict[str, Any] | None:

@@ -13,19 +13,19 @@ from redraft.domain.jobs.loop import best_of
 from redraft.operations.calls.budgets import BudgetExhausted
 from redraft.operations.calls.model_calls import PlannedCall
 from redraft.operations.results.job_results import audit_failed, ending, loops_reason
-from redraft.operations.steps.context import Move, StepInHand
+from redraft.operations.steps.context import StepContext, StepResult
 from redraft.operations.steps.evaluate import (
-    Judgement,
-    Settled,
-    hear_all,
-    judge_all,
-    later_if_passing,
-    open_askings,
-    settle,
+    AnswerEvaluation,
+    CodeVerdicts,
+    collect_all,
+    evaluate_all,
+    evaluate_by_code,
+    open_questions,
+    retry_if_transient,
     write_evaluations,
 )
-from redraft.operations.steps.evaluator_calls import Asking, prompt_of
-from redraft.operations.steps.evaluator_calls import plan as plan_askings
+from redraft.operations.steps.evaluator_calls import EvaluatorQuestion, prompt_of
+from redraft.operations.steps.evaluator_calls import plan as plan_questions
 from redraft.storage.jobs import history
 from redraft.storage.jobs.history import IterationRecord
 
@@ -33,44 +33,44 @@ OVERFIT = "overfit_suspected"
 _TOLERANCE = 1e-9
 
 
-def plan(step: StepInHand) -> list[PlannedCall]:
+def plan(step: StepContext) -> list[PlannedCall]:
     """One asking about each audited answer; none when the budget does not reach."""
     try:
-        return plan_askings(step, _askings(step, settle(step, _audited(step))))
+        return plan_questions(step, _questions(step, evaluate_by_code(step, _audited(step))))
     except BudgetExhausted:
         return []
 
 
-def look(step: StepInHand) -> None:
+def prepare(step: StepContext) -> None:
     """Do now what of the planning takes long: later it is known."""
-    for asking in _askings(step, settle(step, _audited(step))):
-        prompt_of(step, asking)
+    for question in _questions(step, evaluate_by_code(step, _audited(step))):
+        prompt_of(step, question)
 
 
-def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
+def work(step: StepContext, planned: Sequence[PlannedCall]) -> StepResult:
     """Ask the outside judge, compare, and end the job as the loop ended."""
-    settled = settle(step, _audited(step))
-    asked = [asking for asking in _askings(step, settled) if _is_paid_for(step, asking, planned)]
-    heard = hear_all(step, asked, planned)
-    outcomes = [outcome for each in heard for outcome in each.outcomes]
-    later = later_if_passing(step, heard, outcomes)
-    if later:
-        return later
-    if not all(each.is_ours for each in heard):
-        return Move(outcomes, values=None)
-    judged = judge_all(step, _audited(step), settled, heard, [_auditor(step)])
+    code_verdicts = evaluate_by_code(step, _audited(step))
+    asked = [question for question in _questions(step, code_verdicts) if _is_paid_for(step, question, planned)]
+    replies = collect_all(step, asked, planned)
+    outcomes = [outcome for each in replies for outcome in each.outcomes]
+    rescheduled = retry_if_transient(step, replies, outcomes)
+    if rescheduled:
+        return rescheduled
+    if not all(each.is_ours for each in replies):
+        return StepResult(outcomes, values=None)
+    evaluations = evaluate_all(step, _audited(step), code_verdicts, replies, [_auditor(step)])
     profiles = step.services.profiles
     reason = loops_reason(profiles, step.job, step.request, step.records)
     end = ending(profiles, step.job, step.request, step.records, reason)
-    warnings = [*step.job.warnings, *_warnings(step, judged)]
-    return Move(outcomes, {**end.values, "warnings": warnings}, [end.event], partial(_write, step, judged))
+    warnings = [*step.job.warnings, *_warnings(step, evaluations)]
+    return StepResult(outcomes, {**end.values, "warnings": warnings}, [end.event], partial(_write, step, evaluations))
 
 
-def _auditor(step: StepInHand) -> str:
+def _auditor(step: StepContext) -> str:
     return step.request.evaluation.audit or ""
 
 
-def _audited(step: StepInHand) -> list[IterationRecord]:
+def _audited(step: StepContext) -> list[IterationRecord]:
     """The answer that the first iteration gave on, and the one that is returned."""
     first = best_of(a for a in step.attempts if a.iteration == 1)
     returned = best_of(step.attempts, prefers_latest=step.rules.prefers_latest)
@@ -78,23 +78,23 @@ def _audited(step: StepInHand) -> list[IterationRecord]:
     return [record for record in step.records if (record.number, record.candidate) in places]
 
 
-def _askings(step: StepInHand, settled: Settled) -> list[Asking]:
-    return open_askings(step, _audited(step), settled, [_auditor(step)], samples=1)
+def _questions(step: StepContext, code_verdicts: CodeVerdicts) -> list[EvaluatorQuestion]:
+    return open_questions(step, _audited(step), code_verdicts, [_auditor(step)], samples=1)
 
 
-def _is_paid_for(step: StepInHand, asking: Asking, planned: Sequence[PlannedCall]) -> bool:
-    place = (asking.record.number, asking.record.candidate, 2 * asking.number)
-    return place in step.memo or any(call.slot.key == place for call in planned)
+def _is_paid_for(step: StepContext, question: EvaluatorQuestion, planned: Sequence[PlannedCall]) -> bool:
+    place = (question.record.number, question.record.candidate, 2 * question.number)
+    return place in step.recorded or any(call.slot.key == place for call in planned)
 
 
-def _warnings(step: StepInHand, judged: Sequence[Judgement]) -> list[dict[str, str]]:
-    scores = [each.evaluation.score for each in judged if each.evaluation.score is not None]
-    if len(scores) < len(judged):
-        error = next((each.evaluation.error for each in judged if each.evaluation.error), None)
+def _warnings(step: StepContext, evaluations: Sequence[AnswerEvaluation]) -> list[dict[str, str]]:
+    scores = [each.evaluation.score for each in evaluations if each.evaluation.score is not None]
+    if len(scores) < len(evaluations):
+        error = next((each.evaluation.error for each in evaluations if each.evaluation.error), None)
         return [audit_failed(error["detail"] if error else "what is left of the budget does not reach.")]
-    if len(judged) < 2:
+    if len(evaluations) < 2:
         return []
-    before, after = (each.record.evaluation for each in (judged[0], judged[-1]))
+    before, after = (each.record.evaluation for each in (evaluations[0], evaluations[-1]))
     first, last = before and before.score, after and after.score
     if first is None or last is None or last <= first + _TOLERANCE or scores[-1] > scores[0] + _TOLERANCE:
         return []
@@ -106,12 +106,14 @@ def _warnings(step: StepInHand, judged: Sequence[Judgement]) -> list[dict[str, s
     return [{"code": OVERFIT, "message": words}]
 
 
-def _write(step: StepInHand, judged: Sequence[Judgement], connection: Connection) -> None:
+def _write(step: StepContext, evaluations: Sequence[AnswerEvaluation], connection: Connection) -> None:
     """What was known before a continuation is not entered again, nor what was not asked for want of a budget."""
     known = history.audited(connection, step.job.id, _auditor(step))
-    new = [each for each in judged if (each.record.id, each.evaluation.score) not in known and _is_told(each)]
+    new = [
+        each for each in evaluations if (each.record.id, each.evaluation.score) not in known and _is_reportable(each)
+    ]
     write_evaluations(step, new, "audit", connection)
 
 
-def _is_told(judgement: Judgement) -> bool:
-    return judgement.evaluation.score is not None or judgement.evaluation.error is not None
+def _is_reportable(each: AnswerEvaluation) -> bool:
+    return each.evaluation.score is not None or each.evaluation.error is not None

@@ -21,7 +21,7 @@ from redraft.domain.jobs.states import Step, StopReason
 from redraft.errors import ProviderError, Unavailable
 from redraft.jobs import StepMessage
 from redraft.operations.calls.budgets import Spent, plan_within, spent_of
-from redraft.operations.calls.ledger import KEEP_REPLY_S, close_calls, keep, stored, sum_usage
+from redraft.operations.calls.ledger import RECORD_REPLY_S, close_calls, record_outcomes, stored, sum_usage
 from redraft.operations.calls.model_calls import (
     Ask,
     Outcome,
@@ -29,14 +29,14 @@ from redraft.operations.calls.model_calls import (
     Slot,
     make_call,
     plan_call,
-    remembered,
+    recorded_outcome,
     unsent,
 )
 from redraft.operations.request_views import rules_of, step_iteration
 from redraft.operations.results.attempts import attempts_of
 from redraft.operations.results.job_results import Event, ending, event
 from redraft.operations.services import Services
-from redraft.operations.steps.fault_points import Boundary, reached
+from redraft.operations.steps.fault_points import FaultPoint, reached
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.providers.shared.protocol import ADAPTATIONS_MAX
 from redraft.storage.engine.columns import DbNow
@@ -61,7 +61,7 @@ CLAIMED: dict[str, Any] = {"step_claims": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class StepInHand:
+class StepContext:
     """A claimed step: the job, what it has written so far, and what earlier holders of this step already got."""
 
     services: Services
@@ -69,7 +69,7 @@ class StepInHand:
     job: JobRecord
     request: AnyRequest
     records: tuple[IterationRecord, ...]
-    memo: Mapping[SlotKey, Mapping[str, Any]]
+    recorded: Mapping[SlotKey, Mapping[str, Any]]
     deadline: float
     """On the monotonic clock of this process."""
     spent: Spent | None = None
@@ -114,7 +114,7 @@ def _write_nothing(_connection: Connection) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class StepResult:
     """What a step came to: the job's next columns, and what is stored and told with them.
 
     Without `values` the step is not ours any more, and only the ledger learns what came.
@@ -129,8 +129,8 @@ class Move:
     """With `next_step`: all iterations as that step finds them."""
 
 
-def ask_again(
-    step: StepInHand, after: Outcome, planner: Callable[[StepInHand], PlannedCall]
+def retry(
+    step: StepContext, after: Outcome, planner: Callable[[StepContext], PlannedCall]
 ) -> tuple[Outcome, PlannedCall] | None:
     """Plan and reserve a second asking with what the job has spent by now; None when it must not be made.
 
@@ -149,10 +149,10 @@ def ask_again(
 
 def not_to_reuse(outcome: Outcome) -> Outcome:
     """A reply of no use: an identical call shall bring another one."""
-    return replace(outcome, closing={**outcome.closing, "is_reusable": False}) if outcome.closing else outcome
+    return replace(outcome, row_update={**outcome.row_update, "is_reusable": False}) if outcome.row_update else outcome
 
 
-def reserve_more(step: StepInHand, after: Outcome, planned: PlannedCall) -> Outcome | None:
+def reserve_more(step: StepContext, after: Outcome, planned: PlannedCall) -> Outcome | None:
     """Move 3 for a call that became necessary within the step; what came before it is stored at once.
 
     Returns:
@@ -164,7 +164,7 @@ def reserve_more(step: StepInHand, after: Outcome, planned: PlannedCall) -> Outc
     def work(connection: Connection) -> bool:
         if not transitions.holds(connection, step.job.id, step.job.lease_token):
             return False
-        if after.call_id and after.closing:
+        if after.call_id and after.row_update:
             closed = close_calls(connection, [after])
             if not closed or closed[0].status == "dup":
                 return False
@@ -172,11 +172,11 @@ def reserve_more(step: StepInHand, after: Outcome, planned: PlannedCall) -> Outc
         calls.open_calls(connection, [planned.row])
         return True
 
-    is_reserved = step.services.database.persist(work, for_s=KEEP_REPLY_S)
+    is_reserved = step.services.database.persist(work, for_s=RECORD_REPLY_S)
     return stored(after) if is_reserved else None
 
 
-def side_by_side(step: StepInHand, work: Sequence[Callable[[], T]]) -> list[T]:
+def side_by_side(step: StepContext, work: Sequence[Callable[[], T]]) -> list[T]:
     """Work on several candidates at once; one candidate needs no further thread."""
     if len(work) <= 1:
         return [task() for task in work]
@@ -185,7 +185,7 @@ def side_by_side(step: StepInHand, work: Sequence[Callable[[], T]]) -> list[T]:
         return [future.result() for future in [pool.submit(copy_context().run, task) for task in work]]
 
 
-def plan(step: StepInHand, slot: Slot, kind: str, ask: Ask, *, calls_at_once: int = 1) -> PlannedCall:
+def plan(step: StepContext, slot: Slot, kind: str, ask: Ask, *, calls_at_once: int = 1) -> PlannedCall:
     """A call of this step, within the job's budget.
 
     Raises:
@@ -201,7 +201,7 @@ def plan(step: StepInHand, slot: Slot, kind: str, ask: Ask, *, calls_at_once: in
     return plan_within(step.services, step.spent, step.request.limits, with_limit, asked=asked, calls=calls_at_once)
 
 
-def _planned(step: StepInHand, slot: Slot, kind: str, chat: Chat) -> PlannedCall:
+def _planned(step: StepContext, slot: Slot, kind: str, chat: Chat) -> PlannedCall:
     return plan_call(
         step.services,
         slot,
@@ -214,7 +214,7 @@ def _planned(step: StepInHand, slot: Slot, kind: str, chat: Chat) -> PlannedCall
 
 
 def outcomes_of(
-    step: StepInHand,
+    step: StepContext,
     slot: Slot,
     planned: Mapping[Slot, PlannedCall],
     on_delta: Callable[[str], None] | None = None,
@@ -222,26 +222,26 @@ def outcomes_of(
     """Moves 2 and 4: what the memo holds for a slot, or what the reserved call brought; the last one counts."""
     if slot in planned:
         return call(step, planned[slot], on_delta)
-    row = step.memo.get(slot.key)
+    row = step.recorded.get(slot.key)
     if row is None:
         raise LookupError(f"Slot {slot} was neither remembered nor reserved.")
-    return (remembered(slot, row),)
+    return (recorded_outcome(slot, row),)
 
 
-def keep_one_of(
-    step: StepInHand, planned: Mapping[Slot, PlannedCall], made: tuple[Outcome, ...]
+def record_one_of(
+    step: StepContext, planned: Mapping[Slot, PlannedCall], made: tuple[Outcome, ...]
 ) -> tuple[Outcome, ...]:
     """Of several calls each is stored as it comes: none is lost with a worker that waits for the others."""
     *before, last = made
-    if len(planned) <= 1 or not last.closing:
+    if len(planned) <= 1 or not last.row_update:
         return made
-    work = partial(keep, job_id=step.job.id, outcomes=[last])
-    closed = step.services.database.persist(work, for_s=KEEP_REPLY_S)
-    reached(Boundary.KEPT, step.job.id)
+    work = partial(record_outcomes, job_id=step.job.id, outcomes=[last])
+    closed = step.services.database.persist(work, for_s=RECORD_REPLY_S)
+    reached(FaultPoint.KEPT, step.job.id)
     return (*before, stored(last, closed))
 
 
-def call(step: StepInHand, planned: PlannedCall, on_delta: Callable[[str], None] | None = None) -> tuple[Outcome, ...]:
+def call(step: StepContext, planned: PlannedCall, on_delta: Callable[[str], None] | None = None) -> tuple[Outcome, ...]:
     """Make a reserved call, and again for each parameter that the provider refuses and knows now to leave out.
 
     Returns:
@@ -265,25 +265,27 @@ def call(step: StepInHand, planned: PlannedCall, on_delta: Callable[[str], None]
         made[-1] = stored
 
 
-def _ensure_ours(step: StepInHand, planned: PlannedCall) -> None:
+def _ensure_ours(step: StepContext, planned: PlannedCall) -> None:
     """Look at the row before a call that was reserved a while ago: the process may have slept, the job be canceled."""
     job = step.job
     if not step.holder.is_fresh(job.id, job.lease_token):
         ensure = partial(step.holder.ensure, job_id=job.id, token=job.lease_token)
-        if not step.services.database.persist(ensure, for_s=KEEP_REPLY_S):
+        if not step.services.database.persist(ensure, for_s=RECORD_REPLY_S):
             close_unsent(step, [planned])
             raise LeaseLost
     step.sent.add(planned.row["id"])
 
 
-def close_unsent(step: StepInHand, planned: Sequence[PlannedCall]) -> None:
+def close_unsent(step: StepContext, planned: Sequence[PlannedCall]) -> None:
     """Tell the ledger of reserved calls that they were never made, and cost nothing."""
     outcomes = [unsent(call) for call in planned if call.row["id"] not in step.sent]
-    step.services.database.persist(partial(keep, job_id=step.job.id, outcomes=outcomes), for_s=KEEP_REPLY_S)
+    step.services.database.persist(
+        partial(record_outcomes, job_id=step.job.id, outcomes=outcomes), for_s=RECORD_REPLY_S
+    )
 
 
 def go_on(
-    step: StepInHand,
+    step: StepContext,
     outcomes: Sequence[Outcome],
     next_step: Step,
     *,
@@ -291,10 +293,10 @@ def go_on(
     events: Sequence[Event],
     write: Callable[[Connection], None],
     **values: Any,
-) -> Move:
+) -> StepResult:
     """The job's next step is due now."""
     columns = {**_NEXT_STEP, "step": next_step.value, "step_no": step.job.step_no + 1, **values}
-    return Move(outcomes, columns, events, write, next_step, records)
+    return StepResult(outcomes, columns, events, write, next_step, records)
 
 
 def message_of(job: JobRecord) -> StepMessage:
@@ -302,28 +304,28 @@ def message_of(job: JobRecord) -> StepMessage:
     return StepMessage(Step(job.step), job.id, job.step_no, job.run_id is not None)
 
 
-def message_after(step: StepInHand, move: Move) -> StepMessage | None:
+def message_after(step: StepContext, result: StepResult) -> StepMessage | None:
     """The message that rings for the step after this one."""
-    if move.next_step is None:
+    if result.next_step is None:
         return None
-    return StepMessage(move.next_step, step.job.id, step.job.step_no + 1, step.job.run_id is not None)
+    return StepMessage(result.next_step, step.job.id, step.job.step_no + 1, step.job.run_id is not None)
 
 
-def follow(step: StepInHand, move: Move) -> StepInHand:
+def follow(step: StepContext, result: StepResult) -> StepContext:
     """The next step, in the hands that did this one: what a claim of it would find."""
-    plain = {name: value for name, value in (move.values or {}).items() if not isinstance(value, DbNow)}
-    sums = {name: getattr(step.job, name) + amount for name, amount in sum_usage(move.outcomes).items()}
+    plain = {name: value for name, value in (result.values or {}).items() if not isinstance(value, DbNow)}
+    sums = {name: getattr(step.job, name) + amount for name, amount in sum_usage(result.outcomes).items()}
     # Going on to another iteration is told, too
-    told = len(move.events) + (move.next_step is Step.GENERATE)
-    counters = {"lease_token": step.job.lease_token + 1, "event_seq": step.job.event_seq + told}
+    count = len(result.events) + (result.next_step is Step.GENERATE)
+    counters = {"lease_token": step.job.lease_token + 1, "event_seq": step.job.event_seq + count}
     job = replace(step.job, **{**plain, **sums, **CLAIMED, **counters})
-    return replace(step, job=job, records=move.records, memo={}, found={}, sent=set(), width=None)
+    return replace(step, job=job, records=result.records, recorded={}, found={}, sent=set(), width=None)
 
 
 def notify(services: Services, message: StepMessage) -> None:
     """Move 6: after the commit, best effort. What was not heard is rung again by the sweeper."""
     if services.queue.notify(message):
-        reached(Boundary.NOTIFIED, message.job_id)
+        reached(FaultPoint.NOTIFIED, message.job_id)
         return
     try:
         with services.database.write() as connection:
@@ -332,7 +334,7 @@ def notify(services: Services, message: StepMessage) -> None:
         log.warning("unrung_step_waits_for_its_pause", job_id=message.job_id, reason=error.message)
 
 
-def try_later(step: StepInHand, outcomes: Sequence[Outcome], error: ProviderError) -> Move | None:
+def reschedule(step: StepContext, outcomes: Sequence[Outcome], error: ProviderError) -> StepResult | None:
     """Put the step off after a passing failure, if attempts and time are left; no thread waits meanwhile."""
     settings = step.services.settings
     wait_s = retry_wait_s(
@@ -343,7 +345,7 @@ def try_later(step: StepInHand, outcomes: Sequence[Outcome], error: ProviderErro
     )
     if step.attempt_no >= settings.step_attempts_max or wait_s >= step.remaining_s():
         return None
-    told = event(
+    retrying = event(
         "step.retrying",
         f"{error.message} Attempt {step.attempt_no} of {settings.step_attempts_max}; trying again in {wait_s:.1f} s.",
         step=step.job.step,
@@ -355,19 +357,19 @@ def try_later(step: StepInHand, outcomes: Sequence[Outcome], error: ProviderErro
         withdrawn=isinstance(step.request, GenerateAnswer) and step.request.stream and step.job.step == Step.GENERATE,
     )
     values = {"step_attempt": step.attempt_no, "available_at": DbNow(round(wait_s, 3)), "rung_at": None}
-    return Move(outcomes, values, [told])
+    return StepResult(outcomes, values, [retrying])
 
 
 def give_up(
-    step: StepInHand,
+    step: StepContext,
     outcomes: Sequence[Outcome],
     error: ProviderError,
     model: str,
     *,
-    told: Sequence[Event] = (),
+    new_events: Sequence[Event] = (),
     write: Callable[[Connection], None] = _write_nothing,
     **marks: Any,
-) -> Move:
+) -> StepResult:
     """End the job with what it has, and with what this step brought all the same: it failed for good."""
     late = error.retryable and step.remaining_s() <= 0
     detail = error.message + _beyond_deadline(error, step.remaining_s())
@@ -380,7 +382,7 @@ def give_up(
         attempts=step.attempt_no,
     )
     end = ending(step.services.profiles, step.job, step.request, step.records, reason, facts)
-    return Move(outcomes, {**end.values, **marks}, [*told, end.event], write)
+    return StepResult(outcomes, {**end.values, **marks}, [*new_events, end.event], write)
 
 
 def _beyond_deadline(error: ProviderError, remaining_s: float) -> str:

@@ -13,13 +13,13 @@ from redraft.domain.jobs.job_errors import job_error
 from redraft.domain.jobs.states import StopReason
 from redraft.errors import Unavailable
 from redraft.jobs import StepMessage
-from redraft.operations.calls.ledger import KEEP_REPLY_S, keep
+from redraft.operations.calls.ledger import RECORD_REPLY_S, record_outcomes
 from redraft.operations.calls.model_calls import Outcome
 from redraft.operations.request_views import readable_request, step_iteration
-from redraft.operations.results.completion import close_orphaned_calls, close_up
+from redraft.operations.results.completion import close_orphaned_calls, complete
 from redraft.operations.results.job_results import Event, ending
 from redraft.operations.services import Services
-from redraft.operations.steps.context import StepInHand
+from redraft.operations.steps.context import StepContext
 from redraft.sandbox.turns import Busy
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.jobs import events, history, jobs, transitions
@@ -55,7 +55,7 @@ def crashing_as(message: StepMessage, token: int | None, *, is_paid: bool = Fals
         raise StepCrashed(message, token, is_paid=is_paid) from error
 
 
-def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
+def reschedule(services: Services, crash: StepCrashed, detail: str) -> None:
     """A step crashed for a reason nobody foresaw: try it again later, then end the job rather than loop for ever.
 
     What cannot be stored would not be stored the next time either, and be paid for each time: that ends the job.
@@ -81,23 +81,25 @@ def put_off(services: Services, crash: StepCrashed, detail: str) -> None:
         first_seq = transitions.change(connection, job.id, values, when=is_ours, new_events=len(new))
         if first_seq is not None:
             events.add(connection, job, first_seq, new)
-            close_up(connection, job, values)
+            complete(connection, job, values)
             if new:
                 close_orphaned_calls(connection, job, is_holder_gone=True)
     services.queue.wake(message.job_id)
 
 
 @contextmanager
-def kept_when_busy(step: StepInHand, outcomes: Sequence[Outcome]) -> Generator[None]:
+def kept_when_busy(step: StepContext, outcomes: Sequence[Outcome]) -> Generator[None]:
     """Replies that cannot be validated now are stored before the step is left to a later attempt: they are paid."""
     try:
         yield
     except Busy:
-        step.services.database.persist(partial(keep, job_id=step.job.id, outcomes=outcomes), for_s=KEEP_REPLY_S)
+        step.services.database.persist(
+            partial(record_outcomes, job_id=step.job.id, outcomes=outcomes), for_s=RECORD_REPLY_S
+        )
         raise
 
 
-def come_back_later(step: StepInHand) -> None:
+def come_back_later(step: StepContext) -> None:
     """Give back a step that cannot validate what it got now: no attempt is used up, and no worker counts as lost."""
     wait_s = round(_BUSY_WAIT_S * random.uniform(1.0, 1.5), 3)  # noqa: S311 - spreads load, guards nothing
     later = {"available_at": DbNow(wait_s), "rung_at": None}
@@ -106,4 +108,4 @@ def come_back_later(step: StepInHand) -> None:
     def work(connection: Connection) -> None:
         transitions.advance(connection, step.job.id, step.job.lease_token, later)
 
-    step.services.database.persist(work, for_s=KEEP_REPLY_S)
+    step.services.database.persist(work, for_s=RECORD_REPLY_S)

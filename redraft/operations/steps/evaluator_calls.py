@@ -21,10 +21,10 @@ from redraft.domain.jobs.job_errors import job_error
 from redraft.domain.jobs.states import Step
 from redraft.errors import Invalid, ProviderError
 from redraft.operations.calls.budgets import BudgetExhausted
-from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot, remembered
+from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot, recorded_outcome
 from redraft.operations.results.grounding import NOTHING
 from redraft.operations.steps import context
-from redraft.operations.steps.context import StepInHand
+from redraft.operations.steps.context import StepContext
 from redraft.prompts.judging import evaluation_prompt, read_verdict
 from redraft.prompts.profiles import Profile
 from redraft.providers.shared.protocol import UnusableReply
@@ -44,7 +44,7 @@ _kept: WeakKeyDictionary[Database, set[tuple[str, str]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class EvaluatorQuestion:
     """One question to one evaluator about one answer.
 
     Attributes:
@@ -55,14 +55,14 @@ class Asking:
 
     record: IterationRecord
     number: int
-    judge: int
+    evaluator: int
     model: str
     sample: int
     criteria: tuple[Criterion, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class EvaluatorReply:
     """What an asking came to: a verdict, or the in-job error that says why there is none.
 
     Attributes:
@@ -70,7 +70,7 @@ class Heard:
         is_ours: False when the step was somebody else's before all was asked.
     """
 
-    asking: Asking
+    question: EvaluatorQuestion
     outcomes: tuple[Outcome, ...]
     verdict: Verdict | None = None
     error: dict[str, Any] | None = None
@@ -78,25 +78,27 @@ class Heard:
     is_ours: bool = True
 
 
-def askings(step: StepInHand, record: IterationRecord, judges: Sequence[str], samples: int) -> list[Asking]:
+def questions_about(
+    step: StepContext, record: IterationRecord, evaluators: Sequence[str], samples: int
+) -> list[EvaluatorQuestion]:
     """All that is asked about an answer. An asking keeps its number, however criteria are put together."""
     count = len(judged_by_model(step.request.rubric))
     groups = groups_of(step.request.rubric, step.services.settings.criteria_per_call)
     places = [(0 if len(group) == count else at, group) for at, group in enumerate(groups, 1)]
     return [
-        Asking(record, (judge * samples + sample) * (count + 1) + place, judge, model, sample, group)
-        for judge, model in enumerate(judges)
+        EvaluatorQuestion(record, (evaluator * samples + sample) * (count + 1) + place, evaluator, model, sample, group)
+        for evaluator, model in enumerate(evaluators)
         for sample in range(samples)
         for place, group in places
     ]
 
 
-def _slot(step: StepInHand, asking: Asking, *, is_second: bool = False) -> Slot:
-    record = asking.record
-    return Slot(step.job.id, Step(step.job.step), record.number, record.candidate, 2 * asking.number + is_second)
+def _slot(step: StepContext, question: EvaluatorQuestion, *, is_second: bool = False) -> Slot:
+    record = question.record
+    return Slot(step.job.id, Step(step.job.step), record.number, record.candidate, 2 * question.number + is_second)
 
 
-def plan(step: StepInHand, asked: Sequence[Asking]) -> list[PlannedCall]:
+def plan(step: StepContext, asked: Sequence[EvaluatorQuestion]) -> list[PlannedCall]:
     """The first call of each asking.
 
     Raises:
@@ -104,37 +106,37 @@ def plan(step: StepInHand, asked: Sequence[Asking]) -> list[PlannedCall]:
     """
     # A continuation may ask something else in the same place
     is_first = step.job.continuations == 0
-    unheard = [asking for asking in asked if not (is_first and _slot(step, asking).key in step.memo)]
-    return [_plan_call(step, asking, calls_at_once=len(unheard)) for asking in unheard]
+    unrecorded = [question for question in asked if not (is_first and _slot(step, question).key in step.recorded)]
+    return [_plan_call(step, question, calls_at_once=len(unrecorded)) for question in unrecorded]
 
 
 def _plan_call(
-    step: StepInHand,
-    asking: Asking,
+    step: StepContext,
+    question: EvaluatorQuestion,
     *,
     is_second: bool = False,
     complaint: str | None = None,
     calls_at_once: int = 1,
 ) -> PlannedCall:
     providers = step.services.providers
-    budget = providers.verdict_tokens(parse_model(asking.model)) * (2 if is_second else 1)
+    budget = providers.verdict_tokens(parse_model(question.model)) * (2 if is_second else 1)
     origin = providers.verdict_limit_origin(is_second=is_second)
-    ask = Ask(prompt_of(step, asking, complaint), asking.model, max_output_tokens=budget, limit_origin=origin)
+    ask = Ask(prompt_of(step, question, complaint), question.model, max_output_tokens=budget, limit_origin=origin)
     kind = "repair" if is_second else "verify_claims" if profile_of(step).reply.claims else "evaluate"
-    return context.plan(step, _slot(step, asking, is_second=is_second), kind, ask, calls_at_once=calls_at_once)
+    return context.plan(step, _slot(step, question, is_second=is_second), kind, ask, calls_at_once=calls_at_once)
 
 
-def prompt_of(step: StepInHand, asking: Asking, complaint: str | None = None) -> Prompt:
+def prompt_of(step: StepContext, question: EvaluatorQuestion, complaint: str | None = None) -> Prompt:
     """What an evaluator is asked; all of a panel the same."""
-    key = f"prompt {asking.record.id} {[criterion.id for criterion in asking.criteria]} {complaint}"
+    key = f"prompt {question.record.id} {[criterion.id for criterion in question.criteria]} {complaint}"
     if key not in step.found:
         step.found[key] = evaluation_prompt(
-            profile_of(step), step.request, asking.record.answer, criteria=asking.criteria, complaint=complaint
+            profile_of(step), step.request, question.record.answer, criteria=question.criteria, complaint=complaint
         )
     return step.found[key]
 
 
-def profile_of(step: StepInHand) -> Profile:
+def profile_of(step: StepContext) -> Profile:
     """The job's profile as this worker has it.
 
     Raises:
@@ -150,7 +152,7 @@ def profile_of(step: StepInHand) -> Profile:
         raise ProviderError("evaluator_invalid", words) from error
 
 
-def keep_version(step: StepInHand, connection: Connection) -> None:
+def keep_version(step: StepContext, connection: Connection) -> None:
     """Keep what this version says, in the unit of work of an evaluation by it."""
     profile = profile_of(step)
     known, key = _kept.setdefault(step.services.database, set()), (profile.name, profile.version)
@@ -163,24 +165,24 @@ def keep_version(step: StepInHand, connection: Connection) -> None:
         profile_versions.keep(connection, *key, profile.texts)
 
 
-def hear(step: StepInHand, asking: Asking, planned: Mapping[Slot, PlannedCall]) -> Heard:
+def collect(step: StepContext, question: EvaluatorQuestion, planned: Mapping[Slot, PlannedCall]) -> EvaluatorReply:
     """Ask, and once more if the reply is of no use; what came is stored if others are asked beside."""
-    made = context.outcomes_of(step, _slot(step, asking), planned)
-    read = _read(step, asking, made[-1])
-    heard = _heard(step, asking, made, read) if not isinstance(read, Unusable) else _ask_again(step, asking, made, read)
-    return replace(heard, outcomes=context.keep_one_of(step, planned, heard.outcomes))
+    made = context.outcomes_of(step, _slot(step, question), planned)
+    read = _read(step, question, made[-1])
+    reply = _reply(step, question, made, read) if not isinstance(read, Unusable) else _retry(step, question, made, read)
+    return replace(reply, outcomes=context.record_one_of(step, planned, reply.outcomes))
 
 
-def _read(step: StepInHand, asking: Asking, outcome: Outcome) -> Verdict | Unusable | ProviderError:
+def _read(step: StepContext, question: EvaluatorQuestion, outcome: Outcome) -> Verdict | Unusable | ProviderError:
     error = outcome.error
     if error is None:
         return read_verdict(
             profile_of(step),
             step.request,
-            asking.record.answer,
+            question.record.answer,
             outcome.text or "",
-            criteria=asking.criteria,
-            unclaimed=_unclaimed(asking.record),
+            criteria=question.criteria,
+            unclaimed=_unclaimed(question.record),
             finish_reason=outcome.finish_reason,
         )
     if error.code == "output_truncated":
@@ -197,64 +199,72 @@ def _unclaimed(record: IterationRecord) -> float:
     return 1.0 if score is None else score
 
 
-def _heard(step: StepInHand, asking: Asking, made: tuple[Outcome, ...], read: Verdict | ProviderError) -> Heard:
+def _reply(
+    step: StepContext, question: EvaluatorQuestion, made: tuple[Outcome, ...], read: Verdict | ProviderError
+) -> EvaluatorReply:
     if isinstance(read, Verdict):
-        return Heard(asking, made, verdict=read)
+        return EvaluatorReply(question, made, verdict=read)
     blocked = None if read.code in _ABOUT_THIS_REPLY else read
-    return replace(_failed(step, asking, made, read.code, read.message), blocked=blocked)
+    return replace(_failed(step, question, made, read.code, read.message), blocked=blocked)
 
 
-def _failed(step: StepInHand, asking: Asking, made: tuple[Outcome, ...], code: str, words: str) -> Heard:
-    error = job_error(code, words, model=asking.model, iteration=asking.record.number, attempts=step.attempt_no)
-    return Heard(asking, made, error=error)
+def _failed(
+    step: StepContext, question: EvaluatorQuestion, made: tuple[Outcome, ...], code: str, words: str
+) -> EvaluatorReply:
+    error = job_error(code, words, model=question.model, iteration=question.record.number, attempts=step.attempt_no)
+    return EvaluatorReply(question, made, error=error)
 
 
-def _ask_again(step: StepInHand, asking: Asking, made: tuple[Outcome, ...], unusable: Unusable) -> Heard:
+def _retry(
+    step: StepContext, question: EvaluatorQuestion, made: tuple[Outcome, ...], unusable: Unusable
+) -> EvaluatorReply:
     made = (*made[:-1], context.not_to_reuse(made[-1]))
-    slot = _slot(step, asking, is_second=True)
-    row = step.memo.get(slot.key)
+    slot = _slot(step, question, is_second=True)
+    row = step.recorded.get(slot.key)
     if row is not None:
-        return _second(step, asking, (*made, remembered(slot, row)))
+        return _second(step, question, (*made, recorded_outcome(slot, row)))
     complaint = None if unusable.kind == "truncated" else unusable.message
     try:
-        asked = context.ask_again(
-            step, made[-1], lambda now: _plan_call(now, asking, is_second=True, complaint=complaint)
+        asked = context.retry(
+            step, made[-1], lambda now: _plan_call(now, question, is_second=True, complaint=complaint)
         )
     except BudgetExhausted as error:
-        return _failed(step, asking, made, "evaluator_invalid", f"{unusable.message} {error}")
+        return _failed(step, question, made, "evaluator_invalid", f"{unusable.message} {error}")
     if asked is None:
-        return Heard(asking, made, is_ours=False)
+        return EvaluatorReply(question, made, is_ours=False)
     stored, planned = asked
-    return _second(step, asking, (*made[:-1], stored, *context.call(step, planned)))
+    return _second(step, question, (*made[:-1], stored, *context.call(step, planned)))
 
 
-def _second(step: StepInHand, asking: Asking, made: tuple[Outcome, ...]) -> Heard:
-    read = _read(step, asking, made[-1])
+def _second(step: StepContext, question: EvaluatorQuestion, made: tuple[Outcome, ...]) -> EvaluatorReply:
+    read = _read(step, question, made[-1])
     if isinstance(read, Unusable):
         words = f"The evaluator gave no usable verdict, twice. {read.message}"
-        return _failed(step, asking, (*made[:-1], context.not_to_reuse(made[-1])), "evaluator_invalid", words)
+        return _failed(step, question, (*made[:-1], context.not_to_reuse(made[-1])), "evaluator_invalid", words)
     if isinstance(read, ProviderError) and read.code in _ABOUT_THE_SECOND:
-        return _failed(step, asking, made, read.code, read.message)
-    return _heard(step, asking, made, read)
+        return _failed(step, question, made, read.code, read.message)
+    return _reply(step, question, made, read)
 
 
 def verdict_on(
-    heard: Sequence[Heard], rubric: Sequence[Criterion], checked: Sequence[CriterionResult]
+    replies: Sequence[EvaluatorReply], rubric: Sequence[Criterion], checked: Sequence[CriterionResult]
 ) -> Judged | None:
     """What all who were asked about one answer say together; None when none of them said anything of use."""
-    return combine(_opinions(heard), rubric, checked)
+    return combine(_opinions(replies), rubric, checked)
 
 
-def _opinions(heard: Sequence[Heard]) -> list[Opinion]:
-    by_judge: dict[tuple[int, int], list[Heard]] = {}
-    for each in heard:
-        by_judge.setdefault((each.asking.judge, each.asking.sample), []).append(each)
-    return [_opinion(parts) for parts in by_judge.values()]
+def _opinions(replies: Sequence[EvaluatorReply]) -> list[Opinion]:
+    by_evaluator: dict[tuple[int, int], list[EvaluatorReply]] = {}
+    for each in replies:
+        by_evaluator.setdefault((each.question.evaluator, each.question.sample), []).append(each)
+    return [_opinion(parts) for parts in by_evaluator.values()]
 
 
-def _opinion(parts: Sequence[Heard]) -> Opinion:
-    asking = parts[0].asking
+def _opinion(parts: Sequence[EvaluatorReply]) -> Opinion:
+    question = parts[0].question
     verdicts = [part.verdict for part in parts if part.verdict is not None]
     is_whole = len(verdicts) == len(parts)
     error = next((part.error for part in parts if part.error), None)
-    return Opinion(asking.judge, asking.model, asking.sample, merge_parts(verdicts) if is_whole else None, error)
+    return Opinion(
+        question.evaluator, question.model, question.sample, merge_parts(verdicts) if is_whole else None, error
+    )

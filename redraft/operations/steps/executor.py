@@ -24,18 +24,18 @@ from redraft.domain.jobs.states import Step, StopReason
 from redraft.errors import ProviderError
 from redraft.jobs import StepMessage
 from redraft.operations.calls.budgets import BudgetExhausted, spent_of
-from redraft.operations.calls.ledger import KEEP_REPLY_S, closings, keep, unclear_ends, unstored_usage
+from redraft.operations.calls.ledger import RECORD_REPLY_S, close_changes, record_outcomes, unclear_ends, unstored_usage
 from redraft.operations.calls.model_calls import Outcome, PlannedCall, loose_schemas
 from redraft.operations.request_views import models_of, parse_request, step_iteration
-from redraft.operations.results.completion import close_up
+from redraft.operations.results.completion import complete
 from redraft.operations.results.job_results import Event, ending, event
 from redraft.operations.services import Services
 from redraft.operations.steps import audit, evaluate, generate, rate_limits
 from redraft.operations.steps.context import (
     CLAIMED,
     LeaseLost,
-    Move,
-    StepInHand,
+    StepContext,
+    StepResult,
     close_unsent,
     follow,
     message_after,
@@ -43,9 +43,9 @@ from redraft.operations.steps.context import (
     notify,
 )
 from redraft.operations.steps.crashes import come_back_later, crashing_as
-from redraft.operations.steps.fault_points import Boundary, reached
+from redraft.operations.steps.fault_points import FaultPoint, reached
 from redraft.operations.steps.leases import LeaseHolder, clock
-from redraft.operations.steps.rate_limits import InHand, TurnedAway
+from redraft.operations.steps.rate_limits import Deferred, PreparedStep
 from redraft.operations.steps.step_events import worker_lost
 from redraft.rate_limiter import LimiterSession
 from redraft.sandbox.turns import Busy
@@ -60,8 +60,8 @@ log = structlog.get_logger()
 _PLANS = MappingProxyType({Step.GENERATE: generate.plan, Step.EVALUATE: evaluate.plan, Step.AUDIT: audit.plan})
 _WORK = MappingProxyType({Step.GENERATE: generate.work, Step.EVALUATE: evaluate.work, Step.AUDIT: audit.work})
 
-_LOOKS: Mapping[str, Callable[[StepInHand], None]] = MappingProxyType(
-    {Step.GENERATE: generate.look, Step.EVALUATE: evaluate.look, Step.AUDIT: audit.look}
+_PREPARATIONS: Mapping[str, Callable[[StepContext], None]] = MappingProxyType(
+    {Step.GENERATE: generate.prepare, Step.EVALUATE: evaluate.prepare, Step.AUDIT: audit.prepare}
 )
 
 
@@ -73,72 +73,74 @@ def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_o
     """
     claimed_at = clock()
     with crashing_as(message, None):
-        hand = _claim(services, holder, message)
-    if hand is None:
+        prepared = _claim(services, holder, message)
+    if prepared is None:
         return
-    token = hand.step.job.lease_token
+    token = prepared.step.job.lease_token
     with holder.holding(message.job_id, token, claimed_at) as renew, services.limiter.session() as session:
         try:
             with crashing_as(message, token):
-                ready = _plan_apart(hand.step) if hand.must_plan else hand
-                if ready is not None and ready.must_ask:
+                ready = _plan_outside(prepared.step) if prepared.needs_planning else prepared
+                if ready is not None and ready.needs_permits:
                     ready = rate_limits.ask(ready, session)
             while ready is not None:
-                hand = ready
-                ready = _do(hand, session, goes_on, renew)
+                prepared = ready
+                ready = _do(prepared, session, goes_on, renew)
         except Busy:
-            come_back_later(hand.step)
+            come_back_later(prepared.step)
 
 
 def _do(
-    hand: InHand, session: LimiterSession, goes_on: Callable[[], bool], renew: Callable[[int, float], None]
-) -> InHand | None:
-    step = hand.step
-    with crashing_as(hand.message, step.job.lease_token):
-        move = _work(hand)
-        if move is None:
+    prepared: PreparedStep, session: LimiterSession, goes_on: Callable[[], bool], renew: Callable[[int, float], None]
+) -> PreparedStep | None:
+    step = prepared.step
+    with crashing_as(prepared.message, step.job.lease_token):
+        result = _work(prepared)
+        if result is None:
             return None
-        reached(Boundary.CALLED, step.job.id)
-        rate_limits.record(session, move.outcomes)
-        following = _reserve_next(step, move, session) if goes_on() else None
-    if isinstance(following, TurnedAway):
-        move = replace(move, values={**(move.values or {}), **following.values})
-    reserved = following if isinstance(following, InHand) else None
+        reached(FaultPoint.CALLED, step.job.id)
+        rate_limits.record(session, result.outcomes)
+        following = _reserve_next(step, result, session) if goes_on() else None
+    if isinstance(following, Deferred):
+        result = replace(result, values={**(result.values or {}), **following.values})
+    reserved = following if isinstance(following, PreparedStep) else None
     if not reserved:
         session.release_all()
-    with crashing_as(hand.message, step.job.lease_token, is_paid=True):
-        finished_at = _finish(step, move, reserved)
+    with crashing_as(prepared.message, step.job.lease_token, is_paid=True):
+        finished_at = _finish(step, result, reserved)
     if finished_at is None:
         return None
-    _tell_of_next(step, move, following)
+    _announce_next(step, result, following)
     if reserved:
         renew(reserved.step.job.lease_token, finished_at)
     return reserved
 
 
-def _with_warnings(step: StepInHand, move: Move) -> Move:
+def _with_warnings(step: StepContext, result: StepResult) -> StepResult:
     """The job's warnings about the replies that its step used go along with the job's other columns."""
-    found = [*unclear_ends(move.outcomes), *loose_schemas(move.outcomes)]
+    found = [*unclear_ends(result.outcomes), *loose_schemas(result.outcomes)]
     new = [warning for warning in found if warning not in step.job.warnings]
-    if move.values is None or not new:
-        return move
-    return replace(move, values={**move.values, "warnings": [*move.values.get("warnings", step.job.warnings), *new]})
+    if result.values is None or not new:
+        return result
+    return replace(
+        result, values={**result.values, "warnings": [*result.values.get("warnings", step.job.warnings), *new]}
+    )
 
 
-def _work(hand: InHand) -> Move | None:
+def _work(prepared: PreparedStep) -> StepResult | None:
     """What the step's calls and its code come to; None when its calls must not be sent any more."""
-    step = hand.step
+    step = prepared.step
     try:
-        return _with_warnings(step, _WORK[Step(step.job.step)](step, hand.planned))
+        return _with_warnings(step, _WORK[Step(step.job.step)](step, prepared.planned))
     except LeaseLost:
         log.warning("lease_lost_before_its_call", job_id=step.job.id, step=step.job.step)
-        close_unsent(step, hand.planned)
+        close_unsent(step, prepared.planned)
         return None
 
 
-def _tell_of_next(step: StepInHand, move: Move, following: InHand | TurnedAway | None) -> None:
-    message = message_after(step, move)
-    if message is None or isinstance(following, InHand):
+def _announce_next(step: StepContext, result: StepResult, following: PreparedStep | Deferred | None) -> None:
+    message = message_after(step, result)
+    if message is None or isinstance(following, PreparedStep):
         return
     if following is None:
         notify(step.services, message)
@@ -146,7 +148,7 @@ def _tell_of_next(step: StepInHand, move: Move, following: InHand | TurnedAway |
         rate_limits.wait(step.services, message, following)
 
 
-def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> InHand | None:
+def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> PreparedStep | None:
     """Moves 1 to 3 in one unit of work: claim, memo, reserve the calls that the step asks for.
 
     Returns:
@@ -184,36 +186,36 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> InH
             if claim.remaining_s <= 0:
                 ready = _end(connection, step, StopReason.DEADLINE_EXCEEDED, _deadline_error(step))
             elif evaluate.takes_long(step):
-                ready = InHand(step, (), must_plan=True)
+                ready = PreparedStep(step, (), needs_planning=True)
             else:
                 ready = _reserve(connection, step)
-        reached(Boundary.CLAIMING, job.id)
-    reached(Boundary.CLAIMED, job.id)
+        reached(FaultPoint.CLAIMING, job.id)
+    reached(FaultPoint.CLAIMED, job.id)
     if ready is None or new:
         services.queue.wake(job.id)
     return ready
 
 
-def _reserve(connection: Connection, step: StepInHand) -> InHand | None:
+def _reserve(connection: Connection, step: StepContext) -> PreparedStep | None:
     """The step with its calls, reserved unless the gate has to be asked; None when it can make none: the job ends."""
     try:
-        step, planned = _drop_remembered(connection, step, _PLANS[Step(step.job.step)](step))
+        step, planned = _drop_recorded(connection, step, _PLANS[Step(step.job.step)](step))
     except ProviderError as error:
         _end(connection, step, StopReason.ERROR, _planning_error(step, error))
         return None
     except BudgetExhausted as error:
         _end(connection, step, StopReason.BUDGET_EXHAUSTED, _budget_error(step, error))
         return None
-    hand = rate_limits.at_gate(step, planned)
-    if not hand.must_ask:
+    prepared = rate_limits.prepare(step, planned)
+    if not prepared.needs_permits:
         calls.open_calls(connection, [call.row for call in planned])
-    return hand
+    return prepared
 
 
-def _plan_apart(step: StepInHand) -> InHand | None:
+def _plan_outside(step: StepContext) -> PreparedStep | None:
     """Look at the answers without a unit of work, then reserve as a claim does; None when the step is not ours."""
     with suppress(ProviderError):  # it comes again with the plan, which can end the job by it
-        _LOOKS[Step(step.job.step)](step)
+        _PREPARATIONS[Step(step.job.step)](step)
     with step.services.database.write() as connection:
         if not transitions.holds(connection, step.job.id, step.job.lease_token):
             return None
@@ -231,44 +233,44 @@ def _load(
     deadline: float,
     *,
     is_again: bool,
-) -> StepInHand:
+) -> StepContext:
     job = claim.job
     request = parse_request(job)
-    return StepInHand(
+    return StepContext(
         services=services,
         holder=holder,
         job=job,
         request=request,
         records=tuple(history.of(connection, job)) if job.iteration > 0 else (),
-        memo=_memo(connection, job) if is_again else {},
+        recorded=_recorded_replies(connection, job) if is_again else {},
         deadline=deadline,
         spent=spent_of(connection, services, job, request.limits),
     )
 
 
-def _memo(connection: Connection, job: JobRecord) -> Mapping[SlotKey, Mapping[str, Any]]:
+def _recorded_replies(connection: Connection, job: JobRecord) -> Mapping[SlotKey, Mapping[str, Any]]:
     iteration = None if job.step == Step.AUDIT else step_iteration(job)
-    return calls.memo(connection, job.id, job.step, iteration, with_failures=job.continuations == 0)
+    return calls.recorded_replies(connection, job.id, job.step, iteration, with_failures=job.continuations == 0)
 
 
-def _drop_remembered(
-    connection: Connection, step: StepInHand, planned: Sequence[PlannedCall]
-) -> tuple[StepInHand, list[PlannedCall]]:
+def _drop_recorded(
+    connection: Connection, step: StepContext, planned: Sequence[PlannedCall]
+) -> tuple[StepContext, list[PlannedCall]]:
     """Only what is not in the ledger yet is called for.
 
     A reply that came after a job was canceled serves its continuation only if that asks the same thing.
     """
-    memo = dict(step.memo)
+    recorded = dict(step.recorded)
     missing: list[PlannedCall] = []
     for call in planned:
-        row = memo.get(call.slot.key)
+        row = recorded.get(call.slot.key)
         if row is not None and step.job.continuations > 0 and row["request"] != call.row["request"]:
             if row["status"] == "ok":
                 calls.set_aside(connection, row["id"])
-            del memo[call.slot.key]
-        if call.slot.key not in memo:
+            del recorded[call.slot.key]
+        if call.slot.key not in recorded:
             missing.append(call)
-    return replace(step, memo=memo), missing
+    return replace(step, recorded=recorded), missing
 
 
 def _started(job: JobRecord, *, starts_job: bool, starts_iteration: bool) -> list[Event]:
@@ -282,26 +284,26 @@ def _started(job: JobRecord, *, starts_job: bool, starts_iteration: bool) -> lis
     return new
 
 
-def _reserve_next(step: StepInHand, move: Move, session: LimiterSession) -> InHand | TurnedAway | None:
+def _reserve_next(step: StepContext, result: StepResult, session: LimiterSession) -> PreparedStep | Deferred | None:
     """The step after this one with its calls, if these hands may do it; else it is rung for, and claimed.
 
     After a continuation a claim has to look for replies that came before it, and with a budget, at the ledger.
     """
     needs_claim = step.job.continuations > 0 or step.spent is not None
-    if move.next_step is None or needs_claim or step.remaining_s() <= 0:
+    if result.next_step is None or needs_claim or step.remaining_s() <= 0:
         return None
-    following = follow(step, move)
+    following = follow(step, result)
     try:
-        hand = rate_limits.at_gate(following, _PLANS[move.next_step](following))
+        prepared = rate_limits.prepare(following, _PLANS[result.next_step](following))
     except (ProviderError, BudgetExhausted, Busy):
         return None
-    if hand.must_ask:
-        return rate_limits.enter(hand, session)
+    if prepared.needs_permits:
+        return rate_limits.enter(prepared, session)
     session.release_all()
-    return hand
+    return prepared
 
 
-def _finish(step: StepInHand, move: Move, following: InHand | None) -> float | None:
+def _finish(step: StepContext, result: StepResult, following: PreparedStep | None) -> float | None:
     """Move 5 in one unit of work: store the replies, move the job on if the lease is still ours, claim what follows.
 
     Returns:
@@ -313,46 +315,46 @@ def _finish(step: StepInHand, move: Move, following: InHand | None) -> float | N
     def store(connection: Connection) -> bool:
         nonlocal asked_at
         asked_at = clock()
-        return _store(step, move, following, connection)
+        return _store(step, result, following, connection)
 
     try:
-        is_ours = step.services.database.persist(store, for_s=KEEP_REPLY_S)
+        is_ours = step.services.database.persist(store, for_s=RECORD_REPLY_S)
     except _CameSecond:
-        _start_over(step, move.outcomes)
+        _start_over(step, result.outcomes)
         return None
-    reached(Boundary.STORED, step.job.id)
+    reached(FaultPoint.STORED, step.job.id)
     step.services.queue.wake(step.job.id)
     if not is_ours:
         log.info("late_result_kept_in_ledger", job_id=step.job.id, step=step.job.step)
     return asked_at if is_ours else None
 
 
-def _store(step: StepInHand, move: Move, following: InHand | None, connection: Connection) -> bool:
-    if move.values is None:
-        keep(connection, step.job.id, move.outcomes)
+def _store(step: StepContext, result: StepResult, following: PreparedStep | None, connection: Connection) -> bool:
+    if result.values is None:
+        record_outcomes(connection, step.job.id, result.outcomes)
         return False
-    new = list(move.events)
+    new = list(result.events)
     if following:
-        new += _started(following.step.job, starts_job=False, starts_iteration=move.next_step is Step.GENERATE)
+        new += _started(following.step.job, starts_job=False, starts_iteration=result.next_step is Step.GENERATE)
     with collecting_rows(connection) as rows:
         events.add(connection, step.job, step.job.event_seq + 1, new)
-        move.write(connection)
+        result.write(connection)
         if following:
             calls.open_calls(connection, [call.row for call in following.planned])
     advance = transitions.Advance(
-        {**move.values, **CLAIMED} if following else move.values,
-        usage=unstored_usage(move.outcomes),
+        {**result.values, **CLAIMED} if following else result.values,
+        usage=unstored_usage(result.outcomes),
         new_events=len(new),
         keep_lease_s=step.holder.lease_s if following else None,
     )
-    closed = transitions.advance_with(connection, step.job, advance, closings(move.outcomes), rows)
+    closed = transitions.advance_with(connection, step.job, advance, close_changes(result.outcomes), rows)
     if closed is None:
-        keep(connection, step.job.id, move.outcomes)
+        record_outcomes(connection, step.job.id, result.outcomes)
         return False
-    if any(outcome.came_second for outcome in move.outcomes) or "dup" in closed:
+    if any(outcome.came_second for outcome in result.outcomes) or "dup" in closed:
         raise _CameSecond
-    close_up(connection, step.job, move.values)
-    reached(Boundary.STORING, step.job.id)
+    complete(connection, step.job, result.values)
+    reached(FaultPoint.STORING, step.job.id)
     return True
 
 
@@ -360,36 +362,36 @@ class _CameSecond(Exception):  # noqa: N818 - a state, and never seen outside of
     """Another holder's reply is in the ledger already: it is the one to go on with."""
 
 
-def _start_over(step: StepInHand, outcomes: Sequence[Outcome]) -> None:
+def _start_over(step: StepContext, outcomes: Sequence[Outcome]) -> None:
     """Give the step back as it was; whoever takes it finds the replies that came first."""
     again = {"available_at": DbNow(), "rung_at": DbNow()}
 
     def work(connection: Connection) -> None:
         transitions.advance(connection, step.job.id, step.job.lease_token, again)
-        keep(connection, step.job.id, outcomes)
+        record_outcomes(connection, step.job.id, outcomes)
 
-    step.services.database.persist(work, for_s=KEEP_REPLY_S)
+    step.services.database.persist(work, for_s=RECORD_REPLY_S)
     notify(step.services, message_of(step.job))
 
 
-def _end(connection: Connection, step: StepInHand, reason: StopReason, error: dict[str, object]) -> None:
+def _end(connection: Connection, step: StepContext, reason: StopReason, error: dict[str, object]) -> None:
     end = ending(step.services.profiles, step.job, step.request, step.records, reason, error)
     first_seq = transitions.advance(connection, step.job.id, step.job.lease_token, end.values, new_events=1)
     if first_seq is not None:
         events.add(connection, step.job, first_seq, [end.event])
-        close_up(connection, step.job, end.values)
+        complete(connection, step.job, end.values)
 
 
-def _planning_error(step: StepInHand, error: ProviderError) -> dict[str, object]:
+def _planning_error(step: StepContext, error: ProviderError) -> dict[str, object]:
     model = models_of(step.job, step.request)[0]
     return job_error(error.code, error.message, model=model, iteration=step_iteration(step.job), attempts=0)
 
 
-def _budget_error(step: StepInHand, error: BudgetExhausted) -> dict[str, object]:
+def _budget_error(step: StepContext, error: BudgetExhausted) -> dict[str, object]:
     return job_error("budget_exhausted", str(error), iteration=step_iteration(step.job))
 
 
-def _deadline_error(step: StepInHand) -> dict[str, object]:
+def _deadline_error(step: StepContext) -> dict[str, object]:
     limit = step.request.limits.deadline_s
     return job_error(
         "deadline_exceeded",

@@ -6,10 +6,10 @@ Only code can watch them, no setting does: `python -m tests.chaos.worker` is a w
 from collections.abc import Callable
 from enum import StrEnum
 
-Watcher = Callable[["Boundary", str], None]
+Watcher = Callable[["FaultPoint", str], None]
 
 
-class Boundary(StrEnum):
+class FaultPoint(StrEnum):
     """In the order in which a job meets them."""
 
     SUBMITTED = "submitted"
@@ -38,6 +38,6 @@ def watch(watcher: Watcher) -> None:
     _watchers.append(watcher)
 
 
-def reached(boundary: Boundary, job_id: str) -> None:
+def reached(fault_point: FaultPoint, job_id: str) -> None:
     for watcher in _watchers:
-        watcher(boundary, job_id)
+        watcher(fault_point, job_id)

@@ -17,13 +17,13 @@ from redraft.domain.jobs.states import Step
 from redraft.domain.structured.answers import Misfit, read_answer
 from redraft.errors import ProviderError
 from redraft.operations.calls.budgets import BudgetExhausted
-from redraft.operations.calls.deltas import DeltaTeller
-from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot, remembered
+from redraft.operations.calls.deltas import DeltaPublisher
+from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot, recorded_outcome
 from redraft.operations.request_views import models_of, schema_of
 from redraft.operations.results.grounding import NOTHING, grounding_reader
 from redraft.operations.results.job_results import Event, event
 from redraft.operations.steps import context
-from redraft.operations.steps.context import Move, StepInHand
+from redraft.operations.steps.context import StepContext, StepResult
 from redraft.operations.steps.crashes import kept_when_busy
 from redraft.operations.steps.evaluate import decide
 from redraft.operations.steps.step_events import evaluated, vetoes_of
@@ -33,43 +33,43 @@ from redraft.storage.jobs import history
 from redraft.storage.jobs.history import IterationRecord
 
 
-def _request(step: StepInHand) -> GenerateAnswer:
+def _request(step: StepContext) -> GenerateAnswer:
     if not isinstance(step.request, GenerateAnswer):
         raise TypeError(f"Job {step.job.id} of kind {step.job.kind} has no generate step.")
     return step.request
 
 
-def _model(step: StepInHand) -> str:
+def _model(step: StepContext) -> str:
     return models_of(step.job, step.request)[0]
 
 
-def _slots(step: StepInHand) -> list[Slot]:
+def _slots(step: StepContext) -> list[Slot]:
     number = step.job.iteration + 1
     count = _request(step).candidates
     return [Slot(step.job.id, Step.GENERATE, number, candidate, 0) for candidate in range(1, count + 1)]
 
 
-def plan(step: StepInHand) -> list[PlannedCall]:
+def plan(step: StepContext) -> list[PlannedCall]:
     """One call per candidate, all with the same prompt."""
     prompt = _prompt(step)
     # A continuation may ask something else in the same place
     is_first = step.job.continuations == 0
-    unheard = [slot for slot in _slots(step) if not (is_first and slot.key in step.memo)]
-    return [_plan_call(step, slot, "generate", prompt, calls_at_once=len(unheard)) for slot in unheard]
+    unrecorded = [slot for slot in _slots(step) if not (is_first and slot.key in step.recorded)]
+    return [_plan_call(step, slot, "generate", prompt, calls_at_once=len(unrecorded)) for slot in unrecorded]
 
 
-def look(step: StepInHand) -> None:
+def prepare(step: StepContext) -> None:
     """Do now what of the planning takes long: later it is known."""
     _prompt(step)
 
 
-def _prompt(step: StepInHand) -> Prompt:
+def _prompt(step: StepContext) -> Prompt:
     if "prompt" not in step.found:
         step.found["prompt"] = generation_prompt(_request(step), _feedback(step), schema_of(step.request))
     return step.found["prompt"]
 
 
-def _plan_call(step: StepInHand, slot: Slot, kind: str, prompt: Prompt, *, calls_at_once: int = 1) -> PlannedCall:
+def _plan_call(step: StepContext, slot: Slot, kind: str, prompt: Prompt, *, calls_at_once: int = 1) -> PlannedCall:
     request = _request(step)
     sampling, model = request.sampling, _model(step)
     limit = sampling.max_output_tokens or larger_limit(step.records, model)
@@ -78,7 +78,7 @@ def _plan_call(step: StepInHand, slot: Slot, kind: str, prompt: Prompt, *, calls
     return context.plan(step, slot, kind, ask, calls_at_once=calls_at_once)
 
 
-def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
+def work(step: StepContext, planned: Sequence[PlannedCall]) -> StepResult:
     """Make the reserved calls, and hand on what was written."""
     by_slot = {call.slot: call for call in planned}
     written = context.side_by_side(step, [partial(_write, step, slot, by_slot) for slot in _slots(step)])
@@ -86,19 +86,19 @@ def work(step: StepInHand, planned: Sequence[PlannedCall]) -> Move:
     # A second asking that failed leaves the first answer
     last = [next((o for o in reversed(candidate) if o.text is not None), candidate[-1]) for candidate in written]
     errors = [outcome.error for outcome in last if outcome.error]
-    passing = next((error for error in errors if error.retryable), None)
-    later = context.try_later(step, outcomes, passing) if passing else None
-    if later:
-        return later
+    transient = next((error for error in errors if error.retryable), None)
+    rescheduled = context.reschedule(step, outcomes, transient) if transient else None
+    if rescheduled:
+        return rescheduled
     answered = [outcome for outcome in last if outcome.text is not None or outcome.cut is not None]
     if not answered:
         return context.give_up(step, outcomes, errors[0], _model(step))
     return _record(step, outcomes, answered)
 
 
-def _write(step: StepInHand, slot: Slot, planned: Mapping[Slot, PlannedCall]) -> tuple[Outcome, ...]:
+def _write(step: StepContext, slot: Slot, planned: Mapping[Slot, PlannedCall]) -> tuple[Outcome, ...]:
     """One candidate: its call, and a second one if what came does not fit the answer's schema. The last text counts."""
-    with _telling(step, slot) as on_delta:
+    with _publishing(step, slot) as on_delta:
         made = context.outcomes_of(step, slot, planned, on_delta)
     schema = schema_of(step.request)
     if schema is not None and made[-1].text is not None:
@@ -106,24 +106,24 @@ def _write(step: StepInHand, slot: Slot, planned: Mapping[Slot, PlannedCall]) ->
             read = read_answer(made[-1].text, schema)
         if isinstance(read, Misfit):
             made = _repair(step, slot, (*made[:-1], context.not_to_reuse(made[-1])), read)
-    return context.keep_one_of(step, planned, made)
+    return context.record_one_of(step, planned, made)
 
 
-def _repair(step: StepInHand, slot: Slot, made: tuple[Outcome, ...], misfit: Misfit) -> tuple[Outcome, ...]:
+def _repair(step: StepContext, slot: Slot, made: tuple[Outcome, ...], misfit: Misfit) -> tuple[Outcome, ...]:
     *before, first = made
     slot = replace(slot, seq=1)
-    row = step.memo.get(slot.key)
+    row = step.recorded.get(slot.key)
     if row is not None:
-        return (*made, remembered(slot, row))
+        return (*made, recorded_outcome(slot, row))
     prompt = repair_prompt(_prompt(step), first.text or "", misfit.message)
     try:
-        asked = context.ask_again(step, first, lambda now: _plan_call(now, slot, "repair", prompt))
+        asked = context.retry(step, first, lambda now: _plan_call(now, slot, "repair", prompt))
     except (BudgetExhausted, ProviderError):
         return made
     if asked is None:
         return made
     stored, planned = asked
-    with _telling(step, slot) as on_delta:
+    with _publishing(step, slot) as on_delta:
         again = context.call(step, planned, on_delta)
     text, schema = again[-1].text, schema_of(step.request)
     with kept_when_busy(step, again[-1:]):
@@ -133,18 +133,18 @@ def _repair(step: StepInHand, slot: Slot, made: tuple[Outcome, ...], misfit: Mis
 
 
 @contextmanager
-def _telling(step: StepInHand, slot: Slot) -> Generator[Callable[[str], None] | None]:
+def _publishing(step: StepContext, slot: Slot) -> Generator[Callable[[str], None] | None]:
     """Where the text of a streamed call goes; a second asking counts as a further attempt."""
     if not _request(step).stream:
         yield None
         return
     is_ours = partial(step.holder.may_call, step.job.id, step.job.lease_token)
-    teller = DeltaTeller(step.services.queue, slot, step.attempt_no + slot.seq, is_ours)
-    yield teller
-    teller.flush()
+    publisher = DeltaPublisher(step.services.queue, slot, step.attempt_no + slot.seq, is_ours)
+    yield publisher
+    publisher.flush()
 
 
-def _feedback(step: StepInHand) -> Feedback | None:
+def _feedback(step: StepContext) -> Feedback | None:
     feedback = feedback_for(step.rules, step.attempts, step.job.guidance)
     if feedback is None or feedback.base is None:
         return feedback
@@ -153,25 +153,25 @@ def _feedback(step: StepInHand) -> Feedback | None:
     return replace(feedback, vetoes=vetoes_of(step.request, base))
 
 
-def _record(step: StepInHand, outcomes: Sequence[Outcome], answered: Sequence[Outcome]) -> Move:
+def _record(step: StepContext, outcomes: Sequence[Outcome], answered: Sequence[Outcome]) -> StepResult:
     number = step.job.iteration + 1
     feedback = _feedback(step)
     said = feedback_text(feedback) if feedback else None
     grounding_of = grounding_reader(step.request)
     written = tuple(_written(step, outcome, said, grounding_of) for outcome in answered)
-    told = [event for each in zip(answered, written, strict=True) for event in _told(step, *each)]
+    new_events = [event for each in zip(answered, written, strict=True) for event in _events_of(step, *each)]
     write = partial(_store, step, written)
     step = replace(step, job=replace(step.job, iteration=number), records=step.records + written)
     if any(record.evaluation is None for record in written):
         return context.go_on(
-            step, outcomes, Step.EVALUATE, iteration=number, records=step.records, events=told, write=write
+            step, outcomes, Step.EVALUATE, iteration=number, records=step.records, events=new_events, write=write
         )
-    move = decide(step, outcomes, told, write)
-    return replace(move, values={**(move.values or {}), "iteration": number})
+    result = decide(step, outcomes, new_events, write)
+    return replace(result, values={**(result.values or {}), "iteration": number})
 
 
 def _written(
-    step: StepInHand, outcome: Outcome, said: str | None, grounding_of: Callable[[str], dict[str, Any] | None]
+    step: StepContext, outcome: Outcome, said: str | None, grounding_of: Callable[[str], dict[str, Any] | None]
 ) -> IterationRecord:
     number, cut, error = step.job.iteration + 1, outcome.cut, outcome.error
     verdict = None
@@ -191,13 +191,13 @@ def _written(
     )
 
 
-def _store(step: StepInHand, written: Sequence[IterationRecord], connection: Connection) -> None:
+def _store(step: StepContext, written: Sequence[IterationRecord], connection: Connection) -> None:
     history.add_iterations(connection, step.job.id, written)
     cut = [(record, record.evaluation) for record in written if record.evaluation is not None]
     history.add_evaluations(connection, [history.evaluation_row(step.job.id, *each) for each in cut])
 
 
-def _told(step: StepInHand, outcome: Outcome, record: IterationRecord) -> list[Event]:
+def _events_of(step: StepContext, outcome: Outcome, record: IterationRecord) -> list[Event]:
     number, verdict = step.job.iteration + 1, record.evaluation
     found = record.grounding or NOTHING
     size = f"{len(record.answer)} characters"

@@ -61,7 +61,7 @@ class LeaseHolder:
         self.lease_s = settings.lease_s
         self.losses_max = transitions.ALONE_LOSSES if is_alone else transitions.FREE_LOSSES
         self._lock = threading.Lock()
-        self._in_hand = set[tuple[str, int]]()
+        self._in_flight = set[tuple[str, int]]()
         self._tokens: dict[str, int] = {}
         self._good_since: dict[str, float] = {}
         self._cancellations: dict[str, Cancellation] = {}
@@ -85,8 +85,8 @@ class LeaseHolder:
         def renew(token: int, since: float) -> None:
             nonlocal held
             with self._lock:
-                self._in_hand.discard((job_id, held))
-                self._in_hand.add((job_id, token))
+                self._in_flight.discard((job_id, held))
+                self._in_flight.add((job_id, token))
                 self._tokens[job_id] = token
                 self._good_since[job_id] = since
                 self._cancellations[job_id] = cancellation
@@ -100,7 +100,7 @@ class LeaseHolder:
             with self._lock:
                 if self._cancellations.get(job_id) is cancellation:
                     del self._cancellations[job_id]
-                self._in_hand.discard((job_id, held))
+                self._in_flight.discard((job_id, held))
                 if self._tokens.get(job_id) == held:
                     self._forget(job_id)
 
@@ -157,10 +157,10 @@ class LeaseHolder:
 
     def _leave(self, connection: Connection) -> list[DueStep]:
         with self._lock:
-            in_hand = list(self._in_hand)
-        transitions.lock(connection, {job_id for job_id, _ in in_hand})
+            in_flight = list(self._in_flight)
+        transitions.lock(connection, {job_id for job_id, _ in in_flight})
         released = transitions.release_leases(connection, self.owner)
-        for job_id, usage in calls.close_left(connection, in_hand).items():
+        for job_id, usage in calls.close_left(connection, in_flight).items():
             transitions.add_usage(connection, job_id, usage)
         workers.leave(connection, self.owner)
         return released
@@ -200,4 +200,4 @@ class LeaseHolder:
     def in_flight(self) -> int:
         """Steps in hand, those among them whose lease was lost, as by a cancel: what they call for is paid for."""
         with self._lock:
-            return len(self._in_hand)
+            return len(self._in_flight)

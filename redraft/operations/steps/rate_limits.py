@@ -11,20 +11,20 @@ from redraft.operations.calls.model_calls import Outcome, PlannedCall
 from redraft.operations.request_views import models_of
 from redraft.operations.services import Services
 from redraft.operations.steps import context
-from redraft.operations.steps.context import StepInHand
+from redraft.operations.steps.context import StepContext
 from redraft.rate_limiter import LimiterSession, Permit
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.jobs import calls, transitions
 
 
 @dataclass(frozen=True, slots=True)
-class InHand:
+class PreparedStep:
     """A step in hand with its calls, which are reserved, or still have to be asked for at the gate."""
 
-    step: StepInHand
+    step: StepContext
     planned: Sequence[PlannedCall]
-    must_ask: bool = False
-    must_plan: bool = False
+    needs_permits: bool = False
+    needs_planning: bool = False
     """Its calls are not known yet: what they depend on takes too long for the claim's unit of work."""
 
     @property
@@ -37,7 +37,7 @@ class InHand:
         by_model: dict[str, list[str]] = {}
         for call in self.planned:
             by_model.setdefault(str(call.chat.model), []).append(call.row["id"])
-        if by_model or not self.step.memo:
+        if by_model or not self.step.recorded:
             return by_model
         # A second asking may follow a first one that is in the ledger already
         job = self.step.job
@@ -45,7 +45,7 @@ class InHand:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnedAway:
+class Deferred:
     """The gate let a step's calls not in: how its row waits, and for which model."""
 
     model: str
@@ -64,29 +64,29 @@ class TurnedAway:
         return {"available_at": DbNow(wait_s), "rung_at": None}
 
 
-def at_gate(step: StepInHand, planned: Sequence[PlannedCall]) -> InHand:
+def prepare(step: StepContext, planned: Sequence[PlannedCall]) -> PreparedStep:
     """A planned step; whether it has to ask is known without asking."""
-    hand = InHand(step, planned)
-    return replace(hand, must_ask=any(step.services.limiter.must_acquire(model) for model in hand.wanted))
+    prepared = PreparedStep(step, planned)
+    return replace(prepared, needs_permits=any(step.services.limiter.must_acquire(model) for model in prepared.wanted))
 
 
-def enter(hand: InHand, session: LimiterSession) -> InHand | TurnedAway:
+def enter(prepared: PreparedStep, session: LimiterSession) -> PreparedStep | Deferred:
     """Ask for the calls of a step, outside of any unit of work."""
-    model, permit = session.acquire(hand.message, hand.wanted)
+    model, permit = session.acquire(prepared.message, prepared.wanted)
     if not permit.width:
-        return TurnedAway(model, permit)
-    return InHand(replace(hand.step, width=permit.width), hand.planned)
+        return Deferred(model, permit)
+    return PreparedStep(replace(prepared.step, width=permit.width), prepared.planned)
 
 
-def ask(hand: InHand, session: LimiterSession) -> InHand | None:
+def ask(prepared: PreparedStep, session: LimiterSession) -> PreparedStep | None:
     """Ask for a claimed step's calls, and reserve them; None when it was turned away, or is not ours any more."""
-    admitted = enter(hand, session)
-    job, database = hand.step.job, hand.step.services.database
-    if isinstance(admitted, TurnedAway):
+    admitted = enter(prepared, session)
+    job, database = prepared.step.job, prepared.step.services.database
+    if isinstance(admitted, Deferred):
         with database.write() as connection:
             is_ours = transitions.advance(connection, job.id, job.lease_token, admitted.values) is not None
         if is_ours:
-            wait(hand.step.services, hand.message, admitted)
+            wait(prepared.step.services, prepared.message, admitted)
         return None
     with database.write() as connection:
         if not transitions.holds(connection, job.id, job.lease_token):
@@ -95,10 +95,10 @@ def ask(hand: InHand, session: LimiterSession) -> InHand | None:
     return admitted
 
 
-def wait(services: Services, message: StepMessage, turned_away: TurnedAway) -> None:
+def wait(services: Services, message: StepMessage, deferred: Deferred) -> None:
     """After the commit: who is called before the row is free would not be heard."""
-    if turned_away.permit.is_queued:
-        services.limiter.queue_for_slot(message, turned_away.model)
+    if deferred.permit.is_queued:
+        services.limiter.queue_for_slot(message, deferred.model)
 
 
 def record(session: LimiterSession, outcomes: Sequence[Outcome]) -> None:

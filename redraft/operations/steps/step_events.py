@@ -9,7 +9,7 @@ from redraft.domain.jobs.requests import AnyRequest, GenerateAnswer
 from redraft.domain.jobs.states import Step
 from redraft.operations.request_views import step_iteration
 from redraft.operations.results.job_results import Event, event
-from redraft.operations.steps.context import StepInHand
+from redraft.operations.steps.context import StepContext
 from redraft.storage.jobs.history import EvaluationRecord, IterationRecord
 from redraft.storage.jobs.jobs import JobRecord
 
@@ -109,7 +109,7 @@ def worker_lost(job: JobRecord, calls: int) -> Event:
     )
 
 
-def thinking(step: StepInHand, current: Sequence[IterationRecord]) -> Event:
+def thinking(step: StepContext, current: Sequence[IterationRecord]) -> Event:
     """Why there will be another iteration, after what was found for the answers of the current one."""
     strategy = step.request.revision.strategy if isinstance(step.request, GenerateAnswer) else "revise"
     kind, data = event(
@@ -121,7 +121,7 @@ def thinking(step: StepInHand, current: Sequence[IterationRecord]) -> Event:
     return kind, {**data, "ts": data["at"]}
 
 
-def _why_again(step: StepInHand, current: Sequence[IterationRecord]) -> str:
+def _why_again(step: StepContext, current: Sequence[IterationRecord]) -> str:
     following, threshold = f"iteration {step.job.iteration + 1}", step.request.score_threshold
     scored = [(r, r.evaluation) for r in current if r.evaluation and r.evaluation.score is not None]
     if not scored:
@@ -134,7 +134,7 @@ def _why_again(step: StepInHand, current: Sequence[IterationRecord]) -> str:
     return f"The score is below {threshold:g}; the feedback goes into {following}."
 
 
-def _why_unscored(step: StepInHand, current: Sequence[IterationRecord], following: str) -> str:
+def _why_unscored(step: StepContext, current: Sequence[IterationRecord], following: str) -> str:
     if all(record.as_attempt().is_cut for record in current):
         return f"The answer was cut off at its output limit; {following} is asked for a shorter one."
     if any(attempt.score is not None for attempt in step.attempts):

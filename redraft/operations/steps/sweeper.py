@@ -15,7 +15,7 @@ from redraft.domain.jobs.states import StopReason
 from redraft.errors import Unavailable
 from redraft.jobs import StepMessage
 from redraft.operations.request_views import readable_request, step_iteration
-from redraft.operations.results.completion import close_orphaned_calls, close_up
+from redraft.operations.results.completion import close_orphaned_calls, complete
 from redraft.operations.results.job_results import ending
 from redraft.operations.services import Services
 from redraft.operations.steps.leases import message_for
@@ -148,6 +148,6 @@ def _end(
     first_seq = transitions.change(connection, job.id, end.values, when=when, new_events=1)
     if first_seq is not None:
         events.add(connection, job, first_seq, [end.event])
-        close_up(connection, job, end.values)
+        complete(connection, job, end.values)
         close_orphaned_calls(connection, job)
     return first_seq is not None

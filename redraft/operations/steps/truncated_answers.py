@@ -52,10 +52,10 @@ def larger_limit(records: Iterable[IterationRecord], model: str) -> int | None:
     return _GROWTH * max(limits) if limits else None
 
 
-def without_whole_answer(records: Sequence[IterationRecord], move: Finish) -> dict[str, Any] | None:
+def without_whole_answer(records: Sequence[IterationRecord], action: Finish) -> dict[str, Any] | None:
     """The error of a job that ends because none of its answers came to its end."""
     last = records[-1].evaluation if records else None
-    if move.reason is not StopReason.ERROR or last is None or last.error is None:
+    if action.reason is not StopReason.ERROR or last is None or last.error is None:
         return None
     count = len({record.number for record in records})
     return {**last.error, "detail": f"No whole answer in {count} iteration{'s'[: count > 1]}: {last.error['detail']}"}

@@ -59,7 +59,7 @@ _LOST = _lost("The worker that made this call was lost before it told the outcom
 _LEFT = _lost("The worker that made this call was told to end before the outcome was there.")
 _AS_LOST = (calls.c.job_id, calls.c.provider)
 _SLOT = ("job_id", "iteration", "candidate", "step", "seq")
-_CLOSING = (
+_CLOSE_COLUMNS = (
     "cached",
     "response",
     "reply_text",
@@ -79,13 +79,13 @@ _LINE = (
     *("id", "type", "iteration", "candidate", "model", "attempt", "status", "cached", "http_status", "finish_reason"),
     *("input_tokens", "output_tokens", "cost_nano_usd", "latency_ms", "error", "started_at", "finished_at"),
 )
-_MEMO = (
+_RECORDED = (
     *("id", "iteration", "candidate", "seq", "model", "status", "request"),
     *("reply_text", "finish_reason", "output_tokens", "error"),
 )
 
 
-def memo(
+def recorded_replies(
     connection: Connection, job_id: str, step: str, iteration: int | None, *, with_failures: bool
 ) -> dict[SlotKey, Mapping[str, Any]]:
     """What earlier holders of this step already got: replies, and failures that are final.
@@ -95,7 +95,7 @@ def memo(
     on several.
     """
     query = (
-        select(*(calls.c[name] for name in _MEMO))
+        select(*(calls.c[name] for name in _RECORDED))
         .where(
             calls.c.job_id == job_id,
             calls.c.step == step,
@@ -133,9 +133,9 @@ def close_lost(connection: Connection, job_id: str, token: int) -> Mapping[str, 
     return _close_all(connection, update(calls).where(is_lost).values(_LOST).returning(*_AS_LOST)).get(job_id, {})
 
 
-def close_left(connection: Connection, in_hand: Sequence[tuple[str, int]]) -> Mapping[str, Mapping[str, int]]:
+def close_left(connection: Connection, in_flight: Sequence[tuple[str, int]]) -> Mapping[str, Mapping[str, int]]:
     """Calls for these jobs under these tokens, which nobody waits for any more; what they add, by job."""
-    is_left = tuple_(calls.c.job_id, calls.c.lease_token).in_(in_hand)
+    is_left = tuple_(calls.c.job_id, calls.c.lease_token).in_(in_flight)
     left = update(calls).where(is_left, calls.c.status == "started").values(_LEFT).returning(*_AS_LOST)
     return _close_all(connection, left)
 
@@ -191,17 +191,17 @@ def close(connection: Connection, call_id: str, values: Mapping[str, Any]) -> Cl
     Rows that were written off as `unknown` may still be closed: a late worker knows better.
     """
     for was_lost in (False, True):
-        change = closing(call_id, values, was_lost=was_lost)
+        change = close_change(call_id, values, was_lost=was_lost)
         row = run(connection, change.statement, change.values).one_or_none()
         if row is not None:
             return Closed(row.status, was_lost, row.provider == FREE_PROVIDER)
     return None
 
 
-def closing(call_id: str, values: Mapping[str, Any], *, number: int = 0, was_lost: bool = False) -> Change:
+def close_change(call_id: str, values: Mapping[str, Any], *, number: int = 0, was_lost: bool = False) -> Change:
     """The change that `close` makes, the `number`-th of one statement."""
     name = f"c{number}_"
-    given = {f"{name}{column}": values.get(column) for column in _CLOSING} | {
+    given = {f"{name}{column}": values.get(column) for column in _CLOSE_COLUMNS} | {
         f"{name}cached": values.get("cached", False),
         f"{name}reusable": values.get("is_reusable", True),
         f"{name}id": call_id,
@@ -224,7 +224,7 @@ def _close_statement(name: str) -> Update:
             status=case((is_second, "dup"), else_=bindparam(f"{name}status", type_=String)),
             finished_at=DbNow(),
             cache_key=case((bindparam(f"{name}reusable", type_=Boolean), calls.c.cache_key)),
-            **{column: bindparam(f"{name}{column}", type_=calls.c[column].type) for column in _CLOSING},
+            **{column: bindparam(f"{name}{column}", type_=calls.c[column].type) for column in _CLOSE_COLUMNS},
         )
         .returning(calls.c.status, calls.c.provider)
     )

@@ -195,7 +195,7 @@ class Advance:
 
 
 def advance_with(
-    connection: Connection, job: JobRecord, advance: Advance, closing: Sequence[Change], rows: Sequence[Rows]
+    connection: Connection, job: JobRecord, advance: Advance, close_changes: Sequence[Change], rows: Sequence[Rows]
 ) -> list[str | None] | None:
     """`advance`, and with it close calls and add rows, events among them, if the token is still the holder's.
 
@@ -203,13 +203,13 @@ def advance_with(
         connection: the unit of work.
         job: as its holder knows it. Whoever else tells something of it takes its token, so its events' numbers hold.
         advance: how it moves on.
-        closing: how calls end.
+        close_changes: how calls end.
         rows: what is added.
 
     Returns:
         How each call was closed, None for one that had been; None when the lease is not ours, and nothing was done.
     """
-    found = run_all_or_none(connection, _advancing(job.id, job.lease_token, advance), closing, rows)
+    found = run_all_or_none(connection, _advancing(job.id, job.lease_token, advance), close_changes, rows)
     if found is None:
         return None
     last, *closed = found
@@ -240,10 +240,10 @@ def _advance_statement(kinds: tuple[tuple[str, bool], ...], target: str | None, 
         columns["lease_expires_at"] = DbNow(bindparam("p_lease_s", type_=Float))
     else:
         columns |= {"lease_owner": None, "lease_expires_at": None}
-    may_move = is_live() if target is None else _is_one_of(sources_of(JobStatus(target)))
+    may_change = is_live() if target is None else _is_one_of(sources_of(JobStatus(target)))
     return (
         update(jobs)
-        .where(jobs.c.id == bindparam("p_job"), jobs.c.lease_token == bindparam("p_token"), may_move)
+        .where(jobs.c.id == bindparam("p_job"), jobs.c.lease_token == bindparam("p_token"), may_change)
         .values(
             lease_token=jobs.c.lease_token + 1,
             version=jobs.c.version + 1,

@@ -17,7 +17,7 @@ from redraft.domain.jobs.loop import (
     Rules,
     best_of,
     feedback_for,
-    next_move,
+    next_action,
     passes,
     twin_of,
 )
@@ -36,8 +36,8 @@ def scored(*scores: float | None, threshold: float = 2.0) -> list[Attempt]:
 
 
 def stop_reason(rules: Rules, *scores: float | None, threshold: float = 2.0) -> StopReason | None:
-    move = next_move(rules, scored(*scores, threshold=threshold))
-    return move.reason if isinstance(move, Finish) else None
+    action = next_action(rules, scored(*scores, threshold=threshold))
+    return action.reason if isinstance(action, Finish) else None
 
 
 # One candidate's fate: its answer, and the verdict's score; None is an evaluation that failed
@@ -61,10 +61,10 @@ def play(
     """Drive the loop to its end; returns what was written, why it ended, and the generations it took."""
     attempts, generations = list(history), 0
     while True:
-        move = next_move(rules, attempts)
-        match move:
+        action = next_action(rules, attempts)
+        match action:
             case Finish():
-                return attempts, move, generations
+                return attempts, action, generations
             case Generate(iteration):
                 assert iteration == max((a.iteration for a in attempts), default=0) + 1
                 round_of = fates[generations % len(fates)]
@@ -240,25 +240,25 @@ def test_a_continuation_does_not_stop_at_once_on_an_old_plateau():
     old = scored(0.82, 0.82, 0.82)
     rules = Rules(iteration_limit=8, first_iteration=4)
 
-    assert next_move(rules, old) == Generate(4)
-    assert next_move(rules, [*old, judged(4, 0.82)]) == Generate(5)
-    assert next_move(rules, [*old, judged(4, 0.82), judged(5, 0.82)]) == Finish(StopReason.PLATEAU)
+    assert next_action(rules, old) == Generate(4)
+    assert next_action(rules, [*old, judged(4, 0.82)]) == Generate(5)
+    assert next_action(rules, [*old, judged(4, 0.82), judged(5, 0.82)]) == Finish(StopReason.PLATEAU)
 
 
 def test_a_continuation_of_an_accepted_job_generates_again():
     done = scored(0.9, threshold=0.8)
-    assert next_move(Rules(iteration_limit=2, first_iteration=2), done) == Generate(2)
+    assert next_action(Rules(iteration_limit=2, first_iteration=2), done) == Generate(2)
 
 
 @pytest.mark.parametrize("again", ["same", "  same\n", "same\u00a0"])
 def test_an_answer_equal_to_an_earlier_one_after_folding_stops_the_loop(again):
     attempts = [judged(1, 0.5, "same"), judged(2, 0.5, again)]
-    assert next_move(NEVER_FLAT, attempts) == Finish(StopReason.UNCHANGED)
+    assert next_action(NEVER_FLAT, attempts) == Finish(StopReason.UNCHANGED)
 
 
 def test_a_word_more_is_a_change():
     attempts = [judged(1, 0.5, "same"), judged(2, 0.5, "same word")]
-    assert next_move(NEVER_FLAT, attempts) == Generate(3)
+    assert next_action(NEVER_FLAT, attempts) == Generate(3)
 
 
 def test_all_candidates_must_repeat_themselves_to_stop_the_loop():
@@ -266,13 +266,13 @@ def test_all_candidates_must_repeat_themselves_to_stop_the_loop():
     fresh = [judged(2, 0.5, "a"), replace(judged(2, 0.4, "c"), candidate=2)]
     stale = [judged(2, 0.5, "b"), replace(judged(2, 0.4, "a"), candidate=2)]
 
-    assert next_move(NEVER_FLAT, first + fresh) == Generate(3)
-    assert next_move(NEVER_FLAT, first + stale) == Finish(StopReason.UNCHANGED)
+    assert next_action(NEVER_FLAT, first + fresh) == Generate(3)
+    assert next_action(NEVER_FLAT, first + stale) == Finish(StopReason.UNCHANGED)
 
 
 def test_two_equal_candidates_of_one_iteration_are_no_repetition():
     twins = [judged(1, 0.5, "a"), replace(judged(1, 0.5, "a"), candidate=2)]
-    assert next_move(NEVER_FLAT, twins) == Generate(2)
+    assert next_action(NEVER_FLAT, twins) == Generate(2)
 
 
 def test_a_twin_that_was_judged_comes_before_one_that_was_not():
@@ -293,12 +293,12 @@ def test_a_twin_that_was_judged_comes_before_one_that_was_not():
     ],
 )
 def test_acceptance_comes_before_repetition_before_the_limit_before_the_plateau(attempts, reason):
-    assert next_move(Rules(iteration_limit=3), attempts) == Finish(reason)
+    assert next_action(Rules(iteration_limit=3), attempts) == Finish(reason)
 
 
 def test_every_candidate_is_evaluated_before_anything_else():
     half_judged = [judged(1, 0.9, passed=True), Attempt(1, 2, "draft")]
-    assert next_move(NEVER_FLAT, half_judged) == Evaluate(1)
+    assert next_action(NEVER_FLAT, half_judged) == Evaluate(1)
 
 
 # What the next prompt holds

@@ -6,8 +6,8 @@ import pytest
 
 from redraft.domain.jobs.states import (
     LIVE,
-    MOVES,
     TERMINAL,
+    TRANSITIONS,
     JobKind,
     JobStatus,
     StopReason,
@@ -34,12 +34,12 @@ ALLOWED = {
 
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(JobStatus, repeat=2)))
 def test_each_move_is_either_listed_or_refused(source, target):
-    assert (target in MOVES[source]) is ((source, target) in ALLOWED)
+    assert (target in TRANSITIONS[source]) is ((source, target) in ALLOWED)
     assert (source.value in sources_of(target)) is ((source, target) in ALLOWED)
 
 
 def test_what_has_ended_leaves_its_state_only_by_being_continued():
-    assert {target for status in TERMINAL for target in MOVES[status]} == {QUEUED}
+    assert {target for status in TERMINAL for target in TRANSITIONS[status]} == {QUEUED}
 
 
 def test_every_state_is_either_live_or_terminal():

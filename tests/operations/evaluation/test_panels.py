@@ -13,7 +13,7 @@ from tests.operations.rubrics import by_model, criterion, down, found
 PANEL = ["openai:j1", "openai:j2", "openai:j3"]
 
 
-def judges_of(driver: Driver, job_id: str) -> list[tuple[str, str, float | None]]:
+def evaluators_of(driver: Driver, job_id: str) -> list[tuple[str, str, float | None]]:
     evaluation = driver.iterations(job_id)[0].evaluation
     assert evaluation is not None
     return [(each.model, each.status, each.score) for each in evaluation.judges]
@@ -27,7 +27,7 @@ def test_the_median_of_a_panel_counts_and_how_far_it_is_apart(driver: Driver, mo
     evaluation = driver.iterations(job.id)[0].evaluation
     assert evaluation is not None
     assert (evaluation.score, evaluation.disagreement) == (0.7, pytest.approx(0.7))
-    assert judges_of(driver, job.id) == list(zip(PANEL, ["ok"] * 3, [0.2, 0.9, 0.7], strict=True))
+    assert evaluators_of(driver, job.id) == list(zip(PANEL, ["ok"] * 3, [0.2, 0.9, 0.7], strict=True))
     assert evaluation.evaluator_model == " + ".join(PANEL)
 
 
@@ -58,7 +58,7 @@ def test_one_judge_that_is_refused_voids_nothing_and_is_told_of(driver: Driver, 
 
     assert job.stop_reason == "accepted"
     assert driver.scores(job.id) == [pytest.approx(0.6)]
-    assert judges_of(driver, job.id)[1] == ("openai:j2", "error", None)
+    assert evaluators_of(driver, job.id)[1] == ("openai:j2", "error", None)
     [told] = [event.data["message"] for event in driver.events(job.id) if event.type == "iteration.evaluated"]
     assert "without openai:j2" in told
 

@@ -7,7 +7,7 @@ import redis
 
 from redraft.domain.jobs.states import Step
 from redraft.jobs import Delta
-from redraft.operations.calls.deltas import DeltaTeller
+from redraft.operations.calls.deltas import DeltaPublisher
 from redraft.operations.calls.model_calls import Slot
 from redraft.operations.services import Services
 from redraft.queue import delta_channel
@@ -38,7 +38,7 @@ def told(pubsub: "redis.client.PubSub", count: int) -> list[tuple[int, str]]:
 
 def test_what_is_not_published_leaves_a_gap_in_the_offsets(services: Services, heard: "redis.client.PubSub"):
     is_ours = iter([True, False, True])
-    teller = DeltaTeller(services.queue, SLOT, 1, lambda: next(is_ours))
+    teller = DeltaPublisher(services.queue, SLOT, 1, lambda: next(is_ours))
     for piece in ("aa ", "lost ", "bb"):
         teller(piece)
         teller.flush()
@@ -48,7 +48,7 @@ def test_what_is_not_published_leaves_a_gap_in_the_offsets(services: Services, h
 def test_pieces_are_cleaned_and_half_a_character_waits_for_its_other_half(
     services: Services, heard: "redis.client.PubSub"
 ):
-    teller = DeltaTeller(services.queue, SLOT, 1, lambda: True)
+    teller = DeltaPublisher(services.queue, SLOT, 1, lambda: True)
     for piece in ("a\x00b\ud83d", "\ude00c"):
         teller(piece)
         teller.flush()
@@ -56,7 +56,7 @@ def test_pieces_are_cleaned_and_half_a_character_waits_for_its_other_half(
 
 
 def test_an_empty_piece_begins_the_text_anew(services: Services, heard: "redis.client.PubSub"):
-    teller = DeltaTeller(services.queue, SLOT, 1, lambda: True)
+    teller = DeltaPublisher(services.queue, SLOT, 1, lambda: True)
     for piece in ("User wants Paris.", "", "Paris."):
         teller(piece)
         teller.flush()

@@ -154,7 +154,7 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "the tasks of those": lambda c: rating_queue.tasks_of(c, ["job_1", "job_2"]),
     "one evaluation to rate": lambda c: rating_queue.place_of(c, "eval_1"),
     "what was said of it": lambda c: rating_queue.last_word(c, "eval_1", "local"),
-    "a step's memo": lambda c: calls.memo(c, "job_1", "generate", 1, with_failures=True),
+    "a step's memo": lambda c: calls.recorded_replies(c, "job_1", "generate", 1, with_failures=True),
     "what a job has spent": lambda c: calls.usage_of_job(c, "job_1"),
     "a reusable reply": lambda c: calls.find_reusable(c, "key"),
     "lost calls": lambda c: calls.close_lost(c, "job_1", 2),

@@ -144,7 +144,7 @@ def test_a_step_is_stored_with_all_that_it_brought(database: Database, add_job: 
     job, call = held(database, add_job)
     with database.write() as connection:
         rows = step_rows(connection, job)
-        closed = transitions.advance_with(connection, job, advance_of(), [calls.closing(call, OK)], rows)
+        closed = transitions.advance_with(connection, job, advance_of(), [calls.close_change(call, OK)], rows)
     assert closed == ["ok"]
     moved, made, told, written, judged = everything(database)
     assert (moved[0]["step"], moved[0]["calls"], moved[0]["event_seq"]) == (
@@ -199,7 +199,7 @@ def test_without_the_lease_nothing_is_stored_with_a_step(database: Database, add
     with database.write() as connection:
         late = replace(job, lease_token=job.lease_token - 1)
         rows = step_rows(connection, late)
-        assert transitions.advance_with(connection, late, advance_of(), [calls.closing(call, OK)], rows) is None
+        assert transitions.advance_with(connection, late, advance_of(), [calls.close_change(call, OK)], rows) is None
     assert everything(database) == before
 
 
@@ -209,7 +209,9 @@ def test_a_step_is_stored_in_one_round_trip_on_postgresql(
     job, call = held(database, add_job)
     seen = statements_of(database)
     with database.write() as connection:
-        transitions.advance_with(connection, job, advance_of(), [calls.closing(call, OK)], step_rows(connection, job))
+        transitions.advance_with(
+            connection, job, advance_of(), [calls.close_change(call, OK)], step_rows(connection, job)
+        )
     assert len([each for each in seen if not each.startswith("BEGIN")]) == (5 if database.is_sqlite else 1)
 
 
@@ -219,7 +221,7 @@ def test_a_reply_that_came_second_is_told(database: Database, add_job: Callable[
     with database.write() as connection:
         calls.open_calls(connection, [other, failed])
         calls.close(connection, other["id"], OK)
-        closing = [calls.closing(call, OK), calls.closing(failed["id"], {"status": "error"}, number=1)]
+        closing = [calls.close_change(call, OK), calls.close_change(failed["id"], {"status": "error"}, number=1)]
         assert transitions.advance_with(connection, job, advance_of(new_events=0), closing, []) == ["dup", "error"]
 
 

@@ -175,8 +175,8 @@ def test_a_slot_has_one_reply_and_a_second_becomes_a_duplicate(database: Databas
     assert close_call(database, other) == calls.Closed("ok", was_lost=False)
     assert close_call(database, first, reply_text="again") is None
     with database.read() as connection:
-        memo = calls.memo(connection, job.id, "generate", 1, with_failures=True)
-    assert memo[1, 1, 0]["reply_text"] == "first"
+        recorded = calls.recorded_replies(connection, job.id, "generate", 1, with_failures=True)
+    assert recorded[1, 1, 0]["reply_text"] == "first"
 
 
 def test_a_lost_call_costs_nothing_on_the_users_own_machine(database: Database, add_job: AddJob):
@@ -216,7 +216,9 @@ def test_only_final_failures_are_remembered(
     job = add_job()
     close_call(database, open_call(database, job), "error", error={"code": "c", "retryable": retryable})
     with database.read() as connection:
-        assert ((1, 1, 0) in calls.memo(connection, job.id, "generate", 1, with_failures=True)) is is_remembered
+        assert (
+            (1, 1, 0) in calls.recorded_replies(connection, job.id, "generate", 1, with_failures=True)
+        ) is is_remembered
 
 
 def test_events_have_no_gaps_under_concurrent_writers(database: Database, add_job: AddJob):
