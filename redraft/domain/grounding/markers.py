@@ -95,11 +95,14 @@ _LABEL = re.compile(r":[ \t]")
 
 _LINK = re.compile(r"\]?\((?:[^\s()]|\([^\s()]*\))*(?:[ \t]+[\"'(][^\n]{0,300})?\)")
 # A value, a variable, the argument of a call; and what chemistry names with numbers in front.
-_OPERATOR = re.compile(r"(?:[ \t]=|\":|[\u2208\u2209\u2282\u2286\u00d7]|\\[a-z]{1,20}|\w\()[ \t]*\Z")
-_COMPOUND = re.compile(r"\.\w+\(|-?[A-Za-z]{3}")
+_OPERATOR = re.compile(
+    r"(?:[ \t]=|\w\":|[\u2208\u2209\u2282\u2286\u00d7]|\\(?:(?:not)?in|subset(?:eq)?|times|cdot))[ \t]*\Z"
+)
+_CALL = re.compile(r"[A-Za-z_]\(\Z")
+_COMPOUND = re.compile(r"\.\w+\(|-[A-Za-z]{3}|[a-z]{3}")
 _FIRST_ITEM = re.compile(r"\b([A-Za-z]\w{0,49})\[0\]")
 _FORMULA = re.compile(
-    r"\$\$[^$]{1,1000}\$\$|\\\((?:[^\\]|\\(?!\))){1,1000}\\\)"
+    r"\$\$(?=[^$]{0,1000}\\[a-z])[^$]{1,1000}\$\$|\\\((?:[^\\]|\\(?!\))){1,1000}\\\)"
     rf"|\\\[(?!{_S}(?:{SOURCE}))(?:[^\\]|\\(?!\])){{1,1000}}\\\]",
     re.IGNORECASE,
 )
@@ -302,7 +305,9 @@ def _spans(parts: str, *, is_named: bool) -> tuple[tuple[int, int], ...]:
 def _is_index(found: re.Match[str], index_end: int, arrays: set[str]) -> bool:
     """`a[1]`, `my_list[0]`, `m[0][1]`, `row[2] = 5`, `x = [1, 2]`, `[3]rotaxane`."""
     text, (start, end) = found.string, found.span()
-    if start == index_end or _OPERATOR.search(text, max(0, start - 30), start):
+    before = max(0, start - 30)
+    is_argument = "," in found["said"] and _CALL.search(text, before, start) is not None
+    if start == index_end or is_argument or _OPERATOR.search(text, before, start):
         return True
     name = _glued(text, start)
     word = name.strip("_")

@@ -181,7 +181,7 @@ def answer_in(text: str) -> str:
     place = find_answer(text, is_whole=True)
     answer = _of_one_turn(text[place.start :])
     while token := _TURN_END.search(answer, max(0, len(answer.rstrip()) - _TURN_END_CHARS)):
-        if "</s>" in token[0] and "<s>" in answer:
+        if "</s>" in token[0] and re.search(r"<s[ >]", answer):
             break
         answer = answer[: token.start()]
     if place.is_wrapped and (ends := list(_WRAPPER_END.finditer(answer))):

@@ -176,6 +176,8 @@ def test_f13_prose_that_talks_of_sources():
         ("[sources #1, #2] [Source: #3 to #5] [Quellen 1 sowie 2] [Sources 3 and/or 4]", [1, 2, 3, 4, 5, 1, 2, 3, 4]),
         ("[1, p. 5] [2: Tides] [Sources 3…5]", [1, 2, 3, 4, 5]),
         ("[Fonti 1 ed 2] [Source 3|4]", [1, 2, 3, 4]),
+        ("A ($$) is good [Source 1]. B ($$$) is better [2]. It is in C:\\data [3].", [1, 2, 3]),
+        ("冰浮([1])。 Ice floats([2]). Salt sinks. [3]The moon shines.", [1, 2, 3]),
         ("[^1] ice[^2]", [1, 2]),
         ("[Source 1] The vector is [1, 9]. Players roll [6] or [0].", [1]),
     ],
