@@ -19,7 +19,7 @@ from benchmarks.loads import Load, Outcome
 from benchmarks.pages import measure_pages
 from benchmarks.parts import model_server
 from redraft.logs import configure_logs
-from tests.support.postgres import PostgresServer
+from tests.support.databases.postgres import PostgresServer
 from tests.support.valkey import ValkeyServer
 
 Contender = Callable[[str, Load], Outcome]

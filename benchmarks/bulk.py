@@ -15,7 +15,7 @@ from redraft.domain.bulk.run_requests import CreateRun
 from redraft.operations.bulk import datasets, runs
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
-from tests.support.postgres import PostgresServer
+from tests.support.databases.postgres import PostgresServer
 from tests.support.processes import environment_of
 from tests.support.valkey import ValkeyServer
 

@@ -21,7 +21,7 @@ from redraft.operations.jobs import submit
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
 from redraft.storage.engine.work import Database
-from tests.support.postgres import PostgresServer
+from tests.support.databases.postgres import PostgresServer
 from tests.support.processes import clean_environment, environment_of
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import wait_until

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.support.postgres import PostgresServer
+from tests.support.databases.postgres import PostgresServer
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from redraft.domain.jobs.ids import new_id
 from redraft.storage.engine import schema
 from redraft.storage.engine.work import Database
 from redraft.storage.jobs import events, jobs, transitions
-from tests.support.postgres import PostgresServer
+from tests.support.databases.postgres import PostgresServer
 
 PROCESSES = (1, 2, 4, 8)
 UNITS_PER_JOB = 3

@@ -14,9 +14,9 @@ from redraft.operations.services import Services
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
 from tests.model_server.server import ModelServer
-from tests.support.postgres import PostgresServer
+from tests.support.databases.postgres import PostgresServer
+from tests.support.databases.sqlite import create_sqlite
 from tests.support.processes import WorkerProcess
-from tests.support.sqlite import create_sqlite
 from tests.support.valkey import ValkeyServer
 
 # A property holds or not; how long an example takes says something of the machine.

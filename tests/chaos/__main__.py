@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.chaos.stage import Kind
-from tests.chaos.storm import Report, Size, run_storm
+from tests.chaos.storms.storm import Report, Size, run_storm
 
 
 def main() -> int:

@@ -13,11 +13,11 @@ from redraft.errors import Unavailable
 from redraft.operations.jobs.lifecycle import cancel
 from redraft.operations.jobs.submit import submit
 from redraft.storage.engine.tables import calls, jobs
-from tests.chaos.auditor import audit
+from tests.chaos.audit.auditor import audit
 from tests.chaos.driver import Submitted
-from tests.chaos.load import JobPlan
 from tests.chaos.members import is_stopped
 from tests.chaos.stage import Kind, Stage
+from tests.chaos.storms.load import JobPlan
 from tests.operations.driving import Driver
 from tests.support.waiting import wait_until
 

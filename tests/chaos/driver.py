@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2
 
-from tests.chaos.load import JobPlan
+from tests.chaos.storms.load import JobPlan
 
 _TIMEOUT_S = 6.0
 _AGAIN_S = 0.2

@@ -19,12 +19,12 @@ from redraft.operations.admin.health import alive_workers
 from redraft.operations.services import Services
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
-from tests.chaos.clocks import WrongClock, can_be_wrong
-from tests.chaos.databases import CrashingPostgres
 from tests.chaos.members import Keeper, Member
+from tests.chaos.storms.clocks import WrongClock, can_be_wrong
+from tests.chaos.storms.databases import CrashingPostgres
 from tests.model_server.server import ModelServer
+from tests.support.databases.sqlite import create_sqlite
 from tests.support.processes import environment_of
-from tests.support.sqlite import create_sqlite
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import patient, wait_until
 

@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import make_url
 
 from tests.chaos.conftest import Scene
-from tests.chaos.databases import lock_for
 from tests.chaos.driver import Driver
-from tests.chaos.load import Provider, draw_job
+from tests.chaos.storms.databases import lock_for
+from tests.chaos.storms.load import Provider, draw_job
 from tests.chaos.test_workers import start_workers
 from tests.model_server.scripts import Reply
 from tests.support.waiting import let_pass, patient, wait_until

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.chaos.conftest import Scene
-from tests.chaos.messages import Repeater
+from tests.chaos.storms.messages import Repeater
 from tests.model_server.scripts import Reply
 from tests.support.waiting import let_pass, wait_until
 

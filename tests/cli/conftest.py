@@ -15,9 +15,9 @@ from redraft.operations.services import Services
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
 from tests.model_server.server import ModelServer
+from tests.support.databases.sqlite import create_sqlite
 from tests.support.processes import WorkerProcess
 from tests.support.shells import Shell, drain
-from tests.support.sqlite import create_sqlite
 from tests.support.valkey import ValkeyServer
 
 Build = Callable[..., Services]

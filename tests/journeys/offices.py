@@ -15,9 +15,9 @@ from redraft.settings import Settings
 from tests.journeys.desks import Desk
 from tests.model_server.server import ModelServer
 from tests.support.api_server import ApiServer
-from tests.support.postgres import PostgresServer
+from tests.support.databases.postgres import PostgresServer
+from tests.support.databases.sqlite import create_sqlite
 from tests.support.processes import WorkerProcess
-from tests.support.sqlite import create_sqlite
 from tests.support.valkey import ValkeyServer
 
 TIMERS: dict[str, Any] = {

@@ -177,7 +177,7 @@ def test_no_test_sleeps():
     allowed = {
         "tests/support/waiting.py": "the one place that waits",
         "tests/model_server/server.py": "scripted latency",
-        "tests/api/test_limits.py": "a client that sends slowly",
+        "tests/api/http/test_limits.py": "a client that sends slowly",
     }
     found = {
         path for path, node in nodes("tests") if calls_of((path, node)) in {"time.sleep", "sleep", "asyncio.sleep"}

@@ -39,8 +39,8 @@ from tests.model_server.requests import Asked
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.support.api_server import ApiServer
+from tests.support.databases.sqlite import create_sqlite
 from tests.support.shells import drain
-from tests.support.sqlite import create_sqlite
 from tests.support.valkey import ValkeyServer
 
 WRITER, BETTER, JUDGE = "openai:gpt-5-mini", "openai:gpt-5", "anthropic:claude-haiku-5"
@@ -279,7 +279,7 @@ def _run(services: Services, dataset_id: str, name: str, model: str) -> str:
     run = runs.create_run(services, CreateRun.model_validate(body))
     while runs.get_run(services, run.id).status == "running":
         drain(services)
-        scheduler.feed_all(services)
+        scheduler.schedule_all(services)
     return run.id
 
 

@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -40,7 +40,7 @@ def let_pass(seconds: float) -> None:
 
 
 @contextmanager
-def cpu_bound(seconds: float) -> Iterator[None]:
+def cpu_bound(seconds: float) -> Generator[None]:
     """What is done inside computes for less than `seconds` on a quiet machine; waiting does not count."""
     before = time.thread_time()
     yield

@@ -14,7 +14,7 @@ from redraft.operations.jobs import lifecycle
 from redraft.operations.services import Services
 from tests.api.conftest import assert_problem
 from tests.support.api_server import ApiServer
-from tests.support.observed import add_observation
+from tests.support.rows.observed import add_observation
 
 SHAPE = [
     "id", "job_id", "iteration", "candidate", "created_at", "query", "sources", "final_score", "grounding_score",

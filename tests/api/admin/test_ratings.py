@@ -22,7 +22,7 @@ from redraft.storage.engine.tables import ratings as table
 from redraft.storage.jobs import jobs
 from tests.api.conftest import assert_problem
 from tests.support.api_server import ApiServer
-from tests.support.verdicts import add_evaluation, add_iteration, add_judged, criterion
+from tests.support.rows.verdicts import add_evaluation, add_iteration, add_judged, criterion
 from tests.support.waiting import patient, wait_until
 
 SHAPE = [

@@ -51,9 +51,9 @@ def test_a_stream_tells_each_state_and_the_end(quick: ApiServer, services: Servi
         assert first.data["at"].endswith("Z")
         driver.run(running(client, run)[0])
         wait_until(lambda: next(events).data["counts"]["succeeded"] == 1, what="the first item's end")
-        scheduler.feed_all(services)
+        scheduler.schedule_all(services)
         driver.run(running(client, run)[0])
-        scheduler.feed_all(services)
+        scheduler.schedule_all(services)
         told = list(events)
     assert told[-1].type == "done"
     assert (told[-1].data["status"], told[-1].data["counts"]["accepted"]) == ("succeeded", 2)
@@ -84,7 +84,7 @@ def test_events_come_at_most_twice_a_second(api: ApiServer, services: Services, 
         while under_way := running(client, run):
             for job_id in under_way:
                 driver.run(job_id)
-            scheduler.feed_all(services)
+            scheduler.schedule_all(services)
         told = list(events)
         assert len(told) <= 2 * (time.monotonic() - began) + 1
     assert told[-1].type == "done"

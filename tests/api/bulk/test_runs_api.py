@@ -65,7 +65,7 @@ def work_off(client: httpx2.Client, driver: Driver, run: dict[str, Any]) -> dict
     while look(client, run)["status"] == "running":
         for job_id in running(client, run):
             driver.run(job_id)
-        scheduler.feed_all(driver.services)
+        scheduler.schedule_all(driver.services)
     return look(client, run)
 
 

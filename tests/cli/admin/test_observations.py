@@ -10,7 +10,7 @@ import pytest
 from redraft.domain.jobs.requests import Source
 from redraft.operations.services import Services
 from tests.model_server.server import ModelServer
-from tests.support.observed import add_observation
+from tests.support.rows.observed import add_observation
 from tests.support.shells import Shell
 
 START = datetime(2026, 11, 1, 12, tzinfo=UTC)

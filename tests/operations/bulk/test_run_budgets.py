@@ -105,4 +105,4 @@ def test_a_budget_is_only_raised(priced: Driver, model_server: ModelServer, budg
         runs.resume_run(priced.services, run.id, ResumeRun(max_cost_usd=0.02))
     assert (caught.value.code, now(priced, run).status) == ("budget_not_raised", "running")
     assert under_way(priced, run)
-    scheduler.feed_all(priced.services)
+    scheduler.schedule_all(priced.services)

@@ -58,7 +58,7 @@ def test_the_end_of_a_run_is_sent_once_signed_and_without_an_answer(driver: Driv
     assert (run.webhook and run.webhook.model_dump()) == {"url": receiver.url, "events": ["run.finished"]}
     assert deliveries(driver, run) == []
     ended = work_off(driver, run)
-    scheduler.feed_all(driver.services)
+    scheduler.schedule_all(driver.services)
     send(driver)
     send(driver)
     [hit] = receiver.hits

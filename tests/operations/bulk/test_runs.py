@@ -63,7 +63,7 @@ def work_off(driver: Driver, run: Run) -> Run:
     while now(driver, run).status == "running":
         for job_id in under_way(driver, run):
             driver.run(job_id)
-        scheduler.feed_all(driver.services)
+        scheduler.schedule_all(driver.services)
     return now(driver, run)
 
 
@@ -72,7 +72,7 @@ def test_a_run_does_each_row_and_keeps_to_its_window(driver: Driver, model_serve
     run = start(driver, rows(5), max_in_flight=2)
     assert (run.counts.total, run.counts.running, run.counts.queued) == (5, 2, 3)
     driver.run(under_way(driver, run)[0])
-    scheduler.feed_all(driver.services)
+    scheduler.schedule_all(driver.services)
     assert (now(driver, run).counts.running, now(driver, run).counts.queued) == (2, 2)
     ended = work_off(driver, run)
     assert (ended.status, ended.stop_reason, ended.counts.succeeded) == ("succeeded", "finished", 5)
@@ -204,7 +204,7 @@ def test_a_run_that_is_resumed_twice_at_once_does_its_open_rows_once(driver: Dri
     assert [item for item in kept if item in done] == done
 
     assert runs.resume_run(driver.services, run.id, ResumeRun()).status == "succeeded"
-    scheduler.feed_all(driver.services)
+    scheduler.schedule_all(driver.services)
     assert len(model_server.requests()) == asked + 2 * 2
 
 
@@ -236,7 +236,7 @@ def test_the_counts_of_a_run_add_up_and_its_end_is_sent_once_though_rows_fail_an
             driver.run(job_id)
             driver.repeat(before)
             now(driver, run)
-        scheduler.feed_all(driver.services)
+        scheduler.schedule_all(driver.services)
     counts = now(driver, run).counts
     assert (counts.total, counts.succeeded, counts.failed) == (30, 28, 2)
     assert len(model_server.requests()) == 28 * 2 + 2
@@ -350,7 +350,7 @@ def test_a_worker_that_cannot_start_items_leaves_them_to_others(
     keyless = make_driver(openai_api_key=None, openai_base_url=None, anthropic_api_key=None)
     for job_id in under_way(driver, run):
         driver.run(job_id)
-    scheduler.feed_all(keyless.services)
+    scheduler.schedule_all(keyless.services)
     assert (now(driver, run).counts.invalid, now(driver, run).counts.queued) == (0, 6)
     assert work_off(driver, run).counts.succeeded == 8
 

@@ -29,7 +29,7 @@ def mixed(driver: Driver) -> Run:
 def feed_and_work(driver: Driver, run: Run) -> Run:
     for job_id in under_way(driver, run):
         driver.run(job_id)
-    scheduler.feed_all(driver.services)
+    scheduler.schedule_all(driver.services)
     return now(driver, run)
 
 

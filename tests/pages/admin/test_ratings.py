@@ -12,7 +12,7 @@ from redraft.operations.services import Services
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
 from tests.support.browsers import width_of
-from tests.support.verdicts import add_evaluation, add_iteration, add_judged
+from tests.support.rows.verdicts import add_evaluation, add_iteration, add_judged
 
 BROWSER = {"Accept": "text/html"}
 Visit = Callable[..., Visitor]

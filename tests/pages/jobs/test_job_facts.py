@@ -20,8 +20,8 @@ from tests.model_server import ModelServer
 from tests.operations.rubrics import criterion, found, words_at_most
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
+from tests.support.rows.verdicts import add_evaluation, add_iteration, add_judged, set_best
 from tests.support.shells import drain
-from tests.support.verdicts import add_evaluation, add_iteration, add_judged, set_best
 
 Stored = Callable[..., str]
 Submit = Callable[..., str]

@@ -21,8 +21,8 @@ from tests.pages.conftest import Visitor
 from tests.support.api_server import api_process
 from tests.support.forks import Fork
 from tests.support.processes import WorkerProcess
+from tests.support.rows.verdicts import add_judged
 from tests.support.valkey import ValkeyServer
-from tests.support.verdicts import add_judged
 from tests.support.waiting import patient, wait_until
 
 ANSWERS = ["The sky is blue.", "The sky looks blue because light scatters.", "It scatters light, and violet is rare."]

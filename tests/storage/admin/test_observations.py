@@ -15,7 +15,7 @@ from redraft.storage.engine.work import Database
 from redraft.storage.jobs import jobs
 from redraft.storage.jobs.jobs import JobRecord
 from tests.storage.engine.test_plans import explained, whole_table_reads
-from tests.support.observed import add_observation
+from tests.support.rows.observed import add_observation
 
 pytestmark = pytest.mark.both_databases
 

@@ -17,8 +17,8 @@ from redraft.storage.engine import schema
 from redraft.storage.engine.schema import Patience
 from redraft.storage.engine.work import Database
 from redraft.storage.jobs.jobs import JobRecord
+from tests.support.databases.postgres import PostgresServer
 from tests.support.next_release import REVISION, next_config, upgrade_to_next_release
-from tests.support.postgres import PostgresServer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.both_databases

@@ -20,8 +20,8 @@ from redraft.storage.jobs import jobs
 from redraft.storage.jobs.jobs import JobRecord
 from tests.operations.driving import Driver
 from tests.storage.conftest import job_values
-from tests.support.pgbouncer import PgBouncer, needs_pgbouncer
-from tests.support.postgres import PostgresServer
+from tests.support.databases.pgbouncer import PgBouncer, needs_pgbouncer
+from tests.support.databases.postgres import PostgresServer
 from tests.support.processes import WorkerProcess
 from tests.support.waiting import wait_until
 

@@ -12,7 +12,7 @@ from redraft.errors import Unavailable
 from redraft.storage.engine.work import Database
 from redraft.storage.jobs import events, jobs, transitions
 from tests.storage.conftest import job_values
-from tests.support.sqlite import create_sqlite
+from tests.support.databases.sqlite import create_sqlite
 from tests.support.waiting import patient
 
 THREADS, PROCESSES, ROUNDS = 8, 4, 15

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 from psycopg import sql
 
-from tests.support.postgres import PostgresServer
+from tests.support.databases.postgres import PostgresServer
 from tests.support.waiting import let_pass, patient, wait_until
 
 # Commit times tell the auditor exactly what had been committed when something else began.

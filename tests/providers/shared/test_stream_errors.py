@@ -12,7 +12,7 @@ from redraft.providers.shared.event_stream import Evidence, StreamEvent, events_
 from tests.model_server import ModelServer, Reply
 from tests.model_server.events import data, named
 from tests.providers.conftest import Stream, told_of
-from tests.providers.test_streaming import chunk
+from tests.providers.shared.test_streaming import chunk
 from tests.support.waiting import patient
 
 TOO_LONG = "the request exceeds the available context size. try increasing it"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from redraft.domain.structured.answers import Parsed, read_answer
 from redraft.providers.shared.schemas import WRAPPER, NotStrict, strict_schema, unwrapped, why_not_strict, wire_schema
 from tests.model_server.validators import schema_flaws
-from tests.providers.wire_schemas import fits, on_the_wire, pairs, whole
+from tests.providers.shared.wire_schemas import fits, on_the_wire, pairs, whole
 
 CLOSED: dict[str, Any] = {"type": "object", "additionalProperties": False}
 

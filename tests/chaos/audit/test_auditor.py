@@ -9,14 +9,14 @@ import pytest
 from redraft.operations.services import Services
 from redraft.storage.engine.bulk_tables import datasets, run_items, runs
 from redraft.storage.engine.tables import jobs
-from tests.chaos.auditor import CHECKS, audit, audit_runs, audit_webhooks
+from tests.chaos.audit.auditor import CHECKS, audit, audit_runs, audit_webhooks
+from tests.chaos.audit.rows import JobRows, read_all
+from tests.chaos.audit.witness import Witness
 from tests.chaos.driver import Submitted
-from tests.chaos.load import JobPlan, Provider
-from tests.chaos.rows import JobRows, read_all
-from tests.chaos.witness import Witness
+from tests.chaos.storms.load import JobPlan, Provider
 from tests.model_server.server import ModelServer
 from tests.operations.driving import Driver
-from tests.support.sqlite import create_sqlite
+from tests.support.databases.sqlite import create_sqlite
 
 LATE = timedelta(seconds=9)
 Damage = Callable[[JobRows], None]

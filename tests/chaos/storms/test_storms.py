@@ -6,7 +6,7 @@ import pytest
 
 from tests.chaos.mutants import Mutant
 from tests.chaos.stage import Kind
-from tests.chaos.storm import Size, run_storm
+from tests.chaos.storms.storm import Size, run_storm
 
 # What the storm says of a product that lacks the mechanism
 FOUND: dict[Mutant, str] = {

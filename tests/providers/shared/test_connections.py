@@ -17,7 +17,7 @@ from tests.model_server import ModelServer
 from tests.providers.conftest import chat_for
 from tests.support.waiting import patient, wait_until
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class FakeClient:

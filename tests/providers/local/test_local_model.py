@@ -23,7 +23,7 @@ from redraft.providers.shared.protocol import Chat, ChatReply, Message, ReplySch
 from redraft.settings import Settings
 from tests.support.waiting import patient, wait_until
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GONE_WITHIN_S = 10.0
 CALL_S = 120.0
 

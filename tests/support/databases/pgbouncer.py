@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from tests.support.postgres import PostgresServer
+from tests.support.databases.postgres import PostgresServer
 from tests.support.waiting import patient, wait_until
 
 _BINARY = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")

@@ -24,7 +24,7 @@ from redraft.operations.jobs import lifecycle, submit
 from redraft.operations.services import Services
 from redraft.settings import Settings
 from redraft.storage.engine import schema
-from tests.api.generating import Operation, Request, Schema, Values, operations
+from tests.api.description.generating import Operation, Request, Schema, Values, operations
 from tests.model_server.server import ModelServer
 from tests.support.api_server import ApiServer
 from tests.support.valkey import ValkeyServer

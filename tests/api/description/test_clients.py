@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from redraft.operations.services import Services
-from tests.api.clients import run_tool, tool
 from tests.api.conftest import REQUEST
+from tests.api.description.clients import run_tool, tool
 from tests.model_server.server import ModelServer
 from tests.operations.driving import Driver
 from tests.support.api_server import ApiServer

@@ -16,9 +16,9 @@ from redraft.providers.openai.streams import OpenAIChunks
 from redraft.providers.shared.protocol import UnusableReply
 from tests.model_server import ModelServer, Reply
 from tests.model_server.events import data, named
+from tests.providers.anthropic.test_anthropic import THINKING, TOOL_USE, message, text
 from tests.providers.conftest import VERDICT, Ask, Stream, chat_for, told_of
-from tests.providers.test_anthropic import THINKING, TOOL_USE, message, text
-from tests.providers.test_openai import TOOL_CALL, completion
+from tests.providers.openai.test_openai import TOOL_CALL, completion
 from tests.support.waiting import patient, wait_until
 
 

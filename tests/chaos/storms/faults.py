@@ -18,11 +18,11 @@ from types import MappingProxyType
 import redis
 
 from redraft.operations.steps.fault_points import FaultPoint
-from tests.chaos.databases import lock_for
 from tests.chaos.members import Member
-from tests.chaos.messages import Repeater, Withholder
 from tests.chaos.points import FailPoint
 from tests.chaos.stage import Kind, Stage
+from tests.chaos.storms.databases import lock_for
+from tests.chaos.storms.messages import Repeater, Withholder
 from tests.support.waiting import patient
 
 _GAP_S = (0.2, 1.2)

@@ -8,7 +8,7 @@ import pytest
 from redraft.domain.admin.scopes import Scope
 from redraft.operations.admin import keys
 from redraft.operations.services import Services
-from tests.api.clients import run_tool
+from tests.api.description.clients import run_tool
 from tests.support.api_server import ApiServer
 
 # Not positive_data_acceptance: a description cannot say which models, profiles and cursors there are, how long a span

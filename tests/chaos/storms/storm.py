@@ -13,16 +13,16 @@ from sqlalchemy import and_, func, select
 from redraft.errors import Unavailable
 from redraft.storage.engine.bulk_tables import runs
 from redraft.storage.engine.tables import calls, jobs, webhook_deliveries
-from tests.chaos import faults
-from tests.chaos.auditor import audit, audit_runs, audit_webhooks
-from tests.chaos.clocks import can_be_wrong
+from tests.chaos.audit.auditor import audit, audit_runs, audit_webhooks
+from tests.chaos.audit.rows import case_of
+from tests.chaos.audit.witness import Witness
 from tests.chaos.driver import Driver, Submitted
-from tests.chaos.load import JobPlan, Provider, draw_job, draw_run
-from tests.chaos.messages import Eavesdropper
 from tests.chaos.mutants import FAULTS, Mutant
-from tests.chaos.rows import case_of
 from tests.chaos.stage import Kind, Stage
-from tests.chaos.witness import Witness
+from tests.chaos.storms import faults
+from tests.chaos.storms.clocks import can_be_wrong
+from tests.chaos.storms.load import JobPlan, Provider, draw_job, draw_run
+from tests.chaos.storms.messages import Eavesdropper
 from tests.support.receiver import LOOPBACK, SECRET, Receiver
 from tests.support.waiting import wait_until
 

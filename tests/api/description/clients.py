@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "build" / "api-tools" / "bin"
+FOLDER = Path(__file__).parents[3] / "build" / "api-tools" / "bin"
 
 
 def run_tool(name: str, *arguments: str | Path, cwd: Path) -> str:
