@@ -29,9 +29,9 @@ class Finish(StrEnum):
 
 # Servers join these words as they like (`stop_token_found`), and some send the token itself (`<|im_end|>`). A word that
 # is not in the list makes the reason another one.
-_END = r"stop(?:ped|s)?|eo[smdgt]|ended|end|completed?|finish(?:ed)?|succe(?:ss|eded)|ok|done|normal|natural"
+_END = r"stop(?:ped|s)?|eo[smdgt]|ended|end|complet(?:ed?|ion)|finish(?:ed)?|succe(?:ss|eded)|ok|done|normal|natural"
 _OF_THE_END = (
-    r"reason|token|sequences?|string|str|word|id|found|hit|reached|matched|by|criteria|met|of|the|turn|text"
+    r"reason|token|sequences?|string|str|word|id|found|hit|reached|matched|by|on|criteria|met|of|the|turn|text"
     r"|sentence|message|generation|model|im"
 )
 _COMPLETE = rf"(?:(?:{_OF_THE_END})*(?:{_END}))+(?:{_OF_THE_END})*|s|word|alternativestatusfinal"

@@ -13,7 +13,8 @@ KNOWN: dict[Finish, str] = {
     Finish.COMPLETE: """
         stop end_turn stop_sequence STOP eos eos_token COMPLETE STOP_SEQUENCE completed FINISH finished
         STOP_CRITERIA_MET endoftext normal done end_of_text REASON_STOP FINISH_REASON_STOP stop-sequence EndTurn eot
-        <|im_end|> <|eot_id|> </s> EOS_TOKEN_FOUND matched_stop hit_stop_token stop_str natural end_of_message eog
+        <|im_end|> <|eot_id|> </s> EOS_TOKEN_FOUND stop_on_eos completion
+        matched_stop hit_stop_token stop_str natural end_of_message eog
         """,
     Finish.CUT: """
         length max_tokens MAX_TOKENS model_length MODEL_LENGTH max_output_tokens maxTokens LENGTH limit token_limit
