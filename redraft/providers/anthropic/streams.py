@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import Any
 
 from redraft.providers.shared.json_values import parse_json
-from redraft.providers.shared.replies import finish_reason_of, items, mapping, words
+from redraft.providers.shared.replies import finish_reason_of, items, mapping, without_early_end, words
 
 # The delta's kind, the field of it that holds a piece, and the field of the block that they add up to.
 _PIECES = {
@@ -90,7 +90,12 @@ class AnthropicEvents:
         source, target = _PIECES[kind]
         piece = words(delta.get(source))
         self._texts[number, target].append(piece)
-        return piece if kind == "text_delta" and block.get("type") == "text" else ""
+        if kind != "text_delta" or block.get("type") != "text":
+            return ""
+        if piece.strip():
+            # Some servers name the usual end at the beginning
+            self._message = without_early_end(self._message)
+        return piece
 
     def _block(self, number: int) -> dict[str, Any]:
         block = dict(self._blocks[number])

@@ -4,7 +4,15 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from redraft.providers.shared.replies import content_text, finish_reason_of, has_reason, items, mapping, words
+from redraft.providers.shared.replies import (
+    content_text,
+    finish_reason_of,
+    has_reason,
+    items,
+    mapping,
+    without_early_end,
+    words,
+)
 
 _ADDED_UP = frozenset({"refusal", "reasoning", "reasoning_content", "thinking"})
 _NOT_OF_THE_HEAD = frozenset({"choices", "usage", "object"})
@@ -73,6 +81,8 @@ class OpenAIChunks:
                 self._texts[name].append(value)
             elif value is not None:
                 self._message[name] = value
+        if piece.strip() and finish_reason_of(choice) is None:
+            self._choice = without_early_end(self._choice)
         return piece
 
     def _take_tool_calls(self, calls: Any) -> None:

@@ -97,6 +97,13 @@ def finish_reason_of(part: Mapping[str, Any]) -> str | None:
     return native if is_worse else reasons[0]
 
 
+def without_early_end(part: Mapping[str, Any]) -> dict[str, Any]:
+    """A choice or a message behind whose finish reason more text came: a normal end was none."""
+    if classify_finish(finish_reason_of(part)) is not Finish.COMPLETE:
+        return dict(part)
+    return {name: value for name, value in part.items() if name not in _REASONS}
+
+
 def _reason_text(value: Any) -> str:
     """A reason as text: some servers send an object with a `type`."""
     if isinstance(value, dict):

@@ -104,7 +104,8 @@ def read_stream(
                     continue
                 was_whole = collector.is_whole
                 reader.take(event)
-                if collector.is_ended or (collector.is_whole and not was_whole):
+                # A finish reason before the first text is no end
+                if collector.is_ended or (collector.is_whole and not was_whole and teller.has_told):
                     watchdog.hurry(is_ended=collector.is_ended)
     except httpx2.HTTPError:
         if not collector.is_whole and not reader.evidence.is_error:

@@ -141,6 +141,27 @@ def test_a_later_chunk_does_not_take_the_finish_reason_away(server: ModelServer,
     assert told.error.code == "output_truncated"
 
 
+@pytest.mark.parametrize(
+    ("dialect", "events"),
+    [
+        ("openai", [chunk("", "stop"), chunk("The capital of")]),
+        (
+            "anthropic",
+            [
+                named({"type": "message_start", "message": {"content": [], "stop_reason": "end_turn"}}),
+                named({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "The"}}),
+            ],
+        ),
+    ],
+)
+def test_a_finish_reason_before_the_text_promises_nothing(
+    server: ModelServer, stream: Stream, dialect: str, events: list[str]
+):
+    told = told_of(server, stream, dialect, Reply(events=events, fault="stream_reset", after=len(events)))
+    assert told.error is not None
+    assert told.error.code == "provider_unavailable"
+
+
 def test_an_error_behind_a_reason_of_failure_is_told(server: ModelServer, stream: Stream):
     events = [chunk("Half"), chunk(None, "error"), data({"error": {"message": "the engine died", "code": 502}})]
     told = told_of(server, stream, "openai", Reply(events=events))
