@@ -11,7 +11,7 @@ from redraft.operations.evaluation import observations
 from redraft.operations.evaluation.observations import Observation, ObservationFilter
 from redraft.operations.evaluation.rescore import rescore
 from redraft.operations.jobs.lifecycle import cancel, continue_job
-from redraft.operations.steps.crashes import StepCrashed, put_off
+from redraft.operations.steps.crashes import StepCrashed, reschedule
 from redraft.operations.steps.sweeper import sweep
 from tests.model_server import ModelServer
 from tests.model_server.scripts import Rule, Script
@@ -126,7 +126,7 @@ def test_a_deadline_in_an_audit_is_observed_by_sweeper_and_worker(driver: Driver
 def test_a_job_whose_audit_crashes_for_good_is_observed(driver: Driver, model_server: ModelServer):
     job_id = to_the_audit(driver, model_server)
     message = StepMessage(Step.AUDIT, job_id, driver.row(job_id).step_no)
-    put_off(driver.services, StepCrashed(message, None, is_paid=True), "No such column.")
+    reschedule(driver.services, StepCrashed(message, None, is_paid=True), "No such column.")
     assert driver.job(job_id).stop_reason == "accepted"
     assert [each.iteration for each in observed(driver, job_id)] == [1]
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import update
 
 from redraft.operations.jobs import lifecycle
-from redraft.operations.steps.crashes import StepCrashed, put_off
+from redraft.operations.steps.crashes import StepCrashed, reschedule
 from redraft.operations.steps.sweeper import sweep
 from redraft.storage.engine.tables import jobs
 from tests.model_server import ModelServer
@@ -74,7 +74,7 @@ def test_a_step_of_a_job_that_cannot_be_read_ends_it_after_some_attempts(driver:
     for _ in range(attempts):
         with pytest.raises(StepCrashed) as crash:
             driver.step(job_id)
-        put_off(driver.services, crash.value, "No such text.")
+        reschedule(driver.services, crash.value, "No such text.")
         driver.set_back(job_id, available_at=-1.0)
     row = driver.row(job_id)
     assert (row.status, row.error and row.error["code"], row.error and row.error["attempts"]) == (

@@ -10,7 +10,7 @@ from redraft.domain.jobs.states import Step
 from redraft.jobs import StepMessage
 from redraft.operations.jobs.lifecycle import cancel
 from redraft.operations.steps.context import message_of
-from redraft.operations.steps.crashes import StepCrashed, put_off
+from redraft.operations.steps.crashes import StepCrashed, reschedule
 from redraft.operations.steps.executor import run
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.operations.steps.sweeper import sweep
@@ -247,7 +247,7 @@ def _pass_deadline(driver: Driver, job_id: str) -> None:
 
 def _crash_unstored(driver: Driver, job_id: str) -> None:
     row = driver.row(job_id)
-    put_off(driver.services, StepCrashed(message_of(row), row.lease_token, is_paid=True), "No space.")
+    reschedule(driver.services, StepCrashed(message_of(row), row.lease_token, is_paid=True), "No space.")
 
 
 @pytest.mark.parametrize(
