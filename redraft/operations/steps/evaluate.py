@@ -22,7 +22,7 @@ from redraft.operations.calls.model_calls import Outcome, PlannedCall
 from redraft.operations.request_views import evaluators_of, needs_evaluator, schema_of
 from redraft.operations.results.grounding import checked_claims, meets_rule, problems_of
 from redraft.operations.results.job_results import Event, ending
-from redraft.operations.steps import context
+from redraft.operations.steps import context, evaluator_calls
 from redraft.operations.steps.context import StepContext, StepResult
 from redraft.operations.steps.crashes import kept_when_busy
 from redraft.operations.steps.evaluator_calls import (
@@ -35,7 +35,6 @@ from redraft.operations.steps.evaluator_calls import (
     questions_about,
     verdict_on,
 )
-from redraft.operations.steps.evaluator_calls import plan as plan_questions
 from redraft.operations.steps.step_events import evaluated, thinking
 from redraft.operations.steps.truncated_answers import without_whole_answer
 from redraft.storage.jobs import history
@@ -116,7 +115,7 @@ def open_questions(
 
 def plan(step: StepContext) -> list[PlannedCall]:
     """One call per question about an answer that needs one."""
-    return plan_questions(step, _questions(step, evaluate_by_code(step, _current(step))))
+    return evaluator_calls.plan(step, _questions(step, evaluate_by_code(step, _current(step))))
 
 
 def _questions(step: StepContext, code_verdicts: CodeVerdicts) -> list[EvaluatorQuestion]:
