@@ -15,13 +15,13 @@ _SMALLEST_LIMIT = 16
 
 _LIMIT_NAMED = re.compile(
     r"max_?(completion_?|new_?|output_?|gen_?|total_?)?tokens|max_gen_len|max(imum)?[ -]tokens|tokens you requested"
-    r"|(output|completion|generated|new) tokens",
+    r"|(output|completion|generated|new) tokens|tokens (for|of) (the )?(output|completion)",
     re.IGNORECASE,
 )
 _OUTPUT = re.compile(r"in the (output|completion)|\bcompletion\b|\boutput\b|tokens per min", re.IGNORECASE)
 _PROMPT = re.compile(
-    r"\bprompt\b|\binputs?\b|\bmessages?\b|\btotal\b|tokens per min|current length|max_total_tokens"
-    rf"|requested (a total of |about )?{_N} tokens",
+    r"\bprompt(?:_tokens)?\b|\binputs?(?:_tokens|_length)?\b|\bmessages?\b|\btotal\b|tokens per min"
+    rf"|current length|max_total_tokens|requested (a total of |about )?{_N} tokens",
     re.IGNORECASE,
 )
 _CONTEXT = re.compile(
@@ -61,7 +61,7 @@ _OF_CONTEXT = re.compile(
     re.IGNORECASE,
 )
 _OF_PROMPT = re.compile(
-    rf"{_N}[ `]+(?:tokens? )?(?:in (?:the|your) (?:messages|prompt|input)"
+    rf"<=? ?\d+\D{{1,20}}{_N} ?\+|{_N}[ `]+(?:tokens? )?(?:in (?:the|your) (?:messages|prompt|input)"
     r"|(?:of )?(?:text )?`?(?:inputs?|prompt)`? tokens|of text input|(?:in|from) the (?:input|prompt|messages)"
     rf"|`?inputs?`?\b)|(?:prompt|inputs?|request) (?:contains|has)(?: at least)? {_N}"
     rf"|(?:prompt|input)(?: tokens| length)?(?: \(| ?= ?|: ){_N}\b",

@@ -42,6 +42,7 @@ OF_THE_MODEL = [
         "The parameter `max_completion_tokens` specified in the request are not valid: integer above maximum value,"
         " expected a value <= {limit}, but got {asked} instead. Request id: 0217752964393142fa50af54af66c5"
     ),
+    "The maximum number of tokens for completion is {limit}",
     "max_tokens参数非法: 限制数值范围[1,{limit}]",
     "Error code: 400 - max_output_tokens may be at most {limit}",
     "Der Wert {asked} von max_tokens ist zu groß; höchstens {limit}",
@@ -94,6 +95,7 @@ OF_THE_CONTEXT = [
     "context length exceeded: prompt ({prompt}) + max_tokens ({asked}) > {context}",
     "The sum of prompt tokens ({prompt}) and max_tokens ({asked}) must not exceed {context}",
     "The sum of prompt length ({prompt}) and max_tokens ({asked}) should not exceed max_model_len ({context})",
+    "input_tokens + max_new_tokens must be <= {context}, got {prompt} + {asked}",
     "generation length too long: max_seq_len = {context}, prompt = {prompt}, max_new_tokens = {asked}",
 ]
 OF_SOMETHING_ELSE = [
