@@ -12,6 +12,6 @@ router = pages_router()
 @router.get("/")
 def show_overview(request: Request, context: ContextOf) -> Response:
     """Tiles, running and last jobs, last runs, workers and health."""
-    found = overview.look(context.services)
+    found = overview.view_overview(context.services)
     is_auth_required = context.settings.is_auth_required
-    return page(request, "overview/overview.html", look=found, is_auth_required=is_auth_required)
+    return page(request, "overview/overview.html", view=found, is_auth_required=is_auth_required)

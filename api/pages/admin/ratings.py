@@ -26,7 +26,7 @@ _TABS = [("/ratings", "To rate"), ("/ratings/calibration", "What the ratings tel
 def show_queue(request: Request, services: ServicesOf, rater: Rater) -> Response:
     """The next verdict to rate, and those after it."""
     query = request.query_params
-    queue = rating_queue.look(services, rater, chosen=query.get("evaluation"), last=query.get("last"))
+    queue = rating_queue.view_queue(services, rater, chosen=query.get("evaluation"), last=query.get("last"))
     return _queue_page(request, queue, is_blind="blind" in query)
 
 
@@ -37,7 +37,7 @@ def rate(request: Request, services: ServicesOf, form: FormOf, rater: Rater) -> 
     try:
         _rate(services, form, rater)
     except Invalid as error:
-        queue = rating_queue.look(services, rater, chosen=form.text("evaluation_id"))
+        queue = rating_queue.view_queue(services, rater, chosen=form.text("evaluation_id"))
         return _queue_page(request, queue, filled(form, _FIELDS, error), is_blind=bool(blind), status=422)
     return see_other("/ratings", last=form.text("evaluation_id"), **blind)
 

@@ -59,7 +59,7 @@ def _settings_page(
         422 if flaw else 200,
         models=installation.list_models(services),
         workers_alive=overview.list_workers(services),
-        parts=installation.look_at_parts(services),
+        parts=installation.inspect_parts(services),
         checks=health.check_readiness(services),
         checked=checked,
         asked=asked,
@@ -78,7 +78,7 @@ async def show_profiles(request: Request, services: ServicesOf) -> Response:
 def show_profile(request: Request, services: ServicesOf, name: str) -> Response:
     """One profile: its prompts and the schema of its reply, beside an earlier version or another one if asked for."""
     version, other = (request.query_params.get(each, "") for each in ("from", "with"))
-    found = profile_views.look(services, name, version=version, other=other)
+    found = profile_views.view_profile(services, name, version=version, other=other)
     return page(
         request,
         "settings/profile.html",

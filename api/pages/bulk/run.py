@@ -39,7 +39,7 @@ _REPEAT = re.compile(r" \(repeat \d+\)\Z")
 @router.get("")
 async def show_run(request: Request, context: ContextOf, run_id: str, report: Literal["1"] | None = None) -> Response:
     """How far a run has come and, once it has ended or if it is asked for, its report."""
-    view = await run_in_threadpool(run_listing.look, context.services, run_id)
+    view = await run_in_threadpool(run_listing.view_run, context.services, run_id)
     is_small = view.run.counts.total <= REPORTED_AT_ONCE
     body = await _reckon(context, run_id) if report or (view.has_ended and is_small) else None
     rate = share(view.run.counts.accepted, view.run.counts.succeeded)

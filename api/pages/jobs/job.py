@@ -25,7 +25,7 @@ JSON_CHARS = 20_000
 @router.get("")
 def show_answer(request: Request, services: ServicesOf, job_id: JobIdOf) -> Response:
     """The answer, or the best so far, and how the job can go on."""
-    return answer_tab(request, views.look_at_history(services, job_id))
+    return answer_tab(request, views.view_history(services, job_id))
 
 
 @router.get("/answer.txt")
@@ -40,7 +40,7 @@ def get_answer(request: Request, services: ServicesOf, job_id: JobIdOf) -> Respo
 @router.get("/iterations")
 def show_iterations(request: Request, services: ServicesOf, job_id: JobIdOf) -> Response:
     """What each iteration wrote, and what was said of it."""
-    return iterations_tab(request, views.look_at_history(services, job_id))
+    return iterations_tab(request, views.view_history(services, job_id))
 
 
 @router.get("/iterations/{number}/answer.txt")
@@ -58,39 +58,39 @@ def get_iteration_answer(
 @router.get("/calls")
 def show_calls(request: Request, services: ServicesOf, job_id: JobIdOf) -> Response:
     """Every request to a model provider, on one clock."""
-    look = views.look_at_calls(services, job_id)
-    fall = draw_waterfall(look.calls) if look.calls else None
-    return job_page(request, "job/calls.html", look, tab="/calls", calls=look.calls, has_more=look.has_more, fall=fall)
+    view = views.view_calls(services, job_id)
+    fall = draw_waterfall(view.calls) if view.calls else None
+    return job_page(request, "job/calls.html", view, tab="/calls", calls=view.calls, has_more=view.has_more, fall=fall)
 
 
 @router.get("/calls/{call_id}")
 def show_call(request: Request, services: ServicesOf, job_id: JobIdOf, call_id: str) -> Response:
     """What was sent, and what came back."""
-    look = views.look_at_call(services, job_id, call_id)
-    texts = [("Request", _pretty(look.call.request)), ("Response", _pretty(look.call.response))]
+    view = views.view_call(services, job_id, call_id)
+    texts = [("Request", _pretty(view.call.request)), ("Response", _pretty(view.call.response))]
     return job_page(
-        request, "job/call.html", look, tab=f"/calls/{call_id}", call=look.call, texts=texts, json_chars=JSON_CHARS
+        request, "job/call.html", view, tab=f"/calls/{call_id}", call=view.call, texts=texts, json_chars=JSON_CHARS
     )
 
 
 @router.get("/events")
 def show_events(request: Request, services: ServicesOf, job_id: JobIdOf, after: After = 0) -> Response:
     """What happened, in order."""
-    look = views.look_at_events(services, job_id, after)
-    return job_page(request, "job/events.html", look, tab="/events", after=after)
+    view = views.view_events(services, job_id, after)
+    return job_page(request, "job/events.html", view, tab="/events", after=after)
 
 
 @router.get("/request")
 def show_request(request: Request, services: ServicesOf, job_id: JobIdOf) -> Response:
     """What was asked for, and how to ask for it again."""
-    look = views.look_at_request(services, job_id)
-    texts = request_texts(request, look.job)
+    view = views.view_request(services, job_id)
+    texts = request_texts(request, view.job)
     return job_page(
         request,
         "job/request.html",
-        look,
+        view,
         tab="/request",
-        as_json=_pretty(look.job.request),
+        as_json=_pretty(view.job.request),
         json_chars=JSON_CHARS,
         **texts,
     )

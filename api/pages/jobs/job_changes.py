@@ -40,8 +40,8 @@ def continue_job(request: Request, services: ServicesOf, job_id: str, form: Form
     try:
         lifecycle.continue_job(services, job_id, read(ContinueJob, values_of(form, CONTINUATION)))
     except (Invalid, Conflict) as error:
-        look = views.look_at_history(services, job_id)
-        return answer_tab(request, look, filled(form, CONTINUATION, error), 409 if isinstance(error, Conflict) else 422)
+        view = views.view_history(services, job_id)
+        return answer_tab(request, view, filled(form, CONTINUATION, error), 409 if isinstance(error, Conflict) else 422)
     return see_other(f"/jobs/{job_id}", notice="continued")
 
 
@@ -52,15 +52,15 @@ def rate(request: Request, services: ServicesOf, job_id: str, form: FormOf, rate
         number, body = read_rating(form)
         ratings.rate(services, job_id, number, body, rater)
     except Invalid as error:
-        look = views.look_at_history(services, job_id)
-        return iterations_tab(request, look, filled(form, RATING, error), 422)
+        view = views.view_history(services, job_id)
+        return iterations_tab(request, view, filled(form, RATING, error), 422)
     return see_other(f"/jobs/{job_id}/iterations?notice=rated#{body.evaluation_id}")
 
 
 @router.get("/delete")
 def ask_to_delete(request: Request, services: ServicesOf, job_id: JobIdOf) -> Response:
     """Whether it is meant."""
-    return job_page(request, "job/delete.html", views.look(services, job_id))
+    return job_page(request, "job/delete.html", views.view_job(services, job_id))
 
 
 @router.post("/delete")

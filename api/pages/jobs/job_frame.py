@@ -15,7 +15,7 @@ from api.pages.parts.rendering import address, page
 from redraft.domain.jobs.states import JobKind, StopReason
 from redraft.operations.jobs import references
 from redraft.operations.jobs.resources import Job
-from redraft.operations.jobs.views import JobLook
+from redraft.operations.jobs.views import JobView
 
 _JOB_ID = re.compile(r"job_[0-9a-f]{32}")
 _TABS = (
@@ -42,34 +42,34 @@ JobIdOf = Annotated[str, Depends(get_job_id)]
 
 
 def job_page(
-    request: Request, template: str, look: JobLook, *, tab: str = "", status: int = 200, **context: Any
+    request: Request, template: str, view: JobView, *, tab: str = "", status: int = 200, **context: Any
 ) -> Response:
     """One tab of a job's page.
 
     Args:
         request: what is answered.
         template: of the tab.
-        look: at the job.
+        view: the job.
         tab: the end of the tab's address.
         status: other than 200 when a form is shown again.
         context: what the template needs besides.
     """
-    job = look.job
+    job = view.job
     base = f"/jobs/{job.id}"
     here = base + tab
     return page(
         request,
         template,
         status,
-        look=look,
+        view=view,
         job=job,
         base=base,
         here=here,
         refreshed_at=address(request) if request.method == "GET" else here,
         tabs=[(base + end, words) for end, words in _TABS],
-        live=None if has_ended(job) else f"/v1/jobs/{job.id}/events?after={look.last_event}",
+        live=None if has_ended(job) else f"/v1/jobs/{job.id}/events?after={view.last_event}",
         live_on=_NEWS,
-        stop_words=stop_words(job, look.facts.held_back),
+        stop_words=stop_words(job, view.facts.held_back),
         remedy=REMEDIES.get(job.error["code"]) if job.error else None,
         step_words=STEPS.get(job.progress.step or ""),
         writers=_models(job.request.get("model")),

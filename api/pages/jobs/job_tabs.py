@@ -13,48 +13,48 @@ from api.pages.parts.filled import Filled
 from redraft.operations.evaluation.ratings import Rating
 from redraft.operations.jobs.diffs import AnswerDiff, DiffPart, diff_of, score_of
 from redraft.operations.jobs.iterations import Iteration
-from redraft.operations.jobs.views import HistoryLook
+from redraft.operations.jobs.views import HistoryView
 
 _SAME_CHARS = 600
 _DIFF_CHARS = 60_000
 _EMPTY = Filled()
 
 
-def answer_tab(request: Request, look: HistoryLook, form: Filled = _EMPTY, status: int = 200) -> Response:
+def answer_tab(request: Request, view: HistoryView, form: Filled = _EMPTY, status: int = 200) -> Response:
     """The answer, and how it can go on."""
     return job_page(
         request,
         "job/answer.html",
-        look,
+        view,
         status=status,
-        answer=answer_of(look.job, look.iterations, request.query_params.get("view")),
-        pending=pending_of(look.job, look.iterations),
-        attempts=best_attempts(look.iterations),
+        answer=answer_of(view.job, view.iterations, request.query_params.get("view")),
+        pending=pending_of(view.job, view.iterations),
+        attempts=best_attempts(view.iterations),
         form=form,
     )
 
 
 def iterations_tab(
     request: Request,
-    look: HistoryLook,
+    view: HistoryView,
     form: Filled = _EMPTY,
     status: int = 200,
 ) -> Response:
     """What each iteration wrote, what was said of it, and what it changed."""
-    best = best_attempts(look.iterations)
-    diff = _diff(request, look)
+    best = best_attempts(view.iterations)
+    diff = _diff(request, view)
     return job_page(
         request,
         "job/iterations.html",
-        look,
+        view,
         tab="/iterations",
         status=status,
-        groups=[(number, list(group)) for number, group in groupby(look.iterations, key=lambda each: each.number)],
+        groups=[(number, list(group)) for number, group in groupby(view.iterations, key=lambda each: each.number)],
         best=best,
         best_ids={each.id for each in best},
-        chart=draw_scores(look.matrix, look.job.progress.score_threshold),
-        matrix=look.matrix,
-        ratings=_by_evaluation(look.ratings),
+        chart=draw_scores(view.matrix, view.job.progress.score_threshold),
+        matrix=view.matrix,
+        ratings=_by_evaluation(view.ratings),
         diff=diff,
         diff_parts=list(readable(diff.parts)) if diff else [],
         form=form,
@@ -66,15 +66,15 @@ def best_attempts(iterations: Sequence[Iteration]) -> list[Iteration]:
     return [max(group, key=score_of) for _, group in groupby(iterations, key=lambda each: each.number)]
 
 
-def _diff(request: Request, look: HistoryLook) -> AnswerDiff | None:
+def _diff(request: Request, view: HistoryView) -> AnswerDiff | None:
     """Between the two iterations that the address names, else the last two."""
-    numbers = sorted({each.number for each in look.iterations})
+    numbers = sorted({each.number for each in view.iterations})
     if len(numbers) < 2:
         return None
     by_text = {str(number): number for number in numbers}
     wanted = [request.query_params.get(name, "") for name in ("from", "to")]
     old, new = (by_text.get(text, usual) for text, usual in zip(wanted, numbers[-2:], strict=True))
-    return diff_of(look.iterations, old, new, look.job.id)
+    return diff_of(view.iterations, old, new, view.job.id)
 
 
 def readable(parts: Sequence[DiffPart]) -> Iterator[tuple[str, str]]:

@@ -57,7 +57,7 @@ def _look(request: Request, services: Services) -> tuple[JobLines, JobFilter]:
     params = request.query_params
     criteria, cursor, shown = read_filter(params.multi_items()), params.get("after"), params.get("shown")
     if shown:
-        return job_lists.look_again(services, criteria, read_shown(shown), cursor), criteria
+        return job_lists.refresh(services, criteria, read_shown(shown), cursor), criteria
     return job_lists.list_lines(services, criteria, cursor), criteria
 
 

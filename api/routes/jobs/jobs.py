@@ -86,7 +86,7 @@ def list_jobs(
     return render(page, exclude={"data": {"__all__": {"iterations"}}})
 
 
-class JobLook:
+class JobView:
     """How one caller looks at one job: which version it has, and for how long it would wait for another."""
 
     def __init__(
@@ -145,7 +145,7 @@ class JobLook:
         **answers(404, 422),
     },
 )
-async def get_job(look: Annotated[JobLook, Depends()]) -> Response:
+async def get_job(look: Annotated[JobView, Depends()]) -> Response:
     """One job. With `If-None-Match` and `Prefer: wait=N` the answer comes when the job has changed."""
     return await look.answer()
 

@@ -92,7 +92,9 @@ def backup(
             services,
             file,
             may_replace=force,
-            told=lambda share, size: tell(f"Copied {size / 1e6:,.0f} MB{'' if share is None else f', {share:.0%}'}."),
+            on_progress=lambda share, size: tell(
+                f"Copied {size / 1e6:,.0f} MB{'' if share is None else f', {share:.0%}'}."
+            ),
         )
     if as_json:
         output.write_json({"file": str(made.file), "kind": made.kind, "schema": made.schema, "bytes": made.size})

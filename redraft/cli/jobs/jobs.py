@@ -146,10 +146,10 @@ def show(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> 
         if as_json:
             output.write_json(job_data(queries.get_job(services, job_id, with_iterations=True)))
             return
-        look = views.look_at_calls(services, job_id)
+        view = views.view_calls(services, job_id)
         iterations = queries.list_iterations(services, job_id)
-        continued = queries.list_continuations(services, look.job)
-    show_job(look.job, iterations, took(look), continued)
+        continued = queries.list_continuations(services, view.job)
+    show_job(view.job, iterations, took(view), continued)
 
 
 @app.command("watch", epilog=options.examples("redraft jobs watch latest", "redraft jobs watch latest > answer.txt"))

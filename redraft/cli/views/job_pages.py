@@ -12,7 +12,7 @@ from redraft.domain.bulk.phrases import say_score
 from redraft.domain.jobs.job_errors import OUTPUT_LIMIT
 from redraft.operations.jobs.iterations import Evaluation, Iteration
 from redraft.operations.jobs.resources import Call, Event, Job
-from redraft.operations.jobs.views import CallsLook
+from redraft.operations.jobs.views import CallsView
 
 _STATUS = {
     "queued": ("○", "dim"),
@@ -142,15 +142,15 @@ def _facts(job: Job, took: str) -> list[tuple[str, Text | str]]:
     return [(name, value) for name, value in facts if value]
 
 
-def took(look: CallsLook) -> str:
+def took(view: CallsView) -> str:
     """How long a job took that has ended: in model calls, and waiting; empty while it goes on."""
-    job = look.job
+    job = view.job
     if job.finished_at is None:
         return ""
-    rested_s = look.facts.rested_ms / 1000
+    rested_s = view.facts.rested_ms / 1000
     whole_s = (job.finished_at - job.created_at).total_seconds() - rested_s
-    parts = [f"{output.span(min(look.called_s, whole_s))} in model calls"]
-    parts.append(f"{output.span(max(0.0, whole_s - look.called_s))} waiting for a worker, a retry or a limit")
+    parts = [f"{output.span(min(view.called_s, whole_s))} in model calls"]
+    parts.append(f"{output.span(max(0.0, whole_s - view.called_s))} waiting for a worker, a retry or a limit")
     if rested_s:
         parts.append(f"without {output.span(rested_s)} before it was continued")
     return f"{output.span(whole_s)}: {', '.join(parts)}"

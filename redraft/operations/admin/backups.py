@@ -10,7 +10,7 @@ from pathlib import Path
 from redraft.errors import Conflict, Invalid, Unavailable
 from redraft.operations.services import Services
 from redraft.storage.admin import backups
-from redraft.storage.admin.backups import Told
+from redraft.storage.admin.backups import Progress
 from redraft.storage.engine import schema
 
 
@@ -23,7 +23,7 @@ class Backup:
 
 
 def back_up(
-    services: Services, file: Path, *, may_replace: bool = False, told: Told = lambda _share, _size: None
+    services: Services, file: Path, *, may_replace: bool = False, on_progress: Progress = lambda _share, _size: None
 ) -> Backup:
     """Copy the database into a file, while everybody works on.
 
@@ -31,7 +31,7 @@ def back_up(
         services: the parts.
         file: where to; readable by its owner only, since it holds all tasks and answers.
         may_replace: whether a file that is there already is replaced, once the copy is good.
-        told: is called now and then with the share that is copied, if it is known, and its bytes.
+        on_progress: called now and then with the share that is copied, if it is known, and its bytes.
 
     Raises:
         Conflict: the file is there already.
@@ -45,7 +45,7 @@ def back_up(
     _check_place(services, file, may_replace=may_replace)
     copy = backups.copy_sqlite if database.is_sqlite else backups.dump_postgresql
     with _written_whole(file) as partial:
-        copy(database, partial, told)
+        copy(database, partial, on_progress)
     return Backup(file, database.url.get_backend_name(), current, file.stat().st_size)
 
 

@@ -72,7 +72,7 @@ class Places:
             self._in_flight += Counter()
             self._changed.notify_all()
 
-    def judge(self, receiver: str, *, is_slow: bool) -> None:
+    def record(self, receiver: str, *, is_slow: bool) -> None:
         """Remember whether a receiver answered; of many slow ones, the latest."""
         with self._changed:
             self._slow.pop(receiver, None)
@@ -182,13 +182,13 @@ def _attempt(services: Services, claimed: Claimed, places: Places) -> dict[str, 
     except Invalid as error:
         return _put_off(claimed, error.message)
     except Unavailable as error:
-        places.judge(receiver, is_slow=True)
+        places.record(receiver, is_slow=True)
         return _put_off(claimed, error.message)
     except Exception as error:
         log.exception("webhook_crashed", delivery_id=claimed.delivery.id)
         return _put_off(claimed, f"The attempt crashed: {type(error).__name__}; the worker's log says more.")
-    places.judge(receiver, is_slow=False)
-    return _judged(claimed, reply)
+    places.record(receiver, is_slow=False)
+    return _outcome_of(claimed, reply)
 
 
 def _post(services: Services, claimed: Claimed) -> Reply:
@@ -212,7 +212,7 @@ def _about(claimed: Claimed) -> dict[str, Any]:
     return {"job_id": job_id, "url": f"/v1/jobs/{job_id}", "metadata": claimed.metadata}
 
 
-def _judged(claimed: Claimed, reply: Reply) -> dict[str, Any]:
+def _outcome_of(claimed: Claimed, reply: Reply) -> dict[str, Any]:
     if 200 <= reply.status < 300:
         return _ended("delivered", None, reply.status) | {"delivered_at": DbNow()}
     if reply.status == _GONE:

@@ -100,7 +100,7 @@ def _price(services: Services, ref: ModelRef, usage: Usage) -> str | None:
     return None if nano is None else f"{(nano * _PER_MILLION).normalize():f}"
 
 
-def look_at_parts(services: Services) -> Parts:
+def inspect_parts(services: Services) -> Parts:
     """Versions and places.
 
     Raises:

@@ -143,7 +143,7 @@ class Overview:
     activity: Activity | None
 
 
-def look(services: Services) -> Overview:
+def view_overview(services: Services) -> Overview:
     """Everything at once."""
     checks = check_readiness(services)
     can_read = all(check.is_ready for check in checks if check.name in {"database", "migrations"})

@@ -31,7 +31,7 @@ _FORGET_EVERY_S = 15.0
 _DAY_S = 86_400.0
 _FORGET_WORKERS_S = 24 * 3600.0
 
-Told = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,13 @@ def count(services: Services, what: Retention) -> dict[str, int]:
         return retention.count_ended(connection, what.before, what.statuses)
 
 
-def prune(services: Services, what: Retention, told: Told = lambda _done, _of: None) -> dict[str, int]:
+def prune(services: Services, what: Retention, on_progress: Progress = lambda _done, _of: None) -> dict[str, int]:
     """Remove what is too old. May be broken off at any moment, and run again.
 
     Args:
         services: the parts.
         what: which jobs; live ones are never among them.
-        told: is called after each batch with how many are gone, and of how many.
+        on_progress: called after each batch with how many are gone, and of how many.
 
     Returns:
         How many were removed, by status.
@@ -83,7 +83,7 @@ def prune(services: Services, what: Retention, told: Told = lambda _done, _of: N
             began = time.monotonic()
             removed += _remove(services, batch, what.before)
             took_s = time.monotonic() - began
-            told(removed.total(), total)
+            on_progress(removed.total(), total)
             size = next_size(size, took_s)
             time.sleep(max(_PAUSE_MIN_S, took_s))
     with services.database.write() as connection:

@@ -168,7 +168,7 @@ def _cost(totals: Totals) -> str | None:
     return None if totals.unpriced_calls else cost_usd(totals.cost_nano_usd)
 
 
-def look(services: Services, run_id: str) -> RunView:
+def view_run(services: Services, run_id: str) -> RunView:
     """One run with its dataset, and how long it may still take.
 
     Raises:

@@ -22,7 +22,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileLook:
+class ProfileView:
     """A profile with its versions that have judged, the latest first.
 
     Attributes:
@@ -34,7 +34,7 @@ class ProfileLook:
     changes: Mapping[str, Diff] | None
 
 
-def look(services: Services, name: str, *, version: str = "", other: str = "") -> ProfileLook:
+def view_profile(services: Services, name: str, *, version: str = "", other: str = "") -> ProfileView:
     """A profile, compared with a version that has judged or with another profile where one is named.
 
     Raises:
@@ -49,7 +49,7 @@ def look(services: Services, name: str, *, version: str = "", other: str = "") -
     if before is None and other:
         before = _find(services, other).texts
     changes = None if before is None else _compare(before, profile.texts)
-    return ProfileLook(profile, [Version(**each) for each in found], changes)
+    return ProfileView(profile, [Version(**each) for each in found], changes)
 
 
 def _find(services: Services, name: str) -> Profile:

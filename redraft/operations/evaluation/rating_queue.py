@@ -14,7 +14,7 @@ from redraft.operations.jobs.iterations import Evaluation, Iteration
 from redraft.operations.jobs.resources import Job, job_resource
 from redraft.operations.services import Services
 from redraft.storage.admin import rating_queue
-from redraft.storage.admin.rating_queue import LOOK_BACK, Waiting
+from redraft.storage.admin.rating_queue import LOOKBACK, Waiting
 
 SHOWN = 12
 
@@ -71,7 +71,7 @@ class RatingQueue:
     last: LastWord | None
 
 
-def look(services: Services, rater: str, *, chosen: str | None = None, last: str | None = None) -> RatingQueue:
+def view_queue(services: Services, rater: str, *, chosen: str | None = None, last: str | None = None) -> RatingQueue:
     """The queue of one person, with one verdict to rate: the chosen one, else the first.
 
     Args:
@@ -96,7 +96,7 @@ def look(services: Services, rater: str, *, chosen: str | None = None, last: str
         QueueLine(each.evaluation_id, each.job_id, each.number, tasks.get(each.job_id, ""), each.role, why)
         for each, why in first
     ]
-    return RatingQueue(lines, len(waiting), LOOK_BACK, item, _last(said) if said else None)
+    return RatingQueue(lines, len(waiting), LOOKBACK, item, _last(said) if said else None)
 
 
 def _ordered(latest: Sequence[Waiting], rated: Collection[str]) -> list[tuple[Waiting, str]]:

@@ -19,7 +19,7 @@ from redraft.operations.jobs.resources import Rating, rating_resource
 from redraft.operations.services import Services
 from redraft.operations.shapes import Resource
 from redraft.storage.admin import ratings
-from redraft.storage.admin.ratings import Judged, RatingFilter, RatingRecord
+from redraft.storage.admin.ratings import RatedEvaluation, RatingFilter, RatingRecord
 from redraft.storage.jobs import history, jobs
 
 GROUPS_MAX = 500
@@ -57,22 +57,22 @@ def rate(services: Services, job_id: str, number: int, body: RateEvaluation, rat
         Invalid: the iteration has no such evaluation, candidate or criterion, or no verdict to rate.
     """
     with services.database.write() as connection:
-        found = ratings.hold_judged(connection, job_id, number)
+        found = ratings.hold_evaluations(connection, job_id, number)
         if all(each.evaluation_id is None for each in found):
             _ensure_has(connection, job_id, number)
-        judged = _choose(found, body)
-        _ensure_rateable(judged)
-        _ensure_criterion(judged, body.criterion)
+        evaluation = _choose(found, body)
+        _ensure_rateable(evaluation)
+        _ensure_criterion(evaluation, body.criterion)
         values: dict[str, Any] = {
             "id": new_id("rating"),
             "job_id": job_id,
-            "evaluation_id": judged.evaluation_id,
+            "evaluation_id": evaluation.evaluation_id,
             "criterion_id": body.criterion,
             **body.model_dump(include={"verdict", "score", "note"}),
             "rater": rater,
         }
         created_at = ratings.add(connection, values)
-    place: dict[str, Any] = {"iteration": number, "candidate": judged.candidate, "role": judged.role}
+    place: dict[str, Any] = {"iteration": number, "candidate": evaluation.candidate, "role": evaluation.role}
     return rating_resource(RatingRecord(**values, **place, created_at=created_at))
 
 
@@ -103,51 +103,52 @@ def _iterations_in_words(known: Sequence[int]) -> str:
     return "the iterations " + (f"{known[0]} to {known[-1]}" if is_row else ", ".join(map(str, known)))
 
 
-def _choose(found: Sequence[Judged], body: RateEvaluation) -> Judged:
+def _choose(found: Sequence[RatedEvaluation], body: RateEvaluation) -> RatedEvaluation:
     if body.evaluation_id is not None:
         return _by_id(found, body.evaluation_id, body.candidate)
     own = [each for each in found if each.is_own]
     if body.candidate is not None:
         return _by_candidate(own, found, body.candidate)
     # Of equal scores the first counts, as in the loop
-    return max([*own, _unjudged(found[0].candidate)], key=lambda each: -1.0 if each.score is None else each.score)
+    return max([*own, _unevaluated(found[0].candidate)], key=lambda each: -1.0 if each.score is None else each.score)
 
 
-def _by_id(found: Sequence[Judged], evaluation_id: str, candidate: int | None) -> Judged:
-    judged = next((each for each in found if each.evaluation_id == evaluation_id), None)
-    if judged is None:
+def _by_id(found: Sequence[RatedEvaluation], evaluation_id: str, candidate: int | None) -> RatedEvaluation:
+    evaluation = next((each for each in found if each.evaluation_id == evaluation_id), None)
+    if evaluation is None:
         words = "This iteration has no such evaluation; leave evaluation_id out to rate the job's own."
         raise Invalid.at("/evaluation_id", words, "unknown_evaluation")
-    if candidate not in {None, judged.candidate}:
-        words = f"That evaluation is of candidate {judged.candidate}; leave candidate out, or name that one."
+    if candidate not in {None, evaluation.candidate}:
+        words = f"That evaluation is of candidate {evaluation.candidate}; leave candidate out, or name that one."
         raise Invalid.at("/candidate", words, "unknown_candidate")
-    return judged
+    return evaluation
 
 
-def _by_candidate(own: Sequence[Judged], found: Sequence[Judged], candidate: int) -> Judged:
+def _by_candidate(own: Sequence[RatedEvaluation], found: Sequence[RatedEvaluation], candidate: int) -> RatedEvaluation:
     known = sorted({each.candidate for each in found})
     if candidate not in known:
         words = f"This iteration has no candidate {candidate}; it has {', '.join(map(str, known))}."
         raise Invalid.at("/candidate", words, "unknown_candidate")
-    return next((each for each in own if each.candidate == candidate), _unjudged(candidate))
+    return next((each for each in own if each.candidate == candidate), _unevaluated(candidate))
 
 
-def _unjudged(candidate: int) -> Judged:
-    return Judged(candidate, None, None, True, None, None, None)
+def _unevaluated(candidate: int) -> RatedEvaluation:
+    return RatedEvaluation(candidate, None, None, True, None, None, None)
 
 
-def _ensure_rateable(judged: Judged) -> None:
-    if judged.status == "ok":
+def _ensure_rateable(evaluation: RatedEvaluation) -> None:
+    if evaluation.status == "ok":
         return
     why = {None: "has not been evaluated", "error": "could not be evaluated: its evaluation is an error"}
-    words = f"Candidate {judged.candidate} {why.get(judged.status, 'was not evaluated')}; there is no verdict to rate."
+    reason = why.get(evaluation.status, "was not evaluated")
+    words = f"Candidate {evaluation.candidate} {reason}; there is no verdict to rate."
     raise Invalid.at("", words, "not_rateable")
 
 
-def _ensure_criterion(judged: Judged, criterion: str | None) -> None:
+def _ensure_criterion(evaluation: RatedEvaluation, criterion: str | None) -> None:
     if criterion is None:
         return
-    known = judged.criteria or []
+    known = evaluation.criteria or []
     if not known:
         words = "This evaluation has no criteria of its own; leave criterion out to rate it as a whole."
         raise Invalid.at("/criterion", words, "unknown_criterion")

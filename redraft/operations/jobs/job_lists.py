@@ -95,7 +95,7 @@ def list_lines(services: Services, criteria: JobFilter, cursor: str | None = Non
     return JobLines(_lines(page, scores), write_cursor(page, more=len(rows) > len(page)))
 
 
-def look_again(services: Services, criteria: JobFilter, shown: Sequence[str], cursor: str | None = None) -> JobLines:
+def refresh(services: Services, criteria: JobFilter, shown: Sequence[str], cursor: str | None = None) -> JobLines:
     """The same jobs as they are now, and how many others the first page would show: three queries.
 
     Raises:

@@ -33,7 +33,7 @@ EVENTS_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
-class JobLook:
+class JobView:
     """A job, and the number of the last event that it had at that moment: a stream goes on from there."""
 
     job: Job
@@ -42,14 +42,14 @@ class JobLook:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestLook(JobLook):
+class RequestView(JobView):
     """With the events of its continuations: each holds what it asked for."""
 
     continued: list[Event]
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryLook(JobLook):
+class HistoryView(JobView):
     iterations: list[Iteration]
     matrix: CriteriaMatrix
     ratings: list[Rating]
@@ -88,7 +88,7 @@ class CallLine:
 
 
 @dataclass(frozen=True, slots=True)
-class CallsLook(JobLook):
+class CallsView(JobView):
     """The first calls; `has_more`: there are others."""
 
     calls: list[CallLine]
@@ -101,14 +101,14 @@ class CallsLook(JobLook):
 
 
 @dataclass(frozen=True, slots=True)
-class CallLook(JobLook):
+class CallView(JobView):
     """One call with its texts, cut where they are very long."""
 
     call: Call
 
 
 @dataclass(frozen=True, slots=True)
-class EventsLook(JobLook):
+class EventsView(JobView):
     """Events from a number on; `has_more`: there are later ones."""
 
     events: list[Event]
@@ -116,7 +116,7 @@ class EventsLook(JobLook):
     deliveries: list[WebhookDelivery]
 
 
-def look(services: Services, job_id: str) -> JobLook:
+def view_job(services: Services, job_id: str) -> JobView:
     """The job alone.
 
     Raises:
@@ -125,10 +125,10 @@ def look(services: Services, job_id: str) -> JobLook:
     with services.database.read() as connection:
         record = queries.record_of(connection, job_id)
         facts = facts_of(connection, record)
-    return JobLook(job_of(record), record.event_seq, facts)
+    return JobView(job_of(record), record.event_seq, facts)
 
 
-def look_at_request(services: Services, job_id: str) -> RequestLook:
+def view_request(services: Services, job_id: str) -> RequestView:
     """With what was asked for later.
 
     Raises:
@@ -138,10 +138,10 @@ def look_at_request(services: Services, job_id: str) -> RequestLook:
         record = queries.record_of(connection, job_id)
         facts = facts_of(connection, record)
         continued = events.of_types(connection, job_id, ("job.continued",)) if record.continuations else []
-    return RequestLook(job_of(record), record.event_seq, facts, [event_resource(each) for each in continued])
+    return RequestView(job_of(record), record.event_seq, facts, [event_resource(each) for each in continued])
 
 
-def look_at_history(services: Services, job_id: str) -> HistoryLook:
+def view_history(services: Services, job_id: str) -> HistoryView:
     """With its iterations, and what people said of their evaluations.
 
     Raises:
@@ -153,10 +153,10 @@ def look_at_history(services: Services, job_id: str) -> HistoryLook:
         matrix = iterations.criteria_matrix(history.of(connection, record))
         rated = [rating_resource(each) for each in ratings.of_job(connection, job_id)]
         facts = facts_of(connection, record)
-    return HistoryLook(job_of(record), record.event_seq, facts, written, matrix, rated)
+    return HistoryView(job_of(record), record.event_seq, facts, written, matrix, rated)
 
 
-def look_at_calls(services: Services, job_id: str) -> CallsLook:
+def view_calls(services: Services, job_id: str) -> CallsView:
     """With its ledger, without the texts.
 
     Raises:
@@ -167,7 +167,7 @@ def look_at_calls(services: Services, job_id: str) -> CallsLook:
         rows = calls.lines_of_job(connection, job_id, CALLS_MAX + 1)
         facts = facts_of(connection, record)
     lines = [_line(row) for row in rows[:CALLS_MAX]]
-    return CallsLook(job_of(record), record.event_seq, facts, lines, len(rows) > CALLS_MAX)
+    return CallsView(job_of(record), record.event_seq, facts, lines, len(rows) > CALLS_MAX)
 
 
 def _line(row: Mapping[str, Any]) -> CallLine:
@@ -175,7 +175,7 @@ def _line(row: Mapping[str, Any]) -> CallLine:
     return CallLine(**rest, status=call_status(row["status"]), cost_usd=cost_usd(row["cost_nano_usd"]))
 
 
-def look_at_call(services: Services, job_id: str, call_id: str) -> CallLook:
+def view_call(services: Services, job_id: str, call_id: str) -> CallView:
     """With one row of its ledger.
 
     Raises:
@@ -187,10 +187,10 @@ def look_at_call(services: Services, job_id: str, call_id: str) -> CallLook:
         facts = facts_of(connection, record)
     if row is None:
         raise NotFound("call", call_id)
-    return CallLook(job_of(record), record.event_seq, facts, call_resource(row))
+    return CallView(job_of(record), record.event_seq, facts, call_resource(row))
 
 
-def look_at_events(services: Services, job_id: str, after: int = 0) -> EventsLook:
+def view_events(services: Services, job_id: str, after: int = 0) -> EventsView:
     """With what happened since an event, and what was sent of it to its webhook.
 
     Raises:
@@ -201,7 +201,7 @@ def look_at_events(services: Services, job_id: str, after: int = 0) -> EventsLoo
         found = events.after(connection, job_id, after, EVENTS_MAX + 1)
         sent = webhooks.list_of(connection, job_id) if record.request.get("webhook") else []
         facts = facts_of(connection, record)
-    return EventsLook(
+    return EventsView(
         job_of(record),
         record.event_seq,
         facts,

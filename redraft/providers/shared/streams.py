@@ -106,7 +106,7 @@ def read_stream(
                 reader.take(event)
                 # A finish reason before the first text is no end
                 if collector.is_ended or (collector.is_whole and not was_whole and teller.has_told):
-                    watchdog.hurry(is_ended=collector.is_ended)
+                    watchdog.shorten(is_ended=collector.is_ended)
     except httpx2.HTTPError:
         if not collector.is_whole and not reader.evidence.is_error:
             raise

@@ -175,7 +175,7 @@ class Watchdog:
         self._call = call
         self._lock = threading.Lock()
         self._has_begun = self._is_over = self._has_bitten = False
-        self._timer = threading.Timer(min(first_byte.seconds, call.seconds), self._bite)
+        self._timer = threading.Timer(min(first_byte.seconds, call.seconds), self._abort)
 
     def __enter__(self) -> Self:
         self._start()
@@ -205,7 +205,7 @@ class Watchdog:
         if self._has_bitten:
             raise self._lateness()
 
-    def hurry(self, *, is_ended: bool) -> None:
+    def shorten(self, *, is_ended: bool) -> None:
         """The answer is whole: what may still come has a moment.
 
         Before the end that is the usage, behind it nothing, but read to its end a connection can be used again.
@@ -213,7 +213,7 @@ class Watchdog:
         with self._lock:
             self._timer.cancel()
             self._call = TimeLeft(min(_AFTER_THE_END_S if is_ended else _AFTER_THE_REASON_S, self._call.seconds))
-            self._timer = threading.Timer(self._call.seconds, self._bite)
+            self._timer = threading.Timer(self._call.seconds, self._abort)
             self._start()
 
     def _lateness(self) -> "httpx2.ReadTimeout":
@@ -225,12 +225,12 @@ class Watchdog:
         self._timer.daemon = True
         self._timer.start()
 
-    def _bite(self) -> None:
+    def _abort(self) -> None:
         with self._lock:
             if self._is_over:
                 return
             if self._has_begun and not self._call.is_over:
-                self._timer = threading.Timer(self._call.seconds, self._bite)
+                self._timer = threading.Timer(self._call.seconds, self._abort)
                 self._start()
                 return
             self._has_bitten = True

@@ -18,11 +18,11 @@ _PAGES_AT_ONCE = 512
 _LOOK_EVERY_S = 0.5
 _LOCK_WAIT_MS = 10_000
 
-Told = Callable[[float | None, int], None]
+Progress = Callable[[float | None, int], None]
 """Called now and then with the share that is copied, if it is known, and the bytes."""
 
 
-def copy_sqlite(database: Database, target: Path, told: Told) -> None:
+def copy_sqlite(database: Database, target: Path, on_progress: Progress) -> None:
     """Copy page by page from one view of the database: writers go on, and what they write is not in it.
 
     Raises:
@@ -33,7 +33,7 @@ def copy_sqlite(database: Database, target: Path, told: Told) -> None:
             closing(sqlite3.connect(str(database.url.database), isolation_level=None)) as source,
             closing(sqlite3.connect(target, isolation_level=None)) as copy,
         ):
-            _copy_pages(source, copy, told)
+            _copy_pages(source, copy, on_progress)
             # One file, without a journal beside it, until it is used as a database
             copy.execute("PRAGMA journal_mode=DELETE")
             findings = [str(row[0]) for row in copy.execute("PRAGMA integrity_check(5)")]
@@ -43,11 +43,11 @@ def copy_sqlite(database: Database, target: Path, told: Told) -> None:
         raise Unavailable(f"The copy is damaged, so the database is: {findings[0]}", code="database_damaged")
 
 
-def _copy_pages(source: sqlite3.Connection, copy: sqlite3.Connection, told: Told) -> None:
+def _copy_pages(source: sqlite3.Connection, copy: sqlite3.Connection, on_progress: Progress) -> None:
     size = int(source.execute("PRAGMA page_size").fetchone()[0])
 
     def progress(_status: int, left: int, total: int) -> None:
-        told(1 - left / max(1, total), (total - left) * size)
+        on_progress(1 - left / max(1, total), (total - left) * size)
 
     copy.execute("PRAGMA synchronous=OFF")
     # Within one view: without it, each write of another process would make the copy begin anew
@@ -56,7 +56,7 @@ def _copy_pages(source: sqlite3.Connection, copy: sqlite3.Connection, told: Told
     source.backup(copy, pages=_PAGES_AT_ONCE, progress=progress)
 
 
-def dump_postgresql(database: Database, target: Path, told: Told) -> None:
+def dump_postgresql(database: Database, target: Path, on_progress: Progress) -> None:
     """Let PostgreSQL's own `pg_dump` write an archive for `pg_restore`, in one view of the database.
 
     Raises:
@@ -75,7 +75,7 @@ def dump_postgresql(database: Database, target: Path, told: Told) -> None:
             f"--file={target}",
             f"--dbname={address}",
         ]
-        _run(arguments, lambda: told(None, target.stat().st_size))
+        _run(arguments, lambda: on_progress(None, target.stat().st_size))
     # Of the same version: another one may not know the format
     restorer = Path(program).with_name("pg_restore")
     if restorer.exists():

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Float, cast, func, select
 from redraft.storage.engine.columns import text_in
 from redraft.storage.engine.tables import evaluations, iterations, jobs, ratings
 
-LOOK_BACK = 300
+LOOKBACK = 300
 _TASK_CHARS = 300
 _PLACE = (*(evaluations.c[name] for name in ("id", "job_id", "score", "passed", "status")), iterations.c.number)
 _TO_PLACE = (evaluations, iterations, iterations.c.id == evaluations.c.iteration_id)
@@ -32,8 +32,8 @@ class Waiting:
 
 
 def latest(connection: Connection) -> list[Waiting]:
-    """The newest `LOOK_BACK` evaluations, without those that are errors; ids sort by age."""
-    newest = select(evaluations.c.id).order_by(evaluations.c.id.desc()).limit(LOOK_BACK).subquery()
+    """The newest `LOOKBACK` evaluations, without those that are errors; ids sort by age."""
+    newest = select(evaluations.c.id).order_by(evaluations.c.id.desc()).limit(LOOKBACK).subquery()
     query = (
         select(
             evaluations.c.id.label("evaluation_id"),

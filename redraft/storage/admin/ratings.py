@@ -32,7 +32,7 @@ class RatingRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class RatedEvaluation:
     """One evaluation of a candidate; its fields are None where the candidate has none."""
 
     candidate: int
@@ -56,7 +56,7 @@ class RatingFilter:
     created_before: datetime | None = None
 
 
-def hold_judged(connection: Connection, job_id: str, number: int) -> list[Judged]:
+def hold_evaluations(connection: Connection, job_id: str, number: int) -> list[RatedEvaluation]:
     """The candidates of an iteration with all their evaluations, the job's own first; all stays until the end.
 
     A job that judges another one's answers anew has its own evaluations of them, and no others.
@@ -84,7 +84,7 @@ def hold_judged(connection: Connection, job_id: str, number: int) -> list[Judged
         .order_by(iterations.c.candidate, is_own.desc(), evaluations.c.created_at, evaluations.c.id)
         .with_for_update(read=True, key_share=True, of=[jobs, writer])
     )
-    return [Judged(*row) for row in connection.execute(query)]
+    return [RatedEvaluation(*row) for row in connection.execute(query)]
 
 
 def add(connection: Connection, values: Mapping[str, Any]) -> datetime:

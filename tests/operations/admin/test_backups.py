@@ -159,7 +159,9 @@ class TestSqlite:
 
     def test_the_way_is_told_and_the_copy_is_one_file(self, sqlite_services: Services, tmp_path: Path):
         told: list[tuple[float | None, int]] = []
-        backups.back_up(sqlite_services, tmp_path / "copy.db", told=lambda share, size: told.append((share, size)))
+        backups.back_up(
+            sqlite_services, tmp_path / "copy.db", on_progress=lambda share, size: told.append((share, size))
+        )
         assert len(told) > 3
         assert told == sorted(told, key=str)
         assert told[-1][0] == 1.0
@@ -176,7 +178,7 @@ class TestSqlite:
                 connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS later AS SELECT zeroblob(90000) AS weight")
                 connection.exec_driver_sql("INSERT INTO later VALUES (zeroblob(90000))")
 
-        backups.back_up(sqlite_services, tmp_path / "copy.db", told=write)
+        backups.back_up(sqlite_services, tmp_path / "copy.db", on_progress=write)
         writer.close()
         assert told == sorted(told)
         with closing(sqlite3.connect(tmp_path / "copy.db")) as copy:

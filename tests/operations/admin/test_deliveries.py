@@ -379,7 +379,7 @@ def test_what_nobody_foresaw_is_tried_again_like_any_failure(driver: Driver):
 def test_a_receiver_has_few_places_and_slow_ones_together_not_all():
     places = Places()
     for number in range(SLOW_AT_ONCE_MAX // PER_RECEIVER_MAX + 1):
-        places.judge(f"slow{number}", is_slow=True)
+        places.record(f"slow{number}", is_slow=True)
     for number in range(SLOW_AT_ONCE_MAX // PER_RECEIVER_MAX):
         assert places.spared() == [f"slow{n}" for n in range(number)]
         for _ in range(PER_RECEIVER_MAX):
@@ -389,7 +389,7 @@ def test_a_receiver_has_few_places_and_slow_ones_together_not_all():
     assert places.has_room
     places.leave("slow0")
     assert f"slow{SLOW_AT_ONCE_MAX // PER_RECEIVER_MAX}" not in places.spared()
-    places.judge("slow1", is_slow=False)
+    places.record("slow1", is_slow=False)
     assert "slow1" in places.spared()
     places.enter("quick")
     places.leave("quick")
@@ -400,7 +400,7 @@ def test_a_receiver_has_few_places_and_slow_ones_together_not_all():
 def test_of_many_slow_receivers_the_latest_are_remembered():
     places = Places()
     for number in range(1000):
-        places.judge(f"slow{number}", is_slow=True)
+        places.record(f"slow{number}", is_slow=True)
     for _ in range(SLOW_AT_ONCE_MAX):
         places.enter("slow999")
     assert len(places.spared()) == 200

@@ -146,13 +146,13 @@ def test_items_are_paged(driver: Driver, mixed: Run):
 def test_the_time_left_follows_from_what_has_ended(driver: Driver, model_server: ModelServer):
     model_server.script(generate=["x"], evaluate=[0.9])
     run = start(driver, rows(3), max_in_flight=1)
-    assert run_listing.look(driver.services, run.id).seconds_left is None
+    assert run_listing.view_run(driver.services, run.id).seconds_left is None
     driver.run(under_way(driver, run)[0])
-    view = run_listing.look(driver.services, run.id)
+    view = run_listing.view_run(driver.services, run.id)
     assert view.seconds_left is not None
     assert view.seconds_left > 0
     assert not view.has_ended
-    ended = run_listing.look(driver.services, work_off(driver, run).id)
+    ended = run_listing.view_run(driver.services, work_off(driver, run).id)
     assert (ended.seconds_left, ended.has_ended, ended.dataset.name) == (None, True, "rows.jsonl")
 
 
@@ -165,9 +165,9 @@ def test_what_a_run_lay_still_is_in_no_time_of_it(driver: Driver, model_server: 
         long_ago = {name: moment(connection, ago_s=3600) for name in ("created_at", "finished_at")}
         stored_runs.change(connection, run.id, **long_ago)
     runs.resume_run(driver.services, run.id, ResumeRun())
-    assert run_listing.look(driver.services, run.id).seconds_left is None
+    assert run_listing.view_run(driver.services, run.id).seconds_left is None
     driver.run(under_way(driver, run)[0])
-    assert 0 < (run_listing.look(driver.services, run.id).seconds_left or 0) < 60
+    assert 0 < (run_listing.view_run(driver.services, run.id).seconds_left or 0) < 60
     assert 0 < (work_off(driver, run).usage.latency_ms or 0) < 60_000
 
 
@@ -188,7 +188,7 @@ def test_an_item_whose_job_was_deleted_is_counted_apart(driver: Driver, mixed: R
     assert "left out: 1 invalid, 2 deleted" in text
     assert f"at least ${costs.known_usd:f}"[:12] in text
     assert "unknown, at least" not in text
-    assert run_listing.look(driver.services, mixed.id).deleted == {"succeeded": 1, "failed": 1}
+    assert run_listing.view_run(driver.services, mixed.id).deleted == {"succeeded": 1, "failed": 1}
 
 
 @pytest.fixture
@@ -230,7 +230,7 @@ def test_bad_rows_of_a_dataset(driver: Driver, mixed: Run):
 
 def test_nothing_is_listed_of_what_is_not_there(driver: Driver):
     looks: list[Callable[[], Any]] = [
-        lambda: run_listing.look(driver.services, "run_none"),
+        lambda: run_listing.view_run(driver.services, "run_none"),
         lambda: run_listing.list_items(driver.services, "run_none", ALL, after=0, limit=1),
         lambda: run_listing.list_bad_rows(driver.services, "ds_none", after=-1, limit=1),
     ]

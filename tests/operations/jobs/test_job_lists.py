@@ -81,7 +81,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_jobs(driver: Dri
     before = queries(driver.services, lambda: lines(driver))
     ids = [one, *(driver.submit() for _ in range(12))]
     assert queries(driver.services, lambda: lines(driver)) == before == 2
-    again = queries(driver.services, lambda: job_lists.look_again(driver.services, ALL, ids))
+    again = queries(driver.services, lambda: job_lists.refresh(driver.services, ALL, ids))
     assert again == 3
 
 
@@ -104,18 +104,18 @@ def test_looking_again_shows_the_same_jobs_and_counts_the_others(driver: Driver)
     running = JobFilter(statuses=("queued",), limit=50)
     lifecycle.cancel(driver.services, ids[0])
     later = driver.submit()
-    found = job_lists.look_again(driver.services, running, ids)
+    found = job_lists.refresh(driver.services, running, ids)
     assert [(line.id, line.status) for line in found.lines] == [
         (ids[2], "queued"), (ids[1], "queued"), (ids[0], "canceled"),
     ]  # fmt: skip
     assert found.more == 1
-    assert job_lists.look_again(driver.services, running, [*ids, later]).more == 0
+    assert job_lists.refresh(driver.services, running, [*ids, later]).more == 0
 
 
 def test_of_shown_jobs_all_may_be_gone(driver: Driver):
     for _ in range(3):
         driver.submit()
-    found = job_lists.look_again(driver.services, replace(ALL, limit=2), ["job_" + "0" * 32])
+    found = job_lists.refresh(driver.services, replace(ALL, limit=2), ["job_" + "0" * 32])
     assert (found.lines, found.next_cursor, found.more) == ([], None, 2)
 
 

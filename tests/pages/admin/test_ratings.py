@@ -41,14 +41,14 @@ def judged(services: Services, submit_job: Submit) -> dict[str, str]:
 
 
 def order(services: Services, rater: str = "local") -> list[str]:
-    return [line.evaluation_id for line in rating_queue.look(services, rater).lines]
+    return [line.evaluation_id for line in rating_queue.view_queue(services, rater).lines]
 
 
 @pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
 def test_the_doubtful_come_first_and_what_is_rated_comes_no_more(services: Services, judged: dict[str, str]):
     wanted = [judged[name] for name in ("audited", "audit", "panel", "near", "clear", "far")]
     assert order(services) == wanted
-    queue = rating_queue.look(services, "local")
+    queue = rating_queue.view_queue(services, "local")
     assert queue.waiting == 6
     assert [line.why for line in queue.lines][2:4] == ["its evaluators are 0.40 apart", "0.01 below the threshold"]
     assert queue.item
@@ -100,7 +100,7 @@ def test_blind_nothing_tells_what_the_evaluator_said(visit: Visit, services: Ser
 
 
 def services_job(services: Services, evaluation_id: str) -> str:
-    item = rating_queue.look(services, "other", chosen=evaluation_id).item
+    item = rating_queue.view_queue(services, "other", chosen=evaluation_id).item
     assert item
     return item.job.id
 

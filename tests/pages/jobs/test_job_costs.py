@@ -81,4 +81,4 @@ def test_a_page_is_light_without_the_answers_themselves(api: ApiServer, jobs: tu
 
 
 def test_the_queue_looks_no_further_back_than_it_says(api: ApiServer):
-    assert f"latest {rating_queue.LOOK_BACK} evaluations" in page_of(api.client(headers=BROWSER), "/ratings")
+    assert f"latest {rating_queue.LOOKBACK} evaluations" in page_of(api.client(headers=BROWSER), "/ratings")
