@@ -1,65 +1,103 @@
-"""Parquet, by pyarrow, which is there with `pip install redraft[parquet]`."""
+"""Parquet, by pyarrow, which is there with `pip install redraft[parquet]`; unpacked in a child process with limits."""
 
-import math
-from collections.abc import Iterator
-from datetime import date, datetime, time
-from decimal import Decimal
-from importlib import import_module
+import io
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from typing import Any, BinaryIO, cast
 
+from redraft.datasets.json_rows import parse_json
+from redraft.datasets.lines import ROW_CHARS_MAX, Line, lines_of
 from redraft.errors import Invalid
+from redraft.sandbox.parquet import CPU_S, MEMORY_MAX
 
-_BATCH_ROWS = 500
+UNPACKED_CHARS_MAX = 4 << 30
+"""Of all rows as JSON: a file of some kilobytes can hold any number of equal ones."""
 
 
 class ParquetTable:
-    """The columns of a Parquet file, and then its rows.
+    """The columns of a Parquet file, and then its rows as lines of JSON.
 
     Attributes:
         header: the names of the columns.
 
     Raises:
-        Invalid: pyarrow is not there (`parquet_missing`), or the file is none (`unknown_format`).
+        Invalid: pyarrow is not there (`parquet_missing`), or the file is none (`unknown_format`), or is too large when
+            unpacked (`file_too_large`).
     """
 
-    def __init__(self, stream: BinaryIO) -> None:
-        try:
-            module: Any = import_module("pyarrow.parquet")
-        except ImportError:
+    def __init__(
+        self, stream: BinaryIO, longest: int = ROW_CHARS_MAX, unpacked_chars_max: int = UNPACKED_CHARS_MAX
+    ) -> None:
+        if find_spec("pyarrow") is None:
             words = "Parquet needs pyarrow: pip install 'redraft[parquet]', or save the dataset as JSONL."
-            raise Invalid(words, code="parquet_missing") from None
+            raise Invalid(words, code="parquet_missing")
         if not stream.seekable():
             raise Invalid("Parquet is read from a file, not from a pipe.", code="unknown_format")
-        try:
-            self._file: Any = module.ParquetFile(stream)
-        except (OSError, ValueError) as error:
-            raise Invalid(f"The file is no Parquet: {str(error)[:200]}", code="unknown_format") from None
-        self.header: list[str] = list(self._file.schema_arrow.names)
+        self._stream = stream
+        self._longest = longest
+        self._unpacked_chars_max = unpacked_chars_max
+        self.header: list[str] = [name for line in self._unpacked("header") for name in parse_json(line.text)]
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Each row by column, as JSON values.
+    def rows(self) -> Iterator[Line]:
+        """Each row, its number as that of its line.
 
         Raises:
-            Invalid: the file is damaged.
+            Invalid: the file is damaged, or too large when unpacked.
         """
-        try:
-            for batch in self._file.iter_batches(batch_size=_BATCH_ROWS):
-                yield from (plain(row) for row in batch.to_pylist())
-        except (OSError, ValueError) as error:
-            raise Invalid(f"The file is damaged: {str(error)[:200]}", code="unknown_format") from None
+        left = self._unpacked_chars_max
+        for line in self._unpacked("rows"):
+            left -= line.length
+            if left < 0:
+                words = f"The file unpacks to more than {self._unpacked_chars_max:,} characters; split it."
+                raise Invalid(words, code="file_too_large")
+            yield line
+
+    def _unpacked(self, what: str) -> Generator[Line]:
+        with _child(self._stream, what) as child:
+            for line in lines_of(cast("io.TextIOWrapper", child.stdout), self._longest):
+                if line.text.startswith('"'):
+                    raise Invalid(f"The file is no Parquet: {parse_json(line.text)}", code="unknown_format")
+                yield line
+            if child.wait():
+                words = f"The file cannot be unpacked within {MEMORY_MAX >> 30} GiB of memory and {CPU_S:g} s of"
+                words += " computing for some rows. Save it as JSONL, or with smaller row groups."
+                raise Invalid(words, code="file_too_large")
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON has it: times and amounts as text, bytes read as UTF-8; NaN is null, null fields are left out."""
-    if isinstance(value, dict):
-        named = cast("dict[Any, Any]", value)
-        return {str(name): plain(each) for name, each in named.items() if each is not None}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in cast("list[Any]", value)]
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "surrogateescape")
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    return str(value) if isinstance(value, Decimal) else value
+@contextmanager
+def _child(stream: BinaryIO, what: str) -> Generator["subprocess.Popen[Any]"]:
+    """A process that unpacks the stream; it ends with the block."""
+    with ExitStack() as parts:
+        file = _with_number(stream, parts)
+        file.seek(0)
+        # Without our environment, which holds keys; Arrow's own pools take more addresses than they use
+        child = subprocess.Popen(  # noqa: S603 - our own command, no shell
+            [sys.executable, "-I", "-m", "redraft.sandbox.parquet", what],
+            env={"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"},
+            stdin=file.fileno(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            text=True,
+        )
+        parts.enter_context(child)
+        parts.callback(child.kill)
+        yield child
+
+
+def _with_number(stream: BinaryIO, parts: ExitStack) -> BinaryIO:
+    """The stream, or a copy of it in a file that another process can read."""
+    try:
+        stream.fileno()
+    except OSError:
+        stream.seek(0)
+        copy = cast("BinaryIO", parts.enter_context(tempfile.TemporaryFile()))  # noqa: SIM115 - it is
+        shutil.copyfileobj(stream, copy)
+        copy.flush()
+        return copy
+    return stream

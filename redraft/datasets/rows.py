@@ -143,7 +143,7 @@ class RowReader:
     def _open_parquet(self, stream: BinaryIO) -> Iterator[tuple[Line, Draft]]:
         with suppress(AttributeError, OSError):
             stream.seek(0)
-        file = ParquetTable(stream)
+        file = ParquetTable(stream, self._longest)
         self.columns.check_header(file.header)
         return self._parquet_rows(file)
 
@@ -169,9 +169,17 @@ class RowReader:
                 yield line, assemble(pairs, self.columns, is_table=True)
 
     def _parquet_rows(self, file: ParquetTable) -> Iterator[tuple[Line, Draft]]:
-        for number, row in enumerate(file.rows(), 1):
-            pairs = ((name, row.get(name)) for name in file.header)
-            yield Line(number, number, "", 0), assemble(pairs, self.columns, is_table=True)
+        for line in file.rows():
+            if line.fault:
+                yield line, _unreadable(line.fault)
+                continue
+            try:
+                row = parse_object(line.text)
+            except ValueError as error:
+                yield line, _unreadable(str(error))
+            else:
+                pairs = ((name, row.get(name)) for name in file.header)
+                yield replace(line, text="", length=0), assemble(pairs, self.columns, is_table=True)
 
     def _row(self, line: Line, draft: Draft) -> Row | BadRow:
         if draft.flaws:

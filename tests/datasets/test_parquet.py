@@ -1,25 +1,24 @@
-"""Parquet, with pyarrow where it is installed, and what is told where it is not."""
+"""Parquet: its rows are those of other formats, within limits; and what is told where pyarrow is not installed."""
 
 import io
+import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from redraft.datasets.parquet import plain
+from redraft.datasets.parquet import ParquetTable
 from redraft.datasets.rows import Row, RowReader
 from redraft.errors import Invalid
+from redraft.sandbox.parquet import plain
 from tests.datasets.reading import rows_of, version_of
 
-HAS_PYARROW = find_spec("pyarrow") is not None
 
-
-@pytest.mark.skipif(HAS_PYARROW, reason="pyarrow is installed")
 @pytest.mark.parametrize("name", ["rows.parquet", ""])
-def test_without_pyarrow_it_says_how_to_get_it(name: str):
+def test_without_pyarrow_it_says_how_to_get_it(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.delitem(sys.modules, "pyarrow", raising=False)
     with pytest.raises(Invalid, match=r"pip install 'redraft\[parquet\]'") as caught:
         rows_of(b"PAR1....PAR1", name)
     assert caught.value.code == "parquet_missing"
@@ -42,14 +41,19 @@ def test_values_become_those_of_json(value: object, found: object):
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Any:
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+def pyarrow() -> Any:
+    """Imported here: it takes a second."""
+    import pyarrow.parquet
 
+    return pyarrow
+
+
+@pytest.fixture
+def write(pyarrow: Any) -> Any:
     def written(**columns: list[Any]) -> bytes:
-        path = tmp_path / "rows.parquet"
-        parquet.write_table(pyarrow.table(columns), path)
-        return path.read_bytes()
+        file = io.BytesIO()
+        pyarrow.parquet.write_table(pyarrow.table(columns), file)
+        return file.getvalue()
 
     return written
 
@@ -84,3 +88,42 @@ def test_a_pipe_is_refused(write: Any):
 
     with pytest.raises(Invalid, match="from a file"):
         RowReader(Pipe(write(question=["a"])), "a.parquet")
+
+
+def test_a_small_file_of_equal_long_texts_is_read_row_by_row(write: Any):
+    content = write(question=["x" * 4_000_000] * 12)
+    assert len(content) < 1_000_000
+    rows = rows_of(content, "a.parquet")
+    assert [type(row).__name__ for row in rows] == ["Row"] + ["BadRow"] * 11
+
+
+def test_a_row_that_is_too_long_is_an_error_of_its_own(write: Any):
+    rows = list(RowReader(io.BytesIO(write(question=["long" * 100, "b"])), "a.parquet", row_chars_max=100))
+    assert [type(row).__name__ for row in rows] == ["BadRow", "Row"]
+
+
+def test_a_file_that_unpacks_to_more_than_all_rows_may_have_is_refused(write: Any):
+    table = ParquetTable(io.BytesIO(write(question=["x" * 1000] * 100)), unpacked_chars_max=50_000)
+    with pytest.raises(Invalid, match="unpacks to more than 50,000 characters") as refused:
+        list(table.rows())
+    assert refused.value.code == "file_too_large"
+
+
+def test_a_row_that_needs_too_much_memory_is_refused_and_named_so(pyarrow: Any):
+    texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 3000), pyarrow.array(["x" * 1_000_000]))
+    nested = pyarrow.ListArray.from_arrays(pyarrow.array([0, 3000], pyarrow.int32()), texts)
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table({"question": ["a"], "deep": nested}), file, store_schema=False)
+    with pytest.raises(Invalid, match="within 1 GiB of memory") as refused:
+        rows_of(file.getvalue(), "a.parquet")
+    assert refused.value.code == "file_too_large"
+
+
+def test_columns_that_are_nested_too_deeply_are_refused(pyarrow: Any):
+    kind = pyarrow.string()
+    for _ in range(400):
+        kind = pyarrow.struct([("a", kind)])
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table({"question": ["a"], "deep": pyarrow.nulls(1, kind)}), file)
+    with pytest.raises(Invalid, match="too deeply nested"):
+        rows_of(file.getvalue(), "a.parquet")

@@ -1,5 +1,6 @@
 """The auditor and the witness find what is wrong: each invariant is broken by hand in the rows of a sound job."""
 
+import socket
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -17,6 +18,7 @@ from tests.chaos.storms.load import JobPlan, Provider
 from tests.model_server.server import ModelServer
 from tests.operations.driving import Driver
 from tests.support.databases.sqlite import create_sqlite
+from tests.support.receiver import Hit, Receiver
 
 LATE = timedelta(seconds=9)
 Damage = Callable[[JobRows], None]
@@ -159,4 +161,15 @@ def test_the_auditor_finds_ends_that_no_webhook_told_and_runs_that_have_not_ende
         connection.execute(run_items.insert().values(item))
     (words,) = audit_webhooks(database, [])
     assert "is not in the outbox" in words
+    forged = Hit("/", {"webhook-id": "whd_1", "webhook-timestamp": "1", "webhook-signature": "v1,x"}, b"{}")
+    assert "webhook whd_1 has another signature than its body" in audit_webhooks(database, [forged])
     assert audit_runs(database) == ["run_1: the run has not ended", "item 1 is queued, its job succeeded"]
+
+
+def test_a_receiver_takes_no_half_of_a_webhook_whose_sender_was_killed():
+    with Receiver() as receiver:
+        with socket.create_connection(("127.0.0.1", receiver.port)) as connection:
+            connection.sendall(b"POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\nhalf")
+            connection.shutdown(socket.SHUT_WR)
+            assert connection.recv(100) == b""
+        assert receiver.hits == []

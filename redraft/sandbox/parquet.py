@@ -1,0 +1,82 @@
+"""`python -I -m redraft.sandbox.parquet header|rows`: unpacks the Parquet file that is its standard input.
+
+It writes the names of the columns as a JSON array, or each row as a JSON object, a line each, and what is wrong with
+the file as a JSON string. A small file can unpack to any size, and pyarrow is native code: so the kernel gives this
+process only so much memory, and so much CPU time for each batch of rows, and ends it when it needs more.
+"""
+
+import contextlib
+import json
+import math
+import resource
+import signal
+import sys
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any, cast
+
+MEMORY_MAX = 1 << 30
+CPU_S = 20.0
+_BATCH_ROWS_MAX = 500
+_BATCH_BYTES = 32 << 20
+_REASON_CHARS = 200
+
+
+def main(what: str) -> None:
+    """Write what is asked for, or why it cannot be had."""
+    for kind, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, MEMORY_MAX)):
+        # Not every system knows every limit
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(kind, (most, most))
+    _start_clock()
+    import pyarrow.parquet
+
+    try:
+        file: Any = cast("Any", pyarrow.parquet).ParquetFile(sys.stdin.buffer, pre_buffer=False)
+        if what == "header":
+            _write(list(file.schema_arrow.names))
+            return
+        _start_clock()
+        for batch in file.iter_batches(batch_size=_batch_rows(file), use_threads=False):
+            for row in batch.to_pylist():
+                _write(plain(row))
+            _start_clock()
+    except MemoryError:
+        sys.exit(1)
+    except (OSError, ValueError, NotImplementedError) as error:
+        _write(str(error)[:_REASON_CHARS])
+
+
+def _start_clock() -> None:
+    signal.setitimer(signal.ITIMER_PROF, CPU_S)
+
+
+def _batch_rows(file: Any) -> int:
+    """As many rows as are small together by what the file says of itself."""
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    largest = max((group.total_byte_size / max(1, group.num_rows) for group in groups), default=0)
+    return max(1, min(_BATCH_ROWS_MAX, int(_BATCH_BYTES / max(1, largest))))
+
+
+def _write(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, default=str) + "\n")
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: times and amounts as text, bytes read as UTF-8; NaN is null, null fields are left out."""
+    if isinstance(value, dict):
+        named = cast("dict[Any, Any]", value)
+        return {str(name): plain(each) for name, each in named.items() if each is not None}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in cast("list[Any]", value)]
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return str(value) if isinstance(value, Decimal) else value
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
