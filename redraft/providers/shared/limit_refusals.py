@@ -157,7 +157,7 @@ def _of_context(message: str, asked: int) -> LimitRefusal:
         return LimitRefusal("context", _number(found[2]), _number(found[3]), is_exact)
     context = _first(_OF_CONTEXT, message)
     if context is None or context < _SMALLEST_LIMIT:
-        return LimitRefusal("context")
+        return _by_sum(message, asked) or LimitRefusal("context")
     prompt = _first(_OF_PROMPT, message)
     if prompt is None:
         prompt = _prompt_by_sum(message, asked, context)

@@ -140,6 +140,7 @@ def test_the_room_that_a_prompt_leaves_is_read(words: str, context: int, data: s
     [
         ("Sequence length 4708 exceeds model limit 4096: prompt 612 tokens, requested 4096 tokens", 612),
         ("Länge 4708 überschreitet 4096 (612 und 4096)", 612),
+        ("Total tokens 4708 (prompt 612 + completion 4096) exceed model maximum 4096", 612),
         ("Länge 4708 überschreitet 4096", None),
     ],
 )
