@@ -39,7 +39,7 @@ def offices() -> Iterator[Offices]:
         yield opened
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=[pytest.param("sqlite", marks=pytest.mark.long), "postgresql"])
 def office(request: pytest.FixtureRequest, offices: Offices) -> Office:
     """A worker and an API that outlive the test, on each database in turn."""
     return offices.at(request.param, lambda: request.getfixturevalue("postgres"))
