@@ -16,8 +16,7 @@ def create_index(name: str, table: str, columns: list[str], *, where: str | None
         return
     with op.get_context().autocommit_block():
         op.drop_index(name, table_name=table, if_exists=True, postgresql_concurrently=True)
-        options = {"postgresql_where": condition, "postgresql_concurrently": True}
-        op.create_index(name, table, columns, unique=unique, **options)
+        op.create_index(name, table, columns, unique=unique, postgresql_where=condition, postgresql_concurrently=True)
 
 
 def drop_index(name: str, table: str) -> None:

@@ -101,6 +101,7 @@ class JobLine:
     unpriced_calls: int
     task: str
     score_threshold: float
+    is_accepted: bool
 
     @property
     def iteration_now(self) -> int:

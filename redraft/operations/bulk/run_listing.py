@@ -112,7 +112,7 @@ class Side:
 
     job_id: str | None
     status: str
-    stop_reason: str | None
+    is_accepted: bool
     score: float | None
     answer: str | None
     question: str | None
@@ -273,7 +273,7 @@ def _side(item: Mapping[Any, Any] | None) -> Side | None:
     return Side(
         job_id=item["job_id"],
         status=item["status"],
-        stop_reason=item["stop_reason"],
+        is_accepted=bool(item["is_accepted"]),
         score=item["best_score"],
         answer=result.get("final_answer"),
         question=request.get("instruct"),

@@ -9,7 +9,7 @@ from redraft.domain.bodies.fields import As
 from redraft.domain.bulk.run_requests import RunWebhook
 from redraft.domain.jobs.requests import JobFields
 from redraft.operations.shapes import Moment, Resource, Urls, UsageTotals, cost_usd, latency_ms
-from redraft.storage.bulk import run_items, run_stalls, runs
+from redraft.storage.bulk import run_items, run_listing, run_stalls, runs
 from redraft.storage.bulk.runs import RunRecord, Sums
 
 
@@ -86,7 +86,8 @@ def _counts(connection: Connection, run: RunRecord) -> RunCounts:
     found = run_items.count(connection, [run.id])[run.id]
     names = ("queued", "running", "succeeded", "failed", "canceled", "invalid")
     counted = {name: found.get(name, 0) for name in names}
-    return RunCounts(total=sum(counted.values()), **counted, accepted=runs.accepted(connection, run.id))
+    totals = run_listing.totals(connection, [run.id]).get(run.id)
+    return RunCounts(total=sum(counted.values()), **counted, accepted=totals.accepted if totals else 0)
 
 
 def _usage(run: RunRecord, sums: Sums) -> UsageTotals:

@@ -3,10 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Float, and_, case, cast, func, select
+from sqlalchemy import ColumnElement, Connection, Float, FromClause, and_, case, cast, func, select
 
 from redraft.storage.engine.columns import DbNow, text_in
 from redraft.storage.engine.tables import jobs
+from redraft.storage.jobs.jobs import count_accepted, is_accepted
 from redraft.storage.jobs.transitions import is_live
 
 _TEXT_CHARS = 300
@@ -43,13 +44,16 @@ def count_live(connection: Connection) -> dict[str, int]:
 
 def sum_up_ended(connection: Connection, *, since: datetime) -> dict[str, int]:
     """What jobs that ended since came to and cost: all of it stands in the index on their end."""
-    has_ended = and_(jobs.c.finished_at.is_not(None), jobs.c.finished_at >= since)
+
+    def has_ended(table: FromClause) -> ColumnElement[bool]:
+        return and_(table.c.finished_at.is_not(None), table.c.finished_at >= since)
+
     query = select(
         func.count().label("ended"),
         *(_count(jobs.c.status == status).label(status) for status in ("succeeded", "failed", "canceled")),
-        _count(jobs.c.stop_reason == "accepted").label("accepted"),
+        count_accepted(connection, has_ended).label("accepted"),
         *(func.coalesce(func.sum(jobs.c[name]), 0).label(name) for name in ("cost_nano_usd", "unpriced_calls")),
-    ).where(has_ended)
+    ).where(has_ended(jobs))
     return {name: int(number) for name, number in connection.execute(query).mappings().one().items()}
 
 
@@ -80,7 +84,8 @@ def _count(condition: ColumnElement[bool]) -> ColumnElement[int]:
 
 
 def _line(connection: Connection) -> list[ColumnElement[Any]]:
-    """Of the request the beginning of its task, and the threshold."""
+    """Of the request the beginning of its task, and the threshold; whether the job is accepted."""
     task = func.substr(text_in(connection, jobs.c.request, "instruct"), 1, _TEXT_CHARS)
     threshold = cast(text_in(connection, jobs.c.request, "score_threshold"), Float)
-    return [*(jobs.c[name] for name in _COLUMNS), task.label("task"), threshold.label("score_threshold")]
+    others = (task.label("task"), threshold.label("score_threshold"), is_accepted(connection).label("is_accepted"))
+    return [*(jobs.c[name] for name in _COLUMNS), *others]

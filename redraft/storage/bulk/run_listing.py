@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Text, and_, case, cast, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Text, and_, cast, func, or_, select
 
 from redraft.domain.bulk.run_facts import UNKNOWN_ERROR
 from redraft.storage.bulk.runs import RunRecord
 from redraft.storage.engine.bulk_tables import dataset_items, datasets, run_items
 from redraft.storage.engine.columns import moment, text_in
 from redraft.storage.engine.tables import evaluations, iterations, jobs
-from redraft.storage.jobs.jobs import is_accepted
+from redraft.storage.jobs.jobs import count_accepted, is_accepted
 
 EXCERPT_CHARS = 300
 _FAULTY = ("failed", "invalid")
@@ -57,9 +57,9 @@ def dataset_names(connection: Connection, dataset_ids: Sequence[str]) -> dict[st
 
 def totals(connection: Connection, run_ids: Sequence[str]) -> dict[str, Totals]:
     """By run; none of a run without jobs. Read from an index alone."""
-    has_accepted = case((jobs.c.stop_reason == "accepted", 1), else_=0)
-    sums = [func.sum(each) for each in (has_accepted, jobs.c.cost_nano_usd, jobs.c.unpriced_calls)]
-    query = select(jobs.c.run_id, *sums).where(jobs.c.run_id.in_(run_ids)).group_by(jobs.c.run_id)
+    accepted = count_accepted(connection, lambda table: table.c.run_id == jobs.c.run_id)
+    sums = [func.sum(each) for each in (jobs.c.cost_nano_usd, jobs.c.unpriced_calls)]
+    query = select(jobs.c.run_id, accepted, *sums).where(jobs.c.run_id.in_(run_ids)).group_by(jobs.c.run_id)
     return {run_id: Totals(*map(int, values)) for run_id, *values in connection.execute(query)}
 
 
@@ -160,9 +160,10 @@ def find_item(connection: Connection, run: RunRecord, custom_id: str, repeat: in
     position = connection.scalar(select(dataset_items.c.position).where(is_row).limit(1))
     if position is None:
         return None
-    names = ("result", "request", "stop_reason", "best_score", "best_iteration")
+    names = ("result", "request", "best_score", "best_iteration")
+    columns = (*(jobs.c[name] for name in names), is_accepted(connection).label("is_accepted"))
     query = (
-        select(run_items.c.number, run_items.c.status, run_items.c.job_id, *(jobs.c[name] for name in names))
+        select(run_items.c.number, run_items.c.status, run_items.c.job_id, *columns)
         .select_from(run_items.outerjoin(jobs, jobs.c.id == run_items.c.job_id))
         .where(run_items.c.run_id == run.id, run_items.c.number == position * run.repeat + repeat)
     )

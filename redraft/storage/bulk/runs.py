@@ -172,12 +172,6 @@ def unpriced_models(connection: Connection, run_id: str) -> list[str]:
     return list(connection.scalars(query))
 
 
-def accepted(connection: Connection, run_id: str) -> int:
-    """How many of a run's items have ended accepted: each is a job of its own."""
-    has_accepted = and_(jobs.c.run_id == run_id, jobs.c.stop_reason == "accepted")
-    return connection.scalar(select(func.count()).where(has_accepted)) or 0
-
-
 def change(connection: Connection, run_id: str, **values: Any) -> None:
     connection.execute(update(runs).where(runs.c.id == run_id).values(version=runs.c.version + 1, **values))
 

@@ -114,6 +114,13 @@ jobs = Table(
     ),
     # What a run came to and cost, without reading its jobs
     Index(
+        "ix_jobs_continued",
+        "run_id",
+        "finished_at",
+        postgresql_where=text("continuations > 0"),
+        sqlite_where=text("continuations > 0"),
+    ),
+    Index(
         "ix_jobs_run_totals",
         "run_id",
         "stop_reason",

@@ -2,24 +2,28 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from sqlalchemy import event
 
 from redraft.domain.bulk.run_requests import ResumeRun
+from redraft.domain.jobs.requests import ContinueJob
 from redraft.errors import Invalid, NotFound
 from redraft.operations.bulk import run_listing, run_results, runs
 from redraft.operations.bulk.report_tables import run_sheet
 from redraft.operations.bulk.run_listing import ItemFilter, ItemLine
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.jobs import lifecycle
+from redraft.operations.services import Services
 from redraft.reports.text import render_text
 from redraft.settings import ModelPrice
+from redraft.storage.admin import overview as stored_overview
 from redraft.storage.bulk import runs as stored_runs
 from redraft.storage.engine.columns import moment
 from tests.model_server import ModelServer, Reply
-from tests.operations.bulk.test_runs import rows, start, under_way, work_off
+from tests.operations.bulk.test_runs import now, rows, start, under_way, work_off
 from tests.operations.driving import Driver
 
 pytestmark = pytest.mark.both_databases
@@ -237,3 +241,44 @@ def test_nothing_is_listed_of_what_is_not_there(driver: Driver):
     for look in looks:
         with pytest.raises(NotFound):
             look()
+
+
+def test_a_continued_job_that_stays_accepted_counts_as_accepted_wherever_acceptance_is_shown(
+    driver: Driver, model_server: ModelServer
+):
+    """Item r0 is continued in vain, r1 with a threshold that it misses, r2 not at all."""
+    model_server.script(generate=["GOOD", "WORSE"], evaluate=[0.9, 0.3], case="r0")
+    model_server.script(generate=["GOOD", "WORSE"], evaluate=[0.9, 0.3], case="r1")
+    model_server.script(generate=["GOOD"], evaluate=[0.9], case="r2")
+    run = work_off(driver, start(driver, rows(3)))
+    items = {
+        item["custom_id"]: item["job_id"] for item in run_results.list_items(driver.services, run.id, after=0, limit=9)
+    }
+    for name, changes in (("r0", {}), ("r1", {"score_threshold": 0.95})):
+        body = ContinueJob.model_validate({"iter_max": 1, **changes})
+        lifecycle.continue_job(driver.services, items[name], body)
+        assert driver.run(items[name]).stop_reason == "iteration_limit"
+    services = driver.services
+    assert now(driver, run).counts.accepted == 2
+    [line] = run_listing.list_runs(services, cursor=None, limit=5)[0]
+    assert line.counts.accepted == 2
+    assert run_results.report(services, run.id).counts.accepted == 2
+    accepted, _ = run_listing.list_items(services, run.id, ItemFilter(is_accepted=True), after=0, limit=9)
+    assert [item.custom_id for item in accepted] == ["r0", "r2"]
+    assert numbers_of_overview(services) == 2
+    for name in items:
+        side = run_listing.get_sides(services, run.id, run.id, name, 1).new
+        assert side is not None
+        assert side.is_accepted is (name != "r1")
+    exported = {line["custom_id"]: line["success"] for line in run_results.stream_results(services, run.id)}
+    assert exported == {"r0": True, "r1": False, "r2": True}
+
+
+def numbers_of_overview(services: Services) -> int:
+    """How many jobs the overview counts as accepted today, which its lines agree with."""
+    since = datetime.now(UTC) - timedelta(hours=1)
+    with services.database.read() as connection:
+        counted = stored_overview.sum_up_ended(connection, since=since)["accepted"]
+        lines = stored_overview.last_ended(connection, limit=9)
+    assert counted == sum(bool(line["is_accepted"]) for line in lines)
+    return counted
