@@ -1,0 +1,38 @@
+"""Each code of an error that a request can meet stands in docs/errors.md."""
+
+import ast
+import re
+
+from tests.rules.sources import ROOT, dotted, nodes
+
+# What stands at which place of a call; elsewhere a code is named
+POSITIONS = {"Invalid.at": 2, "Flaw": 2}
+RAISED = {"Conflict", "Forbidden", "HttpProblem", "Invalid", "Invalid.at", "Flaw", "Unavailable"}
+
+
+def code_of(call: ast.Call) -> str | None:
+    name = dotted(call.func)
+    named = [keyword.value for keyword in call.keywords if keyword.arg == "code"]
+    position = POSITIONS.get(name)
+    given = named or (call.args[position : position + 1] if position is not None else [])
+    if name not in RAISED or not given or not isinstance(given[0], ast.Constant):
+        return None
+    return str(given[0].value)
+
+
+def test_the_code_of_an_error_is_found_wherever_a_call_gives_it():
+    calls = ['Conflict("w", code="a")', 'Invalid.at("/x", "w", "a")', 'Flaw("/x", "w", code="a")']
+    found = [code_of(node) for text in calls for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    assert found == ["a"] * 3
+    assert code_of(ast.parse('other("w", code="a")', mode="eval").body) is None  # type: ignore[arg-type]
+
+
+def test_every_code_of_a_request_is_documented():
+    documented = set(re.findall(r"`([a-z_]+)`", (ROOT / "docs/errors.md").read_text("utf-8")))
+    raised = {
+        (code, path)
+        for path, node in nodes("redraft/operations", "redraft/domain", "redraft/datasets", "redraft/storage", "api")
+        if isinstance(node, ast.Call) and (code := code_of(node))
+    }
+    assert len(raised) > 50
+    assert sorted((code, path) for code, path in raised if code not in documented) == []
