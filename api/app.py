@@ -27,7 +27,7 @@ from api.http.bodies import BodyLimit, Bound
 from api.http.envelope import Envelope
 from api.http.rate_limits import GoodKeys, Rates
 from api.http.root_path import RootPath, refuse_clash
-from api.notifications.jobs import Pace, Wakeups
+from api.notifications.jobs import Notifications, Pace
 from api.notifications.runs import RunWatches
 from api.pages.admin import keys, overview, settings, sign_in
 from api.pages.admin import ratings as rating_pages
@@ -35,7 +35,7 @@ from api.pages.bulk import comparison
 from api.pages.bulk import datasets as dataset_pages
 from api.pages.bulk import run as run_page
 from api.pages.bulk import runs as run_pages
-from api.pages.jobs import job, job_changes, new, news
+from api.pages.jobs import job, job_changes, new, updates
 from api.pages.jobs import jobs as job_pages
 from api.pages.parts.errors import render_error_page
 from api.pages.serving import Compression, static_files
@@ -70,7 +70,7 @@ _ROUTERS = (
 )
 _PAGES = (
     sign_in.router,
-    news.router,
+    updates.router,
     overview.router,
     new.router,
     job_pages.router,
@@ -143,7 +143,7 @@ def end_streams(app: FastAPI) -> None:
 
     Signals do this by themselves; whoever stops the server otherwise calls it first, from any thread.
     """
-    app.state.context.wakeups.end_waits()
+    app.state.context.notifications.end_waits()
 
 
 def _lifespan(
@@ -152,23 +152,23 @@ def _lifespan(
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         services = build(settings)
-        wakeups = Wakeups(redis_url(settings.effective_broker_url), pace)
+        notifications = Notifications(redis_url(settings.effective_broker_url), pace)
         rates = Rates(redis_url(settings.effective_broker_url))
         app.state.context = Context(
             settings,
             services,
-            wakeups,
+            notifications,
             Metrics(services),
             rates,
             GoodKeys(),
             drafting=CapacityLimiter(DRAFTS_AT_ONCE),
             uploads=CapacityLimiter(UPLOADS_AT_ONCE),
             reports=CapacityLimiter(REPORTS_AT_ONCE),
-            run_watches=RunWatches(services, wakeups),
+            run_watches=RunWatches(services, notifications),
         )
-        listener = asyncio.create_task(wakeups.run())
+        listener = asyncio.create_task(notifications.run())
         try:
-            with _ending_streams_on_signals(wakeups):
+            with _ending_streams_on_signals(notifications):
                 yield
         finally:
             listener.cancel()
@@ -180,7 +180,7 @@ def _lifespan(
 
 
 @contextlib.contextmanager
-def _ending_streams_on_signals(wakeups: Wakeups) -> Generator[None]:
+def _ending_streams_on_signals(notifications: Notifications) -> Generator[None]:
     """The server waits for open streams before it tells the app that it stops: hear the signal ourselves."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -188,7 +188,7 @@ def _ending_streams_on_signals(wakeups: Wakeups) -> Generator[None]:
     before: dict[signal.Signals, Any] = {}
 
     def handle(number: int, frame: FrameType | None) -> None:
-        wakeups.end_waits()
+        notifications.end_waits()
         previous = before[signal.Signals(number)]
         if callable(previous):
             previous(number, frame)

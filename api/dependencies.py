@@ -10,7 +10,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Header, Request
 
 from api.http.rate_limits import GoodKeys, Rates
-from api.notifications.jobs import Wakeups
+from api.notifications.jobs import Notifications
 from api.notifications.runs import RunWatches
 from redraft.errors import Unavailable
 from redraft.operations.admin.metrics import Metrics
@@ -33,7 +33,7 @@ class Context:
 
     settings: Settings
     services: Services
-    wakeups: Wakeups
+    notifications: Notifications
     metrics: Metrics
     rates: Rates
     good_keys: GoodKeys

@@ -1,6 +1,7 @@
 """Waiting for bulk runs: each run that somebody watches is looked at by one task per process, for all who watch it.
 
-Nobody rings for a run, whose counts change with each job; the ear that each task has hears when the server stops.
+No message announces a change of a run: its counts change with each job. The subscription of each task ends its wait
+when the server stops.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ from collections.abc import AsyncGenerator
 
 from starlette.concurrency import run_in_threadpool
 
-from api.notifications.jobs import Wakeups
+from api.notifications.jobs import Notifications
 from redraft.errors import RedraftError
 from redraft.operations.bulk import runs
 from redraft.operations.bulk.run_resources import Run
@@ -34,17 +35,17 @@ class RunWatch:
         self.task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
 
-    def tell(self, run: Run | None) -> None:
+    def publish(self, run: Run | None) -> None:
         """Show the run to all who wait; None: it is lost."""
         self.is_lost = run is None
         self.latest = run or self.latest
-        self.wake()
+        self.notify()
 
-    def wake(self) -> None:
+    def notify(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def news(self, known: Run | None, timeout_s: float) -> Run | None:
+    async def wait_for_change(self, known: Run | None, timeout_s: float) -> Run | None:
         """The run once it differs from the one that is known; the known one after the time, or when it is lost."""
         if self.latest is known and not self.is_lost:
             with contextlib.suppress(TimeoutError):
@@ -56,9 +57,9 @@ class RunWatch:
 class RunWatches:
     """Those runs that somebody watches."""
 
-    def __init__(self, services: Services, wakeups: Wakeups) -> None:
+    def __init__(self, services: Services, notifications: Notifications) -> None:
         self._services = services
-        self._wakeups = wakeups
+        self._notifications = notifications
         self._watches: dict[str, RunWatch] = {}
 
     @property
@@ -70,7 +71,7 @@ class RunWatches:
     async def watch(self, run_id: str) -> AsyncGenerator[RunWatch]:
         watch = self._watches.setdefault(run_id, RunWatch())
         watch.watchers += 1
-        watch.task = watch.task or asyncio.create_task(self._look_again(run_id, watch))
+        watch.task = watch.task or asyncio.create_task(self._poll(run_id, watch))
         try:
             yield watch
         finally:
@@ -80,19 +81,19 @@ class RunWatches:
                 watch.task.cancel()
                 del self._watches[run_id]
 
-    async def _look_again(self, run_id: str, watch: RunWatch) -> None:
-        clock, pace = asyncio.get_running_loop().time, self._wakeups.pace
-        async with self._wakeups.watch(run_id) as ear:
-            while not watch.is_lost and not self._wakeups.is_closing:
-                ear.rearm()
+    async def _poll(self, run_id: str, watch: RunWatch) -> None:
+        clock, pace = asyncio.get_running_loop().time, self._notifications.pace
+        async with self._notifications.watch(run_id) as subscription:
+            while not watch.is_lost and not self._notifications.is_closing:
+                subscription.rearm()
                 started_at = clock()
-                found = await self._look(run_id)
+                found = await self._read(run_id)
                 if found is None or found != watch.latest:
-                    watch.tell(found)
-                await ear.wait(max(pace.run_look_s, _REST * (clock() - started_at)))
-        watch.wake()
+                    watch.publish(found)
+                await subscription.wait(max(pace.run_poll_s, _REST * (clock() - started_at)))
+        watch.notify()
 
-    async def _look(self, run_id: str) -> Run | None:
+    async def _read(self, run_id: str) -> Run | None:
         try:
             return await run_in_threadpool(runs.get_run, self._services, run_id)
         except RedraftError:

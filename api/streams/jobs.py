@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from api.dependencies import Context
 from api.http.problems import HttpProblem, render
 from api.http.rate_limits import site_of
-from api.notifications.jobs import Watch
+from api.notifications.jobs import Subscription
 from redraft.errors import RedraftError
 from redraft.jobs import Delta
 from redraft.operations.jobs import queries
@@ -27,7 +27,7 @@ from redraft.operations.jobs.resources import Event
 RECONNECT_MS = 1000
 # A look may see an answer before the last piece of it was heard, though that was published first: the publisher
 # pauses between its bundles
-_SETTLE_S = 0.1
+_LAST_DELTA_S = 0.1
 PAGE = 500
 PING = format_sse_event(comment="ping")
 CLOSING = format_sse_event(comment="the server ends; come back with Last-Event-ID", retry=RECONNECT_MS)
@@ -98,14 +98,14 @@ class _Order:
     follows were sent.
     """
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Subscription) -> None:
         self._watch = watch
         self._written = 0
 
-    async def tell(self, events: Sequence[Event]) -> bytes:
+    async def frames(self, events: Sequence[Event]) -> bytes:
         """These events, each after the deltas that came before it."""
         if any(each.type in _ENDS_OF_TEXT for each in events):
-            await asyncio.sleep(_SETTLE_S)
+            await asyncio.sleep(_LAST_DELTA_S)
         return b"".join(self.deltas(partial(_precedes, each)) + self._event(each) for each in events)
 
     def deltas(self, belongs: Callable[[Delta], bool] = lambda _: True) -> bytes:
@@ -129,12 +129,12 @@ def _precedes(event: Event, delta: Delta) -> bool:
 
 async def _frames(context: Context, job_id: str, after: int) -> AsyncGenerator[bytes]:
     """No thread and no connection is held between looks; pings have no id, so they move no cursor."""
-    wakeups, clock = context.wakeups, asyncio.get_running_loop().time
-    end = clock() + wakeups.pace.stream_s
+    notifications, clock = context.notifications, asyncio.get_running_loop().time
+    end = clock() + notifications.pace.stream_s
     yield OPENING
-    async with wakeups.watch(job_id, with_deltas=True) as watch:
+    async with notifications.watch(job_id, with_deltas=True) as watch:
         order = _Order(watch)
-        ping_at = clock() + wakeups.pace.ping_s
+        ping_at = clock() + notifications.pace.ping_s
         while True:
             watch.rearm()
             try:
@@ -142,22 +142,22 @@ async def _frames(context: Context, job_id: str, after: int) -> AsyncGenerator[b
             except RedraftError:
                 return  # deleted, or the database is away: who comes back is told which
             if events or clock() >= ping_at:
-                yield await order.tell(events) or PING
+                yield await order.frames(events) or PING
                 after = events[-1].seq if events else after
-                ping_at = clock() + wakeups.pace.ping_s
-            if wakeups.is_closing and not is_over:
+                ping_at = clock() + notifications.pace.ping_s
+            if notifications.is_closing and not is_over:
                 yield CLOSING
-            if is_over or wakeups.is_closing or clock() >= end:
+            if is_over or notifications.is_closing or clock() >= end:
                 return
             if len(events) < PAGE:
-                async for block in _deltas(watch, order, min(end, ping_at, clock() + wakeups.look_s)):
+                async for block in _deltas(watch, order, min(end, ping_at, clock() + notifications.poll_s)):
                     yield block
 
 
-async def _deltas(watch: Watch, order: _Order, until: float) -> AsyncIterator[bytes]:
+async def _deltas(watch: Subscription, order: _Order, until: float) -> AsyncIterator[bytes]:
     """What is being written, until it is time to look for stored events."""
     clock = asyncio.get_running_loop().time
-    while not watch.must_look and clock() < until:
+    while not watch.must_check and clock() < until:
         if block := order.deltas():
             yield block
         else:

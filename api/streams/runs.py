@@ -14,7 +14,7 @@ from api.dependencies import Context
 from api.streams.jobs import CLOSING, OPENING, PING, EventStream
 from redraft.operations.bulk.run_resources import Run, say_progress
 
-_TOLD = {"id", "name", "status", "stop_reason", "counts", "usage", "version"}
+_FIELDS = {"id", "name", "status", "stop_reason", "counts", "usage", "version"}
 
 
 def stream(context: Context, run_id: str) -> EventStream:
@@ -24,22 +24,22 @@ def stream(context: Context, run_id: str) -> EventStream:
 
 async def _frames(context: Context, run_id: str) -> AsyncGenerator[bytes]:
     """No thread and no connection is held between looks."""
-    wakeups, clock = context.wakeups, asyncio.get_running_loop().time
-    end = clock() + wakeups.pace.stream_s
+    notifications, clock = context.notifications, asyncio.get_running_loop().time
+    end = clock() + notifications.pace.stream_s
     known: Run | None = None
     yield OPENING
     async with context.run_watches.watch(run_id) as watch:
         while True:
-            found = await watch.news(known, min(wakeups.pace.ping_s, end - clock()))
+            found = await watch.wait_for_change(known, min(notifications.pace.ping_s, end - clock()))
             if watch.is_lost:
                 return  # gone, or the database is away: who comes back is told which
             yield _frame(found) if found is not None and found is not known else PING
             known = found
             if known is not None and _has_ended(known):
                 return
-            if wakeups.is_closing:
+            if notifications.is_closing:
                 yield CLOSING
-            if wakeups.is_closing or clock() >= end:
+            if notifications.is_closing or clock() >= end:
                 return
 
 
@@ -47,7 +47,7 @@ def _frame(run: Run) -> bytes:
     """The end has the run's version as its id, by which a browser that comes back by itself is known."""
     has_ended = _has_ended(run)
     at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    data = {"message": say_progress(run), "at": at, **run.model_dump(mode="json", include=_TOLD)}
+    data = {"message": say_progress(run), "at": at, **run.model_dump(mode="json", include=_FIELDS)}
     kind = "done" if has_ended else "run.progress"
     return format_sse_event(id=str(run.version) if has_ended else None, event=kind, data_str=json.dumps(data))
 

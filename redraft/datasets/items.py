@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from redraft.datasets.columns import guess, listed, shown
 from redraft.datasets.fields import kinds, parts
 from redraft.datasets.rows import BadRow, Row
-from redraft.datasets.templates import RENDERED, has_marks, render_field
+from redraft.datasets.templates import RENDERED, has_placeholders, render_field
 from redraft.domain.bodies.pointers import place_of, words_of
 from redraft.domain.jobs.requests import EvaluateAnswer, GenerateAnswer
 from redraft.domain.jobs.states import JobKind
@@ -83,7 +83,7 @@ class Merger:
     def takes_literally(self, row: Row) -> bool:
         """Whether a row holds what looks like a template and is none, as there are no `vars` for it."""
         texts = [row.fields[name] for name in RENDERED & row.fields.keys()]
-        return not self._variables(row) and any(map(has_marks, texts))
+        return not self._variables(row) and any(map(has_placeholders, texts))
 
     def _variables(self, row: Row) -> dict[str, Any]:
         own, most = self._defaults.get("vars", {}), self._overrides.get("vars", {})
@@ -102,7 +102,7 @@ class Merger:
         variables = self._variables(row)
         for name in sorted(RENDERED & body.keys()):
             is_own = name in row.fields and name not in self._overrides
-            if (variables or not is_own) and has_marks(body[name]):
+            if (variables or not is_own) and has_placeholders(body[name]):
                 body[name] = render_field(name, body[name], variables, flaws)
         return body
 

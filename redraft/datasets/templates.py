@@ -78,11 +78,11 @@ _ROWS = _Rows(**OPTIONS, optimized=False)
 _ROWS.filters = {name: _bounded_filter(_ROWS.filters[name]) for name in FILTERS}
 
 
-def has_marks(value: Any) -> bool:
+def has_placeholders(value: Any) -> bool:
     """Whether a text, or one within, looks like a template."""
     if isinstance(value, str):
         return any(mark in value for mark in _MARKS)
-    return any(has_marks(each) for each in _parts(value))
+    return any(has_placeholders(each) for each in _parts(value))
 
 
 def render_field(name: str, value: Any, variables: Mapping[str, Any], flaws: list[Flaw]) -> Any:
@@ -101,7 +101,7 @@ def render(source: str, variables: Mapping[str, Any]) -> str:
         TemplateFault: it is no template of this language (`invalid_template`), names a variable that is not there
             (`undefined_variable`), or becomes too long (`string_too_long`).
     """
-    if not has_marks(source):
+    if not has_placeholders(source):
         return source
     if len(source) > MAX_TEXT:
         raise TemplateFault(f"has more than {MAX_TEXT:,} characters", "string_too_long")

@@ -53,7 +53,7 @@ def main(lock_path: str, grace_s: str, silent_s: str, *command: str) -> int:
     # A handler may interrupt another one: it takes no lock
     signals: SimpleQueue[int] = SimpleQueue()
 
-    def hear(number: int, _frame: FrameType | None) -> None:
+    def receive(number: int, _frame: FrameType | None) -> None:
         signals.put(number)
 
     def end_on_signal() -> None:
@@ -62,7 +62,7 @@ def main(lock_path: str, grace_s: str, silent_s: str, *command: str) -> int:
 
     threading.Thread(target=end_on_signal, daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, hear)
+        signal.signal(number, receive)
     threading.Thread(target=_follow_parent, args=(child,), daemon=True).start()
     threading.Thread(target=_follow_pulse, args=(child, pulses, float(silent_s)), daemon=True).start()
     code = child.wait()
@@ -109,15 +109,15 @@ def _follow_pulse(child: "subprocess.Popen[bytes]", pulses: int, silent_s: float
     Slices are counted instead of seconds: while this process is stopped too, its child cannot be blamed.
     """
     slice_s, left = silent_s / _SLICES, _SLICES
-    is_heard = True
+    is_received = True
     while left:
-        if is_heard:
+        if is_received:
             if not os.read(pulses, 4096):
                 return
             left = _SLICES
         asked_at = time.monotonic()
-        is_heard = bool(select.select([pulses], [], [], slice_s)[0])
-        left -= not is_heard and time.monotonic() - asked_at < 2 * slice_s
+        is_received = bool(select.select([pulses], [], [], slice_s)[0])
+        left -= not is_received and time.monotonic() - asked_at < 2 * slice_s
     if child.poll() is None:
         sys.stderr.write(f"Process {child.pid} gave no sign of life for {silent_s:g} s: it is killed.\n")
         child.kill()

@@ -52,7 +52,7 @@ class Part:
         """Let the child go to work, and its successors at once."""
         with self._lock:
             self._may_begin = True
-            self._tell_begin()
+            self._send_begin()
 
     def stop(self, grace_s: float) -> None:
         """SIGTERM, and SIGKILL after the grace, or at once when the wait is interrupted by a second signal."""
@@ -106,10 +106,10 @@ class Part:
             _close_lifeline(self._process)
             self._process = self._spawn()
             if self._may_begin:
-                self._tell_begin()
+                self._send_begin()
         return True
 
-    def _tell_begin(self) -> None:
+    def _send_begin(self) -> None:
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.write(BEGIN)

@@ -12,39 +12,39 @@ from typing import Any, cast
 
 from redraft.domain.statistics.estimates import Crossing
 from redraft.domain.text.screens import reveal_in_json
-from redraft.reports.sheets import ComparisonSheet, RunSheet
+from redraft.reports.tables import ComparisonTables, RunTables
 
 _NANO = Decimal("1e-9")
 _OF_CROSSINGS = ("n", "agreement", "kappa", "sensitivity", "specificity")
 
 
-def report_figures(sheet: RunSheet) -> dict[str, Any]:
+def report_figures(tables: RunTables) -> dict[str, Any]:
     """The report as plain values for JSON, under the names of `RunReport`."""
     return {
         "object": "run_report",
-        "run": _plain(sheet.facts),
-        "gates": _plain(sheet.gates),
-        **_plain(sheet.report),
+        "run": _plain(tables.facts),
+        "gates": _plain(tables.gates),
+        **_plain(tables.report),
     }
 
 
-def comparison_figures(sheet: ComparisonSheet) -> dict[str, Any]:
+def comparison_figures(tables: ComparisonTables) -> dict[str, Any]:
     """The comparison as plain values for JSON, under the names of `Comparison`; all ids, however many."""
     return {
         "object": "comparison",
-        "baseline": _plain(sheet.baseline),
-        "new": _plain(sheet.new),
-        "gates": _plain(sheet.gates),
-        **_plain(sheet.comparison),
+        "baseline": _plain(tables.baseline),
+        "new": _plain(tables.new),
+        "gates": _plain(tables.gates),
+        **_plain(tables.comparison),
     }
 
 
-def render_json(sheet: RunSheet) -> str:
-    return _dump(report_figures(sheet))
+def render_json(tables: RunTables) -> str:
+    return _dump(report_figures(tables))
 
 
-def render_comparison_json(sheet: ComparisonSheet) -> str:
-    return _dump(comparison_figures(sheet))
+def render_comparison_json(tables: ComparisonTables) -> str:
+    return _dump(comparison_figures(tables))
 
 
 def _dump(figures: Mapping[str, Any]) -> str:

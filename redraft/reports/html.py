@@ -14,8 +14,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from redraft.domain.text.screens import one_line
-from redraft.reports.comparison_outline import outline_comparison
-from redraft.reports.outlines import GATE_NAMES, Outline
+from redraft.reports.comparison_report import comparison_report
+from redraft.reports.model import GATE_NAMES, Report
 from redraft.reports.pictures import (
     Picture,
     draw_costs,
@@ -24,8 +24,8 @@ from redraft.reports.pictures import (
     draw_pass_rates,
     draw_scores,
 )
-from redraft.reports.run_outline import outline_run
-from redraft.reports.sheets import ComparisonSheet, RunSheet
+from redraft.reports.run_report import run_report
+from redraft.reports.tables import ComparisonTables, RunTables
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -35,22 +35,22 @@ Links = Mapping[str, Callable[[str], str]]
 """By a section's key, what makes an address of what stands in the first column of its tables."""
 
 
-def render_html(sheet: RunSheet) -> str:
-    """With the picture of first against returned scores where the sheet has its items."""
-    return _render_file(outline_run(sheet), _pictures_of_run(sheet))
+def render_html(tables: RunTables) -> str:
+    """The HTML of a run; with its items, also the picture of first against returned scores."""
+    return _render_file(run_report(tables), _pictures_of_run(tables))
 
 
-def render_comparison_html(sheet: ComparisonSheet) -> str:
-    return _render_file(outline_comparison(sheet), _pictures_of_comparison(sheet))
+def render_comparison_html(tables: ComparisonTables) -> str:
+    return _render_file(comparison_report(tables), _pictures_of_comparison(tables))
 
 
-def render_body(sheet: RunSheet, links: Links | None = None) -> Markup:
+def render_body(tables: RunTables, links: Links | None = None) -> Markup:
     """The same without head, title and facts, for a page that has its own."""
-    return _render_body(outline_run(sheet), _pictures_of_run(sheet), links or {})
+    return _render_body(run_report(tables), _pictures_of_run(tables), links or {})
 
 
-def render_comparison_body(sheet: ComparisonSheet) -> Markup:
-    return _render_body(outline_comparison(sheet), _pictures_of_comparison(sheet), {})
+def render_comparison_body(tables: ComparisonTables) -> Markup:
+    return _render_body(comparison_report(tables), _pictures_of_comparison(tables), {})
 
 
 def content_security_policy() -> str:
@@ -59,32 +59,32 @@ def content_security_policy() -> str:
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
-def _pictures_of_run(sheet: RunSheet) -> _Pictures:
-    report, threshold = sheet.report, sheet.facts.score_threshold
+def _pictures_of_run(tables: RunTables) -> _Pictures:
+    report, threshold = tables.report, tables.facts.score_threshold
     yields = report.uplift.iterations
     return {
-        "loop": [draw_pairs(sheet.items, threshold)],
+        "loop": [draw_pairs(tables.items, threshold)],
         "iterations": [draw_pass_rates(yields), draw_costs(yields)],
         "scores": [draw_scores(report.first_scores, report.final_scores, threshold)],
     }
 
 
-def _pictures_of_comparison(sheet: ComparisonSheet) -> _Pictures:
-    return {"differences": [draw_differences(sheet.comparison)]}
+def _pictures_of_comparison(tables: ComparisonTables) -> _Pictures:
+    return {"differences": [draw_differences(tables.comparison)]}
 
 
-def _render_file(outline: Outline, pictures: _Pictures) -> str:
+def _render_file(report: Report, pictures: _Pictures) -> str:
     head = {"policy": content_security_policy(), "style": Markup(_style())}  # noqa: S704
-    return _render("report.html", outline, pictures, {}, **head)
+    return _render("report.html", report, pictures, {}, **head)
 
 
-def _render_body(outline: Outline, pictures: _Pictures, links: Links) -> Markup:
-    return Markup(_render("body.html", outline, pictures, links))  # noqa: S704 - escaped by the template
+def _render_body(report: Report, pictures: _Pictures, links: Links) -> Markup:
+    return Markup(_render("body.html", report, pictures, links))  # noqa: S704 - escaped by the template
 
 
-def _render(template: str, outline: Outline, pictures: _Pictures, links: Links, **more: str) -> str:
+def _render(template: str, report: Report, pictures: _Pictures, links: Links, **more: str) -> str:
     drawn = {key: [each for each in some if each] for key, some in pictures.items()}
-    known: dict[str, Any] = {"outline": outline, "pictures": drawn, "links": links, "gate_names": GATE_NAMES}
+    known: dict[str, Any] = {"report": report, "pictures": drawn, "links": links, "gate_names": GATE_NAMES}
     return _environment().get_template(template).render(**known, **more)
 
 

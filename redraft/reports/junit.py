@@ -10,20 +10,20 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from redraft.domain.bulk.gates import GateResult
 from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.text.screens import one_line
-from redraft.reports.outlines import GATE_NAMES
-from redraft.reports.run_outline import stop_words
-from redraft.reports.sheets import RunFacts, RunSheet
+from redraft.reports.model import GATE_NAMES
+from redraft.reports.run_report import stop_words
+from redraft.reports.tables import RunFacts, RunTables
 from redraft.reports.wording import score
 
 _NOT_RUN = {"queued": "Not started yet.", "running": "Not finished yet.", "canceled": "Canceled."}
 
 
-def render_junit(sheet: RunSheet) -> str:
+def render_junit(tables: RunTables) -> str:
     """XML 1.0 in UTF-8."""
     root = Element("testsuites")
-    _suite(root, sheet.facts, sheet.facts.name, (_case(item, sheet.facts) for item in sheet.items))
-    if sheet.gates:
-        _suite(root, sheet.facts, f"{sheet.facts.name}: gates", (_gate(gate) for gate in sheet.gates))
+    _suite(root, tables.facts, tables.facts.name, (_case(item, tables.facts) for item in tables.items))
+    if tables.gates:
+        _suite(root, tables.facts, f"{tables.facts.name}: gates", (_gate(gate) for gate in tables.gates))
     indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode") + "\n"
 

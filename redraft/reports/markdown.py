@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 
 from redraft.domain.text.screens import one_line
-from redraft.reports.comparison_outline import outline_comparison
-from redraft.reports.outlines import GATE_NAMES, Outline, Section, Table
-from redraft.reports.run_outline import outline_run
-from redraft.reports.sheets import ComparisonSheet, RunSheet
+from redraft.reports.comparison_report import comparison_report
+from redraft.reports.model import GATE_NAMES, Report, Section, Table
+from redraft.reports.run_report import run_report
+from redraft.reports.tables import ComparisonTables, RunTables
 
 _FOLDED = frozenset({"items", "lowest", "scores", "times", "people", "rows", "left_out", "sides"})
 _MARKUP = re.compile(r"[\\`*_\[\]|~$]")
@@ -19,12 +19,12 @@ _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _LINKING = re.compile(r"(@|#|\bgh-|\bwww(?=\.)|:(?=//))", re.IGNORECASE)
 
 
-def render_markdown(sheet: RunSheet) -> str:
-    return _render(outline_run(sheet))
+def render_markdown(tables: RunTables) -> str:
+    return _render(run_report(tables))
 
 
-def render_comparison_markdown(sheet: ComparisonSheet) -> str:
-    return _render(outline_comparison(sheet))
+def render_comparison_markdown(tables: ComparisonTables) -> str:
+    return _render(comparison_report(tables))
 
 
 def escape(text: str) -> str:
@@ -34,31 +34,31 @@ def escape(text: str) -> str:
     return _LINKING.sub(r"\1<!-- -->", escaped)
 
 
-def _render(outline: Outline) -> str:
-    return "\n\n".join(_blocks(outline)) + "\n"
+def _render(report: Report) -> str:
+    return "\n\n".join(_blocks(report)) + "\n"
 
 
-def _blocks(outline: Outline) -> Iterator[str]:
-    yield f"## {escape(outline.title)}"
+def _blocks(report: Report) -> Iterator[str]:
+    yield f"## {escape(report.title)}"
     yield _table(
-        ("", "", ""), [(f"**{each.name}**", escape(each.value), escape(each.detail)) for each in outline.figures], 0
+        ("", "", ""), [(f"**{each.name}**", escape(each.value), escape(each.detail)) for each in report.figures], 0
     )
-    if outline.gates:
+    if report.gates:
         yield "\n".join(
             f"- {'✅' if gate.passed else '❌'} **{GATE_NAMES[gate.gate]}**: {escape(gate.words)}"
-            for gate in outline.gates
+            for gate in report.gates
         )
-    for note in outline.notes:
+    for note in report.notes:
         yield f"> {escape(note)}"
-    for section in outline.sections:
+    for section in report.sections:
         if section.key not in _FOLDED:
             yield from _section(section)
     yield "<details><summary>More figures</summary>"
-    for section in outline.sections:
+    for section in report.sections:
         if section.key in _FOLDED:
             yield from _section(section)
     yield "</details>"
-    yield "<sub>" + " · ".join(f"{name}: {escape(value)}" for name, value in outline.facts) + "</sub>"
+    yield "<sub>" + " · ".join(f"{name}: {escape(value)}" for name, value in report.facts) + "</sub>"
 
 
 def _section(section: Section) -> Iterator[str]:

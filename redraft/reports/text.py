@@ -10,61 +10,61 @@ from rich.text import Text
 
 from redraft.domain.bulk.gates import GateResult
 from redraft.domain.text.screens import one_line
-from redraft.reports.comparison_outline import outline_comparison
-from redraft.reports.outlines import GATE_NAMES, Outline, Section, Table
-from redraft.reports.run_outline import outline_run
-from redraft.reports.sheets import ComparisonSheet, RunSheet
+from redraft.reports.comparison_report import comparison_report
+from redraft.reports.model import GATE_NAMES, Report, Section, Table
+from redraft.reports.run_report import run_report
+from redraft.reports.tables import ComparisonTables, RunTables
 
 _PLAIN_WIDTH = 10_000
 
 
-def print_report(console: Console, sheet: RunSheet) -> None:
+def print_report(console: Console, tables: RunTables) -> None:
     """Rich on a terminal; elsewhere the same lines as `render_text`, whatever the console's width."""
-    _print(console, outline_run(sheet))
+    _print(console, run_report(tables))
 
 
-def print_comparison(console: Console, sheet: ComparisonSheet) -> None:
-    _print(console, outline_comparison(sheet))
+def print_comparison(console: Console, tables: ComparisonTables) -> None:
+    _print(console, comparison_report(tables))
 
 
-def render_text(sheet: RunSheet) -> str:
+def render_text(tables: RunTables) -> str:
     """Plain lines, aligned by spaces."""
-    return _plain(outline_run(sheet))
+    return _plain(run_report(tables))
 
 
-def render_comparison_text(sheet: ComparisonSheet) -> str:
-    return _plain(outline_comparison(sheet))
+def render_comparison_text(tables: ComparisonTables) -> str:
+    return _plain(comparison_report(tables))
 
 
-def _print(console: Console, outline: Outline) -> None:
+def _print(console: Console, report: Report) -> None:
     if not console.is_terminal:
-        console.print(Text(_plain(outline)), soft_wrap=True, end="")
+        console.print(Text(_plain(report)), soft_wrap=True, end="")
         return
-    for part in _parts(outline, is_plain=False):
+    for part in _parts(report, is_plain=False):
         console.print(part)
 
 
-def _plain(outline: Outline) -> str:
+def _plain(report: Report) -> str:
     stream = StringIO()
     console = Console(file=stream, width=_PLAIN_WIDTH, color_system=None, force_terminal=False)
-    for part in _parts(outline, is_plain=True):
+    for part in _parts(report, is_plain=True):
         console.print(part, soft_wrap=isinstance(part, Text))
     return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
 
 
-def _parts(outline: Outline, *, is_plain: bool) -> Iterator[Text | RichTable]:
-    yield _styled(outline.title, "bold")
-    yield Text("  ".join(f"{name}: {_clean(value)}" for name, value in outline.facts), style="dim")
+def _parts(report: Report, *, is_plain: bool) -> Iterator[Text | RichTable]:
+    yield _styled(report.title, "bold")
+    yield Text("  ".join(f"{name}: {_clean(value)}" for name, value in report.facts), style="dim")
     yield Text("")
     yield _draw(
-        Table("", ("", "", ""), tuple((each.name, each.value, each.detail) for each in outline.figures), numeric=False),
+        Table("", ("", "", ""), tuple((each.name, each.value, each.detail) for each in report.figures), numeric=False),
         is_plain=is_plain,
     )
-    for gate in outline.gates:
+    for gate in report.gates:
         yield _gate(gate)
-    for note in outline.notes:
+    for note in report.notes:
         yield _styled(f"Note: {note}", "yellow")
-    for section in outline.sections:
+    for section in report.sections:
         yield from _section(section, is_plain=is_plain)
 
 

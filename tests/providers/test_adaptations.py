@@ -9,7 +9,7 @@ import pytest
 from redraft.domain.calls.models import ModelRef
 from redraft.errors import ProviderError
 from redraft.providers.catalog import ProviderCatalog
-from redraft.providers.shared.adaptations import AdaptationMemory, adaptation_for, adapted_chat
+from redraft.providers.shared.capabilities import CapabilityMemory, adaptation_for, adapted_chat
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer
 from redraft.providers.shared.protocol import Chat, ChatReply, Message
 from tests.model_server import ModelServer, Reply
@@ -209,7 +209,7 @@ def test_what_is_not_asked_for_is_not_adapted():
 
 
 def test_the_memory_forgets_what_is_used_least():
-    memory = AdaptationMemory()
+    memory = CapabilityMemory()
     memory.learn("first", "no_temperature")
     for number in range(255):
         memory.learn(f"m{number}", "json_object")
@@ -219,7 +219,7 @@ def test_the_memory_forgets_what_is_used_least():
 
 
 def test_the_memory_loses_nothing_between_threads():
-    memory = AdaptationMemory()
+    memory = CapabilityMemory()
     learned = ["no_temperature", "json_object", "schema_in_words", "system_in_turn"]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: memory.learn(f"m{n % 5}", learned[n % 4]), range(400)))

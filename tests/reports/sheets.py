@@ -12,7 +12,7 @@ from redraft.domain.bulk.comparison import compare
 from redraft.domain.bulk.gates import check_gates
 from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.bulk.run_facts import report_on
-from redraft.reports.sheets import ComparisonSheet, RunFacts, RunSheet
+from redraft.reports.tables import ComparisonTables, RunFacts, RunTables
 from tests.domain.bulk.outcomes import ITEMS, THRESHOLD, failed, looped, many
 
 HOSTILE = "<script>alert('x')</script>|`a`\"&amp; @all #1 https://evil.example \x1b[31m\u202egpj.exe\x00\ud800"
@@ -44,32 +44,32 @@ def facts(**more: Any) -> RunFacts:
     return RunFacts(**(known | more))
 
 
-def run_sheet(items: Sequence[ItemOutcome] = ITEMS_OF_A_RUN, **more: Any) -> RunSheet:
+def run_tables(items: Sequence[ItemOutcome] = ITEMS_OF_A_RUN, **more: Any) -> RunTables:
     gates = check_gates(items, min_pass_rate=0.9)
-    return RunSheet(facts(**more), report_on(items, threshold=THRESHOLD), gates, items)
+    return RunTables(facts(**more), report_on(items, threshold=THRESHOLD), gates, items)
 
 
-def comparison_sheet(
+def comparison_tables(
     old: Sequence[ItemOutcome], new: Sequence[ItemOutcome], *, name: str = "Nightly", **more: Any
-) -> ComparisonSheet:
+) -> ComparisonTables:
     comparison = compare(old, new, name=name)
     gates = check_gates(new, comparison, min_pass_rate=0.5, fail_on_regression=True)
-    return ComparisonSheet(facts(name=name), facts(**({"id": "run_2", "name": "Tried"} | more)), comparison, gates)
+    return ComparisonTables(facts(name=name), facts(**({"id": "run_2", "name": "Tried"} | more)), comparison, gates)
 
 
-def hostile_sheet() -> RunSheet:
+def hostile_sheet() -> RunTables:
     items = [
         looped(HOSTILE, 0.5, 0.6, stop_reason=HOSTILE),
         failed(f"{HOSTILE}2", HOSTILE, error_words=HOSTILE),
         failed("plain", "refused", error_words=HOSTILE),
     ]
-    return run_sheet(items, name=HOSTILE, dataset_name=HOSTILE, models=(HOSTILE,), status=HOSTILE, id=HOSTILE)
+    return run_tables(items, name=HOSTILE, dataset_name=HOSTILE, models=(HOSTILE,), status=HOSTILE, id=HOSTILE)
 
 
-def hostile_comparison() -> ComparisonSheet:
+def hostile_comparison() -> ComparisonTables:
     names = [f"{HOSTILE}{number}" for number in range(3)]
     old = [looped(name, 0.9) for name in names]
-    return comparison_sheet(old, [looped(names[0], 0.5), failed(names[1])], name=HOSTILE, dataset_name=HOSTILE)
+    return comparison_tables(old, [looped(names[0], 0.5), failed(names[1])], name=HOSTILE, dataset_name=HOSTILE)
 
 
 def _renamed(item: ItemOutcome, name: str, words: str | None) -> ItemOutcome:

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.reports.figures import comparison_figures, render_comparison_json, render_json, report_figures
 from tests.domain.bulk.outcomes import RUNS, looped, many
-from tests.reports.sheets import HOSTILE, comparison_sheet, hostile_sheet, run_sheet
+from tests.reports.sheets import HOSTILE, comparison_tables, hostile_sheet, run_tables
 
 
 def test_the_names_are_stable():
-    figures = report_figures(run_sheet())
+    figures = report_figures(run_tables())
     assert list(figures) == [
         *("object", "run", "gates", "counts", "stop_reasons", "pass_rate", "final_score", "uplift"),
         *("iter_max_advice", "threshold_advice", "costs", "latency", "errors", "agreement"),
@@ -31,7 +31,7 @@ def test_the_names_are_stable():
         *("number", "reached", "newly_accepted", "accepted", "pass_rate", "better", "worse", "mean_gain"),
         *("mean_change", "cost_usd", "cost_per_accepted_usd"),
     ]
-    compared = comparison_figures(comparison_sheet([], []))
+    compared = comparison_figures(comparison_tables([], []))
     assert list(compared) == [
         *("object", "baseline", "new", "gates", "n", "score", "pass_rate", "mcnemar_p", "wins", "ties", "losses"),
         *("newly_passing", "newly_failing", "verdicts", "only_in_baseline", "only_in_new", "words"),
@@ -41,8 +41,8 @@ def test_the_names_are_stable():
 @settings(max_examples=25)
 @given(RUNS)
 def test_figures_are_those_of_the_report(items):
-    sheet = run_sheet(items)
-    report, read = sheet.report, json.loads(render_json(sheet))
+    tables = run_tables(items)
+    report, read = tables.report, json.loads(render_json(tables))
     assert read["counts"]["accepted"] == report.counts.accepted
     assert read["pass_rate"] == (
         report.pass_rate and {n: getattr(report.pass_rate, n) for n in ("value", "low", "high")}
@@ -54,24 +54,24 @@ def test_figures_are_those_of_the_report(items):
 
 
 def test_money_is_a_decimal_string_and_unknown_is_null():
-    costs = report_figures(run_sheet(many("a", 3, 0.9, price=Decimal("0.000001"))))["costs"]
+    costs = report_figures(run_tables(many("a", 3, 0.9, price=Decimal("0.000001"))))["costs"]
     assert (costs["total_usd"], costs["per_accepted_usd"]) == ("0.000003", "0.000001")
-    third = report_figures(run_sheet([looped("a", 0.9), looped("b", 0.9), looped("c", 0.9, price=Decimal("0.02"))]))
+    third = report_figures(run_tables([looped("a", 0.9), looped("b", 0.9), looped("c", 0.9, price=Decimal("0.02"))]))
     assert third["costs"]["per_accepted_usd"] == "0.013333333"
-    assert report_figures(run_sheet([looped("a", 0.9, price=None)]))["costs"]["total_usd"] is None
-    assert report_figures(run_sheet([ItemOutcome("a")]))["costs"]["total_usd"] == "0"
-    assert report_figures(run_sheet(many("a", 10, 0.9, price=Decimal(10))))["costs"]["total_usd"] == "100"
+    assert report_figures(run_tables([looped("a", 0.9, price=None)]))["costs"]["total_usd"] is None
+    assert report_figures(run_tables([ItemOutcome("a")]))["costs"]["total_usd"] == "0"
+    assert report_figures(run_tables(many("a", 10, 0.9, price=Decimal(10))))["costs"]["total_usd"] == "100"
 
 
 def test_times_are_utc_and_gates_are_told():
-    figures = report_figures(run_sheet())
+    figures = report_figures(run_tables())
     assert figures["run"]["created_at"] == "2026-11-28T01:02:03.000Z"
     assert figures["gates"][0]["gate"] == "min_pass_rate"
     assert figures["gates"][0]["passed"] is False
 
 
 def test_agreement_has_its_derived_figures():
-    passes = report_figures(run_sheet(many("a", 4, 0.9, human_pass=True)))["agreement"]["passes"]
+    passes = report_figures(run_tables(many("a", 4, 0.9, human_pass=True)))["agreement"]["passes"]
     assert (passes["n"], passes["both_pass"], passes["agreement"]["value"], passes["kappa"]) == (4, 4, 1, None)
 
 
@@ -80,6 +80,6 @@ def test_texts_come_back_as_they_were():
 
 
 def test_a_comparison_names_all_rows():
-    read = json.loads(render_comparison_json(comparison_sheet(many("a", 90, 0.9), many("a", 90, 0.1))))
+    read = json.loads(render_comparison_json(comparison_tables(many("a", 90, 0.9), many("a", 90, 0.1))))
     assert len(read["newly_failing"]) == 90
     assert read["verdicts"]["lost"] == []

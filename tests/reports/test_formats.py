@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from redraft.domain.text.screens import one_line
 from redraft.reports.formats import COMPARISON_FORMATS, FORMATS
 from tests.domain.bulk.outcomes import RUNS, looped
-from tests.reports.sheets import HOSTILE_RUNS, comparison_sheet, hostile_comparison, hostile_sheet, run_sheet
+from tests.reports.sheets import HOSTILE_RUNS, comparison_tables, hostile_comparison, hostile_sheet, run_tables
 
 _NO_FIGURE = re.compile(r"\b(nan|inf|infinity|None)\b", re.IGNORECASE)
 _ACTING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -21,17 +21,17 @@ def _told(text: str) -> str:
 @settings(max_examples=15)
 @given(RUNS)
 def test_no_format_tells_a_figure_that_is_none(items):
-    sheet = run_sheet(items)
+    tables = run_tables(items)
     for shown in FORMATS.values():
-        assert not _NO_FIGURE.search(_told(shown.render(sheet)))
+        assert not _NO_FIGURE.search(_told(shown.render(tables)))
 
 
 @settings(max_examples=15)
 @given(RUNS, RUNS)
 def test_no_comparison_tells_a_figure_that_is_none_or_calls_runs_equal(old, new):
-    sheet = comparison_sheet(old, new)
+    tables = comparison_tables(old, new)
     for name, shown in COMPARISON_FORMATS.items():
-        text = shown.render(sheet)
+        text = shown.render(tables)
         assert not _NO_FIGURE.search(_told(text))
         if name != "html":
             assert not re.search(r"\b(equal|identical|same as)\b", text, re.IGNORECASE)
@@ -40,9 +40,9 @@ def test_no_comparison_tells_a_figure_that_is_none_or_calls_runs_equal(old, new)
 @settings(max_examples=15)
 @given(HOSTILE_RUNS)
 def test_whatever_names_and_errors_hold_nothing_acts_on_a_screen(items):
-    sheet = run_sheet(items)
+    tables = run_tables(items)
     for shown in FORMATS.values():
-        text = shown.render(sheet)
+        text = shown.render(tables)
         assert text.encode()
         assert not _ACTING.search(text)
 
@@ -79,4 +79,4 @@ def test_long_texts_are_cut():
     ],
 )
 def test_what_is_missing_is_said_plainly(name, items, words):
-    assert words in FORMATS[name].render(run_sheet(items))
+    assert words in FORMATS[name].render(run_tables(items))

@@ -20,23 +20,23 @@ from tests.domain.bulk.outcomes import CENT, RUNS, looped, many
 from tests.reports.pages import Page
 from tests.reports.sheets import (
     HOSTILE_RUNS,
-    comparison_sheet,
+    comparison_tables,
     hostile_comparison,
     hostile_sheet,
-    run_sheet,
+    run_tables,
 )
 
 
 @settings(max_examples=25)
 @given(HOSTILE_RUNS)
 def test_whatever_a_run_holds_its_page_is_well_formed_and_cannot_act(items):
-    Page(render_html(run_sheet(items)))
+    Page(render_html(run_tables(items)))
 
 
 @settings(max_examples=25)
 @given(RUNS, RUNS)
 def test_pages_of_comparisons_are_well_formed(old, new):
-    Page(render_comparison_html(comparison_sheet(old, new)))
+    Page(render_comparison_html(comparison_tables(old, new)))
 
 
 def test_hostile_texts_are_shown_as_texts():
@@ -46,7 +46,7 @@ def test_hostile_texts_are_shown_as_texts():
 
 
 def test_a_page_asks_for_nothing_and_allows_its_own_style_only():
-    text = render_html(run_sheet())
+    text = render_html(run_tables())
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
     style = re.search(r"<style>(.*?)</style>", text, re.DOTALL)
     assert policy
@@ -58,7 +58,7 @@ def test_a_page_asks_for_nothing_and_allows_its_own_style_only():
 
 
 def test_pictures_have_names_and_tables_beside_them():
-    text = render_html(run_sheet())
+    text = render_html(run_tables())
     page = Page(text)
     for key in ("pairs", "pass-rates", "costs", "scores"):
         assert {f"{key}-title", f"{key}-desc"} <= set(page.ids)
@@ -69,20 +69,20 @@ def test_pictures_have_names_and_tables_beside_them():
 
 
 def test_the_figures_are_those_of_the_report():
-    sheet = run_sheet()
-    page = Page(render_html(sheet)).text
-    mean = sheet.report.final_score
+    tables = run_tables()
+    page = Page(render_html(tables)).text
+    mean = tables.report.final_score
     assert mean
     assert f"Mean score {mean.value:.3f} 95 % interval {mean.low:.3f} to {mean.high:.3f}" in page
-    for first, final in zip(sheet.report.first_scores, sheet.report.final_scores, strict=True):
+    for first, final in zip(tables.report.first_scores, tables.report.final_scores, strict=True):
         assert f"{first.low:.1f} to {first.high:.1f} {first.count} {final.count}" in page
     assert "✗ Pass rate Not passed: 35 of 47 items" in page
 
 
 def test_a_page_without_scores_has_no_pictures_of_them():
-    text = render_html(run_sheet([]))
+    text = render_html(run_tables([]))
     assert "<svg" not in text
-    assert "<svg" not in render_comparison_html(comparison_sheet([], []))
+    assert "<svg" not in render_comparison_html(comparison_tables([], []))
 
 
 def test_a_page_of_ten_thousand_rows_is_small():
@@ -90,39 +90,39 @@ def test_a_page_of_ten_thousand_rows_is_small():
     items = [
         looped(f"row-{number}", first := rnd.random(), min(1.0, first + rnd.random() / 3)) for number in range(10_000)
     ]
-    text = render_html(replace(run_sheet(), items=items))
+    text = render_html(replace(run_tables(), items=items))
     assert len(text.encode()) < 200_000
     assert text.count("<circle") <= 1000
     assert "Scores are rounded to 0.05 here." in text
 
 
 def test_without_one_threshold_for_all_none_is_drawn():
-    assert 'class="threshold"' in render_html(run_sheet())
-    assert 'class="threshold"' not in render_html(run_sheet(score_threshold=None, iter_max=None))
+    assert 'class="threshold"' in render_html(run_tables())
+    assert 'class="threshold"' not in render_html(run_tables(score_threshold=None, iter_max=None))
 
 
 def test_dots_are_coloured_by_what_became_of_the_item():
     hurt = looped("c", 0.7, 0.6, final_score=0.6)
-    text = render_html(run_sheet([looped("a", 0.5, 0.9), looped("b", 0.5, 0.5), hurt]))
+    text = render_html(run_tables([looped("a", 0.5, 0.9), looped("b", 0.5, 0.5), hurt]))
     for way in ("helped", "unchanged", "hurt"):
         assert len(re.findall(rf'<circle[^>]*class="{way}"', text)) == 1
 
 
 def test_a_comparison_is_drawn_about_nothing():
-    text = render_comparison_html(comparison_sheet(many("a", 30, 0.5), many("a", 30, 0.9)))
+    text = render_comparison_html(comparison_tables(many("a", 30, 0.5), many("a", 30, 0.9)))
     assert 'class="zero"' in text
     assert ">+0.400</text>" in text
     assert ">+100.0 points</text>" in text
-    one = render_comparison_html(comparison_sheet([looped("a", 0.5)], [looped("a", 0.5)]))
+    one = render_comparison_html(comparison_tables([looped("a", 0.5)], [looped("a", 0.5)]))
     Page(one)
 
 
 def test_an_unknown_price_is_drawn_as_unknown():
-    unpriced = render_html(run_sheet(many("a", 3, 0.9, price=None)))
+    unpriced = render_html(run_tables(many("a", 3, 0.9, price=None)))
     assert 'id="costs-title"' not in unpriced
     mixed = [looped("a", 0.9), looped("b", 0.5, 0.9, cost_by_iteration=(CENT, None))]
-    assert ">unknown</text>" in render_html(run_sheet(mixed))
-    assert ">none accepted</text>" in render_html(run_sheet([looped("a", 0.9), looped("b", 0.5, 0.6)]))
+    assert ">unknown</text>" in render_html(run_tables(mixed))
+    assert ">none accepted</text>" in render_html(run_tables([looped("a", 0.9), looped("b", 0.5, 0.6)]))
 
 
 def _light(colour: str) -> float:
@@ -138,7 +138,7 @@ def _contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("at", [0, 1], ids=["light", "dark"])
 def test_texts_and_marks_have_the_contrast_of_wcag_aa(at):
-    text = render_html(run_sheet([]))
+    text = render_html(run_tables([]))
     colours = dict(re.findall(r"--(\w+): (#\w{6})", re.findall(r":root \{(.*?)\}", text, re.DOTALL)[at]))
     for ground in ("page", "card"):
         for name in ("text", "quiet", "good", "hurt"):
@@ -148,8 +148,8 @@ def test_texts_and_marks_have_the_contrast_of_wcag_aa(at):
 
 
 def test_a_body_is_what_the_file_holds_and_links_where_it_is_told_to():
-    assert render_body(run_sheet()) in render_html(run_sheet())
-    compared = comparison_sheet(many("r", 3, 0.5), many("r", 3, 0.9))
+    assert render_body(run_tables()) in render_html(run_tables())
+    compared = comparison_tables(many("r", 3, 0.5), many("r", 3, 0.9))
     assert render_comparison_body(compared) in render_comparison_html(compared)
     body = render_body(hostile_sheet(), {"errors": lambda code: f"/items?error_code={code}"})
     assert '<a href="/items?error_code=refused">refused</a>' in body

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 
 from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.reports.junit import render_junit
-from redraft.reports.sheets import RunSheet
+from redraft.reports.tables import RunTables
 from tests.domain.bulk.outcomes import failed, looped
-from tests.reports.sheets import HOSTILE, HOSTILE_RUNS, run_sheet
+from tests.reports.sheets import HOSTILE, HOSTILE_RUNS, run_tables
 
 _SUITE = {"id", "package", "name", "hostname", "timestamp", "tests", "failures", "errors", "skipped", "time"}
 
@@ -37,13 +37,13 @@ def _check_case(case: ET.Element) -> None:
         assert set(child.attrib) == ({"message"} if child.tag == "skipped" else {"type", "message"})
 
 
-def _read(sheet: RunSheet) -> ET.Element:
-    return ET.fromstring(render_junit(sheet).encode())
+def _read(tables: RunTables) -> ET.Element:
+    return ET.fromstring(render_junit(tables).encode())
 
 
 def _outcome(item: ItemOutcome) -> tuple[str, str, str]:
     """What became of an item's test case: its tag, type and message."""
-    case = _read(run_sheet([item])).find("testsuite/testcase")
+    case = _read(run_tables([item])).find("testsuite/testcase")
     assert case is not None
     for child in case:
         return child.tag, child.get("type", ""), child.get("message", "")
@@ -53,7 +53,7 @@ def _outcome(item: ItemOutcome) -> tuple[str, str, str]:
 @settings(max_examples=25)
 @given(HOSTILE_RUNS)
 def test_whatever_a_run_holds_the_file_is_valid(items):
-    root = _read(run_sheet(items))
+    root = _read(run_tables(items))
     _check(root)
     assert len(root.findall("testsuite[1]/testcase")) == len(items)
 
@@ -87,17 +87,17 @@ def test_an_answer_that_ended_early_says_why():
 
 
 def test_repeats_have_names_of_their_own_and_gates_are_a_suite():
-    sheet = run_sheet([looped("a", 0.9), looped("a", 0.9, repeat=2), looped("b", 0.1)])
-    root = _read(sheet)
+    tables = run_tables([looped("a", 0.9), looped("a", 0.9, repeat=2), looped("b", 0.1)])
+    root = _read(tables)
     assert [case.get("name") for case in root.findall("testsuite[1]/testcase")] == ["a", "a (repeat 2)", "b"]
     gate = root.find("testsuite[2]/testcase")
     assert gate is not None
     assert (gate.get("name"), gate[0].get("type")) == ("Pass rate", "min_pass_rate")
-    assert len(_read(replace(sheet, gates=()))) == 1
+    assert len(_read(replace(tables, gates=()))) == 1
 
 
 def test_characters_that_xml_forbids_are_made_visible():
-    case = _read(run_sheet([failed(HOSTILE, error_words=HOSTILE)])).find("testsuite/testcase")
+    case = _read(run_tables([failed(HOSTILE, error_words=HOSTILE)])).find("testsuite/testcase")
     assert case is not None
     assert case.get("name", "").endswith("\\x1b[31m\\u202egpj.exe\\x00\\ud800")
     assert "<script>" in case.get("name", "")

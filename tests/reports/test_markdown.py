@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from redraft.reports.markdown import escape, render_comparison_markdown, render_markdown
 from tests.domain.bulk.outcomes import many
-from tests.reports.sheets import HOSTILE, HOSTILE_RUNS, comparison_sheet, hostile_comparison, hostile_sheet, run_sheet
+from tests.reports.sheets import HOSTILE, HOSTILE_RUNS, comparison_tables, hostile_comparison, hostile_sheet, run_tables
 
 _PIPE = re.compile(r"(?<!\\)(?:\\\\)*\|")
 
@@ -19,7 +19,7 @@ def _tables(text: str) -> list[list[str]]:
 @settings(max_examples=25)
 @given(HOSTILE_RUNS)
 def test_each_row_of_a_table_has_as_many_cells_as_its_head(items):
-    for table in _tables(render_markdown(run_sheet(items))):
+    for table in _tables(render_markdown(run_tables(items))):
         assert len({len(_PIPE.findall(row)) for row in table}) == 1
 
 
@@ -51,7 +51,7 @@ def test_hostile_texts_are_escaped_wherever_they_stand():
 
 
 def test_what_matters_is_in_sight_and_the_rest_is_folded():
-    text = render_markdown(run_sheet())
+    text = render_markdown(run_tables())
     seen, folded = text.split("<details><summary>More figures</summary>")
     assert seen.startswith("## Report: Nightly\n\n")
     assert "| **Pass rate** | 77.8 % | 95 % interval 63.7 % to 87.5 %; 35 of 45 items judged |" in seen
@@ -64,7 +64,7 @@ def test_what_matters_is_in_sight_and_the_rest_is_folded():
 
 
 def test_a_comparison_shows_its_gates_and_flips():
-    text = render_comparison_markdown(comparison_sheet(many("a", 30, 0.9), many("a", 30, 0.5)))
+    text = render_comparison_markdown(comparison_tables(many("a", 30, 0.9), many("a", 30, 0.5)))
     seen = text.split("<details>")[0]
     assert "- ❌ **No regression**: Not passed: 30 rows newly failing" in seen
     assert "| Newly failing | 30 | a0000, a0001" in seen

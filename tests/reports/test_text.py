@@ -8,12 +8,12 @@ from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.reports.text import print_comparison, print_report, render_comparison_text, render_text
 from redraft.reports.wording import DASH
 from tests.domain.bulk.outcomes import failed, looped, many
-from tests.reports.sheets import HOSTILE, comparison_sheet, hostile_sheet, run_sheet
+from tests.reports.sheets import HOSTILE, comparison_tables, hostile_sheet, run_tables
 
 
-def _printed(show, sheet, *, terminal: bool, width: int = 80) -> str:
+def _printed(show, tables, *, terminal: bool, width: int = 80) -> str:
     stream = StringIO()
-    show(Console(file=stream, force_terminal=terminal, width=width, color_system=None), sheet)
+    show(Console(file=stream, force_terminal=terminal, width=width, color_system=None), tables)
     return stream.getvalue()
 
 
@@ -22,7 +22,7 @@ def _lines(text: str) -> list[str]:
 
 
 def test_the_figures_to_see_first_come_first():
-    lines = _lines(render_text(run_sheet()))
+    lines = _lines(render_text(run_tables()))
     assert lines[0] == "Report: Nightly"
     assert lines[1].startswith("Run: run_1 Status: succeeded Dataset: faq.jsonl (version 9f86d081884c) Model: openai:")
     assert lines[3].startswith("Pass rate 77.8 % 95 % interval 63.7 % to 87.5 %; 35 of 45 items judged")
@@ -33,14 +33,14 @@ def test_the_figures_to_see_first_come_first():
 
 
 def test_each_iteration_is_told_with_what_it_brought_and_cost():
-    lines = _lines(render_text(run_sheet()))
+    lines = _lines(render_text(run_tables()))
     assert "2 25 15 77.8 % 63.7 % to 87.5 %" in lines
     assert "2 25 0 +0.250 $0.25 $0.0167" in lines
     assert f"3 10 0 +0.100 $0.10 {DASH}" in lines
 
 
 def test_the_loop_the_advice_the_errors_and_the_times_are_told():
-    text = render_text(run_sheet())
+    text = render_text(run_tables())
     lines = _lines(text)
     assert "Helped 25 55.6 % 41.2 % to 69.1 %" in lines
     assert any(line.startswith("iter_max 2: iteration 3 was reached by 10 items") for line in lines)
@@ -51,7 +51,7 @@ def test_the_loop_the_advice_the_errors_and_the_times_are_told():
 
 
 def test_returned_answers_without_a_first_score_are_not_among_those_compared():
-    lines = _lines(render_text(run_sheet([*many("a", 6, 0.5, 0.9), looped("b", None, 0.1)])))
+    lines = _lines(render_text(run_tables([*many("a", 6, 0.5, 0.9), looped("b", None, 0.1)])))
     told = "Compared here: the 6 items of 7 whose first answer has a score, too; the mean score above is of all."
     assert told in lines
     assert f"Returned answer 0.900 {DASH}" in lines
@@ -59,63 +59,63 @@ def test_returned_answers_without_a_first_score_are_not_among_those_compared():
 
 def test_agreement_with_people_is_told():
     items = [*many("a", 8, 0.9, human_pass=True, human_score=4), *many("b", 4, 0.5, human_pass=True, human_score=2)]
-    text = render_text(run_sheet(items))
+    text = render_text(run_tables(items))
     assert "Evaluator and people agree on 66.7 %" in text
     assert "Cohen's kappa cannot be told" in text
     assert "People score on another scale than 0 to 1" in text
     on_scale = [looped(f"r{n}", n / 20, human_pass=n > 9, human_score=n / 20) for n in range(20)]
-    assert "Cohen's kappa, agreement beyond chance: 0.4" in render_text(run_sheet(on_scale))
+    assert "Cohen's kappa, agreement beyond chance: 0.4" in render_text(run_tables(on_scale))
 
 
 def test_a_run_of_which_nothing_has_ended_says_so():
     items = [ItemOutcome("a"), ItemOutcome("b", status="running")]
-    text = render_text(run_sheet(items, status="running", finished_at=None))
+    text = render_text(run_tables(items, status="running", finished_at=None))
     assert "Nothing has ended yet: 1 running, 1 queued." in text
     assert "no answer has a verdict yet" in text
     assert "No item has succeeded: there is no time to tell." in text
-    assert "This run has not ended: 1 of 2 items so far." in render_text(run_sheet([looped("a", 0.9), items[0]]))
+    assert "This run has not ended: 1 of 2 items so far." in render_text(run_tables([looped("a", 0.9), items[0]]))
 
 
 def test_an_unknown_price_is_never_nothing():
-    text = render_text(run_sheet([looped("a", 0.9, price=None), looped("b", 0.9)]))
+    text = render_text(run_tables([looped("a", 0.9, price=None), looped("b", 0.9)]))
     assert "unknown, at least $0.01 in all" in " ".join(text.split())
     assert "$0.00" not in text
 
 
 def test_a_model_without_a_price_is_named_with_the_setting_that_mends_it():
-    text = render_text(run_sheet([looped("a", 0.9, price=None)], cost_usd=None, unpriced_models=("openai:writer",)))
+    text = render_text(run_tables([looped("a", 0.9, price=None)], cost_usd=None, unpriced_models=("openai:writer",)))
     assert "no price is known of openai:writer. REDRAFT_PRICES sets prices, for calls to come." in text
 
 
 def test_limits_that_differ_from_row_to_row_are_said_to():
-    assert "Threshold: by row  iter_max: by row" in render_text(run_sheet(score_threshold=None, iter_max=None))
-    assert f"iter_max: {DASH}" in render_text(run_sheet(iter_max=None, models=()))
+    assert "Threshold: by row  iter_max: by row" in render_text(run_tables(score_threshold=None, iter_max=None))
+    assert f"iter_max: {DASH}" in render_text(run_tables(iter_max=None, models=()))
 
 
 def test_who_is_left_out_is_told_beside_the_pass_rate():
     items = [looped("a", 0.9), looped("b", None), failed("c"), ItemOutcome("d", status="canceled"), ItemOutcome("e")]
-    lines = _lines(render_text(run_sheet(items)))
+    lines = _lines(render_text(run_tables(items)))
     assert "Items counted 1 of 5 left out: 1 failed, 1 canceled, 1 queued, 1 without a verdict" in lines
-    assert "Items counted 1 of 1 none is left out" in _lines(render_text(run_sheet(items[:1])))
+    assert "Items counted 1 of 1 none is left out" in _lines(render_text(run_tables(items[:1])))
 
 
 def test_without_an_accepted_answer_there_is_no_cost_for_each():
-    assert "No answer was accepted, so there is no cost for each." in render_text(run_sheet([looped("a", 0.1)]))
+    assert "No answer was accepted, so there is no cost for each." in render_text(run_tables([looped("a", 0.1)]))
 
 
 def test_a_pipe_gets_the_plain_lines_and_a_terminal_tables_that_fit():
-    sheet = run_sheet()
-    assert _printed(print_report, sheet, terminal=False) == render_text(sheet)
-    shown = _printed(print_report, sheet, terminal=True)
+    tables = run_tables()
+    assert _printed(print_report, tables, terminal=False) == render_text(tables)
+    shown = _printed(print_report, tables, terminal=True)
     assert "───" in shown
     assert max(map(len, shown.splitlines())) <= 80
     assert "3 10 0 77.8 %" in " ".join(shown.split())
 
 
 def test_markup_of_rich_is_plain_text():
-    sheet = run_sheet([looped("[bold red]x[/]", 0.1)], name="[link=file:///]n[/link]")
-    assert "[bold red]x[/]" in _printed(print_report, sheet, terminal=True)
-    assert "[link=file:///]n[/link]" in render_text(sheet)
+    tables = run_tables([looped("[bold red]x[/]", 0.1)], name="[link=file:///]n[/link]")
+    assert "[bold red]x[/]" in _printed(print_report, tables, terminal=True)
+    assert "[link=file:///]n[/link]" in render_text(tables)
     assert "\\x1b[31m\\u202egpj.exe\\x00\\ud800" in render_text(hostile_sheet())
     assert HOSTILE not in render_text(hostile_sheet())
 
@@ -123,8 +123,8 @@ def test_markup_of_rich_is_plain_text():
 def test_a_comparison_says_what_is_not_shown():
     old = [*many("a", 20, 0.9), *many("b", 20, 0.5)]
     new = [*many("a", 19, 0.9), looped("a0019", 0.6), *many("b", 19, 0.5), looped("c", 0.9)]
-    sheet = comparison_sheet(old, new, score_threshold=0.7, evaluator_models=("local:tiny",), dataset_version="other")
-    text = render_comparison_text(sheet)
+    tables = comparison_tables(old, new, score_threshold=0.7, evaluator_models=("local:tiny",), dataset_version="other")
+    text = render_comparison_text(tables)
     assert text.startswith("Comparison: Tried against Nightly\n")
     assert "No difference in the mean score shown against that of Nightly" in text
     lines = _lines(text)
@@ -135,12 +135,12 @@ def test_a_comparison_says_what_is_not_shown():
     assert any("McNemar's exact test: p = 1.000" in line for line in lines)
     for words in ("different thresholds", "different evaluators", "The datasets differ"):
         assert words in text
-    assert _printed(print_comparison, sheet, terminal=False) == text
-    assert max(map(len, _printed(print_comparison, sheet, terminal=True).splitlines())) <= 80
+    assert _printed(print_comparison, tables, terminal=False) == text
+    assert max(map(len, _printed(print_comparison, tables, terminal=True).splitlines())) <= 80
 
 
 def test_a_comparison_of_nothing_says_so():
-    text = render_comparison_text(comparison_sheet([], [], status="running"))
+    text = render_comparison_text(comparison_tables([], [], status="running"))
     assert "No row can be compared with Nightly" in text
     assert "no row has a score in both runs" in text
     assert "no interval can be told" in text
@@ -150,9 +150,9 @@ def test_a_comparison_of_nothing_says_so():
 
 
 def test_of_many_names_the_first_are_shown_and_the_rest_counted():
-    text = render_comparison_text(comparison_sheet(many("a", 60, 0.9), many("a", 60, 0.1)))
+    text = render_comparison_text(comparison_tables(many("a", 60, 0.9), many("a", 60, 0.1)))
     assert "a0049 and 10 more" in text
     long = [looped(f"{n}{'x' * 400}", 0.9) for n in range(9)]
     assert " and 5 more" in render_comparison_text(
-        comparison_sheet(long, [looped(each.custom_id, 0.1) for each in long])
+        comparison_tables(long, [looped(each.custom_id, 0.1) for each in long])
     )

@@ -20,7 +20,7 @@ from redraft.operations.bulk.run_listing import RunLine
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 from redraft.reports.html import render_comparison_body
-from redraft.reports.sheets import ComparisonSheet
+from redraft.reports.tables import ComparisonTables
 
 router = pages_router("/runs/compare")
 
@@ -33,7 +33,7 @@ RunId = Annotated[str, Query(max_length=40)]
 class _Found:
     """A comparison, reckoned and rendered."""
 
-    sheet: ComparisonSheet
+    tables: ComparisonTables
     body: Markup
     pairs: Sequence[RowPair]
 
@@ -53,7 +53,7 @@ async def compare(
         return await run_in_threadpool(_choose, request, context.services, [*filter(None, [baseline, *run])])
     both = await run_in_threadpool(_both, context.services, baseline, run[0])
     is_small = sum(each.counts.total for each in both) <= 2 * REPORTED_AT_ONCE
-    found = await _reckon(context, baseline, run[0]) if report or is_small else None
+    found = await _compute(context, baseline, run[0]) if report or is_small else None
     shown: dict[str, Any] = (
         _rows(request, found.pairs, changed=changed is not None, after=after) if found else {"rows": ()}
     )
@@ -73,13 +73,13 @@ def _both(services: Services, baseline_id: str, run_id: str) -> tuple[Run, Run]:
     return runs.get_run(services, baseline_id), runs.get_run(services, run_id)
 
 
-async def _reckon(context: Context, baseline_id: str, run_id: str) -> _Found:
+async def _compute(context: Context, baseline_id: str, run_id: str) -> _Found:
     return await to_thread.run_sync(_compare, context.services, baseline_id, run_id, limiter=context.reports)
 
 
 def _compare(services: Services, baseline_id: str, run_id: str) -> _Found:
-    sheet, pairs = run_listing.compare_by_row(services, baseline_id, run_id)
-    return _Found(sheet, render_comparison_body(sheet), pairs)
+    tables, pairs = run_listing.compare_by_row(services, baseline_id, run_id)
+    return _Found(tables, render_comparison_body(tables), pairs)
 
 
 def _rows(request: Request, pairs: Sequence[RowPair], *, changed: bool, after: int) -> dict[str, Any]:

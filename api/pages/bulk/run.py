@@ -19,7 +19,7 @@ from api.routes.bulk.run_results import ItemStatus
 from redraft.domain.statistics.estimates import share
 from redraft.errors import Conflict
 from redraft.operations.bulk import removing, run_listing, runs
-from redraft.operations.bulk.report_tables import run_sheet
+from redraft.operations.bulk.report_tables import run_tables
 from redraft.operations.bulk.run_listing import ItemFilter
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.jobs import webhooks
@@ -41,7 +41,7 @@ async def show_run(request: Request, context: ContextOf, run_id: str, report: Li
     """How far a run has come and, once it has ended or if it is asked for, its report."""
     view = await run_in_threadpool(run_listing.view_run, context.services, run_id)
     is_small = view.run.counts.total <= REPORTED_AT_ONCE
-    body = await _reckon(context, run_id) if report or (view.has_ended and is_small) else None
+    body = await _compute(context, run_id) if report or (view.has_ended and is_small) else None
     rate = share(view.run.counts.accepted, view.run.counts.succeeded)
     shown: dict[str, Any] = {
         "report": body,
@@ -56,7 +56,7 @@ def _settings(run: Run) -> list[tuple[str, str]]:
     return [(words, json.dumps(fields, indent=2, ensure_ascii=False)) for words, fields in given if fields]
 
 
-async def _reckon(context: Context, run_id: str) -> Markup:
+async def _compute(context: Context, run_id: str) -> Markup:
     return await to_thread.run_sync(_report, context.services, run_id, limiter=context.reports)
 
 
@@ -64,7 +64,7 @@ def _report(services: Services, run_id: str) -> Markup:
     """The report, with ways from its error groups and lowest scores to the items."""
     items = f"/runs/{run_id}/items"
     return render_body(
-        run_sheet(services, run_id),
+        run_tables(services, run_id),
         {
             "errors": lambda code: f"{items}?{urlencode({'error_code': code})}",
             "lowest": lambda name: f"{items}?{urlencode({'row': _REPEAT.sub('', name)})}",

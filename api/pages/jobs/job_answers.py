@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from markupsafe import Markup
 
-from api.pages.parts.citation_links import Mark, link_plain, marks_of
+from api.pages.parts.citation_links import CitationMarker, link_plain, markers_of
 from api.pages.parts.markdown import render_markdown
 from redraft.operations.jobs.iterations import Iteration
 from redraft.operations.jobs.resources import Job
@@ -64,7 +64,7 @@ def answer_of(job: Job, iterations: Sequence[Iteration], view: str | None) -> An
     limit = RENDERED_CHARS_MAX if chosen == "rendered" else RAW_CHARS_MAX
     is_cut = len(shown_text) > limit
     citations: list[dict[str, Any]] = result.get("citations") or []
-    marks = [] if chosen == "parsed" else marks_of(citations, CUT_CHARS if is_cut else len(text))
+    marks = [] if chosen == "parsed" else markers_of(citations, CUT_CHARS if is_cut else len(text))
     return Answer(
         shown=_shown(
             shown_text[:CUT_CHARS] if is_cut else shown_text, marks, is_rendered=chosen == "rendered" and not is_cut
@@ -115,14 +115,14 @@ def _best_so_far(job: Job, iterations: Sequence[Iteration]) -> dict[str, Any] | 
     return {"final_answer": chosen.answer, "best_iteration": best}
 
 
-def _shown(text: str, marks: Sequence[Mark], *, is_rendered: bool) -> Markup:
+def _shown(text: str, marks: Sequence[CitationMarker], *, is_rendered: bool) -> Markup:
     if is_rendered:
         return Markup('<div class="answer">{}</div>').format(render_markdown(text, marks))
     return Markup("<pre>{}</pre>").format(link_plain(text, marks))
 
 
 def _sources(
-    sources: Sequence[Mapping[str, Any]], citations: Sequence[Mapping[str, Any]], marks: Sequence[Mark]
+    sources: Sequence[Mapping[str, Any]], citations: Sequence[Mapping[str, Any]], marks: Sequence[CitationMarker]
 ) -> list[CitedSource]:
     quotes: dict[int, list[str]] = {}
     for each in citations:

@@ -36,7 +36,7 @@ def request_texts(request: Request, job: Job) -> dict[str, Any]:
     is_plain = job.kind == JobKind.GENERATE_ANSWER
     asked = _pruned(minimal(job.request))
     return {
-        "told": settings_told(job),
+        "told": settings_text(job),
         "rubric": _rubric(job),
         "snippets": snippets_of(asked, base_url, with_key=has_auth) if is_plain else [],
     }
@@ -63,7 +63,7 @@ def _rubric(job: Job) -> list[tuple[str, Criterion]]:
     return [(statement_of(each), each) for each in rubric]
 
 
-def settings_told(job: Job) -> list[tuple[str, str]]:
+def settings_text(job: Job) -> list[tuple[str, str]]:
     """The settings in force, each with what it is called."""
     return [(name, value) for name, value in _settings(job) if value]
 

@@ -21,7 +21,7 @@ _FRAME = re.compile(rf"([{_OPEN}{_CLOSE}])(\d+){_END}")
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class CitationMarker:
     """A stretch of the answer that points to sources, by their numbers from 1 on."""
 
     number: int
@@ -30,7 +30,7 @@ class Mark:
     sources: tuple[int, ...]
 
 
-def marks_of(citations: Sequence[Mapping[str, Any]], length: int) -> list[Mark]:
+def markers_of(citations: Sequence[Mapping[str, Any]], length: int) -> list[CitationMarker]:
     """The citations in the first `length` characters; those of one place, or that overlap, are one mark."""
     spans: list[tuple[int, int, list[int]]] = []
     for each in sorted(citations, key=lambda citation: (citation["start_pos"], citation["end_pos"])):
@@ -43,14 +43,15 @@ def marks_of(citations: Sequence[Mapping[str, Any]], length: int) -> list[Mark]:
         else:
             spans.append((start, end, [source]))
     return [
-        Mark(number, start, end, tuple(dict.fromkeys(sources))) for number, (start, end, sources) in enumerate(spans, 1)
+        CitationMarker(number, start, end, tuple(dict.fromkeys(sources)))
+        for number, (start, end, sources) in enumerate(spans, 1)
     ]
 
 
 class Frames:
     """Frames for the marks of one text, by numbers that its author could not know."""
 
-    def __init__(self, marks: Sequence[Mark]) -> None:
+    def __init__(self, marks: Sequence[CitationMarker]) -> None:
         self._marks = {str(secrets.randbits(60)): mark for mark in marks}
 
     def put(self, text: str) -> str:
@@ -78,16 +79,16 @@ def without_frames(text: str) -> str:
     return _FRAME.sub("", text).translate(_WITHOUT)
 
 
-def link_plain(text: str, marks: Sequence[Mark]) -> Markup:
+def link_plain(text: str, marks: Sequence[CitationMarker]) -> Markup:
     """A text as it is, with links."""
     frames = Frames(marks)
     return frames.link(escape(reveal(frames.put(text))))
 
 
-def _opening(mark: Mark) -> str:
+def _opening(mark: CitationMarker) -> str:
     return f'<a class="cite" id="cite-{mark.number}" href="#source-{mark.sources[0]}">'
 
 
-def _closing(mark: Mark) -> str:
+def _closing(mark: CitationMarker) -> str:
     others = "".join(f' <a class="cite" href="#source-{each}">{each}</a>' for each in mark.sources[1:])
     return f"</a>{others}"

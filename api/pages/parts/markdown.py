@@ -7,7 +7,7 @@ import nh3
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from api.pages.parts.citation_links import Frames, Mark, without_frames
+from api.pages.parts.citation_links import CitationMarker, Frames, without_frames
 from redraft.domain.text.screens import reveal
 
 # A table of more cells than these takes a browser seconds to lay out: its lines are shown as they are.
@@ -18,7 +18,7 @@ _TAGS = {
 }
 
 
-def render_markdown(text: str, cited: Sequence[Mark] = ()) -> Markup:
+def render_markdown(text: str, cited: Sequence[CitationMarker] = ()) -> Markup:
     """Markdown as HTML of known elements: no images, no scripts, no addresses but web and mail.
 
     Args:

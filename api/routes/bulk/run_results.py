@@ -19,9 +19,9 @@ from redraft.datasets.results import csv_lines, jsonl_lines
 from redraft.domain.bulk.comparison import Comparison
 from redraft.domain.bulk.run_facts import RunReport
 from redraft.operations.bulk import run_results, runs
-from redraft.operations.bulk.report_tables import comparison_sheet, run_sheet
+from redraft.operations.bulk.report_tables import comparison_tables, run_tables
 from redraft.operations.bulk.run_results import METADATA_COLUMNS_MAX, RESULT_COLUMNS
-from redraft.reports.formats import COMPARISON_FORMATS, FORMATS, Format, Sheet
+from redraft.reports.formats import COMPARISON_FORMATS, FORMATS, Format, Tables
 
 router = APIRouter(prefix="/v1/runs/{run_id}", tags=["bulk"], route_class=StrictRoute)
 
@@ -150,8 +150,8 @@ async def get_run_report(
     format: Annotated[Literal["json", "html", "markdown", "junit", "text"], Query()] = "json",  # noqa: A002
 ) -> Response:
     """All figures of a run, as far as it has come; null where one cannot be told."""
-    sheet = await to_thread.run_sync(run_sheet, context.services, run_id, limiter=context.reports)
-    return await _written(context, FORMATS[format], sheet, _File(sheet.facts.name, run_id, "report"))
+    tables = await to_thread.run_sync(run_tables, context.services, run_id, limiter=context.reports)
+    return await _written(context, FORMATS[format], tables, _File(tables.facts.name, run_id, "report"))
 
 
 @router.get(
@@ -170,8 +170,8 @@ async def compare_runs(
 ) -> Response:
     """This run beside a baseline, row by row: differences are this run less the baseline."""
     given = (context.services, baseline, run_id)
-    sheet = await to_thread.run_sync(comparison_sheet, *given, limiter=context.reports)
-    return await _written(context, COMPARISON_FORMATS[format], sheet, _File(sheet.new.name, run_id, "comparison"))
+    tables = await to_thread.run_sync(comparison_tables, *given, limiter=context.reports)
+    return await _written(context, COMPARISON_FORMATS[format], tables, _File(tables.new.name, run_id, "comparison"))
 
 
 class _File(NamedTuple):
@@ -185,8 +185,8 @@ class _File(NamedTuple):
         return disposition(stem_of(self.run_name), self.run_id, f" {self.what}{suffix}", kind="inline")
 
 
-async def _written(context: Context, written: Format[Sheet], sheet: Sheet, file: _File) -> Response:
-    text = await to_thread.run_sync(written.render, sheet, limiter=context.reports)
+async def _written(context: Context, written: Format[Tables], tables: Tables, file: _File) -> Response:
+    text = await to_thread.run_sync(written.render, tables, limiter=context.reports)
     headers = {"Content-Disposition": file.disposition(written.suffix)}
     if written.suffix == ".html":
         headers["Content-Security-Policy"] = _PAGE

@@ -110,7 +110,7 @@ class JobView:
     async def answer(self) -> Response:
         if self._wait_s:
             await wait_for(
-                self._context.wakeups,
+                self._context.notifications,
                 self._job_id,
                 self._find_news,
                 timeout_s=self._wait_s,

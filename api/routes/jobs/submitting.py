@@ -65,7 +65,7 @@ class Submitter:
 
         if self._wait_s:
             await wait_for(
-                self._context.wakeups,
+                self._context.notifications,
                 job_id,
                 look,
                 timeout_s=self._wait_s,

@@ -19,7 +19,7 @@ app = typer.Typer(
     invoke_without_command=True,
 )
 
-_TELL_EVERY_S = 2.0
+_REPORT_EVERY_S = 2.0
 
 
 @app.callback()
@@ -86,7 +86,7 @@ def backup(
     """
     from redraft.operations.admin import backups
 
-    tell = _Teller()
+    tell = _Progress()
     with sessions.opened(needs_schema=False) as services:
         made = backups.back_up(
             services,
@@ -126,7 +126,7 @@ def prune(
     """
     from redraft.operations.admin import retention
 
-    tell = _Teller()
+    tell = _Progress()
     with sessions.opened() as services:
         what = retention.too_old(services, read_span_s(older, "--older", may_be_zero=True), status or ())
         if dry_run:
@@ -143,13 +143,13 @@ def prune(
     output.say(f"{'To remove' if dry_run else 'Removed'}: {listed}; ended before {what.before:%Y-%m-%d %H:%M} UTC.")
 
 
-class _Teller:
+class _Progress:
     """Says how far something is, every other second: what is soon over says nothing."""
 
     def __init__(self) -> None:
-        self._next_at = time.monotonic() + _TELL_EVERY_S
+        self._next_at = time.monotonic() + _REPORT_EVERY_S
 
     def __call__(self, text: str) -> None:
         if time.monotonic() >= self._next_at:
             output.say(text, "dim")
-            self._next_at = time.monotonic() + _TELL_EVERY_S
+            self._next_at = time.monotonic() + _REPORT_EVERY_S

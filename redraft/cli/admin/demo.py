@@ -202,7 +202,7 @@ def _do_job(client: "httpx2.Client", number: str, body: dict[str, Any]) -> bool:
     """Submit, follow, tell; whether there is an answer."""
     started_at = time.monotonic()
     output.show(f"\nJob {number}: {body['instruct']}", "bold")
-    _tell_criteria(body)
+    _print_criteria(body)
     answer = client.post("/v1/generate-answer", json=body)
     if not answer.is_success:
         raise RedraftError(f"POST /v1/generate-answer answered {answer.status_code}: {answer.text}")
@@ -214,7 +214,7 @@ def _do_job(client: "httpx2.Client", number: str, body: dict[str, Any]) -> bool:
     return is_well
 
 
-def _tell_criteria(body: dict[str, Any]) -> None:
+def _print_criteria(body: dict[str, Any]) -> None:
     if "rubric" not in body:
         output.show(f"Criteria: {body['eval_crit']}")
         return

@@ -35,14 +35,14 @@ class Finding:
         return asdict(self)
 
 
-def examine(settings: Settings) -> list[Finding]:
+def diagnose(settings: Settings) -> list[Finding]:
     """All findings, each bounded to a few seconds."""
     machine = f"Redraft {__version__}, Python {platform.python_version()} on {platform.platform()}"
     findings = [Finding("machine", "ok", machine), *_unknown_names(), _guard("disk", lambda: _disk(settings))]
     findings.extend(_folder(settings))
     try:
         with sessions.connected(settings) as services:
-            findings.extend(_examine_services(services))
+            findings.extend(_diagnose_services(services))
     except RedraftError as error:
         findings.append(Finding("services", "broken", error.message, exits.advice(error.code) or ""))
     return findings
@@ -55,7 +55,7 @@ def _unknown_names() -> list[Finding]:
     ]
 
 
-def _examine_services(services: Services) -> list[Finding]:
+def _diagnose_services(services: Services) -> list[Finding]:
     findings = [_guard("database", lambda: _database(services))]
     if findings[0].state != "broken":
         findings.append(_guard("workers", lambda: _workers(services)))

@@ -19,7 +19,7 @@ def doctor(*, as_json: options.AsJson = False) -> None:
 
     settings = sessions.load_settings()
     in_effect = [(each.name, each.value, each.origin) for each in settings_in_effect(settings)]
-    findings = diagnostics.examine(settings)
+    findings = diagnostics.diagnose(settings)
     is_well = all(finding.state != "broken" for finding in findings)
     if as_json:
         output.write_json(

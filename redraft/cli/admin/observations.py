@@ -66,7 +66,7 @@ def export(
         raise typer.BadParameter("is given more than once; the lines go to one file.", param_hint="--output")
     file = files[0] if files else None
     count = 0
-    with sessions.opened() as services, _writer(file) as write:
+    with sessions.opened() as services, _generator(file) as write:
         for page in observations.export(services, criteria):
             write("".join(each.as_line() for each in page))
             count += len(page)
@@ -77,7 +77,7 @@ def export(
 
 
 @contextmanager
-def _writer(file: Path | None) -> Generator[Callable[[str], object]]:
+def _generator(file: Path | None) -> Generator[Callable[[str], object]]:
     if file is None:
         yield output.write_data
         return

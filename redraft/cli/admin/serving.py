@@ -34,7 +34,7 @@ def serve(
     changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     settings = load_settings().model_copy(update=changes)
     _refuse_open_door(settings)
-    _tell_unknown_names()
+    _print_unknown_names()
     with ending_on_signals():
         _serve(settings)
 
@@ -81,7 +81,7 @@ def _reach(settings: "Settings") -> str:
     return ", also for other machines"
 
 
-def _tell_unknown_names() -> None:
+def _print_unknown_names() -> None:
     from redraft.settings import unknown_names
 
     for name, meant in unknown_names().items():
@@ -155,7 +155,7 @@ def worker(
     It takes its messages from the broker of REDRAFT_BROKER_URL.
     """
     os.umask(0o077)
-    _tell_unknown_names()
+    _print_unknown_names()
     settings = load_settings()
     _check_parts(settings)
     if concurrency is not None:

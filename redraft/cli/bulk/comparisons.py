@@ -49,7 +49,7 @@ def compare(
     from redraft.cli.bulk.run_ends import check_file, exit_of_gates, write_file
     from redraft.domain.bulk.gates import check_gates
     from redraft.operations.bulk import run_results
-    from redraft.operations.bulk.report_tables import comparison_sheet
+    from redraft.operations.bulk.report_tables import comparison_tables
     from redraft.operations.jobs import references
     from redraft.reports.figures import comparison_figures
     from redraft.reports.text import print_comparison
@@ -58,15 +58,15 @@ def compare(
         check_file(file, comparison_suffixes(), "--report")
     with sessions.opened() as services:
         base_id, new_id = (references.find_run_id(services, each) for each in (base, new))
-        sheet = comparison_sheet(services, base_id, new_id)
+        tables = comparison_tables(services, base_id, new_id)
         items = [] if min_pass_rate is None else run_results.outcomes(services, new_id)
-    gates = check_gates(items, sheet.comparison, min_pass_rate=min_pass_rate, fail_on_regression=fail_on_regression)
-    sheet = replace(sheet, gates=gates)
+    gates = check_gates(items, tables.comparison, min_pass_rate=min_pass_rate, fail_on_regression=fail_on_regression)
+    tables = replace(tables, gates=gates)
     for file in report or ():
-        write_file(file, [render_comparison(sheet, file)], "--report")
+        write_file(file, [render_comparison(tables, file)], "--report")
         output.say(f"Wrote the comparison to {file}.", "dim")
     if as_json:
-        output.write_json(comparison_figures(sheet))
+        output.write_json(comparison_figures(tables))
     else:
-        print_comparison(output.stdout(), sheet)
+        print_comparison(output.stdout(), tables)
     raise typer.Exit(exit_of_gates(gates))

@@ -68,7 +68,7 @@ def import_file(
     """
     with opened_file(text) as (stream, name), _reading(text):
         found, is_new = datasets.import_dataset(services, stream, name, file_format=file_format, mapping=mapping)
-    _tell_columns(found)
+    _print_columns(found)
     return found, is_new
 
 
@@ -84,7 +84,7 @@ def _reading(text: str) -> AbstractContextManager[object]:
     return console.status(output.styled(f"reading {output.one_line(text, 60)}", "dim"))
 
 
-def _tell_columns(dataset: Dataset) -> None:
+def _print_columns(dataset: Dataset) -> None:
     """Columns that were named and never came, and those that may have been meant for a field."""
     for column in dataset.columns["never_seen"]:
         output.say(f"Note: no row has the column {shown(column)} that --map names.", "yellow")

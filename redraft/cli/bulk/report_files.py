@@ -5,19 +5,19 @@ from pathlib import Path
 from typing import TypeVar
 
 from redraft.reports.formats import COMPARISON_FORMATS, FORMATS, Format
-from redraft.reports.sheets import ComparisonSheet, RunSheet
+from redraft.reports.tables import ComparisonTables, RunTables
 
-Sheet = TypeVar("Sheet")
+Tables = TypeVar("Tables")
 
 _OTHER_SUFFIXES = {".htm": ".html", ".markdown": ".md", ".junit": ".xml"}
 
 
-def render_run(sheet: RunSheet, file: Path) -> str:
-    return _format(FORMATS, file).render(sheet)
+def render_run(tables: RunTables, file: Path) -> str:
+    return _format(FORMATS, file).render(tables)
 
 
-def render_comparison(sheet: ComparisonSheet, file: Path) -> str:
-    return _format(COMPARISON_FORMATS, file).render(sheet)
+def render_comparison(tables: ComparisonTables, file: Path) -> str:
+    return _format(COMPARISON_FORMATS, file).render(tables)
 
 
 def suffixes() -> list[str]:
@@ -29,7 +29,7 @@ def comparison_suffixes() -> list[str]:
     return [each.suffix for each in COMPARISON_FORMATS.values()]
 
 
-def _format(formats: Mapping[str, Format[Sheet]], file: Path) -> Format[Sheet]:
+def _format(formats: Mapping[str, Format[Tables]], file: Path) -> Format[Tables]:
     return next(each for each in formats.values() if each.suffix == suffix_of(file))
 
 

@@ -17,12 +17,12 @@ from redraft.datasets.results import csv_lines, jsonl_lines
 from redraft.domain.bulk.gates import GateResult, check_gates
 from redraft.errors import Invalid
 from redraft.operations.bulk import run_results, runs
-from redraft.operations.bulk.report_tables import comparison_sheet, run_sheet
+from redraft.operations.bulk.report_tables import comparison_tables, run_tables
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.jobs import references
 from redraft.operations.services import Services
 from redraft.reports.figures import comparison_figures, report_figures
-from redraft.reports.sheets import ComparisonSheet, RunSheet
+from redraft.reports.tables import ComparisonTables, RunTables
 from redraft.reports.text import print_comparison, print_report
 
 LATEST = "latest"
@@ -85,40 +85,40 @@ def resolved(services: Services, wanted: Wanted) -> Wanted:
     return replace(wanted, baseline=references.find_run_id(services, wanted.baseline))
 
 
-def tell_run(services: Services, run: Run, wanted: Wanted) -> list[GateResult]:
+def print_run(services: Services, run: Run, wanted: Wanted) -> list[GateResult]:
     """Print a run's report, write the files, and hold the run to its gates.
 
     Returns:
         What became of each gate.
     """
     baseline_id = _baseline_id(services, run, wanted)
-    beside = None if baseline_id is None else comparison_sheet(services, baseline_id, run.id)
-    sheet = run_sheet(services, run.id)
+    beside = None if baseline_id is None else comparison_tables(services, baseline_id, run.id)
+    tables = run_tables(services, run.id)
     gates = check_gates(
-        sheet.items,
+        tables.items,
         beside and beside.comparison,
         min_pass_rate=wanted.min_pass_rate,
         fail_on_regression=wanted.fail_on_regression,
     )
-    sheet = replace(sheet, gates=gates)
+    tables = replace(tables, gates=gates)
     for file in wanted.results:
         export_results(services, run.id, file, form_of(file))
     for file in wanted.reports:
-        write_file(file, [render_run(sheet, file)], "--report")
+        write_file(file, [render_run(tables, file)], "--report")
         output.say(f"Wrote the report to {file}.", "dim")
-    _show(run, sheet, beside, as_json=wanted.as_json)
+    _show(run, tables, beside, as_json=wanted.as_json)
     if run.stop_reason == "budget_exhausted":
         output.say(f"{runs.say_spent(services, run.id)} redraft eval --resume {run.id} --max-cost USD", "yellow")
     return gates
 
 
-def _show(run: Run, sheet: RunSheet, beside: ComparisonSheet | None, *, as_json: bool) -> None:
+def _show(run: Run, tables: RunTables, beside: ComparisonTables | None, *, as_json: bool) -> None:
     if as_json:
         comparison = beside and comparison_figures(beside)
-        data = {"run": run.model_dump(mode="json"), "report": report_figures(sheet), "comparison": comparison}
+        data = {"run": run.model_dump(mode="json"), "report": report_figures(tables), "comparison": comparison}
         output.write_json(data)
         return
-    print_report(output.stdout(), sheet)
+    print_report(output.stdout(), tables)
     if beside is not None:
         output.show("")
         print_comparison(output.stdout(), beside)
@@ -195,7 +195,7 @@ def _replacing(file: Path) -> Generator[IO[str]]:
         part.replace(file)
 
 
-def tell_invalid(services: Services, run: Run) -> None:
+def print_invalid(services: Services, run: Run) -> None:
     """Say which rows cannot be used, while there is time to stop."""
     if not run.counts.invalid:
         return

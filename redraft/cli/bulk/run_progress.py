@@ -134,14 +134,14 @@ def words_of(run: "Run", left: float | None) -> str:
     parts = [f"{done(run):,} of {counts.total:,} done"]
     if counts.running:
         parts.append(f"{counts.running:,} in flight")
-    parts += [f"{number:,} {name}" for name, number in _troubles(run) if number]
+    parts += [f"{number:,} {name}" for name, number in _errors(run) if number]
     parts += [_accepted(run), _cost(run)]
     if left is not None:
         parts.append(f"{output.span(left)} left")
     return " · ".join(part for part in parts if part)
 
 
-def _troubles(run: "Run") -> list[tuple[str, int]]:
+def _errors(run: "Run") -> list[tuple[str, int]]:
     counts = run.counts
     return [("failed", counts.failed), ("invalid", counts.invalid), ("canceled", counts.canceled)]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from redraft.cli import output, sessions
 from redraft.cli.bulk.dataset_files import import_named
-from redraft.cli.bulk.run_ends import Wanted, resolved, tell_invalid
+from redraft.cli.bulk.run_ends import Wanted, print_invalid, resolved
 from redraft.cli.bulk.run_watching import conduct
 from redraft.datasets.formats import Format
 from redraft.datasets.items import Merger
@@ -38,7 +38,7 @@ def start_run(rows: Rows, body: Mapping[str, Any], wanted: Wanted, *, detach: bo
         def begin() -> str:
             run = runs.create_run(services, request)
             output.say(f"{run.id}: {run.counts.total:,} items of {output.one_line(run.name, 100)}", "dim")
-            tell_invalid(services, run)
+            print_invalid(services, run)
             return run.id
 
         if detach:
@@ -56,7 +56,7 @@ def resume_run(
         run_id = references.find_run_id(services, run)
 
         def begin() -> str:
-            _tell_resumed(runs.resume_run(services, run_id, body))
+            _print_resumed(runs.resume_run(services, run_id, body))
             return run_id
 
         if detach:
@@ -64,7 +64,7 @@ def resume_run(
         return conduct(services, begin, wanted)
 
 
-def _tell_resumed(run: Run) -> None:
+def _print_resumed(run: Run) -> None:
     left = run.counts.queued + run.counts.running
     if left:
         output.say(f"{run.id}: {left:,} of {run.counts.total:,} items are open", "dim")

@@ -11,14 +11,14 @@ from types import FrameType
 from typing import Any, Self
 
 from redraft.cli import output, sessions
-from redraft.cli.bulk.run_ends import Wanted, exit_of_run, tell_run
+from redraft.cli.bulk.run_ends import Wanted, exit_of_run, print_run
 from redraft.cli.bulk.run_progress import RunView, make_run_view
 from redraft.cli.exits import Exit
 from redraft.operations.bulk import runs
 from redraft.operations.services import Services
 
-_LOOK_EVERY_S = 0.3
-_LOOK_SELDOM_S = 5.0
+_POLL_EVERY_S = 0.3
+_POLL_SELDOM_S = 5.0
 # Looking costs the more the larger a run is: so many times as long as it took, nothing is asked.
 _REST = 10
 
@@ -48,7 +48,7 @@ def conduct(services: Services, begin: Callable[[], str], wanted: Wanted, *, can
 def end(services: Services, run_id: str, wanted: Wanted) -> Exit:
     """Tell what has come of a run that has ended."""
     run = runs.get_run(services, run_id)
-    gates = tell_run(services, run, wanted)
+    gates = print_run(services, run, wanted)
     return exit_of_run(run, gates)
 
 
@@ -101,7 +101,7 @@ def _watch(
             return
         keep_alive()
         took = time.monotonic() - began_at
-        interruption.wait(min(_LOOK_SELDOM_S, max(_LOOK_EVERY_S, took * _REST)))
+        interruption.wait(min(_POLL_SELDOM_S, max(_POLL_EVERY_S, took * _REST)))
 
 
 def _cancel(services: Services, run_id: str) -> None:

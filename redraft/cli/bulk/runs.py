@@ -197,7 +197,7 @@ def report(
     as_json: options.AsJson = False,
 ) -> None:
     """Print what a run has come to, so far or in the end. Exits with 3 if a gate is not met."""
-    from redraft.cli.bulk.run_ends import Wanted, exit_of_gates, resolved, tell_run
+    from redraft.cli.bulk.run_ends import Wanted, exit_of_gates, print_run, resolved
     from redraft.operations.bulk import runs
     from redraft.operations.jobs import references
 
@@ -205,7 +205,7 @@ def report(
     wanted.check()
     with sessions.opened() as services:
         found = runs.get_run(services, references.find_run_id(services, run))
-        gates = tell_run(services, found, resolved(services, wanted))
+        gates = print_run(services, found, resolved(services, wanted))
     raise typer.Exit(exit_of_gates(gates))
 
 

@@ -148,12 +148,12 @@ def _ask(body: dict[str, Any], *, as_json: bool, require_accept: bool) -> int:
 
 
 def _submit(body: dict[str, Any], *, as_json: bool) -> int:
-    from redraft.cli.views.detached import tell_detached
+    from redraft.cli.views.detached import print_detached
     from redraft.domain.jobs.requests import GenerateAnswer
     from redraft.operations.jobs import submit
 
     request = sessions.check(GenerateAnswer, body)
     with sessions.opened() as services:
         job = submit.submit(services, request).job
-        tell_detached(services, job.id, as_json=as_json)
+        print_detached(services, job.id, as_json=as_json)
     return 0

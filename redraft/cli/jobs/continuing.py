@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from redraft.cli import sessions
-from redraft.cli.views.detached import tell_detached
+from redraft.cli.views.detached import print_detached
 from redraft.cli.views.following import last_event
 from redraft.cli.views.waiting import Wait, wait_for
 from redraft.domain.jobs.requests import ContinueJob
@@ -29,7 +29,7 @@ def go_on(job: str, body: Mapping[str, Any], manner: Manner) -> int:
         job_id = references.find_job_id(services, job)
         if manner.detach:
             lifecycle.continue_job(services, job_id, change)
-            tell_detached(services, job_id, as_json=manner.as_json)
+            print_detached(services, job_id, as_json=manner.as_json)
             return 0
         before = queries.get_job(services, job_id)
         ensure_can_continue(before.kind, before.status, job_id)  # said before anything is started

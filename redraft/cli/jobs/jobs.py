@@ -64,7 +64,7 @@ def list_jobs(  # noqa: PLR0913 - one parameter per option
         elif jobs:
             show_jobs(jobs)
         else:
-            _tell_none(criteria, services)
+            _print_none(criteria, services)
     if cursor and not as_json:
         output.say(f"There are more: redraft jobs list --after {cursor}", "dim")
 
@@ -103,7 +103,7 @@ def _full_name(model: str) -> str:
     return str(parse_model(model))
 
 
-def _tell_none(criteria: "JobFilter", services: "Services") -> None:
+def _print_none(criteria: "JobFilter", services: "Services") -> None:
     from redraft.operations.jobs import queries
     from redraft.storage.jobs.jobs import JobFilter
 

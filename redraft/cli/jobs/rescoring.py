@@ -59,8 +59,8 @@ def rescore(  # noqa: PLR0913 - one parameter per option
         "eval_crit": eval_crit,
         "rubric": rubrics.rubric_file(rubric),
     }
-    judging = {"panel": panel or None, "samples": samples}
-    raise typer.Exit(_rescore(job, body, judging, Manner(wait=wait, as_json=as_json, drops_rubric=no_rubric)))
+    evaluation = {"panel": panel or None, "samples": samples}
+    raise typer.Exit(_rescore(job, body, evaluation, Manner(wait=wait, as_json=as_json, drops_rubric=no_rubric)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ class Manner:
     drops_rubric: bool
 
 
-def _rescore(job: str, body: Mapping[str, Any], judging: Mapping[str, Any], manner: Manner) -> int:
-    from redraft.cli.views.detached import tell_detached
+def _rescore(job: str, body: Mapping[str, Any], evaluation: Mapping[str, Any], manner: Manner) -> int:
+    from redraft.cli.views.detached import print_detached
     from redraft.cli.views.waiting import Wait, wait_for
     from redraft.domain.jobs.requests import RescoreJob
     from redraft.operations.evaluation import rescore
@@ -81,7 +81,9 @@ def _rescore(job: str, body: Mapping[str, Any], judging: Mapping[str, Any], mann
 
     with sessions.opened() as services:
         before = queries.get_job(services, references.find_job_id(services, job))
-        wanted = {name: value for name, value in {**body, **_judging(before, judging)}.items() if value is not None}
+        wanted = {
+            name: value for name, value in {**body, **_evaluation(before, evaluation)}.items() if value is not None
+        }
         change = sessions.check(RescoreJob, wanted)
         request = rescore.request_for(services, before.id, change, drops_rubric=manner.drops_rubric)
         submit.normalise(services, request)  # what is wrong is said before anything is started
@@ -93,7 +95,7 @@ def _rescore(job: str, body: Mapping[str, Any], judging: Mapping[str, Any], mann
             return new.id, 0
 
         if not manner.wait:
-            tell_detached(services, begin()[0], as_json=manner.as_json)
+            print_detached(services, begin()[0], as_json=manner.as_json)
             return 0
         waiting = Wait(request.score_threshold, request.limits.deadline_s, as_json=manner.as_json, as_page=True)
         return wait_for(services, begin, waiting)
@@ -109,7 +111,7 @@ def _unsaid(before: "Job", change: "RescoreJob", request: "RescoreAnswers") -> I
         yield f"The rubric from before is dropped: profile {change.profile} brings its own criteria."
 
 
-def _judging(before: "Job", given: Mapping[str, Any]) -> dict[str, Any]:
+def _evaluation(before: "Job", given: Mapping[str, Any]) -> dict[str, Any]:
     """How it was judged before, with what is given now; an audit belongs to the loop."""
     named = {name: value for name, value in given.items() if value is not None}
     if not named:

@@ -6,7 +6,7 @@ from redraft.operations.jobs import queries
 from redraft.operations.services import Services
 
 
-def tell_detached(services: Services, job_id: str, *, as_json: bool) -> None:
+def print_detached(services: Services, job_id: str, *, as_json: bool) -> None:
     """The id on stdout; on stderr how to see more, and whether anybody works on it."""
     if as_json:
         output.write_json(job_data(queries.get_job(services, job_id)))

@@ -11,7 +11,7 @@ from redraft.operations.jobs.iterations import Iteration
 from redraft.operations.jobs.resources import Event
 from redraft.operations.services import Services
 
-_LOOK_EVERY_S = 1.5
+_POLL_EVERY_S = 1.5
 _DEADLINE_SLACK_S = 15.0
 
 
@@ -42,10 +42,10 @@ def follow(
                 words = f"The deadline has passed, but no worker is there to end job {job_id}."
                 raise RedraftError(words, code="deadline_exceeded")
             keep_alive()
-            wakeups.wait(_LOOK_EVERY_S)
+            wakeups.wait(_POLL_EVERY_S)
 
 
-def judged_in(services: Services, job_id: str, event: Event) -> Iteration | None:
+def evaluated_in(services: Services, job_id: str, event: Event) -> Iteration | None:
     """The answer that an event tells the verdict of; the event itself tells little of its sources."""
     if event.type != "iteration.evaluated":
         return None

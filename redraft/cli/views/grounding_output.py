@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from redraft.operations.jobs.iterations import ClaimFound, ClaimsFound, GroundingFound, Iteration
     from redraft.operations.jobs.resources import Job
 
-_TOLD_MAX = 10
+_SHOWN_MAX = 10
 _QUOTED_MAX = 3
 _LABELS = {"supported": "supported", "contradicted": "contradicted", "not_found": "not supported"}
 
 
-def score_told(found: "GroundingFound | None") -> str:
+def score_text(found: "GroundingFound | None") -> str:
     """The grounding score behind a comma; nothing where there is none."""
     return f", grounding {found.grounding_score:.2f}" if found and found.grounding_score is not None else ""
 
@@ -37,7 +37,7 @@ def page_lines(iteration: "Iteration") -> Iterator[Line]:
     if found is not None:
         cited = ", ".join(str(index + 1) for index in found.sources_used) or "none"
         there = "" if found.sources_provided is None else f" of {found.sources_provided}"
-        yield f"→ cites sources: {cited}{there}{score_told(found)}", "dim"
+        yield f"→ cites sources: {cited}{there}{score_text(found)}", "dim"
         yield from _first([(_signed(NOT_MET, f"wrong mark: {issue.message}"), "") for issue in found.issues])
         yield from _first([(_signed(NOT_MET, _unsupported(each)), "") for each in found.unsupported])
 
@@ -68,12 +68,12 @@ def _signed(state: str, words: str) -> str:
 
 
 def _first(lines: Sequence[Line]) -> Iterator[Line]:
-    yield from lines[:_TOLD_MAX]
-    if len(lines) > _TOLD_MAX:
-        yield f"  … and {len(lines) - _TOLD_MAX} more", "dim"
+    yield from lines[:_SHOWN_MAX]
+    if len(lines) > _SHOWN_MAX:
+        yield f"  … and {len(lines) - _SHOWN_MAX} more", "dim"
 
 
-def result_told(job: "Job") -> str:
+def result_text(job: "Job") -> str:
     """The grounding of the final answer in a few words; empty for a job without sources."""
     result = job.result or {}
     provided = result.get("sources_provided")
@@ -87,9 +87,9 @@ def result_told(job: "Job") -> str:
     return ", ".join(parts)
 
 
-def tell_sources(job: "Job") -> None:
+def print_sources(job: "Job") -> None:
     """Beneath the answer, on stderr: which sources it cites, how well it rests on them, and what does not."""
-    told = result_told(job)
+    told = result_text(job)
     if not told or job.result is None:
         return
     if used := [(index + 1, _title(job, index)) for index in job.result["sources_used"]]:

@@ -35,7 +35,7 @@ def show_jobs(jobs: Sequence[Job]) -> None:
             status(job),
             _score(job),
             f"{job.progress.iteration}/{job.progress.iter_max}",
-            _writer(job),
+            _generator(job),
             output.age(job.created_at),
             output.one_line(job.request["instruct"], 200),
         )
@@ -73,7 +73,7 @@ def _score(job: Job) -> str:
     return f"{NONE if best is None else say_score(best)}/{say_score(job.progress.score_threshold)}"
 
 
-def _writer(job: Job) -> str:
+def _generator(job: Job) -> str:
     model = job.request.get("model") or job.request["evaluator_model"]
     return str(model) if isinstance(model, str) else " → ".join(model)
 
@@ -128,10 +128,10 @@ def _facts(job: Job, took: str) -> list[tuple[str, Text | str]]:
         ("status", status(job)),
         ("stopped by", _stopped_by(job)),
         ("score", f"{_score(job)} (iteration {job.progress.best_iteration or NONE})"),
-        ("grounding", grounding_output.result_told(job)),
+        ("grounding", grounding_output.result_text(job)),
         ("iterations", _iterations(job)),
-        ("writer", _writer(job) if job.kind == "generate_answer" else ""),
-        ("judge", _judge(job)),
+        ("writer", _generator(job) if job.kind == "generate_answer" else ""),
+        ("judge", _evaluator(job)),
         ("audit", evaluation.get("audit") or ""),
         ("created", f"{job.created_at:%Y-%m-%d %H:%M:%S} UTC, {output.age(job.created_at)} ago"),
         ("took", took),
@@ -162,7 +162,7 @@ def _iterations(job: Job) -> str:
     return f"{job.progress.iteration} of at most {job.progress.iter_max}" if job.kind == "generate_answer" else ""
 
 
-def _judge(job: Job) -> str:
+def _evaluator(job: Job) -> str:
     rubric: list[dict[str, Any]] = job.request.get("rubric") or []
     if rubric and all(each["kind"] == "check" for each in rubric):
         return "checks only"
@@ -232,7 +232,7 @@ def show_calls(calls: Sequence[Call]) -> None:
             _tokens(call),
             NONE if call.cost_usd is None else f"${call.cost_usd}",
             NONE if call.latency_ms is None else f"{call.latency_ms:,} ms",
-            _trouble(call.error),
+            _error(call.error),
         )
         for short, call in zip(ids, calls, strict=True)
     ]
@@ -249,5 +249,5 @@ def _tokens(call: Call) -> str:
     return "/".join(NONE if n is None else f"{n:,}" for n in (call.input_tokens, call.output_tokens))
 
 
-def _trouble(error: dict[str, Any] | None) -> str:
+def _error(error: dict[str, Any] | None) -> str:
     return output.one_line(f"{error['code']}: {error['detail']}", 200) if error else ""

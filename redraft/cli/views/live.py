@@ -188,7 +188,7 @@ def _evaluated(data: dict[str, Any], threshold: float, iteration: "Iteration | N
         if grounding_output.is_refused(iteration)
         else []
     )
-    return [(verdict + grounding_output.score_told(iteration.grounding), style), *refusal, *brief_lines(data)]
+    return [(verdict + grounding_output.score_text(iteration.grounding), style), *refusal, *brief_lines(data)]
 
 
 def _unscored(data: dict[str, Any]) -> Line:

@@ -6,7 +6,7 @@ from typing import Any
 
 from redraft.cli import exits, output
 from redraft.cli.exits import Exit
-from redraft.cli.views.grounding_output import tell_sources
+from redraft.cli.views.grounding_output import print_sources
 from redraft.cli.views.job_pages import show_job
 from redraft.domain.bulk.phrases import say_score
 from redraft.errors import RETRYABLE_CODES
@@ -36,25 +36,25 @@ def job_data(job: Job) -> dict[str, Any]:
 
 def tell(job: Job, iterations: Sequence[Iteration], manner: Manner, seconds: float) -> None:
     """Print what came of a job, and what an audit said of it."""
-    _tell_audit(iterations)
+    _print_audit(iterations)
     for warning in job.warnings:
         if warning.code in _LATE_WARNINGS:
             output.say(f"Note: {warning.message}", "yellow")
     output.say(_summary(job, seconds), "dim")
     if job.error:
-        _tell_error(job.id, job.error)
+        _print_error(job.id, job.error)
     if manner.as_json:
         output.write_json(job_data(job))
     elif manner.as_page:
         show_job(job, iterations)
     elif job.result:
-        _tell_answer(job.result["final_answer"])
-        tell_sources(job)
+        _print_answer(job.result["final_answer"])
+        print_sources(job)
     elif job.status == "canceled":
         output.say("There is no answer yet: it was canceled before the first one was whole.", "yellow")
 
 
-def _tell_audit(iterations: Sequence[Iteration]) -> None:
+def _print_audit(iterations: Sequence[Iteration]) -> None:
     audits = [
         (each.number, found) for each in iterations for found in each.further_evaluations if found.role == "audit"
     ]
@@ -80,7 +80,7 @@ def _summary(job: Job, seconds: float) -> str:
     return " · ".join(parts)
 
 
-def _tell_error(job_id: str, error: dict[str, Any]) -> None:
+def _print_error(job_id: str, error: dict[str, Any]) -> None:
     output.say(f"{error['title']}: {output.one_line(error['detail'], 2000)}", "red")
     if words := exits.advice(error["code"]):
         output.say(words)
@@ -88,7 +88,7 @@ def _tell_error(job_id: str, error: dict[str, Any]) -> None:
         output.say(f"Continue the job with: redraft jobs continue {job_id}")
 
 
-def _tell_answer(answer: str) -> None:
+def _print_answer(answer: str) -> None:
     if output.stdout().is_terminal and (console := output.stderr()).is_terminal:
         console.rule(style="dim")
     output.write_data(answer)

@@ -13,8 +13,8 @@ Line = tuple[str, str]
 
 Facts = Mapping[str, Any]
 
-MET, NOT_MET, REGRESSED, NOT_JUDGED = "met", "not met", "regressed", "not judged"
-SIGNS = {MET: ("✓", "green"), NOT_MET: ("✗", "red"), REGRESSED: ("↓", "bold red"), NOT_JUDGED: ("·", "dim")}
+MET, NOT_MET, REGRESSED, NOT_EVALUATED = "met", "not met", "regressed", "not judged"
+SIGNS = {MET: ("✓", "green"), NOT_MET: ("✗", "red"), REGRESSED: ("↓", "bold red"), NOT_EVALUATED: ("·", "dim")}
 
 _APART_MIN = 0.005
 _SCALE_TOP = 5
@@ -29,7 +29,7 @@ def has_signs(console: Console) -> bool:
 
 def state_of(passed: bool | None, *, regressed: bool = False) -> str:  # noqa: FBT001 - three states, not a flag
     if passed is None:
-        return NOT_JUDGED
+        return NOT_EVALUATED
     return MET if passed else REGRESSED if regressed else NOT_MET
 
 

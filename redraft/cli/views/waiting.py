@@ -9,7 +9,7 @@ from types import FrameType
 
 from redraft.cli import output, sessions
 from redraft.cli.exits import Exit
-from redraft.cli.views.following import follow, judged_in
+from redraft.cli.views.following import evaluated_in, follow
 from redraft.cli.views.live import make_view
 from redraft.cli.views.outcomes import Manner, exit_of_job, tell
 from redraft.operations.jobs import lifecycle, queries
@@ -55,7 +55,7 @@ def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wai
         try:
             with _interrupted_by_sigterm():
                 for event in follow(services, job_id, after, keep_alive, wait.deadline_s, view.on_delta):
-                    view.show(event, judged_in(services, job_id, event))
+                    view.show(event, evaluated_in(services, job_id, event))
         except KeyboardInterrupt:
             is_interrupted = True
         view.close()
@@ -105,7 +105,7 @@ def show_ended(services: Services, job_id: str, wait: Wait) -> Exit:
     job = queries.get_job(services, job_id)
     with make_view(wait.threshold) as view:
         for event in follow(services, job_id, 0, lambda: None):
-            view.show(event, judged_in(services, job_id, event))
+            view.show(event, evaluated_in(services, job_id, event))
     seconds = ((job.finished_at or job.created_at) - job.created_at).total_seconds()
     _tell(services, job_id, wait, seconds)
     return exit_of_job(job, must_be_accepted=wait.must_be_accepted)

@@ -10,7 +10,7 @@ from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.operations.bulk import datasets, run_results, runs
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
-from redraft.reports.sheets import ComparisonSheet, RunFacts, RunSheet
+from redraft.reports.tables import ComparisonTables, RunFacts, RunTables
 from redraft.storage.bulk import datasets as stored_datasets
 from redraft.storage.bulk import run_items as stored_items
 
@@ -19,7 +19,7 @@ Number = TypeVar("Number", int, float)
 _LOOKED_AT = 200
 
 
-def run_sheet(services: Services, run_id: str) -> RunSheet:
+def run_tables(services: Services, run_id: str) -> RunTables:
     """A run's report with all that names it.
 
     Raises:
@@ -27,14 +27,14 @@ def run_sheet(services: Services, run_id: str) -> RunSheet:
     """
     run = runs.get_run(services, run_id)
     items = run_results.outcomes(services, run_id)
-    return RunSheet(facts_of(services, run), run_results.report_of(run.defaults, run.overrides, items), items=items)
+    return RunTables(facts_of(services, run), run_results.report_of(run.defaults, run.overrides, items), items=items)
 
 
-def comparison_sheet(services: Services, baseline_id: str, run_id: str) -> ComparisonSheet:
+def comparison_tables(services: Services, baseline_id: str, run_id: str) -> ComparisonTables:
     """A run beside a baseline, with all that names both; raises what `compare_runs` raises."""
     found = run_results.compare_runs(services, baseline_id, run_id)
     baseline, new = (facts_of(services, runs.get_run(services, each)) for each in (baseline_id, run_id))
-    return ComparisonSheet(baseline, new, found)
+    return ComparisonTables(baseline, new, found)
 
 
 def facts_of(services: Services, run: Run) -> RunFacts:

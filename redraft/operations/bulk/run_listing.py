@@ -19,7 +19,7 @@ from redraft.operations.jobs.resources import WebhookDelivery
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.services import Services
 from redraft.operations.shapes import Moment, Resource, cost_usd
-from redraft.reports.sheets import ComparisonSheet
+from redraft.reports.tables import ComparisonTables
 from redraft.storage.bulk import run_items as stored_items
 from redraft.storage.bulk import run_listing as stored
 from redraft.storage.bulk import runs as stored_runs
@@ -236,7 +236,7 @@ def _ms(since: datetime | None, until: datetime | None) -> float | None:
     return None if since is None or until is None else (until - since).total_seconds() * 1000
 
 
-def compare_by_row(services: Services, baseline_id: str, run_id: str) -> tuple[ComparisonSheet, list[RowPair]]:
+def compare_by_row(services: Services, baseline_id: str, run_id: str) -> tuple[ComparisonTables, list[RowPair]]:
     """Two runs as a report compares them, and their rows beside each other.
 
     Raises:
@@ -246,7 +246,7 @@ def compare_by_row(services: Services, baseline_id: str, run_id: str) -> tuple[C
     run_results.refuse_same_run(baseline_id, run_id)
     baseline, new = (facts_of(services, runs.get_run(services, each)) for each in (baseline_id, run_id))
     before, after = (run_results.outcomes(services, each) for each in (baseline_id, run_id))
-    return ComparisonSheet(baseline, new, compare(before, after, name=baseline.name)), align(before, after)
+    return ComparisonTables(baseline, new, compare(before, after, name=baseline.name)), align(before, after)
 
 
 def get_sides(services: Services, baseline_id: str, run_id: str, custom_id: str, repeat: int) -> Sides:

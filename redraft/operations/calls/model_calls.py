@@ -18,8 +18,8 @@ from redraft.domain.text.cleaning import clean
 from redraft.domain.text.thinking import answer_in
 from redraft.errors import ProviderError
 from redraft.operations.services import Services
-from redraft.providers.shared.adaptations import loose_form, schema_in
 from redraft.providers.shared.cancellation import abortable_call
+from redraft.providers.shared.capabilities import loose_form, schema_in
 from redraft.providers.shared.protocol import ChatReply, UnusableReply, Usage
 from redraft.providers.shared.replies import REASONING_ONLY
 from redraft.providers.shared.schemas import unwrapped, why_not_strict, wraps

@@ -15,7 +15,7 @@ from redraft.operations.request_views import readable_request
 from redraft.storage.admin import observations
 from redraft.storage.bulk import run_items
 from redraft.storage.engine.columns import moment
-from redraft.storage.engine.work import tell_after_commit
+from redraft.storage.engine.work import notify_after_commit
 from redraft.storage.jobs import calls, events, history, transitions
 from redraft.storage.jobs.history import IterationRecord
 from redraft.storage.jobs.jobs import JobRecord
@@ -36,7 +36,7 @@ def complete(connection: Connection, job: JobRecord, values: Mapping[str, Any] |
     _observe(connection, job, values)
     if job.run_id is not None:
         run_items.end_item(connection, job.id, values["status"])
-        tell_after_commit(connection, "runs")
+        notify_after_commit(connection, "runs")
 
 
 def _observe(connection: Connection, job: JobRecord, values: Mapping[str, Any] | None) -> None:

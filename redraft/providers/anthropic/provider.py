@@ -11,13 +11,20 @@ from typing import TYPE_CHECKING, Any, cast
 from redraft.errors import ProviderError
 from redraft.providers.anthropic.replies import content_of, is_paused, read_reply
 from redraft.providers.anthropic.streams import AnthropicEvents
-from redraft.providers.shared.adaptations import AdaptationMemory, adapted_chat, with_schema_told
+from redraft.providers.shared.capabilities import CapabilityMemory, adapted_chat, with_schema_told
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_connection
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Message, sendable
 from redraft.providers.shared.replies import read_answer, sound_key
 from redraft.providers.shared.schemas import wire_schema
-from redraft.providers.shared.streams import OnDelta, Teller, read_stream
-from redraft.providers.shared.transport import ClientShards, Patience, TimeLeft, Watchdog, call_timeout, http_client
+from redraft.providers.shared.streams import DeltaEmitter, OnDelta, read_stream
+from redraft.providers.shared.transport import (
+    ClientShards,
+    Patience,
+    StreamDeadline,
+    TimeLeft,
+    call_timeout,
+    http_client,
+)
 
 if TYPE_CHECKING:
     import httpx2
@@ -48,7 +55,7 @@ class AnthropicProvider:
 
     def __init__(self, access: AnthropicAccess) -> None:
         self._access = access
-        self._memory = AdaptationMemory()
+        self._memory = CapabilityMemory()
         self._shards: ClientShards[Anthropic] = ClientShards(self._make_client, access.threads)
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
@@ -80,8 +87,8 @@ class AnthropicProvider:
         """Make the call, once; a paused turn is sent back as it is until it ends."""
         # The first client brings the import of the SDK, which is none of the call's time.
         self._shards.pick()
-        left, teller = TimeLeft(timeout_s), Teller(on_delta)
-        answers = [self._first_answer(body, left, teller, limit_origin or self._access.limit_origin)]
+        left, emitter = TimeLeft(timeout_s), DeltaEmitter(on_delta)
+        answers = [self._first_answer(body, left, emitter, limit_origin or self._access.limit_origin)]
         while is_paused(answers[-1]):
             if len(answers) > CONTINUATIONS_MAX:
                 raise ProviderError(
@@ -92,9 +99,9 @@ class AnthropicProvider:
                 )
             paused = {"role": "assistant", "content": content_of(answers)}
             longer = {**body, "messages": [*body["messages"], paused]}
-            answers.append(self._answer(longer, left, teller))
+            answers.append(self._answer(longer, left, emitter))
         reply = read_reply(self._access.vendor, answers)
-        teller.finish(reply.text)
+        emitter.finish(reply.text)
         return reply
 
     def warm_up(self) -> None:
@@ -103,14 +110,16 @@ class AnthropicProvider:
     def close(self) -> None:
         self._shards.close()
 
-    def _first_answer(self, body: Mapping[str, Any], left: TimeLeft, teller: Teller, origin: LimitOrigin) -> Answer:
+    def _first_answer(
+        self, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter, origin: LimitOrigin
+    ) -> Answer:
         try:
-            return self._answer(body, left, teller)
+            return self._answer(body, left, emitter)
         except ProviderError as error:
             self._memory.adapt(error, body, limit_origin=origin)
             raise
 
-    def _answer(self, body: Mapping[str, Any], left: TimeLeft, teller: Teller) -> Answer:
+    def _answer(self, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter) -> Answer:
         import anthropic
         import httpx2
 
@@ -121,8 +130,8 @@ class AnthropicProvider:
             if body.get("stream") is not True:
                 return read_answer(vendor, response)
             with contextlib.closing(response):
-                watchdog = Watchdog(response, first_byte, left)
-                return read_stream(vendor, response, AnthropicEvents(), teller, watchdog)
+                deadline = StreamDeadline(response, first_byte, left)
+                return read_stream(vendor, response, AnthropicEvents(), emitter, deadline)
         except anthropic.APIStatusError as error:
             return read_answer(vendor, error.response)
         except (anthropic.AnthropicError, httpx2.HTTPError, httpx2.InvalidURL) as error:

@@ -9,10 +9,10 @@ from typing import Any
 from redraft.errors import ProviderError
 from redraft.providers.local.process import LocalServer, Serving
 from redraft.providers.openai.provider import OpenAIAccess, OpenAIProvider, chat_body
-from redraft.providers.shared.adaptations import AdaptationMemory
+from redraft.providers.shared.capabilities import CapabilityMemory
 from redraft.providers.shared.failures import Vendor
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin
-from redraft.providers.shared.streams import OnDelta, Teller
+from redraft.providers.shared.streams import DeltaEmitter, OnDelta
 from redraft.providers.shared.transport import TimeLeft, patience_of
 from redraft.settings import Settings
 
@@ -36,7 +36,7 @@ class LocalProvider:
         self._lock = threading.Lock()
         self._server: LocalServer | None = None
         self._client: tuple[Serving, OpenAIProvider] | None = None
-        self._memory = AdaptationMemory()
+        self._memory = CapabilityMemory()
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """The request as it will be sent."""
@@ -55,18 +55,18 @@ class LocalProvider:
     ) -> ChatReply:
         """Make the call; its time includes a start of the server."""
         left, server = TimeLeft(timeout_s), self._joined()
-        serving, teller = server.serving(left), Teller(on_delta)
+        serving, emitter = server.serving(left), DeltaEmitter(on_delta)
 
         def ask(server_now: Serving) -> ChatReply:
             client = self._client_of(server_now)
-            return client.send(body, timeout_s=left.seconds, on_delta=teller.tell, limit_origin=limit_origin)
+            return client.send(body, timeout_s=left.seconds, on_delta=emitter.emit, limit_origin=limit_origin)
 
         try:
             return ask(serving)
         except ProviderError as error:
             # An answer with a status, even a bad one, comes from a server that lives; and what was told of
             # an answer must not be told again.
-            if error.http_status is not None or teller.has_told or not server.is_lost(serving):
+            if error.http_status is not None or emitter.has_emitted or not server.is_lost(serving):
                 raise
         return ask(server.serving(left))
 

@@ -13,14 +13,21 @@ from typing import TYPE_CHECKING, Any, cast
 from redraft.errors import ProviderError
 from redraft.providers.openai.replies import read_reply
 from redraft.providers.openai.streams import OpenAIChunks
-from redraft.providers.shared.adaptations import Adaptation, AdaptationMemory, adapted_chat, with_schema_told
+from redraft.providers.shared.capabilities import Adaptation, CapabilityMemory, adapted_chat, with_schema_told
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_connection
 from redraft.providers.shared.output_limits import LIMIT_NAMES
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, ReplySchema, sendable
 from redraft.providers.shared.replies import read_answer, sound_key
 from redraft.providers.shared.schemas import wire_schema
-from redraft.providers.shared.streams import OnDelta, Teller, read_stream
-from redraft.providers.shared.transport import ClientShards, Patience, TimeLeft, Watchdog, call_timeout, http_client
+from redraft.providers.shared.streams import DeltaEmitter, OnDelta, read_stream
+from redraft.providers.shared.transport import (
+    ClientShards,
+    Patience,
+    StreamDeadline,
+    TimeLeft,
+    call_timeout,
+    http_client,
+)
 
 if TYPE_CHECKING:
     import httpx2
@@ -46,10 +53,10 @@ class OpenAIAccess:
 class OpenAIProvider:
     """One account, or one compatible server."""
 
-    def __init__(self, access: OpenAIAccess, name: str = "openai", memory: AdaptationMemory | None = None) -> None:
+    def __init__(self, access: OpenAIAccess, name: str = "openai", memory: CapabilityMemory | None = None) -> None:
         self.name = name
         self._access = access
-        self._memory = memory or AdaptationMemory()
+        self._memory = memory or CapabilityMemory()
         # OpenAI's reasoning models refuse the old name; most other servers know no other.
         self._limit_name = "max_tokens" if access.is_own_server else "max_completion_tokens"
         self._shards: ClientShards[OpenAI] = ClientShards(self._make_client, access.threads)
@@ -71,14 +78,14 @@ class OpenAIProvider:
         """Make the call, once."""
         # The first client brings the import of the SDK, which is none of the call's time.
         self._shards.pick()
-        teller = Teller(on_delta)
+        emitter = DeltaEmitter(on_delta)
         try:
-            answer = self._answer(body, TimeLeft(timeout_s), teller)
+            answer = self._answer(body, TimeLeft(timeout_s), emitter)
         except ProviderError as error:
             self._memory.adapt(error, body, limit_name=self._limit_name, limit_origin=limit_origin)
             raise
         reply = read_reply(self._access.vendor, answer)
-        teller.finish(reply.text)
+        emitter.finish(reply.text)
         return reply
 
     def warm_up(self) -> None:
@@ -87,7 +94,7 @@ class OpenAIProvider:
     def close(self) -> None:
         self._shards.close()
 
-    def _answer(self, body: Mapping[str, Any], left: TimeLeft, teller: Teller) -> Answer:
+    def _answer(self, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter) -> Answer:
         import httpx2
         import openai
 
@@ -98,8 +105,8 @@ class OpenAIProvider:
             if body.get("stream") is not True:
                 return read_answer(vendor, response)
             with contextlib.closing(response):
-                watchdog = Watchdog(response, first_byte, left)
-                return read_stream(vendor, response, OpenAIChunks(), teller, watchdog)
+                deadline = StreamDeadline(response, first_byte, left)
+                return read_stream(vendor, response, OpenAIChunks(), emitter, deadline)
         except openai.APIStatusError as error:
             return read_answer(vendor, error.response)
         except (openai.APIError, httpx2.HTTPError, httpx2.InvalidURL) as error:

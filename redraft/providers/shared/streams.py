@@ -11,7 +11,7 @@ from redraft.providers.shared.event_stream import Evidence, StreamEvent
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer, redacted, selected_headers
 from redraft.providers.shared.json_values import parse_json
 from redraft.providers.shared.replies import mapping, read_answer
-from redraft.providers.shared.transport import Watchdog
+from redraft.providers.shared.transport import StreamDeadline
 
 if TYPE_CHECKING:
     import httpx2
@@ -59,7 +59,7 @@ class Collector(Protocol):
         ...
 
 
-class Teller:
+class DeltaEmitter:
     """Tells a text's pieces, so that their sum is the text."""
 
     def __init__(self, on_delta: OnDelta | None) -> None:
@@ -67,10 +67,10 @@ class Teller:
         self._chars = 0
 
     @property
-    def has_told(self) -> bool:
+    def has_emitted(self) -> bool:
         return self._chars > 0
 
-    def tell(self, piece: str) -> None:
+    def emit(self, piece: str) -> None:
         """Tell a piece."""
         self._chars += len(piece)
         if piece and self._on_delta is not None:
@@ -78,11 +78,11 @@ class Teller:
 
     def finish(self, text: str) -> None:
         """Tell what is left of the whole text."""
-        self.tell(text[self._chars :])
+        self.emit(text[self._chars :])
 
 
 def read_stream(
-    vendor: Vendor, response: "httpx2.Response", collector: Collector, teller: Teller, watchdog: Watchdog
+    vendor: Vendor, response: "httpx2.Response", collector: Collector, emitter: DeltaEmitter, deadline: StreamDeadline
 ) -> Answer:
     """The answer that the events add up to. Once its finish reason came, it is whole, whatever happens behind it.
 
@@ -96,17 +96,17 @@ def read_stream(
         # A server that knows no streams answers as ever.
         response.read()
         return read_answer(vendor, response)
-    reader = _Reader(vendor, response, collector, teller)
+    reader = _Reader(vendor, response, collector, emitter)
     try:
-        with watchdog:
-            for event in watchdog.events():
+        with deadline:
+            for event in deadline.events():
                 if collector.is_ended:
                     continue
                 was_whole = collector.is_whole
                 reader.take(event)
                 # A finish reason before the first text is no end
-                if collector.is_ended or (collector.is_whole and not was_whole and teller.has_told):
-                    watchdog.shorten(is_ended=collector.is_ended)
+                if collector.is_ended or (collector.is_whole and not was_whole and emitter.has_emitted):
+                    deadline.shorten(is_ended=collector.is_ended)
     except httpx2.HTTPError:
         if not collector.is_whole and not reader.evidence.is_error:
             raise
@@ -120,13 +120,15 @@ def _is_json(response: "httpx2.Response") -> bool:
 class _Reader:
     """Hands what belongs to the answer to its collector, and keeps the rest as evidence."""
 
-    def __init__(self, vendor: Vendor, response: "httpx2.Response", collector: Collector, teller: Teller) -> None:
+    def __init__(
+        self, vendor: Vendor, response: "httpx2.Response", collector: Collector, emitter: DeltaEmitter
+    ) -> None:
         self.evidence = Evidence()
         self._vendor = vendor
         self._status = response.status_code
         self._headers = dict(response.headers)
         self._collector = collector
-        self._teller = teller
+        self._emitter = emitter
 
     def take(self, event: StreamEvent) -> None:
         """Raises ProviderError for an error that ends the answer."""
@@ -150,7 +152,7 @@ class _Reader:
                 raise self._failure(value)
             self.evidence.add(event.data)
         elif piece := self._collector.take(chunk):
-            self._teller.tell(piece)
+            self._emitter.emit(piece)
 
     @property
     def _is_settled(self) -> bool:
@@ -164,7 +166,7 @@ class _Reader:
             if self._collector.knows(mapping(found)):
                 # Not streamed, and nevertheless called a stream
                 return Answer(self._status, found, self._headers)
-            if self.evidence.is_error or not self._teller.has_told:
+            if self.evidence.is_error or not self._emitter.has_emitted:
                 raise self._failure(found)
         if not self._collector.is_whole:
             raise self._failure(body) if words_of(body).is_error else self._broken_off(body, found)

@@ -162,7 +162,7 @@ def _bounded_stream() -> "Callable[[Any, float, httpx2.Request], httpx2.SyncByte
     return Bounded
 
 
-class Watchdog:
+class StreamDeadline:
     """Ends a streamed body that is late, from another thread.
 
     A read timeout is fixed when the reading of a body begins, and starts anew with each byte: it can hold a
@@ -174,7 +174,7 @@ class Watchdog:
         self._first_byte = first_byte
         self._call = call
         self._lock = threading.Lock()
-        self._has_begun = self._is_over = self._has_bitten = False
+        self._has_begun = self._is_over = self._is_aborted = False
         self._timer = threading.Timer(min(first_byte.seconds, call.seconds), self._abort)
 
     def __enter__(self) -> Self:
@@ -199,10 +199,10 @@ class Watchdog:
                 self._has_begun = True
                 yield event
         except httpx2.HTTPError as error:
-            if not self._has_bitten:
+            if not self._is_aborted:
                 raise
             raise self._lateness() from error
-        if self._has_bitten:
+        if self._is_aborted:
             raise self._lateness()
 
     def shorten(self, *, is_ended: bool) -> None:
@@ -233,5 +233,5 @@ class Watchdog:
                 self._timer = threading.Timer(self._call.seconds, self._abort)
                 self._start()
                 return
-            self._has_bitten = True
+            self._is_aborted = True
             shut_down(self._response.extensions["network_stream"])

@@ -61,7 +61,7 @@ def hold_evaluations(connection: Connection, job_id: str, number: int) -> list[R
 
     A job that judges another one's answers anew has its own evaluations of them, and no others.
     """
-    writer = jobs.alias("writer")
+    answering = jobs.alias("writer")
     is_rescoring = jobs.c.rescored_job_id.is_not(None)
     rateable = and_(
         evaluations.c.iteration_id == iterations.c.id, or_(~is_rescoring, evaluations.c.job_id == jobs.c.id)
@@ -77,12 +77,12 @@ def hold_evaluations(connection: Connection, job_id: str, number: int) -> list[R
             evaluations.c.score,
             evaluations.c.criteria,
         )
-        .select_from(jobs.join(writer, writer.c.id == func.coalesce(jobs.c.rescored_job_id, jobs.c.id)))
-        .join(iterations, iterations.c.job_id == writer.c.id)
+        .select_from(jobs.join(answering, answering.c.id == func.coalesce(jobs.c.rescored_job_id, jobs.c.id)))
+        .join(iterations, iterations.c.job_id == answering.c.id)
         .outerjoin(evaluations, rateable)
         .where(jobs.c.id == job_id, iterations.c.number == number)
         .order_by(iterations.c.candidate, is_own.desc(), evaluations.c.created_at, evaluations.c.id)
-        .with_for_update(read=True, key_share=True, of=[jobs, writer])
+        .with_for_update(read=True, key_share=True, of=[jobs, answering])
     )
     return [RatedEvaluation(*row) for row in connection.execute(query)]
 

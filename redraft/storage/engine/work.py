@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 News = Literal["webhooks", "runs"]
 
-_NEWS = "redraft_news"
+_NOTIFICATIONS = "redraft_news"
 
 
 class Database:
@@ -46,7 +46,7 @@ class Database:
         # Threads of one process queue here, fairly; SQLite's own busy wait sleeps and starves.
         self._write_turn = threading.Lock() if self.is_sqlite else nullcontext()
         self.news: dict[News, threading.Event] = {"webhooks": threading.Event(), "runs": threading.Event()}
-        """Set after each commit that `tell_after_commit` was called for: a thread of this process looks at once."""
+        """Set after each commit that `notify_after_commit` was called for: a thread of this process looks at once."""
 
     def _sqlite_engine(self, pool_size: int) -> Engine:
         engine = create_engine(
@@ -77,10 +77,10 @@ class Database:
         with translated(), self._write_turn, self.engine.connect() as connection:
             if self.is_sqlite:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
-            connection.info.pop(_NEWS, None)
+            connection.info.pop(_NOTIFICATIONS, None)
             yield connection
             connection.commit()
-            for news in connection.info.pop(_NEWS, ()):
+            for news in connection.info.pop(_NOTIFICATIONS, ()):
                 self.news[news].set()
 
     def persist(self, work: Callable[[Connection], T], *, for_s: float) -> T:
@@ -111,9 +111,9 @@ class Database:
         self.engine.dispose()
 
 
-def tell_after_commit(connection: Connection, news: News) -> None:
+def notify_after_commit(connection: Connection, news: News) -> None:
     """Let this `Database.news` be set once this unit of work is committed."""
-    connection.info.setdefault(_NEWS, set()).add(news)
+    connection.info.setdefault(_NOTIFICATIONS, set()).add(news)
 
 
 def _read_url(url: str) -> URL:

@@ -12,7 +12,7 @@ from redraft.domain.jobs.ids import PREFIXES, new_id
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.statements import add_rows
 from redraft.storage.engine.tables import events, jobs, webhook_deliveries
-from redraft.storage.engine.work import tell_after_commit
+from redraft.storage.engine.work import notify_after_commit
 
 _rows = webhook_deliveries.c
 # Spelled out as in the indexes on due and failed ones: SQLite takes them for no parameters.
@@ -78,7 +78,7 @@ def _add(connection: Connection, url: str, entries: Sequence[Mapping[str, Any]])
     target = {"url": url, "receiver": read_goal(url).receiver}
     rows = [{"id": new_id("webhook delivery"), **entry, **target} for entry in entries]
     add_rows(connection, webhook_deliveries, rows)
-    tell_after_commit(connection, "webhooks")
+    notify_after_commit(connection, "webhooks")
 
 
 def has_due(connection: Connection) -> bool:
@@ -136,7 +136,7 @@ def send_again(connection: Connection, owner_id: str, delivery_id: str) -> Deliv
     row = connection.execute(statement).mappings().one_or_none()
     if row is None:
         return None
-    tell_after_commit(connection, "webhooks")
+    notify_after_commit(connection, "webhooks")
     return DeliveryRecord(**row)
 
 

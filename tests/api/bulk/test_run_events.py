@@ -20,7 +20,7 @@ from tests.support.api_server import ApiServer
 from tests.support.event_stream import EventStream
 from tests.support.waiting import patient, wait_until
 
-QUICK = Pace(run_look_s=0.05)
+QUICK = Pace(run_poll_s=0.05)
 
 
 @contextmanager
@@ -107,12 +107,12 @@ def test_many_who_watch_cost_as_much_as_one(quick: ApiServer, services: Services
         wait_until(lambda: len(looks) > 30, what="some looks")
         seconds = time.monotonic() - began
         whole = sum("FROM runs" in statement for statement in list(looks))
-        assert whole <= seconds / QUICK.run_look_s + 2
+        assert whole <= seconds / QUICK.run_poll_s + 2
         runs.cancel_run(services, run["id"])
         assert {list(stream.events())[-1].type for stream in streams} == {"done"}
     crowd.close()
     wait_until(lambda: quick.open_requests == 0)
-    wait_until(lambda: not watches.run_ids and not quick.app.state.context.wakeups.channels)
+    wait_until(lambda: not watches.run_ids and not quick.app.state.context.notifications.channels)
     assert [record for record in caplog.records if record.levelname in {"WARNING", "ERROR"}] == []
 
 
@@ -129,7 +129,7 @@ def test_dropped_streams_leave_nothing_behind(quick: ApiServer, caplog: pytest.L
 
 
 def test_a_silent_stream_is_kept_open_and_ends_in_time(start_api: Callable[..., ApiServer]):
-    client = start_api(pace=Pace(ping_s=0.05, stream_s=0.4, run_look_s=0.05)).client()
+    client = start_api(pace=Pace(ping_s=0.05, stream_s=0.4, run_poll_s=0.05)).client()
     run = started(client, lines(1))
     with follow(client, run) as stream:
         frames = list(stream.frames())

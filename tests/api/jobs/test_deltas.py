@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from api.notifications.jobs import Pace, Wakeups, Watch
+from api.notifications.jobs import Notifications, Pace, Subscription
 from redraft.jobs import Delta
 from redraft.operations.jobs import lifecycle, queries
 from redraft.operations.results.job_results import event
@@ -23,7 +23,7 @@ from tests.support.valkey import ValkeyServer
 from tests.support.waiting import patient, wait_until
 
 # Slower than any test waits: whoever tells something was woken.
-ONLY_WOKEN = Pace(look_s=50, blind_look_s=50, ping_s=50)
+ONLY_WOKEN = Pace(poll_s=50, poll_offline_s=50, ping_s=50)
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_each_of_two_watchers_is_told_and_other_jobs_are_not(api, services: Serv
         lifecycle.cancel(services, job_id)
         lifecycle.cancel(services, other)
         assert [[each.type for each in rest] for rest in frames] == [["done"]] * 3
-    wait_until(lambda: not api.app.state.context.wakeups.channels)
+    wait_until(lambda: not api.app.state.context.notifications.channels)
 
 
 def test_without_a_watcher_nothing_is_kept(client: httpx2.Client, services: Services, submit_job, valkey):
@@ -185,11 +185,11 @@ def test_without_a_watcher_nothing_is_kept(client: httpx2.Client, services: Serv
 
 
 def test_a_long_poll_does_not_hear_text(api, services: Services, submit_job, valkey):
-    client, job_id, wakeups = api.client(timeout=patient(60)), submit_job(), api.app.state.context.wakeups
+    client, job_id, notifications = api.client(timeout=patient(60)), submit_job(), api.app.state.context.notifications
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.get, f"/v1/jobs/{job_id}", headers={"Prefer": "wait=40"})
-        wait_until(lambda: wakeups.channels)
-        assert wakeups.channels == {job_channel(job_id)}
+        wait_until(lambda: notifications.channels)
+        assert notifications.channels == {job_channel(job_id)}
         services.queue.publish_delta(job_id, piece(0, "Not for polls."))
         assert not listeners(valkey, job_id)
         lifecycle.cancel(services, job_id)
@@ -213,16 +213,16 @@ def test_what_a_slow_client_misses_shows_as_a_gap(api, services: Services, submi
 
 
 def test_a_watcher_keeps_a_bounded_amount_of_text():
-    watch = Watch(Wakeups("redis://nowhere", Pace()))
+    watch = Subscription(Notifications("redis://nowhere", Pace()))
     for number in range(10_000):
-        watch.tell(piece(number, "y"))
-    watch.tell(piece(10_000, "z" * 1000))
+        watch.deliver(piece(number, "y"))
+    watch.deliver(piece(10_000, "z" * 1000))
     kept = watch.take_deltas()
     assert kept[-1].offset == 10_000
     assert sum(len(each.text) + 100 for each in kept) <= 256_000
     assert [each.offset for each in kept] == list(range(kept[0].offset, 10_001))
-    watch.tell(piece(0, "too long " * 100_000))
-    watch.tell(piece(1, "fits"))
+    watch.deliver(piece(0, "too long " * 100_000))
+    watch.deliver(piece(1, "fits"))
     assert [each.text for each in watch.take_deltas()] == ["fits"]
 
 
@@ -238,7 +238,7 @@ def test_what_is_not_understood_is_passed_over(api, services: Services, submit_j
 def test_a_stream_outlives_its_broker(start_api, make_services, submit_job):
     own = ValkeyServer().start()
     try:
-        pace = Pace(look_s=50, blind_look_s=0.2, ping_s=50)
+        pace = Pace(poll_s=50, poll_offline_s=0.2, ping_s=50)
         api, services = start_api(pace=pace, broker_url=own.url), make_services(broker_url=own.url)
         job_id = submit_job()
         with watched(api.client(timeout=patient(30)), job_id, own) as frames:

@@ -96,7 +96,7 @@ def test_the_header_is_stronger_than_the_query(client: httpx2.Client, ended_job:
 def test_a_dropped_stream_that_comes_back_misses_nothing_and_repeats_nothing(
     start_api: Callable[..., ApiServer], services: Services, submit_job: Callable[..., str]
 ):
-    client, job_id = start_api(pace=Pace(look_s=50, blind_look_s=50)).client(), submit_job()
+    client, job_id = start_api(pace=Pace(poll_s=50, poll_offline_s=50)).client(), submit_job()
     seen: list[int] = []
     for _ in range(6):
         headers = {"Last-Event-ID": str(seen[-1])} if seen else {}
@@ -114,7 +114,7 @@ def test_a_dropped_stream_that_comes_back_misses_nothing_and_repeats_nothing(
 
 
 def test_a_live_stream_is_woken_and_ends_at_done(start_api, services: Services, submit_job: Callable[..., str]):
-    client, job_id = start_api(pace=Pace(look_s=50, blind_look_s=50)).client(timeout=patient(20)), submit_job()
+    client, job_id = start_api(pace=Pace(poll_s=50, poll_offline_s=50)).client(timeout=patient(20)), submit_job()
     with follow(client, job_id) as stream:
         events = stream.events()
         assert next(events).type == "job.queued"
@@ -144,7 +144,7 @@ def test_a_stream_ends_when_its_time_is_over(start_api, submit_job: Callable[...
 
 
 def test_a_stream_ends_when_the_job_is_deleted_or_the_server_stops(start_api, services: Services, submit_job):
-    api = start_api(pace=Pace(look_s=0.05))
+    api = start_api(pace=Pace(poll_s=0.05))
     doomed, other = submit_job(), submit_job()
     with follow(api.client(timeout=patient(20)), doomed) as stream:
         frames = stream.frames()

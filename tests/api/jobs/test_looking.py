@@ -15,12 +15,12 @@ from tests.support.valkey import ValkeyServer
 from tests.support.waiting import patient, wait_until
 
 # Slower than any test waits: whoever answers was woken.
-ONLY_WOKEN = Pace(look_s=50, blind_look_s=50)
+ONLY_WOKEN = Pace(poll_s=50, poll_offline_s=50)
 NOT_LOOKED_S = 20
 
 
 def channels(api: ApiServer) -> frozenset[str]:
-    return api.app.state.context.wakeups.channels
+    return api.app.state.context.notifications.channels
 
 
 def poll(client: httpx2.Client, job_id: str, wait_s: int = 40) -> httpx2.Response:
@@ -125,15 +125,15 @@ def own_valkey():
 def test_without_a_broker_waiters_look_by_themselves_and_hear_again_when_it_is_back(
     start_api, make_services, own_valkey: ValkeyServer, submit_job: Callable[..., str]
 ):
-    api = start_api(pace=Pace(look_s=50, blind_look_s=0.2), broker_url=own_valkey.url)
+    api = start_api(pace=Pace(poll_s=50, poll_offline_s=0.2), broker_url=own_valkey.url)
     services = make_services(broker_url=own_valkey.url)
-    client, wakeups = api.client(timeout=patient(60)), api.app.state.context.wakeups
-    wait_until(lambda: wakeups.is_listening)
+    client, notifications = api.client(timeout=patient(60)), api.app.state.context.notifications
+    wait_until(lambda: notifications.is_listening)
     own_valkey.stop(kill=True)
-    wait_until(lambda: not wakeups.is_listening)
+    wait_until(lambda: not notifications.is_listening)
     cancel_while_polled(client, services, submit_job(), api)
     own_valkey.start()
-    wait_until(lambda: wakeups.is_listening)
+    wait_until(lambda: notifications.is_listening)
     # Its queue leaves a broker that failed alone for a moment; another one does not know of that
     cancel_while_polled(client, make_services(broker_url=own_valkey.url), submit_job(), api)
 

@@ -8,9 +8,9 @@ import pytest
 
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.operations.bulk import runs
-from redraft.operations.bulk.report_tables import facts_of, run_sheet
+from redraft.operations.bulk.report_tables import facts_of, run_tables
 from redraft.operations.jobs import lifecycle
-from redraft.reports.sheets import RunFacts
+from redraft.reports.tables import RunFacts
 from redraft.reports.text import render_text
 from redraft.settings import ModelPrice
 from tests.model_server import ModelServer, Reply
@@ -51,9 +51,9 @@ def test_models_without_a_price_are_named(make_driver: Callable[..., Driver], mo
     driver = make_driver(prices={"openai:judge": ModelPrice(input=1.0, output=1.0)})
     model_server.script(generate=["a"], evaluate=[0.9])
     run = work_off(driver, start(driver, rows(2)))
-    sheet = run_sheet(driver.services, run.id)
-    assert sheet.facts.unpriced_models == ("openai:writer",)
-    assert "no price is known of openai:writer" in render_text(sheet)
+    tables = run_tables(driver.services, run.id)
+    assert tables.facts.unpriced_models == ("openai:writer",)
+    assert "no price is known of openai:writer" in render_text(tables)
 
 
 def test_calls_of_unknown_outcome_are_blamed_on_no_price(make_driver: Callable[..., Driver], model_server: ModelServer):
@@ -61,9 +61,9 @@ def test_calls_of_unknown_outcome_are_blamed_on_no_price(make_driver: Callable[.
     driver = make_driver(prices={"openai:judge": price, "openai:writer": price})
     model_server.script(generate=[Reply(fault="reset"), "a"], evaluate=[0.9])
     run = work_off(driver, start(driver, rows(1)))
-    sheet = run_sheet(driver.services, run.id)
-    assert (sheet.facts.cost_usd, sheet.facts.unpriced_models) == (None, ())
-    assert "of some calls nobody knows what became of them" in render_text(sheet)
+    tables = run_tables(driver.services, run.id)
+    assert (tables.facts.cost_usd, tables.facts.unpriced_models) == (None, ())
+    assert "of some calls nobody knows what became of them" in render_text(tables)
 
 
 def test_the_headline_counts_the_rows_that_are_left_out(driver: Driver, model_server: ModelServer):
@@ -71,5 +71,5 @@ def test_the_headline_counts_the_rows_that_are_left_out(driver: Driver, model_se
     model_server.script(generate=[Reply(status=401)], case="r0")
     bad = b"nonsense\n" + json.dumps({"instruct": "Q", "iter_max": 99}).encode()
     run = work_off(driver, start(driver, rows(3) + bad))
-    figures = " ".join(render_text(run_sheet(driver.services, run.id)).split())
+    figures = " ".join(render_text(run_tables(driver.services, run.id)).split())
     assert "Items counted 2 of 5 left out: 2 invalid, 1 failed" in figures

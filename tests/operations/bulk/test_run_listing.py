@@ -12,7 +12,7 @@ from redraft.domain.bulk.run_requests import ResumeRun
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.errors import Invalid, NotFound
 from redraft.operations.bulk import run_listing, run_results, runs
-from redraft.operations.bulk.report_tables import run_sheet
+from redraft.operations.bulk.report_tables import run_tables
 from redraft.operations.bulk.run_listing import ItemFilter, ItemLine
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.jobs import lifecycle
@@ -181,13 +181,13 @@ def test_an_item_whose_job_was_deleted_is_counted_apart(driver: Driver, mixed: R
     for job_id in (answered, failed):
         assert job_id
         lifecycle.delete(driver.services, job_id)
-    sheet = run_sheet(driver.services, mixed.id)
-    counts, costs = sheet.report.counts, sheet.report.costs
+    tables = run_tables(driver.services, mixed.id)
+    counts, costs = tables.report.counts, tables.report.costs
     assert (counts.succeeded, counts.failed, counts.deleted, counts.deleted_answers) == (2, 1, 2, 1)
     assert (counts.judged, costs.total_usd, costs.unpriced) == (1, None, 0)
     assert 0 < costs.known_usd < before.known_usd
-    assert [group.code for group in sheet.report.errors] == ["invalid_row"]
-    text = render_text(sheet)
+    assert [group.code for group in tables.report.errors] == ["invalid_row"]
+    text = render_text(tables)
     assert "2 jobs of this run were deleted" in text
     assert "left out: 1 invalid, 2 deleted" in text
     assert f"at least ${costs.known_usd:f}"[:12] in text
@@ -205,9 +205,9 @@ def both(driver: Driver, model_server: ModelServer) -> tuple[Run, Run]:
 
 
 def test_two_runs_row_beside_row(driver: Driver, both: tuple[Run, Run]):
-    sheet, pairs = run_listing.compare_by_row(driver.services, both[0].id, both[1].id)
+    tables, pairs = run_listing.compare_by_row(driver.services, both[0].id, both[1].id)
     assert [(pair.custom_id, pair.change.words) for pair in pairs] == [("r0", "newly passing"), ("r1", "same")]
-    assert sheet.comparison.newly_passing == ("r0",)
+    assert tables.comparison.newly_passing == ("r0",)
     with pytest.raises(Invalid):
         run_listing.compare_by_row(driver.services, both[0].id, both[0].id)
     sides = run_listing.get_sides(driver.services, both[0].id, both[1].id, "r0", 1)

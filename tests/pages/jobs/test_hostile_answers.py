@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, expect
 
-from api.pages.parts.citation_links import link_plain, marks_of
+from api.pages.parts.citation_links import link_plain, markers_of
 from api.pages.parts.markdown import render_markdown
 from redraft.domain.evaluation.ratings import RateEvaluation
 from redraft.operations.evaluation import ratings
@@ -135,7 +135,7 @@ def test_marks_are_links_wherever_they_stand_and_nothing_else_is():
         start = text.index(mark)
         return {"start_pos": start, "end_pos": start + len(mark), "source_number": number}
 
-    marks = marks_of(
+    marks = markers_of(
         [
             citation("[Source 1]", 1),
             citation("[Source 2]", 2),
@@ -152,5 +152,5 @@ def test_marks_are_links_wherever_they_stand_and_nothing_else_is():
     assert '[Source 1, 2]</a> <a class="cite" href="#source-2">2</a>' in html
     assert html.count("<a ") == html.count("</a>") == 5
     assert "\u2e4a" not in html
-    plain = link_plain("<b> [Source 1]\u202e", marks_of([{"start_pos": 4, "end_pos": 14, "source_number": 1}], 99))
+    plain = link_plain("<b> [Source 1]\u202e", markers_of([{"start_pos": 4, "end_pos": 14, "source_number": 1}], 99))
     assert plain == '&lt;b&gt; <a class="cite" id="cite-1" href="#source-1">[Source 1]</a>\\u202e'

@@ -40,5 +40,5 @@ def test_listeners_hold_nobody_up_when_the_server_stops(start_api: Callable[...,
 
 def test_the_ear_is_closed_when_nobody_listens(api: ApiServer):
     with listening(api):
-        wait_until(lambda: api.app.state.context.wakeups.channels, what="the ear")
-    wait_until(lambda: not api.app.state.context.wakeups.channels, what="its end")
+        wait_until(lambda: api.app.state.context.notifications.channels, what="the ear")
+    wait_until(lambda: not api.app.state.context.notifications.channels, what="its end")

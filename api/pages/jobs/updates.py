@@ -23,17 +23,17 @@ async def news(context: ContextOf) -> EventStream:
 
 
 async def _frames(context: Context) -> AsyncGenerator[bytes]:
-    wakeups, clock = context.wakeups, asyncio.get_running_loop().time
-    end = clock() + wakeups.pace.stream_s
+    notifications, clock = context.notifications, asyncio.get_running_loop().time
+    end = clock() + notifications.pace.stream_s
     yield OPENING
-    async with wakeups.watch_all() as watch:
+    async with notifications.watch_all() as watch:
         yield _CHANGED  # since the page was rendered, perhaps
-        while clock() < end and not wakeups.is_closing:
-            await watch.wait(wakeups.pace.ping_s)
+        while clock() < end and not notifications.is_closing:
+            await watch.wait(notifications.pace.ping_s)
             # While the broker is away nobody rings: there may be news.
-            is_changed = watch.must_look or not wakeups.is_listening
+            is_changed = watch.must_check or not notifications.is_listening
             watch.rearm()
             yield _CHANGED if is_changed else PING
             await asyncio.sleep(_REST_S)
-    if wakeups.is_closing:
+    if notifications.is_closing:
         yield CLOSING

@@ -6,24 +6,24 @@ from redraft.domain.bulk.comparison import Comparison
 from redraft.domain.bulk.phrases import count, say_p
 from redraft.domain.text.screens import one_line
 from redraft.reports import wording
-from redraft.reports.outlines import Figure, Outline, Section, Table
-from redraft.reports.run_outline import facts_of
-from redraft.reports.sheets import ComparisonSheet, RunFacts
+from redraft.reports.model import Figure, Report, Section, Table
+from redraft.reports.run_report import facts_of
+from redraft.reports.tables import ComparisonTables, RunFacts
 from redraft.reports.wording import DASH
 
 _NAMES_MAX = 50
 _NAMES_CHARS = 1500
 
 
-def outline_comparison(sheet: ComparisonSheet) -> Outline:
-    found = sheet.comparison
-    return Outline(
-        title=f"Comparison: {sheet.new.name} against {sheet.baseline.name}",
-        facts=(("New run", sheet.new.id), ("Baseline", sheet.baseline.id)),
+def comparison_report(tables: ComparisonTables) -> Report:
+    found = tables.comparison
+    return Report(
+        title=f"Comparison: {tables.new.name} against {tables.baseline.name}",
+        facts=(("New run", tables.new.id), ("Baseline", tables.baseline.id)),
         figures=_headline(found),
-        gates=sheet.gates,
-        notes=_notes(sheet),
-        sections=(_differences(found), _flips(found), _left_out(found), _sides(sheet)),
+        gates=tables.gates,
+        notes=_notes(tables),
+        sections=(_differences(found), _flips(found), _left_out(found), _sides(tables)),
     )
 
 
@@ -50,9 +50,9 @@ def _interval(span: str) -> str:
     return "no interval can be told" if span == DASH else f"95 % interval {span}"
 
 
-def _notes(sheet: ComparisonSheet) -> tuple[str, ...]:
-    old, new = sheet.baseline, sheet.new
-    notes = [f"The run {name} is {facts.status}." for name, facts in _unfinished(sheet)]
+def _notes(tables: ComparisonTables) -> tuple[str, ...]:
+    old, new = tables.baseline, tables.new
+    notes = [f"The run {name} is {facts.status}." for name, facts in _unfinished(tables)]
     if old.score_threshold != new.score_threshold:
         notes.append("The runs have different thresholds: what passes in one may fail in the other for that alone.")
     if old.evaluator_models != new.evaluator_models:
@@ -62,8 +62,8 @@ def _notes(sheet: ComparisonSheet) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _unfinished(sheet: ComparisonSheet) -> list[tuple[str, RunFacts]]:
-    return [(facts.name, facts) for facts in (sheet.baseline, sheet.new) if facts.status != "succeeded"]
+def _unfinished(tables: ComparisonTables) -> list[tuple[str, RunFacts]]:
+    return [(facts.name, facts) for facts in (tables.baseline, tables.new) if facts.status != "succeeded"]
 
 
 def _differences(found: Comparison) -> Section:
@@ -111,11 +111,11 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(shown) + (f" and {left} more" if left else "")
 
 
-def _sides(sheet: ComparisonSheet) -> Section:
-    pairs = zip(facts_of(sheet.baseline), facts_of(sheet.new), strict=True)
-    rows = [("Name", sheet.baseline.name, sheet.new.name)]
+def _sides(tables: ComparisonTables) -> Section:
+    pairs = zip(facts_of(tables.baseline), facts_of(tables.new), strict=True)
+    rows = [("Name", tables.baseline.name, tables.new.name)]
     rows += [(name, old, new) for (name, old), (_, new) in pairs]
-    rows.append(("Cost", _cost(sheet.baseline), _cost(sheet.new)))
+    rows.append(("Cost", _cost(tables.baseline), _cost(tables.new)))
     table = Table("Both runs", ("", "Baseline", "New run"), tuple(rows), numeric=False)
     return Section("sides", "The two runs", (), (table,))
 

@@ -1,4 +1,4 @@
-"""What a report says, in one order and in no format: text, Markdown and HTML show the same outline."""
+"""What a report says, in one order and in no format: text, Markdown and HTML show the same model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class Report:
     """A whole report.
 
     Attributes:

@@ -119,7 +119,7 @@ def adapted_chat(chat: Chat, adaptations: Collection[Adaptation]) -> Chat:
     return chat
 
 
-class AdaptationMemory:
+class CapabilityMemory:
     """What was learned about each model, in this process. The least used are forgotten first."""
 
     def __init__(self) -> None:

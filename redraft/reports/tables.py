@@ -41,7 +41,7 @@ class RunFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class RunSheet:
+class RunTables:
     """A run as a report shows it.
 
     Attributes:
@@ -57,7 +57,7 @@ class RunSheet:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonSheet:
+class ComparisonTables:
     """A run beside its baseline."""
 
     baseline: RunFacts

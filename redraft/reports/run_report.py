@@ -6,8 +6,8 @@ from redraft.domain.bulk.phrases import count, say_names, say_share
 from redraft.domain.bulk.run_facts import Costs, Counts, HumanAgreement, RunReport
 from redraft.domain.bulk.uplift import IterationYield
 from redraft.reports import wording
-from redraft.reports.outlines import Figure, Outline, Section, Table
-from redraft.reports.sheets import RunFacts, RunSheet
+from redraft.reports.model import Figure, Report, Section, Table
+from redraft.reports.tables import RunFacts, RunTables
 from redraft.reports.wording import DASH
 
 _STATES = ("succeeded", "failed", "invalid", "canceled", "running", "queued")
@@ -38,8 +38,8 @@ def stop_words(reason: str) -> str:
     return _STOP_REASONS.get(reason, reason)
 
 
-def outline_run(sheet: RunSheet) -> Outline:
-    report = sheet.report
+def run_report(tables: RunTables) -> Report:
+    report = tables.report
     sections = (
         _loop(report),
         _iterations(report),
@@ -48,16 +48,16 @@ def outline_run(sheet: RunSheet) -> Outline:
         _costs(report.costs, report.counts.accepted),
         _times(report),
         _items(report),
-        _lowest(sheet),
+        _lowest(tables),
         _errors(report),
         _people(report),
     )
-    return Outline(
-        title=f"Report: {sheet.facts.name}",
-        facts=facts_of(sheet.facts),
+    return Report(
+        title=f"Report: {tables.facts.name}",
+        facts=facts_of(tables.facts),
         figures=_headline(report),
-        gates=sheet.gates,
-        notes=_notes(report, sheet.facts.unpriced_models),
+        gates=tables.gates,
+        notes=_notes(report, tables.facts.unpriced_models),
         sections=tuple(section for section in sections if section is not None),
     )
 
@@ -289,9 +289,9 @@ def _times(report: RunReport) -> Section:
     return Section("times", "Time", (f"Of {count(found.n, 'item')} that succeeded.",), (table,))
 
 
-def _lowest(sheet: RunSheet) -> Section | None:
+def _lowest(tables: RunTables) -> Section | None:
     """The answers to look at first."""
-    missed = [item for item in sheet.items if item.has_verdict and not item.is_accepted]
+    missed = [item for item in tables.items if item.has_verdict and not item.is_accepted]
     if not missed:
         return None
     worst = sorted(missed, key=lambda item: (item.final_score or 0, item.custom_id, item.repeat))[:_LOWEST_SHOWN]
