@@ -9,7 +9,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from redraft.domain.jobs.webhooks import EVENT_TYPES, RunEventType, message_type
 from redraft.operations.bulk.run_completion import RunFinished
 from redraft.operations.jobs.resources import EventData
-from redraft.operations.shapes import Moment, Resource
+from redraft.operations.resource_base import Moment, Resource
 
 _SIGNED = "Signed by Standard Webhooks 1.0: `webhook-id`, `webhook-timestamp`, `webhook-signature`."
 

@@ -28,8 +28,8 @@ log = structlog.get_logger()
 _UNAVAILABLE_WAIT_S = 3.0
 _PAUSE_S = 2.0
 # A waiting step that nobody calls looks again by itself: later, the more are before it.
-_LOOK_AGAIN_S_EACH = 0.1
-_LOOK_AGAIN_MAX_S = 60.0
+_RECHECK_S_EACH = 0.1
+_RECHECK_MAX_S = 60.0
 
 # All times are the server's: the clocks of the workers need not agree.
 _PRELUDE = """
@@ -152,7 +152,7 @@ class _Limits:
         width, wait_ms, ahead = answer
         if width or wait_ms:
             return Permit(width, wait_ms / 1000)
-        return Permit(0, min(_LOOK_AGAIN_MAX_S, _LOOK_AGAIN_S_EACH * ahead), is_queued=True)
+        return Permit(0, min(_RECHECK_MAX_S, _RECHECK_S_EACH * ahead), is_queued=True)
 
     def release(self, limit: "NamedLimit", over: _Over, newcomer: StepMessage | None = None) -> list[StepMessage]:
         """The waiting steps that are called now; the newcomer waits too, from now on."""

@@ -26,14 +26,14 @@ _BEARER = r"\b(?i:bearer)\s+(?=[\w.~+/=*\-]{8})(?=\S*\d)"
 _ADDRESS = r"\b[a-zA-Z][\w+.\-]{0,30}://[^\s:/?#@\"'<>]{0,200}:(?!\d+(?:[/?#]|$))"
 _NAME = rf"(?i:\b(?:password|passwd|pwd|secret|access_token)(?:{_QUOTE})?\s*[:=]\s*(?:{_QUOTE})?)"
 
-_LOOKS = re.compile(
+_SECRET_PATTERNS = re.compile(
     rf"(?P<address>{_ADDRESS})[^\s\"'<>]{{1,500}}(?=@)"
     rf"|(?P<header>{_HEADER}{_SCHEME})[^\s\"',;\\]{{4,}}"
     rf"|(?P<bearer>{_BEARER})[^\s\"',;\\]+"
     rf"|(?P<name>{_NAME})[^\s\"',;&\\]+"
     rf"|{_KEY}"
 )
-# One of these is in every text that `_LOOKS` finds something in; most texts have none, and are not searched.
+# One of these is in every text that `_SECRET_PATTERNS` finds something in; most texts have none, and are not searched.
 _HINTS = (
     "@",
     "rd_",
@@ -72,7 +72,7 @@ def redact(text: str) -> str:
     """The text without secrets, known ones and what looks like one."""
     text = redact_known(text)
     folded = text.lower()
-    return _LOOKS.sub(_mark, text) if any(hint in folded for hint in _HINTS) else text
+    return _SECRET_PATTERNS.sub(_mark, text) if any(hint in folded for hint in _HINTS) else text
 
 
 def _mark(found: re.Match[str]) -> str:

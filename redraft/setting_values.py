@@ -12,12 +12,12 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
-_BROKER_LOOKS = (
+_BROKER_FORM = (
     "must look like redis://user:password@host:6379/0, rediss://… with TLS, valkey://…, valkeys://… or "
     "unix:///path/to/socket"
 )
-_DATABASE_LOOKS = "must look like sqlite:////path/to/file or postgresql://user:password@host:5432/name"
-_HTTP_LOOKS = "must look like https://host/path or http://host:port/path"
+_DATABASE_FORM = "must look like sqlite:////path/to/file or postgresql://user:password@host:5432/name"
+_HTTP_FORM = "must look like https://host/path or http://host:port/path"
 _ESCAPED = "; special characters in a password are written %40 for @, %2F for /, %3A for :"
 _PLAIN_BROKERS = {"redis": "redis", "rediss": "rediss", "valkey": "redis", "valkeys": "rediss"}
 _SOCKET_BROKERS = frozenset({"unix", "redis+socket", "redis+unix", "valkey+socket"})
@@ -41,17 +41,17 @@ _SECRET_BYTES = range(24, 65)
 def broker_flaw(url: str) -> str | None:
     parts = _split(url)
     if parts is None:
-        return _BROKER_LOOKS + _ESCAPED
+        return _BROKER_FORM + _ESCAPED
     if parts.scheme in _SOCKET_BROKERS:
-        return None if len(parts.path) > 1 and not parts.netloc and _has_database(parts) else _BROKER_LOOKS
+        return None if len(parts.path) > 1 and not parts.netloc and _has_database(parts) else _BROKER_FORM
     if "://" not in url and re.fullmatch(r"[\w.-]+(:\d+)?", url):
-        return f"{_BROKER_LOOKS}; did you mean redis://{url}?"
+        return f"{_BROKER_FORM}; did you mean redis://{url}?"
     if parts.scheme not in _PLAIN_BROKERS:
-        return _BROKER_LOOKS
+        return _BROKER_FORM
     if not parts.hostname or parts.fragment or not re.fullmatch(r"/?\d*", parts.path):
-        return _BROKER_LOOKS + _ESCAPED
+        return _BROKER_FORM + _ESCAPED
     strange = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if not name.startswith("ssl_")]
-    return f"{_BROKER_LOOKS}; behind the ? only ssl_… parameters are known" if strange else None
+    return f"{_BROKER_FORM}; behind the ? only ssl_… parameters are known" if strange else None
 
 
 def _has_database(parts: SplitResult) -> bool:
@@ -80,12 +80,12 @@ def _broker_url(url: str, socket_scheme: str, database_name: str) -> str:
 def database_flaw(url: str) -> str | None:
     scheme, separator, rest = url.partition("://")
     if scheme not in _DATABASES or not separator:
-        return _DATABASE_LOOKS
+        return _DATABASE_FORM
     if scheme == "sqlite":
-        return None if len(rest) > 1 and rest.startswith("/") and ":memory:" not in rest else _DATABASE_LOOKS
+        return None if len(rest) > 1 and rest.startswith("/") and ":memory:" not in rest else _DATABASE_FORM
     parts = _split(url)
     if parts is None or parts.fragment:
-        return _DATABASE_LOOKS + _ESCAPED
+        return _DATABASE_FORM + _ESCAPED
     return None
 
 
@@ -98,7 +98,7 @@ def sqlalchemy_url(url: str) -> str:
 def http_flaw(url: str) -> str | None:
     parts = _split(url)
     if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-        return _HTTP_LOOKS
+        return _HTTP_FORM
     return None
 
 

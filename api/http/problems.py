@@ -26,7 +26,7 @@ from redraft.errors import (
     RedraftError,
     Unavailable,
 )
-from redraft.operations.shapes import ROOT_PATH
+from redraft.operations.resource_base import ROOT_PATH
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2

@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from redraft.errors import Invalid
-from redraft.operations.shapes import ROOT_PATH
+from redraft.operations.resource_base import ROOT_PATH
 
 _LEADING = ("location", "hx-redirect")
 _ADDRESSES = re.compile(r'((?:\s|^)(?:href|src|action|formaction|data-live|hx-get|hx-post|hx-delete)=")(?=/(?!/))')

@@ -85,9 +85,9 @@ def evaluators_of(request: AnyRequest) -> tuple[str, ...]:
 
 def models_named(request: AnyRequest) -> list[str]:
     """All models that a normalised request may call."""
-    writers = ladder(request) if isinstance(request, GenerateAnswer) else ()
+    generators = ladder(request) if isinstance(request, GenerateAnswer) else ()
     auditor = [request.evaluation.audit] if request.evaluation.audit else []
-    return list(dict.fromkeys([*writers, *evaluators_of(request), *auditor]))
+    return list(dict.fromkeys([*generators, *evaluators_of(request), *auditor]))
 
 
 def needs_evaluator(request: AnyRequest) -> bool:

@@ -26,7 +26,7 @@ _TEMPLATES = {"system": "system.j2", "user": "user.j2"}
 _RUBRIC_TEMPLATES = {"rubric_system": "rubric_system.j2", "rubric_user": "rubric_user.j2"}
 _FILE_BYTES_MAX = 200_000
 
-Sight = Literal["instruct", "resp_format", "conversation", "eval_crit", "sources", "reference"]
+ShownField = Literal["instruct", "resp_format", "conversation", "eval_crit", "sources", "reference"]
 FieldName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 
@@ -60,8 +60,8 @@ class About(StrictModel):
 
     title: FilledText
     description: FilledText
-    needs: list[Sight] = Field(default=[])
-    sees: list[Sight]
+    needs: list[ShownField] = Field(default=[])
+    sees: list[ShownField]
     source_chars: int | None = Field(default=None, ge=1)
     sources_chars: int | None = Field(default=None, ge=1)
     media: bool = True

@@ -12,7 +12,7 @@ from redraft.domain.evaluation.verdicts import ReplyMap
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.errors import Invalid
 from redraft.prompts import profile_files
-from redraft.prompts.profile_files import ProfileFiles, Sight
+from redraft.prompts.profile_files import ProfileFiles, ShownField
 
 BUILT_IN = Path(__file__).parent / "built_in"
 
@@ -44,8 +44,8 @@ class Profile:
     title: str
     description: str
     is_built_in: bool
-    needs: tuple[Sight, ...]
-    sees: tuple[Sight, ...]
+    needs: tuple[ShownField, ...]
+    sees: tuple[ShownField, ...]
     source_chars: int | None
     sources_chars: int | None
     media: bool
@@ -66,7 +66,7 @@ class Profile:
         mapping = to_json(self.mapping, indent=2).decode()
         return {**templates, "reply.json": to_json(self.reply_schema, indent=2).decode(), "mapping": mapping}
 
-    def missing(self, request: AnyRequest) -> list[Sight]:
+    def missing(self, request: AnyRequest) -> list[ShownField]:
         """The fields that it needs and the request does not have; a rubric stands for the criteria in words."""
         has_rubric = self.takes_rubric and request.rubric is not None
         return [name for name in self.needs if not getattr(request, name) and not (name == "eval_crit" and has_rubric)]

@@ -15,7 +15,7 @@ from redraft.domain.structured.answers import json_kind
 from redraft.domain.text.cleaning import defuse
 from redraft.domain.text.visible_text import visible
 from redraft.prompts.demands import demands
-from redraft.prompts.sights import nonce_of, source_text
+from redraft.prompts.evaluator_context import nonce_of, source_text
 from redraft.prompts.templates import SANDBOX
 
 _MARKS = ("source-#", "sources")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from redraft.domain.text.cleaning import frame
-from redraft.prompts.sights import ALWAYS, RUBRIC_ONLY, CriterionView
+from redraft.prompts.evaluator_context import ALWAYS, RUBRIC_ONLY, CriterionView
 
 _NONCE = "0123456789abcdef"
 SHOWN_ANSWER = frame("THE ANSWER", "answer", _NONCE)

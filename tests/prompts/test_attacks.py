@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from redraft.domain.calls.conversation import Prompt
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.domain.text.cleaning import is_trivial
-from redraft.prompts.judging import evaluation_prompt
+from redraft.prompts.evaluation import evaluation_prompt
 from tests.prompts.attacks import ATTACKS, EMPTY, Attack
 from tests.prompts.test_evaluation import PROFILES, RUBRIC, text_of
 

@@ -7,7 +7,7 @@ import pytest
 
 from redraft.domain.evaluation.verdicts import Verdict
 from redraft.domain.jobs.requests import GenerateAnswer
-from redraft.prompts.judging import evaluation_prompt, read_verdict
+from redraft.prompts.evaluation import evaluation_prompt, read_verdict
 from redraft.prompts.profile_files import About, FieldMap
 from redraft.prompts.profiles import Profile, check_profiles, load_profiles
 

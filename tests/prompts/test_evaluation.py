@@ -13,7 +13,7 @@ from redraft.domain.evaluation.json_extraction import Unusable
 from redraft.domain.evaluation.rubrics import Criterion
 from redraft.domain.evaluation.verdicts import Verdict
 from redraft.domain.jobs.requests import EvaluateAnswer, GenerateAnswer
-from redraft.prompts.judging import evaluation_prompt, read_verdict
+from redraft.prompts.evaluation import evaluation_prompt, read_verdict
 from redraft.prompts.profiles import load_profiles
 from tests.prompts.test_generation import MARKS
 

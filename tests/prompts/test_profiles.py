@@ -11,7 +11,7 @@ import pytest
 from redraft.domain.evaluation.verdicts import Verdict
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.errors import Invalid
-from redraft.prompts.judging import evaluation_prompt, read_verdict
+from redraft.prompts.evaluation import evaluation_prompt, read_verdict
 from redraft.prompts.profiles import check_profiles, load_profiles
 
 ABOUT = """\

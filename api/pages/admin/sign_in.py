@@ -13,7 +13,7 @@ from redraft.domain.admin.scopes import Scope
 from redraft.errors import Forbidden
 from redraft.operations.admin import sign_ins
 from redraft.operations.admin.keys import Caller
-from redraft.operations.shapes import ROOT_PATH
+from redraft.operations.resource_base import ROOT_PATH
 
 router = pages_router()
 

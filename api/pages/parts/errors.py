@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse
 
 from api.pages.parts.rendering import page
 from redraft.domain.admin.scopes import Scope
-from redraft.operations.shapes import ROOT_PATH
+from redraft.operations.resource_base import ROOT_PATH
 
 _AREAS = {
     "/jobs": ("/jobs", "To the jobs"),

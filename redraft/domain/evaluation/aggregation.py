@@ -10,7 +10,7 @@ from redraft.domain.evaluation.rubrics import (
     Criterion,
     CriterionResult,
     by_id,
-    judged_by_model,
+    evaluated_by_model,
     requirements_met,
     result_of,
     score_of,
@@ -34,7 +34,7 @@ def groups_of(rubric: Sequence[Criterion] | None, per_call: PerCall) -> list[tup
     """
     if rubric is None:
         return [()]
-    criteria = judged_by_model(rubric)
+    criteria = evaluated_by_model(rubric)
     if per_call == "one" or (per_call == "auto" and len(criteria) > CRITERIA_TOGETHER_MAX):
         return [(criterion,) for criterion in criteria]
     return [tuple(criteria)] if criteria else []

@@ -189,7 +189,7 @@ def requirements_met(results: Iterable[CriterionResult]) -> bool:
     return all(result.passed for result in results if result.required)
 
 
-def judged_by_model(rubric: Sequence[Criterion] | None) -> list[Criterion]:
+def evaluated_by_model(rubric: Sequence[Criterion] | None) -> list[Criterion]:
     """The criteria that a model has to judge."""
     return [criterion for criterion in rubric or () if criterion.kind != "check"]
 

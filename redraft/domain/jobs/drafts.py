@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from redraft.domain.bodies.fields import FilledText, ModelName, StrictModel, Text
 from redraft.domain.checks.shorthand import read_check, told
 from redraft.domain.evaluation.json_extraction import Unusable, find_object, may_be_cut
-from redraft.domain.evaluation.rubrics import Criterion, Rubric, judged_by_model
+from redraft.domain.evaluation.rubrics import Criterion, Rubric, evaluated_by_model
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.domain.text.cleaning import clean
 
@@ -99,7 +99,7 @@ def _draft(reply: Mapping[str, Any]) -> Draft:
     rubric = _with_own_ids(
         _criterion(Line(number, _fields(line, number))) for number, line in enumerate(cast("list[Any]", lines), 1)
     )
-    if not judged_by_model(rubric):
+    if not evaluated_by_model(rubric):
         raise ValueError(_NO_JUDGED)
     request = {
         "instruct": _text(reply, "instruct"),

@@ -21,7 +21,7 @@ from redraft.domain.bodies.fields import (
     Text,
     Turn,
 )
-from redraft.domain.evaluation.rubrics import Rubric, judged_by_model
+from redraft.domain.evaluation.rubrics import Rubric, evaluated_by_model
 from redraft.domain.jobs.webhooks import EVENT_TYPES, EventType
 from redraft.domain.structured.named_schemas import StructureName
 
@@ -343,7 +343,7 @@ def evaluator_calls_max(request: EvaluationFields) -> int:
     """The most first askings of evaluators that one iteration can take, each criterion on its own."""
     judges = max(1, len(request.evaluation.panel)) * request.evaluation.samples
     candidates = request.candidates if isinstance(request, GenerateAnswer) else 1
-    return judges * candidates * (1 if request.rubric is None else len(judged_by_model(request.rubric)))
+    return judges * candidates * (1 if request.rubric is None else len(evaluated_by_model(request.rubric)))
 
 
 def ladder(request: GenerateAnswer) -> tuple[str, ...]:

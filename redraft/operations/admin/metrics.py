@@ -92,9 +92,9 @@ def collect(services: Services) -> list[Sample]:
     return found
 
 
-def _is_up(look: Callable[[], None]) -> bool:
+def _is_up(probe: Callable[[], None]) -> bool:
     try:
-        look()
+        probe()
     except Unavailable:
         return False
     return True

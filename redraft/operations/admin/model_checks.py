@@ -7,8 +7,8 @@ from redraft.domain.calls.conversation import Chat, Message
 from redraft.domain.calls.models import ModelRef
 from redraft.errors import ProviderError
 from redraft.operations.jobs.submit import resolve_model
+from redraft.operations.resource_base import cost_usd
 from redraft.operations.services import Services
-from redraft.operations.shapes import cost_usd
 from redraft.providers.shared.protocol import ADAPTATIONS_MAX, UnusableReply, Usage
 
 # Whoever answers like this is there, and lets us in.

@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 from redraft.domain.calls.models import ModelRef, parse_model
 from redraft.errors import Invalid
 from redraft.operations.admin.health import Check, check_readiness
+from redraft.operations.resource_base import cost_usd
 from redraft.operations.services import Services
-from redraft.operations.shapes import cost_usd
 from redraft.providers.catalog import DEFAULT_LOCAL
 from redraft.storage.admin import overview, workers
 from redraft.storage.bulk import run_items, runs

@@ -7,8 +7,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from redraft.errors import Invalid
+from redraft.operations.resource_base import Moment, Resource, cost_usd
 from redraft.operations.services import Services
-from redraft.operations.shapes import Moment, Resource, cost_usd
 from redraft.storage.admin import usage
 from redraft.storage.admin.usage import UsageFilter
 

@@ -17,8 +17,8 @@ from redraft.domain.jobs.requests import JobFields
 from redraft.domain.jobs.states import JobKind
 from redraft.operations.jobs import submit
 from redraft.operations.jobs.previews import cost_max
+from redraft.operations.resource_base import Resource, RowFlaw, cost_usd
 from redraft.operations.services import Services
-from redraft.operations.shapes import Resource, RowFlaw, cost_usd
 
 _NANO = Decimal(10) ** 9
 

@@ -16,8 +16,8 @@ from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.requests import JobFields
 from redraft.errors import NotFound
 from redraft.operations.paging import read_cursor, write_cursor
+from redraft.operations.resource_base import Moment, Resource, RowFlaw, Urls
 from redraft.operations.services import Services
-from redraft.operations.shapes import Moment, Resource, RowFlaw, Urls
 from redraft.storage.bulk import datasets
 from redraft.storage.bulk.datasets import DatasetRecord
 

@@ -5,7 +5,7 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from redraft.operations.bulk.run_resources import RunCounts, RunError, run_resource, say_progress
-from redraft.operations.shapes import Moment, Resource, UsageTotals
+from redraft.operations.resource_base import Moment, Resource, UsageTotals
 from redraft.storage.bulk import runs
 from redraft.storage.jobs import webhooks
 

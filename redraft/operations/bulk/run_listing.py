@@ -17,8 +17,8 @@ from redraft.operations.bulk.run_resources import Run, RunCounts
 from redraft.operations.jobs import webhooks
 from redraft.operations.jobs.resources import WebhookDelivery
 from redraft.operations.paging import read_cursor, write_cursor
+from redraft.operations.resource_base import Moment, Resource, cost_usd
 from redraft.operations.services import Services
-from redraft.operations.shapes import Moment, Resource, cost_usd
 from redraft.reports.tables import ComparisonTables
 from redraft.storage.bulk import run_items as stored_items
 from redraft.storage.bulk import run_listing as stored

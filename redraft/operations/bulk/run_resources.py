@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from redraft.domain.bodies.fields import As
 from redraft.domain.bulk.run_requests import RunWebhook
 from redraft.domain.jobs.requests import JobFields
-from redraft.operations.shapes import Moment, Resource, Urls, UsageTotals, cost_usd, latency_ms
+from redraft.operations.resource_base import Moment, Resource, Urls, UsageTotals, cost_usd, latency_ms
 from redraft.storage.bulk import run_items, run_listing, run_stalls, runs
 from redraft.storage.bulk.runs import RunRecord, Sums
 
@@ -117,7 +117,7 @@ def say_progress(run: Run) -> str:
     """How many items have ended, and how the run has if it has, in a sentence."""
     counts = run.counts
     ended = counts.total - counts.queued - counts.running
-    told = f"{ended} of {counts.total} items have ended, {counts.accepted} of them accepted"
+    reported = f"{ended} of {counts.total} items have ended, {counts.accepted} of them accepted"
     if run.status == "running":
-        return f"{told}; {counts.running} are under way."
-    return f"{told}; the run has ended: {run.stop_reason}."
+        return f"{reported}; {counts.running} are under way."
+    return f"{reported}; the run has ended: {run.stop_reason}."

@@ -13,8 +13,8 @@ from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.bulk.run_facts import RunReport, report_on
 from redraft.errors import Invalid
 from redraft.operations.bulk.runs import find
+from redraft.operations.resource_base import cost_usd
 from redraft.operations.services import Services
-from redraft.operations.shapes import cost_usd
 from redraft.storage.bulk import datasets, run_items, runs
 from redraft.storage.bulk.runs import RunRecord
 

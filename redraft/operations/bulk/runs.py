@@ -28,8 +28,8 @@ from redraft.operations.jobs.previews import dearest_call
 from redraft.operations.jobs.submit import Idempotency
 from redraft.operations.jobs.webhooks import check_webhook
 from redraft.operations.paging import read_cursor, write_cursor
+from redraft.operations.resource_base import cost_usd
 from redraft.operations.services import Services
-from redraft.operations.shapes import cost_usd
 from redraft.storage.bulk import datasets, run_items, runs
 from redraft.storage.bulk.datasets import DatasetRecord
 from redraft.storage.bulk.runs import RunRecord

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from redraft.domain.grounding.observations import ObservedSource, RankReport, report_ranks
 from redraft.errors import Invalid
+from redraft.operations.resource_base import Moment, Resource
 from redraft.operations.services import Services
-from redraft.operations.shapes import Moment, Resource
 from redraft.storage.admin import observations
 from redraft.storage.admin.observations import ObservationFilter, ObservationRecord
 

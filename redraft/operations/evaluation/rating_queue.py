@@ -104,7 +104,7 @@ def _ordered(latest: Sequence[Waiting], rated: Collection[str]) -> list[tuple[Wa
     verdicts: defaultdict[str, set[bool]] = defaultdict(set)
     for each in latest:
         verdicts[each.iteration_id].add(each.passed)
-    doubts = [
+    reasons = [
         (
             each,
             doubt_of(
@@ -117,8 +117,8 @@ def _ordered(latest: Sequence[Waiting], rated: Collection[str]) -> list[tuple[Wa
         for each in latest
         if each.evaluation_id not in rated
     ]
-    doubts.sort(key=lambda pair: -pair[1].weight)
-    return [(each, doubt.words) for each, doubt in doubts]
+    reasons.sort(key=lambda pair: -pair[1].weight)
+    return [(each, doubt.words) for each, doubt in reasons]
 
 
 def _item(connection: Connection, evaluation_id: str) -> QueueItem:

@@ -16,8 +16,8 @@ from redraft.domain.statistics.estimates import Crossing, Estimate, Kappa
 from redraft.errors import Invalid, NotFound
 from redraft.operations.jobs.queries import version_of
 from redraft.operations.jobs.resources import Rating, rating_resource
+from redraft.operations.resource_base import Resource
 from redraft.operations.services import Services
-from redraft.operations.shapes import Resource
 from redraft.storage.admin import ratings
 from redraft.storage.admin.ratings import RatedEvaluation, RatingFilter, RatingRecord
 from redraft.storage.jobs import history, jobs

@@ -8,8 +8,8 @@ from redraft.domain.text.diffs import Kind, compare_words
 from redraft.errors import NotFound
 from redraft.operations.jobs import queries
 from redraft.operations.jobs.iterations import Iteration
+from redraft.operations.resource_base import Resource
 from redraft.operations.services import Services
-from redraft.operations.shapes import Resource
 
 
 class DiffPart(Resource):

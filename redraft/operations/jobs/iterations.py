@@ -7,7 +7,7 @@ from pydantic import Field
 
 from redraft.domain.bodies.fields import As
 from redraft.domain.jobs.loop import Attempt, met_before
-from redraft.operations.shapes import Moment, Resource, StepError, cost_usd
+from redraft.operations.resource_base import Moment, Resource, StepError, cost_usd
 from redraft.storage.jobs.history import EvaluationRecord, IterationRecord
 
 Role = Literal["loop", "audit", "rescore"]

@@ -13,8 +13,8 @@ from redraft.domain.jobs.states import LIVE, TERMINAL
 from redraft.errors import Conflict, NotFound
 from redraft.operations.jobs import lifecycle, queries
 from redraft.operations.paging import read_cursor, write_cursor
+from redraft.operations.resource_base import cost_usd, latency_ms
 from redraft.operations.services import Services
-from redraft.operations.shapes import cost_usd, latency_ms
 from redraft.storage.engine import references
 from redraft.storage.engine.tables import jobs as jobs_table
 from redraft.storage.jobs import job_lists

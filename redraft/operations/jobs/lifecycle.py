@@ -27,7 +27,7 @@ class Continuation:
 
     job: JobRecord
     values: Mapping[str, Any]
-    told: Event
+    new_event: Event
 
 
 def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
@@ -124,7 +124,7 @@ def store_continuation(connection: Connection, ready: Continuation) -> JobRecord
     first_seq = transitions.change(connection, job.id, ready.values, when=unmoved, new_events=1)
     if first_seq is None:
         return None
-    events.add(connection, job, first_seq, [ready.told])
+    events.add(connection, job, first_seq, [ready.new_event])
     return _get(connection, job.id)
 
 

@@ -11,7 +11,7 @@ from redraft.domain.jobs.requests import AnyRequest
 from redraft.domain.jobs.states import JobKind, JobStatus, StopReason
 from redraft.domain.jobs.webhooks import message_type
 from redraft.operations.jobs.iterations import CitationFound, Iteration, Role
-from redraft.operations.shapes import Moment, Resource, StepError, Urls, UsageTotals, cost_usd, latency_ms
+from redraft.operations.resource_base import Moment, Resource, StepError, Urls, UsageTotals, cost_usd, latency_ms
 from redraft.storage.admin.ratings import RatingRecord
 from redraft.storage.jobs.events import EventRecord
 from redraft.storage.jobs.jobs import JobRecord

@@ -23,8 +23,8 @@ from redraft.operations.jobs.resources import (
     rating_resource,
 )
 from redraft.operations.jobs.resources import job_resource as job_of
+from redraft.operations.resource_base import cost_usd
 from redraft.operations.services import Services
-from redraft.operations.shapes import cost_usd
 from redraft.storage.admin import ratings
 from redraft.storage.jobs import calls, events, history, webhooks
 

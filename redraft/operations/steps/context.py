@@ -368,7 +368,7 @@ def give_up(
     *,
     new_events: Sequence[Event] = (),
     write: Callable[[Connection], None] = _write_nothing,
-    **marks: Any,
+    **columns: Any,
 ) -> StepResult:
     """End the job with what it has, and with what this step brought all the same: it failed for good."""
     late = error.retryable and step.remaining_s() <= 0
@@ -382,7 +382,7 @@ def give_up(
         attempts=step.attempt_no,
     )
     end = ending(step.services.profiles, step.job, step.request, step.records, reason, facts)
-    return StepResult(outcomes, {**end.values, **marks}, [*new_events, end.event], write)
+    return StepResult(outcomes, {**end.values, **columns}, [*new_events, end.event], write)
 
 
 def _beyond_deadline(error: ProviderError, remaining_s: float) -> str:

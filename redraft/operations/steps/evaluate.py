@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from redraft.domain.evaluation.aggregation import Judged, by_checks, by_threshold
-from redraft.domain.evaluation.rubrics import Criterion, CriterionResult, judged_by_model, run_checks
+from redraft.domain.evaluation.rubrics import Criterion, CriterionResult, evaluated_by_model, run_checks
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.job_errors import job_error
 from redraft.domain.jobs.loop import Evaluate, Finish, LoopAction, best_of, next_action, next_rescored, passes, twin_of
@@ -175,7 +175,7 @@ def _evaluate_answer(
     rubric, checked = step.request.rubric or (), _checked(step, record)
     judged = verdict_on(its_own, rubric, checked)
     if judged is not None:
-        return AnswerEvaluation(record, _from_judged(step, record, judged, evaluators), its_own)
+        return AnswerEvaluation(record, _from_verdict(step, record, judged, evaluators), its_own)
     error = next((each.error for each in its_own if each.error), None)
     return AnswerEvaluation(
         record, _evaluation(step, status="error", error=error, evaluator_model=_names(evaluators)), its_own
@@ -244,9 +244,9 @@ def _by_checks(step: StepContext, record: IterationRecord) -> EvaluationRecord |
         return None
     checked = _checked(step, record)
     fails = any(result.required and not result.passed for result in checked)
-    if judged_by_model(rubric) and not (fails and step.request.evaluation.skip == "when_checks_fail"):
+    if evaluated_by_model(rubric) and not (fails and step.request.evaluation.skip == "when_checks_fail"):
         return None
-    return _from_judged(step, record, by_checks(rubric, checked), ())
+    return _from_verdict(step, record, by_checks(rubric, checked), ())
 
 
 def _checked(step: StepContext, record: IterationRecord) -> list[CriterionResult]:
@@ -260,7 +260,7 @@ def _passes(step: StepContext, score: float, *, is_qualified: bool) -> bool:
     return is_qualified and passes(score, step.request.score_threshold)
 
 
-def _from_judged(
+def _from_verdict(
     step: StepContext, record: IterationRecord, judged: Judged, evaluators: Sequence[str]
 ) -> EvaluationRecord:
     if judged.criteria and not step.request.rubric:
@@ -333,11 +333,13 @@ def _conclude(step: StepContext, evaluations: Sequence[AnswerEvaluation]) -> Ste
     write = partial(write_evaluations, step, evaluations, _role(step))
     if blocked:
         model = evaluators_of(step.request)[0]
-        return context.give_up(step, outcomes, blocked, model, new_events=new_events, write=write, **_marks(step))
+        return context.give_up(
+            step, outcomes, blocked, model, new_events=new_events, write=write, **_best_columns(step)
+        )
     return decide(step, outcomes, new_events, write)
 
 
-def _marks(step: StepContext) -> dict[str, Any]:
+def _best_columns(step: StepContext) -> dict[str, Any]:
     """The columns that show a job's best so far."""
     best = best_of(step.attempts, prefers_latest=step.rules.prefers_latest)
     return {"best_score": best.score, "best_iteration": best.iteration} if best and best.score is not None else {}
@@ -370,7 +372,7 @@ def decide(
         write: stores the iteration's evaluations.
     """
     action = _next(step)
-    marks = _marks(step)
+    best_columns = _best_columns(step)
     if isinstance(action, Evaluate):
         return context.go_on(
             step,
@@ -380,16 +382,20 @@ def decide(
             records=step.records,
             events=new_events,
             write=write,
-            **marks,
+            **best_columns,
         )
     if isinstance(action, Finish) and _is_audited(step):
-        return context.go_on(step, outcomes, Step.AUDIT, records=step.records, events=new_events, write=write, **marks)
+        return context.go_on(
+            step, outcomes, Step.AUDIT, records=step.records, events=new_events, write=write, **best_columns
+        )
     if isinstance(action, Finish):
         error = _last_error(step, action)
         end = ending(step.services.profiles, step.job, step.request, step.records, action.reason, error)
-        return StepResult(outcomes, {**end.values, **marks}, [*new_events, end.event], write)
+        return StepResult(outcomes, {**end.values, **best_columns}, [*new_events, end.event], write)
     new_events.append(thinking(step, [record for record in step.records if record.number == step.job.iteration]))
-    return context.go_on(step, outcomes, Step.GENERATE, records=step.records, events=new_events, write=write, **marks)
+    return context.go_on(
+        step, outcomes, Step.GENERATE, records=step.records, events=new_events, write=write, **best_columns
+    )
 
 
 def _is_audited(step: StepContext) -> bool:

@@ -15,7 +15,7 @@ from redraft.domain.calls.conversation import Prompt
 from redraft.domain.calls.models import parse_model
 from redraft.domain.evaluation.aggregation import Judged, Opinion, combine, groups_of, merge_parts
 from redraft.domain.evaluation.json_extraction import Unusable
-from redraft.domain.evaluation.rubrics import Criterion, CriterionResult, judged_by_model
+from redraft.domain.evaluation.rubrics import Criterion, CriterionResult, evaluated_by_model
 from redraft.domain.evaluation.verdicts import Verdict
 from redraft.domain.jobs.job_errors import job_error
 from redraft.domain.jobs.states import Step
@@ -25,7 +25,7 @@ from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot
 from redraft.operations.results.grounding import NOTHING
 from redraft.operations.steps import context
 from redraft.operations.steps.context import StepContext
-from redraft.prompts.judging import evaluation_prompt, read_verdict
+from redraft.prompts.evaluation import evaluation_prompt, read_verdict
 from redraft.prompts.profiles import Profile
 from redraft.providers.shared.protocol import UnusableReply
 from redraft.storage.admin import profile_versions
@@ -82,7 +82,7 @@ def questions_about(
     step: StepContext, record: IterationRecord, evaluators: Sequence[str], samples: int
 ) -> list[EvaluatorQuestion]:
     """All that is asked about an answer. An asking keeps its number, however criteria are put together."""
-    count = len(judged_by_model(step.request.rubric))
+    count = len(evaluated_by_model(step.request.rubric))
     groups = groups_of(step.request.rubric, step.services.settings.criteria_per_call)
     places = [(0 if len(group) == count else at, group) for at, group in enumerate(groups, 1)]
     return [

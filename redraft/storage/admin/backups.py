@@ -15,7 +15,7 @@ from redraft.errors import Unavailable
 from redraft.storage.engine.work import Database
 
 _PAGES_AT_ONCE = 512
-_LOOK_EVERY_S = 0.5
+_WATCH_EVERY_S = 0.5
 _LOCK_WAIT_MS = 10_000
 
 Progress = Callable[[float | None, int], None]
@@ -87,16 +87,16 @@ def dump_command(url: URL) -> str:
     return f"pg_dump --format=custom --file=FILE '{_without_password(url)}'"
 
 
-def _run(arguments: list[str], look: Callable[[], None]) -> None:
+def _run(arguments: list[str], watch: Callable[[], None]) -> None:
     with subprocess.Popen(  # noqa: S603 - a program of PostgreSQL's, found by name, without a shell
         arguments, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         while True:
             try:
-                complaint = process.communicate(timeout=_LOOK_EVERY_S)[1]
+                complaint = process.communicate(timeout=_WATCH_EVERY_S)[1]
                 break
             except subprocess.TimeoutExpired:
-                look()
+                watch()
             except BaseException:
                 process.kill()
                 raise

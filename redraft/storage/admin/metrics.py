@@ -40,7 +40,7 @@ def live_steps(connection: Connection) -> Rows:
     is_free = jobs.c.lease_expires_at.is_(None)
     is_due = and_(is_free, jobs.c.available_at <= now)
     is_lost = jobs.c.lease_expires_at < now
-    unheard_since = case(
+    unnotified_since = case(
         (and_(is_due, jobs.c.rung_at.is_(None)), jobs.c.available_at),
         (
             and_(is_lost, or_(jobs.c.rung_at.is_(None), jobs.c.rung_at < jobs.c.lease_expires_at)),
@@ -58,7 +58,7 @@ def live_steps(connection: Connection) -> Rows:
             _count(is_lost).label("lost"),
             _count(jobs.c.lost_leases + case((is_lost, 1), else_=0) > FREE_LOSSES).label("suspects"),
             func.min(case((is_due, jobs.c.available_at))).label("due_since"),
-            func.min(unheard_since).label("unheard_since"),
+            func.min(unnotified_since).label("unheard_since"),
             DbNow().label("now"),
         )
         # All of them; without a word on the index's column SQLite reads the whole table

@@ -15,7 +15,7 @@ from redraft.domain.text.visible_text import visible, without_media
 ALWAYS = ("answer", "complaint", "frame_start", "frame_end", "nonce")
 RUBRIC_ONLY = ("criteria",)
 TAGS = ("answer", "source-#", "user-turn-#", "assistant-turn-#", "known-answer")
-NO_CONTEXT_TOLD = (
+NO_CONTEXT_RULE = (
     "(The answer was to rest on sources, and none were given. A good answer says so and asks for them;"
     " whatever else it states is made up.)"
 )
@@ -43,7 +43,7 @@ def criterion_view(criterion: Criterion) -> CriterionView:
 
 
 @dataclass(frozen=True, slots=True)
-class Sights:
+class EvaluatorContext:
     """How much of a job a judge is shown."""
 
     sees: Collection[str]
@@ -110,7 +110,7 @@ def _turns(framed: _Framer, request: AnyRequest) -> tuple[tuple[str, str], ...]:
 
 def _task(request: AnyRequest) -> str:
     """The task; a judge of an answer to no sources is told what a good one is."""
-    return f"{request.instruct}\n\n{NO_CONTEXT_TOLD}" if request.grounds and not request.sources else request.instruct
+    return f"{request.instruct}\n\n{NO_CONTEXT_RULE}" if request.grounds and not request.sources else request.instruct
 
 
 def source_text(source: Source, content: str) -> str:

@@ -11,8 +11,8 @@ from redraft.domain.evaluation.rubrics import SCALE_TOP, Criterion
 from redraft.domain.evaluation.untrusted import Untrusted
 from redraft.domain.evaluation.verdicts import Verdict, read_claims_reply, read_reply
 from redraft.domain.jobs.requests import AnyRequest
+from redraft.prompts.evaluator_context import EvaluatorContext, untrusted_texts
 from redraft.prompts.profiles import Profile
-from redraft.prompts.sights import Sights, untrusted_texts
 from redraft.prompts.templates import render_template
 
 
@@ -33,8 +33,8 @@ def evaluation_prompt(
         criteria: the criteria of a rubric that this call judges, binary and scale ones; none: by the profile.
         complaint: why the judge's previous reply could not be used, when it is asked once more.
     """
-    sights = Sights(profile.sees, profile.source_chars, profile.sources_chars, profile.media)
-    values = sights.values(request, answer, criteria, complaint)
+    context = EvaluatorContext(profile.sees, profile.source_chars, profile.sources_chars, profile.media)
+    values = context.values(request, answer, criteria, complaint)
     system, user = ("rubric_system", "rubric_user") if criteria else ("system", "user")
     schema = rubric_schema(criteria) if criteria else profile.reply_schema
     message = Message("user", render_template(profile.templates[user], **values))
