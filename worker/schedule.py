@@ -18,7 +18,7 @@ from redraft.operations.steps.leases import LeaseHolder
 log = structlog.get_logger()
 
 # Of the grace, to give the leases back in: at most so long, at most such a part of it.
-_HAND_BACK_S, _HAND_BACK_PART = 2.0, 0.25
+_RELEASE_S, _RELEASE_PART = 2.0, 0.25
 
 
 # Longer than a round of the heartbeat can take, whose waits for the database are all bounded
@@ -82,7 +82,7 @@ class Schedule:
     def _end_grace(self) -> None:
         """Celery waits for its threads for ever: after the grace the leases go back and the process ends."""
         grace_s = self._services.settings.shutdown_grace_s
-        deadline = time.monotonic() + grace_s - min(_HAND_BACK_S, _HAND_BACK_PART * grace_s)
+        deadline = time.monotonic() + grace_s - min(_RELEASE_S, _RELEASE_PART * grace_s)
         # To the end: a step that was being claimed when the signal came is in flight only later
         while not self._stopping.wait(0.05):
             if self._holder.in_flight and time.monotonic() >= deadline:

@@ -13,17 +13,9 @@ from redraft.domain.jobs.loop import best_of
 from redraft.operations.calls.budgets import BudgetExhausted
 from redraft.operations.calls.model_calls import PlannedCall
 from redraft.operations.results.job_results import audit_failed, ending, loops_reason
+from redraft.operations.steps.answer_evaluations import AnswerEvaluation, CodeVerdicts, evaluate_all, evaluate_by_code
 from redraft.operations.steps.context import StepContext, StepResult
-from redraft.operations.steps.evaluate import (
-    AnswerEvaluation,
-    CodeVerdicts,
-    collect_all,
-    evaluate_all,
-    evaluate_by_code,
-    open_questions,
-    retry_if_transient,
-    write_evaluations,
-)
+from redraft.operations.steps.evaluate import collect_all, open_questions, retry_if_transient, write_evaluations
 from redraft.operations.steps.evaluator_calls import EvaluatorQuestion, prompt_of
 from redraft.operations.steps.evaluator_calls import plan as plan_questions
 from redraft.storage.jobs import history

@@ -1,0 +1,230 @@
+"""The evaluation of each answer of a step: by code alone, or from the replies of its evaluators."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from redraft.domain.evaluation.aggregation import Judged, by_checks, by_threshold
+from redraft.domain.evaluation.rubrics import Criterion, CriterionResult, evaluated_by_model, run_checks
+from redraft.domain.jobs.ids import new_id
+from redraft.domain.jobs.loop import passes, twin_of
+from redraft.domain.jobs.skipping import why_skip
+from redraft.domain.jobs.states import Step
+from redraft.domain.structured.answers import Misfit, read_answer
+from redraft.domain.text.cleaning import is_trivial, preview
+from redraft.errors import ProviderError
+from redraft.operations.calls.model_calls import Outcome
+from redraft.operations.request_views import schema_of
+from redraft.operations.results.grounding import checked_claims, meets_rule, problems_of
+from redraft.operations.steps.context import StepContext
+from redraft.operations.steps.evaluator_calls import (
+    EvaluatorReply,
+    profile_of,
+    verdict_on,
+)
+from redraft.storage.jobs.history import EvaluationRecord, IterationRecord
+
+_TRIVIAL = "The answer is empty or trivial; it was not shown to the evaluator."
+_WRITE_ONE = "Write an answer to the task: the last one held no content."
+_MODEL_CHARS = 220
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerEvaluation:
+    """The evaluation of one answer, and what was heard for it."""
+
+    record: IterationRecord
+    evaluation: EvaluationRecord
+    replies: tuple[EvaluatorReply, ...] = ()
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        return [outcome for reply in self.replies for outcome in reply.outcomes]
+
+    @property
+    def blocked(self) -> ProviderError | None:
+        """The provider's failure, if it is why there is no verdict."""
+        if self.evaluation.status != "error":
+            return None
+        return next((reply.blocked for reply in self.replies if reply.blocked), None)
+
+
+CodeVerdicts = Mapping[str, EvaluationRecord | None]
+"""By iteration id: the evaluation that needed no model, None where one is needed."""
+
+
+def evaluate_by_code(step: StepContext, records: Sequence[IterationRecord]) -> CodeVerdicts:
+    """Judge what code alone can judge, once a step."""
+    for record in records:
+        if f"code verdict {record.id}" not in step.found:
+            step.found[f"code verdict {record.id}"] = _without_model(step, record)
+    return {record.id: step.found[f"code verdict {record.id}"] for record in records}
+
+
+def evaluate_all(
+    step: StepContext,
+    records: Sequence[IterationRecord],
+    code_verdicts: CodeVerdicts,
+    replies: Sequence[EvaluatorReply],
+    evaluators: Sequence[str],
+) -> list[AnswerEvaluation]:
+    """The evaluation of each answer, by code alone or by what its judges said."""
+    known = [(record, code_verdicts[record.id]) for record in records]
+    return [
+        AnswerEvaluation(r, found) if found else _evaluate_answer(step, r, replies, evaluators) for r, found in known
+    ]
+
+
+def _evaluate_answer(
+    step: StepContext, record: IterationRecord, replies: Sequence[EvaluatorReply], evaluators: Sequence[str]
+) -> AnswerEvaluation:
+    its_own = tuple(each for each in replies if each.question.record.id == record.id)
+    rubric, checked = step.request.rubric or (), _checked(step, record)
+    judged = verdict_on(its_own, rubric, checked)
+    if judged is not None:
+        return AnswerEvaluation(record, _from_verdict(step, record, judged, evaluators), its_own)
+    error = next((each.error for each in its_own if each.error), None)
+    return AnswerEvaluation(
+        record, _evaluation(step, status="error", error=error, evaluator_model=_names(evaluators)), its_own
+    )
+
+
+def _without_model(step: StepContext, record: IterationRecord) -> EvaluationRecord | None:
+    """What needs no call: an answer that is none, that was judged before, or that code can judge by itself."""
+    # An empty list may be the right answer to a schema
+    if is_trivial(record.answer) and schema_of(step.request) is None:
+        return _refused(step, _TRIVIAL, _WRITE_ONE)
+    misfit = _misfit(step, record)
+    if misfit is not None:
+        return _refused(step, misfit, misfit)
+    known = _known(step, record)
+    if known is not None:
+        return known
+    reason = why_skip(step.request)
+    if reason is not None:
+        return _evaluation(step, status="skipped", reasoning=reason)
+    return _by_checks(step, record)
+
+
+def _refused(step: StepContext, reasoning: str, suggestion: str) -> EvaluationRecord:
+    return _evaluation(step, score=0.0, requirements_met=False, reasoning=reasoning, suggestions=[suggestion])
+
+
+def _misfit(step: StepContext, record: IterationRecord) -> str | None:
+    """Why the answer is not the JSON that was asked for; decided in code, and told to the next generation."""
+    schema = schema_of(step.request)
+    read = read_answer(record.answer, schema) if schema is not None else None
+    return read.message if isinstance(read, Misfit) else None
+
+
+def _known(step: StepContext, record: IterationRecord) -> EvaluationRecord | None:
+    """The evaluation of an earlier answer that says the same."""
+    twin = twin_of(record.as_attempt(), step.attempts)
+    known = next(
+        (r for r in step.records if twin and (r.number, r.candidate) == (twin.iteration, twin.candidate)),
+        None,
+    )
+    if step.job.step == Step.AUDIT or known is None or known.evaluation is None or known.evaluation.score is None:
+        return None
+    if _may_rest_on_others(step, known):
+        return None
+    is_qualified = twin is not None and twin.is_qualified
+    return replace(
+        known.evaluation,
+        id=new_id("evaluation"),
+        passed=_passes(step, known.evaluation.score, is_qualified=is_qualified),
+        requirements_met=is_qualified,
+        reused_from=known.evaluation.id,
+    )
+
+
+def _may_rest_on_others(step: StepContext, known: IterationRecord) -> bool:
+    """Whether an earlier verdict may be about other sources: a structured answer does not tell."""
+    is_earlier = known.number < step.job.first_iteration and bool(step.request.sources)
+    return known.is_outdated or (is_earlier and known.grounding is None)
+
+
+def _by_checks(step: StepContext, record: IterationRecord) -> EvaluationRecord | None:
+    """The verdict of code alone: the rubric holds only checks, or a required one fails and that is enough."""
+    rubric = step.request.rubric
+    if rubric is None:
+        return None
+    checked = _checked(step, record)
+    fails = any(result.required and not result.passed for result in checked)
+    if evaluated_by_model(rubric) and not (fails and step.request.evaluation.skip == "when_checks_fail"):
+        return None
+    return _from_verdict(step, record, by_checks(rubric, checked), ())
+
+
+def _checked(step: StepContext, record: IterationRecord) -> list[CriterionResult]:
+    key = f"checked {record.id}"
+    if key not in step.found:
+        step.found[key] = run_checks(step.request.rubric or (), record.answer, sources=len(step.request.sources))
+    return step.found[key]
+
+
+def _passes(step: StepContext, score: float, *, is_qualified: bool) -> bool:
+    return is_qualified and passes(score, step.request.score_threshold)
+
+
+def _from_verdict(
+    step: StepContext, record: IterationRecord, judged: Judged, evaluators: Sequence[str]
+) -> EvaluationRecord:
+    if judged.criteria and not step.request.rubric:
+        judged = by_threshold(judged, step.request.score_threshold)
+    is_grounded = meets_rule(step.request, record.grounding, judged.check)
+    return _evaluation(
+        step,
+        score=judged.score,
+        requirements_met=judged.is_qualified and is_grounded,
+        meets_criteria=judged.meets_criteria,
+        reasoning=judged.reasoning,
+        suggestions=[*judged.suggestions, *problems_of(step.request, record.grounding, judged.check)],
+        confidence=judged.confidence,
+        issues=list(judged.issues),
+        improvement_hint=judged.improvement_hint or None,
+        criteria=[asdict(result) for result in judged.criteria] or None,
+        checks=_check_results(step.request.rubric or (), judged.criteria),
+        grounding=checked_claims(judged.check),
+        judges=list(judged.judges) or None,
+        disagreement=judged.disagreement,
+        evaluator_model=_names(evaluators),
+    )
+
+
+def _check_results(rubric: Sequence[Criterion], results: Sequence[CriterionResult]) -> list[dict[str, Any]] | None:
+    kinds = {criterion.id: criterion.check.kind for criterion in rubric if criterion.check}
+    return [
+        {"id": result.id, "kind": kinds[result.id], "passed": result.passed, "message": result.gap or result.evidence}
+        for result in results
+        if result.id in kinds
+    ] or None
+
+
+def _names(evaluators: Sequence[str]) -> str | None:
+    """The evaluator, or the panel as one name; None when no model judged."""
+    return preview(" + ".join(evaluators), _MODEL_CHARS - 1) or None
+
+
+def _evaluation(
+    step: StepContext,
+    *,
+    status: str = "ok",
+    score: float | None = None,
+    requirements_met: bool = True,
+    suggestions: Sequence[str] = (),
+    **facts: Any,
+) -> EvaluationRecord:
+    defaults: dict[str, Any] = {"meets_criteria": None, "reasoning": "", "evaluator_model": None, "error": None}
+    return EvaluationRecord(
+        **{**defaults, **facts},
+        id=new_id("evaluation"),
+        status=status,
+        score=score,
+        passed=score is not None and _passes(step, score, is_qualified=requirements_met),
+        requirements_met=requirements_met,
+        suggestions=list(suggestions),
+        profile=step.request.profile,
+        profile_version=profile_of(step).version,
+        reused_from=None,
+    )
