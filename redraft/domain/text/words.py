@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import unicode_segmentation_rs as segmentation
 
-from redraft.domain.numbers.number_words import find_han, find_spelled
+from redraft.domain.numbers.number_words import han_values, spelled_values
 from redraft.domain.numbers.quantities import UNSPACED, Number, find_numbers
 from redraft.domain.text.function_words import FUNCTION_WORDS
 
@@ -26,9 +26,6 @@ _HAN_FUNCTION_WORDS = frozenset("的了是在和与與及或也都就而被把�
 # What is left must have four letters.
 _ENDINGS = re.compile(r"(?<=\w{4})(?:ingly|edly|ings|ing|ies|ied|ed|es|en|er|em|ly|s|e|n|y)\Z")
 
-_SPELLED_MIN = 13
-"""Smaller numbers in words (`one`, `two`) are words like others."""
-
 
 @dataclass(frozen=True, slots=True)
 class Said:
@@ -36,8 +33,8 @@ class Said:
 
     Attributes:
         stems: of its content words; pairs of characters in scripts without spaces.
-        amounts: its numbers: in digits, in signs for numbers, and in words from thirteen on.
-        spelled: the values of all numbers that are written as words.
+        amounts: its numbers in digits and in signs for numbers.
+        spelled: the values of the numbers that are written as words.
     """
 
     stems: frozenset[str]
@@ -60,27 +57,12 @@ def read_said(text: str) -> Said:
     has_unspaced = not text.isascii() and _UNSPACED.search(text) is not None
     parts = segmentation.split_word_bounds(folded) if has_unspaced else segmentation.unicode_words(folded)
     words = [part for part in parts if not part[0].isdecimal()]
-    amounts = list(find_numbers(text))
-    spelled: set[float] = set()
-    for found in find_spelled(words) if not has_unspaced else ():
-        spelled.add(found.value)
-        if found.is_sure and found.value >= _SPELLED_MIN:
-            amounts.append(Number(_written(words[found.first : found.last], folded), (found.value,)))
-            words[found.first : found.last] = [""] * (found.last - found.first)
-    for shown, value, is_sure in find_han(text) if has_unspaced else ():
-        spelled.add(value)
-        if is_sure and value >= _SPELLED_MIN:
-            amounts.append(Number(shown, (value,)))
-    stems = _stems([word for word in words if word], has_unspaced=has_unspaced)
-    return Said(stems, tuple(dict.fromkeys(amounts)), frozenset(spelled))
+    spelled = frozenset((*spelled_values(words), *(han_values(text) if has_unspaced else ())))
+    return Said(_stems(words, has_unspaced=has_unspaced), tuple(dict.fromkeys(find_numbers(text))), spelled)
 
 
 def stem(word: str) -> str:
     return _stem(word.casefold())
-
-
-def _written(words: list[str], folded: str) -> str:
-    return next((shown for shown in ("-".join(words), " ".join(words)) if shown in folded), " ".join(words))
 
 
 def _stems(words: list[str], *, has_unspaced: bool) -> frozenset[str]:

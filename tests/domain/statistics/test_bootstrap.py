@@ -1,7 +1,6 @@
 """Bootstrap intervals, beside scipy's, beside all resamples there are, and beside each other."""
 
 import math
-from bisect import bisect_right
 from itertools import product
 from random import Random
 
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.domain.statistics.bootstrap import binomial, mean_difference, mean_of
+from redraft.domain.statistics.bootstrap import mean_difference, mean_of
 from redraft.domain.statistics.estimates import Mean, quantile
 
 VALUES = st.lists(st.integers(0, 20).map(lambda score: score / 20), max_size=40)
@@ -90,12 +89,11 @@ def test_of_many_rows_the_interval_is_that_of_the_normal_distribution(digits: in
     assert ends(found) == pytest.approx((mean - 1.96 * error, mean + 1.96 * error), abs=0.2 * error)
 
 
-def test_a_few_rows_far_out_are_not_lost_among_many():
-    rng = Random(3)
-    values = [rng.gauss(0, 0.001) - (number < 4) * 0.9 for number in range(4800)]
+def test_the_interval_of_many_rows_lies_among_their_values_in_any_order():
+    values = [0.0, *[1.0] * 2000]
     low, high = ends(mean_of(values))
-    # Which of the four come up is all that matters: a Poisson variable of mean 4, its percentiles 1 and 8.
-    assert (low, high) == pytest.approx((-8 * 0.9 / 4800, -0.9 / 4800), abs=0.05 / 4800 + 0.0001)
+    assert 0.997 < low < 2000 / 2001 < high == 1
+    assert mean_of(values) == mean_of(values[::-1])
 
 
 def test_clusters_of_many_sizes_are_drawn_whole_in_long_runs_too():
@@ -159,20 +157,3 @@ def test_where_nothing_varies_there_is_no_width_and_of_one_row_no_interval():
     assert mean_of([0.5, 1.0], clusters=["a", "a"]) == Mean(0.75, None, None, 2, 1)
     assert mean_of([]) is None
     assert mean_difference([]) is None
-
-
-@pytest.mark.parametrize(("tries", "chance"), [(10, 0.3), (7, 0.5), (25, 0.98), (3, 1 / 3)])
-def test_binomials_come_as_often_as_they_should(tries: int, chance: float):
-    rng = Random(11)
-    seen = sorted(binomial(rng, tries, chance) for _ in range(20_000))
-    below = 0.0
-    for hits in range(tries + 1):
-        below += math.comb(tries, hits) * chance**hits * (1 - chance) ** (tries - hits)
-        # Kolmogorov and Smirnov: more than 0.0138 apart happens to one right sampler in a thousand.
-        assert bisect_right(seen, hits) / len(seen) == pytest.approx(below, abs=0.0138)
-
-
-def test_what_is_certain_and_what_never_happens():
-    rng = Random(1)
-    assert [binomial(rng, 100, chance) for chance in (0.0, 1.0)] == [0, 100]
-    assert binomial(rng, 0, 0.5) == 0
