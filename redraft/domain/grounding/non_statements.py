@@ -62,9 +62,9 @@ _PARTS = re.compile(r"[,;:\u2014]\s*(?:so |and |und )?")
 _GOES_ON = re.compile(
     r"\b(?:but|however|although|because|therefore|since|which|aber|jedoch|weil|mais|pero|ma|но)\b|但", re.IGNORECASE
 )
+_SEND = "send|share|provide|give|upload|attach|paste|supply|schicken|senden|fournir|envoyer|enviar"
 _ASKS = re.compile(
-    rf"\b(?:send|share|provide|give|upload|attach|paste|supply|schicken|senden|fournir|envoyer|enviar)\b[^.;:]{{0,60}}"
-    rf"\b{_SOURCES}\b",
+    rf"\A(?:please|could you|can you|would you)(?: please)? (?:{_SEND})\b|\b(?:{_SEND})\b[^.;:]{{0,60}}\b{_SOURCES}\b",
     re.IGNORECASE,
 )
 

@@ -87,7 +87,7 @@ def test_marks_are_not_asked_for_where_they_were_not_wanted():
 
 def test_without_sources_nothing_can_be_stated():
     assert support("Send me sources on the 1980s, please.", []).met
-    assert support("No sources were given. Please send me some documents on Bern.", []).met
+    assert support("No sources were given. Please send me some on Bern.", []).met
     assert "there are no sources" in support("It was so [Source 1].", []).problems[0]
     made_up = support("The ferry leaves at 9:15 and costs 44 euros.", [])
     assert (made_up.met, made_up.problems) == (
