@@ -21,7 +21,7 @@ _SUMMARY = (
 )
 _LINE_START = r"(?<![^\n])[ \t]*"
 _HEADING = rf"{_LINE_START}(?:\#{{1,6}}[ \t]*|\*\*)"
-_HEADING_END = r"[ \t]*:?(?:\*\*)?[ \t]*:?[ \t]*\n"
+_HEADING_END = r"[ \t]*+:?(?:\*\*)?[ \t]*+:?[ \t]*+\n"
 _HERE_IS = r"here(?: is|['\u2019]s)"
 _OF_THINKING = "(?:my )?(?:thinking|thoughts|(?:thinking|thought|reasoning) process|chain of thought)"
 _OF_AN_ANSWER = "(?:answer|response|verdict|evaluation|output|reply|solution|result)"

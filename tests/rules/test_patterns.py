@@ -1,0 +1,30 @@
+"""No regular expression of our own can be kept busy by a text."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.rules.sources import ROOT
+from tests.support.processes import clean_environment
+
+
+def slow(tmp_path: Path, *patterns: str) -> list[Any]:
+    environment = {**clean_environment(), "REDRAFT_DATA_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "tests.rules.patterns", *patterns]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True, timeout=500)
+    assert int(done.stderr.split()[-2]) >= max(len(patterns), 7)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_no_pattern_of_our_own_is_tried_again_and_again(tmp_path: Path):
+    assert slow(tmp_path) == []
+
+
+BUSY = (r"(a+)+$", r"(?:a|aa)+$", r"(\w+\s?)*!", r"(a|b|ab)*c", r"(.*)(.*)(.*)x", r"^(\d+)*$", r"x\s*y?\s*z?\s*!")
+CALM = (r"a+b", r"\s+$", r"[^\W_]{1,40}-", r"(?:\w+-)+x", r'"(?:[^"\\]++|\\.)*+"')
+
+
+def test_a_pattern_that_tries_again_and_again_is_found_and_no_other(tmp_path: Path):
+    assert [each["pattern"] for each in slow(tmp_path, *BUSY, *CALM)] == list(BUSY)
