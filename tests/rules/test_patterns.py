@@ -14,7 +14,9 @@ from tests.support.waiting import patient
 def slow(tmp_path: Path, *patterns: str) -> list[Any]:
     environment = {**clean_environment(), "REDRAFT_DATA_DIR": str(tmp_path)}
     command = [sys.executable, "-m", "tests.rules.patterns", *patterns]
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True, timeout=patient(100))
+    done = subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True, timeout=patient(100)
+    )
     assert int(done.stderr.split()[-2]) >= max(len(patterns), 7)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
