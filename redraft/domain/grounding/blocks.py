@@ -10,8 +10,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from redraft.domain.grounding.answer_endings import DEFINITION, find_endings
-from redraft.domain.grounding.reference_lists import Entry, Known, heads_a_list, is_title, list_in_one_line
+from redraft.domain.grounding.reference_lists import (
+    DEFINITION,
+    Entry,
+    Known,
+    find_endings,
+    heads_a_list,
+    is_title,
+    list_in_one_line,
+)
 from redraft.domain.text.lines import Line, read_lines
 
 Kind = Literal["prose", "heading", "code", "row", "note"]

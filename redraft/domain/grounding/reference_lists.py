@@ -1,16 +1,18 @@
-"""The list of sources that an answer ends with: its heading, its entries, what makes them entries, and writing one.
+"""The lists of sources and the definitions of footnotes that an answer ends with: finding, reading and writing them.
 
 A list is a line that says nothing but "Sources", "References" or the like, and entries right beneath it that each
-begin with a number and name a source. So "Sources of energy" heads no list, and a statement is no entry.
+begin with a number and name a source. Anywhere else the same lines are prose, and so they are if one of them says more
+than which source it stands for: a heading "Notes" must not hide what is stated beneath it.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 from redraft.domain.grounding.source_words import SOURCE
+from redraft.domain.text.lines import Line
 
 _NOTES = "footnotes|notes"
 _TITLES = (
@@ -26,11 +28,10 @@ _IN_ONE_LINE = re.compile(
     rf"[*_]{{0,3}}(?:(?P<notes>{_NOTES})|{_TITLES})[*_]{{0,3}}\s*[:\uff1a][*_]{{0,3}}\s*(?=\S)", re.IGNORECASE
 )
 _LISTED = re.compile(
-    rf"[*_]{{0,2}}(?:(?P<sign>\[\^?)|(?P<named>(?:{SOURCE})[ \t]+)|\b(?=\d))"
-    rf"(?:(?:{SOURCE})[ \t]+)?(?P<number>\d{{1,40}})(?(sign)\])[*_]{{0,2}}",
+    rf"[*_]{{0,2}}(?P<entry>(?:(?P<sign>\[\^?)|(?P<named>(?:{SOURCE})[ \t]+)|\b(?=\d))"
+    rf"(?:(?:{SOURCE})[ \t]+)?(?P<number>\d{{1,40}})(?(sign)\]))[*_]{{0,2}}[. \t]*(?:(?<=[\]\d])\s*[,;]\s*|$)",
     re.IGNORECASE,
 )
-_COMMA = re.compile(r"(?<=[\]\d])\s*[,;]\s*")
 
 SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 PLAIN_DIGITS = str.maketrans(SUPERSCRIPTS, "0123456789")
@@ -161,19 +162,17 @@ def list_in_one_line(line: str, start: int, known: Known | None) -> list[Entry]:
     head = _IN_ONE_LINE.match(line)
     entries: list[Entry] = []
     at = head.end() if head else len(line)
-    for part in _COMMA.split(line[at:].rstrip(". \t")) if head else ():
-        found = _LISTED.fullmatch(part)
-        at = line.index(part, at)
+    while head and at < len(line):
+        found = _LISTED.match(line, at)
         if not found:
             return []
         is_plain = not (found["sign"] or found["named"])
         number = int(found["number"])
-        if is_plain and ((head and head["notes"]) or (known and not known.has(number))):
+        if is_plain and (head["notes"] or (known and not known.has(number))):
             return []
-        bare = part.strip("*_")
-        first = start + line.index(bare, at)
-        entries.append(Entry(number, number, first, first + len(bare), is_plain=is_plain))
-        at += len(part)
+        first, last = found.span("entry")
+        entries.append(Entry(number, number, start + first, start + last, is_plain=is_plain))
+        at = found.end()
     return entries
 
 
@@ -275,3 +274,126 @@ def write_endnotes(titles: Iterable[tuple[int, str]]) -> str:
     """A list of sources, by number and title, in the form that is read back; nothing for none."""
     lines = [f"[Source {number}] {' '.join(title.split())}".rstrip() for number, title in titles]
     return "\n".join(("Sources:", *lines)) if lines else ""
+
+
+_UNDERLINE = re.compile(r"(?:[=-]{2,}|=)?")
+_FENCE = re.compile("`{3}|~{3}")
+DEFINITION = re.compile(rf"(?:\[\^(?P<name>[^\]\s]{{1,60}})\]:|(?P<raised>[{SUPERSCRIPTS}]+)(?=[ \t:.]*\S))[ \t:.]*")
+_USED = re.compile(rf"\[\^([^\]\s]{{1,60}})\](?!:)|([{SUPERSCRIPTS}]+)")
+# Of a line such as "I hope this helps.", which may follow.
+_FAREWELL_LINES, _FAREWELL_CHARS = 2, 200
+# No request has so many sources.
+_ENTRIES_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Lines that only say which sources there are.
+
+    Attributes:
+        first: the first line beneath the heading; the first of all where there is none.
+        end: the line behind them.
+        entries: those that stand for a source.
+    """
+
+    first: int
+    end: int
+    entries: tuple[Entry, ...]
+
+
+@dataclass(slots=True)
+class _Item:
+    """An entry or a definition: its first line, the number where it has one, and what it says besides."""
+
+    line: Line
+    entry: Entry | None
+    rest: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Items one beneath the other, from the line `head` on; `first` is the line of the first item."""
+
+    head: int
+    first: int
+    end: int
+    items: Sequence[_Item]
+
+
+def find_endings(text: str, lines: Sequence[Line], known: Known | None) -> dict[int, Ending]:
+    """The endings, by the line that they begin with."""
+    used: dict[str, int] = {}
+    for label in _USED.finditer(text):
+        used.setdefault(label[1] or label[2], label.start())
+    found: dict[int, Ending] = {}
+    limit = len(lines)
+    for run in reversed(list(_runs(text, lines))):
+        entries = _entries(run, lines, known, used) if _is_farewell(lines[run.end : limit]) else None
+        if entries is None:
+            break
+        found[run.head] = Ending(run.first, run.end, entries)
+        limit = run.head
+    return found
+
+
+def _is_farewell(lines: Sequence[Line]) -> bool:
+    said = [line.text for line in lines if any(map(str.isalnum, line.text)) or _FENCE.match(line.text)]
+    is_short = all(len(each) <= _FAREWELL_CHARS and not any(map(str.isdecimal, each)) for each in said)
+    return len(said) <= _FAREWELL_LINES and is_short and not any(map(_FENCE.match, said))
+
+
+def _entries(run: _Run, lines: Sequence[Line], known: Known | None, used: dict[str, int]) -> tuple[Entry, ...] | None:
+    """The entries of a run; None if one of its items says more than which source it stands for."""
+    if run.head < run.first:
+        must_name = heads_notes(lines[run.head].text)
+        entries = [item.entry for item in run.items if item.entry]
+        is_list = all(
+            item.entry and names_source(item.entry, item.rest, known, must_name=must_name) for item in run.items
+        )
+        return tuple(entries) if is_list else None
+    if not all(_defines(item, known, used, run.items[0].line.begin) for item in run.items):
+        return None
+    return tuple(item.entry for item in run.items if item.entry and item.entry.is_named)
+
+
+def _defines(item: _Item, known: Known | None, used: dict[str, int], begin: int) -> bool:
+    """Whether an item defines a footnote that the text before uses, and says no more than a title."""
+    label = DEFINITION.match(item.line.text)
+    if not label or used.get(label["name"] or label["raised"], begin) >= begin:
+        return False
+    return names_source(item.entry, item.rest, known) if item.entry else is_title(item.rest)
+
+
+def _runs(text: str, lines: Sequence[Line]) -> Iterator[_Run]:
+    at = 0
+    while at < len(lines):
+        head = at
+        if heads_a_list(lines[head].text):
+            at += 1
+            while at < len(lines) and _UNDERLINE.fullmatch(lines[at].text):
+                at += 1
+        first = at
+        at, items = _read_items(text, lines, first, needs_label=first == head)
+        if 0 < len(items) <= _ENTRIES_MAX:
+            yield _Run(head, first, at, items)
+        at = max(at, head + 1)
+
+
+def _read_items(text: str, lines: Sequence[Line], at: int, *, needs_label: bool) -> tuple[int, list[_Item]]:
+    items: list[_Item] = []
+    end = at
+    while at < len(lines) and len(items) <= _ENTRIES_MAX:
+        line = lines[at]
+        label = DEFINITION.match(line.text)
+        entry = read_entry(text[line.begin : line.end], line.begin)
+        if label if needs_label else entry:
+            start = entry.end if entry else line.start + (label.end() if label else 0)
+            items.append(_Item(line, entry, text[start : line.end]))
+        elif line.text and items and line.indent >= 2:
+            items[-1].rest = f"{items[-1].rest} {line.text}"[:REST_CHARS_MAX]
+        elif line.text or not items:
+            break
+        at += 1
+        if line.text:
+            end = at
+    return end, items

@@ -161,7 +161,7 @@ def test_definitions_at_the_end_state_nothing(answer: str, cited: list[int]):
 
 
 def test_a_definition_is_one_title_with_all_its_lines():
-    hidden = "Ice[^1].\n\n[^1]: Tides\n" + "  aliens founded Bern\n" * 3
+    hidden = "Ice[^1].\n\n[^1]: Tides\n" + "  aliens founded Bern\n" * 4
     assert "aliens" in stated(read_citations(hidden, UNTITLED))[-1]
 
 
