@@ -28,13 +28,6 @@ OVERLAP_MIN = 0.5
 Support = Literal["full", "half", "none"]
 _WORTH: dict[Support, float] = {"full": 1.0, "half": 0.5, "none": 0.0}
 
-_CONCLUDES = re.compile(
-    r"[*_ ]*(?:so|therefore|thus|hence|overall|consequently|accordingly|in conclusion|in short|in sum|to sum up"
-    r"|from this it follows|it follows|daher|also (?:ist|sind|war|waren|hat|haben|wird|werden|kann|können|muss|müssen"
-    r"|gibt|folgt|lässt)|somit|folglich|deshalb|demnach|insgesamt|daraus folgt|donc|ainsi|par conséquent|en conclusion"
-    r"|por (?:lo )?tanto|así que|en conclusión|quindi|dunque|pertanto)\b|[*_ ]*(?:因此|所以|总之)",
-    re.IGNORECASE,
-)
 _ITEM = re.compile(r"(?:\A|[\r\n])[ \t>]*(?:[-*+•◦▪‣·\u2013]|(?P<number>\d{1,3})[.)])[ \t]+(?:\[[ xX]\][ \t]+)?[*_]*\Z")
 _HEADS = 20
 _HEAD_CHARS = 1000
@@ -53,8 +46,7 @@ class Judged:
         best_source: the number of the source that holds most of it; None when none holds anything.
         overlap: the share of its content words and numbers that the sources behind `support` hold, else `best_source`.
         missing_numbers: those that stand in no source, as written.
-        rests_on: the sources that the rule takes as cited without a mark of its own: those of the list at the end, or
-            of the sentence before, from which it draws a conclusion.
+        rests_on: the sources that the rule takes as cited without a mark of its own: those of the list at the end.
     """
 
     text: str
@@ -161,8 +153,8 @@ def ground(answer: str, cited: Cited, evidence: Evidence, style: Style = "inline
         style: how the answer was to cite; with `endnote` each sentence rests on the list at the end.
     """
     reading = _Reading(answer, cited, evidence, style)
-    for at, (sentence, numbers) in enumerate(zip(cited.sentences, cited.numbers, strict=True)):
-        reading.read(at, sentence, numbers)
+    for sentence, numbers in zip(cited.sentences, cited.numbers, strict=True):
+        reading.read(sentence, numbers)
     judged = reading.judged
     prose = [
         numbers
@@ -200,7 +192,7 @@ class _Reading:
         self.loose: list[Loose] = []
         self.has_gap = False
 
-    def read(self, at: int, sentence: Sentence, numbers: tuple[int, ...]) -> None:
+    def read(self, sentence: Sentence, numbers: tuple[int, ...]) -> None:
         if sentence.kind in {"code", "note"}:
             return
         plain = said(self.answer, sentence, self.cited.marks)
@@ -210,7 +202,7 @@ class _Reading:
             self._add_loose(sentence, read)
             self.has_gap = self.has_gap or (sentence.kind == "question" and asks_for_sources(plain))
         elif not self._is_aside(sentence, bare, read) and (read.stems or read.amounts):
-            rests_on = self._rests_on(at, plain, read, numbers)
+            rests_on = () if numbers else self.listed_for_all
             self.judged.append(_judge(sentence, numbers, numbers or self.whole, rests_on, read, self.evidence))
 
     def _add_loose(self, sentence: Sentence, read: Said) -> None:
@@ -227,20 +219,6 @@ class _Reading:
             self.has_gap = True
             return True
         return not read.amounts and is_small_talk(bare)
-
-    def _rests_on(self, at: int, plain: str, read: Said, numbers: tuple[int, ...]) -> tuple[int, ...]:
-        if numbers or self.listed_for_all:
-            return () if numbers else self.listed_for_all
-        before = self.cited.numbers[at - 1] if at else ()
-        if not before or not self.cited.sentences[at - 1].states or not _CONCLUDES.match(plain):
-            return ()
-        # A conclusion is about something that stood before it.
-        theirs = read_said(said(self.answer, self.cited.sentences[at - 1], self.cited.marks)).stems
-        is_about_it = any(each in theirs or self._holds(each, before) for each in read.stems)
-        return before if is_about_it else ()
-
-    def _holds(self, each: str, sources: tuple[int, ...]) -> bool:
-        return not set(sources).isdisjoint(self.evidence.stems.get(each, ()))
 
     def is_silent(self) -> bool:
         sentences = self.cited.sentences

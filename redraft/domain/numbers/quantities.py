@@ -53,8 +53,7 @@ _ROUNDED = re.compile(
     re.IGNORECASE,
 )
 _ROUNDED_CHARS = 20
-_SIGNS = re.compile("[\u00bc-\u00be\u2150-\u2189\u2460-\u249b\u24ea-\u24ff\u2776-\u2793]+")
-_FRACTIONS = frozenset("¼½¾") | frozenset(map(chr, range(0x2150, 0x2160))) | {"\u2189"}
+_SIGNS = re.compile("[\u00bc-\u00be\u2150-\u2189\u2460-\u249b\u24ea-\u24ff\u2776-\u2793]")
 _MONTHS = (
     "january januar janvier enero", "february februar février febrero", "march märz mars marzo",
     "april avril abril", "", "june juni juin junio", "july juli juillet julio", "august août agosto",
@@ -88,8 +87,9 @@ class Number:
 def find_numbers(text: str) -> Iterator[Number]:
     """Each number in digits or in signs for numbers, in no order."""
     if not text.isascii():
-        text, signs = _without_signs(text)
-        yield from signs
+        for sign in _SIGNS.finditer(text):
+            yield Number(sign[0], (round(unicodedata.numeric(sign[0]), 6),))
+        text = _SIGNS.sub(" ", text)
     spaced = text if text.isascii() else _UNSPACED_RUNS.sub(lambda found: " " * len(found[0]), text)
     for found in _FROM_DIGIT.finditer(spaced):
         start = found.start()
@@ -136,7 +136,10 @@ def _in_context(text: str, shown: str, values: tuple[float, ...], start: int, en
         scaled = tuple(round(value * _factor(scale), 6) for value in values)
         bare, values = ((*bare, *values), scaled) if not scale["short"] else (bare, (*values, *scaled))
     rounded = _ROUNDED.search(text, max(0, start - _ROUNDED_CHARS), start)
-    low, high = _rounds(values[0], rounded) if rounded else (inf, -inf)
+    if not rounded:
+        return Number(shown, values, bare)
+    value, margin = values[0], values[0] / 10
+    low, high = value - (0 if rounded["down"] else margin), value + (0 if rounded["up"] else margin)
     return Number(shown, values, bare, low, high)
 
 
@@ -149,15 +152,6 @@ def _factor(scale: re.Match[str]) -> float:
     for char in scale["han"]:
         factor *= HAN_SCALES[char]
     return factor
-
-
-def _rounds(value: float, rounded: re.Match[str]) -> tuple[float, float]:
-    """Between which a number lies that is rounded to this one: by its last digit but zeros, and by a tenth at most."""
-    digits = f"{value:f}".rstrip("0")
-    whole, _, decimals = digits.partition(".")
-    place = -len(decimals) if decimals else len(whole) - len(whole.rstrip("0"))
-    unit = min(10.0**place, value / 10) * (1 - 1e-9)
-    return value - (0 if rounded["down"] else unit), value + (0 if rounded["up"] else unit)
 
 
 def _special(found: re.Match[str]) -> Iterator[Number]:
@@ -199,35 +193,3 @@ def _month(shown: str, value: int) -> Number:
         return Number(shown, (float(value),), low=-inf, high=inf)
     names = tuple(_MONTHS[value - 1].split()) if 1 <= value <= len(_MONTHS) else ()
     return Number(shown, (float(value),), names=names)
-
-
-def _without_signs(text: str) -> tuple[str, list[Number]]:
-    """Numbers such as `½`, `⑨⑦` and `ⅩⅡ`, and the text without them."""
-    numbers: list[Number] = []
-    parts: list[str] = []
-    at = 0
-    for found in _SIGNS.finditer(text):
-        start = found.start()
-        if found[0] in _FRACTIONS:
-            whole = re.search(r"(?<![\w.,])\d{1,6} ?\Z", text[max(at, start - 10) : start])
-            start -= len(whole[0]) if whole else 0
-            value = unicodedata.numeric(found[0]) + (float(whole[0]) if whole else 0)
-            numbers.append(Number(text[start : found.end()], (round(value, 6),)))
-        else:
-            numbers += _signs(found[0])
-        parts += [text[at:start], " " * (found.end() - start)]
-        at = found.end()
-    return "".join((*parts, text[at:])), numbers
-
-
-def _signs(run: str) -> Iterator[Number]:
-    plain = unicodedata.normalize("NFKC", run)
-    if plain.isdecimal():
-        yield Number(run, (float(plain[:40]),))
-    elif plain.isascii() and plain.isalpha():  # Roman: Unicode has a sign for each up to twelve.
-        yield Number(run, (sum(map(unicodedata.numeric, run)),))
-    else:
-        for char in dict.fromkeys(run):
-            value = unicodedata.numeric(char, None)
-            if value is not None:
-                yield Number(char, (round(value, 6),))
