@@ -30,7 +30,7 @@ EXAMPLE_GENERATE: dict[str, Example] = {
 }
 EXAMPLE_EVALUATE: dict[str, Example] = {
     "answer": {
-        "summary": "An answer to judge",
+        "summary": "An answer to evaluate",
         "value": {
             "instruct": "Why is the sky blue?",
             "eval_crit": "Names scattering; no formula; no wrong claim.",

@@ -1,4 +1,4 @@
-"""One table from the kinds of errors to exit codes, and the words a person gets with each."""
+"""The table from kinds of errors to exit codes, and the messages and advice for a person."""
 
 import contextlib
 import errno
@@ -19,7 +19,7 @@ from redraft.redaction import redact
 
 
 class Exit(IntEnum):
-    """What the shell gets."""
+    """Exit codes."""
 
     OK = 0
     ERROR = 1

@@ -46,7 +46,12 @@ Strategy = Annotated[
     ),
 ]
 Deadline = Annotated[float | None, typer.Option(help="Time limit for the whole job, in seconds (default: 600).")]
-Temperature = Annotated[float | None, typer.Option(help="Sampling temperature of the generator (default: not sent).")]
+Temperature = Annotated[
+    float | None,
+    typer.Option(
+        help="Sampling temperature of the generator, 0 to 2; left out for a model that refuses it (default: not sent)."
+    ),
+]
 MaxOutputTokens = Annotated[
     int | None, typer.Option(help="Maximum number of tokens of one answer (default: set for the installation).")
 ]
@@ -96,14 +101,16 @@ Samples = Annotated[
 Audit = Annotated[
     str | None,
     typer.Option(
-        metavar="MODEL", help="Independent evaluator of the first and the final answer; reported only, never decides."
+        metavar="MODEL",
+        help="Independent evaluator: scores the first and the final answer after the loop; the score is only reported.",
     ),
 ]
 Skip = Annotated[
     str | None,
     typer.Option(
         metavar="never|when_checks_fail|auto",
-        help="When to skip the evaluator: never, while a required check fails, or also for small talk (default never).",
+        help="When to ask no evaluator: never; when_checks_fail: if a required check fails; "
+        "auto: if the task is only small talk or a sum (default: never).",
     ),
 ]
 Sources = Annotated[

@@ -1,4 +1,4 @@
-"""What a comparison says, section by section. Where nothing is shown it says so, and never that runs are equal."""
+"""The report of a comparison, section by section. No difference shown is never reported as equality."""
 
 from collections.abc import Sequence
 
@@ -47,18 +47,22 @@ def _by_score(found: Comparison) -> str:
 
 
 def _interval(span: str) -> str:
-    return "no interval can be told" if span == DASH else f"95 % interval {span}"
+    return "no interval: too few rows" if span == DASH else f"95 % interval {span}"
 
 
 def _notes(tables: ComparisonTables) -> tuple[str, ...]:
     old, new = tables.baseline, tables.new
     notes = [f"The run {name} is {facts.status}." for name, facts in _unfinished(tables)]
     if old.score_threshold != new.score_threshold:
-        notes.append("The runs have different thresholds: what passes in one may fail in the other for that alone.")
+        notes.append(
+            "The runs have different thresholds: an answer may pass in one and fail in the other for that reason alone."
+        )
     if old.evaluator_models != new.evaluator_models:
-        notes.append("The runs have different evaluators: a difference may be one of evaluators, not of answers.")
+        notes.append(
+            "The runs have different evaluators: a difference may come from the evaluators, not from the answers."
+        )
     if old.dataset_version != new.dataset_version:
-        notes.append("The datasets differ: rows are paired by custom_id, whatever they hold.")
+        notes.append("The datasets differ: rows are paired by custom_id, even if their contents differ.")
     return tuple(notes)
 
 
@@ -68,7 +72,7 @@ def _unfinished(tables: ComparisonTables) -> list[tuple[str, RunFacts]]:
 
 def _differences(found: Comparison) -> Section:
     """Score and pass rate in words, or that nothing can be compared; the rest of the words has places of its own."""
-    return Section("differences", "What differs", found.words[: 1 if found.mcnemar_p is None else 2])
+    return Section("differences", "Differences", found.words[: 1 if found.mcnemar_p is None else 2])
 
 
 def _flips(found: Comparison) -> Section:
@@ -81,18 +85,18 @@ def _flips(found: Comparison) -> Section:
 def _left_out(found: Comparison) -> Section:
     verdicts = found.verdicts
     kinds = (
-        ("Verdict in the baseline only", verdicts.lost),
-        ("Verdict in the new run only", verdicts.won),
-        ("Verdict in neither", verdicts.neither),
+        ("With a verdict in the baseline only", verdicts.lost),
+        ("With a verdict in the new run only", verdicts.won),
+        ("Without a verdict in both runs", verdicts.neither),
         ("In the baseline only", found.only_in_baseline),
         ("In the new run only", found.only_in_new),
     )
     number = verdicts.repeats_without
     repeats = (f"{count(number, 'repeat')} without a verdict, of rows that are compared.",) if number else ()
     if not any(names for _, names in kinds):
-        words = repeats or ("Nobody: all rows of both runs are compared.",)
-        return Section("left_out", "Who is left out", words)
-    return Section("left_out", "Who is left out", repeats, (_names("Rows left out", kinds),))
+        words = repeats or ("All rows of both runs are compared.",)
+        return Section("left_out", "Rows left out", words)
+    return Section("left_out", "Rows left out", repeats, (_names("Rows left out", kinds),))
 
 
 def _names(caption: str, kinds: Sequence[tuple[str, tuple[str, ...]]]) -> Table:

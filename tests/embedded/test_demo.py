@@ -88,7 +88,7 @@ def test_on_a_terminal_it_shows_what_goes_on(
         os.close(ours)
         assert demo.wait(patient(60)) == 0
     text = b"".join(shown).decode()
-    assert "iteration 1: writing" in text or "waiting for a worker" in text
+    assert "iteration 1: generating" in text or "waiting for a worker" in text
     assert "Final answer:" in text
     folder.wait_empty()
 

@@ -143,9 +143,9 @@ def test_a_comparison_of_nothing_says_so():
     text = render_comparison_text(comparison_tables([], [], status="running"))
     assert "No row can be compared with Nightly" in text
     assert "no row has a score in both runs" in text
-    assert "no interval can be told" in text
+    assert "no interval: too few rows" in text
     assert "No row passes in one run only." in text
-    assert "Nobody: all rows of both runs are compared." in text
+    assert "All rows of both runs are compared." in text
     assert "The run Tried is running." in text
 
 

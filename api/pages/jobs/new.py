@@ -30,7 +30,7 @@ from redraft.operations.services import Services
 router = pages_router()
 
 _NOTES_MAX = 5
-_NO_CHECK = "No check is called or written so: {line} (a model will judge this line of the rubric as words)."
+_NO_CHECK = "No check is called or written so: {line} (a model evaluates this line of the rubric as text)."
 
 
 @dataclass

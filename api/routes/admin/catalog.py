@@ -35,7 +35,9 @@ class Templates(BaseModel):
 
     system: str
     user: str
-    rubric_system: str | None = Field(default=None, description="For criteria judged one by one; null: never.")
+    rubric_system: str | None = Field(
+        default=None, description="For criteria that are evaluated one by one; null: never."
+    )
     rubric_user: str | None = None
 
 
@@ -43,11 +45,13 @@ class Profile(BaseModel):
     """A way to evaluate, with all that makes it: what is said to the evaluator, and how its reply is read."""
 
     name: str
-    version: str = Field(description="Of the files' contents, in 12 hex digits: another one may judge otherwise.")
+    version: str = Field(
+        description="Of the files' contents, in 12 hex digits: another version may evaluate differently."
+    )
     title: str
     description: str
     built_in: bool
-    needs: list[str] = Field(description="The fields of a request without which it cannot judge.")
+    needs: list[str] = Field(description="The fields of a request without which it cannot evaluate.")
     sees: list[str] = Field(description="The fields of a request that the evaluator is shown beside the answer.")
     source_chars: int | None = Field(description="How much of each source is shown; null: all of it.")
     media: bool = Field(description="Whether images are left in what it sees.")

@@ -23,7 +23,7 @@ router = APIRouter(prefix="/v1/runs", tags=["bulk"], route_class=StrictRoute)
 _OPEN = ResumeRun()
 _EXAMPLE: dict[str, Example] = {
     "questions": {
-        "summary": "All rows of a dataset, judged by the same criteria",
+        "summary": "All rows of a dataset, evaluated by the same criteria",
         "value": {
             "dataset_id": "ds_0190f3c2d1a07c3e8f5b6a7c8d9e0f11",
             "defaults": {"eval_crit": "Correct and complete.", "iter_max": 3},

@@ -183,7 +183,7 @@ def continue_job(services: ServicesOf, job_id: str, body: Annotated[ContinueJob,
     status_code=202,
     response_model=Job,
     responses={
-        **job_answers(202, "A job of its own judges the answers anew."),
+        **job_answers(202, "A job of its own evaluates the answers again."),
         **job_answers(200, "A replay of an earlier request with the same Idempotency-Key."),
         **answers(400, 404, 409, 413, 415, 422),
     },

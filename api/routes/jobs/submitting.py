@@ -99,5 +99,5 @@ async def evaluate_answer(
     body: Annotated[EvaluateAnswer, Body(openapi_examples=EXAMPLE_EVALUATE)],
     submitter: Annotated[Submitter, Depends()],
 ) -> Response:
-    """Start a job that judges a given answer once."""
+    """Start a job that evaluates a given answer once."""
     return await submitter.submit(body)

@@ -1,4 +1,4 @@
-"""Looks at each part of an installation. Whatever breaks here is a finding, not an end."""
+"""Check each part of an installation. An error of a check is a finding; the other checks go on."""
 
 import contextlib
 import platform
@@ -36,7 +36,7 @@ class Finding:
 
 
 def diagnose(settings: Settings) -> list[Finding]:
-    """All findings, each bounded to a few seconds."""
+    """Check all parts; each check takes a few seconds at most."""
     machine = f"Redraft {__version__}, Python {platform.python_version()} on {platform.platform()}"
     findings = [Finding("machine", "ok", machine), *_unknown_names(), _guard("disk", lambda: _disk(settings))]
     findings.extend(_folder(settings))
@@ -151,4 +151,4 @@ def _default_model(services: Services) -> Finding:
     except Invalid as error:
         return Finding("model", "broken", error.message, "Or choose another: REDRAFT_MODEL=provider:name")
     note = next((each.note for each in providers.models() if each.default), "")
-    return Finding("model", "ok", f"{ref} writes when a job names no model", note)
+    return Finding("model", "ok", f"{ref} generates when a job names no model", note)

@@ -52,7 +52,7 @@ def list_models(*, as_json: options.AsJson = False) -> None:
 def check(
     *,
     model: Annotated[
-        str | None, typer.Argument(metavar="[MODEL]", help="provider:name (default: the default model).")
+        str | None, typer.Argument(metavar="MODEL", help="provider:name (default: the default model).")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""The commands that stay: `serve` and `worker`."""
+"""The commands that run until they are stopped: `serve` and `worker`."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ def serve(
         typer.Option(min=0, max=65535, help="Port to listen on, 0 for any free one; REDRAFT_PORT.", show_default=False),
     ] = None,
 ) -> None:
-    """Run the API and, in embedded mode, all else.
+    """Run the API and the pages.
 
     Without REDRAFT_BROKER_URL it also runs the broker, the database and a worker on this machine.
     """

@@ -14,10 +14,13 @@ EPILOG = options.examples(
 )
 
 Base = Annotated[
-    str, typer.Argument(metavar="BASE", help="The run to compare with: its id, name, or 'latest'.", show_default=False)
+    str, typer.Argument(metavar="BASE", help="The baseline run: its id, name, or 'latest'.", show_default=False)
 ]
 New = Annotated[
-    str, typer.Argument(metavar="NEW", help="The run that is compared: its id, name, or 'latest'.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="NEW", help="The run to compare with the baseline: its id, name, or 'latest'.", show_default=False
+    ),
 ]
 Reports = Annotated[
     list[Path] | None,
@@ -39,11 +42,11 @@ def compare(
     fail_on_regression: bulk_options.FailOnRegression = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Compare two runs on the rows that both have.
+    """Compare two runs, row by row, on the rows that both have.
 
-    Prints differences with their intervals, and which rows flipped.
+    Prints the differences with their intervals, and the rows that pass in one run only.
 
-    Exit codes: 0 compared; 1 an error; 2 wrong usage; 3 a gate is not met; 5 no such run.
+    Exit codes: 0 the runs are compared; 1 error; 2 wrong usage; 3 a gate is not met; 5 no such run.
     """
     from redraft.cli.bulk.report_files import comparison_suffixes, render_comparison
     from redraft.cli.bulk.run_ends import check_file, exit_of_gates, write_file

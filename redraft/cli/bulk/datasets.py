@@ -1,15 +1,16 @@
-"""`redraft datasets …`: see what a run would make of a file; store files, and look at those stored."""
+"""`redraft datasets …`: check files of rows, store them, and show stored datasets."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from redraft.cli import options, output, sessions
 from redraft.cli.bulk import bulk_options
 from redraft.cli.jobs import rubrics
+from redraft.cli.jobs.job_options import with_job_options
 
 app = typer.Typer(
-    help="Check, import, look at and delete datasets. Without a command: list them.",
+    help="Check, import, show and delete datasets. Without a command: list them.",
     rich_markup_mode=None,
     invoke_without_command=True,
 )
@@ -30,53 +31,33 @@ def main(ctx: typer.Context) -> None:
         "redraft datasets check questions.jsonl", "redraft datasets check rows.csv --map instruct=frage --crit 'Right.'"
     ),
 )
-def check(  # noqa: PLR0913 - one parameter per option
+@with_job_options
+def check_file(  # noqa: PLR0913 - one parameter per option
     *,
+    given: dict[str, Any],
     file: File,
     mapped: bulk_options.Mapped = None,
     file_format: bulk_options.FileFormat = None,
-    resp_format: options.Format = None,
-    eval_crit: options.Criteria = None,
-    rubric: options.Rubric = None,
-    checks: options.Checks = None,
-    profile: options.Profile = None,
-    iter_max: options.IterMax = None,
-    model: options.Model = None,
-    evaluator_model: options.EvaluatorModel = None,
-    panel: options.Panel = None,
-    samples: options.Samples = None,
-    audit: options.Audit = None,
-    candidates: options.Candidates = None,
-    max_output_tokens: options.MaxOutputTokens = None,
+    check: options.Checks = None,
+    schema: options.Schema = None,
     defaults: bulk_options.DefaultsFile = None,
     overrides: bulk_options.Overrides = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Go through a file as a run would, and tell what it would do: nothing is stored, nothing is called.
+    """Check which rows of a file a run could use, and what the run would cost at most.
 
-    Exit codes: 0 every row can be used; 2 the file, or none of its rows, can be used; 6 some rows cannot.
+    Stores nothing and calls no model.
+
+    Exit codes: 0 all rows can be used; 2 wrong usage, or no row can be used; 5 no such file; 6 some rows cannot be
+    used.
     """
     from redraft.cli.bulk.dataset_files import opened_file
     from redraft.cli.bulk.dataset_pages import show_check
     from redraft.cli.exits import Exit
     from redraft.operations.bulk.dataset_checks import check_dataset, check_resource
 
-    given = {
-        "resp_format": resp_format,
-        "eval_crit": eval_crit,
-        "rubric": rubrics.rubric_file(rubric),
-        "profile": profile,
-        "iter_max": iter_max,
-        "model": options.ladder(model),
-        "evaluator_model": evaluator_model,
-        "evaluation.panel": panel or None,
-        "evaluation.samples": samples,
-        "evaluation.audit": audit,
-        "candidates": candidates,
-        "sampling.max_output_tokens": max_output_tokens,
-    }
-    fields = bulk_options.defaults_of(defaults, given)
-    rubrics.add_checks(fields, checks)
+    fields = bulk_options.defaults_of(defaults, {**given, "answer_schema": options.schema_of(schema)})
+    rubrics.add_checks(fields, check)
     with sessions.opened() as services, opened_file(file) as (stream, name):
         found = check_dataset(
             services,
@@ -104,7 +85,7 @@ def import_file(
     file_format: bulk_options.FileFormat = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Store the rows of a file; its id goes to stdout. The same rows are stored only once."""
+    """Store the rows of a file and print the dataset's id. The same rows are stored only once."""
     from redraft.cli.bulk.dataset_files import import_file
 
     with sessions.opened() as services:
@@ -126,8 +107,10 @@ def import_file(
 @app.command("list", epilog=options.examples("redraft datasets list --json"))
 def list_datasets(
     *,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="Datasets at most.")] = 20,
-    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the page before ended.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of datasets.")] = 20,
+    after: Annotated[
+        str | None, typer.Option(metavar="CURSOR", help="Cursor that the page before has printed.")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List datasets, the newest first."""
@@ -151,11 +134,11 @@ def list_datasets(
 def show(
     *,
     dataset: bulk_options.DatasetRef = "latest",
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Rows at most.")] = 10,
-    after: Annotated[int, typer.Option(min=-1, help="Rows beyond this position; the first one is 0.")] = -1,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of rows.")] = 10,
+    after: Annotated[int, typer.Option(min=-1, help="Only rows after this position; the first row is 0.")] = -1,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show a dataset, what its columns became, and its first rows."""
+    """Show a dataset, the fields that its columns fill, and its first rows."""
     from redraft.cli.bulk.dataset_pages import show_dataset, show_rows
     from redraft.operations.bulk import datasets
     from redraft.operations.jobs import references
@@ -175,7 +158,7 @@ def show(
 
 @app.command("delete", epilog=options.examples("redraft datasets delete 0199a3"))
 def delete(*, dataset: bulk_options.DatasetRef, as_json: options.AsJson = False) -> None:
-    """Delete a dataset that no run uses, with its rows. It does not ask again."""
+    """Delete a dataset that no run uses, with its rows, without a question."""
     from redraft.operations.bulk import removing
     from redraft.operations.jobs import references
 

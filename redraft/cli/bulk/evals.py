@@ -8,6 +8,7 @@ import typer
 from redraft.cli import options
 from redraft.cli.bulk import bulk_options
 from redraft.cli.jobs import rubrics
+from redraft.cli.jobs.job_options import with_job_options
 
 EPILOG = options.examples(
     "redraft eval questions.jsonl --max-in-flight 16 --output results.csv --report report.html",
@@ -30,35 +31,16 @@ Resume = Annotated[
 ]
 
 
+@with_job_options
 def evaluate(  # noqa: PLR0913 - one parameter per option
     *,
+    given: dict[str, Any],
     dataset: Dataset = None,
     mapped: bulk_options.Mapped = None,
     file_format: bulk_options.FileFormat = None,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the run (default: the file's).")] = None,
-    resp_format: options.Format = None,
-    eval_crit: options.Criteria = None,
-    rubric: options.Rubric = None,
     check: options.Checks = None,
-    profile: options.Profile = None,
-    iter_max: options.IterMax = None,
-    threshold: options.Threshold = None,
-    model: options.Model = None,
-    evaluator_model: options.EvaluatorModel = None,
-    panel: options.Panel = None,
-    samples: options.Samples = None,
-    audit: options.Audit = None,
-    skip: options.Skip = None,
-    candidates: options.Candidates = None,
-    strategy: options.Strategy = None,
-    deadline: options.Deadline = None,
-    temperature: options.Temperature = None,
-    max_output_tokens: options.MaxOutputTokens = None,
-    max_tokens: options.MaxTokens = None,
     schema: options.Schema = None,
-    cache: options.UseCache = False,
-    system: options.System = None,
-    meta: options.Meta = None,
     defaults: bulk_options.DefaultsFile = None,
     overrides: bulk_options.Overrides = None,
     repeat: Annotated[int | None, typer.Option(help="Number of jobs per row, 1 to 100 (default: 1).")] = None,
@@ -98,31 +80,7 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
 
     wanted = Wanted(as_json, tuple(results or ()), tuple(report or ()), baseline, min_pass_rate, fail_on_regression)
     wanted.check()
-    given = {
-        "resp_format": resp_format,
-        "eval_crit": eval_crit,
-        "rubric": rubrics.rubric_file(rubric),
-        "profile": profile,
-        "iter_max": iter_max,
-        "score_threshold": threshold,
-        "model": options.ladder(model),
-        "evaluator_model": evaluator_model,
-        "evaluation.panel": panel or None,
-        "evaluation.samples": samples,
-        "evaluation.audit": audit,
-        "evaluation.skip": skip,
-        "candidates": candidates,
-        "revision.strategy": strategy,
-        "limits.deadline_s": deadline,
-        "limits.max_tokens": max_tokens,
-        "answer_schema": options.schema_of(schema),
-        "cache": "use" if cache else None,
-        "sampling.temperature": temperature,
-        "sampling.max_output_tokens": max_output_tokens,
-        "system_instructions": system,
-        "metadata": options.pairs(meta) or None,
-    }
-    fields = bulk_options.defaults_of(defaults, given)
+    fields = bulk_options.defaults_of(defaults, {**given, "answer_schema": options.schema_of(schema)})
     rubrics.add_checks(fields, check)
     of_new = {
         "DATASET": dataset,

@@ -1,4 +1,4 @@
-"""`redraft runs …`: look at bulk runs, and do something to them."""
+"""`redraft runs …`: show bulk runs, cancel, resume, export or delete them."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from redraft.cli import options, output, sessions
 from redraft.cli.bulk import bulk_options
 
 app = typer.Typer(
-    help="Look at bulk runs, cancel, resume, export or delete them. Without a command: list them.",
+    help="Show bulk runs, cancel, resume, export or delete them. Without a command: list them.",
     rich_markup_mode=None,
     invoke_without_command=True,
 )
@@ -26,8 +26,10 @@ def main(ctx: typer.Context) -> None:
 @app.command("list", epilog=options.examples("redraft runs list --limit 50", "redraft runs list --json"))
 def list_runs(
     *,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="Runs at most.")] = 20,
-    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the page before ended.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of runs.")] = 20,
+    after: Annotated[
+        str | None, typer.Option(metavar="CURSOR", help="Cursor that the page before has printed.")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List runs, the newest first."""
@@ -54,13 +56,14 @@ def show(
     *,
     run: bulk_options.RunRef = "latest",
     status: Annotated[
-        list[str] | None, typer.Option("--status", help=f"List items: {', '.join(_STATUSES)}; may be given again.")
+        list[str] | None,
+        typer.Option("--status", help=f"Only items of this status: {', '.join(_STATUSES)}; repeatable."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Items at most.")] = 20,
-    after: Annotated[int, typer.Option(min=0, help="Items beyond this number.")] = 0,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of items.")] = 20,
+    after: Annotated[int, typer.Option(min=0, help="Only items after this number.")] = 0,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show a run, how far it is, and its items, unless --status says which."""
+    """Show a run, its progress, and its items; with --status only the items of that status."""
     from redraft.cli.bulk.run_pages import show_items, show_run
     from redraft.operations.bulk import run_results, runs
     from redraft.operations.jobs import references
@@ -113,7 +116,7 @@ def watch(
 
 @app.command("cancel")
 def cancel(*, run: bulk_options.RunRef, as_json: options.AsJson = False) -> None:
-    """End a run now; what has ended is kept, and it can be resumed."""
+    """Cancel a run. Items that have ended are kept, and the run can be resumed."""
     from redraft.operations.bulk import runs
     from redraft.operations.jobs import references
 
@@ -122,7 +125,7 @@ def cancel(*, run: bulk_options.RunRef, as_json: options.AsJson = False) -> None
     if as_json:
         output.write_json(found.model_dump(mode="json"))
     if is_new:
-        output.say(f"Canceled {found.id}. What is open is done with: redraft runs resume {found.id}")
+        output.say(f"Canceled {found.id}. To complete its open items: redraft runs resume {found.id}")
     else:
         output.say(f"{found.id} had ended before: {found.status}.")
 
@@ -134,13 +137,13 @@ def resume(
     *,
     run: bulk_options.RunRef,
     retry_errors: bulk_options.RetryErrors = False,
-    max_cost: Annotated[float | None, typer.Option(help="A larger budget: USD for the whole run.")] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Leave; workers do the rest.")] = False,
+    max_cost: Annotated[float | None, typer.Option(help="A larger budget for the whole run, in USD.")] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Exit at once; workers do the rest.")] = False,
     results: bulk_options.Results = None,
     report: bulk_options.Reports = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Do what is open of a run; nothing that has ended is done, or paid for, again."""
+    """Complete the open items of a run. Items that have ended are not repeated, and not paid for again."""
     from redraft.cli.bulk.run_ends import Wanted
     from redraft.cli.bulk.run_starts import resume_run
 
@@ -159,12 +162,15 @@ def export(
     *,
     run: bulk_options.RunRef = "latest",
     form: Annotated[
-        str | None, typer.Option("--format", metavar="jsonl|csv", help="Without it, the file's name tells, else jsonl.")
+        str | None,
+        typer.Option("--format", metavar="jsonl|csv", help="Format (default: by the file's name, else jsonl)."),
     ] = None,
-    bom: Annotated[bool, typer.Option("--bom", help="Begin CSV with the mark by which Excel knows UTF-8.")] = False,
+    bom: Annotated[
+        bool, typer.Option("--bom", help="Begin CSV with a byte order mark, by which Excel recognises UTF-8.")
+    ] = False,
     files: bulk_options.Results = None,
 ) -> None:
-    """Print one line per item and repeat, in the dataset's order, as far as the run is."""
+    """Print one line per item and repeat, in the dataset's order; of a run in progress, the results so far."""
     from redraft.cli.bulk.run_ends import RESULT_SUFFIXES, check_file, export_results, form_of
     from redraft.operations.jobs import references
 
@@ -196,7 +202,7 @@ def report(
     fail_on_regression: bulk_options.FailOnRegression = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print what a run has come to, so far or in the end. Exits with 3 if a gate is not met."""
+    """Print the report of a run; of a run in progress, the report so far. Exits with 3 if a gate is not met."""
     from redraft.cli.bulk.run_ends import Wanted, exit_of_gates, print_run, resolved
     from redraft.operations.bulk import runs
     from redraft.operations.jobs import references

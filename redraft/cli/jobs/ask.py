@@ -1,4 +1,4 @@
-"""`redraft ask`: one job, watched while it is written, judged and improved."""
+"""`redraft ask`: one job, watched while it generates, evaluates and revises."""
 
 from typing import Annotated, Any
 
@@ -6,6 +6,7 @@ import typer
 
 from redraft.cli import options, output, sessions, source_files
 from redraft.cli.jobs import refining, request_bodies, rubrics
+from redraft.cli.jobs.job_options import with_job_options
 
 EPILOG = options.examples(
     "redraft ask 'Explain recursion to a child.' --format 'three sentences'",
@@ -21,36 +22,18 @@ EPILOG = options.examples(
 )
 
 
+@with_job_options
 def ask(  # noqa: PLR0913 - one parameter per option
     *,
+    given: dict[str, Any],
     instruct: Annotated[
         str | None,
-        typer.Argument(metavar="[INSTRUCT]", help="The task. '-' or nothing: read it from stdin."),
+        typer.Argument(metavar="INSTRUCT", help="The task. '-' or nothing: read it from stdin."),
     ] = None,
-    resp_format: options.Format = None,
-    eval_crit: options.Criteria = None,
-    rubric: options.Rubric = None,
     check: options.Checks = None,
-    profile: options.Profile = None,
     refine: options.Refine = False,
-    iter_max: options.IterMax = None,
-    threshold: options.Threshold = None,
-    model: options.Model = None,
-    evaluator_model: options.EvaluatorModel = None,
-    panel: options.Panel = None,
-    samples: options.Samples = None,
-    audit: options.Audit = None,
-    skip: options.Skip = None,
-    candidates: options.Candidates = None,
-    strategy: options.Strategy = None,
-    deadline: options.Deadline = None,
-    temperature: options.Temperature = None,
-    max_output_tokens: options.MaxOutputTokens = None,
-    max_tokens: options.MaxTokens = None,
-    max_cost: options.MaxCost = None,
     schema: options.Schema = None,
-    cache: options.UseCache = False,
-    system: options.System = None,
+    max_cost: options.MaxCost = None,
     reference: options.Reference = None,
     source: options.Sources = None,
     mode: options.Mode = None,
@@ -60,17 +43,16 @@ def ask(  # noqa: PLR0913 - one parameter per option
     no_citations: options.NoCitations = False,
     allow_ungrounded: options.AllowUngrounded = False,
     annotate: options.Annotate = False,
-    meta: options.Meta = None,
     stream: options.Stream = False,
     file: options.RequestFile = None,
     as_json: options.AsJson = False,
     detach: options.Detach = False,
     require_accept: options.RequireAccept = False,
 ) -> None:
-    """Generate, evaluate and improve one answer.
+    """Generate, evaluate and revise one answer.
 
-    The answer alone goes to stdout, the iterations to stderr. Without a server it starts what it needs on
-    this machine and stops it again. Ctrl-C, as SIGTERM, cancels the job and prints the best answer so far.
+    The answer alone goes to stdout, the iterations go to stderr. Without a server it starts what it needs on
+    this machine and stops it again. Ctrl-C, like SIGTERM, cancels the job and prints the best answer so far.
 
     Exit codes: 0 there is an answer; 1 there is none; 2 wrong usage; 3 not accepted (with --require-accept);
     4 the provider refused the key; 75 something cannot be reached; 124 no answer within the deadline;
@@ -79,29 +61,9 @@ def ask(  # noqa: PLR0913 - one parameter per option
     request_bodies.ensure_one_reads_stdin(
         {"INSTRUCT": instruct, "--file": file, "--schema": schema, "--source": source}
     )
-    given = {
-        "resp_format": resp_format,
-        "eval_crit": eval_crit,
-        "rubric": rubrics.rubric_file(rubric),
-        "profile": profile,
-        "iter_max": iter_max,
-        "score_threshold": threshold,
-        "model": options.ladder(model),
-        "evaluator_model": evaluator_model,
-        "evaluation.panel": panel or None,
-        "evaluation.samples": samples,
-        "evaluation.audit": audit,
-        "evaluation.skip": skip,
-        "candidates": candidates,
-        "revision.strategy": strategy,
-        "limits.deadline_s": deadline,
-        "limits.max_tokens": max_tokens,
+    given |= {
         "limits.max_cost_usd": max_cost,
         "answer_schema": options.schema_of(schema),
-        "cache": "use" if cache else None,
-        "sampling.temperature": temperature,
-        "sampling.max_output_tokens": max_output_tokens,
-        "system_instructions": system,
         "reference": reference,
         "sources": source_files.read_sources(source),
         "grounding.mode": mode,
@@ -112,7 +74,6 @@ def ask(  # noqa: PLR0913 - one parameter per option
         "grounding.require_grounding": False if allow_ungrounded else None,
         "grounding.annotate_unverified": annotate or None,
         "stream": stream or None,
-        "metadata": options.pairs(meta) or None,
     }
     body = request_bodies.request_body(instruct, file, given)
     body = refining.refined_body(body) if refine else body

@@ -28,7 +28,7 @@ def show_criteria(*, job: options.JobRef = "latest", as_json: options.AsJson = F
         _show(matrix)
     elif matrix.iterations:
         output.say(
-            "No answer of this job was judged criterion by criterion. "
+            "No answer of this job was evaluated criterion by criterion. "
             "Do it with: redraft jobs rescore JOB --rubric FILE, once it has ended."
         )
     else:

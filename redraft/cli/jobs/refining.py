@@ -25,7 +25,7 @@ _REQUEST = ("instruct", "resp_format", "eval_crit", "rubric")
 def refine(
     *,
     question: Annotated[
-        str | None, typer.Argument(metavar="[QUESTION]", help="A rough question. '-' or nothing: read it from stdin.")
+        str | None, typer.Argument(metavar="QUESTION", help="A rough question. '-' or nothing: read it from stdin.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="Who drafts, as provider:name.")] = None,
     as_json: Annotated[
@@ -34,7 +34,7 @@ def refine(
 ) -> None:
     """Draft a job from a rough question, as JSON.
 
-    Nothing is written or judged yet; `redraft ask --file` takes what it prints.
+    No answer is generated yet; `redraft ask --file` takes the output.
     """
     from redraft.domain.jobs.drafts import RefineQuestion
 

@@ -1,4 +1,4 @@
-"""`redraft jobs rescore`: judge the answers of a job anew, without writing any."""
+"""`redraft jobs rescore`: evaluate the answers of a job again; it generates none."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def rescore(  # noqa: PLR0913 - one parameter per option
     eval_crit: options.Criteria = None,
     rubric: options.Rubric = None,
     no_rubric: Annotated[
-        bool, typer.Option("--no-rubric", help="Drop the rubric from before: judge by --crit alone.")
+        bool, typer.Option("--no-rubric", help="Drop the earlier rubric and evaluate by --crit alone.")
     ] = False,
     panel: options.Panel = None,
     samples: options.Samples = None,
@@ -49,7 +49,7 @@ def rescore(  # noqa: PLR0913 - one parameter per option
     The new job's id goes to stdout, with --wait its page.
     """
     if panel and evaluator_model:
-        raise typer.BadParameter("A panel stands for the one judge: give one of the two.", param_hint="--panel")
+        raise typer.BadParameter("A panel replaces the single evaluator: give one of the two.", param_hint="--panel")
     if rubric and no_rubric:
         raise typer.BadParameter("Give a rubric or drop it.", param_hint="--no-rubric")
     body = {
@@ -106,13 +106,13 @@ def _unsaid(before: "Job", change: "RescoreJob", request: "RescoreAnswers") -> I
     if change.rubric is not None:
         return
     if change.eval_crit and request.rubric:
-        yield "The rubric from before stays, and is judged line by line; --no-rubric drops it, --rubric brings another."
+        yield "The earlier rubric stays and is evaluated line by line; --no-rubric drops it, --rubric replaces it."
     if change.profile and before.request.get("rubric") and not request.rubric:
         yield f"The rubric from before is dropped: profile {change.profile} brings its own criteria."
 
 
 def _evaluation(before: "Job", given: Mapping[str, Any]) -> dict[str, Any]:
-    """How it was judged before, with what is given now; an audit belongs to the loop."""
+    """The earlier evaluation options with the new ones; an audit belongs to the loop."""
     named = {name: value for name, value in given.items() if value is not None}
     if not named:
         return {}

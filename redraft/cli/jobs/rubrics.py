@@ -1,4 +1,4 @@
-"""What makes an answer good, as one types it: a rubric from a file, checks in few words."""
+"""Evaluation criteria on the command line: a rubric from a file, checks as KIND=VALUE."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -69,4 +69,4 @@ def ensure_criteria(body: dict[str, Any]) -> None:
     if has_own or body.get("profile", _OWN_PROFILE) != _OWN_PROFILE:
         return
     body["eval_crit"] = DEFAULT_CRITERION
-    output.say(f"No criteria given (--crit); judging by: {DEFAULT_CRITERION}", "dim")
+    output.say(f"No criteria given (--crit); evaluating by: {DEFAULT_CRITERION}", "dim")

@@ -1,4 +1,4 @@
-"""What an answer makes of its sources, in lines: while it is judged, on a job's page, and beneath the answer."""
+"""Citations and claims of an answer as lines: during the evaluation, on the page of a job, and below the answer."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -50,7 +50,7 @@ def _unsupported(each: Any) -> str:
 
 
 def claim_lines(checked: "ClaimsFound | None") -> Iterator[Line]:
-    """Each claim that a judge looked for in the sources, and whether its quote holds."""
+    """Each claim that an evaluator looked for in the sources, and whether its quote holds."""
     for claim in checked.claims if checked else ():
         yield _signed(MET if claim.supported else NOT_MET, _claim(claim)), ""
 

@@ -62,7 +62,7 @@ def status(job: Job) -> Text:
 
 
 def _stopped_by(job: Job) -> str:
-    """Why it ended; a job that only judges has no limit of iterations that it could reach."""
+    """Why it ended; a job that only evaluates has no iteration limit to reach."""
     if job.kind != "generate_answer" and job.stop_reason == "iteration_limit":
         return "not accepted"
     return (job.stop_reason or "").replace("_", " ")
@@ -130,8 +130,8 @@ def _facts(job: Job, took: str) -> list[tuple[str, Text | str]]:
         ("score", f"{_score(job)} (iteration {job.progress.best_iteration or NONE})"),
         ("grounding", grounding_output.result_text(job)),
         ("iterations", _iterations(job)),
-        ("writer", _generator(job) if job.kind == "generate_answer" else ""),
-        ("judge", _evaluator(job)),
+        ("generator", _generator(job) if job.kind == "generate_answer" else ""),
+        ("evaluator", _evaluator(job)),
         ("audit", evaluation.get("audit") or ""),
         ("created", f"{job.created_at:%Y-%m-%d %H:%M:%S} UTC, {output.age(job.created_at)} ago"),
         ("took", took),
@@ -236,8 +236,8 @@ def show_calls(calls: Sequence[Call]) -> None:
         )
         for short, call in zip(ids, calls, strict=True)
     ]
-    headers = ("id", "type", "iteration", "model", "attempt", "status", "tokens in/out", "cost", "latency", "trouble")
-    output.show_table(headers, rows, ("trouble", "attempt", "cost", "iteration", "latency", "model"))
+    headers = ("id", "type", "iteration", "model", "attempt", "status", "tokens in/out", "cost", "latency", "error")
+    output.show_table(headers, rows, ("error", "attempt", "cost", "iteration", "latency", "model"))
 
 
 def _call_status(call: Call) -> Text:

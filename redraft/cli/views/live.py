@@ -28,8 +28,8 @@ _REFUSED = "  not accepted: it does not rest on its sources"
 _ACTIVITIES = {
     "job.queued": "waiting for a worker",
     "job.continued": "waiting for a worker",
-    "iteration.started": "iteration {number}: writing",
-    "iteration.generated": "iteration {number}: judging",
+    "iteration.started": "iteration {number}: generating",
+    "iteration.generated": "iteration {number}: evaluating",
     "iteration.evaluated": "{audit} audits",
     "thinking": "waiting for the next iteration",
     "step.retrying": "waiting before the next attempt",
@@ -47,7 +47,7 @@ class View(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
     def show(self, event: "Event", iteration: "Iteration | None" = None) -> None:
-        """Tell what has happened; `iteration`: the answer that was judged, with what it makes of its sources."""
+        """Tell what has happened; `iteration`: the answer that was evaluated, with its citations."""
         ...
 
     def close(self) -> None:
@@ -56,7 +56,7 @@ class View(Protocol):
 
 
 def make_view(threshold: float, audit: str | None = None) -> View:
-    """The view that fits what stderr is; `audit`: the outside judge, if the job has one."""
+    """The view that fits what stderr is; `audit`: the independent evaluator, if the job has one."""
     console = output.stderr()
     if console.is_terminal and not console.is_dumb_terminal:
         return TerminalView(console, threshold, audit)
@@ -147,7 +147,7 @@ def activity_after(event: "Event", audit: str | None = None) -> str | None:
 
 
 def lines_of(event: "Event", threshold: float, iteration: "Iteration | None" = None) -> list[Line]:
-    """An event in words; `iteration`: the answer that was judged."""
+    """An event in words; `iteration`: the answer that was evaluated."""
     data = event.data
     match event.type:
         case "iteration.generated":

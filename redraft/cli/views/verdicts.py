@@ -13,7 +13,7 @@ Line = tuple[str, str]
 
 Facts = Mapping[str, Any]
 
-MET, NOT_MET, REGRESSED, NOT_EVALUATED = "met", "not met", "regressed", "not judged"
+MET, NOT_MET, REGRESSED, NOT_EVALUATED = "met", "not met", "regressed", "not evaluated"
 SIGNS = {MET: ("✓", "green"), NOT_MET: ("✗", "red"), REGRESSED: ("↓", "bold red"), NOT_EVALUATED: ("·", "dim")}
 
 _APART_MIN = 0.005
@@ -56,7 +56,7 @@ def whole_lines(verdict: Facts) -> Iterator[Line]:
     yield from _words_of(verdict, _CHARS_MAX)
     for judge in verdict.get("judges") or ():
         score = "no verdict" if judge["score"] is None else say_score(judge["score"])
-        yield f"  {judge['model']}, asking {judge['sample'] + 1}: {score}", "dim"
+        yield f"  {judge['model']}, call {judge['sample'] + 1}: {score}", "dim"
 
 
 def _words_of(verdict: Facts, chars: int = 600) -> Iterator[Line]:
@@ -70,7 +70,7 @@ def _words_of(verdict: Facts, chars: int = 600) -> Iterator[Line]:
         yield f"  - {output.one_line(suggestion, chars)}", ""
     apart = verdict.get("disagreement")
     if apart is not None and apart >= _APART_MIN:
-        yield f"  the judges' scores lie {apart:.2f} apart", "yellow"
+        yield f"  the evaluators' scores lie {apart:.2f} apart", "yellow"
 
 
 def _retells(reasoning: str, verdict: Facts) -> bool:

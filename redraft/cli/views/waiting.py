@@ -28,7 +28,7 @@ class Wait:
         as_json: print the job and not its answer.
         must_be_accepted: whether a missed threshold is an exit code of its own.
         as_page: print all about the job, and not the answer alone.
-        audit: the outside judge who has the last word, for the words.
+        audit: the independent evaluator, which is asked last.
     """
 
     threshold: float

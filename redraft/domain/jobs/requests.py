@@ -155,16 +155,18 @@ class GroundingOptions(StrictModel):
 class Judging(StrictModel):
     """How answers are judged: how often, by whom, and when not at all."""
 
-    samples: int = Field(default=1, ge=1, le=10, description="Ask each evaluator so often; the mean counts.")
+    samples: int = Field(default=1, ge=1, le=10, description="Number of calls per evaluator; the mean score counts.")
     panel: list[ModelName] = Field(
-        default=[], max_length=9, description="Several evaluators instead of evaluator_model; the median counts."
+        default=[], max_length=9, description="Several evaluators instead of evaluator_model; the median score counts."
     )
     audit: ModelName | None = Field(
-        default=None, description="A model that scores the first and the returned answer, outside of the loop."
+        default=None,
+        description="Independent evaluator: scores the first and the returned answer after the loop; decides nothing.",
     )
     skip: Literal["never", "when_checks_fail", "auto"] = Field(
         default="never",
-        description="when_checks_fail: ask no model while a required check fails; auto: nor for small talk and sums.",
+        description="When no model is asked: never; when_checks_fail: if a required check fails; "
+        "auto: if the instruction is only small talk or a sum.",
     )
 
 

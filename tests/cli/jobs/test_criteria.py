@@ -102,10 +102,10 @@ def test_a_skipped_evaluation_is_no_failure(shell: Shell, add_job: AddJob) -> No
 def test_a_panel_that_disagrees_is_told(shell: Shell, add_job: AddJob, model_server: ModelServer) -> None:
     model_server.play(Script((Rule((0.9,), model="a"), Rule((0.5,), model="b"))))
     job_id = add_job(evaluation={"panel": ["openai:a", "openai:b"]}, iter_max=1, is_done=True)
-    assert "the judges' scores lie 0.40 apart" in shell.run("jobs", "watch", job_id).err
+    assert "the evaluators' scores lie 0.40 apart" in shell.run("jobs", "watch", job_id).err
     page = shell.run("jobs", "show", job_id).out
-    assert re.search(r"judge +openai:a \+ openai:b", page)
-    assert "openai:b, asking 1: 0.50" in page
+    assert re.search(r"evaluator +openai:a \+ openai:b", page)
+    assert "openai:b, call 1: 0.50" in page
 
 
 def test_an_audit_has_the_last_word(office: Shell, provider: ModelServer) -> None:
@@ -164,7 +164,7 @@ def test_what_becomes_of_the_rubric_from_before_is_said(
     home: Services, shell: Shell, judged: str, model_server: ModelServer
 ) -> None:
     stays = shell.run("jobs", "rescore", judged, "--crit", "better")
-    assert "Note: The rubric from before stays" in stays.err
+    assert "Note: The earlier rubric stays" in stays.err
     other = shell.run("jobs", "rescore", judged, "--profile", "quality")
     assert "Note: The rubric from before is dropped: profile quality" in other.err
     dropped = shell.run("jobs", "rescore", judged, "--crit", "better", "--no-rubric", "--json")

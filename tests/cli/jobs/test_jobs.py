@@ -163,7 +163,7 @@ def test_a_page_names_whose_answers_are_judged_and_that_code_alone_judges(
     checks = [{"id": "short", "kind": "check", "check": {"kind": "max_words", "value": 9}}]
     job_id = add_job(rubric=checks, is_done=True)
     page = shell.run("jobs", "show", job_id).out
-    assert re.search(r"judge +checks only\n", page)
+    assert re.search(r"evaluator +checks only\n", page)
     assert re.search(r"usage +1 call, ", page)
     again = shell.run("jobs", "rescore", job_id).out.strip()
     drain(home)

@@ -67,7 +67,7 @@ def test_on_a_terminal_the_iterations_are_shown_in_colour_under_a_spinner(office
     assert code == 0
     assert "\x1b[1;33m  score 0.40" in screen
     assert "\x1b[1;32m  score 0.90" in screen
-    assert re.search(r"iteration 1: (writing|evaluation) … \d", plain(screen))
+    assert re.search(r"iteration 1: (generating|evaluating) … \d", plain(screen))
     assert plain(screen).rstrip().endswith("Done.")
     assert screen.count("\x1b[?25l") == screen.count("\x1b[?25h"), "the cursor is back"
 
