@@ -31,7 +31,7 @@ _MODEL_CHARS = 220
 
 @dataclass(frozen=True, slots=True)
 class AnswerEvaluation:
-    """The evaluation of one answer, and what was heard for it."""
+    """The evaluation of one answer, and the replies it is made from."""
 
     record: IterationRecord
     evaluation: EvaluationRecord
@@ -43,18 +43,18 @@ class AnswerEvaluation:
 
     @property
     def blocked(self) -> ProviderError | None:
-        """The provider's failure, if it is why there is no verdict."""
+        """The provider's failure, if it is the reason why there is no verdict."""
         if self.evaluation.status != "error":
             return None
         return next((reply.blocked for reply in self.replies if reply.blocked), None)
 
 
 CodeVerdicts = Mapping[str, EvaluationRecord | None]
-"""By iteration id: the evaluation that needed no model, None where one is needed."""
+"""By iteration id: the evaluation by code alone; None if an evaluator is needed."""
 
 
 def evaluate_by_code(step: StepContext, records: Sequence[IterationRecord]) -> CodeVerdicts:
-    """Judge what code alone can judge, once a step."""
+    """Evaluate the answers that code alone can evaluate; computed once per step."""
     for record in records:
         if f"code verdict {record.id}" not in step.found:
             step.found[f"code verdict {record.id}"] = _without_model(step, record)
@@ -68,7 +68,7 @@ def evaluate_all(
     replies: Sequence[EvaluatorReply],
     evaluators: Sequence[str],
 ) -> list[AnswerEvaluation]:
-    """The evaluation of each answer, by code alone or by what its judges said."""
+    """The evaluation of each answer, by code alone or from its evaluators' replies."""
     known = [(record, code_verdicts[record.id]) for record in records]
     return [
         AnswerEvaluation(r, found) if found else _evaluate_answer(step, r, replies, evaluators) for r, found in known
@@ -90,7 +90,7 @@ def _evaluate_answer(
 
 
 def _without_model(step: StepContext, record: IterationRecord) -> EvaluationRecord | None:
-    """What needs no call: an answer that is none, that was judged before, or that code can judge by itself."""
+    """Evaluate an answer without a call: it is trivial, repeats an earlier one, is skipped, or code can decide."""
     # An empty list may be the right answer to a schema
     if is_trivial(record.answer) and schema_of(step.request) is None:
         return _refused(step, _TRIVIAL, _WRITE_ONE)
@@ -111,14 +111,14 @@ def _refused(step: StepContext, reasoning: str, suggestion: str) -> EvaluationRe
 
 
 def _misfit(step: StepContext, record: IterationRecord) -> str | None:
-    """Why the answer is not the JSON that was asked for; decided in code, and told to the next generation."""
+    """Why the answer does not fit the requested schema; the next generation prompt contains it."""
     schema = schema_of(step.request)
     read = read_answer(record.answer, schema) if schema is not None else None
     return read.message if isinstance(read, Misfit) else None
 
 
 def _known(step: StepContext, record: IterationRecord) -> EvaluationRecord | None:
-    """The evaluation of an earlier answer that says the same."""
+    """The evaluation of an earlier answer with the same text, if it may be reused."""
     twin = twin_of(record.as_attempt(), step.attempts)
     known = next(
         (r for r in step.records if twin and (r.number, r.candidate) == (twin.iteration, twin.candidate)),
@@ -139,13 +139,13 @@ def _known(step: StepContext, record: IterationRecord) -> EvaluationRecord | Non
 
 
 def _may_rest_on_others(step: StepContext, known: IterationRecord) -> bool:
-    """Whether an earlier verdict may be about other sources: a structured answer does not tell."""
+    """Whether an earlier verdict may be about other sources, which a structured answer does not show."""
     is_earlier = known.number < step.job.first_iteration and bool(step.request.sources)
     return known.is_outdated or (is_earlier and known.grounding is None)
 
 
 def _by_checks(step: StepContext, record: IterationRecord) -> EvaluationRecord | None:
-    """The verdict of code alone: the rubric holds only checks, or a required one fails and that is enough."""
+    """The verdict of the checks alone: the rubric has only checks, or a required one fails and `skip` says so."""
     rubric = step.request.rubric
     if rubric is None:
         return None
@@ -202,7 +202,7 @@ def _check_results(rubric: Sequence[Criterion], results: Sequence[CriterionResul
 
 
 def _names(evaluators: Sequence[str]) -> str | None:
-    """The evaluator, or the panel as one name; None when no model judged."""
+    """The evaluator's name, or those of the panel joined; None if no model evaluated."""
     return preview(" + ".join(evaluators), _MODEL_CHARS - 1) or None
 
 

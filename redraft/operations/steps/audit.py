@@ -1,6 +1,6 @@
-"""The step `audit`: a judge outside of the loop scores the first answer and the returned one, and only people are told.
+"""The step `audit`: an independent evaluator scores the first answer and the returned one, for reporting only.
 
-The loop has ended by then: whatever happens here, its reason to stop and its result stay.
+The loop has already ended: its stop reason and its result do not change.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _TOLERANCE = 1e-9
 
 
 def plan(step: StepContext) -> list[PlannedCall]:
-    """One asking about each audited answer; none when the budget does not reach."""
+    """Plan one question about each audited answer; none if the budget is too small."""
     try:
         return plan_questions(step, _questions(step, evaluate_by_code(step, _audited(step))))
     except BudgetExhausted:
@@ -34,13 +34,13 @@ def plan(step: StepContext) -> list[PlannedCall]:
 
 
 def prepare(step: StepContext) -> None:
-    """Do now what of the planning takes long: later it is known."""
+    """Compute what planning needs and what takes long, outside of a unit of work; the results are cached."""
     for question in _questions(step, evaluate_by_code(step, _audited(step))):
         prompt_of(step, question)
 
 
 def work(step: StepContext, planned: Sequence[PlannedCall]) -> StepResult:
-    """Ask the outside judge, compare, and end the job as the loop ended."""
+    """Ask the independent evaluator, compare the scores, and end the job as the loop ended."""
     code_verdicts = evaluate_by_code(step, _audited(step))
     asked = [question for question in _questions(step, code_verdicts) if _is_paid_for(step, question, planned)]
     replies = collect_all(step, asked, planned)
@@ -63,7 +63,7 @@ def _auditor(step: StepContext) -> str:
 
 
 def _audited(step: StepContext) -> list[IterationRecord]:
-    """The answer that the first iteration gave on, and the one that is returned."""
+    """The best answer of the first iteration, and the one that is returned."""
     first = best_of(a for a in step.attempts if a.iteration == 1)
     returned = best_of(step.attempts, prefers_latest=step.rules.prefers_latest)
     places = {(each.iteration, each.candidate) for each in (first, returned) if each}
@@ -99,7 +99,7 @@ def _warnings(step: StepContext, evaluations: Sequence[AnswerEvaluation]) -> lis
 
 
 def _write(step: StepContext, evaluations: Sequence[AnswerEvaluation], connection: Connection) -> None:
-    """What was known before a continuation is not entered again, nor what was not asked for want of a budget."""
+    """Store the new audits, without those from before a continuation and those that the budget did not allow."""
     known = history.audited(connection, step.job.id, _auditor(step))
     new = [
         each for each in evaluations if (each.record.id, each.evaluation.score) not in known and _is_reportable(each)

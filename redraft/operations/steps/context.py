@@ -1,4 +1,4 @@
-"""What both steps of a job share: the step in hand, the calls it may make, and the moves it can end with."""
+"""What all steps share: the context of a claimed step, its calls, and the results it can end with."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -57,12 +57,12 @@ _NEXT_STEP: dict[str, Any] = {
 }
 
 CLAIMED: dict[str, Any] = {"step_claims": 1}
-"""What differs if the hands that did the last step have claimed this one already."""
+"""The column that differs if the holder of the previous step has already claimed this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """A claimed step: the job, what it has written so far, and what earlier holders of this step already got."""
+    """A claimed step: its job, the iterations so far, and the replies that earlier holders of this step recorded."""
 
     services: Services
     holder: LeaseHolder
@@ -75,13 +75,13 @@ class StepContext:
     spent: Spent | None = None
     """What the job has spent; None without a budget."""
     width: int | None = None
-    """How many calls it may make at once, if a limit of its model says so."""
+    """How many calls it may make at once; None without a limit."""
     found: dict[str, Any] = field(default_factory=dict[str, Any], compare=False)
-    """What code has found in the answers of this step: looked for once."""
+    """Results of code that are computed once per step."""
     sent: set[str] = field(default_factory=set[str], compare=False)
-    """The calls that were made, or are being made."""
+    """The ids of calls that were sent. The rest were only reserved, and cost nothing."""
     turn: Lock = field(default_factory=Lock, compare=False)
-    """Candidates that ask once more do so one after the other: each sees what the others have reserved."""
+    """Held while a retry is planned. Retries of several candidates would otherwise overspend the budget together."""
 
     @property
     def attempts(self) -> list[Attempt]:
@@ -103,7 +103,7 @@ class StepContext:
 
 
 class LeaseLost(Unavailable):
-    """The step is somebody else's by now, or its job has ended: no call of it may be sent any more."""
+    """Another worker holds the step, or its job has ended: no further call may be sent."""
 
     def __init__(self) -> None:
         super().__init__("The lease was lost; the step is left to whoever holds the job.", code="lease_lost")
@@ -115,9 +115,9 @@ def _write_nothing(_connection: Connection) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What a step came to: the job's next columns, and what is stored and told with them.
+    """The result of a step: the job's new columns, and the rows and events that are stored with them.
 
-    Without `values` the step is not ours any more, and only the ledger learns what came.
+    `values` is None if the lease was lost: then only the ledger is updated.
     """
 
     outcomes: Sequence[Outcome]
@@ -126,17 +126,17 @@ class StepResult:
     write: Callable[[Connection], None] = _write_nothing
     next_step: Step | None = None
     records: tuple[IterationRecord, ...] = ()
-    """With `next_step`: all iterations as that step finds them."""
+    """With `next_step`: all iterations, as the next step reads them."""
 
 
 def retry(
     step: StepContext, after: Outcome, planner: Callable[[StepContext], PlannedCall]
 ) -> tuple[Outcome, PlannedCall] | None:
-    """Plan and reserve a second asking with what the job has spent by now; None when it must not be made.
+    """Plan and reserve a retry within what is left of the budget; None if the lease was lost.
 
     Raises:
-        BudgetExhausted: it could cost more than is left.
-        ProviderError: it cannot be planned.
+        BudgetExhausted: the retry could cost more than is left.
+        ProviderError: the retry cannot be planned.
     """
     with step.turn:
         if step.spent is not None:
@@ -148,15 +148,15 @@ def retry(
 
 
 def not_to_reuse(outcome: Outcome) -> Outcome:
-    """A reply of no use: an identical call shall bring another one."""
+    """Keep an unusable reply out of the reply cache, so that an identical call is sent again."""
     return replace(outcome, row_update={**outcome.row_update, "is_reusable": False}) if outcome.row_update else outcome
 
 
 def reserve_more(step: StepContext, after: Outcome, planned: PlannedCall) -> Outcome | None:
-    """Move 3 for a call that became necessary within the step; what came before it is stored at once.
+    """Reserve a further call within the step, and store the outcome before it in the same unit of work.
 
     Returns:
-        `after` as the ledger holds it now; None when no further call must be made.
+        `after` as the ledger holds it now; None if no further call may be made.
     """
     if not step.holder.may_call(step.job.id, step.job.lease_token):
         return None
@@ -177,7 +177,7 @@ def reserve_more(step: StepContext, after: Outcome, planned: PlannedCall) -> Out
 
 
 def side_by_side(step: StepContext, work: Sequence[Callable[[], T]]) -> list[T]:
-    """Work on several candidates at once; one candidate needs no further thread."""
+    """Run tasks in parallel, as many as the permits allow; a single task runs in this thread."""
     if len(work) <= 1:
         return [task() for task in work]
     width = min(len(work), step.width or len(work))
@@ -186,10 +186,10 @@ def side_by_side(step: StepContext, work: Sequence[Callable[[], T]]) -> list[T]:
 
 
 def plan(step: StepContext, slot: Slot, kind: str, ask: Ask, *, calls_at_once: int = 1) -> PlannedCall:
-    """A call of this step, within the job's budget.
+    """Plan a call of this step within the job's budget.
 
     Raises:
-        BudgetExhausted: it could cost more than is left.
+        BudgetExhausted: the call could cost more than is left.
     """
 
     def with_limit(tokens: int | None) -> PlannedCall:
@@ -219,7 +219,12 @@ def outcomes_of(
     planned: Mapping[Slot, PlannedCall],
     on_delta: Callable[[str], None] | None = None,
 ) -> tuple[Outcome, ...]:
-    """Moves 2 and 4: what the memo holds for a slot, or what the reserved call brought; the last one counts."""
+    """Return the recorded outcome of a slot, or make its reserved call (stages 2 and 4); the last outcome counts.
+
+    Raises:
+        LeaseLost: the call may not be sent any more.
+        LookupError: the slot was neither recorded nor reserved.
+    """
     if slot in planned:
         return call(step, planned[slot], on_delta)
     row = step.recorded.get(slot.key)
@@ -231,7 +236,7 @@ def outcomes_of(
 def record_one_of(
     step: StepContext, planned: Mapping[Slot, PlannedCall], made: tuple[Outcome, ...]
 ) -> tuple[Outcome, ...]:
-    """Of several calls each is stored as it comes: none is lost with a worker that waits for the others."""
+    """Record an outcome at once if the step makes several calls: a crash then repeats only those still in flight."""
     *before, last = made
     if len(planned) <= 1 or not last.row_update:
         return made
@@ -242,13 +247,13 @@ def record_one_of(
 
 
 def call(step: StepContext, planned: PlannedCall, on_delta: Callable[[str], None] | None = None) -> tuple[Outcome, ...]:
-    """Make a reserved call, and again for each parameter that the provider refuses and knows now to leave out.
+    """Make a reserved call, and repeat it without each parameter that the provider refuses.
 
     Returns:
-        All calls that it took; the last one counts.
+        The outcomes of all calls; the last one counts.
 
     Raises:
-        LeaseLost: it must not be made any more.
+        LeaseLost: the call may not be sent any more.
     """
     made: list[Outcome] = []
     while True:
@@ -260,13 +265,13 @@ def call(step: StepContext, planned: PlannedCall, on_delta: Callable[[str], None
         planned = _planned(step, planned.slot, planned.row["type"], planned.chat)
         stored = reserve_more(step, made[-1], planned)
         if stored is None:
-            # Not an end: who takes the step up next asks without the parameter
+            # The next holder sends the call without the parameter: the refusal is no result of the step
             raise LeaseLost
         made[-1] = stored
 
 
 def _ensure_ours(step: StepContext, planned: PlannedCall) -> None:
-    """Look at the row before a call that was reserved a while ago: the process may have slept, the job be canceled."""
+    """Check the lease in the database if it was not checked recently: the process may have been suspended."""
     job = step.job
     if not step.holder.is_fresh(job.id, job.lease_token):
         ensure = partial(step.holder.ensure, job_id=job.id, token=job.lease_token)
@@ -277,7 +282,7 @@ def _ensure_ours(step: StepContext, planned: PlannedCall) -> None:
 
 
 def close_unsent(step: StepContext, planned: Sequence[PlannedCall]) -> None:
-    """Tell the ledger of reserved calls that they were never made, and cost nothing."""
+    """Close reserved calls that were never sent, at no cost."""
     outcomes = [unsent(call) for call in planned if call.row["id"] not in step.sent]
     step.services.database.persist(
         partial(record_outcomes, job_id=step.job.id, outcomes=outcomes), for_s=RECORD_REPLY_S
@@ -294,28 +299,28 @@ def go_on(
     write: Callable[[Connection], None],
     **values: Any,
 ) -> StepResult:
-    """The job's next step is due now."""
+    """End the step with a next step that is due now."""
     columns = {**_NEXT_STEP, "step": next_step.value, "step_no": step.job.step_no + 1, **values}
     return StepResult(outcomes, columns, events, write, next_step, records)
 
 
 def message_of(job: JobRecord) -> StepMessage:
-    """The message that rings for the step that a job is at."""
+    """The message that notifies workers of the job's current step."""
     return StepMessage(Step(job.step), job.id, job.step_no, job.run_id is not None)
 
 
 def message_after(step: StepContext, result: StepResult) -> StepMessage | None:
-    """The message that rings for the step after this one."""
+    """The message that notifies workers of the next step; None if the job has ended."""
     if result.next_step is None:
         return None
     return StepMessage(result.next_step, step.job.id, step.job.step_no + 1, step.job.run_id is not None)
 
 
 def follow(step: StepContext, result: StepResult) -> StepContext:
-    """The next step, in the hands that did this one: what a claim of it would find."""
+    """The context of the next step for the same holder, equal to what a claim would load."""
     plain = {name: value for name, value in (result.values or {}).items() if not isinstance(value, DbNow)}
     sums = {name: getattr(step.job, name) + amount for name, amount in sum_usage(result.outcomes).items()}
-    # Going on to another iteration is told, too
+    # The start of another iteration is an event too
     count = len(result.events) + (result.next_step is Step.GENERATE)
     counters = {"lease_token": step.job.lease_token + 1, "event_seq": step.job.event_seq + count}
     job = replace(step.job, **{**plain, **sums, **CLAIMED, **counters})
@@ -323,7 +328,7 @@ def follow(step: StepContext, result: StepResult) -> StepContext:
 
 
 def notify(services: Services, message: StepMessage) -> None:
-    """Move 6: after the commit, best effort. What was not heard is rung again by the sweeper."""
+    """Stage 6: notify the workers after the commit, best effort; the sweeper repeats messages that were lost."""
     if services.queue.notify(message):
         reached(FaultPoint.NOTIFIED, message.job_id)
         return
@@ -335,7 +340,7 @@ def notify(services: Services, message: StepMessage) -> None:
 
 
 def reschedule(step: StepContext, outcomes: Sequence[Outcome], error: ProviderError) -> StepResult | None:
-    """Put the step off after a passing failure, if attempts and time are left; no thread waits meanwhile."""
+    """Reschedule the step after a transient failure, so that no thread waits; None if no attempt or time is left."""
     settings = step.services.settings
     wait_s = retry_wait_s(
         step.attempt_no,
@@ -370,7 +375,7 @@ def give_up(
     write: Callable[[Connection], None] = _write_nothing,
     **columns: Any,
 ) -> StepResult:
-    """End the job with what it has, and with what this step brought all the same: it failed for good."""
+    """End the job after a permanent failure, with the best answer so far and with what this step has produced."""
     late = error.retryable and step.remaining_s() <= 0
     detail = error.message + _beyond_deadline(error, step.remaining_s())
     reason = StopReason.DEADLINE_EXCEEDED if late else StopReason.ERROR

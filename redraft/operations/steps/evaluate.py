@@ -1,4 +1,4 @@
-"""The step `evaluate`: judge each answer of the iteration, then decide what comes next."""
+"""The step `evaluate`: evaluate each answer of the iteration, then decide how the loop continues."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -35,18 +35,18 @@ _SOURCES_CHARS = 200_000
 
 
 def _current(step: StepContext) -> list[IterationRecord]:
-    """The answers of the iteration that wait for a verdict."""
+    """The answers of the iteration that have no evaluation yet."""
     return [record for record in step.records if record.number == step.job.iteration and record.evaluation is None]
 
 
 def prepare(step: StepContext) -> None:
-    """Do now what of the planning takes long: later it is known."""
+    """Compute what planning needs and what takes long, outside of a unit of work; the results are cached."""
     for question in _questions(step, evaluate_by_code(step, _current(step))):
         prompt_of(step, question)
 
 
 def takes_long(step: StepContext) -> bool:
-    """Whether code has more to look for in an answer, or to put into a prompt, than a unit of work may wait for."""
+    """Whether planning may take longer than a unit of work should stay open."""
     if sum(len(source.content) for source in step.request.sources) > _SOURCES_CHARS:
         return True
     has_checks = any(criterion.check for criterion in step.request.rubric or ())
@@ -60,7 +60,7 @@ def open_questions(
     evaluators: Sequence[str],
     samples: int,
 ) -> list[EvaluatorQuestion]:
-    """What has to be asked about the others."""
+    """The questions about the answers that code alone cannot evaluate."""
     return [
         question
         for record in records
@@ -70,7 +70,7 @@ def open_questions(
 
 
 def plan(step: StepContext) -> list[PlannedCall]:
-    """One call per question about an answer that needs one."""
+    """Plan one call per question about an answer that needs an evaluator."""
     return evaluator_calls.plan(step, _questions(step, evaluate_by_code(step, _current(step))))
 
 
@@ -81,7 +81,7 @@ def _questions(step: StepContext, code_verdicts: CodeVerdicts) -> list[Evaluator
 
 
 def work(step: StepContext, planned: Sequence[PlannedCall]) -> StepResult:
-    """Judge the answers of the iteration, and decide."""
+    """Evaluate the answers of the iteration, and decide how the loop continues."""
     code_verdicts = evaluate_by_code(step, _current(step))
     replies = collect_all(step, _questions(step, code_verdicts), planned)
     outcomes = [outcome for each in replies for outcome in each.outcomes]
@@ -97,7 +97,7 @@ def work(step: StepContext, planned: Sequence[PlannedCall]) -> StepResult:
 def collect_all(
     step: StepContext, asked: Sequence[EvaluatorQuestion], planned: Sequence[PlannedCall]
 ) -> list[EvaluatorReply]:
-    """Ask all side by side."""
+    """Ask all questions in parallel."""
     by_slot = {call.slot: call for call in planned}
     return context.side_by_side(step, [partial(collect, step, question, by_slot) for question in asked])
 
@@ -105,7 +105,7 @@ def collect_all(
 def retry_if_transient(
     step: StepContext, replies: Sequence[EvaluatorReply], outcomes: Sequence[Outcome]
 ) -> StepResult | None:
-    """A failure that may pass is waited for while there are attempts left; who has answered is not asked again."""
+    """Reschedule the step after a transient failure; recorded replies are not requested again."""
     transient = next((each.blocked for each in replies if each.blocked and each.blocked.retryable), None)
     return context.reschedule(step, outcomes, transient) if transient else None
 
@@ -127,7 +127,7 @@ def _conclude(step: StepContext, evaluations: Sequence[AnswerEvaluation]) -> Ste
 
 
 def _best_columns(step: StepContext) -> dict[str, Any]:
-    """The columns that show a job's best so far."""
+    """The columns of the job's best answer so far."""
     best = best_of(step.attempts, prefers_latest=step.rules.prefers_latest)
     return {"best_score": best.score, "best_iteration": best.iteration} if best and best.score is not None else {}
 
@@ -150,10 +150,10 @@ def _next(step: StepContext) -> LoopAction:
 def decide(
     step: StepContext, outcomes: Sequence[Outcome], new_events: list[Event], write: Callable[[Connection], None]
 ) -> StepResult:
-    """The loop's decision, stored together with the verdicts it rests on.
+    """Decide how the loop continues; the decision is stored together with its verdicts.
 
     Args:
-        step: at the iteration, with all records of it evaluated or cut off.
+        step: the context, with all answers of the iteration evaluated or cut off.
         outcomes: the calls of the step.
         new_events: its events so far; one is added where another iteration follows.
         write: stores the iteration's evaluations.
@@ -195,7 +195,7 @@ def _last_error(step: StepContext, action: Finish) -> dict[str, Any] | None:
     if action.reason is not StopReason.EVALUATOR_ERROR:
         return without_whole_answer(step.records, action)
     if not step.records:
-        return job_error("evaluator_invalid", "The answers to judge are gone: their job was deleted.")
+        return job_error("evaluator_invalid", "The answers to evaluate are gone: their job was deleted.")
     whole = [record.evaluation for record in step.records if not record.as_attempt().is_cut]
     errors = [evaluation.error for evaluation in whole if evaluation is not None and evaluation.error]
     return errors[-1] if errors else None
@@ -206,7 +206,7 @@ def write_evaluations(
 ) -> None:
     rows = [history.evaluation_row(step.job.id, each.record, each.evaluation, role) for each in evaluations]
     if role == "rescore":
-        # The job that they hang on may have been deleted meanwhile
+        # The rescored job may have been deleted meanwhile
         there = history.hold_existing(connection, [row["iteration_id"] for row in rows])
         rows = [row for row in rows if row["iteration_id"] in there]
     history.add_evaluations(connection, rows)

@@ -1,7 +1,7 @@
-"""An answer before its judges: which evaluator is asked what, the calls, the second askings, and what was said.
+"""Calls to evaluators: the questions about an answer, their calls and retries, and reading the replies.
 
 Each evaluator is asked `samples` times, about the whole rubric at once or about each criterion on its own. All
-askings of a step run side by side, and each reply is stored as it comes.
+questions of a step are asked in parallel, and each reply is recorded at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,9 +32,9 @@ from redraft.storage.admin import profile_versions
 from redraft.storage.engine.work import Database
 from redraft.storage.jobs.history import IterationRecord
 
-# What says something of this answer only, not of the provider: the evaluation is an error, the loop goes on.
+# Failures caused by this answer, not by the provider: the evaluation is an error, and the loop continues.
 _ABOUT_THIS_REPLY = frozenset({"refused", "content_filtered"})
-# What a second asking may run into for being longer than the first, which went through.
+# Failures of a retry that only its longer prompt causes: the first call was accepted.
 _ABOUT_THE_SECOND = frozenset({"provider_bad_request", "context_too_long"})
 _CUT = "The evaluator's reply was cut off at its output limit (REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS)."
 
@@ -45,12 +45,13 @@ _kept: WeakKeyDictionary[Database, set[tuple[str, str]]] = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorQuestion:
-    """One question to one evaluator about one answer.
+    """One question about one answer to one evaluator.
 
     Attributes:
-        number: its place among the askings about this answer; its calls are number 2n, and 2n + 1 for the second.
-        judge: the number of the evaluator in its panel.
-        criteria: the criteria that it is about; empty for the profile's own.
+        number: its place among the questions about this answer; its calls have the numbers 2n and, for the retry,
+            2n + 1.
+        judge: the index of the evaluator in its panel.
+        criteria: the criteria that are asked about; empty for those of the profile.
     """
 
     record: IterationRecord
@@ -63,11 +64,11 @@ class EvaluatorQuestion:
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorReply:
-    """What an asking came to: a verdict, or the in-job error that says why there is none.
+    """The result of a question: a verdict, or the error that says why there is none.
 
     Attributes:
-        blocked: the provider's failure, where it says nothing of this answer.
-        is_ours: False when the step was somebody else's before all was asked.
+        blocked: the provider's failure, if this answer did not cause it.
+        is_ours: False if the lease was lost before the retry.
     """
 
     question: EvaluatorQuestion
@@ -81,7 +82,7 @@ class EvaluatorReply:
 def questions_about(
     step: StepContext, record: IterationRecord, evaluators: Sequence[str], samples: int
 ) -> list[EvaluatorQuestion]:
-    """All that is asked about an answer. An asking keeps its number, however criteria are put together."""
+    """All questions about an answer. Their numbers stay the same if criteria are grouped otherwise."""
     count = len(evaluated_by_model(step.request.rubric))
     groups = groups_of(step.request.rubric, step.services.settings.criteria_per_call)
     places = [(0 if len(group) == count else at, group) for at, group in enumerate(groups, 1)]
@@ -99,12 +100,12 @@ def _slot(step: StepContext, question: EvaluatorQuestion, *, is_second: bool = F
 
 
 def plan(step: StepContext, asked: Sequence[EvaluatorQuestion]) -> list[PlannedCall]:
-    """The first call of each asking.
+    """Plan the first call of each question that has no recorded reply.
 
     Raises:
-        BudgetExhausted: all of them together could cost more than is left.
+        BudgetExhausted: all calls together could cost more than is left.
     """
-    # A continuation may ask something else in the same place
+    # A continuation may ask something else in the same slot
     is_first = step.job.continuations == 0
     unrecorded = [question for question in asked if not (is_first and _slot(step, question).key in step.recorded)]
     return [_plan_call(step, question, calls_at_once=len(unrecorded)) for question in unrecorded]
@@ -127,7 +128,7 @@ def _plan_call(
 
 
 def prompt_of(step: StepContext, question: EvaluatorQuestion, complaint: str | None = None) -> Prompt:
-    """What an evaluator is asked; all of a panel the same."""
+    """The prompt of a question; all evaluators of a panel get the same one."""
     key = f"prompt {question.record.id} {[criterion.id for criterion in question.criteria]} {complaint}"
     if key not in step.found:
         step.found[key] = evaluation_prompt(
@@ -140,7 +141,7 @@ def profile_of(step: StepContext) -> Profile:
     """The job's profile as this worker has it.
 
     Raises:
-        ProviderError: it has none of that name any more (code `evaluator_invalid`).
+        ProviderError: this worker has no profile of that name (code `evaluator_invalid`).
     """
     try:
         return step.services.profiles.get(step.request.profile)
@@ -166,7 +167,11 @@ def keep_version(step: StepContext, connection: Connection) -> None:
 
 
 def collect(step: StepContext, question: EvaluatorQuestion, planned: Mapping[Slot, PlannedCall]) -> EvaluatorReply:
-    """Ask, and once more if the reply is of no use; what came is stored if others are asked beside."""
+    """Ask a question, and retry once if the reply is unusable. The outcome is recorded at once if there are others.
+
+    Raises:
+        LeaseLost: the call may not be sent any more.
+    """
     made = context.outcomes_of(step, _slot(step, question), planned)
     read = _read(step, question, made[-1])
     reply = _reply(step, question, made, read) if not isinstance(read, Unusable) else _retry(step, question, made, read)
@@ -188,13 +193,13 @@ def _read(step: StepContext, question: EvaluatorQuestion, outcome: Outcome) -> V
     if error.code == "output_truncated":
         return Unusable("truncated", _CUT)
     if isinstance(error, UnusableReply) and error.retryable and error.text:
-        # The provider broke it off: the first half of a verdict is asked for again like one that was cut
+        # The provider broke the reply off: half a verdict is retried like one that was cut off
         return Unusable("truncated", error.message)
     return Unusable("no_verdict", error.message) if error.code == "empty_output" else error
 
 
 def _unclaimed(record: IterationRecord) -> float:
-    """The score of an answer in which a judge finds no claim: code's own, and the full one if it finds none either."""
+    """The score of an answer in which the evaluator finds no claim: the grounding score, or 1 without one."""
     score = (record.grounding or NOTHING)["grounding_score"]
     return 1.0 if score is None else score
 
@@ -249,7 +254,7 @@ def _second(step: StepContext, question: EvaluatorQuestion, made: tuple[Outcome,
 def verdict_on(
     replies: Sequence[EvaluatorReply], rubric: Sequence[Criterion], checked: Sequence[CriterionResult]
 ) -> Judged | None:
-    """What all who were asked about one answer say together; None when none of them said anything of use."""
+    """Combine the replies about one answer into one verdict; None if no reply is usable."""
     return combine(_opinions(replies), rubric, checked)
 
 

@@ -1,12 +1,12 @@
-"""The six moves of a step: claim, memo, reserve, call, finish, ring. A worker goes on with its job while it can.
+"""Executes the steps of a job in six stages: claim, recorded replies, reserve, call, finish, notify.
 
-A step is claimed with a lease and a fresh token, and its calls are reserved, in one unit of work; the calls are
-made; what they brought is stored in a second one, which moves the job only while that token is still the
-holder's. The second unit of work also claims the next step. Whoever comes late changes no state, but the reply
-it paid for is kept in the ledger.
+One unit of work claims the step, with a lease and a fresh token, and reserves its calls. Then the calls are made,
+with no transaction open. A second unit of work stores their outcomes, advances the job if the token is still the
+current one, and claims the next step. A worker whose lease has expired cannot change the job. Its replies are still
+recorded in the ledger.
 
-Calls to a model that is limited, or that fails, are asked for at the gate before they are reserved, outside of any
-unit of work; a step that is turned away goes back to its row as it was, to be taken up again later.
+Calls to a limited or failing model need a permit of the rate limiter before they are reserved, outside of any unit of
+work. A step that gets no permit is rescheduled unchanged.
 """
 
 import time
@@ -66,10 +66,11 @@ _PREPARATIONS: Mapping[str, Callable[[StepContext], None]] = MappingProxyType(
 
 
 def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_on: Callable[[], bool]) -> None:
-    """Do a step, if it is due and nobody else has it, and the job's next ones as long as `goes_on` says so.
+    """Execute a step if it is due and free, then the next steps of its job while `goes_on` returns true.
 
     Raises:
-        StepCrashed: for whatever is not a database that is away.
+        StepCrashed: any unforeseen exception.
+        Unavailable: the database does not answer.
     """
     claimed_at = clock()
     with crashing_as(message, None):
@@ -117,7 +118,7 @@ def _do(
 
 
 def _with_warnings(step: StepContext, result: StepResult) -> StepResult:
-    """The job's warnings about the replies that its step used go along with the job's other columns."""
+    """Add the warnings about the replies that were used to the job's other columns."""
     found = [*unclear_ends(result.outcomes), *loose_schemas(result.outcomes)]
     new = [warning for warning in found if warning not in step.job.warnings]
     if result.values is None or not new:
@@ -128,7 +129,7 @@ def _with_warnings(step: StepContext, result: StepResult) -> StepResult:
 
 
 def _work(prepared: PreparedStep) -> StepResult | None:
-    """What the step's calls and its code come to; None when its calls must not be sent any more."""
+    """Do the work of the step; None if its lease was lost before a call was sent."""
     step = prepared.step
     try:
         return _with_warnings(step, _WORK[Step(step.job.step)](step, prepared.planned))
@@ -149,10 +150,11 @@ def _announce_next(step: StepContext, result: StepResult, following: PreparedSte
 
 
 def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> PreparedStep | None:
-    """Moves 1 to 3 in one unit of work: claim, memo, reserve the calls that the step asks for.
+    """Stages 1 to 3 in one unit of work: claim the step, load its recorded replies, reserve its calls.
 
     Returns:
-        None when there is nothing to do: a stale or duplicate message, a closing worker, or a passed deadline.
+        None if there is nothing to do: the message is stale or a duplicate, the worker is stopping, or the deadline
+        has passed.
     """
     if holder.is_closing:
         return None
@@ -168,7 +170,7 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> Pre
         )
         if claim is None:
             return None
-        # Not the time before the claim: the deadline would pass as much earlier as the claim has waited
+        # Measured after the claim: waiting for the database must not shorten the deadline
         deadline = time.monotonic() + claim.remaining_s
         job = claim.job
         is_again = job.step_claims > 1 or job.continuations > 0
@@ -197,7 +199,7 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> Pre
 
 
 def _reserve(connection: Connection, step: StepContext) -> PreparedStep | None:
-    """The step with its calls, reserved unless the gate has to be asked; None when it can make none: the job ends."""
+    """Reserve the calls of the step unless they need permits; None if planning failed, which ends the job."""
     try:
         step, planned = _drop_recorded(connection, step, _PLANS[Step(step.job.step)](step))
     except ProviderError as error:
@@ -213,8 +215,8 @@ def _reserve(connection: Connection, step: StepContext) -> PreparedStep | None:
 
 
 def _plan_outside(step: StepContext) -> PreparedStep | None:
-    """Look at the answers without a unit of work, then reserve as a claim does; None when the step is not ours."""
-    with suppress(ProviderError):  # it comes again with the plan, which can end the job by it
+    """Do the slow planning outside of a unit of work, then reserve the calls; None if the lease was lost."""
+    with suppress(ProviderError):  # _reserve meets the same error, and can end the job
         _PREPARATIONS[Step(step.job.step)](step)
     with step.services.database.write() as connection:
         if not transitions.holds(connection, step.job.id, step.job.lease_token):
@@ -256,9 +258,9 @@ def _recorded_replies(connection: Connection, job: JobRecord) -> Mapping[SlotKey
 def _drop_recorded(
     connection: Connection, step: StepContext, planned: Sequence[PlannedCall]
 ) -> tuple[StepContext, list[PlannedCall]]:
-    """Only what is not in the ledger yet is called for.
+    """Drop the planned calls whose replies the ledger already holds.
 
-    A reply that came after a job was canceled serves its continuation only if that asks the same thing.
+    After a continuation a recorded reply is used only if its request equals the planned one.
     """
     recorded = dict(step.recorded)
     missing: list[PlannedCall] = []
@@ -285,9 +287,9 @@ def _started(job: JobRecord, *, starts_job: bool, starts_iteration: bool) -> lis
 
 
 def _reserve_next(step: StepContext, result: StepResult, session: LimiterSession) -> PreparedStep | Deferred | None:
-    """The step after this one with its calls, if these hands may do it; else it is rung for, and claimed.
+    """Prepare the next step without a claim of its own; None if it must be claimed after a message.
 
-    After a continuation a claim has to look for replies that came before it, and with a budget, at the ledger.
+    After a continuation, and with a budget, only a claim reads the ledger, so these jobs always take that way.
     """
     needs_claim = step.job.continuations > 0 or step.spent is not None
     if result.next_step is None or needs_claim or step.remaining_s() <= 0:
@@ -304,11 +306,11 @@ def _reserve_next(step: StepContext, result: StepResult, session: LimiterSession
 
 
 def _finish(step: StepContext, result: StepResult, following: PreparedStep | None) -> float | None:
-    """Move 5 in one unit of work: store the replies, move the job on if the lease is still ours, claim what follows.
+    """Stage 5 in one unit of work: store the replies, advance the job if the lease is still ours, claim the next step.
 
     Returns:
-        When the lease of what follows was asked for, which may be long after the first try; None when somebody else
-        holds the job by now: nothing but the ledger has changed.
+        When the lease of the next step was requested, by the last try; None if the lease was lost, and only the
+        ledger was changed.
     """
     asked_at = 0.0
 
@@ -359,11 +361,11 @@ def _store(step: StepContext, result: StepResult, following: PreparedStep | None
 
 
 class _CameSecond(Exception):  # noqa: N818 - a state, and never seen outside of this module
-    """Another holder's reply is in the ledger already: it is the one to go on with."""
+    """The ledger already holds another reply for this slot, and the job must continue with that one."""
 
 
 def _start_over(step: StepContext, outcomes: Sequence[Outcome]) -> None:
-    """Give the step back as it was; whoever takes it finds the replies that came first."""
+    """Release the step unchanged, so that the next claim uses the replies that were recorded first."""
     again = {"available_at": DbNow(), "rung_at": DbNow()}
 
     def work(connection: Connection) -> None:

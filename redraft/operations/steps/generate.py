@@ -1,4 +1,4 @@
-"""The step `generate`: write one answer per candidate, and hand them on to be evaluated."""
+"""The step `generate`: write one answer per candidate; the next step evaluates them."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -50,16 +50,16 @@ def _slots(step: StepContext) -> list[Slot]:
 
 
 def plan(step: StepContext) -> list[PlannedCall]:
-    """One call per candidate, all with the same prompt."""
+    """Plan one call per candidate, all with the same prompt."""
     prompt = _prompt(step)
-    # A continuation may ask something else in the same place
+    # A continuation may ask something else in the same slot
     is_first = step.job.continuations == 0
     unrecorded = [slot for slot in _slots(step) if not (is_first and slot.key in step.recorded)]
     return [_plan_call(step, slot, "generate", prompt, calls_at_once=len(unrecorded)) for slot in unrecorded]
 
 
 def prepare(step: StepContext) -> None:
-    """Do now what of the planning takes long: later it is known."""
+    """Compute what planning needs and what takes long, outside of a unit of work; the results are cached."""
     _prompt(step)
 
 
@@ -79,11 +79,11 @@ def _plan_call(step: StepContext, slot: Slot, kind: str, prompt: Prompt, *, call
 
 
 def work(step: StepContext, planned: Sequence[PlannedCall]) -> StepResult:
-    """Make the reserved calls, and hand on what was written."""
+    """Make the reserved calls, and store the answers."""
     by_slot = {call.slot: call for call in planned}
     written = context.side_by_side(step, [partial(_write, step, slot, by_slot) for slot in _slots(step)])
     outcomes = [outcome for candidate in written for outcome in candidate]
-    # A second asking that failed leaves the first answer
+    # If a retry failed, the first answer counts
     last = [next((o for o in reversed(candidate) if o.text is not None), candidate[-1]) for candidate in written]
     errors = [outcome.error for outcome in last if outcome.error]
     transient = next((error for error in errors if error.retryable), None)
@@ -97,7 +97,7 @@ def work(step: StepContext, planned: Sequence[PlannedCall]) -> StepResult:
 
 
 def _write(step: StepContext, slot: Slot, planned: Mapping[Slot, PlannedCall]) -> tuple[Outcome, ...]:
-    """One candidate: its call, and a second one if what came does not fit the answer's schema. The last text counts."""
+    """Write one candidate, with a retry if the answer does not fit its schema. The last text counts."""
     with _publishing(step, slot) as on_delta:
         made = context.outcomes_of(step, slot, planned, on_delta)
     schema = schema_of(step.request)
@@ -134,7 +134,7 @@ def _repair(step: StepContext, slot: Slot, made: tuple[Outcome, ...], misfit: Mi
 
 @contextmanager
 def _publishing(step: StepContext, slot: Slot) -> Generator[Callable[[str], None] | None]:
-    """Where the text of a streamed call goes; a second asking counts as a further attempt."""
+    """Publish the text of a streamed call; a retry counts as a further attempt."""
     if not _request(step).stream:
         yield None
         return

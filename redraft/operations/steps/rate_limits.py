@@ -1,4 +1,4 @@
-"""A step before the gate: its calls are let in and reserved, or its row waits."""
+"""Permits for the calls of a step: the calls are reserved, or the step is rescheduled."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -19,13 +19,13 @@ from redraft.storage.jobs import calls, transitions
 
 @dataclass(frozen=True, slots=True)
 class PreparedStep:
-    """A step in hand with its calls, which are reserved, or still have to be asked for at the gate."""
+    """A step with its planned calls, which are reserved unless they still need permits."""
 
     step: StepContext
     planned: Sequence[PlannedCall]
     needs_permits: bool = False
     needs_planning: bool = False
-    """Its calls are not known yet: what they depend on takes too long for the claim's unit of work."""
+    """Its calls are not planned yet: planning takes too long for the unit of work of the claim."""
 
     @property
     def message(self) -> StepMessage:
@@ -33,30 +33,30 @@ class PreparedStep:
 
     @property
     def wanted(self) -> Mapping[str, Sequence[str]]:
-        """The calls of this step by the model that they go to; empty when it makes none."""
+        """The ids of the calls by model; empty if the step makes no call."""
         by_model: dict[str, list[str]] = {}
         for call in self.planned:
             by_model.setdefault(str(call.chat.model), []).append(call.row["id"])
         if by_model or not self.step.recorded:
             return by_model
-        # A second asking may follow a first one that is in the ledger already
+        # The first reply is recorded, and may still need a retry
         job = self.step.job
         return {model: [f"{job.id}|{job.lease_token}"] for model in models_of(job, self.step.request)}
 
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """The gate let a step's calls not in: how its row waits, and for which model."""
+    """A step without permits: for which model it waits, and how long."""
 
     model: str
     permit: Permit
 
     @property
     def values(self) -> dict[str, Any]:
-        """Jittered, so that those who were turned away together do not come back together.
+        """The columns of the waiting row, with jitter, so that steps do not come back at the same moment.
 
-        Who waits for a slot is due at once, for the ring that comes when one is free; the sweeper's ring, for one
-        that got lost, comes the later the more wait.
+        A step that waits for a slot is due at once: it is notified when a slot is free. The sweeper notifies it again
+        if that message was lost, after a longer pause the more steps wait.
         """
         wait_s = round(self.permit.wait_s * random.uniform(1.0, 1.5), 3)  # noqa: S311 - spreads load, guards nothing
         if self.permit.is_queued:
@@ -65,13 +65,13 @@ class Deferred:
 
 
 def prepare(step: StepContext, planned: Sequence[PlannedCall]) -> PreparedStep:
-    """A planned step; whether it has to ask is known without asking."""
+    """A planned step, and whether its calls need permits; asks nobody."""
     prepared = PreparedStep(step, planned)
     return replace(prepared, needs_permits=any(step.services.limiter.must_acquire(model) for model in prepared.wanted))
 
 
 def enter(prepared: PreparedStep, session: LimiterSession) -> PreparedStep | Deferred:
-    """Ask for the calls of a step, outside of any unit of work."""
+    """Acquire permits for the calls of a step, outside of any unit of work."""
     model, permit = session.acquire(prepared.message, prepared.wanted)
     if not permit.width:
         return Deferred(model, permit)
@@ -79,7 +79,7 @@ def enter(prepared: PreparedStep, session: LimiterSession) -> PreparedStep | Def
 
 
 def ask(prepared: PreparedStep, session: LimiterSession) -> PreparedStep | None:
-    """Ask for a claimed step's calls, and reserve them; None when it was turned away, or is not ours any more."""
+    """Acquire permits for a claimed step and reserve its calls; None if it got none, or its lease was lost."""
     admitted = enter(prepared, session)
     job, database = prepared.step.job, prepared.step.services.database
     if isinstance(admitted, Deferred):
@@ -96,13 +96,13 @@ def ask(prepared: PreparedStep, session: LimiterSession) -> PreparedStep | None:
 
 
 def wait(services: Services, message: StepMessage, deferred: Deferred) -> None:
-    """After the commit: who is called before the row is free would not be heard."""
+    """Queue for a slot, after the commit: a message before it would find the row still claimed."""
     if deferred.permit.is_queued:
         services.limiter.queue_for_slot(message, deferred.model)
 
 
 def record(session: LimiterSession, outcomes: Sequence[Outcome]) -> None:
-    """What the providers have answered; replies out of the ledger or the cache say nothing of them."""
+    """Report the outcomes of real calls to the limiter; recorded and cached replies say nothing about the provider."""
     made: dict[str, dict[str, ProviderError | None]] = {}
     for outcome in outcomes:
         if outcome.call_id and not outcome.is_cached:
