@@ -8,7 +8,10 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from functools import cache
+from itertools import accumulate
 from typing import Any, cast
+
+import unicode_segmentation_rs as segmentation
 
 from redraft.domain.admin.caching import made_once
 from redraft.domain.text.control_tokens import neutralise
@@ -18,6 +21,8 @@ NESTING_MAX = 200
 # Python refuses to write integers of more than 4300 digits, which 14,000 bits stay below.
 INTEGER_BITS_MAX = 14_000
 NONCE_CHARS_MIN = 8
+# A cut looks so far ahead for the end of what people see as one character, such as an emoji of a family.
+_CHARACTER_MAX = 100
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _OTHER_BLANKS = str.maketrans("\v\f", "  ")
@@ -264,41 +269,9 @@ def preview(text: str, chars: int) -> str:
     """
     if len(text) <= chars:
         return text
-    end = max(chars, 0)
-    while end > 0 and _is_inside_character(text, end):
-        end -= 1
-    return text[:end] + "…"
-
-
-def _is_inside_character(text: str, at: int) -> bool:
-    before, after = text[at - 1], text[at]
-    if before == "\u200d" or (before, after) == ("\r", "\n"):
-        return True
-    if _is_flag_letter(before) and _is_flag_letter(after):
-        return _flag_letters_before(text, at) % 2 == 1
-    return _extends(after) or "\ud800" <= before <= "\udbff"
-
-
-def _extends(char: str) -> bool:
-    if unicodedata.category(char)[0] == "M" or char in "\u200c\u200d":
-        return True
-    return any(
-        low <= char <= high
-        for low, high in (
-            ("\u1160", "\u11ff"),  # Hangul vowels and finals, which join the letter before them
-            ("\udc00", "\udfff"),  # the second half of a surrogate pair
-            ("\U0001f3fb", "\U0001f3ff"),  # skin tones
-            ("\U000e0020", "\U000e007f"),  # the letters of regional flags
-        )
+    # The library takes no surrogates: signs that join the next and the previous character stand in for their halves.
+    head = _SURROGATES.sub(
+        lambda half: "\u0600" if half[0] < "\udc00" else "\u0301", text[: max(chars, 0) + _CHARACTER_MAX]
     )
-
-
-def _is_flag_letter(char: str) -> bool:
-    return "\U0001f1e6" <= char <= "\U0001f1ff"
-
-
-def _flag_letters_before(text: str, at: int) -> int:
-    start = at
-    while start > 0 and _is_flag_letter(text[start - 1]):
-        start -= 1
-    return at - start
+    ends = accumulate(map(len, segmentation.graphemes(head, True)), initial=0)
+    return text[: max(end for end in ends if end <= max(chars, 0))] + "…"
