@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.sync_playwright import DEFAULT_OPTIONS, Axe
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from redraft.operations.services import Services
@@ -69,10 +69,11 @@ class Visitor:
             assert page.evaluate("window.violations || []") == []
 
     def check_accessible(self) -> None:
-        """No finding of axe that is serious or critical, in both themes."""
-        for scheme in ("light", "dark"):
+        """No finding of axe that is serious or critical, in both themes, which differ in their colours."""
+        colours = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
+        for scheme, options in (("light", DEFAULT_OPTIONS), ("dark", colours)):
             self.page.emulate_media(color_scheme=scheme)
-            found = Axe().run(self.page).response["violations"]
+            found = Axe().run(self.page, options=options).response["violations"]
             told = [
                 (each["id"], [node["target"] for node in each["nodes"]]) for each in found if each["impact"] in _SERIOUS
             ]
