@@ -11,7 +11,7 @@ _WAIT_MAX_S = 60.0
 
 
 class CircuitBreaker:
-    """One model, in one process: failures in a row that may pass slow the calls that would only add to them."""
+    """The circuit breaker of one model in one process: it opens after consecutive transient failures."""
 
     def __init__(self, failures: int, first_wait_s: float) -> None:
         self._left = failures
@@ -25,7 +25,7 @@ class CircuitBreaker:
         return self._wait_s > 0
 
     def acquire(self, now: float) -> float:
-        """How long to wait; 0 lets one probe in, until it fails or is over."""
+        """How long to wait; 0 admits one probe while the circuit is open."""
         if not self.is_open:
             return 0.0
         if now < self._until:
@@ -39,7 +39,7 @@ class CircuitBreaker:
         self._is_probed = False
 
     def fail(self, now: float, *, count: int = 1, asked_s: float = 0.0, is_probe: bool = False) -> None:
-        """Failures of one step. Calls that began before the circuit opened tell nothing new when they fail."""
+        """Count the failures of one step. Only a failed probe doubles the wait: other calls began before it opened."""
         self._left -= count
         if self._left > 0:
             return
@@ -51,7 +51,7 @@ class CircuitBreaker:
 
 
 class CircuitBreakers:
-    """Those of this process. A model that answers has none."""
+    """The circuit breakers of this process. A model that answers has none."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -63,7 +63,7 @@ class CircuitBreakers:
         return circuit is not None and circuit.is_open
 
     def acquire(self, model: str) -> tuple[float, bool]:
-        """The wait, and whether who need not wait is a probe."""
+        """Return how long to wait, and whether the admitted caller is a probe."""
         with self._lock:
             circuit = self._circuits.get(model)
             if circuit is None:
@@ -72,7 +72,7 @@ class CircuitBreakers:
             return wait_s, circuit.is_open and not wait_s
 
     def record(self, model: str, errors: Sequence[ProviderError | None], *, is_probe: bool) -> None:
-        """What the calls of a step came to. Failures for good say nothing of the next call."""
+        """Record the outcomes of a step's calls. Permanent failures say nothing about the next call."""
         transient = [error for error in errors if error and error.retryable]
         with self._lock:
             if None in errors:

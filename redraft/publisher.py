@@ -1,4 +1,4 @@
-"""Publications to whoever watches: a thread of its own sends what many have to say, in order and best effort."""
+"""Publishes to watching clients: one thread sends the publications of all others, in order and best effort."""
 
 import threading
 import time
@@ -11,17 +11,17 @@ import structlog
 log = structlog.get_logger()
 
 _AT_ONCE = 200
-# Whoever watches notices no such moment, and a busy worker sends a tenth of the bundles
+# Too short for clients to notice; a busy worker sends a tenth of the bundles
 _PAUSE_S = 0.05
-# A broker that hangs is given up within this
+# How long `close` waits for a broker that hangs
 _GOODBYE_S = 3.0
 
 
 class Publisher:
-    """`publish` never waits. What the broker does not take is lost: watchers look again by themselves.
+    """Sends publications from a thread of its own, so that `publish` never waits for the broker.
 
-    A step would otherwise wait for the broker once more, with all the other threads of its worker between. What is
-    said after a silence is sent at once, the rest in bundles with a pause between.
+    What the broker does not take is lost, and clients poll. The first publication after a pause is sent at once, the
+    next ones in bundles.
 
     Args:
         client: of the broker.
@@ -45,7 +45,7 @@ class Publisher:
             self._start()
 
     def close(self) -> None:
-        """Send what waits, for a moment at most."""
+        """Send what is queued, within a bounded time."""
         with self._turn:
             thread, self._thread = self._thread, None
         if thread is not None:
@@ -68,7 +68,7 @@ class Publisher:
                 time.sleep(_PAUSE_S)
 
     def _take(self) -> list[tuple[str, str] | None]:
-        """All that waits, at least one."""
+        """Take all queued publications, at least one."""
         bundle = [self._waiting.get()]
         while len(bundle) < _AT_ONCE and bundle[-1] is not None:
             try:

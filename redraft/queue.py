@@ -1,4 +1,4 @@
-"""The doorbell: messages to workers, and wake-ups to whoever waits for a job. The database holds the truth."""
+"""Messages to workers, and notifications to clients that wait for a job. The database holds all state."""
 
 import contextlib
 import time
@@ -27,12 +27,12 @@ _REFUSALS = (redis.AuthenticationError, NoPermissionError, AskError, ClusterDown
 _NO_KEYS = ("redraft:none:1", "redraft:none:2")
 _MESSAGE_LIFE_S = 120
 _PAUSE_S = 2.0
-# Workers look into all queues at the first priority before any at the last
+# Workers read all queues of the first priority before any of the last
 _BEHIND_ALL = 9
 
 
 def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, Any]:
-    """The Celery settings that were measured to hold; `docs/decisions/0002` says why."""
+    """The Celery settings; `docs/decisions/0002` says why each was chosen."""
     return {
         "broker_url": kombu_url(settings.effective_broker_url),
         "task_serializer": "json",
@@ -49,7 +49,7 @@ def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, 
         "worker_redirect_stdouts": False,
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
-        # A server that is failing over answers READONLY, UNBLOCKED, MASTERDOWN: connect again
+        # During a failover the server answers READONLY, UNBLOCKED or MASTERDOWN: reconnect
         "broker_channel_error_retry": True,
         "broker_connection_timeout": 1,
         "broker_pool_acquire_timeout": 1,
@@ -67,7 +67,7 @@ def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, 
 
 
 def canary_listener(worker_id: str) -> KombuQueue:
-    """One worker's own queue. It is never declared, so the broker remembers nothing of workers that are gone."""
+    """The queue of one worker. It is never declared, so the broker keeps nothing of workers that are gone."""
     name = canary_queue(worker_id)
     return KombuQueue(name, Exchange("canary"), routing_key=name, no_declare=True, no_ack=True)
 
@@ -83,7 +83,7 @@ def delta_channel(job_id: str) -> str:
 class Queue:
     """Sends message contracts by name, best effort and bounded to about a second.
 
-    A broker that failed is left alone for `_PAUSE_S`: hundreds of callers must not wait a second each.
+    A broker that failed gets no message for `_PAUSE_S`: hundreds of callers must not wait a second each.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -99,13 +99,13 @@ class Queue:
         self._publisher = Publisher(self._redis, rests=self._rests, rest=self._rest)
 
     def notify(self, message: StepMessage) -> bool:
-        """Tell the workers that a step is due; False when the broker does not take it (the sweeper rings later)."""
+        """Notify the workers that a step is due; False if the broker does not take it (the sweeper notifies later)."""
         if message.is_bulk:
             return self._send(message.task, message.payload, BULK_QUEUE, priority=_BEHIND_ALL)
         return self._send(message.task, message.payload, INTERACTIVE_QUEUE)
 
     def send_canary(self, worker_id: str) -> bool:
-        """Send a worker what only its own loop can take; False when the broker does not take it."""
+        """Send a worker a canary through its own queue; False if the broker does not take it."""
         if not self._send(CANARY_TASK, {}, canary_listener(worker_id)):
             return False
         with contextlib.suppress(*_BROKER_FAILURES):
@@ -132,13 +132,13 @@ class Queue:
         return True
 
     def wake(self, job_id: str) -> None:
-        """Wake whoever waits for a change of this job; they look again by themselves if this is lost."""
+        """Wake the clients that wait for a change of this job; if this is lost, they poll."""
         self._publisher.publish(job_channel(job_id), "")
 
     def publish_delta(self, job_id: str, delta: Delta) -> None:
-        """Tell whoever watches this job what is being written; whatever is lost comes with the whole answer.
+        """Publish a piece of text to the clients that watch this job; lost pieces come with the whole answer.
 
-        Wake the watchers of what was stored before it first: they are told in that order.
+        Wake them for earlier stored events first: clients receive both in this order.
         """
         self._publisher.publish(delta_channel(job_id), delta.encode())
 

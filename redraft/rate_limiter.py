@@ -1,8 +1,8 @@
-"""Who may call a model now: limits that all workers share through Valkey, and a circuit in each process.
+"""Rate limits of models, which all workers share through Valkey.
 
-A limit is one Lua script away; a model without one costs nothing. Nobody waits here: a step that is turned away
-goes back to its row. One that waits for a slot is called as soon as another leaves; the slot is kept for it until
-it comes, so that a crowd before the gate costs no rounds of knocking.
+A permit costs one Lua script; a model without a limit costs nothing. No thread waits here: a step without a permit is
+rescheduled. A step that waits for a slot is notified when one is free, and the slot is kept for it for some seconds, so
+that waiting steps need not poll.
 """
 
 import json
@@ -27,11 +27,11 @@ log = structlog.get_logger()
 
 _UNAVAILABLE_WAIT_S = 3.0
 _PAUSE_S = 2.0
-# A waiting step that nobody calls looks again by itself: later, the more are before it.
+# If its notification is lost, a waiting step checks again by itself: later, the more steps wait before it.
 _RECHECK_S_EACH = 0.1
 _RECHECK_MAX_S = 60.0
 
-# All times are the server's: the clocks of the workers need not agree.
+# All times are the server's, because the clocks of the workers may differ.
 _PRELUDE = """
 local ask = cjson.decode(ARGV[1])
 local time = redis.call('TIME')
@@ -80,7 +80,7 @@ redis.call('ZREM', later, ask.step)
 return {{width, 0, 0}}
 """
 
-# Returns the waiting steps whose turn it is: runs behind people, then the oldest jobs first, since ids grow with time.
+# Returns the steps to notify: single jobs before items of runs, then the oldest first, since ids grow with time.
 _RELEASE = f"""{_PRELUDE}
 if ask.step ~= '' then
     redis.call('ZADD', waiting, string.find(ask.step, '|bulk', 1, true) and 1 or 0, ask.step)
@@ -105,9 +105,9 @@ class Permit:
     """Whether a step may make its calls.
 
     Attributes:
-        width: how many of them at once; 0 when it must wait.
-        wait_s: how long it waits, or for how long it may rely on being called.
-        is_called: it waits for a slot, and is rung for when one is free.
+        width: how many calls at once; 0 if the step must wait.
+        wait_s: how long it waits, or after what time it checks again although it was not notified.
+        is_called: it waits for a slot, and is notified when one is free.
     """
 
     width: int
@@ -117,14 +117,14 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class _Over:
-    """What is over, told along with the next question: calls whose slots are free, calls that nobody foresaw."""
+    """What the next script reports: calls whose slots are free, and calls that were made without a permit."""
 
     left: Sequence[str] = ()
     made: Sequence[str] = ()
 
 
 class _Limits:
-    """The scripts, bound to the settings' limits."""
+    """The Lua scripts, with the limits of the settings."""
 
     def __init__(self, settings: Settings) -> None:
         self._limits = settings.model_limits
@@ -144,7 +144,7 @@ class _Limits:
         return limit_of(model, self._limits)
 
     def acquire(self, limit: "NamedLimit", message: StepMessage, calls: Sequence[str], over: _Over) -> Permit:
-        # Twice: the second asking, after a reply that cannot be used, takes place in the slot of the first
+        # Twice the timeout: a retry after an unusable reply uses the slot of the first call
         ask = {"step": _encode(message), "calls": calls, "hold_ms": round(2000 * self._call_timeout_s)}
         answer = self._run(self._acquire, limit, ask, over)
         if answer is None:
@@ -155,7 +155,7 @@ class _Limits:
         return Permit(0, min(_RECHECK_MAX_S, _RECHECK_S_EACH * ahead), is_queued=True)
 
     def release(self, limit: "NamedLimit", over: _Over, newcomer: StepMessage | None = None) -> list[StepMessage]:
-        """The waiting steps that are called now; the newcomer waits too, from now on."""
+        """Release slots, add the newcomer to the queue, and return the waiting steps to notify."""
         if limit.calls_at_once is None and not over.made:
             return []
         ask = {"step": _encode(newcomer) if newcomer else ""}
@@ -164,7 +164,7 @@ class _Limits:
     def _run(
         self, script: Callable[..., Any], limit: "NamedLimit", ask: Mapping[str, Any], over: _Over
     ) -> list[Any] | None:
-        """None when Valkey is away; it is then left alone for a moment, since a crowd must not wait a second each."""
+        """Run a script; None if Valkey is away. Then all calls return at once for a moment, instead of timing out."""
         if time.monotonic() < self._paused_until:
             return None
         limits = {"at_once": limit.calls_at_once or 0, "per_minute": limit.requests_per_minute or 0}
@@ -181,7 +181,7 @@ class _Limits:
 
 
 class LimiterSession:
-    """One worker thread on its way through a job: what it holds, and gives back whatever happens."""
+    """The permits that one worker thread holds while it works on a job."""
 
     def __init__(self, limits: _Limits, circuits: CircuitBreakers, notify: Callable[[StepMessage], object]) -> None:
         self._limits = limits
@@ -191,10 +191,10 @@ class LimiterSession:
         self._probed = ""
 
     def acquire(self, message: StepMessage, wanted: Mapping[str, Sequence[str]]) -> tuple[str, Permit]:
-        """Ask for the calls of a step, by model: all are let in, or none, and it is told which model is in the way.
+        """Acquire permits for the calls of a step, by model: for all of them or none, with the model that refused.
 
-        A slot of the same limit is handed on from the step before, not queued for. Of several models one that fails
-        must not hold up the others: its circuit is not asked.
+        A step takes over the slots of the step before it. With several models the circuit breakers are not asked: one
+        failing evaluator must not delay the others of its panel.
         """
         by_limit: dict[NamedLimit, list[str]] = {}
         models: dict[NamedLimit, str] = {}
@@ -210,7 +210,7 @@ class LimiterSession:
             self.release_all()
             return model, Permit(0, wait_s)
         width = sum(len(calls) for calls in wanted.values())
-        # In one order everywhere
+        # The same order everywhere: two steps that hold one limit each would otherwise wait for each other
         for limit in sorted(by_limit, key=lambda limit: limit.name):
             permit = self._acquire(limit, message, by_limit[limit])
             if not permit.width:
@@ -231,7 +231,7 @@ class LimiterSession:
         return permit
 
     def record(self, model: str, errors: Mapping[str, ProviderError | None]) -> None:
-        """What the calls to a model came to, by their ids."""
+        """Record the outcomes of the calls to a model, by their ids."""
         self._circuits.record(model, list(errors.values()), is_probe=self._probed == model)
         limit = self._limits.of(model)
         over = self._held.get(limit) if limit else None
@@ -240,7 +240,7 @@ class LimiterSession:
             self._held[limit] = replace(over, made=[*over.made, *unforeseen])
 
     def release_all(self) -> None:
-        """The calls are over: whoever waits for their slots is called."""
+        """Release all permits, and notify the steps that wait for the slots."""
         self._end_probe()
         self._release_limits(list(self._held))
 
@@ -256,7 +256,7 @@ class LimiterSession:
 
 
 class RateLimiter:
-    """One per process."""
+    """Hands out permits; one per process."""
 
     def __init__(self, settings: Settings, notify: Callable[[StepMessage], object]) -> None:
         self._notify = notify
@@ -264,7 +264,7 @@ class RateLimiter:
         self._circuits = CircuitBreakers(settings)
 
     def must_acquire(self, model: str) -> bool:
-        """Whether a call to this model has to ask first; asks nobody itself."""
+        """Whether a call to this model needs a permit; makes no request."""
         return self._limits.of(model) is not None or self._circuits.is_open(model)
 
     @contextmanager
@@ -276,7 +276,7 @@ class RateLimiter:
             session.release_all()
 
     def queue_for_slot(self, message: StepMessage, model: str) -> None:
-        """A step whose row says that it waits for a slot is rung for when one is free, which may be now."""
+        """Queue a step whose row already waits; it is notified when a slot is free, which may be now."""
         limit = self._limits.of(model)
         if limit:
             for notified in self._limits.release(limit, _Over(), message):
@@ -288,7 +288,7 @@ class RateLimiter:
 
 @dataclass(frozen=True, slots=True)
 class NamedLimit:
-    """A limit, and the name under which all that count against it meet."""
+    """A limit, and the name that all calls share which count against it."""
 
     name: str
     requests_per_minute: int | None
@@ -296,7 +296,7 @@ class NamedLimit:
 
 
 def limit_of(model: str, limits: Mapping[str, ModelLimit]) -> NamedLimit | None:
-    """The limit of exactly this model, else that of the longest pattern that fits."""
+    """The limit of exactly this model, else that of the longest matching pattern; None without one."""
     fitting = [name for name in limits if name.endswith("*") and model.startswith(name[:-1])]
     name = model if model in limits else max(fitting, key=len, default=None)
     return NamedLimit(name, limits[name].requests_per_minute, limits[name].calls_at_once) if name else None

@@ -1,6 +1,6 @@
 """`python -m worker`: one worker process; `redraft worker` starts it.
 
-With `--embedded` it is a child of `redraft.embedded`: it begins when its parent says so, and ends with it.
+With `--embedded` it is a child of `redraft.embedded`: it begins when its parent tells it to, and ends with it.
 """
 
 import os
@@ -22,9 +22,9 @@ from worker.pulse import end_when_frozen
 
 log = structlog.get_logger()
 
-# Nobody waits for a worker whose parent was killed; its leases go back to the next one.
+# If the parent was killed, the worker ends soon, so that the next one gets its leases.
 _ORPHAN_GRACE_S = 4.0
-# Threads that wait for their turn wake up each time to ask for it: at Python's own 5 ms, a twelfth of a full worker.
+# Waiting threads request the interpreter lock at this interval; at Python's 5 ms that took a twelfth of the CPU.
 _SWITCH_S = 0.02
 
 
@@ -45,14 +45,14 @@ def _ignore(_number: int, _frame: FrameType | None) -> None:
 
 
 class Worker(celery_app.Worker):
-    """Celery's, which hears SIGTERM once: a second one in the midst of its handler would wait for that one's locks."""
+    """Celery's worker, which handles SIGTERM once: a second one would wait for locks that the first handler holds."""
 
     def install_platform_tweaks(self, worker: Any) -> None:
         super().install_platform_tweaks(worker)
         stop = cast("Callable[[int, FrameType | None], None]", signal.getsignal(signal.SIGTERM))
 
         def stop_once(number: int, frame: FrameType | None) -> None:
-            # Not ignored: what is started from now on would inherit that
+            # Not SIG_IGN: child processes would inherit it
             signal.signal(signal.SIGTERM, _ignore)
             stop(number, frame)
 
@@ -78,7 +78,7 @@ def main() -> int:
 
 
 def _start() -> bool:
-    """A worker is whole, or it ends: one that cannot start says why in one line."""
+    """Start the timers; a worker that cannot start logs the reason in one line and ends."""
     try:
         start()
     except Exception as error:  # noqa: BLE001 - whatever it is, half a worker would hold jobs for ever

@@ -1,4 +1,4 @@
-"""`python -m worker.alone STEP JOB_ID STEP_NO`: one step in a process of its own, a child of a worker."""
+"""`python -m worker.alone STEP JOB_ID STEP_NO`: executes one step in a child process of a worker."""
 
 import signal
 import sys
@@ -17,7 +17,7 @@ from worker.schedule import Schedule
 
 
 def main(step: str, job_id: str, step_no: str) -> int:
-    """Claim this step, though it has lost its workers, and do it; its next one is rung for."""
+    """Claim and execute this step, although it has lost its workers; other workers are notified of the next one."""
     settings = Settings()
     configure_logs(settings.log_level, settings.log_format)
     services = build_runtime(settings)

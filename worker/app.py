@@ -1,4 +1,4 @@
-"""The Celery app: its settings, its services, and what a worker process does beside its tasks."""
+"""The Celery app: its settings, its services, and what a worker process runs beside its tasks."""
 
 import structlog
 from celery import Celery, signals
@@ -22,15 +22,15 @@ from worker.watchdog import CHECKS_PER_PERIOD, Watchdog
 
 log = structlog.get_logger()
 
-# The hundreds of threads of a worker take turns: more connections made a full one slower, by a sixth with ten.
+# The hundreds of threads of a worker share these: with ten connections a busy worker was slower by a sixth.
 _DATABASE_CONNECTIONS = 4
-# Of the grace: for webhooks that are being sent when nothing else is left to do.
+# Part of the grace period: for webhooks that are being sent when all else has ended.
 _LAST_DELIVERIES_S = 3.0
 
 settings = Settings()
 celery_app = Celery("redraft", include=["worker.tasks"], task_cls=StepTask)
 
-# One of each per process, made before any thread asks for them; nothing is connected yet.
+# One of each per process, created before any thread needs them; nothing is connected yet.
 services = build_runtime(settings, database_connections=_DATABASE_CONNECTIONS)
 lease_holder = LeaseHolder(settings)
 celery_app.conf.update(
@@ -80,21 +80,21 @@ def _set_up_logging(**_: object) -> None:
 
 
 def start() -> None:
-    """What a worker lives by, before anything optional, and before the broker is there: due jobs need none.
+    """Start the timers before the broker is connected: due jobs do not need it.
 
-    Not in a signal of Celery's, which would swallow what is raised here and leave half a worker.
+    Not in a signal of Celery, which would swallow an exception and leave a worker without timers.
     """
     schedule.start()
     try:
         services.providers.warm_up()
     except RedraftError as error:
-        # Its jobs are told the same; those of other models can be done
+        # Its jobs fail with the same reason; jobs with other models still run
         log.warning("default_model_unusable", reason=error.message)
 
 
 @signals.worker_shutting_down.connect
 def _stop_claiming(**_: object) -> None:
-    """In Celery's signal handler: nothing here may wait for a lock."""
+    """Runs in Celery's signal handler: nothing here may wait for a lock."""
     deliverer.close()
     run_scheduler.close()
     schedule.begin_shutdown()

@@ -1,7 +1,7 @@
-"""How messages are taken: as many as there are free threads, and each is gone from the broker once received.
+"""How a worker consumes messages: one per free thread, and the broker forgets each when it is received.
 
-Celery's early acknowledgement comes a moment later and costs Redis two transactions a message, an eighth of a
-worker's CPU. What is lost with a worker in that moment is rung again by the sweeper, as after it.
+Celery's early acknowledgement would cost two transactions per message, an eighth of a worker's CPU. A message that is
+lost with its worker is sent again by the sweeper.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError
 
 
 class Unacknowledged(redis.QoS):
-    """Drops what is no message among those that wait to be delivered again: each worker looks at them at its start."""
+    """Drops malformed messages among the unacknowledged ones, which each worker restores at its start."""
 
     def restore_by_tag(self, tag: Any, client: Any = None, leftmost: bool = False) -> None:  # noqa: FBT001, FBT002 - kombu's
         try:
@@ -41,7 +41,7 @@ class Unacknowledged(redis.QoS):
 
 
 class Channel(redis.Channel):
-    """Drops what is no message: whoever can write to the broker must not be able to end its workers."""
+    """Drops malformed messages: a client of the broker must not be able to end its workers."""
 
     QoS = Unacknowledged
 
@@ -60,7 +60,7 @@ class Channel(redis.Channel):
 
 
 class Transport(redis.Transport):
-    """Redis with that channel; by the names of all addresses of a Redis server."""
+    """The Redis transport with that channel, registered for all schemes of Redis URLs."""
 
     Channel = Channel
 
@@ -70,11 +70,11 @@ for scheme in ("redis", "rediss"):
 
 
 class ReceivedOnce(Request):
-    """A message that the broker has forgotten already: there is nothing to acknowledge."""
+    """A message that the broker has already forgotten: there is nothing to acknowledge."""
 
     @property
     def tzlocal(self) -> tzinfo:
-        """Celery looks it up in its settings for each message that expires, a fourteenth of a worker's CPU."""
+        """Constant: Celery's own lookup for each message that expires takes a fourteenth of a worker's CPU."""
         return UTC
 
     def acknowledge(self) -> None:
@@ -89,9 +89,10 @@ class StepTask(Task[Any, Any]):
 
 
 class ThreadPool(TaskPool):
-    """Celery's threads. With all of them busy the worker takes no message (`worker_disable_prefetch`) and sleeps.
+    """Celery's thread pool, in which each thread wakes the worker's loop when it is free.
 
-    Nothing but a timer would wake it when a thread gets free, up to a second later, so each thread does.
+    While all threads are busy the worker takes no message (`worker_disable_prefetch`). Only a timer would wake
+    it, up to a second later.
     """
 
     def on_apply(self, *args: Any, **kwargs: Any) -> Any:

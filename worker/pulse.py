@@ -1,4 +1,4 @@
-"""Ends a worker process in which no thread runs any more, as when native code holds the interpreter's lock."""
+"""Ends a worker process in which no Python thread runs, because native code holds the interpreter's lock."""
 
 import contextlib
 import faulthandler
@@ -13,9 +13,9 @@ _PULSES = 8
 
 
 def end_when_frozen(after_s: float, arguments: list[str], is_alive: Callable[[], bool] = lambda: True) -> None:
-    """From now on: if no Python thread has run for so long, write where each thread stands to stderr, and exit with 1.
+    """Exit with 1 and a traceback of each thread if no Python thread runs for `after_s`.
 
-    The clock for it is a thread of faulthandler's, which needs no lock of the interpreter. The guard of this process,
+    The timer is a thread of faulthandler, which does not need the interpreter's lock. The guard of this process,
     if it has one, gets signs of life: it ends a process that cannot do so itself, such as one that was stopped.
 
     Args:

@@ -1,6 +1,6 @@
-"""Where suspects run: a step that has lost its worker more than once gets a process of its own.
+"""Runs suspects, steps that have lost their worker more than once, each in a process of its own.
 
-If it is to blame, it takes nobody with it any more; if not, it ends here as it would have anywhere.
+A step that crashes its process then harms no other step; one that does not simply finishes.
 """
 
 import subprocess
@@ -19,7 +19,7 @@ _SLACK_S = 3.0
 
 
 class Quarantine:
-    """The processes of one worker's suspects, a few at a time. They end with the worker, by whatever it ends."""
+    """The processes for the suspects of one worker, a few at a time. They end when the worker ends."""
 
     def __init__(self, grace_s: float, frozen_after_s: float) -> None:
         self._grace_s = grace_s
@@ -42,7 +42,7 @@ class Quarantine:
             if self._is_closed or (running is not None and running.poll() is None):
                 return
             log.warning("suspect_runs_alone", job_id=message.job_id, step=message.step)
-            # A session of its own: Ctrl-C in a terminal is for the worker, which ends it in order.
+            # A session of its own: Ctrl-C in a terminal reaches only the worker, which ends the process in order.
             process = subprocess.Popen(  # noqa: S603 - our own command, no shell
                 guarded(
                     [sys.executable, "-m", "worker.alone", *step], self._grace_s + _SLACK_S, silent_s=self._silent_s
@@ -54,7 +54,7 @@ class Quarantine:
             self._processes[message.job_id] = process
 
     def close(self) -> None:
-        """Ask all to end: each has the grace of a worker for what it has in flight."""
+        """Terminate all processes; each gets the grace period of a worker."""
         with self._lock:
             self._is_closed = True
             for process in self._processes.values():

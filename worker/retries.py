@@ -1,4 +1,4 @@
-"""What becomes of a step that raises. Provider failures never get here: the operations turn them into rows."""
+"""Handles exceptions of a step. Provider failures never get here: the operations store them as outcomes."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ log = structlog.get_logger()
 
 @contextmanager
 def handle_failures(services: Services, job_id: str) -> Generator[None]:
-    """A missing database heals by itself: the lease runs out and the sweeper rings. A bug must not loop."""
+    """Reschedule a crashed step. If the database is away, the lease expires and the sweeper recovers the step."""
     try:
         try:
             yield

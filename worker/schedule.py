@@ -1,4 +1,4 @@
-"""What a worker process does on timers, and how it ends: in order, within its grace."""
+"""The timers of a worker process, and its orderly shutdown within the grace period."""
 
 import os
 import random
@@ -17,19 +17,19 @@ from redraft.operations.steps.leases import LeaseHolder
 
 log = structlog.get_logger()
 
-# Of the grace, to give the leases back in: at most so long, at most such a part of it.
+# The part of the grace period that is reserved for releasing the leases: seconds at most, and share at most.
 _RELEASE_S, _RELEASE_PART = 2.0, 0.25
 
 
 # Longer than a round of the heartbeat can take, whose waits for the database are all bounded
 _HUNG_S = 300.0
-# After the grace, for whatever ends in order.
+# After the grace period, until the process is killed.
 _HARD_END_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """Work for a thread of its own; its pauses are spread, so that workers do not march in step."""
+    """Periodic work in a thread of its own; pauses have jitter, so that workers do not act at the same moment."""
 
     name: str
     every_s: float
@@ -37,7 +37,7 @@ class Timer:
 
 
 class Schedule:
-    """The heartbeat, which keeps the leases, and further timers; their threads end within a moment of `stop`."""
+    """Runs the heartbeat, which extends the leases, and further timers; their threads end shortly after `stop`."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class Schedule:
         threading.Thread(target=self._await_shutdown, name="grace", daemon=True).start()
 
     def begin_shutdown(self) -> None:
-        """Take no new step; what is in flight has the grace period.
+        """Take no new step; steps in flight get the grace period.
 
-        For signal handlers: it takes no lock, which whatever was interrupted may hold, and can be interrupted itself.
+        Safe in signal handlers: it takes no lock, since the interrupted code may hold one.
         """
         self._holder.close()
         self._shutdown_requested.put(None)
@@ -70,7 +70,7 @@ class Schedule:
     def _await_shutdown(self) -> None:
         self._shutdown_requested.get()
         limit_s = self._services.settings.shutdown_grace_s + _HARD_END_S
-        # A database or a broker that hangs lets no thread go
+        # A database or broker that hangs can block every thread
         hard_end = threading.Timer(limit_s, os._exit, (1,))
         hard_end.daemon = True
         hard_end.start()
@@ -80,22 +80,22 @@ class Schedule:
             self._end_grace()
 
     def _end_grace(self) -> None:
-        """Celery waits for its threads for ever: after the grace the leases go back and the process ends."""
+        """Release the leases and end the process after the grace period: Celery would wait for its threads for ever."""
         grace_s = self._services.settings.shutdown_grace_s
         deadline = time.monotonic() + grace_s - min(_RELEASE_S, _RELEASE_PART * grace_s)
-        # To the end: a step that was being claimed when the signal came is in flight only later
+        # Until the end: a step that was being claimed when the signal came is in flight only later
         while not self._stopping.wait(0.05):
             if self._holder.in_flight and time.monotonic() >= deadline:
                 log.warning("grace_is_over", in_flight=self._holder.in_flight)
                 self.end_now(0)
 
     def end_now(self, code: int) -> None:
-        """Give the leases back and end the process, whatever its threads do."""
+        """Release the leases and end the process, whatever its threads do."""
         self.stop()
         os._exit(code)
 
     def stop(self) -> None:
-        """Give all leases back, and ring for their steps."""
+        """Release all leases, and notify workers of their steps."""
         self._stopping.set()
         try:
             released = self._holder.leave(self._services.database)

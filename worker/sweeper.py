@@ -1,4 +1,4 @@
-"""The sweeper's hands in a worker: what nobody can be rung for it does itself, and suspects are set apart."""
+"""Runs the sweeper in a worker: executes undelivered steps itself, and isolates suspects."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,12 +12,12 @@ from worker.quarantine import Quarantine
 
 
 class Sweeper:
-    """Sweeps on a timer.
+    """Sweeps on a timer of the worker.
 
     Args:
         services: the parts.
         holder: this process's leases.
-        run_step: does a step in the calling thread.
+        run_step: executes a step in the calling thread.
     """
 
     def __init__(self, services: Services, holder: LeaseHolder, run_step: Callable[[StepMessage], None]) -> None:
@@ -25,7 +25,7 @@ class Sweeper:
         self._holder = holder
         self._run_step = run_step
         self._quarantine = Quarantine(services.settings.shutdown_grace_s, services.settings.frozen_after_s)
-        self._spare = ThreadPoolExecutor(max_workers=8, thread_name_prefix="unrung")
+        self._spare = ThreadPoolExecutor(max_workers=8, thread_name_prefix="undelivered")
 
     def sweep(self) -> None:
         if self._holder.is_closing:
@@ -36,7 +36,7 @@ class Sweeper:
             suspects_max=self._quarantine.free_places,
         )
         retention.forget_some(self._services)
-        # A dead broker costs latency, not progress
+        # Without a broker jobs still progress, only slower
         for message in leftovers.undelivered:
             self._spare.submit(self._run_step, message)
         for message in leftovers.suspects:

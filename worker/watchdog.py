@@ -1,7 +1,7 @@
-"""Ends a worker that is alive but deaf: its heart beats and its timers run, but no message reaches it.
+"""Ends a worker whose consumer is dead although its heartbeat and its timers run.
 
-Each worker sends itself a canary, a message to a queue of its own, through the same loop as all others. One that
-hears nothing for a while ends, so that its supervisor starts another.
+Each worker sends itself a canary: a message to its own queue, through the same loop as all others. A worker that
+receives no message for some time ends, so that its supervisor starts another one.
 """
 
 import time
@@ -14,7 +14,7 @@ from redraft.queue import Queue
 log = structlog.get_logger()
 
 CHECKS_PER_PERIOD = 4
-"""How often it looks within the time after which silence means deafness."""
+"""How often it checks within `deaf_after_s`."""
 
 
 class Watchdog:
@@ -23,9 +23,9 @@ class Watchdog:
     Args:
         queue: the broker.
         worker_id: whose canary queue.
-        deaf_after_s: how much silence is too much.
-        is_excused: whether silence says nothing now: all threads are busy, so no message is taken, or it is stopping.
-        on_deaf: what to do then.
+        deaf_after_s: how long a worker may receive no message.
+        is_excused: whether it takes no messages now, because all threads are busy or it is stopping.
+        on_deaf: called when it has received no message for that long.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class Watchdog:
         self._last_message_at = time.monotonic()
 
     def reset(self) -> None:
-        """A message came."""
+        """Note that a message was received."""
         self._last_message_at = time.monotonic()
 
     def check(self) -> None:
-        """On a timer. Silence counts only while the broker takes canaries: without it nobody hears anything."""
+        """Check on a timer. Time counts only while the broker takes canaries: without a broker no message can come."""
         if self._is_excused() or not self._queue.send_canary(self._worker_id):
             self.reset()
             return

@@ -1,4 +1,4 @@
-"""Budgets of a job: before each call its worst case must fit into what is left."""
+"""Budgets of jobs and runs: the worst case of each call must fit into what is left."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ OUTPUT_BOUND = 8192
 
 _SHORTEST_OUTPUT = 256
 _NANO = 1_000_000_000
-# No tokenizer needs more tokens than one for two bytes of any natural language.
+# For natural languages no tokenizer makes more than one token of two bytes.
 BYTES_PER_TOKEN = 2
 
 Planner = Callable[[int | None], PlannedCall]
@@ -34,7 +34,7 @@ class BudgetExhausted(Exception):  # noqa: N818 - a state of a job, not a fault
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a job has spent, calls that are open or of unknown outcome at their worst case.
+    """What a job has spent, with open and lost calls at their worst case.
 
     Attributes:
         run_leaves: what is left of its run's budget, the calls of all its jobs that are open or of unknown outcome at
@@ -47,7 +47,7 @@ class Spent:
 
 
 def spent_of(connection: Connection, services: Services, job: JobRecord, limits: Limits) -> Spent | None:
-    """From the ledger, as it is now; None for a job without a budget."""
+    """Read from the ledger what a job has spent; None for a job without a budget."""
     leaves = None if job.run_id is None else _run_leaves(connection, services, job.run_id)
     if limits.max_tokens is None and limits.max_cost_usd is None and leaves is None:
         return None
@@ -58,7 +58,7 @@ def _run_leaves(connection: Connection, services: Services, run_id: str) -> int 
     budget = runs.max_cost(connection, run_id)
     if budget is None:
         return None
-    # What others plan at this moment must be seen
+    # Locks the run: calls that other workers plan at this moment must be counted
     runs.hold(connection, run_id)
     open_calls = _worst(services, calls.open_in_run(connection, run_id))
     return budget - spent_of_run(connection, services, run_id) - open_calls
@@ -102,7 +102,7 @@ def _worst_usage(body: Mapping[str, Any]) -> Usage:
 
 
 def worst_cost(services: Services, request: AnyRequest) -> int:
-    """What the dearest first call of a normalised request can cost at most, in billionths of a USD; 0 if unknown."""
+    """The maximum cost of a normalised request's dearest first call, in billionths of a USD; 0 if unknown."""
     output = max(request.sampling.max_output_tokens or OUTPUT_BOUND, services.settings.evaluator_max_output_tokens)
     usage = Usage(input_tokens=len(to_json(dump(request))) // BYTES_PER_TOKEN + 1, output_tokens=output)
     return max(services.providers.price(parse_model(name), usage) or 0 for name in models_named(request))
@@ -111,7 +111,7 @@ def worst_cost(services: Services, request: AnyRequest) -> int:
 def plan_within(
     services: Services, before: Spent, limits: Limits, plan: Planner, *, asked: int | None, calls: int = 1
 ) -> PlannedCall:
-    """Plan a call whose worst case fits; without an output limit of its own it gets one, shortened if need be.
+    """Plan a call whose worst case fits the budget; its output limit is lowered if necessary.
 
     Args:
         services: the parts.

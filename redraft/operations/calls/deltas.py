@@ -1,4 +1,4 @@
-"""The text of an answer while it is written: pieces from a provider, bundled on their way to whoever watches."""
+"""Publishes the text of an answer while it is generated."""
 
 import time
 from collections.abc import Callable
@@ -12,10 +12,10 @@ _PAUSE_S = 0.05
 
 
 class DeltaPublisher:
-    """Takes pieces as they come and publishes them some twenty times a second; best effort, nothing is stored.
+    """Bundles pieces of text and publishes them about twenty times a second; best effort, nothing is stored.
 
-    They are cleaned as the stored answer is, so that it equals their sum. An empty piece withdraws those before it:
-    the next one begins anew.
+    The pieces are cleaned like the stored answer, so that they add up to it. An empty piece withdraws all pieces before
+    it.
     """
 
     def __init__(self, queue: Queue, slot: Slot, attempt: int, is_ours: Callable[[], bool]) -> None:
@@ -35,7 +35,7 @@ class DeltaPublisher:
             self.flush()
 
     def flush(self) -> None:
-        """Publish what is pending."""
+        """Publish the pending pieces."""
         raw = "".join(self._pending)
         # Half a surrogate pair waits for its other half
         is_half = raw[-1:] >= "\ud800" and raw[-1:] <= "\udbff"

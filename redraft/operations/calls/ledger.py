@@ -1,4 +1,4 @@
-"""What calls brought goes into the ledger: with the step that they belong to, or each as it comes."""
+"""Records the outcomes of calls in the ledger: together with their step, or each at once."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,11 +12,11 @@ from redraft.storage.engine.statements import Change
 from redraft.storage.jobs import calls, transitions
 
 RECORD_REPLY_S = 3600.0
-"""A reply is paid for: without a database its thread has nothing better to do than to keep it."""
+"""How long a thread retries to store a reply while the database is away: the reply is already paid for."""
 
 
 def sum_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    """What calls cost together, as columns of their job."""
+    """Sum the usage of calls, as columns of their job."""
     total: dict[str, int] = {}
     for outcome in outcomes:
         for name, amount in (outcome.usage or {}).items():
@@ -25,18 +25,18 @@ def sum_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:
 
 
 def unstored_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    """The same without what the job has been told already."""
+    """Sum the usage that the job's row does not include yet."""
     return sum_usage([outcome for outcome in outcomes if outcome.row_update])
 
 
 def close_calls(connection: Connection, outcomes: Sequence[Outcome]) -> list[calls.Closed]:
-    """Tell the ledger what its open calls brought."""
+    """Close the open calls in the ledger with their outcomes."""
     found = [calls.close(connection, *each) for each in _open_calls(outcomes)]
     return [closed for closed in found if closed]
 
 
 def close_changes(outcomes: Sequence[Outcome]) -> list[Change]:
-    """The same as changes that go together with others."""
+    """The same, as changes for a combined statement."""
     return [calls.close_change(*each, number=number) for number, each in enumerate(_open_calls(outcomes))]
 
 
@@ -45,7 +45,7 @@ def _open_calls(outcomes: Sequence[Outcome]) -> list[tuple[str, Mapping[str, Any
 
 
 def record_outcomes(connection: Connection, job_id: str, outcomes: Sequence[Outcome]) -> list[calls.Closed]:
-    """Close calls and count what they cost, whoever holds the job by now."""
+    """Close calls and add their usage to the job, also after the lease was lost."""
     transitions.lock(connection, [job_id])
     closed = close_calls(connection, outcomes)
     if closed:
@@ -56,7 +56,7 @@ def record_outcomes(connection: Connection, job_id: str, outcomes: Sequence[Outc
 
 
 def stored(outcome: Outcome, closed: Sequence[calls.Closed] = ()) -> Outcome:
-    """An outcome as the ledger holds it now."""
+    """The outcome after its row was closed."""
     return replace(outcome, row_update=None, came_second=any(each.status == "dup" for each in closed))
 
 

@@ -33,9 +33,9 @@ _LIMIT_NAMES = ("max_completion_tokens", "max_tokens")
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where a call belongs: at most one reply is used per slot, whoever stored it.
+    """The place of a call in its job: at most one reply is used per slot.
 
-    A draft belongs to no job: its `job_id` is empty, its iteration and its candidate are 0.
+    A draft has no job: its `job_id` is empty, its iteration and its candidate are 0.
     """
 
     job_id: str
@@ -52,7 +52,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
-    """A call that is not made yet; `row` opens it in the ledger."""
+    """A call that is not made yet; `row` reserves it in the ledger."""
 
     slot: Slot
     chat: Chat
@@ -70,14 +70,14 @@ class CutReply:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a slot holds now: a text, or an error.
+    """The outcome of a call: a text, or an error.
 
     Attributes:
-        call_id: the call that brought it; None when an earlier holder of the step made it.
+        call_id: the call; None if an earlier holder of the step made it.
         row_update: the values that close its row in the ledger; None when the row is closed.
-        came_second: another reply was in the ledger before this one: that is the one to go on with.
-        cut: with an error that says so, what came before the reply was cut off.
-        loose_schema: how the answer's schema was told, and why so, where the provider does not enforce it.
+        came_second: the ledger already held another reply for the slot, which is used instead.
+        cut: the text of a reply that was cut off; the error says why.
+        loose_schema: how the schema was sent and why, if the provider does not enforce it.
     """
 
     slot: Slot
@@ -97,7 +97,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What is asked of which model, before it is known how much room the answer gets."""
+    """A prompt and its model, before the output limit is known."""
 
     prompt: Prompt
     model: str
@@ -123,7 +123,7 @@ class Ask:
 def plan_call(
     services: Services, slot: Slot, kind: str, chat: Chat, *, token: int, attempt: int, is_cached: bool = False
 ) -> PlannedCall:
-    """A call with its row for the ledger; `is_cached` lets it take, and leave, the reply of an identical one."""
+    """Plan a call with its row for the ledger; `is_cached` allows it to use and to fill the reply cache."""
     body = services.providers.get(chat.model).wire_body(chat)
     row = {
         "id": new_id("call"),
@@ -145,14 +145,14 @@ def plan_call(
 
 
 def _cache_key(chat: Chat, body: Mapping[str, Any], slot: Slot) -> str:
-    """Candidates differ on purpose, and a second asking is meant to bring another reply."""
+    """Includes candidate and number: candidates shall differ, and a retry shall bring another reply."""
     return hashlib.sha256(to_json([str(chat.model), body, slot.candidate, slot.seq])).hexdigest()
 
 
 def make_call(
     services: Services, planned: PlannedCall, *, timeout_s: float, on_delta: Callable[[str], None] | None = None
 ) -> Outcome:
-    """Call the provider, once, unless the cache has the reply. Never raises for what a provider does."""
+    """Call the provider once, unless the cache has the reply. A provider's failure is an outcome, not an exception."""
     started_at = time.monotonic()
     found = _reusable(services, planned)
     if found is not None:
@@ -169,7 +169,7 @@ def make_call(
 def _answered(
     services: Services, planned: PlannedCall, timeout_s: float, on_delta: Callable[[str], None] | None
 ) -> ChatReply:
-    """The reply; a generator's without its thinking. An evaluator's thinking is dropped where its task is known."""
+    """Get the reply; a generator's without its thinking. An evaluator's thinking is removed where its reply is read."""
     is_wrapped = wraps(schema_in(planned.body))
     stream = AnswerStream(on_delta) if on_delta and not is_wrapped else None
     reply = _send(services, planned, timeout_s, stream)
@@ -300,7 +300,7 @@ def _failed(services: Services, planned: PlannedCall, error: ProviderError, seco
 
 
 def _cut_reply(body: Mapping[str, Any], reply: UnusableReply | None) -> CutReply | None:
-    """What came of a reply that met its output limit, or the end of its model's context."""
+    """The part of a reply that arrived before it met its output limit, or the end of the model's context."""
     if reply is None or reply.code not in _CUT_CODES:
         return None
     limit = sent_limit(body) if reply.code == TRUNCATED else None
@@ -313,12 +313,12 @@ def sent_limit(body: Mapping[str, Any]) -> int | None:
 
 
 def may_have_cost(http_status: int | None) -> bool:
-    """Of a call that failed: a refusal costs nothing; whoever gave no answer, or half of one, may charge for it."""
+    """Whether a failed call may be charged: a refusal is free, a missing or broken response may not be."""
     return http_status is None or http_status < 400
 
 
 class _Spent:
-    """What a reply cost, as columns of its row and as sums for its job."""
+    """The cost of a reply, as columns of its row and as sums for its job."""
 
     def __init__(self, services: Services, planned: PlannedCall, usage: Usage) -> None:
         cost = services.providers.price(planned.chat.model, usage)
@@ -345,7 +345,7 @@ def loose_schemas(outcomes: Iterable[Outcome]) -> list[dict[str, str]]:
     return [
         {
             "code": "schema_not_enforced",
-            "message": f"{model} was told the answer's schema {how}; code checks the answer.",
+            "message": f"{model} got the answer's schema {how}; code checks the answer.",
         }
         for model, how in found
     ]
@@ -361,12 +361,12 @@ def _loose_schema(planned: PlannedCall) -> str | None:
 
 
 def storable_reason(finish_reason: str | None) -> str | None:
-    """A server may say anything; the column holds a word."""
+    """Cut a finish reason to the column's length: a server may send any text."""
     return clean(finish_reason)[:40] if finish_reason else None
 
 
 def unsent(planned: PlannedCall) -> Outcome:
-    """A reserved call that was never made; an earlier holder's failure of this kind is none to the next one."""
+    """The outcome of a reserved call that was never sent. It counts as transient, so the next holder makes the call."""
     words = "This call was reserved and never sent: its worker had lost the job by then."
     error = {**job_error("worker_lost", words, model=str(planned.chat.model)), "retryable": True}
     nothing = dict.fromkeys(("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd"), 0)
@@ -375,7 +375,7 @@ def unsent(planned: PlannedCall) -> Outcome:
 
 
 def recorded_outcome(slot: Slot, row: Mapping[str, Any]) -> Outcome:
-    """An outcome that is in the ledger already."""
+    """The outcome that the ledger already holds."""
     if row["status"] == "ok":
         return Outcome(slot, row["reply_text"], row["finish_reason"], None, model=row["model"])
     error = row["error"]

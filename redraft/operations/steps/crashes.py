@@ -1,4 +1,4 @@
-"""What becomes of a step that raises what nobody foresaw, or that cannot validate what it got now."""
+"""Handles steps that raise an unforeseen exception, and steps whose replies cannot be validated now."""
 
 import random
 from collections.abc import Generator, Sequence
@@ -30,12 +30,12 @@ _BUSY_WAIT_S = 2.0
 
 
 class StepCrashed(Exception):  # noqa: N818 - what happened, not what is wrong
-    """A step raised what nobody foresaw; the cause is chained.
+    """A step raised an unforeseen exception, which is chained as the cause.
 
     Attributes:
-        message: which step.
-        token: the lease it was done under; None if it was not claimed yet.
-        is_paid: its calls were made, and what they brought could not be stored.
+        message: the step.
+        token: the token of its lease; None if it was not claimed yet.
+        is_paid: its calls were made, and their outcomes could not be stored.
     """
 
     def __init__(self, message: StepMessage, token: int | None, *, is_paid: bool) -> None:
@@ -56,9 +56,9 @@ def crashing_as(message: StepMessage, token: int | None, *, is_paid: bool = Fals
 
 
 def reschedule(services: Services, crash: StepCrashed, detail: str) -> None:
-    """A step crashed for a reason nobody foresaw: try it again later, then end the job rather than loop for ever.
+    """Reschedule a crashed step, or end its job after the last attempt.
 
-    What cannot be stored would not be stored the next time either, and be paid for each time: that ends the job.
+    If the outcomes of paid calls cannot be stored, the job ends at once: each further attempt would be paid again.
     """
     settings, message = services.settings, crash.message
     with services.database.write() as connection:
@@ -88,8 +88,8 @@ def reschedule(services: Services, crash: StepCrashed, detail: str) -> None:
 
 
 @contextmanager
-def kept_when_busy(step: StepContext, outcomes: Sequence[Outcome]) -> Generator[None]:
-    """Replies that cannot be validated now are stored before the step is left to a later attempt: they are paid."""
+def recorded_when_busy(step: StepContext, outcomes: Sequence[Outcome]) -> Generator[None]:
+    """Record replies that cannot be validated now, since they are paid, before a later attempt uses them."""
     try:
         yield
     except Busy:
@@ -99,8 +99,8 @@ def kept_when_busy(step: StepContext, outcomes: Sequence[Outcome]) -> Generator[
         raise
 
 
-def come_back_later(step: StepContext) -> None:
-    """Give back a step that cannot validate what it got now: no attempt is used up, and no worker counts as lost."""
+def reschedule_busy(step: StepContext) -> None:
+    """Reschedule a step that cannot validate its replies now; no attempt is used, and no worker counts as lost."""
     wait_s = round(_BUSY_WAIT_S * random.uniform(1.0, 1.5), 3)  # noqa: S311 - spreads load, guards nothing
     later = {"available_at": DbNow(wait_s), "rung_at": None}
     log.warning("step_waits_for_its_validation", job_id=step.job.id, step=step.job.step, wait_s=wait_s)

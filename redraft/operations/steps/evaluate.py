@@ -17,7 +17,7 @@ from redraft.operations.results.job_results import Event, ending
 from redraft.operations.steps import context, evaluator_calls
 from redraft.operations.steps.answer_evaluations import AnswerEvaluation, CodeVerdicts, evaluate_all, evaluate_by_code
 from redraft.operations.steps.context import StepContext, StepResult
-from redraft.operations.steps.crashes import kept_when_busy
+from redraft.operations.steps.crashes import recorded_when_busy
 from redraft.operations.steps.evaluator_calls import (
     EvaluatorQuestion,
     EvaluatorReply,
@@ -90,7 +90,7 @@ def work(step: StepContext, planned: Sequence[PlannedCall]) -> StepResult:
         return rescheduled
     if not all(each.is_ours for each in replies):
         return StepResult(outcomes, values=None)
-    with kept_when_busy(step, outcomes):
+    with recorded_when_busy(step, outcomes):
         return _conclude(step, evaluate_all(step, _current(step), code_verdicts, replies, evaluators_of(step.request)))
 
 

@@ -42,7 +42,7 @@ from redraft.operations.steps.context import (
     message_of,
     notify,
 )
-from redraft.operations.steps.crashes import come_back_later, crashing_as
+from redraft.operations.steps.crashes import crashing_as, reschedule_busy
 from redraft.operations.steps.fault_points import FaultPoint, reached
 from redraft.operations.steps.leases import LeaseHolder, clock
 from redraft.operations.steps.rate_limits import Deferred, PreparedStep
@@ -88,7 +88,7 @@ def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_o
                 prepared = ready
                 ready = _do(prepared, session, goes_on, renew)
         except Busy:
-            come_back_later(prepared.step)
+            reschedule_busy(prepared.step)
 
 
 def _do(

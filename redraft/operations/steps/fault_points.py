@@ -1,6 +1,6 @@
-"""Where a process may die: the boundaries of a step's moves, by name. The chaos tests break there; nothing else looks.
+"""Named fault points between the stages of a step, where the chaos tests kill or stop a process.
 
-Only code can watch them, no setting does: `python -m tests.chaos.worker` is a worker that watches.
+No setting reaches them, only code: `python -m tests.chaos.worker` is a worker that registers a watcher.
 """
 
 from collections.abc import Callable
@@ -13,19 +13,19 @@ class FaultPoint(StrEnum):
     """In the order in which a job meets them."""
 
     SUBMITTED = "submitted"
-    """The job is committed, nobody was rung for."""
+    """The job is committed, no worker is notified yet."""
     CLAIMING = "claiming"
     """In the unit of work that claims and reserves, before its commit."""
     CLAIMED = "claimed"
     """After that commit, before any call."""
     KEPT = "kept"
-    """One of several replies is stored, others are still to come."""
+    """One of several replies is stored, the others are missing."""
     CALLED = "called"
-    """The replies are here and paid, nothing is stored."""
+    """The replies are received and paid, nothing is stored."""
     STORING = "storing"
-    """In the unit of work that stores them and moves the job on, before its commit."""
+    """In the unit of work that stores them and advances the job, before its commit."""
     STORED = "stored"
-    """After that commit, before anybody is rung for."""
+    """After that commit, before any worker is notified."""
     NOTIFIED = "notified"
     """The broker has the message for the next step."""
 

@@ -24,7 +24,7 @@ from redraft.operations.results.grounding import NOTHING, grounding_reader
 from redraft.operations.results.job_results import Event, event
 from redraft.operations.steps import context
 from redraft.operations.steps.context import StepContext, StepResult
-from redraft.operations.steps.crashes import kept_when_busy
+from redraft.operations.steps.crashes import recorded_when_busy
 from redraft.operations.steps.evaluate import decide
 from redraft.operations.steps.step_events import evaluated, vetoes_of
 from redraft.operations.steps.truncated_answers import evaluation_of, larger_limit
@@ -102,7 +102,7 @@ def _write(step: StepContext, slot: Slot, planned: Mapping[Slot, PlannedCall]) -
         made = context.outcomes_of(step, slot, planned, on_delta)
     schema = schema_of(step.request)
     if schema is not None and made[-1].text is not None:
-        with kept_when_busy(step, made[-1:]):
+        with recorded_when_busy(step, made[-1:]):
             read = read_answer(made[-1].text, schema)
         if isinstance(read, Misfit):
             made = _repair(step, slot, (*made[:-1], context.not_to_reuse(made[-1])), read)
@@ -126,7 +126,7 @@ def _repair(step: StepContext, slot: Slot, made: tuple[Outcome, ...], misfit: Mi
     with _publishing(step, slot) as on_delta:
         again = context.call(step, planned, on_delta)
     text, schema = again[-1].text, schema_of(step.request)
-    with kept_when_busy(step, again[-1:]):
+    with recorded_when_busy(step, again[-1:]):
         if text is not None and schema is not None and isinstance(read_answer(text, schema), Misfit):
             again = (*again[:-1], context.not_to_reuse(again[-1]))
     return (*before, stored, *again)

@@ -1,4 +1,4 @@
-"""The leases of one worker process: which steps it has in flight, and whether it may start a call."""
+"""The leases of one worker process: its steps in flight, and whether it may start a call."""
 
 import math
 import os
@@ -31,17 +31,17 @@ _LEAVE_S = 2.0
 
 
 def clock() -> float:
-    """Seconds, also those that the machine was suspended: its monotonic clock stands still meanwhile."""
+    """Seconds including suspended time: the monotonic clock stops while the machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def message_for(due: DueStep) -> StepMessage:
-    """The message that rings for a step."""
+    """The message that notifies workers of a due step."""
     return StepMessage(Step(due.step), due.job_id, due.step_no, due.run_id is not None)
 
 
 def take_over(services: Services) -> None:
-    """At the start of the only worker of a database: what others held is free at once."""
+    """Expire all leases, when the only worker of a database starts."""
     with services.database.write() as connection:
         count = transitions.expire_leases(connection)
     if count:
@@ -49,11 +49,11 @@ def take_over(services: Services) -> None:
 
 
 class LeaseHolder:
-    """One per process. A step enters with its token; the heartbeat extends all leases in one statement.
+    """Holds the leases of one process; its heartbeat extends all of them in one statement.
 
     Args:
-        settings: how long a lease lasts, and what is told of this worker.
-        is_alone: this process does nothing but one step, which may be what ended its holders before.
+        settings: the length of a lease, and the facts about this worker.
+        is_alone: this process executes only one step, which may have ended its earlier holders.
     """
 
     def __init__(self, settings: Settings, *, is_alone: bool = False) -> None:
@@ -76,9 +76,9 @@ class LeaseHolder:
 
     @contextmanager
     def holding(self, job_id: str, token: int, since: float) -> Generator[Callable[[int, float], None]]:
-        """Hold a job under a token, with calls that end when the job is canceled; yields what takes the next token.
+        """Hold a job under a token and abort its calls if it is canceled; yields a function that takes the next token.
 
-        `since` is when the lease was asked for, by `clock`: it began no earlier.
+        `since` is when the lease was requested, by `clock`: it began no earlier.
         """
         held, cancellation = 0, Cancellation()
 
@@ -109,7 +109,7 @@ class LeaseHolder:
         del self._good_since[job_id]
 
     def may_call(self, job_id: str, token: int) -> bool:
-        """Whether the lease of this step is known to be good for a while."""
+        """Whether the lease of this step is safely valid for a new call."""
         return self._is_younger(job_id, token, max(self.lease_s - _SAFETY_S, self.lease_s / 2))
 
     def _is_younger(self, job_id: str, token: int, age_s: float) -> bool:
@@ -117,9 +117,9 @@ class LeaseHolder:
             return self._tokens.get(job_id) == token and clock() - self._good_since[job_id] < age_s
 
     def ensure(self, connection: Connection, job_id: str, token: int) -> bool:
-        """Extend the lease of a step; False when the step is somebody else's by now, or the job has ended.
+        """Extend the lease of a step before a call is sent; False if it was lost or the job has ended.
 
-        Before a call is sent: the process may have slept since it was reserved, or the job was canceled.
+        The process may have been suspended since the call was reserved, or the job may have been canceled.
         """
         started_at = clock()
         held = transitions.extend_leases(connection, self.owner, [job_id], self.lease_s)
@@ -130,11 +130,11 @@ class LeaseHolder:
         return True
 
     def is_fresh(self, job_id: str, token: int) -> bool:
-        """Whether the lease of this step was seen in the database a moment ago."""
+        """Whether the lease of this step was confirmed by the database a moment ago."""
         return self._is_younger(job_id, token, min(_FRESH_S, self.lease_s / 2))
 
     def lose_contact(self) -> None:
-        """The database did not answer: the leases of others may have run out for that alone."""
+        """Note that the database did not answer: leases of live workers may have expired for that reason alone."""
         self._in_contact_since = math.inf
 
     def regain_contact(self) -> None:
@@ -142,17 +142,17 @@ class LeaseHolder:
 
     @property
     def is_in_steady_contact(self) -> bool:
-        """Whether a lease that has run out means a holder that is gone."""
+        """Whether an expired lease proves that its holder is gone."""
         return time.monotonic() - self._in_contact_since >= self.lease_s
 
     def beat(self, database: Database) -> None:
-        """The heartbeat: extend what is ours, forget what is not any more, and say that we are alive."""
+        """The heartbeat: extend our leases, forget those that were lost, and record that this worker is alive."""
         self._extend(database)
         with database.write() as connection:
             workers.beat(connection, {"id": self.owner, **self._facts})
 
     def leave(self, database: Database) -> list[StepMessage]:
-        """Give back all leases, and count the calls that are still out as lost; the steps to ring for."""
+        """Release all leases and close open calls as lost; returns the messages of the released steps."""
         return [message_for(each) for each in database.persist(self._leave, for_s=_LEAVE_S)]
 
     def _leave(self, connection: Connection) -> list[DueStep]:
@@ -184,7 +184,7 @@ class LeaseHolder:
                     self._good_since[job_id] = started_at
                 else:
                     self._forget(job_id)
-                    # Of a job that lives on somebody else may use the reply: it is kept in the ledger
+                    # If the job still lives, its next holder can use the reply: abort only the calls of ended jobs
                     if job_id not in held and job_id not in live and job_id in self._cancellations:
                         self._cancellations[job_id].cancel()
 
@@ -198,6 +198,6 @@ class LeaseHolder:
 
     @property
     def in_flight(self) -> int:
-        """Steps in hand, those among them whose lease was lost, as by a cancel: what they call for is paid for."""
+        """The number of steps in flight, with those whose lease was lost: their calls are paid and must be recorded."""
         with self._lock:
             return len(self._in_flight)

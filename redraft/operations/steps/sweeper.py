@@ -1,6 +1,6 @@
-"""The rescuer: rings for steps that are due and unheard, sets suspects apart, ends what must not go on.
+"""The sweeper: notifies again of due steps, isolates suspects, and ends jobs that must not continue.
 
-Every worker runs it on a timer; it is harmless when several do.
+Every worker runs it on a timer; several may run at the same time.
 """
 
 from collections.abc import Callable
@@ -39,10 +39,10 @@ _POISON = (
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """What a round leaves to the worker that ran it.
+    """What a sweep leaves to the worker that ran it.
 
     Attributes:
-        unrung: steps for which the broker did not take the message; the worker does them itself.
+        undelivered: steps whose messages the broker did not take; the worker executes them itself.
         suspects: steps that have lost their worker more than once; each runs in a process of its own.
     """
 
@@ -51,13 +51,13 @@ class Leftovers:
 
 
 def sweep(services: Services, *, with_expired: bool = True, suspects_max: int = 0) -> Leftovers:
-    """One round.
+    """Run one sweep.
 
     Args:
         services: the parts.
-        with_expired: whether a lease that has run out means a lost worker. After the database was away it does not:
-            nobody could extend one.
-        suspects_max: for how many steps this worker can start a process.
+        with_expired: whether an expired lease proves a lost worker. After the database was away it does not, since no
+            worker could extend its leases.
+        suspects_max: how many processes for suspects this worker can start.
     """
     with services.database.write() as connection:
         to_notify = _take_due(services, connection, limit=_BATCH, with_expired=with_expired)
@@ -84,7 +84,7 @@ def _take_due(services: Services, connection: Connection, **narrowed: Any) -> li
 
 
 def _notify_all(services: Services, messages: list[StepMessage]) -> list[StepMessage]:
-    """Ring until the broker fails once: a dead one would cost a second per message."""
+    """Notify until the broker fails once: a dead broker would cost a second per message."""
     for index, message in enumerate(messages):
         if not services.queue.notify(message):
             return messages[index:]
@@ -103,7 +103,7 @@ def _clear_up(services: Services, connection: Connection) -> None:
 def _end_all(
     services: Services, job_ids: list[str], end: Callable[[Services, Connection, JobRecord], bool]
 ) -> list[str]:
-    """Each in a unit of work of its own: one that cannot be ended keeps no other from it."""
+    """End each job in a unit of work of its own, so that one failure does not stop the others."""
     ended: list[str] = []
     for job_id in job_ids:
         try:

@@ -55,8 +55,8 @@ def _lost(words: str) -> dict[str, Any]:
     }
 
 
-_LOST = _lost("The worker that made this call was lost before it told the outcome.")
-_LEFT = _lost("The worker that made this call was told to end before the outcome was there.")
+_LOST = _lost("The worker that made this call was lost before its outcome was known.")
+_LEFT = _lost("The worker that made this call was stopped before its outcome was known.")
 _AS_LOST = (calls.c.job_id, calls.c.provider)
 _SLOT = ("job_id", "iteration", "candidate", "step", "seq")
 _CLOSE_COLUMNS = (
@@ -88,10 +88,10 @@ _RECORDED = (
 def recorded_replies(
     connection: Connection, job_id: str, step: str, iteration: int | None, *, with_failures: bool
 ) -> dict[SlotKey, Mapping[str, Any]]:
-    """What earlier holders of this step already got: replies, and failures that are final.
+    """The replies and permanent failures that earlier holders of this step recorded.
 
-    A failure that may pass is none: its call is made again. What was final once may be mended by the time that a
-    job is continued: then only replies count, and answers that were cut off. `iteration`: None for a step that works
+    Transient failures are left out, so their calls are made again. After a continuation permanent failures are left out
+    too, because their cause may be gone; answers that were cut off still count. `iteration`: None for a step that works
     on several.
     """
     query = (
@@ -122,19 +122,19 @@ def open_calls(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> Non
 
 
 def lost_usage(closed: Iterable[bool]) -> Counter[str]:
-    """What calls without a known outcome, each free or not, add to their job's sums: nobody knows what they cost."""
+    """The usage of calls with unknown outcome, each free or not: a call that is not free counts as unpriced."""
     free = list(closed)
     return Counter(calls=len(free), unpriced_calls=free.count(False))
 
 
 def close_lost(connection: Connection, job_id: str, token: int) -> Mapping[str, int]:
-    """Calls whose worker is gone: nobody will learn what became of them; what they add to their job's sums."""
+    """Close the calls of lost workers as unknown; returns the usage that they add to their job."""
     is_lost = and_(calls.c.job_id == job_id, calls.c.status == "started", calls.c.lease_token < token)
     return _close_all(connection, update(calls).where(is_lost).values(_LOST).returning(*_AS_LOST)).get(job_id, {})
 
 
 def close_left(connection: Connection, in_flight: Sequence[tuple[str, int]]) -> Mapping[str, Mapping[str, int]]:
-    """Calls for these jobs under these tokens, which nobody waits for any more; what they add, by job."""
+    """Close the open calls of these jobs and tokens when their worker stops; returns their usage by job."""
     is_left = tuple_(calls.c.job_id, calls.c.lease_token).in_(in_flight)
     left = update(calls).where(is_left, calls.c.status == "started").values(_LEFT).returning(*_AS_LOST)
     return _close_all(connection, left)
@@ -186,9 +186,9 @@ def _abandoned_statement(after_s: float, ended_s: float, limit: int) -> Executab
 
 
 def close(connection: Connection, call_id: str, values: Mapping[str, Any]) -> Closed | None:
-    """Store an outcome. A reply that came second becomes `dup`. None: the call was closed already.
+    """Store an outcome; None if the call was already closed. A second reply for a slot becomes `dup`.
 
-    Rows that were written off as `unknown` may still be closed: a late worker knows better.
+    A call that was closed as `unknown` can still be closed: its worker came late, and knows the outcome.
     """
     for was_lost in (False, True):
         change = close_change(call_id, values, was_lost=was_lost)
@@ -231,7 +231,7 @@ def _close_statement(name: str) -> Update:
 
 
 def find_reusable(connection: Connection, cache_key: str) -> dict[str, Any] | None:
-    """The oldest reply to an identical call: its text, its body and why it ended."""
+    """The oldest reply to an identical call: its text, its body and its finish reason."""
     # Spelled out as in the index: SQLite takes it for no parameters
     is_ok = calls.c.status == bindparam("ok", "ok", literal_execute=True)
     query = (
@@ -245,7 +245,7 @@ def find_reusable(connection: Connection, cache_key: str) -> dict[str, Any] | No
 
 
 def usage_of_job(connection: Connection, job_id: str) -> list[dict[str, Any]]:
-    """What each call of a job cost, or was asked for if nobody knows."""
+    """The usage of each call of a job, with its request where the usage is unknown."""
     names = ("model", "status", "cached", "http_status", "request", "input_tokens", "output_tokens", "cost_nano_usd")
     query = select(*(calls.c[name] for name in names)).where(calls.c.job_id == job_id)
     return [dict(row) for row in connection.execute(query).mappings()]
@@ -275,7 +275,7 @@ def untold_in_run(connection: Connection, run_id: str) -> list[dict[str, Any]]:
 
 
 def usage_by_attempt(connection: Connection, job_id: str) -> dict[tuple[int, int], dict[str, int]]:
-    """What each candidate of each iteration took, by (iteration, candidate)."""
+    """The usage of each candidate, by (iteration, candidate)."""
     sums = {
         "calls": func.count(),
         "unpriced_calls": func.sum(case((calls.c.cost_nano_usd.is_(None), 1), else_=0)),
@@ -291,12 +291,12 @@ def usage_by_attempt(connection: Connection, job_id: str) -> dict[tuple[int, int
 
 
 def set_aside(connection: Connection, call_id: str) -> None:
-    """A reply that is not used: its slot is free for another one."""
+    """Free the slot of a reply that is not used."""
     connection.execute(update(calls).where(calls.c.id == call_id).values(status="dup"))
 
 
 def has_open(connection: Connection, job_id: str) -> bool:
-    """Whether a call of it has not come back yet."""
+    """Whether the job has an open call."""
     query = select(calls.c.id).where(calls.c.job_id == job_id, calls.c.status == "started").limit(1)
     return connection.execute(query).first() is not None
 

@@ -1,6 +1,6 @@
-"""What a sweep looks for: steps that are due and unheard, and jobs that must end.
+"""Queries of the sweeper: due steps without a worker, and jobs that must end.
 
-Each query is built once: workers sweep all the time.
+Each query is built once, because workers sweep all the time.
 """
 
 from functools import cache
@@ -21,7 +21,7 @@ from redraft.storage.jobs.transitions import (
     is_live,
 )
 
-# No ring is put off for so long: the clock was set back.
+# No message is delayed for so long: a later time means that the clock was set back.
 _NOTIFIED_AHEAD_S = 300.0
 
 
@@ -33,11 +33,11 @@ def take_due(
     with_expired: bool = True,
     are_suspects: bool = False,
 ) -> list[DueStep]:
-    """Jobs whose step is due and unheard, marked as rung now.
+    """Take the due steps that no worker has claimed, and mark them as notified now.
 
-    The pause before a job is rung again doubles with each ring that led to no claim, up to two minutes.
-    `are_suspects`: only steps that have lost too many holders, otherwise all others. A process that was started for a
-    suspect and claimed nothing is no ring that nobody heard: its pause does not grow.
+    The pause before the next message doubles with each one that led to no claim, up to two minutes, so that a stopped
+    fleet does not flood the broker. `are_suspects`: only steps that have lost too many holders, otherwise all others.
+    The pause of a suspect does not grow, because its process may have found it claimed.
     """
     statement = _due_statement(pause_s, limit, with_expired=with_expired, are_suspects=are_suspects)
     return [DueStep(*row) for row in connection.execute(statement)]
@@ -72,7 +72,7 @@ def _due_statement(pause_s: float, limit: int, *, with_expired: bool, are_suspec
 
 
 def guilty(connection: Connection, *, limit: int) -> list[str]:
-    """Live jobs whose step has ended its process even alone."""
+    """Live jobs whose step has ended even a process of its own."""
     return list(connection.execute(_guilty_query(limit)).scalars())
 
 
@@ -86,7 +86,7 @@ def is_guilty() -> ColumnElement[bool]:
 
 
 def overdue(connection: Connection, *, slack_s: float, limit: int) -> list[str]:
-    """Live jobs past their deadline; those in somebody's hands get some slack to end themselves."""
+    """Live jobs past their deadline; a claimed job gets some slack, so that its holder can end it."""
     return list(connection.execute(_overdue_query(slack_s, limit)).scalars())
 
 

@@ -1,4 +1,4 @@
-"""What happened to a job, numbered without gaps: the log behind progress and server-sent events."""
+"""The events of a job, numbered without gaps: the source of progress and server-sent events."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class EventRecord:
 def add(connection: Connection, job: JobRecord, first_seq: int, new: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
     """Write events under numbers that were reserved on the job's row in the same unit of work.
 
-    Whoever writes events has the job at hand, and with it who is to be told of them.
+    The job's webhook gets outbox entries for them in the same unit of work.
     """
     rows = [
         {"job_id": job.id, "seq": first_seq + offset, "type": kind, "data": dict(payload)}
@@ -37,7 +37,7 @@ def add(connection: Connection, job: JobRecord, first_seq: int, new: Sequence[tu
 
 
 def of_types(connection: Connection, job_id: str, types: Sequence[str]) -> list[EventRecord]:
-    """All of these types, in order."""
+    """The events of these types, in order."""
     query = (
         select(events.c.seq, events.c.type, events.c.data, events.c.at)
         .where(events.c.job_id == job_id, events.c.type.in_(types))

@@ -1,4 +1,4 @@
-"""How a job's row is moved: claimed, advanced, leased and rung for, each by one conditional statement."""
+"""Transitions of a job's row: claim, advance, lease and notify, each by one conditional statement."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class Claim:
 
 
 class DueStep(NamedTuple):
-    """A step to ring for."""
+    """A due step."""
 
     step: str
     job_id: str
@@ -64,12 +64,12 @@ class DueStep(NamedTuple):
 DUE = (jobs.c.step, jobs.c.id, jobs.c.step_no, jobs.c.run_id)
 
 FREE_LOSSES = 1
-"""A step that has lost more holders than this runs alone: it may be what ends them."""
+"""A step that has lost more holders than this runs in a process of its own: it may have ended them."""
 ALONE_LOSSES = 2
-"""A step that has lost more than this, the last one alone, is what ended them."""
+"""A step that has lost more holders than this, the last one alone, has ended them."""
 
 LOSSES = jobs.c.lost_leases + case((jobs.c.lease_expires_at.is_not(None), 1), else_=0)
-"""How many holders a free step has lost: whose lease ran out did not give it back."""
+"""How many holders a free step has lost: an expired lease was not released."""
 
 _USAGE = ("calls", "input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls")
 
@@ -84,7 +84,7 @@ def claim(
     lease_s: float,
     losses_max: int = FREE_LOSSES,
 ) -> Claim | None:
-    """Take a step: one conditional UPDATE with a fresh token. None: it is not due, or not for us, or someone has it.
+    """Claim a step with one conditional UPDATE and a fresh token; None if it is not due or another worker has it.
 
     The first claim of a step also reserves the event numbers of the events that it starts.
 
@@ -116,7 +116,7 @@ def claim(
 
 @cache
 def _claim_statement(step: str) -> Executable:
-    """Built once: what an ORM or Core spends on building a statement would be paid at each step."""
+    """Built once: building the statement would cost CPU at each step."""
     now = DbNow()
     is_first_claim = jobs.c.step_claims == 0
     starts_iteration = 1 if step == Step.GENERATE else 0
@@ -162,7 +162,7 @@ def advance(
     new_events: int = 0,
     keep_lease_s: float | None = None,
 ) -> int | None:
-    """Move the job on, if the token is still the holder's; its lease is released, or renewed for the next step.
+    """Advance a job if the token is current; its lease is released, or renewed for the next step.
 
     The token is used up: the same move again, after a commit whose outcome was unknown, finds nothing to do.
 
@@ -263,7 +263,7 @@ def change(
     when: ColumnElement[bool],
     new_events: int = 0,
 ) -> int | None:
-    """Move a job without holding its lease; a new token fences out whoever does. Like `advance` otherwise."""
+    """Change a job without holding its lease; the new token fences out the holder. Otherwise like `advance`."""
     statement = (
         update(jobs)
         .where(jobs.c.id == job_id, when)
@@ -286,7 +286,7 @@ def is_status(*statuses: str) -> ColumnElement[bool]:
 
 
 def is_live() -> ColumnElement[bool]:
-    """Spelled out as in the index on live jobs: SQLite takes it for no other wording, and for no parameters."""
+    """Written as in the index on live jobs: SQLite uses the index only for the same text without parameters."""
     return _is_one_of(_LIVE)
 
 
@@ -295,21 +295,21 @@ def _is_one_of(statuses: Iterable[str]) -> ColumnElement[bool]:
 
 
 def holds(connection: Connection, job_id: str, token: int) -> bool:
-    """Whether the lease is still ours and the job still wants the call that is about to be made.
+    """Whether the lease is current and the job is running, before a call is made.
 
-    Nobody can take it, or cancel the job, before this unit of work is committed.
+    Locks the row: no other worker can claim or cancel the job before this unit of work ends.
     """
     condition = and_(jobs.c.id == job_id, jobs.c.lease_token == token, jobs.c.status == JobStatus.RUNNING.value)
     return connection.scalar(select(1).select_from(jobs).where(condition).with_for_update(key_share=True)) is not None
 
 
 def lock(connection: Connection, job_ids: Collection[str]) -> None:
-    """Nobody moves these jobs before this unit of work is over. Whoever locks jobs and calls locks the jobs first."""
+    """Lock these jobs until the unit of work ends. Always lock jobs before calls, to avoid deadlocks."""
     connection.execute(select(jobs.c.id).where(jobs.c.id.in_(job_ids)).order_by(jobs.c.id).with_for_update())
 
 
 def add_usage(connection: Connection, job_id: str, usage: Mapping[str, int]) -> None:
-    """Count what a call cost, whoever holds the job by now."""
+    """Add the usage of a call to its job, also after the lease was lost."""
     values = {name: jobs.c[name] + amount for name, amount in usage.items() if amount}
     if values:
         connection.execute(update(jobs).where(jobs.c.id == job_id).values(**values, version=jobs.c.version + 1))
@@ -322,7 +322,7 @@ def number_event(connection: Connection, job_id: str) -> int:
 
 
 def mark_unnotified(connection: Connection, job_id: str) -> None:
-    """The message could not be sent: let the next sweep ring at once."""
+    """Let the next sweep notify at once, because the message could not be sent."""
     connection.execute(update(jobs).where(jobs.c.id == job_id, is_live()).values(rung_at=None, available_at=due_at()))
 
 
@@ -343,13 +343,13 @@ def live_among(connection: Connection, job_ids: Collection[str]) -> set[str]:
 
 
 def expire_leases(connection: Connection) -> int:
-    """All holders are known to be gone: their leases have run out, and count as lost."""
+    """Expire all leases, because all holders are known to be gone; they count as lost."""
     held = update(jobs).where(is_live(), jobs.c.lease_expires_at.is_not(None))
     return connection.execute(held.values(lease_expires_at=DbNow(-1.0), rung_at=None)).rowcount
 
 
 def release_leases(connection: Connection, owner: str) -> list[DueStep]:
-    """Give back all leases of a stopping worker; returns the steps to ring for."""
+    """Release all leases of a stopping worker; returns their steps."""
     statement = (
         update(jobs)
         .where(is_live(), jobs.c.lease_owner == owner)
@@ -360,7 +360,7 @@ def release_leases(connection: Connection, owner: str) -> list[DueStep]:
 
 
 def is_due() -> ColumnElement[bool]:
-    """Its time has come, or it was due when it was rung for: also by a clock that was set back since."""
+    """Whether a step is due, or was due when it was notified, in case the clock was set back since."""
     return or_(jobs.c.available_at <= DbNow(), jobs.c.available_at <= jobs.c.rung_at)
 
 
@@ -370,7 +370,7 @@ def due_at() -> ColumnElement[Any]:
 
 
 def is_free(*, with_expired: bool = True) -> ColumnElement[bool]:
-    """Nobody has it; `with_expired`: or whoever had it was not heard of for a lease."""
+    """Whether a step has no lease; `with_expired`: or only an expired one."""
     has_no_lease = jobs.c.lease_expires_at.is_(None)
     return or_(has_no_lease, jobs.c.lease_expires_at < DbNow()) if with_expired else has_no_lease
 

@@ -159,7 +159,7 @@ def test_what_a_schema_admits_can_be_answered(
     assert sent is None or not asked.body["response_format"]["json_schema"]["strict"]
     assert json.dumps(schema) in asked.prompt
     (told,) = [each.message for each in job.warnings if each.code == "schema_not_enforced"]
-    assert told.startswith(f"{provider}:w was told the answer's schema {'as a JSON Schema' if sent else 'in words'}")
+    assert told.startswith(f"{provider}:w got the answer's schema {'as a JSON Schema' if sent else 'in words'}")
     assert "strict mode would narrow it" in told
 
 
