@@ -23,7 +23,7 @@ from redraft.settings import ModelPrice, Settings
 from redraft.storage.engine.tables import jobs
 from tests.embedded.commands import Folder
 from tests.model_server import ModelServer, Reply
-from tests.support.processes import environment_of
+from tests.support.processes import environment_of, has_ended
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import wait_until
 
@@ -111,7 +111,7 @@ def test_a_killed_broker_is_replaced_and_jobs_go_on(
     with embedded.stack(settings) as stack, _services(settings) as services:
         killed = _only(folder.processes(part.format(folder.path)))
         killed.kill()
-        wait_until(lambda: not killed.is_running(), what="the end of the old one")
+        wait_until(lambda: has_ended(killed), what="the end of the old one")
         wait_until(lambda: answers(settings.broker_socket), what="the new broker")
         assert stack.is_owner
         _wait_succeeded(services, _submit(services))
@@ -150,7 +150,7 @@ def test_a_killed_guard_takes_its_worker_with_it(folder: Folder, make_embedded: 
     with embedded.stack(make_embedded(folder)):
         worker = _only(folder.processes("-m worker"))
         _only(folder.processes(f"guard {folder.path}/worker.lock")).kill()
-        wait_until(lambda: not worker.is_running(), what="the end of the worker")
+        wait_until(lambda: has_ended(worker), what="the end of the worker")
     assert not folder.processes()
 
 

@@ -14,6 +14,7 @@ import pytest
 from redraft.sandbox.processes import LimitExceeded, Processes
 from redraft.sandbox.schemas import first_errors, is_valid
 from redraft.sandbox.turns import Busy, Turns
+from tests.support.processes import has_ended
 from tests.support.waiting import wait_until
 
 
@@ -106,7 +107,7 @@ def test_a_child_ends_soon_after_its_parent_even_in_the_midst_of_computing():
         assert parent.stdout.readline() == "ready\n"
         computing = wait_until(lambda: computing_of(parent.pid), within_s=30, what="a child that computes")
         parent.send_signal(signal.SIGKILL)
-    wait_until(lambda: not any(each.is_running() for each in computing), within_s=30, what="the end of the children")
+    wait_until(lambda: all(map(has_ended, computing)), within_s=30, what="the end of the children")
 
 
 def test_errors_are_told_with_their_places_and_counted():

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import psutil
 from pydantic import SecretStr
 
 from redraft.operations.admin.health import alive_workers
@@ -37,6 +38,14 @@ def _as_text(value: Any) -> str | None:
     if value is None:
         return None
     return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Whether it runs no longer, also where nobody reaps orphans, as in a container without an init process."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 class WorkerProcess:
