@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 from redraft.domain.bodies.fields import StrictModel
 from redraft.domain.checks.findings import Found, Subject, amount, quoted
 from redraft.domain.checks.measures import count_letters, find_urls
-from redraft.domain.grounding.citations import cited_numbers, without_marks
+from redraft.domain.grounding.citations import cited_numbers, without_markers
 from redraft.domain.numbers.numerals import Numeral, find_numerals
 from redraft.domain.structured.answers import Misfit, read_answer, read_json, schema_fault
 from redraft.domain.text.languages import (
@@ -129,7 +129,7 @@ class NumericBetween(StrictModel):
         return self
 
     def look(self, subject: Subject) -> Found:
-        numerals = list(islice(find_numerals(without_marks(subject.text, subject.sources)), _NUMBERS_COUNTED + 1))
+        numerals = list(islice(find_numerals(without_markers(subject.text, subject.sources)), _NUMBERS_COUNTED + 1))
         if len(numerals) != 1:
             return Found(False, f"{_told(numerals)}: write exactly one number, {self._range()}.")
         (numeral,) = numerals

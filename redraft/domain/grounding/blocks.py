@@ -14,7 +14,7 @@ from redraft.domain.grounding.reference_lists import (
     DEFINITION,
     Entry,
     Known,
-    find_endings,
+    find_reference_lists,
     heads_a_list,
     is_title,
     list_in_one_line,
@@ -71,7 +71,7 @@ class _Reader:
         self.text = text
         self.known = known
         self.lines = read_lines(text)
-        self.endings = find_endings(text, self.lines, known)
+        self.reference_lists = find_reference_lists(text, self.lines, known)
         self.at = 0
         self.blocks: list[Block] = []
         self.entries: list[Entry] = []
@@ -190,16 +190,16 @@ class _Reader:
         return "|" in before and (is_row or _is_table_rule(before))
 
     def _take_endnotes(self, line: Line) -> bool:
-        ending = self.endings.get(self.at)
-        if ending is None:
+        reference_list = self.reference_lists.get(self.at)
+        if reference_list is None:
             return self._take_listed(line) or self._take_lone_heading(line)
-        if ending.first > self.at:
+        if reference_list.first > self.at:
             self._add(line, line, "heading")
-        for each in self.lines[ending.first : ending.end]:
+        for each in self.lines[reference_list.first : reference_list.end]:
             if each.text:
                 self._add(each, each, "note")
-        self.entries.extend(ending.entries)
-        self.at = ending.end
+        self.entries.extend(reference_list.entries)
+        self.at = reference_list.end
         return True
 
     def _take_listed(self, line: Line) -> bool:

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Literal
 
 from redraft.domain.grounding.blocks import Layout, read_layout
-from redraft.domain.grounding.markers import Mark, Style, find_marks, marks_of
+from redraft.domain.grounding.markers import Marker, Style, find_markers, markers_of
 from redraft.domain.grounding.reference_lists import RAISED_DIGITS, Known, Titled
 from redraft.domain.grounding.sentences import Sentence, sentences_of
 from redraft.domain.text.cleaning import fold
@@ -70,13 +70,13 @@ class Cited:
     """An answer with its sentences, and what each cites.
 
     Attributes:
-        marks: in the text itself, not in the list at the end.
+        markers: in the text itself, not in the list at the end.
         numbers: of each sentence, the existing sources that its marks cite, in order.
         listed: the existing sources in the list at the end.
     """
 
     layout: Layout
-    marks: tuple[Mark, ...]
+    markers: tuple[Marker, ...]
     sentences: tuple[Sentence, ...]
     numbers: tuple[tuple[int, ...], ...]
     listed: tuple[int, ...]
@@ -93,21 +93,21 @@ def read_citations(answer: str, sources: Sequence[Titled], style: Style = "inlin
     """Never raises, whatever the answer is."""
     layout = read_layout(answer, Known(sources))
     labels = {entry.label: entry.number for entry in layout.entries}
-    marks = [_by_labels(mark, labels) for mark in marks_of(layout, style, len(sources))]
+    markers = [_by_labels(marker, labels) for marker in markers_of(layout, style, len(sources))]
     named = any(entry.is_named and 1 <= entry.number <= len(sources) for entry in layout.entries)
-    marks = _without_values(marks, len(sources), is_named=named)
-    sentences = sentences_of(layout, marks)
+    markers = _without_values(markers, len(sources), is_named=named)
+    sentences = sentences_of(layout, markers)
     reading = _Reading(answer, sources, style)
     numbers: dict[int, dict[int, None]] = {}
-    for sentence, its_marks in _by_sentence(marks, sentences):
-        quoted = said(answer, sentence, its_marks) if sentence else ""
-        cited = {number: None for mark in its_marks for number in reading.add(mark, quoted)}
+    for sentence, its_markers in _by_sentence(markers, sentences):
+        quoted = plain_sentence(answer, sentence, its_markers) if sentence else ""
+        cited = {number: None for marker in its_markers for number in reading.add(marker, quoted)}
         if sentence is not None:
             numbers[sentence.start] = cited
     listed = reading.add_list(layout)
     return Cited(
         layout,
-        tuple(marks),
+        tuple(markers),
         tuple(sentences),
         tuple(tuple(numbers.get(sentence.start, ())) for sentence in sentences),
         listed,
@@ -116,36 +116,40 @@ def read_citations(answer: str, sources: Sequence[Titled], style: Style = "inlin
     )
 
 
-def _by_sentence(marks: list[Mark], sentences: Sequence[Sentence]) -> Iterator[tuple[Sentence | None, list[Mark]]]:
+def _by_sentence(
+    markers: list[Marker], sentences: Sequence[Sentence]
+) -> Iterator[tuple[Sentence | None, list[Marker]]]:
     """The marks of each sentence that has any, and those of none."""
     at = first = 0
-    while first < len(marks):
-        while at < len(sentences) and sentences[at].end <= marks[first].start:
+    while first < len(markers):
+        while at < len(sentences) and sentences[at].end <= markers[first].start:
             at += 1
-        sentence = sentences[at] if at < len(sentences) and sentences[at].start <= marks[first].start else None
+        sentence = sentences[at] if at < len(sentences) and sentences[at].start <= markers[first].start else None
         last = first + 1
-        while sentence and last < len(marks) and marks[last].start < sentence.end:
+        while sentence and last < len(markers) and markers[last].start < sentence.end:
             last += 1
-        yield sentence, marks[first:last]
+        yield sentence, markers[first:last]
         first = last
 
 
-def _by_labels(mark: Mark, labels: dict[int, int]) -> Mark:
+def _by_labels(marker: Marker, labels: dict[int, int]) -> Marker:
     """The mark with the sources' own numbers, where the list at the end numbers them anew: `1. Source 3: …`."""
-    if mark.is_named or all(labels.get(first, first) == first for first, _ in mark.spans):
-        return mark
-    spans = tuple((labels.get(first, first), labels.get(last, last)) for first, last in mark.spans)
-    return replace(mark, spans=spans)
+    if marker.is_named or all(labels.get(first, first) == first for first, _ in marker.spans):
+        return marker
+    spans = tuple((labels.get(first, first), labels.get(last, last)) for first, last in marker.spans)
+    return replace(marker, spans=spans)
 
 
-def _without_values(marks: list[Mark], sources: int, *, is_named: bool) -> list[Mark]:
+def _without_values(markers: list[Marker], sources: int, *, is_named: bool) -> list[Marker]:
     """Without `[6]` and `[1, 4]` where they are rather values: none fits, but marks or a list of other spelling do."""
     fitting = [
-        mark for mark in marks if mark.spans and all(1 <= first <= last <= sources for first, last in mark.spans)
+        marker
+        for marker in markers
+        if marker.spans and all(1 <= first <= last <= sources for first, last in marker.spans)
     ]
-    if any(mark.is_plain for mark in fitting) or not (fitting or is_named):
-        return marks
-    return [mark for mark in marks if not mark.is_plain]
+    if any(marker.is_plain for marker in fitting) or not (fitting or is_named):
+        return markers
+    return [marker for marker in markers if not marker.is_plain]
 
 
 class _Reading:
@@ -157,19 +161,19 @@ class _Reading:
         self.issues: list[Issue] = []
         self.is_full = False
 
-    def add(self, mark: Mark, quoted: str) -> list[int]:
+    def add(self, marker: Marker, quoted: str) -> list[int]:
         """The existing sources that a mark cites."""
-        cited = list(dict.fromkeys(number for span in mark.spans for number in self._numbers(mark, *span)))
-        if mark.unread:
-            wanted = spelled_mark(mark.unread, self.style)
+        cited = list(dict.fromkeys(number for span in marker.spans for number in self._numbers(marker, *span)))
+        if marker.unread:
+            wanted = spelled_marker(marker.unread, self.style)
             words = f"is not understood as a citation: write {wanted} if it is one, else leave out the brackets"
-            self._report("unread_mark", mark, mark.unread[0], words)
+            self._report("unread_mark", marker, marker.unread[0], words)
         room = max(0, CITATIONS_MAX - len(self.citations))
         if len(cited) > room and not self.is_full:
             self.is_full = True
             words = f"The answer cites more than {CITATIONS_MAX:,} times; from here on citations are not listed."
-            self.issues.append(Issue("too_many", words, cited[room], mark.start, mark.end))
-        self.citations.extend(self._citation(number, quoted, mark.start, mark.end) for number in cited[:room])
+            self.issues.append(Issue("too_many", words, cited[room], marker.start, marker.end))
+        self.citations.extend(self._citation(number, quoted, marker.start, marker.end) for number in cited[:room])
         return cited
 
     def add_list(self, layout: Layout) -> tuple[int, ...]:
@@ -177,70 +181,70 @@ class _Reading:
         marked = {citation.source_number for citation in self.citations}
         listed: dict[int, None] = {}
         for entry in layout.entries:
-            mark = Mark(entry.start, entry.end, ((entry.number, entry.number),))
-            for number in self._numbers(mark, entry.number, entry.number):
+            marker = Marker(entry.start, entry.end, ((entry.number, entry.number),))
+            for number in self._numbers(marker, entry.number, entry.number):
                 if number not in listed and number not in marked:
                     self.citations.append(self._citation(number, "", entry.start, entry.end))
                 listed[number] = None
         return tuple(listed)
 
-    def _numbers(self, mark: Mark, first: int, last: int) -> Sequence[int]:
+    def _numbers(self, marker: Marker, first: int, last: int) -> Sequence[int]:
         most = len(self.sources)
         if first > last:
-            self._report("reversed_range", mark, first, f"counts backwards, from {first} to {last}")
+            self._report("reversed_range", marker, first, f"counts backwards, from {first} to {last}")
         for number in dict.fromkeys((first, last)):
             if number == 0:
-                self._report("zero", mark, 0, "cites source 0; sources are numbered from 1")
+                self._report("zero", marker, 0, "cites source 0; sources are numbered from 1")
             elif number > most:
                 there = {0: "there are no sources", 1: "the only source is 1"}.get(most, f"the sources are 1 to {most}")
-                self._report("out_of_range", mark, number, f"cites source {number}, but {there}")
+                self._report("out_of_range", marker, number, f"cites source {number}, but {there}")
         return _existing(first, last, most)
 
-    def _report(self, code: IssueCode, mark: Mark, number: int, words: str) -> None:
+    def _report(self, code: IssueCode, marker: Marker, number: int, words: str) -> None:
         if len(self.issues) < ISSUES_MAX:
-            message = f"{self.answer[mark.start : mark.end]} {words}."
-            self.issues.append(Issue(code, message, number, mark.start, mark.end))
+            message = f"{self.answer[marker.start : marker.end]} {words}."
+            self.issues.append(Issue(code, message, number, marker.start, marker.end))
         elif self.issues[-1].code != "too_many":
             words = f"More than {ISSUES_MAX:,} marks are wrong; from here on they are not listed."
-            self.issues.append(Issue("too_many", words, number, mark.start, mark.end))
+            self.issues.append(Issue("too_many", words, number, marker.start, marker.end))
 
     def _citation(self, number: int, quoted: str, start: int, end: int) -> Citation:
         source = self.sources[number - 1]
         return Citation(number - 1, number, source.chunk_id, source.document_id, quoted, start, end)
 
 
-def spelled_mark(numbers: Iterable[int], style: Style) -> str:
+def spelled_marker(numbers: Iterable[int], style: Style) -> str:
     """A mark as the writer is asked to write it."""
     if style == "footnote":
         return ",".join(str(number).translate(RAISED_DIGITS) for number in numbers)
     return f"[Source {', '.join(map(str, numbers))}]"
 
 
-def said(answer: str, sentence: Sentence, marks: Sequence[Mark]) -> str:
+def plain_sentence(answer: str, sentence: Sentence, markers: Sequence[Marker]) -> str:
     """A sentence without its marks, on one line, with no space left where a mark stood before a stop."""
-    parts = list(_parts(answer, sentence, marks))
+    parts = list(_parts(answer, sentence, markers))
     for at, part in enumerate(parts[1:], 1):
         if part.lstrip()[:1] in {"", *_NO_SPACE_BEFORE}:
             parts[at - 1 : at + 1] = parts[at - 1].rstrip(), part.lstrip()
     return fold(_QUOTE_SIGN.sub(" ", "".join(parts)))
 
 
-def _parts(answer: str, sentence: Sentence, marks: Sequence[Mark]) -> Iterator[str]:
+def _parts(answer: str, sentence: Sentence, markers: Sequence[Marker]) -> Iterator[str]:
     at = sentence.start
-    for mark in marks_in(marks, sentence):
-        yield answer[at : mark.start]
-        at = mark.end
+    for marker in markers_in(markers, sentence):
+        yield answer[at : marker.start]
+        at = marker.end
     yield answer[at : sentence.end]
 
 
-def marks_in(marks: Sequence[Mark], sentence: Sentence) -> Sequence[Mark]:
-    first = bisect_left(marks, sentence.start, key=_START)
-    return marks[first : bisect_left(marks, sentence.end, lo=first, key=_START)]
+def markers_in(markers: Sequence[Marker], sentence: Sentence) -> Sequence[Marker]:
+    first = bisect_left(markers, sentence.start, key=_START)
+    return markers[first : bisect_left(markers, sentence.end, lo=first, key=_START)]
 
 
 def cited_numbers(text: str, sources: int) -> set[int]:
     """Which of the sources 1 to `sources` a text cites."""
-    spans = {span for mark in find_marks(text) for span in mark.spans}
+    spans = {span for marker in find_markers(text) for span in marker.spans}
     return {number for first, last in spans for number in _existing(first, last, sources)}
 
 
@@ -251,12 +255,12 @@ def _existing(first: int, last: int, sources: int) -> Sequence[int]:
     return [number for number in dict.fromkeys((first, last)) if 1 <= number <= sources]
 
 
-def without_marks(text: str, sources: int) -> str:
+def without_markers(text: str, sources: int) -> str:
     """The text without the marks of existing sources."""
     kept: list[str] = []
     at = 0
-    for mark in find_marks(text):
-        if mark.spans and all(1 <= first <= last <= sources for first, last in mark.spans):
-            kept.append(text[at : mark.start])
-            at = mark.end
+    for marker in find_markers(text):
+        if marker.spans and all(1 <= first <= last <= sources for first, last in marker.spans):
+            kept.append(text[at : marker.start])
+            at = marker.end
     return "".join((*kept, text[at:]))

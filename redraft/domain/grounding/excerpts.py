@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from redraft.domain.grounding.citations import cited_numbers
 from redraft.domain.text.cleaning import preview
-from redraft.domain.text.words import read_said
+from redraft.domain.text.words import read_content
 
 GAP = "[…]"
 _PASSAGE_CHARS = 800
@@ -57,7 +57,7 @@ def _ranked(passages: Sequence[_Passage], cited: Collection[int]) -> list[_Passa
 
 
 def _words(text: str) -> frozenset[str]:
-    read = read_said(text)
+    read = read_content(text)
     return frozenset(read.stems) | {str(value) for _, values in read.numbers for value in values}
 
 

@@ -69,7 +69,7 @@ _PARTS = re.compile(
 )
 
 
-class Labels:
+class ListNumbers:
     """Blanks such numbers in the sentences of one answer, from its beginning to its end."""
 
     def __init__(self, sources: int, items: int, numbered: Iterable[int] = ()) -> None:

@@ -75,7 +75,7 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 # Other brackets and commands that name a source: not the spelling that is asked for.
-_ASIDE = re.compile(
+_OTHER_SPELLING = re.compile(
     rf"(?:(?:[({{\uff08]|\\\[){_S}(?:(?:see|cf\.?){_S})?(?:{CITED})[.:#\uff1a]?{_S}|<(?:sup|{CITED})>{_S}"
     rf"|<(?:{CITED})\b[^<>=]{{0,40}}=[ \t]*[\"']?|\\cite\w{{0,9}}\{{)"
     rf"(?P<numbers>{_NUMBER}(?:{_THEN}{_PART}){{0,50}})(?:[,:;][^()\n]{{0,60}})?{_S}"
@@ -127,7 +127,7 @@ _QUOTES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Marker:
     """A mark in a text.
 
     Attributes:
@@ -147,21 +147,21 @@ class Mark:
     unread: tuple[int, ...] = ()
 
 
-def find_marks(text: str, style: Style = "inline") -> list[Mark]:
+def find_markers(text: str, style: Style = "inline") -> list[Marker]:
     """All marks in order, whether or not there are such sources; superscripts in footnote style only."""
-    return marks_of(read_layout(text), style)
+    return markers_of(read_layout(text), style)
 
 
-def marks_of(layout: Layout, style: Style = "inline", sources: int = 0) -> list[Mark]:
+def markers_of(layout: Layout, style: Style = "inline", sources: int = 0) -> list[Marker]:
     """The same, and the brackets that are not understood but hold a number of one of so many sources."""
     notes = ((block.start, block.end) for block in layout.blocks if block.kind == "note")
     formulas = (found.span() for found in _FORMULA.finditer(layout.text))
     left_alone = sorted([*code_spans(layout), *notes, *formulas])
     starts = [start for start, _ in left_alone]
     found = [*_bracketed(layout, sources), *_tagged(layout.text, sources), *_footnotes(layout.text, style)]
-    found = [mark for mark in found if not _is_within(mark.start, starts, left_alone)]
+    found = [marker for marker in found if not _is_within(marker.start, starts, left_alone)]
     quotes = [block for block in layout.blocks if block.is_quote]
-    return _without_quoted(layout.text, sorted(found, key=lambda mark: mark.start), quotes)
+    return _without_quoted(layout.text, sorted(found, key=lambda marker: marker.start), quotes)
 
 
 def _is_within(at: int, starts: list[int], spans: list[tuple[int, int]]) -> bool:
@@ -169,46 +169,46 @@ def _is_within(at: int, starts: list[int], spans: list[tuple[int, int]]) -> bool
     return before > 0 and at < spans[before - 1][1]
 
 
-def _bracketed(layout: Layout, sources: int) -> Iterator[Mark]:
+def _bracketed(layout: Layout, sources: int) -> Iterator[Marker]:
     text = layout.text
     index_end = -1
     labels = set(_LINK_LABELS.findall(text))
     arrays = set(_FIRST_ITEM.findall(text))
     for found in _BRACKETS.finditer(text):
-        said, places = _printed(text, *found.span("said"))
-        if not any(map(str.isdecimal, said)) or _PARAGRAPH.search(found["said"]):
+        content, places = _printed(text, *found.span("said"))
+        if not any(map(str.isdecimal, content)) or _PARAGRAPH.search(found["said"]):
             continue
-        citing = _CITING.fullmatch(said)
+        citing = _CITING.fullmatch(content)
         is_named = bool(citing and citing["name"])
         if not is_named and _is_index(found, index_end, arrays):
             index_end = found.end()
         elif is_named or not _LINK.match(text, found.end()):
-            mark = _citing(citing, found, places, layout, sources) if citing else None
-            if mark is None and found["said"] not in labels:
-                mark = _unread(said, found, sources)
-            if mark is not None:
-                yield mark
+            marker = _citing(citing, found, places, layout, sources) if citing else None
+            if marker is None and found["said"] not in labels:
+                marker = _unread(content, found, sources)
+            if marker is not None:
+                yield marker
 
 
-def _tagged(text: str, sources: int) -> Iterator[Mark]:
+def _tagged(text: str, sources: int) -> Iterator[Marker]:
     for found in _TAG.finditer(text):
         number = int(found["number"])
-        yield Mark(found.start(), found.end(), ((number, number),), is_named=True)
-    for found in _ASIDE.finditer(text):
+        yield Marker(found.start(), found.end(), ((number, number),), is_named=True)
+    for found in _OTHER_SPELLING.finditer(text):
         unread = _existing(found["numbers"], sources)
         if unread and (found[0][:4].lower() != "<sup" or can_be_cited(text, found.start())):
-            yield Mark(found.start(), found.end(), (), unread=unread)
+            yield Marker(found.start(), found.end(), (), unread=unread)
 
 
 def _printed(text: str, start: int, end: int) -> tuple[str, list[int]]:
     """What a bracket says in one line of plain characters, and where in the text each of them comes from."""
-    said = _LINE_BREAK.sub(lambda found: " " * len(found[0]), text[start:end])
+    content = _LINE_BREAK.sub(lambda found: " " * len(found[0]), text[start:end])
     for word, join in _JOINS:
-        if word in said.casefold():
-            said = join.sub(lambda found: " ,".ljust(len(found[0])), said)
-    if said.isascii():
-        return said, list(range(start, end))
-    plain = [(char, start + found.start()) for found in _LETTERS.finditer(said) for char in _plain(found[0])]
+        if word in content.casefold():
+            content = join.sub(lambda found: " ,".ljust(len(found[0])), content)
+    if content.isascii():
+        return content, list(range(start, end))
+    plain = [(char, start + found.start()) for found in _LETTERS.finditer(content) for char in _plain(found[0])]
     return "".join(char for char, _ in plain), [at for _, at in plain]
 
 
@@ -222,7 +222,7 @@ def _plain(letter: str) -> str:
 
 def _citing(
     citing: re.Match[str], found: re.Match[str], places: list[int], layout: Layout, sources: int
-) -> Mark | None:
+) -> Marker | None:
     spans = _spans(citing["parts"], is_named=citing["name"] is not None)
     is_named = citing["name"] is not None
     if not is_named and _is_other_numbers(citing["parts"], spans):
@@ -237,7 +237,7 @@ def _citing(
         unread = _existing(citing[0], sources)
     # A statement within a mark is stated all the same: the mark is over before it.
     end = found.end() if more is not None or unread else places[citing.end("parts") - 1] + 1
-    return Mark(found.start(), end, spans + (more or ()), is_named, is_plain, unread)
+    return Marker(found.start(), end, spans + (more or ()), is_named, is_plain, unread)
 
 
 def _existing(text: str, sources: int) -> tuple[int, ...]:
@@ -245,24 +245,24 @@ def _existing(text: str, sources: int) -> tuple[int, ...]:
     return tuple(number for number in numbers if 1 <= number <= sources)
 
 
-def _unread(said: str, found: re.Match[str], sources: int) -> Mark | None:
+def _unread(content: str, found: re.Match[str], sources: int) -> Marker | None:
     """A bracket that may be meant as a mark: few words, and a number of a source."""
-    if len(said) <= _MEANT_CHARS_MAX and (meant := _existing(" ".join(_MEANT.findall(said)), sources)):
-        return Mark(found.start(), found.end(), (), unread=meant)
-    unread = _UNREAD.fullmatch(said)
+    if len(content) <= _MEANT_CHARS_MAX and (meant := _existing(" ".join(_MEANT.findall(content)), sources)):
+        return Marker(found.start(), found.end(), (), unread=meant)
+    unread = _UNREAD.fullmatch(content)
     is_index = (
-        found.start() > 0 and found.string[found.start() - 1].isalnum() and said.isascii() and said.isidentifier()
+        found.start() > 0 and found.string[found.start() - 1].isalnum() and content.isascii() and content.isidentifier()
     )
-    if not unread or is_index or _NO_MARK.search(said) or is_place(said):
+    if not unread or is_index or _NO_MARK.search(content) or is_place(content):
         return None
     head, rest = unread["head"].strip("*_ "), unread["rest"].strip("*_ ")
-    letters = sum(map(str.isalpha, said))
+    letters = sum(map(str.isalpha, content))
     is_sign = letters == 1 and not rest and not head.isupper()
-    is_enclosed = not letters and said.strip(" ().,:;").isdecimal()
+    is_enclosed = not letters and content.strip(" ().,:;").isdecimal()
     if not (letters or is_enclosed) or is_sign or len(head.split()) + len(rest.split()) > _UNREAD_WORDS:
         return None
-    numbers = _existing(said if head and head in rest else unread["parts"], sources)
-    return Mark(found.start(), found.end(), (), unread=numbers) if numbers else None
+    numbers = _existing(content if head and head in rest else unread["parts"], sources)
+    return Marker(found.start(), found.end(), (), unread=numbers) if numbers else None
 
 
 def _noted(tail: str, number: int, layout: Layout) -> tuple[tuple[int, int], ...] | None:
@@ -333,44 +333,44 @@ def _is_other_numbers(parts: str, spans: tuple[tuple[int, int], ...]) -> bool:
     )
 
 
-def _footnotes(text: str, style: Style) -> Iterator[Mark]:
+def _footnotes(text: str, style: Style) -> Iterator[Marker]:
     for found in _NOTE.finditer(text):
         if not _LABEL.match(text, found.end()) and not _LINK.match(text, found.end()):
-            yield Mark(found.start(), found.end(), ((int(found[1]), int(found[1])),))
+            yield Marker(found.start(), found.end(), ((int(found[1]), int(found[1])),))
     if style == "footnote":
         for start, end, first, last in superscripts(text):
-            yield Mark(start, end, ((first, last),))
+            yield Marker(start, end, ((first, last),))
 
 
-def _without_quoted(text: str, marks: list[Mark], quotes: list[Block]) -> list[Mark]:
+def _without_quoted(text: str, markers: list[Marker], quotes: list[Block]) -> list[Marker]:
     """Without the marks that are spoken of: alone within quotation marks, or all that a block quote says."""
-    kept = [mark for cluster in _clusters(text, marks) if not _is_enclosed(text, cluster) for mark in cluster]
-    starts = [mark.start for mark in kept]
+    kept = [marker for cluster in _clusters(text, markers) if not _is_enclosed(text, cluster) for marker in cluster]
+    starts = [marker.start for marker in kept]
     dropped: set[int] = set()
     for block in quotes:
         within = range(bisect_left(starts, block.start), bisect_left(starts, block.end))
         if within and not any(map(str.isalnum, _between(text, block, [kept[at] for at in within]))):
             dropped.update(within)
-    return [mark for at, mark in enumerate(kept) if at not in dropped]
+    return [marker for at, marker in enumerate(kept) if at not in dropped]
 
 
-def _clusters(text: str, marks: list[Mark]) -> Iterator[list[Mark]]:
-    cluster: list[Mark] = []
-    for mark in marks:
-        if cluster and text[cluster[-1].end : mark.start].strip(" ,"):
+def _clusters(text: str, markers: list[Marker]) -> Iterator[list[Marker]]:
+    cluster: list[Marker] = []
+    for marker in markers:
+        if cluster and text[cluster[-1].end : marker.start].strip(" ,"):
             yield cluster
             cluster = []
-        cluster.append(mark)
+        cluster.append(marker)
     if cluster:
         yield cluster
 
 
-def _is_enclosed(text: str, cluster: list[Mark]) -> bool:
+def _is_enclosed(text: str, cluster: list[Marker]) -> bool:
     start, end = cluster[0].start, cluster[-1].end
     return start > 0 and text[end : end + 1] in tuple(_QUOTES.get(text[start - 1], ""))
 
 
-def _between(text: str, block: Block, marks: list[Mark]) -> str:
-    ends = [block.start, *(mark.end for mark in marks)]
-    starts = [*(mark.start for mark in marks), block.end]
+def _between(text: str, block: Block, markers: list[Marker]) -> str:
+    ends = [block.start, *(marker.end for marker in markers)]
+    starts = [*(marker.start for marker in markers), block.end]
     return "".join(text[end:start] for end, start in zip(ends, starts, strict=True))

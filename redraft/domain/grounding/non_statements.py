@@ -27,7 +27,7 @@ _TALK_HAN = re.compile(r"(?:当然|好的|希望(?:这|以上)?对(?:你|您)有
 _SOURCES = rf"(?:{CITED}|texts?|materials?|information|unterlagen|texte|textes|textos|testi|источник\w*|документ\w*)"
 _ARTICLES = "the|any|your|these|provided|given|retrieved|supplied|attached|die|den|les|las|los|le|nei|nelle"
 _NAMED = rf"(?:(?:{_ARTICLES}) )*{_SOURCES}"
-_TOLD = "mentioned|stated|said|specified|given|covered|named|found|clear|known|answered"
+_STATED = "mentioned|stated|said|specified|given|covered|named|found|clear|known|answered"
 # Behind "I cannot tell" and "the sources do not say": the end, or what is not told. A verb such as "deny" is none.
 _ASKED = "if|whether|what|who|when|where|why|how|which|this|that|it|the|on|about|to|from|based|your|in|any"
 _WHAT = rf"(?:$| (?:{_ASKED})\b.*)"
@@ -42,8 +42,9 @@ _DENIAL = re.compile(
     r"(?: (?:to me|to us|for|on|about|with|here)\b.*)?"
     rf"|there(?: is| are|'s)(?: no| not enough) {_SOURCES}(?: (?:on|about|in|to)\b.*)?"
     rf"|there(?: is|'s) nothing (?:on|about) (?:that|this|it) in {_NAMED}(?: i was given)?"
-    rf"|(?:(?:it|this|that)(?: is|'s)|(?:the )?(?:\w+ ){{1,3}}(?:is|are|was|were)) not (?:{_TOLD}|in)"
-    rf"(?: in| from| by)? {_NAMED}(?: (?:if|whether|what|who|when|where|why|how)\b.*)?|not (?:{_TOLD})(?: in {_NAMED})?"
+    rf"|(?:(?:it|this|that)(?: is|'s)|(?:the )?(?:\w+ ){{1,3}}(?:is|are|was|were)) not (?:{_STATED}|in)"
+    rf"(?: in| from| by)? {_NAMED}(?: (?:if|whether|what|who|when|where|why|how)\b.*)?"
+    rf"|not (?:{_STATED})(?: in {_NAMED})?"
     rf"|(?:the question|this) cannot be answered (?:from|with) {_NAMED}"
     rf"|(?:\w+ ){{1,3}}(?:wird|werden|ist|sind) in {_NAMED} nicht (?:genannt|erwähnt|angegeben)"
     rf"|das (?:steht nicht in {_NAMED}|weiß ich nicht)|{_NAMED} nennen .* nicht|keine der quellen nennt .*"
@@ -78,10 +79,10 @@ def is_small_talk(plain: str) -> bool:
 
 def is_denial(plain: str) -> bool:
     """Whether a sentence says no more than that the sources do not answer, or that its author does not know."""
-    said = _LEAD_IN.sub("", " ".join(plain.split()).strip("*_\"' ").replace("\u2019", "'"))
-    if len(plain) > _CHARS_MAX or _GOES_ON.search(said):
+    content = _LEAD_IN.sub("", " ".join(plain.split()).strip("*_\"' ").replace("\u2019", "'"))
+    if len(plain) > _CHARS_MAX or _GOES_ON.search(content):
         return False
-    return all(_DENIAL.fullmatch(part.rstrip(".!。 ")) for part in _PARTS.split(said))
+    return all(_DENIAL.fullmatch(part.rstrip(".!。 ")) for part in _PARTS.split(content))
 
 
 def asks_for_sources(plain: str) -> bool:

@@ -287,7 +287,7 @@ _ENTRIES_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ReferenceList:
     """Lines that only say which sources there are.
 
     Attributes:
@@ -320,26 +320,26 @@ class _Run:
     items: Sequence[_Item]
 
 
-def find_endings(text: str, lines: Sequence[Line], known: Known | None) -> dict[int, Ending]:
+def find_reference_lists(text: str, lines: Sequence[Line], known: Known | None) -> dict[int, ReferenceList]:
     """The endings, by the line that they begin with."""
     used: dict[str, int] = {}
     for label in _USED.finditer(text):
         used.setdefault(label[1] or label[2], label.start())
-    found: dict[int, Ending] = {}
+    found: dict[int, ReferenceList] = {}
     limit = len(lines)
     for run in reversed(list(_runs(text, lines))):
         entries = _entries(run, lines, known, used) if _is_farewell(lines[run.end : limit]) else None
         if entries is None:
             break
-        found[run.head] = Ending(run.first, run.end, entries)
+        found[run.head] = ReferenceList(run.first, run.end, entries)
         limit = run.head
     return found
 
 
 def _is_farewell(lines: Sequence[Line]) -> bool:
-    said = [line.text for line in lines if any(map(str.isalnum, line.text)) or _FENCE.match(line.text)]
-    is_short = all(len(each) <= _FAREWELL_CHARS and not any(map(str.isdecimal, each)) for each in said)
-    return len(said) <= _FAREWELL_LINES and is_short and not any(map(_FENCE.match, said))
+    content = [line.text for line in lines if any(map(str.isalnum, line.text)) or _FENCE.match(line.text)]
+    is_short = all(len(each) <= _FAREWELL_CHARS and not any(map(str.isdecimal, each)) for each in content)
+    return len(content) <= _FAREWELL_LINES and is_short and not any(map(_FENCE.match, content))
 
 
 def _entries(run: _Run, lines: Sequence[Line], known: Known | None, used: dict[str, int]) -> tuple[Entry, ...] | None:

@@ -13,14 +13,14 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import Literal
 
-from redraft.domain.grounding.citations import Cited, marks_in, said
-from redraft.domain.grounding.list_numbers import Labels
+from redraft.domain.grounding.citations import Cited, markers_in, plain_sentence
+from redraft.domain.grounding.list_numbers import ListNumbers
 from redraft.domain.grounding.markers import Style
 from redraft.domain.grounding.non_statements import asks_for_sources, is_denial, is_small_talk
 from redraft.domain.grounding.sentences import Sentence
 from redraft.domain.numbers.quantities import Number
 from redraft.domain.text.languages import CONFIDENCE_MIN, LETTERS_MIN, guess_language
-from redraft.domain.text.words import Said, read_said, stem
+from redraft.domain.text.words import TextContent, read_content, stem
 
 OVERLAP_MIN = 0.5
 """The share of a sentence's content words and numbers that a source must hold to support it."""
@@ -34,7 +34,7 @@ _HEAD_CHARS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ScoredSentence:
     """A sentence that states something.
 
     Attributes:
@@ -61,7 +61,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Loose:
+class UnsourcedNumbers:
     """Numbers that stand in no source, in a heading, a question, a lead-in or a table's head."""
 
     text: str
@@ -80,17 +80,17 @@ class Grounding:
         sources_used: the indices of the cited sources, from 0.
         sentences_cited: how many sentences, questions too, cite an existing source.
         sentences_total: how many sentences, questions too, there are.
-        loose: numbers that stand in no source, in what states nothing by its layout.
+        unsourced: numbers that stand in no source, in what states nothing by its layout.
         is_silent: the answer has words, but states nothing, nor that the sources do not tell.
         is_foreign: its language is surely another than the sources', so that words in common tell nothing.
     """
 
     score: float | None
-    sentences: tuple[Judged, ...]
+    sentences: tuple[ScoredSentence, ...]
     sources_used: tuple[int, ...]
     sentences_cited: int
     sentences_total: int
-    loose: tuple[Loose, ...] = ()
+    unsourced: tuple[UnsourcedNumbers, ...] = ()
     is_silent: bool = False
     is_foreign: bool = False
 
@@ -128,18 +128,18 @@ def read_evidence(contents: Iterable[str], known: Iterable[str] = ()) -> Evidenc
     heads: list[str] = []
     count = 0
     for count, content in enumerate(contents, 1):
-        read = read_said(content)
+        read = read_content(content)
         for each in read.stems:
             stems.setdefault(each, []).append(count)
         for value in _values(read):
             values.setdefault(value, []).append(count)
         if count <= _HEADS:
             heads.append(content[:_HEAD_CHARS])
-    asked = {value for text in known for value in _values(read_said(text))}
+    asked = {value for text in known for value in _values(read_content(text))}
     return Evidence(stems, values, tuple(sorted(values)), tuple(sorted(asked)), count, tuple(heads))
 
 
-def _values(read: Said) -> set[float]:
+def _values(read: TextContent) -> set[float]:
     return {value for each in read.amounts for value in (*each.values, *each.bare)} | read.spelled
 
 
@@ -155,22 +155,22 @@ def ground(answer: str, cited: Cited, evidence: Evidence, style: Style = "inline
     reading = _Reading(answer, cited, evidence, style)
     for sentence, numbers in zip(cited.sentences, cited.numbers, strict=True):
         reading.read(sentence, numbers)
-    judged = reading.judged
+    scored = reading.scored
     prose = [
         numbers
         for sentence, numbers in zip(cited.sentences, cited.numbers, strict=True)
         if sentence.states or sentence.kind == "question"
     ]
-    score = sum(_WORTH[each.support] for each in judged) / len(judged) if judged else None
+    score = sum(_WORTH[each.support] for each in scored) / len(scored) if scored else None
     return Grounding(
         score,
-        tuple(judged),
+        tuple(scored),
         cited.sources_used,
         sum(map(bool, prose)),
         len(prose),
-        loose=tuple(reading.loose),
-        is_silent=not judged and reading.is_silent(),
-        is_foreign=any(each.support == "none" for each in judged) and _is_foreign(answer, evidence.heads),
+        unsourced=tuple(reading.unsourced),
+        is_silent=not scored and reading.is_silent(),
+        is_foreign=any(each.support == "none" for each in scored) and _is_foreign(answer, evidence.heads),
     )
 
 
@@ -182,36 +182,36 @@ class _Reading:
         self.cited = cited
         self.evidence = evidence
         # A list at the end, and no mark in the text: the answer rests on the listed sources as a whole.
-        self.whole = () if cited.marks else cited.listed
+        self.whole = () if cited.markers else cited.listed
         self.listed_for_all = self.whole if style == "endnote" else ()
         items = [_item(answer, block.start) for block in cited.layout.blocks if block.kind in {"prose", "row"}]
         rows = sum(block.kind == "row" for block in cited.layout.blocks)
         numbers = {int(item["number"]) for item in items if item and item["number"]}
-        self.labels = Labels(evidence.count, sum(map(bool, items)) + rows, numbers)
-        self.judged: list[Judged] = []
-        self.loose: list[Loose] = []
+        self.list_numbers = ListNumbers(evidence.count, sum(map(bool, items)) + rows, numbers)
+        self.scored: list[ScoredSentence] = []
+        self.unsourced: list[UnsourcedNumbers] = []
         self.has_gap = False
 
     def read(self, sentence: Sentence, numbers: tuple[int, ...]) -> None:
         if sentence.kind in {"code", "note"}:
             return
-        plain = said(self.answer, sentence, self.cited.marks)
-        bare = self.labels.blank(plain, is_lead_in=sentence.kind == "heading")
-        read = read_said(bare)
+        plain = plain_sentence(self.answer, sentence, self.cited.markers)
+        bare = self.list_numbers.blank(plain, is_lead_in=sentence.kind == "heading")
+        read = read_content(bare)
         if not sentence.states:
-            self._add_loose(sentence, read)
+            self._add_unsourced(sentence, read)
             self.has_gap = self.has_gap or (sentence.kind == "question" and asks_for_sources(plain))
-        elif not self._is_aside(sentence, bare, read) and (read.stems or read.amounts):
+        elif not self._states_nothing(sentence, bare, read) and (read.stems or read.amounts):
             rests_on = () if numbers else self.listed_for_all
-            self.judged.append(_judge(sentence, numbers, numbers or self.whole, rests_on, read, self.evidence))
+            self.scored.append(_score_sentence(sentence, numbers, numbers or self.whole, rests_on, read, self.evidence))
 
-    def _add_loose(self, sentence: Sentence, read: Said) -> None:
+    def _add_unsourced(self, sentence: Sentence, read: TextContent) -> None:
         missing = missing_of(read, self.evidence)
         if missing:
-            self.loose.append(Loose(sentence.text, sentence.start, sentence.end, missing))
+            self.unsourced.append(UnsourcedNumbers(sentence.text, sentence.start, sentence.end, missing))
 
-    def _is_aside(self, sentence: Sentence, bare: str, read: Said) -> bool:
-        if marks_in(self.cited.marks, sentence):
+    def _states_nothing(self, sentence: Sentence, bare: str, read: TextContent) -> bool:
+        if markers_in(self.cited.markers, sentence):
             return False
         if asks_for_sources(bare):
             self.has_gap = True
@@ -232,20 +232,20 @@ def _item(answer: str, start: int) -> re.Match[str] | None:
     return _ITEM.search(answer[max(0, start - 12) : start])
 
 
-def missing_of(read: Said, evidence: Evidence) -> tuple[str, ...]:
+def missing_of(read: TextContent, evidence: Evidence) -> tuple[str, ...]:
     """The numbers that stand neither in a source nor in what is known, as written."""
     missing = (each.text for each in read.amounts if not _holders(each, evidence) and not _is_known(each, evidence))
     return tuple(dict.fromkeys(missing))
 
 
-def _judge(
+def _score_sentence(
     sentence: Sentence,
     cited: tuple[int, ...],
     relied_on: Sequence[int],
     rests_on: tuple[int, ...],
-    read: Said,
+    read: TextContent,
     evidence: Evidence,
-) -> Judged:
+) -> ScoredSentence:
     numbers = [_holders(each, evidence) for each in read.amounts]
     items = [*(evidence.stems.get(each, []) for each in read.stems), *map(list, numbers)]
     missing = missing_of(read, evidence)
@@ -260,7 +260,7 @@ def _judge(
     elif not missing and max(share, best_share) >= OVERLAP_MIN:
         support = "half"
     overlap = share if support == "full" else best_share
-    return Judged(sentence.text, sentence.start, sentence.end, cited, support, best, overlap, missing, rests_on)
+    return ScoredSentence(sentence.text, sentence.start, sentence.end, cited, support, best, overlap, missing, rests_on)
 
 
 def _holders(number: Number, evidence: Evidence) -> set[int]:

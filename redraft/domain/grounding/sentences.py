@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from redraft.domain.grounding.blocks import Block, Layout, code_spans
-from redraft.domain.grounding.markers import Mark
+from redraft.domain.grounding.markers import Marker
 from redraft.domain.text.abbreviations import DATES, NEVER_LAST, ORDINALS, STARTERS, WITH_NUMBER
 
 Kind = Literal["statement", "question", "heading", "code", "row", "note"]
@@ -71,9 +71,9 @@ class Sentence:
         return self.kind in {"statement", "row"}
 
 
-def sentences_of(layout: Layout, marks: Sequence[Mark]) -> list[Sentence]:
+def sentences_of(layout: Layout, markers: Sequence[Marker]) -> list[Sentence]:
     """The sentences in order; between them stand only white space, markup and signs."""
-    masked = _masked(layout, marks)
+    masked = _masked(layout, markers)
     found: list[Sentence] = []
     for at, block in enumerate(layout.blocks, 1):
         for start, end in _spans(masked, block):
@@ -82,10 +82,10 @@ def sentences_of(layout: Layout, marks: Sequence[Mark]) -> list[Sentence]:
     return found
 
 
-def _masked(layout: Layout, marks: Sequence[Mark]) -> str:
+def _masked(layout: Layout, markers: Sequence[Marker]) -> str:
     """The text at the same length, with no stops or words where marks or code stand."""
     spans = [(start, end, _CODE) for start, end in code_spans(layout)]
-    spans += [(mark.start, mark.end, _MARK) for mark in marks]
+    spans += [(marker.start, marker.end, _MARK) for marker in markers]
     parts: list[str] = []
     at = 0
     for start, end, char in sorted(spans):
@@ -139,9 +139,9 @@ def _behind_wide(masked: str, found: re.Match[str], start: int, end: int) -> int
         within = any(masked.find(closer, at, min(end, at + _QUOTE_CHARS_MAX)) >= 0 for closer in closers)
         return None if within else found.end()
     follows = masked[found.end()]
-    is_aside = masked[start] in open_ones and masked[start] not in _QUOTATIONS and follows not in _PARTICLES
+    is_non_statement = masked[start] in open_ones and masked[start] not in _QUOTATIONS and follows not in _PARTICLES
     is_next = follows in _QUOTATIONS and not _MORE_QUOTATIONS.match(masked, found.end(), end)
-    return found.end() if is_aside or is_next else None
+    return found.end() if is_non_statement or is_next else None
 
 
 def _is_in_wide_quotation(masked: str, found: re.Match[str], start: int, end: int) -> bool:
@@ -202,44 +202,44 @@ def _is_lower(word: str) -> bool:
 
 
 def _kind(masked: str, start: int, end: int, block: Block, *, is_final: bool) -> Kind:
-    said = masked[start:end].replace(_MARK, "").strip()
-    if block.kind == "heading" and _is_bold_prose(said):
+    content = masked[start:end].replace(_MARK, "").strip()
+    if block.kind == "heading" and _is_bold_prose(content):
         return "statement"
     if block.kind != "prose":
         return block.kind
-    if _QUESTION.search(said):
+    if _QUESTION.search(content):
         return "question"
     is_cited = _MARK in masked[start:end]
-    if not is_cited and _is_lead_in(said, is_last=end == block.end, is_final=is_final):
+    if not is_cited and _is_lead_in(content, is_last=end == block.end, is_final=is_final):
         return "heading"
     return "statement"
 
 
-def _is_bold_prose(said: str) -> bool:
+def _is_bold_prose(content: str) -> bool:
     """A line that is all bold is a heading while it is short; else an answer could be written in such lines."""
-    found = _BOLD_LINE.fullmatch(said)
-    if not found or said.rstrip("*_ ")[-1:] in {":", "\uff1a"}:
+    found = _BOLD_LINE.fullmatch(content)
+    if not found or content.rstrip("*_ ")[-1:] in {":", "\uff1a"}:
         return False
     return len(found[2].split()) >= _BOLD_WORDS or sum(char >= "\u3040" for char in found[2]) >= 2 * _BOLD_WORDS
 
 
-def _is_lead_in(said: str, *, is_last: bool, is_final: bool) -> bool:
-    if _BOLD_LEAD_IN.fullmatch(said) and not is_last:
+def _is_lead_in(content: str, *, is_last: bool, is_final: bool) -> bool:
+    if _BOLD_LEAD_IN.fullmatch(content) and not is_last:
         return True
-    ends = said.rstrip("*_ ")[-1:] in {":", "\uff1a"}
+    ends = content.rstrip("*_ ")[-1:] in {":", "\uff1a"}
     # Numbers but small counts make it a statement.
-    has_numbers = any(int(number) > _LEAD_IN_COUNT for number in _NUMBER.findall(said))
-    return is_last and not is_final and ends and len(said.split()) <= _LEAD_IN_WORDS and not has_numbers
+    has_numbers = any(int(number) > _LEAD_IN_COUNT for number in _NUMBER.findall(content))
+    return is_last and not is_final and ends and len(content.split()) <= _LEAD_IN_WORDS and not has_numbers
 
 
 def _add(found: list[Sentence], text: str, masked: str, span: tuple[int, int], kind: Kind) -> None:
     start, end = _trimmed(text, *span)
-    said = masked[start:end]
-    if any(char.isalnum() or char == _CODE for char in said) or (kind in {"code", "note"} and said):
+    content = masked[start:end]
+    if any(char.isalnum() or char == _CODE for char in content) or (kind in {"code", "note"} and content):
         found.append(Sentence(start, end, text[start:end], kind))
-    elif _MARK in said and found and found[-1].kind in {"statement", "question", "row"}:
+    elif _MARK in content and found and found[-1].kind in {"statement", "question", "row"}:
         found[-1] = replace(found[-1], end=end, text=text[found[-1].start : end])
-    elif _MARK in said:
+    elif _MARK in content:
         found.append(Sentence(start, end, text[start:end], "note"))
 
 

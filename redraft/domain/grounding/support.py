@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from redraft.domain.grounding.citations import Issue, spelled_mark
+from redraft.domain.grounding.citations import Issue, spelled_marker
 from redraft.domain.grounding.markers import Style
 from redraft.domain.grounding.non_statements import asks_for_sources
-from redraft.domain.grounding.scoring import Grounding, Judged, Loose
+from redraft.domain.grounding.scoring import Grounding, ScoredSentence, UnsourcedNumbers
 from redraft.domain.text.cleaning import preview
 
 SUPPORTED_SHARE_MIN = 0.8
 """The share of the sentences that state something which must cite a source, or share half of their words with one."""
 
-_TOLD_MAX = 10
+_PROBLEMS_MAX = 10
 _TEXT_CHARS = 300
 
 _SILENT = "The answer states nothing that can be held against the sources: write sentences, and cite."
@@ -74,10 +74,10 @@ def find_support(
     """
     if sources == 0:
         return _without_sources(grounding, issues)
-    judges_words = must_cite or not grounding.is_foreign
-    uncited = tuple(_unsupported(grounding.sentences, judges_words=judges_words, is_foreign=grounding.is_foreign))
-    loose = tuple(_loose(grounding.loose))
-    unsupported = tuple(sorted((*uncited, *loose), key=lambda each: each.start_pos))
+    compares_words = must_cite or not grounding.is_foreign
+    uncited = tuple(_unsupported(grounding.sentences, compares_words=compares_words, is_foreign=grounding.is_foreign))
+    unsourced = tuple(_unsourced(grounding.unsourced))
+    unsupported = tuple(sorted((*uncited, *unsourced), key=lambda each: each.start_pos))
     is_silent = must_cite and grounding.is_silent
     cites_nothing = must_cite and bool(grounding.sentences) and not grounding.sources_used
     is_sound = not issues and all(each.reason != "number" for each in unsupported)
@@ -103,18 +103,20 @@ def _without_sources(grounding: Grounding, issues: Sequence[Issue]) -> Support:
     return Support(met=is_met, is_sound=is_met, unsupported=stated, problems=problems)
 
 
-def _unsupported(sentences: Iterable[Judged], *, judges_words: bool, is_foreign: bool) -> Iterable[Unsupported]:
+def _unsupported(
+    sentences: Iterable[ScoredSentence], *, compares_words: bool, is_foreign: bool
+) -> Iterable[Unsupported]:
     for each in sentences:
-        is_told = each.cited or each.rests_on or each.support != "none"
+        is_supported = each.cited or each.rests_on or each.support != "none"
         if each.missing_numbers:
             yield Unsupported(each.text, "number", each.missing_numbers, each.start, each.end)
-        elif not is_told and judges_words:
+        elif not is_supported and compares_words:
             yield Unsupported(each.text, "uncited", (), each.start, each.end)
         elif each.cited and each.overlap == 0 and not is_foreign:
             yield Unsupported(each.text, "unrelated", (), each.start, each.end)
 
 
-def _loose(found: Iterable[Loose]) -> Iterable[Unsupported]:
+def _unsourced(found: Iterable[UnsourcedNumbers]) -> Iterable[Unsupported]:
     for each in found:
         yield Unsupported(each.text, "number", each.missing_numbers, each.start, each.end)
 
@@ -123,13 +125,13 @@ def _problems(issues: Sequence[Issue], unsupported: Sequence[Unsupported], *, mi
     yield from shortened([_wrong(issue) for issue in issues], "more marks are wrong")
     if missing:
         yield missing
-    yield from shortened([_told(each) for each in unsupported], "more statements have no support")
+    yield from shortened([_feedback_on(each) for each in unsupported], "more statements have no support")
 
 
 def _missing(style: Style) -> str:
     if style == "endnote":
         return 'The answer cites no source: end with a line "Sources:" and beneath it [Source 1] and the like.'
-    wanted = spelled_mark([1], style)
+    wanted = spelled_marker([1], style)
     return f"The answer cites no source: name the source behind each statement by its number, as in {wanted}."
 
 
@@ -138,7 +140,7 @@ def _wrong(issue: Issue) -> str:
     return issue.message if tells_what_to_do else f"{issue.message} Cite a source that exists, or delete the mark."
 
 
-def _told(each: Unsupported) -> str:
+def _feedback_on(each: Unsupported) -> str:
     if each.reason == "number":
         numbers = ", ".join(each.missing_numbers[:5])
         return f"No source holds the number {numbers} in {quoted(each.text)}. Correct it, or delete it."
@@ -154,5 +156,5 @@ def quoted(text: str) -> str:
 
 def shortened(lines: Sequence[str], rest: str) -> list[str]:
     """The first ones, and how many there are besides."""
-    more = len(lines) - _TOLD_MAX
-    return [*lines[:_TOLD_MAX], *([f"{more} {rest}."] if more > 0 else [])]
+    more = len(lines) - _PROBLEMS_MAX
+    return [*lines[:_PROBLEMS_MAX], *([f"{more} {rest}."] if more > 0 else [])]

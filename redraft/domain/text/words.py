@@ -28,7 +28,7 @@ _ENDINGS = re.compile(r"(?<=\w{4})(?:ingly|edly|ings|ing|ies|ied|ed|es|en|er|em|
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TextContent:
     """What a text says.
 
     Attributes:
@@ -52,13 +52,13 @@ def is_unspaced(char: str) -> bool:
     return _UNSPACED.match(char) is not None
 
 
-def read_said(text: str) -> Said:
+def read_content(text: str) -> TextContent:
     folded = text.casefold()
     has_unspaced = not text.isascii() and _UNSPACED.search(text) is not None
     parts = segmentation.split_word_bounds(folded) if has_unspaced else segmentation.unicode_words(folded)
     words = [part for part in parts if not part[0].isdecimal()]
     spelled = frozenset((*spelled_values(words), *(han_values(text) if has_unspaced else ())))
-    return Said(_stems(words, has_unspaced=has_unspaced), tuple(dict.fromkeys(find_numbers(text))), spelled)
+    return TextContent(_stems(words, has_unspaced=has_unspaced), tuple(dict.fromkeys(find_numbers(text))), spelled)
 
 
 def stem(word: str) -> str:

@@ -10,7 +10,7 @@ from redraft.domain.grounding.scoring import OVERLAP_MIN, ground, read_evidence
 from redraft.domain.grounding.support import SUPPORTED_SHARE_MIN, find_support, quoted, shortened
 from redraft.domain.jobs.requests import AnyRequest, EvaluateAnswer, dump, sources_hash
 from redraft.domain.structured.named_schemas import confidence_of, prose_of
-from redraft.domain.text.words import read_said
+from redraft.domain.text.words import read_content
 from redraft.operations.request_views import schema_of, structure_of
 from redraft.storage.jobs.history import IterationRecord
 
@@ -92,9 +92,9 @@ def problems_of(request: AnyRequest, grounding: Mapping[str, Any] | None, check:
 
 def _unchecked(grounding: Mapping[str, Any], check: ClaimCheck) -> list[str]:
     """What code takes for uncited, and no claim is about: a judge that leaves it out has not vouched for it."""
-    claims = [read_said(claim.claim).stems for claim in check.claims]
+    claims = [read_content(claim.claim).stems for claim in check.claims]
     uncited = [each["text"] for each in grounding.get("unsupported", ()) if each["reason"] != "number"]
-    return [text for text in uncited if not any(_covers(claim, read_said(text).stems) for claim in claims)]
+    return [text for text in uncited if not any(_covers(claim, read_content(text).stems) for claim in claims)]
 
 
 def _covers(claim: frozenset[str], sentence: frozenset[str]) -> bool:

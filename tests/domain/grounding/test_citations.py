@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from redraft.domain.grounding.citations import CITATIONS_MAX, ISSUES_MAX, Citation, Cited, read_citations
-from redraft.domain.grounding.markers import Style, find_marks
+from redraft.domain.grounding.markers import Style, find_markers
 from redraft.domain.grounding.reference_lists import is_place, write_endnotes
 from redraft.domain.grounding.scoring import ground, read_evidence
 from tests.domain.grounding.test_sentences import TEXTS
@@ -449,9 +449,9 @@ def test_no_titles_make_no_list():
 def test_positions_point_at_marks(text: str, sources: int, style: Style):
     found = read(text, sources, style)
     for each in (*found.citations, *found.issues):
-        mark = text[each.start_pos : each.end_pos]
-        assert any(char.isnumeric() for char in mark)
-        assert mark.strip() == mark
+        marker = text[each.start_pos : each.end_pos]
+        assert any(char.isnumeric() for char in marker)
+        assert marker.strip() == marker
     for citation in found.citations:
         assert 1 <= citation.source_number == citation.source_index + 1 <= sources
     assert len(found.numbers) == len(found.sentences)
@@ -466,8 +466,10 @@ RANGES = {"-", " to ", " through ", "至", " bis "}
 def test_each_number_of_a_mark_is_cited_or_reported(word: str, parts: list[tuple[str, int]], sources: int):
     assume(word or parts[0][1])  # `[0, 1]` is an interval.
     joints = [", " if joint in RANGES and at % 2 == 0 else joint for at, (joint, _) in enumerate(parts)]
-    said = "".join(f"{joint}{number}" for joint, (_, number) in zip(joints, parts, strict=True)).removeprefix(joints[0])
-    answer = f"Ice floats [{word} {said}]."
+    content = "".join(f"{joint}{number}" for joint, (_, number) in zip(joints, parts, strict=True)).removeprefix(
+        joints[0]
+    )
+    answer = f"Ice floats [{word} {content}]."
     found = read(answer, sources)
     cited = [each.source_number for each in found.citations]
     assert len(cited) == len(set(cited))
@@ -484,11 +486,11 @@ UNSEEN = st.lists(st.tuples(st.integers(1, 8), st.sampled_from("\u200b\u200c\u20
 
 
 @given(SPELLINGS, UNSEEN)
-def test_what_prints_nothing_changes_no_mark(mark: str, unseen: list[tuple[int, str]]):
-    said = mark
+def test_what_prints_nothing_changes_no_mark(marker: str, unseen: list[tuple[int, str]]):
+    content = marker
     for at, char in unseen:
-        said = said[: min(at, len(said) - 1)] + char + said[min(at, len(said) - 1) :]
-    plain, found = read(f"Ice floats {mark}.", 5), read(f"Ice floats {said}.", 5)
+        content = content[: min(at, len(content) - 1)] + char + content[min(at, len(content) - 1) :]
+    plain, found = read(f"Ice floats {marker}.", 5), read(f"Ice floats {content}.", 5)
     assert [each.source_number for each in found.citations] == [each.source_number for each in plain.citations]
     assert [(each.code, each.number) for each in found.issues] == [(each.code, each.number) for each in plain.issues]
     assert {each.quoted_text for each in found.citations} <= {"Ice floats."}
@@ -534,4 +536,4 @@ def test_a_flood_of_marks_is_bounded():
     ],
 )
 def test_no_text_takes_long(text: str):
-    assert find_marks(text, "footnote") is not None
+    assert find_markers(text, "footnote") is not None

@@ -141,8 +141,8 @@ def test_no_line_hides_what_it_states(answer: str, style: Style):
     found = read_citations(answer, UNTITLED, style)
     texts = [answer[each.start : each.end] for each in found.sentences if each.states]
     assert any("Bern was founded by aliens in 1066" in each for each in texts)
-    marks = [answer[mark.start : mark.end] for mark in found.marks]
-    assert not any("Bern" in each for each in marks)
+    markers = [answer[marker.start : marker.end] for marker in found.markers]
+    assert not any("Bern" in each for each in markers)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ ISLAND = "The island of Hirsholm has 3 million birds, thirteen houses and 20 lak
 CITED = "The ferry leaves Port Alder at 7:40 [Source 1]."
 
 
-def is_aside(text: str) -> bool:
+def is_non_statement(text: str) -> bool:
     return is_small_talk(text) or is_denial(text)
 
 
@@ -82,7 +82,7 @@ def support(
     ],
 )
 def test_what_only_begins_like_an_aside_states_something(text: str):
-    assert not is_aside(text)
+    assert not is_non_statement(text)
     assert len(grounding(text).sentences) == 1
     assert not support(f"{CITED} {text}").met
 
@@ -104,7 +104,7 @@ def test_what_only_begins_like_an_aside_states_something(text: str):
     ],
 )
 def test_small_talk_states_nothing_and_alone_is_no_answer(text: str):
-    assert is_aside(text)
+    assert is_non_statement(text)
     assert support(f"{CITED} {text}").met
     assert support(text).problems == (
         "The answer states nothing that can be held against the sources: write sentences, and cite.",

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from redraft.domain.grounding.citations import read_citations
 from redraft.domain.grounding.markers import Style
 from redraft.domain.grounding.non_statements import is_denial, is_small_talk
-from redraft.domain.grounding.scoring import Grounding, Judged, ground, read_evidence
-from redraft.domain.text.words import read_said
+from redraft.domain.grounding.scoring import Grounding, ScoredSentence, ground, read_evidence
+from redraft.domain.text.words import read_content
 from tests.domain.grounding.test_sentences import TEXTS
 
 WATER = "Water boils at 100 °C at sea level. At higher altitudes it boils at lower temperatures."
@@ -25,7 +25,7 @@ class Chunk:
     document_id: str | None = None
 
 
-def is_aside(text: str) -> bool:
+def is_non_statement(text: str) -> bool:
     return not any(map(str.isdecimal, text)) and (is_small_talk(text) or is_denial(text))
 
 
@@ -45,9 +45,9 @@ def test_the_score_is_the_supported_share_of_what_is_stated():
     )
     found = grounded(answer, WATER, ICE)
     assert found.sentences == (
-        Judged("Water boils at 100 °C [Source 1].", 10, 43, (1,), "full", 1, 1.0, ()),
-        Judged("Melting ice takes much heat.", 44, 72, (), "half", 2, 1.0, ()),
-        Judged("Water freezes at 5 °C [Source 2].", 73, 106, (2,), "none", 1, 1 / 3, ("5",)),
+        ScoredSentence("Water boils at 100 °C [Source 1].", 10, 43, (1,), "full", 1, 1.0, ()),
+        ScoredSentence("Melting ice takes much heat.", 44, 72, (), "half", 2, 1.0, ()),
+        ScoredSentence("Water freezes at 5 °C [Source 2].", 73, 106, (2,), "none", 1, 1 / 3, ("5",)),
     )
     assert found.score == 0.5
     assert found.sources_used == (0, 1)
@@ -124,7 +124,7 @@ def test_support_in_other_languages(source: str, answer: str, support_wanted: st
     ],
 )
 def test_asides_state_nothing(text: str):
-    assert is_aside(text)
+    assert is_non_statement(text)
     assert grounded(text, WATER).score is None
 
 
@@ -140,7 +140,7 @@ def test_asides_state_nothing(text: str):
     ],
 )
 def test_what_only_looks_like_an_aside_counts(text: str):
-    assert not is_aside(text)
+    assert not is_non_statement(text)
 
 
 def test_an_aside_with_a_mark_counts():
@@ -209,6 +209,6 @@ def test_one_source_for_another_never_adds_support():
 
 @given(st.text())
 def test_what_a_text_says_is_found_in_itself(text: str):
-    read, evidence = read_said(text), read_evidence([text])
+    read, evidence = read_content(text), read_evidence([text])
     assert all(stem in evidence.stems for stem in read.stems)
     assert all(value in evidence.values for _, values in read.numbers for value in values)

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redraft.domain.grounding.blocks import read_layout
-from redraft.domain.grounding.markers import Style, marks_of
+from redraft.domain.grounding.markers import Style, markers_of
 from redraft.domain.grounding.sentences import Sentence, sentences_of
 
 
 def sentences(text: str, style: Style = "inline") -> list[Sentence]:
     layout = read_layout(text)
-    return sentences_of(layout, marks_of(layout, style))
+    return sentences_of(layout, markers_of(layout, style))
 
 
 # `‖` stands where a new sentence begins.
