@@ -7,6 +7,7 @@ its parent by more than its CPU limit.
 
 import contextlib
 import json
+import os
 import resource
 import signal
 import socket
@@ -25,6 +26,8 @@ _REASON_CHARS = 300
 
 def main() -> None:
     """Answer requests until the parent closes the socket."""
+    # From outside, as SIGTERM
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_AS, _MEMORY_MAX)
     with socket.socket(fileno=0) as connection, connection.makefile("rwb") as channel:
@@ -32,7 +35,11 @@ def main() -> None:
             cpu_s, request = asked
             # The kernel's: its signal ends the process whatever native code does
             signal.setitimer(signal.ITIMER_PROF, cpu_s)
-            outcome = _outcome(json.loads(request))
+            try:
+                outcome = _outcome(json.loads(request))
+            except BaseException:  # noqa: BLE001 - also a panic of native code
+                # Its computation ended it: to its parent this is another end than that of a child that cannot start
+                os.abort()
             signal.setitimer(signal.ITIMER_PROF, 0)
             _write(channel, outcome)
 

@@ -17,8 +17,7 @@ from typing import Any
 
 import structlog
 
-from redraft.errors import Unavailable
-from redraft.sandbox.turns import Turns
+from redraft.sandbox.turns import Busy, Turns
 
 log = structlog.get_logger()
 
@@ -34,7 +33,7 @@ _QUICK_WAITING_MAX, _SLOW_WAITING_MAX = 1000, 8
 _ASKED = struct.Struct("!dQ")
 _LENGTH = struct.Struct("!Q")
 _REMEMBERED = 4096
-# The CPU limit, an allocation that the memory limit refused, a stack that overflowed
+# The CPU limit, an allocation that the memory limit refused or a crash, a stack that overflowed
 _BY_THE_COMPUTATION = {-signal.SIGPROF, -signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS}
 
 
@@ -62,8 +61,7 @@ class Processes:
 
         Raises:
             LimitExceeded: it needs too much CPU time or memory.
-            Busy: too many other requests wait.
-            Unavailable: no child can be started.
+            Busy: too many other requests wait, or no child can do it now.
             ValueError, RecursionError: the request is no JSON.
         """
         data = json.dumps(request).encode()
@@ -104,26 +102,36 @@ class Lane:
         """The outcome; None: a limit was reached. Raises what `Processes.ask` does."""
         with self.turns.taken(kind):
             child = self._idle.get_nowait()
+            kept = None
             try:
                 # A child that was killed for another reason gets a successor, once
                 for _ in range(2):
                     child = child or _Child()
                     try:
-                        return child.ask(data, self._cpu_s)
+                        outcome = child.ask(data, self._cpu_s)
                     except (OSError, EOFError) as error:
-                        is_expensive = child.end()
-                        log.info(
-                            "validation_killed",
-                            is_expensive=is_expensive,
-                            cpu_s=self._cpu_s,
-                            error=type(error).__name__,
-                        )
+                        if self._end(child, error):
+                            return None
                         child = None
-                        if is_expensive or isinstance(error, TimeoutError):
-                            break
-                return None
+                    else:
+                        kept = child
+                        return outcome
+                # It says nothing about the value, so it must not be remembered as its outcome
+                raise Busy("A process for validating was killed, or does not start; try again in some seconds.")
             finally:
-                self._idle.put(child)
+                self._idle.put(kept)
+
+    def _end(self, child: "_Child", error: Exception) -> bool:
+        """End a child that gave no outcome; whether a limit had ended it.
+
+        Raises:
+            Busy: it was stopped, or got hardly any time of the processor.
+        """
+        is_expensive = child.end()
+        log.info("validation_killed", is_expensive=is_expensive, cpu_s=self._cpu_s, error=type(error).__name__)
+        if isinstance(error, TimeoutError) and not is_expensive:
+            raise Busy("A process for validating was stopped; try again in some seconds.") from error
+        return is_expensive
 
     def close(self) -> None:
         """End all children that have nothing to do."""
@@ -135,21 +143,23 @@ class Lane:
 
 class _Child:
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
         try:
-            with theirs:
-                # Without our environment, which holds keys; a crash in it is no news for our own output
-                self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-m", "redraft.sandbox.child"],
-                    env={},
-                    stdin=theirs.fileno(),
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    start_new_session=True,
-                )
+            ours, theirs = socket.socketpair()
+            with contextlib.ExitStack() as files:
+                files.enter_context(ours)
+                with theirs:
+                    # Without our environment, which holds keys; a crash in it is no news for our own output
+                    self._process = subprocess.Popen(
+                        [sys.executable, "-I", "-m", "redraft.sandbox.child"],
+                        env={},
+                        stdin=theirs.fileno(),
+                        stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL,
+                        start_new_session=True,
+                    )
+                files.pop_all()
         except OSError as error:
-            ours.close()
-            raise Unavailable(f"No process for validating can be started: {error.strerror}.", code="busy") from error
+            raise Busy(f"No process for validating can be started: {error.strerror}.") from error
         self._socket = ours
 
     def ask(self, data: bytes, cpu_s: float) -> dict[str, Any]:

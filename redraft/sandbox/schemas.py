@@ -28,7 +28,7 @@ def is_valid(
     Raises:
         ValueError: the schema cannot be used, or the value is no JSON.
         LimitExceeded: it would need too much CPU time or memory.
-        Unavailable: no child process can be had.
+        Busy: no child process can do it now.
     """
     outcome = _ask(schema, value, pattern_bytes_max, with_formats=with_formats)
     return bool(outcome["is_valid"])

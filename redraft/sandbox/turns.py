@@ -9,10 +9,10 @@ from redraft.errors import Unavailable
 
 
 class Busy(Unavailable):
-    """Too many requests wait already, or one has waited for too long. It can be made again a moment later."""
+    """A request cannot be served now, most often since too many wait. It can be made again a moment later."""
 
-    def __init__(self) -> None:
-        super().__init__("Too many validations wait for their turn; try again in some seconds.", code="busy")
+    def __init__(self, words: str = "Too many validations wait for their turn; try again in some seconds.") -> None:
+        super().__init__(words, code="busy")
 
 
 class Turns:

@@ -60,6 +60,23 @@ def test_a_killed_child_is_replaced_within_the_request(alone):
     assert ours() != [first]
 
 
+def test_a_child_that_cannot_start_says_nothing_about_the_value(alone, monkeypatch):
+    own, _ = alone
+    for program in ("/bin/false", "/nowhere"):
+        monkeypatch.setattr(sys, "executable", program)
+        with pytest.raises(Busy, match="start"):
+            own.ask(request(1))
+    monkeypatch.undo()
+    assert own.ask(request(1)) == {"is_valid": True}
+
+
+def test_a_request_that_crashes_its_child_is_over_a_limit_and_no_reason_to_wait(alone):
+    own, _ = alone
+    with pytest.raises(LimitExceeded):
+        own.ask({"schema": {"const": 1}})
+    assert own.ask(request(1)) == {"is_valid": True}
+
+
 def test_what_was_asked_before_is_not_computed_again(alone):
     own, ours = alone
     own.ask(request(1))
