@@ -3,31 +3,23 @@
 Paused turns are continued here, inside one call, since only this wire format knows them.
 """
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from redraft.errors import ProviderError
 from redraft.providers.anthropic.replies import content_of, is_paused, read_reply
 from redraft.providers.anthropic.streams import AnthropicEvents
 from redraft.providers.shared.capabilities import CapabilityMemory, adapted_chat, with_schema_told
-from redraft.providers.shared.failures import Answer, Vendor, failure_of_connection
+from redraft.providers.shared.failures import Answer, Vendor
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Message, sendable
-from redraft.providers.shared.replies import read_answer, sound_key
+from redraft.providers.shared.replies import sound_key
 from redraft.providers.shared.schemas import wire_schema
-from redraft.providers.shared.streams import DeltaEmitter, OnDelta, read_stream
-from redraft.providers.shared.transport import (
-    ClientShards,
-    Patience,
-    StreamDeadline,
-    TimeLeft,
-    call_timeout,
-    http_client,
-)
+from redraft.providers.shared.sending import Endpoint, send_request
+from redraft.providers.shared.streams import DeltaEmitter, OnDelta
+from redraft.providers.shared.transport import ClientShards, Patience, TimeLeft, http_client
 
 if TYPE_CHECKING:
-    import httpx2
     from anthropic import Anthropic
 
 ANTHROPIC_URL = "https://api.anthropic.com"
@@ -121,36 +113,9 @@ class AnthropicProvider:
 
     def _answer(self, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter) -> Answer:
         import anthropic
-        import httpx2
 
-        vendor, patience = self._access.vendor, self._access.patience
-        try:
-            first_byte = TimeLeft(patience.first_byte_s)
-            response = self._post(body, left)
-            if body.get("stream") is not True:
-                return read_answer(vendor, response)
-            with contextlib.closing(response):
-                deadline = StreamDeadline(response, first_byte, left)
-                return read_stream(vendor, response, AnthropicEvents(), emitter, deadline)
-        except anthropic.APIStatusError as error:
-            return read_answer(vendor, error.response)
-        except (anthropic.AnthropicError, httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise failure_of_connection(vendor, error, left, patience) from error
-
-    def _post(self, body: Mapping[str, Any], left: TimeLeft) -> "httpx2.Response":
-        import httpx2
-        from anthropic import Stream
-
-        answer = self._shards.pick().post(
-            "/v1/messages",
-            cast_to=httpx2.Response,
-            body=dict(body),
-            options={"timeout": call_timeout(left, self._access.patience)},
-            stream=body.get("stream") is True,
-            stream_cls=Stream[Any],
-        )
-        # For this type the SDK hands back the response as it is, streamed or not.
-        return cast("httpx2.Response", answer)
+        endpoint = Endpoint("/v1/messages", self._access.vendor, self._access.patience, AnthropicEvents)
+        return send_request(anthropic, self._shards.pick(), endpoint, body, left, emitter)
 
     def _make_client(self) -> "Anthropic":
         from anthropic import Anthropic

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import Any
 
-from redraft.providers.shared.json_values import parse_json
+from redraft.providers.shared.error_bodies import parse_json
 from redraft.providers.shared.replies import finish_reason_of, items, mapping, without_early_end, words
 
 # The delta's kind, the field of it that holds a piece, and the field of the block that they add up to.

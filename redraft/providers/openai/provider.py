@@ -4,33 +4,25 @@ The SDK is imported with the first call, since it takes a second. It makes the r
 connections, error classes) and hands back the raw answer: the ledger wants headers and the body as they came.
 """
 
-import contextlib
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from redraft.errors import ProviderError
 from redraft.providers.openai.replies import read_reply
 from redraft.providers.openai.streams import OpenAIChunks
 from redraft.providers.shared.capabilities import Adaptation, CapabilityMemory, adapted_chat, with_schema_told
-from redraft.providers.shared.failures import Answer, Vendor, failure_of_connection
+from redraft.providers.shared.failures import Answer, Vendor
 from redraft.providers.shared.output_limits import LIMIT_NAMES
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, ReplySchema, sendable
-from redraft.providers.shared.replies import read_answer, sound_key
+from redraft.providers.shared.replies import sound_key
 from redraft.providers.shared.schemas import wire_schema
-from redraft.providers.shared.streams import DeltaEmitter, OnDelta, read_stream
-from redraft.providers.shared.transport import (
-    ClientShards,
-    Patience,
-    StreamDeadline,
-    TimeLeft,
-    call_timeout,
-    http_client,
-)
+from redraft.providers.shared.sending import Endpoint, send_request
+from redraft.providers.shared.streams import DeltaEmitter, OnDelta
+from redraft.providers.shared.transport import ClientShards, Patience, TimeLeft, http_client
 
 if TYPE_CHECKING:
-    import httpx2
     from openai import OpenAI
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -95,37 +87,10 @@ class OpenAIProvider:
         self._shards.close()
 
     def _answer(self, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter) -> Answer:
-        import httpx2
         import openai
 
-        vendor, patience = self._access.vendor, self._access.patience
-        try:
-            first_byte = TimeLeft(patience.first_byte_s)
-            response = self._post(body, left)
-            if body.get("stream") is not True:
-                return read_answer(vendor, response)
-            with contextlib.closing(response):
-                deadline = StreamDeadline(response, first_byte, left)
-                return read_stream(vendor, response, OpenAIChunks(), emitter, deadline)
-        except openai.APIStatusError as error:
-            return read_answer(vendor, error.response)
-        except (openai.APIError, httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise failure_of_connection(vendor, error, left, patience) from error
-
-    def _post(self, body: Mapping[str, Any], left: TimeLeft) -> "httpx2.Response":
-        import httpx2
-        from openai import Stream
-
-        answer = self._shards.pick().post(
-            "/chat/completions",
-            cast_to=httpx2.Response,
-            body=dict(body),
-            options={"timeout": call_timeout(left, self._access.patience)},
-            stream=body.get("stream") is True,
-            stream_cls=Stream[Any],
-        )
-        # For this type the SDK hands back the response as it is, streamed or not.
-        return cast("httpx2.Response", answer)
+        endpoint = Endpoint("/chat/completions", self._access.vendor, self._access.patience, OpenAIChunks)
+        return send_request(openai, self._shards.pick(), endpoint, body, left, emitter)
 
     def _make_client(self) -> "OpenAI":
         from openai import OpenAI

@@ -171,3 +171,15 @@ def _seconds(text: str) -> float | None:
     if not parts:
         return float(text) if re.fullmatch(r"\d{1,9}(\.\d+)?", text.strip()) else None
     return sum(float(number) * _UNITS[unit.lower()] for number, unit in parts)
+
+
+def parse_json(text: str | bytes) -> Any:
+    """JSON values, without NaN and Infinity, which neither database takes.
+
+    Raises:
+        ValueError: it is no JSON, or nested beyond reason.
+    """
+    try:
+        return json.loads(text, parse_constant=lambda _name: None)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from redraft.providers.shared.error_bodies import words_of
-from redraft.providers.shared.json_values import parse_json
+from redraft.providers.shared.error_bodies import parse_json, words_of
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _NAMED_JSON = re.compile(r"\s*([\w-]{1,40}):\s*(?=[{\[])")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 from redraft.domain.calls.finish_reasons import Finish, classify_finish, is_absent
 from redraft.domain.text.thinking import answer_in
 from redraft.errors import ProviderError, ProviderErrorCode
+from redraft.providers.shared.error_bodies import parse_json
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer
-from redraft.providers.shared.json_values import parse_json
 
 if TYPE_CHECKING:
     import httpx2
@@ -133,13 +133,13 @@ def finish_flaw(vendor: Vendor, reason: str | None, text: str) -> tuple[Provider
     return flaw and (flaw[0], vendor.redact(flaw[1]))
 
 
+_RAISE = "Raise sampling.max_output_tokens (generator) or REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS (evaluator)."
+
+
 def truncation(*, has_text: bool) -> str:
     if has_text:
-        return "The reply was cut off at the output limit. Raise sampling.max_output_tokens."
-    return (
-        "The reply was truncated before text: all of the output limit went into reasoning."
-        " Raise sampling.max_output_tokens."
-    )
+        return f"The reply was cut off at the output limit. {_RAISE}"
+    return f"The reply was truncated before text: all of the output limit went into reasoning. {_RAISE}"
 
 
 def sound_key(key: str, vendor: Vendor) -> str:

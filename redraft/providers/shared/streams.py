@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from redraft.domain.calls.finish_reasons import Finish, classify_finish
 from redraft.errors import ProviderError
-from redraft.providers.shared.error_bodies import words_of
+from redraft.providers.shared.error_bodies import parse_json, words_of
 from redraft.providers.shared.event_stream import Evidence, StreamEvent
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer, redacted, selected_headers
-from redraft.providers.shared.json_values import parse_json
 from redraft.providers.shared.replies import mapping, read_answer
 from redraft.providers.shared.transport import StreamDeadline
 

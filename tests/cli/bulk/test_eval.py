@@ -173,7 +173,7 @@ def run_in(status: str, **counts: int) -> Run:
     usage = dict.fromkeys(("calls", "input_tokens", "cached_input_tokens", "output_tokens"), 0)
     return Run(
         **dict.fromkeys(("id", "name", "dataset_id"), "x"),
-        **dict.fromkeys(("stop_reason", "finished_at", "max_cost_usd")),
+        **dict.fromkeys(("stop_reason", "finished_at", "max_cost_usd", "webhook")),
         **{name: {} for name in ("defaults", "overrides", "urls")},
         **dict.fromkeys(("repeat", "max_in_flight", "version"), 1),
         status=status,

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from redraft.errors import ProviderErrorCode
+from redraft.providers.shared.error_bodies import parse_json
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer, retry_after_s, selected_headers
-from redraft.providers.shared.json_values import parse_json
 
 VENDOR = Vendor("OpenAI", "OPENAI_API_KEY", "OPENAI_BASE_URL", "my-very-own-token")
 
