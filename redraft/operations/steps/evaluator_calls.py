@@ -36,7 +36,6 @@ from redraft.storage.jobs.history import IterationRecord
 _ABOUT_THIS_REPLY = frozenset({"refused", "content_filtered"})
 # Failures of a retry that only its longer prompt causes: the first call was accepted.
 _ABOUT_THE_SECOND = frozenset({"provider_bad_request", "context_too_long"})
-_CUT = "The evaluator's reply was cut off at its output limit (REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS)."
 
 
 # By database what this process knows to be kept there: an evaluation need not ask again.
@@ -191,7 +190,7 @@ def _read(step: StepContext, question: EvaluatorQuestion, outcome: Outcome) -> V
             finish_reason=outcome.finish_reason,
         )
     if error.code == "output_truncated":
-        return Unusable("truncated", _CUT)
+        return Unusable("truncated", error.message)
     if isinstance(error, UnusableReply) and error.retryable and error.text:
         # The provider broke the reply off: half a verdict is retried like one that was cut off
         return Unusable("truncated", error.message)

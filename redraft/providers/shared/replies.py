@@ -116,7 +116,7 @@ def finish_flaw(vendor: Vendor, reason: str | None, text: str) -> tuple[Provider
     """Why a reply that ended for this reason cannot be used, whatever it says; None: the reason does not tell."""
     has_text = bool(answer_in(text).strip())
     flaws: dict[Finish, tuple[ProviderErrorCode, str]] = {
-        Finish.CUT: ("output_truncated", truncation(has_text=has_text)),
+        Finish.CUT: ("output_truncated", truncation(vendor, has_text=has_text)),
         Finish.CONTEXT_FULL: ("context_too_long", "The reply was cut: prompt and reply fill the model's context."),
         Finish.FILTERED: (
             "content_filtered",
@@ -133,13 +133,14 @@ def finish_flaw(vendor: Vendor, reason: str | None, text: str) -> tuple[Provider
     return flaw and (flaw[0], vendor.redact(flaw[1]))
 
 
-_RAISE = "Raise sampling.max_output_tokens (generator) or REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS (evaluator)."
-
-
-def truncation(*, has_text: bool) -> str:
+def truncation(vendor: Vendor, *, has_text: bool) -> str:
+    """That a reply was cut off, and what raises its limit. A local evaluator has a limit that no setting raises."""
+    is_local = vendor.url_setting == "REDRAFT_LOCAL_MODEL"
+    of_evaluator = "choose another evaluator model" if is_local else "REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS (evaluator)"
+    advice = f"Raise sampling.max_output_tokens (generator) or {of_evaluator}."
     if has_text:
-        return f"The reply was cut off at the output limit. {_RAISE}"
-    return f"The reply was truncated before text: all of the output limit went into reasoning. {_RAISE}"
+        return f"The reply was cut off at the output limit. {advice}"
+    return f"The reply was truncated before text: all of the output limit went into reasoning. {advice}"
 
 
 def sound_key(key: str, vendor: Vendor) -> str:
