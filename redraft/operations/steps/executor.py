@@ -105,8 +105,10 @@ def _do(
     if isinstance(following, Deferred):
         result = replace(result, values={**(result.values or {}), **following.values})
     reserved = following if isinstance(following, PreparedStep) else None
+    # Before the result is stored: waiting steps need not wait for this transaction
     if not reserved:
         session.release_all()
+    # From here on the calls are paid: a crash must not lead to another paid attempt
     with crashing_as(prepared.message, step.job.lease_token, is_paid=True):
         finished_at = _finish(step, result, reserved)
     if finished_at is None:
@@ -173,6 +175,7 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> Pre
         # Measured after the claim: waiting for the database must not shorten the deadline
         deadline = time.monotonic() + claim.remaining_s
         job = claim.job
+        # Only then can the ledger hold calls of this step: a first claim saves the queries
         is_again = job.step_claims > 1 or job.continuations > 0
         new: list[Event] = []
         if is_again:
@@ -353,6 +356,7 @@ def _store(step: StepContext, result: StepResult, following: PreparedStep | None
     if closed is None:
         record_outcomes(connection, step.job.id, result.outcomes)
         return False
+    # Rolls back: the job would continue with a text that the ledger does not hold for this slot
     if any(outcome.came_second for outcome in result.outcomes) or "dup" in closed:
         raise _CameSecond
     complete(connection, step.job, result.values)

@@ -158,6 +158,7 @@ class LeaseHolder:
     def _leave(self, connection: Connection) -> list[DueStep]:
         with self._lock:
             in_flight = list(self._in_flight)
+        # Jobs before calls, in the order of all units of work: PostgreSQL would find a deadlock otherwise
         transitions.lock(connection, {job_id for job_id, _ in in_flight})
         released = transitions.release_leases(connection, self.owner)
         for job_id, usage in calls.close_left(connection, in_flight).items():
@@ -166,6 +167,7 @@ class LeaseHolder:
         return released
 
     def _extend(self, database: Database) -> None:
+        # Before the statement: the lease began no earlier than this
         started_at = clock()
         with self._lock:
             before = dict(self._tokens)

@@ -29,6 +29,7 @@ from redraft.storage.jobs.transitions import ALONE_LOSSES, is_live
 log = structlog.get_logger()
 
 _BATCH = 100
+# A holder that is alive ends its own job at the deadline, with the reply that it waits for.
 _DEADLINE_SLACK_S = 5.0
 _FORGET_WORKERS_S = 24 * 3600.0
 _POISON = (
@@ -70,6 +71,7 @@ def sweep(services: Services, *, with_expired: bool = True, suspects_max: int = 
         guilty = due_steps.guilty(connection, limit=_BATCH) if with_expired else []
         _clear_up(services, connection)
     ended = _end_all(services, late, _end_overdue) + _end_all(services, guilty, _end_guilty)
+    # After the commit: a client that is woken earlier would read the old state
     for job_id in ended:
         services.queue.wake(job_id)
     return Leftovers(
