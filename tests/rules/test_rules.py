@@ -191,6 +191,18 @@ def test_bounds_of_time_are_scaled_by_one_patience():
     assert found == []
 
 
+def test_no_client_has_the_five_seconds_of_its_library():
+    calls = {f"httpx2.{name}" for name in ("Client", "get", "post", "put", "delete", "head", "request", "stream")}
+    found = [
+        f"{path}:{node.lineno}"
+        for path, node in nodes("tests")
+        if isinstance(node, ast.Call)
+        and calls_of((path, node)) in calls
+        and not any(each.arg in {"timeout", None} for each in node.keywords)
+    ]
+    assert found == []
+
+
 def _literals_in(node: ast.AST) -> list[ast.expr]:
     """What may be a literal bound: of a call that waits, or of a clock's difference."""
     if isinstance(node, ast.Compare):

@@ -17,17 +17,20 @@ from redraft.settings import Settings
 from tests.api.conftest import REQUEST, assert_problem
 from tests.support.api_server import ApiServer
 from tests.support.proxy import proxied
+from tests.support.waiting import patient
 
 ROOT = "/tools/redraft"
 _ADDRESSES = re.compile(r'\s(href|src|action|data-live|hx-get|hx-post)="([^"]*)"')
-
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
 @pytest.fixture(params=[True, False], ids=["stripping", "not stripping"])
 def site(request: pytest.FixtureRequest, start_api: Callable[..., ApiServer]) -> Iterator[httpx2.Client]:
     """A client of the proxy."""
-    with proxied(start_api(root_path=ROOT).url, ROOT, strips=request.param) as url, httpx2.Client(base_url=url) as made:
+    with (
+        proxied(start_api(root_path=ROOT).url, ROOT, strips=request.param) as url,
+        httpx2.Client(base_url=url, timeout=patient(10)) as made,
+    ):
         yield made
 
 
@@ -78,7 +81,7 @@ def test_the_api_names_addresses_beneath_the_path(site: httpx2.Client):
 def test_signing_in_leads_back_beneath_the_path(start_api: Callable[..., ApiServer], services: Services):
     token = keys.create_key(services, "person", [Scope.READ])[1]
     server = start_api(root_path=ROOT, require_auth=True)
-    with proxied(server.url, ROOT, strips=True) as url, httpx2.Client(base_url=url) as browser:
+    with proxied(server.url, ROOT, strips=True) as url, httpx2.Client(base_url=url, timeout=patient(10)) as browser:
         asked = browser.get(f"{ROOT}/jobs?status=failed", headers={"Accept": "text/html"})
         goal = asked.headers["location"]
         assert goal == f"{ROOT}/sign-in?next=%2Fjobs%3Fstatus%3Dfailed"
@@ -86,7 +89,8 @@ def test_signing_in_leads_back_beneath_the_path(start_api: Callable[..., ApiServ
         assert signed_in.headers["location"] == f"{ROOT}/jobs?status=failed"
         assert f"Path={ROOT}" in signed_in.headers["set-cookie"]
         renewed = {"HX-Request": "true", "HX-Current-URL": f"{url}{ROOT}/jobs", "Accept": "text/html"}
-        assert httpx2.get(f"{url}{ROOT}/jobs", headers=renewed).headers["hx-redirect"] == f"{ROOT}/sign-in?next=%2Fjobs"
+        stranger = httpx2.get(f"{url}{ROOT}/jobs", headers=renewed, timeout=patient(10))
+        assert stranger.headers["hx-redirect"] == f"{ROOT}/sign-in?next=%2Fjobs"
         assert browser.get(signed_in.headers["location"]).status_code == 200
 
 
