@@ -122,7 +122,7 @@ class Exploring:
         self.met[f"{operation.method} {operation.path}", response.status_code] += 1
 
     def _explore(self, operation: Operation) -> None:
-        @seed(20261128)
+        @seed(20261129)
         @settings(
             max_examples=EXAMPLES_EACH,
             deadline=None,
