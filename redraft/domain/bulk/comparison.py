@@ -138,10 +138,10 @@ def verdicts_of(rows: Mapping[str, Sequence[ItemOutcome]]) -> dict[str, RowVerdi
     """By name, what each row came to whose items have a verdict."""
     found: dict[str, RowVerdict] = {}
     for name, row in rows.items():
-        judged = [item for item in row if item.has_verdict]
-        scores = [item.final_score for item in judged if item.final_score is not None]
-        if judged:
-            share = sum(item.is_accepted for item in judged) / len(judged)
+        evaluated = [item for item in row if item.has_verdict]
+        scores = [item.final_score for item in evaluated if item.final_score is not None]
+        if evaluated:
+            share = sum(item.is_accepted for item in evaluated) / len(evaluated)
             found[name] = RowVerdict(share, fsum(scores) / len(scores) if scores else None)
     return found
 
@@ -149,18 +149,18 @@ def verdicts_of(rows: Mapping[str, Sequence[ItemOutcome]]) -> dict[str, RowVerdi
 def _who_has_one(
     before: Mapping[str, Sequence[ItemOutcome]],
     after: Mapping[str, Sequence[ItemOutcome]],
-    judged_before: set[str],
-    judged_after: set[str],
+    evaluated_before: set[str],
+    evaluated_after: set[str],
 ) -> Verdicts:
     both = before.keys() & after.keys()
-    lost = sorted(both & (judged_before - judged_after))
-    won = sorted(both & (judged_after - judged_before))
-    compared = judged_before & judged_after
+    lost = sorted(both & (evaluated_before - evaluated_after))
+    won = sorted(both & (evaluated_after - evaluated_before))
+    compared = evaluated_before & evaluated_after
     without = sum(not item.has_verdict for rows in (before, after) for name in compared for item in rows[name])
     return Verdicts(
         lost=tuple(lost),
         won=tuple(won),
-        neither=tuple(sorted(both - judged_before - judged_after)),
+        neither=tuple(sorted(both - evaluated_before - evaluated_after)),
         p=mcnemar_p(len(lost), len(won)),
         repeats_without=without,
     )

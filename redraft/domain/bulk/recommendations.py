@@ -26,44 +26,44 @@ NEAR = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class Recommendation:
     """A recommendation; `value` is None where there is none, and `words` says why."""
 
     value: float | None
     words: str
 
 
-def advise_iter_max(items: Sequence[ItemOutcome]) -> Advice:
+def recommend_iter_max(items: Sequence[ItemOutcome]) -> Recommendation:
     """The last iteration that pays, by `YIELD_NEEDED`.
 
     That of the loop's own judge, which an answer may also pass by luck, the more often it is asked.
     """
-    judged = [item for item in items if item.has_verdict]
-    if (few := _too_few(judged)) is not None:
-        return Advice(None, few)
-    yields = yields_of(judged)
-    accepted = sum(item.is_accepted for item in judged)
+    evaluated = [item for item in items if item.has_verdict]
+    if (few := _too_few(evaluated)) is not None:
+        return Recommendation(None, few)
+    yields = yields_of(evaluated)
+    accepted = sum(item.is_accepted for item in evaluated)
     if accepted == 0:
-        return Advice(
+        return Recommendation(
             None,
-            f"Nothing can be recommended for iter_max: none of {count(len(judged), 'item')} was accepted in "
+            f"Nothing can be recommended for iter_max: none of {count(len(evaluated), 'item')} was accepted in "
             f"{count(len(yields), 'iteration')}. Look at the criteria, the threshold or the model first.",
         )
     if len(yields) == 1:
-        return Advice(None, _say_why_no_loop(len(judged), accepted))
+        return Recommendation(None, _say_why_no_loop(len(evaluated), accepted))
     told = [each for each in yields[1:] if each.reached >= REACHED_NEEDED]
     if not told:
-        return Advice(
+        return Recommendation(
             None,
             f"Nothing can be recommended for iter_max: iteration 2 was reached by {count(yields[1].reached, 'item')}, "
             f"{REACHED_NEEDED} are needed.",
         )
     best = max((each.number for each in told if each.newly_accepted >= YIELD_NEEDED * each.reached), default=1)
-    return Advice(best, f"iter_max {best}: {_say_why(best, yields, len(judged) - accepted)}")
+    return Recommendation(best, f"iter_max {best}: {_say_why(best, yields, len(evaluated) - accepted)}")
 
 
-def _too_few(judged: Sequence[ItemOutcome]) -> str | None:
-    rows = len({item.custom_id for item in judged})
+def _too_few(evaluated: Sequence[ItemOutcome]) -> str | None:
+    rows = len({item.custom_id for item in evaluated})
     if rows >= ROWS_NEEDED:
         return None
     has = "has" if rows == 1 else "have"
@@ -101,7 +101,7 @@ def _for(cost: Decimal | None) -> str:
     return " at an unknown price" if cost is None else f" for {dollars(cost)}"
 
 
-def advise_threshold(items: Sequence[ItemOutcome], *, threshold: float | None = None) -> Advice:
+def recommend_threshold(items: Sequence[ItemOutcome], *, threshold: float | None = None) -> Recommendation:
     """The lowest score from which on an outside verdict accepts `PRECISION_WANTED` of the returned answers.
 
     People's verdicts where there are enough, else the outside judge's. The loop's own scores cannot say it: they are
@@ -111,58 +111,58 @@ def advise_threshold(items: Sequence[ItemOutcome], *, threshold: float | None = 
         items: of one run.
         threshold: the one that the run had, where it had one: to count near misses.
     """
-    judged = [item for item in items if item.has_verdict and item.final_score is not None]
-    if (few := _too_few(judged)) is not None:
-        return Advice(None, few)
+    evaluated = [item for item in items if item.has_verdict and item.final_score is not None]
+    if (few := _too_few(evaluated)) is not None:
+        return Recommendation(None, few)
     for who in ("people", "the outside judge"):
-        seen = _verdicts(judged, who)
+        seen = _verdicts(evaluated, who)
         if seen.total() >= RATINGS_NEEDED:
             return _by_verdicts(seen, who)
-    near = "" if threshold is None else _say_near(judged, threshold)
-    return Advice(
+    near = "" if threshold is None else _say_near(evaluated, threshold)
+    return Recommendation(
         None,
         f"Nothing can be recommended for the threshold: fewer than {RATINGS_NEEDED} returned answers have a verdict of "
         f"people or of an outside judge that would say which scores are good enough.{near}",
     )
 
 
-def _verdicts(judged: Sequence[ItemOutcome], who: Who) -> Counter[tuple[float, bool]]:
+def _verdicts(evaluated: Sequence[ItemOutcome], who: Who) -> Counter[tuple[float, bool]]:
     seen: Counter[tuple[float, bool]] = Counter()
-    for item in judged:
+    for item in evaluated:
         passed, _ = outside_verdict(item, who)
         if passed is not None and item.final_score is not None:
             seen[item.final_score, passed] += 1
     return seen
 
 
-def _by_verdicts(seen: Counter[tuple[float, bool]], who: Who) -> Advice:
+def _by_verdicts(seen: Counter[tuple[float, bool]], who: Who) -> Recommendation:
     found, _ = suggest_threshold(seen, PRECISION_WANTED)
     accept = "accept" if who == "people" else "accepts"
     if found is None:
-        return Advice(
+        return Recommendation(
             None,
             f"Nothing can be recommended for the threshold: whatever the score, {who} {accept} less than "
             f"{percent(PRECISION_WANTED)} of the answers that scored so or higher ({seen.total()} judged).",
         )
     if found.n < REACHED_NEEDED:
-        return Advice(
+        return Recommendation(
             None,
             f"Nothing can be recommended for the threshold: only {count(found.n, 'answer')} scored "
             f"{found.value:.3g} or higher, from where on {who} {accept} {percent(PRECISION_WANTED)}; "
             "that is too few to rest on.",
         )
-    return Advice(
+    return Recommendation(
         found.value,
         f"Threshold {found.value:.3g}: of {count(found.n, 'answer')} that scored so or higher {who} {accept} "
         f"{say_share(found.precision)}. At any lower threshold it would be less than {percent(PRECISION_WANTED)}.",
     )
 
 
-def _say_near(judged: Sequence[ItemOutcome], threshold: float) -> str:
+def _say_near(evaluated: Sequence[ItemOutcome], threshold: float) -> str:
     near = sum(
         not item.is_accepted
         and item.final_score is not None
         and threshold - NEAR - SAME <= item.final_score < threshold
-        for item in judged
+        for item in evaluated
     )
     return f" {count(near, 'item')} ended within {NEAR:g} below the present one, {threshold:g}."

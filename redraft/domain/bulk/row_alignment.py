@@ -57,10 +57,10 @@ class RowPair:
 def align(baseline: Sequence[ItemOutcome], new: Sequence[ItemOutcome]) -> list[RowPair]:
     """All rows of both runs; by change, within it by how much the score changed, then by name."""
     before, after = by_row(baseline), by_row(new)
-    judged_before, judged_after = verdicts_of(before), verdicts_of(after)
+    evaluated_before, evaluated_after = verdicts_of(before), verdicts_of(after)
     pairs: list[RowPair] = []
     for name in before.keys() | after.keys():
-        old, fresh = judged_before.get(name), judged_after.get(name)
+        old, fresh = evaluated_before.get(name), evaluated_after.get(name)
         if name in before and name in after:
             change = _change(old, fresh)
         else:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from redraft.domain.bulk.outcomes import ItemOutcome, by_row, sum_costs
-from redraft.domain.bulk.recommendations import Advice, advise_iter_max, advise_threshold
+from redraft.domain.bulk.recommendations import Recommendation, recommend_iter_max, recommend_threshold
 from redraft.domain.bulk.uplift import Uplift, measure_uplift
 from redraft.domain.statistics.bootstrap import SEED, mean_of
 from redraft.domain.statistics.estimates import (
@@ -138,8 +138,8 @@ class RunReport:
     pass_rate: Estimate | None
     final_score: Mean | None
     uplift: Uplift
-    iter_max_advice: Advice
-    threshold_advice: Advice
+    iter_max_advice: Recommendation
+    threshold_advice: Recommendation
     costs: Costs
     latency: Latency | None
     errors: tuple[ErrorGroup, ...]
@@ -164,8 +164,8 @@ def report_on(items: Sequence[ItemOutcome], *, threshold: float | None = None, s
         pass_rate=pass_rate_of(judged),
         final_score=mean_of([score for score, _ in scored], clusters=[row for _, row in scored], seed=seed),
         uplift=measure_uplift(judged, seed=seed),
-        iter_max_advice=advise_iter_max(judged),
-        threshold_advice=advise_threshold(judged, threshold=threshold),
+        iter_max_advice=recommend_iter_max(judged),
+        threshold_advice=recommend_threshold(judged, threshold=threshold),
         costs=add_costs(items),
         latency=measure_latency(items),
         errors=group_errors(items),

@@ -131,7 +131,7 @@ class NumericBetween(StrictModel):
     def look(self, subject: Subject) -> Found:
         numerals = list(islice(find_numerals(without_markers(subject.text, subject.sources)), _NUMBERS_COUNTED + 1))
         if len(numerals) != 1:
-            return Found(False, f"{_told(numerals)}: write exactly one number, {self._range()}.")
+            return Found(False, f"{_listed(numerals)}: write exactly one number, {self._range()}.")
         (numeral,) = numerals
         shown = quoted(numeral.text)
         fitting = [self._holds(value) for value in numeral.values]
@@ -152,7 +152,7 @@ class NumericBetween(StrictModel):
         return f"at least {_plain(self.min)}" if self.min is not None else f"at most {_plain(self.max or 0)}"
 
 
-def _told(numerals: list[Numeral]) -> str:
+def _listed(numerals: list[Numeral]) -> str:
     if not numerals:
         return "Found no number"
     count = f"more than {_NUMBERS_COUNTED}" if len(numerals) > _NUMBERS_COUNTED else str(len(numerals))

@@ -35,19 +35,19 @@ _WORDS = {
 
 def describe_check(check: Check) -> str:
     """What a check looks for, as a statement that is true of a good answer."""
-    told = check.model_dump(mode="json")
-    value: Any = told.get("value")
+    parameters = check.model_dump(mode="json")
+    value: Any = parameters.get("value")
     parts = cast("list[Any]", value) if isinstance(value, list) else [value]
     shown = ", ".join(json.dumps(part, ensure_ascii=False) for part in parts)
     language = name_of(value) if isinstance(value, str) else ""
-    words = _WORDS[check.kind].format(value=shown, amount=_amount(told), language=language)
-    return f"{words} Small and capital letters are the same." if told.get("ignore_case") else words
+    words = _WORDS[check.kind].format(value=shown, amount=_amount(parameters), language=language)
+    return f"{words} Small and capital letters are the same." if parameters.get("ignore_case") else words
 
 
-def _amount(told: Mapping[str, Any]) -> str:
-    low, high = told.get("min"), told.get("max")
-    if told.get("value") is not None:
-        return f"exactly {told['value']}"
+def _amount(parameters: Mapping[str, Any]) -> str:
+    low, high = parameters.get("min"), parameters.get("max")
+    if parameters.get("value") is not None:
+        return f"exactly {parameters['value']}"
     if low is not None and high is not None:
         return f"from {_number(low)} to {_number(high)}"
     return f"at least {_number(low)}" if low is not None else f"at most {_number(high or 0)}"

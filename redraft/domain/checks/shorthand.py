@@ -33,10 +33,10 @@ def read_check(kind: str, text: str | None) -> Check:
     try:
         return _CHECK.validate_python(spec)
     except ValidationError as error:
-        raise ValueError(told(error)) from None
+        raise ValueError(describe_error(error)) from None
 
 
-def told(error: ValidationError) -> str:
+def describe_error(error: ValidationError) -> str:
     """What pydantic found first, without what was sent."""
     return words_of(error.errors(include_url=False, include_input=False)[0])
 

@@ -58,7 +58,7 @@ class Opinion:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class CombinedVerdict:
     """What an evaluation says of an answer.
 
     Attributes:
@@ -82,14 +82,14 @@ class Judged:
     disagreement: float | None = None
 
 
-def by_checks(rubric: Sequence[Criterion], checked: Sequence[CriterionResult]) -> Judged:
+def by_checks(rubric: Sequence[Criterion], checked: Sequence[CriterionResult]) -> CombinedVerdict:
     """What code alone found. Criteria that only a model can judge count as not met: the score is what is sure."""
     found = by_id(checked)
     results = tuple(found.get(criterion.id) or result_of(criterion, None) for criterion in rubric)
-    return Judged(
+    return CombinedVerdict(
         score=score_of(results),
         is_qualified=requirements_met(results),
-        reasoning=_told(checked),
+        reasoning=_reasoning_of(checked),
         suggestions=_gaps(results),
         criteria=results,
     )
@@ -100,31 +100,31 @@ def dimensions_at(results: Iterable[CriterionResult], threshold: float) -> tuple
     return tuple(replace(each, passed=each.score is not None and meets(each.score, threshold)) for each in results)
 
 
-def by_threshold(judged: Judged, threshold: float) -> Judged:
+def by_threshold(combined: CombinedVerdict, threshold: float) -> CombinedVerdict:
     """An evaluation by a profile's dimensions, as the job's threshold decides on them."""
-    criteria = dimensions_at(judged.criteria, threshold)
-    return replace(judged, criteria=criteria, is_qualified=requirements_met(criteria))
+    criteria = dimensions_at(combined.criteria, threshold)
+    return replace(combined, criteria=criteria, is_qualified=requirements_met(criteria))
 
 
 def combine(
     opinions: Sequence[Opinion], rubric: Sequence[Criterion] = (), checked: Sequence[CriterionResult] = ()
-) -> Judged | None:
+) -> CombinedVerdict | None:
     """One evaluation out of several opinions; None when none of them holds a verdict."""
     scored = [_scored(opinion, rubric, checked) for opinion in opinions if opinion.verdict is not None]
     if not scored:
         return None
-    judges = _by_judge(scored)
+    judges = _by_evaluator(scored)
     means = [fmean(each.score for each in samples) for samples in judges]
     score = median(means)
     spread = means if len(judges) > 1 else [each.score for each in scored]
     closest = min(scored, key=lambda each: abs(each.score - score))
     criteria = _merged(judges, rubric) if rubric else _merged_dimensions(judges, closest)
     verdicts = [each.verdict for each in scored]
-    return Judged(
+    return CombinedVerdict(
         score=score,
         is_qualified=requirements_met(criteria),
         meets_criteria=_majority([verdict.meets_criteria for verdict in verdicts]),
-        reasoning=_told(criteria) if rubric else closest.verdict.evaluation_reasoning,
+        reasoning=_reasoning_of(criteria) if rubric else closest.verdict.evaluation_reasoning,
         suggestions=_gaps(criteria) if rubric else _united(verdict.improvement_suggestions for verdict in verdicts),
         confidence=_mean(verdict.confidence for verdict in verdicts),
         issues=_united(verdict.issues for verdict in verdicts),
@@ -162,7 +162,7 @@ def _scored(opinion: Opinion, rubric: Sequence[Criterion], checked: Sequence[Cri
     return _Scored(opinion, verdict, score_of(criteria), criteria)
 
 
-def _by_judge(scored: Sequence[_Scored]) -> list[list[_Scored]]:
+def _by_evaluator(scored: Sequence[_Scored]) -> list[list[_Scored]]:
     numbers = dict.fromkeys(each.opinion.judge for each in scored)
     return [[each for each in scored if each.opinion.judge == number] for number in numbers]
 
@@ -201,7 +201,7 @@ def _entry(opinion: Opinion, scored: Sequence[_Scored]) -> dict[str, Any]:
     }
 
 
-def _told(results: Iterable[CriterionResult]) -> str:
+def _reasoning_of(results: Iterable[CriterionResult]) -> str:
     """The verdict in words, without what the generator must not see."""
     lines = [
         f"{result.id}: {'met' if result.passed else 'not met'}. {result.evidence}".strip()

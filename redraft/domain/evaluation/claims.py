@@ -78,7 +78,7 @@ class ClaimCheck:
     @property
     def problems(self) -> tuple[str, ...]:
         """What to change, for whoever writes the next answer."""
-        wrong = [_told(each) for each in self.claims if not each.supported]
+        wrong = [_problem_of(each) for each in self.claims if not each.supported]
         return tuple(shortened(wrong, "more claims have no support"))
 
 
@@ -112,12 +112,12 @@ class QuotedSources:
 def read_check(found: Found, sources: QuotedSources) -> ClaimCheck | Unusable:
     """Read the claims of an evaluator's reply, and look for each quote."""
     members = plain_members(found.value)
-    told = cast("list[Any]", members["claims"])
-    if len(told) > CLAIMS_MAX:
-        return Unusable("incomplete", f"The reply names {len(told)} claims; at most {CLAIMS_MAX} are looked at.")
-    if _is_repeated(found) or any(repeated_in(entry) for entry in told):
+    entries = cast("list[Any]", members["claims"])
+    if len(entries) > CLAIMS_MAX:
+        return Unusable("incomplete", f"The reply names {len(entries)} claims; at most {CLAIMS_MAX} are looked at.")
+    if _is_repeated(found) or any(repeated_in(entry) for entry in entries):
         return Unusable("ambiguous", "The reply names its claims, or a part of one, more than once.")
-    claims = [_claim(plain_members(entry), sources) for entry in told]
+    claims = [_claim(plain_members(entry), sources) for entry in entries]
     named = [claim for claim in claims if claim is not None]
     if len(named) < len(claims):
         return Unusable("incomplete", 'Each entry of "claims" needs a "claim" and a "label".')
@@ -243,6 +243,6 @@ def _number(value: Any, sources: QuotedSources) -> int | None:
     return int(digits[0]) if digits else 1 if sources.count == 1 else None
 
 
-def _told(claim: Claim) -> str:
+def _problem_of(claim: Claim) -> str:
     advice = "Correct it." if claim.label == "contradicted" else "Cite a source that says so, soften it, or delete it."
     return f"The claim {quoted(claim.claim)} is not supported. {claim.problem} {advice}"

@@ -180,7 +180,7 @@ def find_object(
     text: str, finish_reason: str | None, is_verdict: Callable[[Mapping[str, Any]], bool]
 ) -> Found | Unusable:
     """Find the one object in a reply that `is_verdict` recognises."""
-    read = read_verdict(Reader(is_verdict, _told), text, finish_reason, NOTHING_UNTRUSTED)
+    read = read_verdict(Reader(is_verdict, _fields_of), text, finish_reason, NOTHING_UNTRUSTED)
     return read if isinstance(read, Unusable) else read[0]
 
 
@@ -260,7 +260,7 @@ def times_named(found: Found, name: str) -> int:
     return times[name] if times else 0
 
 
-def _told(found: Found) -> str:
+def _fields_of(found: Found) -> str:
     """What an object says, however its members are ordered."""
     try:
         return json.dumps(found.value, sort_keys=True)

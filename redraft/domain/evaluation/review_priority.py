@@ -7,14 +7,16 @@ DISAGREEMENT = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class ReviewPriority:
     """How much a verdict is in doubt: the higher, the more; and why, in words."""
 
     weight: float
     words: str
 
 
-def doubt_of(score: float, threshold: float, *, disagreement: float | None, is_contradicted: bool) -> Doubt:
+def review_priority_of(
+    score: float, threshold: float, *, disagreement: float | None, is_contradicted: bool
+) -> ReviewPriority:
     """What speaks against a verdict.
 
     Args:
@@ -26,8 +28,8 @@ def doubt_of(score: float, threshold: float, *, disagreement: float | None, is_c
     distance = abs(score - threshold)
     side = "above" if score >= threshold else "below"
     if is_contradicted:
-        return Doubt(3 - distance, "another evaluation of this answer decided otherwise")
+        return ReviewPriority(3 - distance, "another evaluation of this answer decided otherwise")
     if disagreement is not None and disagreement >= DISAGREEMENT:
-        return Doubt(1 + disagreement, f"its evaluators are {disagreement:.2f} apart")
+        return ReviewPriority(1 + disagreement, f"its evaluators are {disagreement:.2f} apart")
     words = f"{distance:.2f} {side} the threshold" if distance >= 0.005 else "at the threshold"
-    return Doubt(1 - distance, words)
+    return ReviewPriority(1 - distance, words)

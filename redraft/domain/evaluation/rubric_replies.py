@@ -32,7 +32,9 @@ def read_rubric_reply(
 ) -> Verdict | Unusable:
     """Read a reply that judges these criteria one by one; exactly these, each once, or it is none."""
     ids = frozenset(criterion.id for criterion in criteria)
-    reader = Reader(partial(_judges, ids), partial(_read_criteria, criteria), partial(_state_of_criteria, criteria))
+    reader = Reader(
+        partial(_is_rubric_reply, ids), partial(_read_criteria, criteria), partial(_state_of_criteria, criteria)
+    )
     return own_verdict(reader, _as_object(text), finish_reason, untrusted)
 
 
@@ -69,7 +71,7 @@ def _as_object(text: str) -> str:
     return f'{{"criteria": {bare[1]}}}' if bare else text
 
 
-def _judges(ids: frozenset[str], value: Mapping[str, Any]) -> bool:
+def _is_rubric_reply(ids: frozenset[str], value: Mapping[str, Any]) -> bool:
     return any(plain(key) == "criteria" for key in value) or ids <= value.keys()
 
 
@@ -80,14 +82,14 @@ def _entries(found: Found, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     keys = [key for key in found.value if plain(key) == "criteria"]
     if len(keys) > 1 or found.repeated.intersection(keys):
         raise UnreadableError(Unusable("ambiguous", "The reply holds its criteria more than once."))
-    told: Any = found.value[keys[0]] if keys else found.value
-    named = _named(told)
+    entries: Any = found.value[keys[0]] if keys else found.value
+    named = _named(entries)
     names = [name for name, _ in named]
     if len(names) > 2 * len(ids) + _STRAY_NAMES_MAX:
         words = f"The reply names {len(names)} criteria, where {len(ids)} were asked for."
         raise UnreadableError(Unusable("incomplete", words))
     twice = {name for name in names if names.count(name) > 1 or times_named(found, name) > 1}
-    twice |= repeated_in(told)
+    twice |= repeated_in(entries)
     _refuse_gaps(ids, names, twice)
     entries = {name: _object(name, entry) for name, entry in named}
     for verdict in ("met", "level"):
@@ -96,14 +98,14 @@ def _entries(found: Found, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     return entries
 
 
-def _named(told: object) -> list[tuple[str, Any]]:
-    if isinstance(told, Mapping):
-        return list(cast("Mapping[str, Any]", told).items())
-    if isinstance(told, list):
-        items = cast("list[Any]", told)
+def _named(entries: object) -> list[tuple[str, Any]]:
+    if isinstance(entries, Mapping):
+        return list(cast("Mapping[str, Any]", entries).items())
+    if isinstance(entries, list):
+        items = cast("list[Any]", entries)
         return [(text_of(plain_members(item).get("id")).strip() or describe(item), item) for item in items]
     raise UnreadableError(
-        Unusable("incomplete", f"The criteria are {describe(told)}, not an object with one entry each.")
+        Unusable("incomplete", f"The criteria are {describe(entries)}, not an object with one entry each.")
     )
 
 
@@ -113,9 +115,9 @@ def _refuse_gaps(ids: Sequence[str], names: Sequence[str], twice: set[str]) -> N
         "names unknown": [each for each in names if each not in ids],
         "repeats": sorted(twice),
     }
-    told = [f"{words} {_listed(found)}" for words, found in wrong.items() if found]
-    if told:
-        raise UnreadableError(Unusable("incomplete", f"Of the criteria, the reply {'; it '.join(told)}."))
+    entries = [f"{words} {_listed(found)}" for words, found in wrong.items() if found]
+    if entries:
+        raise UnreadableError(Unusable("incomplete", f"Of the criteria, the reply {'; it '.join(entries)}."))
 
 
 def _listed(names: Sequence[str]) -> str:

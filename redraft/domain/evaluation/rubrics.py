@@ -204,8 +204,10 @@ def _run(criterion: Criterion, check: Check, answer: str, sources: int) -> Crite
     result = result_of(criterion, float(found.passed))
     if criterion.weight < 0:
         # What the check would have the writer do is the contrary of what is wanted
-        told = "As it should be, this is not so" if result.passed else "Change the answer until this is not so any more"
-        return replace(result, **{"evidence" if result.passed else "gap": f"{told}: {statement_of(criterion)}"})
+        instruction = (
+            "As it should be, this is not so" if result.passed else "Change the answer until this is not so any more"
+        )
+        return replace(result, **{"evidence" if result.passed else "gap": f"{instruction}: {statement_of(criterion)}"})
     return replace(result, **{"evidence" if result.passed else "gap": found.message})
 
 

@@ -322,11 +322,11 @@ def read_claims_reply(
 
 def _of_claims(check: ClaimCheck, unclaimed: float) -> Verdict:
     held = sum(claim.supported for claim in check.claims)
-    told = f"{held} of {len(check.claims)} claims are supported by the sources."
+    summary = f"{held} of {len(check.claims)} claims are supported by the sources."
     return Verdict(
         score=unclaimed if check.score is None else check.score,
         meets_criteria=check.grounded,
-        evaluation_reasoning=told if check.claims else "The evaluator found no claim in the answer.",
+        evaluation_reasoning=summary if check.claims else "The evaluator found no claim in the answer.",
         improvement_suggestions=check.problems,
         repaired=False,
         confidence=check.confidence,

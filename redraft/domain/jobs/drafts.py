@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 from pydantic import Field, TypeAdapter, ValidationError
 
 from redraft.domain.bodies.fields import FilledText, ModelName, StrictModel, Text
-from redraft.domain.checks.shorthand import read_check, told
+from redraft.domain.checks.shorthand import describe_error, read_check
 from redraft.domain.evaluation.json_extraction import Unusable, find_object, may_be_cut
 from redraft.domain.evaluation.rubrics import Criterion, Rubric, evaluated_by_model
 from redraft.domain.jobs.requests import GenerateAnswer
@@ -112,7 +112,7 @@ def _draft(reply: Mapping[str, Any]) -> Draft:
         return Draft.model_validate({**request, "rubric": rubric, "reasoning": _text(reply, "reasoning")})
     except ValidationError as error:
         place = error.errors()[0]["loc"]
-        raise ValueError(f"`{place[0] if place else 'rubric'}`: {told(error)}.") from None
+        raise ValueError(f"`{place[0] if place else 'rubric'}`: {describe_error(error)}.") from None
 
 
 def _fields(line: Any, number: int) -> Mapping[str, Any]:
@@ -145,7 +145,7 @@ def _criterion(line: Line) -> Criterion:
         return _CRITERION.validate_python(spec)
     except ValidationError as error:
         field = "".join(f", `{part}`" for part in error.errors()[0]["loc"][:1])
-        raise ValueError(f"{line.place}{field}: {told(error)}.") from None
+        raise ValueError(f"{line.place}{field}: {describe_error(error)}.") from None
 
 
 def _check(line: Line) -> Any:

@@ -204,12 +204,12 @@ def next_action(rules: Rules, attempts: Sequence[Attempt]) -> LoopAction:
 
 def next_rescored(attempts: Sequence[Attempt]) -> LoopAction:
     """The same for stored answers that are judged anew: one iteration after the other."""
-    unjudged = [attempt.iteration for attempt in attempts if attempt.evaluation is None]
-    if unjudged:
-        return Evaluate(min(unjudged))
+    unevaluated = [attempt.iteration for attempt in attempts if attempt.evaluation is None]
+    if unevaluated:
+        return Evaluate(min(unevaluated))
     if any(attempt.evaluation and attempt.evaluation.passed for attempt in attempts):
         return Finish(StopReason.ACCEPTED)
-    return Finish(_unless_unjudged(StopReason.ITERATION_LIMIT, attempts))
+    return Finish(_unless_unevaluated(StopReason.ITERATION_LIMIT, attempts))
 
 
 def _reason_to_stop(rules: Rules, attempts: Sequence[Attempt], current: Sequence[Attempt]) -> StopReason | None:
@@ -219,15 +219,15 @@ def _reason_to_stop(rules: Rules, attempts: Sequence[Attempt], current: Sequence
         return StopReason.EVALUATION_SKIPPED
     latest = current[0].iteration
     if _is_unchanged(current, attempts):
-        return _unless_unjudged(StopReason.UNCHANGED, attempts)
+        return _unless_unevaluated(StopReason.UNCHANGED, attempts)
     if latest >= rules.iteration_limit:
-        return _unless_unjudged(StopReason.ITERATION_LIMIT, attempts)
+        return _unless_unevaluated(StopReason.ITERATION_LIMIT, attempts)
     if _is_on_plateau(rules, attempts):
         return StopReason.PLATEAU
     return None
 
 
-def _unless_unjudged(reason: StopReason, attempts: Sequence[Attempt]) -> StopReason:
+def _unless_unevaluated(reason: StopReason, attempts: Sequence[Attempt]) -> StopReason:
     """Without a score nothing was judged; without a whole answer, nothing could be."""
     if any(attempt.score is not None for attempt in attempts):
         return reason
@@ -272,10 +272,10 @@ def feedback_for(rules: Rules, attempts: Sequence[Attempt], guidance: str | None
     cut = _cut_problems(attempts)
     if base is None and guidance is None and not cut:
         return None
-    judged = _judged_for(base, attempts)
-    evaluation = judged.evaluation if judged else None
-    failing = _failing(judged, attempts) if judged else ()
-    seen = [result for result in (judged.criteria if judged else ()) if not result.hidden]
+    evaluated = _evaluated_for(base, attempts)
+    evaluation = evaluated.evaluation if evaluated else None
+    failing = _failing(evaluated, attempts) if evaluated else ()
+    seen = [result for result in (evaluated.criteria if evaluated else ()) if not result.hidden]
     gaps = {each.result.gap for each in failing}
     return Feedback(
         strategy=rules.strategy,
@@ -284,9 +284,11 @@ def feedback_for(rules: Rules, attempts: Sequence[Attempt], guidance: str | None
         problems=tuple(s for s in (evaluation.suggestions if evaluation else ()) if s not in gaps),
         failing=failing,
         kept=tuple(result for result in seen if result.passed),
-        later_problems=_later_problems(judged, attempts),
+        later_problems=_later_problems(evaluated, attempts),
         cut=cut,
-        fails_unseen=any(result.hidden and result.passed is False for result in (judged.criteria if judged else ())),
+        fails_unseen=any(
+            result.hidden and result.passed is False for result in (evaluated.criteria if evaluated else ())
+        ),
         guidance=guidance,
     )
 
@@ -323,7 +325,7 @@ def _base_of(rules: Rules, attempts: Sequence[Attempt]) -> Attempt | None:
     return best_of(attempt for attempt in attempts if attempt.iteration == latest)
 
 
-def _judged_for(base: Attempt | None, attempts: Sequence[Attempt]) -> Attempt | None:
+def _evaluated_for(base: Attempt | None, attempts: Sequence[Attempt]) -> Attempt | None:
     """The attempt whose verdict is the last good feedback: the base's own, else the latest valid one."""
     if base is None or base.score is not None:
         return base
@@ -332,26 +334,26 @@ def _judged_for(base: Attempt | None, attempts: Sequence[Attempt]) -> Attempt | 
     return best_of(attempt for attempt in scored if attempt.iteration == latest)
 
 
-def _later_problems(judged: Attempt | None, attempts: Sequence[Attempt]) -> tuple[str, ...]:
-    if judged is None:
+def _later_problems(evaluated: Attempt | None, attempts: Sequence[Attempt]) -> tuple[str, ...]:
+    if evaluated is None:
         return ()
-    later = [a for a in attempts if a.iteration > judged.iteration and a.score is not None]
+    later = [a for a in attempts if a.iteration > evaluated.iteration and a.score is not None]
     if not later:
         return ()
     latest = max(attempt.iteration for attempt in later)
     attempt = best_of(attempt for attempt in later if attempt.iteration == latest)
     if attempt is None or attempt.evaluation is None:
         return ()
-    known = set(judged.evaluation.suggestions if judged.evaluation else ())
-    lost = _lost(attempt, judged)
-    told = {result.gap for result in lost}
+    known = set(evaluated.evaluation.suggestions if evaluated.evaluation else ())
+    lost = _lost(attempt, evaluated)
+    gaps = {result.gap for result in lost}
     words = tuple(f"No longer met: {result.name}. {result.gap}".strip() for result in lost)
-    return words + tuple(s for s in attempt.evaluation.suggestions if s not in known | told)
+    return words + tuple(s for s in attempt.evaluation.suggestions if s not in known | gaps)
 
 
-def _lost(attempt: Attempt, judged: Attempt) -> list[CriterionResult]:
+def _lost(attempt: Attempt, evaluated: Attempt) -> list[CriterionResult]:
     """What the judged attempt meets and this one does not."""
-    before = by_id(judged.criteria)
+    before = by_id(evaluated.criteria)
     return [
         result
         for result in attempt.criteria

@@ -152,7 +152,7 @@ class GroundingOptions(StrictModel):
     annotate_unverified: bool = Field(default=False, description="List unverified statements beneath the final answer.")
 
 
-class Judging(StrictModel):
+class EvaluationOptions(StrictModel):
     """How answers are judged: how often, by whom, and when not at all."""
 
     samples: int = Field(default=1, ge=1, le=10, description="Number of calls per evaluator; the mean score counts.")
@@ -200,7 +200,7 @@ class EvaluationFields(StrictModel):
     evaluator_model: ModelName | None = Field(default=None, description="provider:name; null: the configured one.")
     profile: ProfileName = Field(default=DEFAULT_PROFILE, description="A named way to evaluate; GET /v1/profiles.")
     rubric: Rubric | None = Field(default=None, description="The criteria, line by line; with profile 'criteria'.")
-    evaluation: Judging = Judging()
+    evaluation: EvaluationOptions = EvaluationOptions()
     sources: list[Source] = Field(default=[], max_length=MAX_SOURCES, description="What the answer may rest on.")
     grounding: GroundingOptions | None = Field(
         default=None, description="How the answer rests on its sources; with sources the defaults apply."
@@ -303,7 +303,7 @@ class RescoreJob(StrictModel):
     eval_crit: FilledText | None = None
     rubric: Rubric | None = None
     reference: FilledText | None = None
-    evaluation: Judging | None = None
+    evaluation: EvaluationOptions | None = None
     score_threshold: Fraction | None = None
     limits: Limits | None = None
 

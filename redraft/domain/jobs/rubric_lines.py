@@ -128,11 +128,11 @@ def _usual_id(criterion: Criterion) -> str:
 
 
 def _written(criterion: Criterion) -> str:
-    told: Mapping[str, Any] = criterion.check.model_dump(mode="json", exclude_none=True) if criterion.check else {}
+    fields: Mapping[str, Any] = criterion.check.model_dump(mode="json", exclude_none=True) if criterion.check else {}
     words = f" -- {criterion.text}" if criterion.text else ""
-    if "min" in told or "max" in told:
-        return f"{told['kind']}={told.get('min', '')}..{told.get('max', '')}{words}"
-    if "value" not in told:
-        return f"{told['kind']}{words}"
-    value = told["value"]
-    return f"{told['kind']}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}{words}"
+    if "min" in fields or "max" in fields:
+        return f"{fields['kind']}={fields.get('min', '')}..{fields.get('max', '')}{words}"
+    if "value" not in fields:
+        return f"{fields['kind']}{words}"
+    value = fields["value"]
+    return f"{fields['kind']}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}{words}"

@@ -42,22 +42,22 @@ def find_numerals(text: str) -> Iterator[Numeral]:
 
 
 def _readings(digits: str) -> list[str]:
-    marks = [char for char in digits if char in ".,"]
-    if not marks:
+    separators = [char for char in digits if char in ".,"]
+    if not separators:
         return [digits]
-    if len(set(marks)) == 2:
-        return _with_both_marks(digits, marks)
-    if len(marks) > 1:
+    if len(set(separators)) == 2:
+        return _with_both_separators(digits, separators)
+    if len(separators) > 1:
         return [re.sub("[.,]", "", digits)] if _GROUPED.fullmatch(digits) else []
     decimal = digits.replace(",", ".")
-    if marks == [","] and _GROUPED.fullmatch(digits) and int(digits[0]) != 0:
+    if separators == [","] and _GROUPED.fullmatch(digits) and int(digits[0]) != 0:
         return [digits.replace(",", ""), decimal]
     return [decimal]
 
 
-def _with_both_marks(digits: str, marks: list[str]) -> list[str]:
+def _with_both_separators(digits: str, separators: list[str]) -> list[str]:
     """The last mark is the decimal one: `1,234.56` and `1.234,56`."""
-    whole, _, fraction = digits.rpartition(marks[-1])
-    if marks[-1] in marks[:-1] or not _GROUPED.fullmatch(whole):
+    whole, _, fraction = digits.rpartition(separators[-1])
+    if separators[-1] in separators[:-1] or not _GROUPED.fullmatch(whole):
         return []
     return [re.sub("[.,]", "", whole) + "." + fraction]

@@ -54,7 +54,7 @@ class AnswerStream:
         answer = answer_in(text)
         if not answer.startswith(self._text[self._start : self._start + self._chars]):
             self._withdraw()
-        self._tell(answer[self._chars :])
+        self._emit(answer[self._chars :])
 
     def _holds_thinking(self, before: int) -> bool:
         """Whether the text may have come to thinking in its middle: the rest is published at the end."""
@@ -73,25 +73,25 @@ class AnswerStream:
 
     def _read(self) -> None:
         """Look where the answer begins, as far as the text can tell yet."""
-        place = find_answer(self._text)
-        if self._chars and place.start != self._start:
+        position = find_answer(self._text)
+        if self._chars and position.start != self._start:
             self._withdraw()
-        self._start = place.start
-        rest = BLANKS.sub("", self._text[place.start :], count=1)
-        self._is_thinking = place.is_thinking or OPENER.match(rest) is not None
+        self._start = position.start
+        rest = BLANKS.sub("", self._text[position.start :], count=1)
+        self._is_thinking = position.is_thinking or OPENER.match(rest) is not None
         self._is_answer = not self._is_thinking and bool(rest) and not _is_unclear(rest)
 
     def _advance(self) -> None:
         end = _MAY_END_THE_TURN.search(self._text, max(self._start, len(self._text) - _END_CHARS))
         sure = end.start() if end else len(self._text)
-        self._tell(self._text[self._start + self._chars : sure])
+        self._emit(self._text[self._start + self._chars : sure])
 
     def _withdraw(self) -> None:
         if self._chars:
             self._publish("")
         self._chars = 0
 
-    def _tell(self, piece: str) -> None:
+    def _emit(self, piece: str) -> None:
         if piece:
             self._chars += len(piece)
             self._publish(piece)

@@ -97,10 +97,10 @@ _ANSWER: SpellingKey = ("answer", "")
 _ENDS_WITH_THE_ANSWER = frozenset({"channel", "tag"})
 
 
-def key_of(mark: re.Match[str]) -> SpellingKey:
+def key_of(delimiter: re.Match[str]) -> SpellingKey:
     """The key of an opener or a closer; models close `<think>` with `</thinking>`, too."""
-    name = mark.lastgroup or ""
-    return _KIN.get(name, name), (mark[name] or "").lower().removesuffix("ing").removesuffix("s")
+    name = delimiter.lastgroup or ""
+    return _KIN.get(name, name), (delimiter[name] or "").lower().removesuffix("ing").removesuffix("s")
 
 
 def may_stay_open(opener: re.Match[str]) -> bool:
@@ -133,7 +133,7 @@ def _ends_of_thought(text: str, opener: re.Match[str], void: frozenset[SpellingK
 BLOCK = re.compile(rf"^(?P<indent>[ ]{{0,3}})(?:`{{3,}}|~{{3,}}|{OPENER_PATTERN})", re.IGNORECASE | re.MULTILINE)
 """A fence or an opener at the beginning of a line."""
 _REST_OF_LINE = re.compile(r"[ \t]*(?:\n\s*|\Z)")
-_MARK = re.compile(rf"(?P<fence>`{{3,}}|~{{3,}})|(?P<opener>{OPENER_PATTERN})|{CLOSER_PATTERN}", re.IGNORECASE)
+_DELIMITER = re.compile(rf"(?P<fence>`{{3,}}|~{{3,}})|(?P<opener>{OPENER_PATTERN})|{CLOSER_PATTERN}", re.IGNORECASE)
 _FENCE = re.compile(r"`{3,}|~{3,}")
 BLANKS = re.compile(r"[\s\ufeff\u200b-\u200d\u2060]*")
 """What may stand before thinking: what prints nothing counts as a blank."""
@@ -162,7 +162,7 @@ _TURN_END_CHARS = 30
 _NEVER = -1
 
 
-class AnswerPlace(NamedTuple):
+class AnswerPosition(NamedTuple):
     """Where the answer stands in a generator's text.
 
     Attributes:
@@ -204,9 +204,9 @@ def _without_blocks(answer: str) -> str:
     at = start = 0
     is_code = False
     unclosed: set[SpellingKey] = set()
-    while mark := BLOCK.search(answer, at):
-        at = mark.end()
-        opener = OPENER.match(answer, mark.end("indent"))
+    while delimiter := BLOCK.search(answer, at):
+        at = delimiter.end()
+        opener = OPENER.match(answer, delimiter.end("indent"))
         is_code ^= opener is None
         if is_code or opener is None or not _begins_block(opener) or key_of(opener) in unclosed:
             continue
@@ -214,7 +214,7 @@ def _without_blocks(answer: str) -> str:
         if end is None:
             unclosed.add(key_of(opener))
         elif line_end := _REST_OF_LINE.match(answer, end):
-            kept.append(answer[start : mark.start()])
+            kept.append(answer[start : delimiter.start()])
             at = start = line_end.end()
     return "".join((*kept, answer[start:]))
 
@@ -226,7 +226,7 @@ def _begins_block(opener: re.Match[str]) -> bool:
     return may_stay_open(opener) and (group != "tag" or (name == "think" and not is_element))
 
 
-def find_answer(text: str, *, is_whole: bool = False) -> AnswerPlace:
+def find_answer(text: str, *, is_whole: bool = False) -> AnswerPosition:
     """Find where the thinking in a generator's text is over.
 
     Thinking stands at the beginning, or before a closer whose opener stood in the prompt. Tags elsewhere are text.
@@ -239,29 +239,29 @@ def find_answer(text: str, *, is_whole: bool = False) -> AnswerPlace:
     opened: set[SpellingKey] = set()
     is_code = False
     fences = len(_FENCE.findall(text)) if is_whole else 0
-    while mark := _MARK.search(text, at):
-        at = max(mark.end(), mark.start() + 1)
+    while delimiter := _DELIMITER.search(text, at):
+        at = max(delimiter.end(), delimiter.start() + 1)
         end: int | None = None
-        if mark["fence"]:
+        if delimiter["fence"]:
             is_code = not is_code
             fences -= 1
-        elif mark["opener"]:
-            end = _leading_thought(text, start, mark.start(), opened)
+        elif delimiter["opener"]:
+            end = _leading_thought(text, start, delimiter.start(), opened)
         elif not is_code or (is_whole and fences % 2 == 0):
-            end = _lone_closer(text, mark.start(), opened)
+            end = _lone_closer(text, delimiter.start(), opened)
         if end == _NEVER:
-            return AnswerPlace(len(text), is_thinking=True)
+            return AnswerPosition(len(text), is_thinking=True)
         if end is not None:
             start = at = end
             opened.clear()
             is_code = False
-    return _unwrapped(text, start) if start else AnswerPlace(0)
+    return _unwrapped(text, start) if start else AnswerPosition(0)
 
 
-def _unwrapped(text: str, start: int) -> AnswerPlace:
+def _unwrapped(text: str, start: int) -> AnswerPosition:
     start = _after_blanks(text, start)
     wrapper = _WRAPPER.match(text, start)
-    return AnswerPlace(wrapper.end(), is_wrapped=True) if wrapper else AnswerPlace(start)
+    return AnswerPosition(wrapper.end(), is_wrapped=True) if wrapper else AnswerPosition(start)
 
 
 def _after_turn_start(text: str) -> int:

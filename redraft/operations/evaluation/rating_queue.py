@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection
 
-from redraft.domain.evaluation.review_priority import doubt_of
+from redraft.domain.evaluation.review_priority import review_priority_of
 from redraft.errors import NotFound
 from redraft.operations.jobs import queries
 from redraft.operations.jobs.iterations import Evaluation, Iteration
@@ -107,7 +107,7 @@ def _ordered(latest: Sequence[Waiting], rated: Collection[str]) -> list[tuple[Wa
     reasons = [
         (
             each,
-            doubt_of(
+            review_priority_of(
                 each.score,
                 each.threshold,
                 disagreement=each.disagreement,

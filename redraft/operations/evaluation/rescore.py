@@ -9,7 +9,7 @@ from redraft.domain.jobs.requests import (
     DEFAULT_PROFILE,
     EVALUATOR_CALLS_MAX,
     EvaluationFields,
-    Judging,
+    EvaluationOptions,
     RescoreAnswers,
     RescoreJob,
     evaluator_calls_max,
@@ -90,15 +90,15 @@ def _request(job: JobRecord, change: RescoreJob, numbers: list[int], *, drops_ru
     named = {name: value for name, value in given.items() if value is not None}
     if drops_rubric or named.get("profile", DEFAULT_PROFILE) != DEFAULT_PROFILE:
         kept["rubric"] = None
-    judging: Judging = named.get("evaluation") or before.evaluation
+    options: EvaluationOptions = named.get("evaluation") or before.evaluation
     if change.evaluation is not None and change.evaluation.audit is not None:
         words = "Rescoring has no audit: rescore by that model instead, as evaluator_model."
         raise Invalid.at("/evaluation/audit", words, "audit_misplaced")
     # Whoever asks for a verdict is not told that there is nothing to judge, nor what was said before
-    anew: dict[str, Any] = {"audit": None, "skip": "never" if judging.skip == "auto" else judging.skip}
+    anew: dict[str, Any] = {"audit": None, "skip": "never" if options.skip == "auto" else options.skip}
     if "evaluator_model" in named and change.evaluation is None:
         anew["panel"] = []
-    fields: dict[str, Any] = {**kept, **named, "evaluation": judging.model_copy(update=anew), "cache": "off"}
+    fields: dict[str, Any] = {**kept, **named, "evaluation": options.model_copy(update=anew), "cache": "off"}
     fields |= {"job_id": job.id, "iterations": numbers, "answer_schema": schema_of(before)}
     try:
         return RescoreAnswers.model_validate(fields)

@@ -14,8 +14,8 @@ from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.requests import (
     AnyRequest,
     EvaluateAnswer,
+    EvaluationOptions,
     GenerateAnswer,
-    Judging,
     Limits,
     RescoreAnswers,
     dump,
@@ -205,7 +205,7 @@ def _idle_evaluators(request: AnyRequest) -> list[dict[str, str]]:
     return found
 
 
-def _asked_for(evaluation: Judging) -> list[tuple[str, bool]]:
+def _asked_for(evaluation: EvaluationOptions) -> list[tuple[str, bool]]:
     return [
         ("panel", bool(evaluation.panel)),
         ("samples", evaluation.samples > 1),

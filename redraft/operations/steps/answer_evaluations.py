@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from redraft.domain.evaluation.aggregation import Judged, by_checks, by_threshold
+from redraft.domain.evaluation.aggregation import CombinedVerdict, by_checks, by_threshold
 from redraft.domain.evaluation.rubrics import Criterion, CriterionResult, evaluated_by_model, run_checks
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.loop import passes, twin_of
@@ -80,9 +80,9 @@ def _evaluate_answer(
 ) -> AnswerEvaluation:
     its_own = tuple(each for each in replies if each.question.record.id == record.id)
     rubric, checked = step.request.rubric or (), _checked(step, record)
-    judged = verdict_on(its_own, rubric, checked)
-    if judged is not None:
-        return AnswerEvaluation(record, _from_verdict(step, record, judged, evaluators), its_own)
+    combined = verdict_on(its_own, rubric, checked)
+    if combined is not None:
+        return AnswerEvaluation(record, _from_verdict(step, record, combined, evaluators), its_own)
     error = next((each.error for each in its_own if each.error), None)
     return AnswerEvaluation(
         record, _evaluation(step, status="error", error=error, evaluator_model=_names(evaluators)), its_own
@@ -168,26 +168,26 @@ def _passes(step: StepContext, score: float, *, is_qualified: bool) -> bool:
 
 
 def _from_verdict(
-    step: StepContext, record: IterationRecord, judged: Judged, evaluators: Sequence[str]
+    step: StepContext, record: IterationRecord, combined: CombinedVerdict, evaluators: Sequence[str]
 ) -> EvaluationRecord:
-    if judged.criteria and not step.request.rubric:
-        judged = by_threshold(judged, step.request.score_threshold)
-    is_grounded = meets_rule(step.request, record.grounding, judged.check)
+    if combined.criteria and not step.request.rubric:
+        combined = by_threshold(combined, step.request.score_threshold)
+    is_grounded = meets_rule(step.request, record.grounding, combined.check)
     return _evaluation(
         step,
-        score=judged.score,
-        requirements_met=judged.is_qualified and is_grounded,
-        meets_criteria=judged.meets_criteria,
-        reasoning=judged.reasoning,
-        suggestions=[*judged.suggestions, *problems_of(step.request, record.grounding, judged.check)],
-        confidence=judged.confidence,
-        issues=list(judged.issues),
-        improvement_hint=judged.improvement_hint or None,
-        criteria=[asdict(result) for result in judged.criteria] or None,
-        checks=_check_results(step.request.rubric or (), judged.criteria),
-        grounding=checked_claims(judged.check),
-        judges=list(judged.judges) or None,
-        disagreement=judged.disagreement,
+        score=combined.score,
+        requirements_met=combined.is_qualified and is_grounded,
+        meets_criteria=combined.meets_criteria,
+        reasoning=combined.reasoning,
+        suggestions=[*combined.suggestions, *problems_of(step.request, record.grounding, combined.check)],
+        confidence=combined.confidence,
+        issues=list(combined.issues),
+        improvement_hint=combined.improvement_hint or None,
+        criteria=[asdict(result) for result in combined.criteria] or None,
+        checks=_check_results(step.request.rubric or (), combined.criteria),
+        grounding=checked_claims(combined.check),
+        judges=list(combined.judges) or None,
+        disagreement=combined.disagreement,
         evaluator_model=_names(evaluators),
     )
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from redraft.domain.calls.conversation import Prompt
 from redraft.domain.calls.models import parse_model
-from redraft.domain.evaluation.aggregation import Judged, Opinion, combine, groups_of, merge_parts
+from redraft.domain.evaluation.aggregation import CombinedVerdict, Opinion, combine, groups_of, merge_parts
 from redraft.domain.evaluation.json_extraction import Unusable
 from redraft.domain.evaluation.rubrics import Criterion, CriterionResult, evaluated_by_model
 from redraft.domain.evaluation.verdicts import Verdict
@@ -252,7 +252,7 @@ def _second(step: StepContext, question: EvaluatorQuestion, made: tuple[Outcome,
 
 def verdict_on(
     replies: Sequence[EvaluatorReply], rubric: Sequence[Criterion], checked: Sequence[CriterionResult]
-) -> Judged | None:
+) -> CombinedVerdict | None:
     """Combine the replies about one answer into one verdict; None if no reply is usable."""
     return combine(_opinions(replies), rubric, checked)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from redraft.domain.bulk.outcomes import ItemOutcome
-from redraft.domain.bulk.recommendations import advise_iter_max, advise_threshold
+from redraft.domain.bulk.recommendations import recommend_iter_max, recommend_threshold
 from tests.domain.bulk.outcomes import RUNS, looped, many
 
 AT_ONCE = many("at once", 60, 0.9)
@@ -23,19 +23,19 @@ NONE_WENT_ON = (
 
 def test_it_ends_the_loop_where_a_further_iteration_hardly_brings_anything():
     items = [*AT_ONCE, *AT_SECOND, looped("third", 0.5, 0.6, 0.9, price=None), *many("never", 39, 0.5, 0.6, 0.6)]
-    found = advise_iter_max(items)
+    found = recommend_iter_max(items)
     assert found.value == 2
     assert found.words == (
         "iter_max 2: iteration 3 was reached by 40 items and brought 1 more accepted at an unknown price."
     )
     priced = [item for item in items if item.custom_id != "third"] + [looped("third", 0.5, 0.6, 0.9)]
-    assert advise_iter_max(priced).words == (
+    assert recommend_iter_max(priced).words == (
         "iter_max 2: iteration 3 was reached by 40 items and brought 1 more accepted for $0.40."
     )
 
 
 def test_it_adds_up_all_iterations_that_did_not_pay():
-    found = advise_iter_max([*AT_ONCE, *many("never", 40, 0.5, 0.5, 0.5)])
+    found = recommend_iter_max([*AT_ONCE, *many("never", 40, 0.5, 0.5, 0.5)])
     assert found.value == 1
     assert found.words == (
         "iter_max 1: iterations 2 to 3 were reached by 40 items and brought none more accepted for $0.80."
@@ -43,7 +43,7 @@ def test_it_adds_up_all_iterations_that_did_not_pay():
 
 
 def test_it_keeps_a_late_iteration_that_pays_after_one_that_does_not():
-    found = advise_iter_max([*AT_ONCE, *many("late", 20, 0.5, 0.5, 0.9), *many("never", 20, 0.5, 0.5, 0.5)])
+    found = recommend_iter_max([*AT_ONCE, *many("late", 20, 0.5, 0.5, 0.9), *many("never", 20, 0.5, 0.5, 0.5)])
     assert found.value == 3
     assert found.words == (
         "iter_max 3: iteration 3 was reached by 40 items and brought 20 more accepted; it was the last, and 20 items "
@@ -52,7 +52,7 @@ def test_it_keeps_a_late_iteration_that_pays_after_one_that_does_not():
 
 
 def test_it_says_so_if_all_were_accepted_in_the_end():
-    found = advise_iter_max([*AT_ONCE, *AT_SECOND])
+    found = recommend_iter_max([*AT_ONCE, *AT_SECOND])
     assert found.value == 2
     assert found.words == (
         "iter_max 2: iteration 2 was reached by 20 items and brought 20 more accepted, after which all were."
@@ -60,7 +60,7 @@ def test_it_says_so_if_all_were_accepted_in_the_end():
 
 
 def test_it_says_so_if_too_few_went_further():
-    found = advise_iter_max([*AT_ONCE, *AT_SECOND, *many("further", 3, 0.5, 0.5, 0.9)])
+    found = recommend_iter_max([*AT_ONCE, *AT_SECOND, *many("further", 3, 0.5, 0.5, 0.9)])
     assert found.value == 2
     assert found.words == (
         "iter_max 2: iteration 2 was reached by 23 items and brought 20 more accepted; "
@@ -96,13 +96,13 @@ def test_it_says_so_if_too_few_went_further():
     ],
 )
 def test_where_nothing_can_be_recommended_it_says_why(items: list[ItemOutcome], words: str):
-    assert (advise_iter_max(items).value, advise_iter_max(items).words) == (None, words)
+    assert (recommend_iter_max(items).value, recommend_iter_max(items).words) == (None, words)
 
 
 def test_people_say_from_which_score_on_answers_are_good():
     items = many("good", 40, 0.9, human_pass=True) + many("so so", 20, 0.7, human_pass=False)
     items += many("fine", 20, 0.8, human_pass=True, audit_passed=False)
-    found = advise_threshold(items)
+    found = recommend_threshold(items)
     assert found.value == 0.8
     assert found.words == (
         "Threshold 0.8: of 60 answers that scored so or higher people accept 100.0 % (95 % interval 94.0 % to 100.0 %)."
@@ -111,7 +111,7 @@ def test_people_say_from_which_score_on_answers_are_good():
 
 
 def test_without_people_an_outside_judge_says_it():
-    found = advise_threshold(many("bad", 40, 0.9, audit_passed=False))
+    found = recommend_threshold(many("bad", 40, 0.9, audit_passed=False))
     assert found.value is None
     assert found.words == (
         "Nothing can be recommended for the threshold: whatever the score, the outside judge accepts less than 90.0 % "
@@ -121,18 +121,18 @@ def test_without_people_an_outside_judge_says_it():
 
 def test_the_loops_own_scores_recommend_no_threshold():
     items = [*AT_ONCE, *many("near", 4, 0.75), *many("far", 4, 0.7)]
-    found = advise_threshold(items, threshold=0.8)
+    found = recommend_threshold(items, threshold=0.8)
     assert found.value is None
     assert found.words.startswith("Nothing can be recommended for the threshold: fewer than 30 returned answers have")
     assert found.words.endswith(" 4 items ended within 0.05 below the present one, 0.8.")
-    assert "below the present one" not in advise_threshold(items).words
-    assert advise_threshold([]).words == "Nothing can be recommended: 0 rows have a verdict, 30 are needed."
+    assert "below the present one" not in recommend_threshold(items).words
+    assert recommend_threshold([]).words == "Nothing can be recommended: 0 rows have a verdict, 30 are needed."
 
 
 @settings(max_examples=40)
 @given(RUNS)
 def test_there_is_always_a_reason(items: list[ItemOutcome]):
-    for found in (advise_iter_max(items), advise_threshold(items, threshold=0.8)):
+    for found in (recommend_iter_max(items), recommend_threshold(items, threshold=0.8)):
         assert found.words.endswith(".")
         assert "nan" not in found.words.split()
 
@@ -140,7 +140,7 @@ def test_there_is_always_a_reason(items: list[ItemOutcome]):
 def test_a_threshold_that_few_answers_reach_is_not_recommended():
     low = [replace(item, human_pass=False) for item in many("low", 40, 0.5)]
     high = [replace(item, human_pass=True) for item in many("high", 5, 0.95)]
-    found = advise_threshold([*low, *high])
+    found = recommend_threshold([*low, *high])
     assert found.value is None
     assert found.words == (
         "Nothing can be recommended for the threshold: only 5 answers scored 0.95 or higher, from where on people "
