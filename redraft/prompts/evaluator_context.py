@@ -38,8 +38,8 @@ class CriterionView:
 
 def criterion_view(criterion: Criterion) -> CriterionView:
     is_scale = criterion.kind == "scale"
-    told = {str(level): words for level, words in (criterion.anchors or _ANCHORS).items()} if is_scale else {}
-    return CriterionView(criterion.id, criterion.text, is_scale, tuple(sorted(told.items())))
+    anchors = {str(level): words for level, words in (criterion.anchors or _ANCHORS).items()} if is_scale else {}
+    return CriterionView(criterion.id, criterion.text, is_scale, tuple(sorted(anchors.items())))
 
 
 @dataclass(frozen=True, slots=True)

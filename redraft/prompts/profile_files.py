@@ -18,7 +18,7 @@ from redraft.domain.jobs.requests import ProfileName
 from redraft.domain.structured.answers import check_schema
 from redraft.errors import Invalid
 from redraft.prompts.samples import SAMPLES, SHOWN_ANSWER, Sample
-from redraft.prompts.templates import render_template, told, unknown_names
+from redraft.prompts.templates import describe_template_error, render_template, unknown_names
 
 PROFILE = "profile.toml"
 REPLY = "reply.json"
@@ -283,7 +283,7 @@ def _try_template(place: str, source: str, samples: Sequence[Sample], *, is_syst
         shown = [] if unknown else [render_template(source, **sample.values) for sample in samples]
     except Exception as error:  # noqa: BLE001 - what a template can run into has no common kind
         what = "is no template" if isinstance(error, TemplateSyntaxError) else "cannot be rendered"
-        raise ProfileError(place, f"{what}: {told(error)}") from None
+        raise ProfileError(place, f"{what}: {describe_template_error(error)}") from None
     if unknown:
         words = f"uses the unknown variable {unknown[0]!r}; known by its sees are {', '.join(sorted(known))}"
         raise ProfileError(place, words)

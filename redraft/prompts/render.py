@@ -1,7 +1,7 @@
 """Prompts from templates. A user's or a model's text is only ever a value in them, never a template."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,16 +9,16 @@ from typing import Any
 from jinja2 import FileSystemLoader
 
 from redraft.domain.calls.conversation import Message, Prompt, ReplySchema
+from redraft.domain.evaluation.rubrics import Criterion, statement_of
 from redraft.domain.jobs.loop import Feedback
 from redraft.domain.jobs.requests import GenerateAnswer, Source
 from redraft.domain.structured.answers import json_kind
 from redraft.domain.text.cleaning import defuse
 from redraft.domain.text.visible_text import visible
-from redraft.prompts.demands import demands
 from redraft.prompts.evaluator_context import nonce_of, source_text
 from redraft.prompts.templates import SANDBOX
 
-_MARKS = ("source-#", "sources")
+_TAGS = ("source-#", "sources")
 _FOLDER = Path(__file__).parent
 _TEMPLATES = SANDBOX.overlay(loader=FileSystemLoader(_FOLDER), auto_reload=False)
 
@@ -53,7 +53,7 @@ def generation_prompt(
         instruct=request.instruct,
         resp_format=request.resp_format,
         eval_crit=request.eval_crit,
-        demands=demands(request.rubric),
+        criteria=criteria_lines(request.rubric),
         grounding=request.grounds,
         sources=[_source(number, source, nonce) for number, source in enumerate(request.sources, 1)],
         nonce=nonce,
@@ -70,9 +70,22 @@ def generation_prompt(
     return Prompt(system, (*earlier, *_turns(task, feedback, nonce)), reply)
 
 
+def criteria_lines(rubric: Sequence[Criterion] | None) -> list[str]:
+    """One line per criterion that the generator may see, in the rubric's order; hidden ones are left out."""
+    return [_criterion_line(criterion) for criterion in rubric or () if not criterion.hidden]
+
+
+def _criterion_line(criterion: Criterion) -> str:
+    words = statement_of(criterion)
+    best = (criterion.anchors or {}).get("5")
+    words = f"{words} (at best: {best})" if best else words
+    words = f"It must not be true that: {words}" if criterion.weight < 0 else words
+    return f"{words} (required)" if criterion.required else words
+
+
 def _source(number: int, source: Source, nonce: str) -> str:
     """A source behind its mark, without one that closes it: the next mark does, which saves tokens."""
-    return f'<source-{number} id="{nonce}">\n{defuse(visible(source_text(source, source.content)), nonce, _MARKS)}'
+    return f'<source-{number} id="{nonce}">\n{defuse(visible(source_text(source, source.content)), nonce, _TAGS)}'
 
 
 def repair_prompt(prompt: Prompt, answer: str, complaint: str) -> Prompt:

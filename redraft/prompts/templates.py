@@ -36,7 +36,7 @@ def unknown_names(source: str, known: frozenset[str]) -> list[str]:
     return sorted(meta.find_undeclared_variables(SANDBOX.parse(source)) - known - SANDBOX.globals.keys())
 
 
-def told(error: Exception) -> str:
+def describe_template_error(error: Exception) -> str:
     """What is wrong with a template, and in which line where that is known."""
     line = getattr(error, "lineno", None)
     words = error.message if isinstance(error, TemplateError) and error.message else str(error)

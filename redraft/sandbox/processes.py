@@ -17,7 +17,7 @@ from typing import Any
 
 import structlog
 
-from redraft.sandbox.turns import Busy, Turns
+from redraft.sandbox.fair_queue import Busy, FairQueue
 
 log = structlog.get_logger()
 
@@ -91,16 +91,16 @@ class Processes:
 class Lane:
     """Children that give each request so much CPU time."""
 
-    def __init__(self, places: int, *, cpu_s: float, waiting_max: int) -> None:
-        self.turns = Turns(places, waiting_max=waiting_max, wait_s=_QUEUE_S)
+    def __init__(self, slots: int, *, cpu_s: float, waiting_max: int) -> None:
+        self.turns = FairQueue(slots, waiting_max=waiting_max, wait_s=_QUEUE_S)
         self._cpu_s = cpu_s
         self._idle: queue.LifoQueue[_Child | None] = queue.LifoQueue()
-        for _ in range(places):
+        for _ in range(slots):
             self._idle.put(None)
 
     def ask(self, kind: bytes, data: bytes) -> dict[str, Any] | None:
         """The outcome; None: a limit was reached. Raises what `Processes.ask` does."""
-        with self.turns.taken(kind):
+        with self.turns.slot(kind):
             child = self._idle.get_nowait()
             kept = None
             try:

@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from redraft.sandbox.fair_queue import Busy, FairQueue
 from redraft.sandbox.processes import LimitExceeded, Processes
 from redraft.sandbox.schemas import first_errors, is_valid
-from redraft.sandbox.turns import Busy, Turns
 from tests.support.processes import has_ended
 from tests.support.waiting import wait_until
 
@@ -148,7 +148,7 @@ ENDLESS: dict[str, object] = {
 def test_what_is_cheap_does_not_wait_for_what_is_expensive_and_a_full_queue_is_told_as_such(alone):
     own, _ = alone
     with ThreadPoolExecutor(max_workers=8) as threads:
-        with own.slow.turns.taken(b"another"):
+        with own.slow.turns.slot(b"another"):
             waiting = [threads.submit(own.ask, {**request("expensive"), "schema": ENDLESS})]
             waiting += [threads.submit(take, own.slow.turns) for _ in range(7)]
             wait_until(lambda: own.slow.turns.waiting == 8, within_s=30, what="a full queue")
@@ -159,6 +159,6 @@ def test_what_is_cheap_does_not_wait_for_what_is_expensive_and_a_full_queue_is_t
         assert all(each.exception() is None for each in waiting[1:])
 
 
-def take(turns: Turns) -> None:
-    with turns.taken(b"other"):
+def take(turns: FairQueue) -> None:
+    with turns.slot(b"other"):
         pass

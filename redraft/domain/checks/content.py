@@ -49,7 +49,7 @@ class JsonSchema(StrictModel):
     kind: Literal["json_schema"]
     value: Schema = Field(description="Any JSON Schema; nothing outside of it is looked up.")
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         read = read_answer(subject.answer, self.value)
         if isinstance(read, Misfit):
             return Found(False, read.message)
@@ -61,7 +61,7 @@ class IsJson(StrictModel):
 
     kind: Literal["is_json"]
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         read = read_json(subject.answer)
         if isinstance(read, Misfit):
             return Found(False, read.message)
@@ -72,7 +72,7 @@ class InLanguage(StrictModel):
     kind: Literal["language"]
     value: Language = Field(description="ISO 639-1, such as en.")
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         prose = prose_of(subject.text)
         letters = count_letters(prose)
         if letters < LETTERS_MIN:
@@ -89,7 +89,7 @@ class InLanguage(StrictModel):
 class IsUrlFree(StrictModel):
     kind: Literal["is_url_free"]
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         urls = find_urls(subject.text)
         if not urls:
             return Found(True, "No URL.")
@@ -101,7 +101,7 @@ class CitesAllSources(StrictModel):
 
     kind: Literal["cites_all_sources"]
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         cited = cited_numbers(subject.text, subject.sources)
         missing = [number for number in range(1, subject.sources + 1) if number not in cited]
         if not subject.sources:
@@ -128,7 +128,7 @@ class NumericBetween(StrictModel):
             raise PydanticCustomError("range_reversed", "`min` is larger than `max`")
         return self
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         numerals = list(islice(find_numerals(without_markers(subject.text, subject.sources)), _NUMBERS_COUNTED + 1))
         if len(numerals) != 1:
             return Found(False, f"{_listed(numerals)}: write exactly one number, {self._range()}.")

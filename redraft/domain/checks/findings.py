@@ -6,7 +6,7 @@ from redraft.domain.checks.measures import normal
 from redraft.domain.text.cleaning import clean, fold, preview
 
 EXCERPT_CHARS = 60
-_TOLD = 3
+_LISTED_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ def quoted(text: str) -> str:
 
 def listed(texts: list[str]) -> str:
     """The first few of several texts: `"a", "b", "c" and 4 more`."""
-    more = len(texts) - _TOLD
-    return ", ".join(map(quoted, texts[:_TOLD])) + (f" and {more} more" if more > 0 else "")
+    more = len(texts) - _LISTED_MAX
+    return ", ".join(map(quoted, texts[:_LISTED_MAX])) + (f" and {more} more" if more > 0 else "")
 
 
 def amount(number: int, noun: str) -> str:

@@ -98,4 +98,4 @@ def run_check(check: Check, answer: str, *, sources: int = 0) -> Found:
         answer: any text.
         sources: how many sources the answer can cite.
     """
-    return check.look(subject_of(answer, sources))
+    return check.inspect(subject_of(answer, sources))

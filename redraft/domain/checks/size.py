@@ -17,7 +17,7 @@ class MinWords(StrictModel):
     kind: Literal["min_words"]
     value: Count
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         return at_least(count_words(subject.text), self.value, "word")
 
 
@@ -25,7 +25,7 @@ class MaxWords(StrictModel):
     kind: Literal["max_words"]
     value: Count
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         return at_most(count_words(subject.text), self.value, "word")
 
 
@@ -33,7 +33,7 @@ class MinChars(StrictModel):
     kind: Literal["min_chars"]
     value: Count = Field(description="Characters as people see them, outer white space left out.")
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         return at_least(count_chars(subject.text.strip()), self.value, "character")
 
 
@@ -41,7 +41,7 @@ class MaxChars(StrictModel):
     kind: Literal["max_chars"]
     value: Count = Field(description="Characters as people see them, outer white space left out.")
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         return at_most(count_chars(subject.text.strip()), self.value, "character")
 
 
@@ -76,7 +76,7 @@ class Lines(_Amount):
     noun = "line"
     kind: Literal["lines"]
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         return self.judge(count_lines(subject.text))
 
 
@@ -86,7 +86,7 @@ class Bullets(_Amount):
     noun = "list item"
     kind: Literal["bullets"]
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         return self.judge(count_items(subject.text))
 
 
@@ -96,7 +96,7 @@ class MaxGrade(StrictModel):
     kind: Literal["max_grade"]
     value: float = Field(ge=0, le=100, allow_inf_nan=False, description="Years of school.")
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         reading = read_grade(subject.text)
         if reading is None:
             return Found(True, "No words, so no grade.")

@@ -43,7 +43,7 @@ class Contains(_Worded):
     kind: Literal["contains"]
     value: Wanted
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         return _all_are_there(self.lacking(subject, [self.value]), [self.value], subject)
 
 
@@ -51,7 +51,7 @@ class ContainsAll(_Worded):
     kind: Literal["contains_all"]
     value: ManyWanted
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         return _all_are_there(self.lacking(subject, self.value), self.value, subject)
 
 
@@ -68,7 +68,7 @@ class ContainsAny(_Worded):
     kind: Literal["contains_any"]
     value: ManyWanted
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         lacking = self.lacking(subject, self.value)
         if len(lacking) == len(self.value):
             return Found(False, f"None is there of {listed(lacking)}: write at least one of them word for word.")
@@ -79,7 +79,7 @@ class NotContains(_Worded):
     kind: Literal["not_contains"]
     value: OneOrMany
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         unwanted = [self.value] if isinstance(self.value, str) else self.value
         seen = self.as_compared(subject.text)
         forms = {each: self.as_compared(each) for each in unwanted}
@@ -96,7 +96,7 @@ class StartsWith(_Worded):
     kind: Literal["starts_with"]
     value: FilledWanted
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         if self.as_compared(subject.text.strip()).startswith(self.as_compared(self.value.lstrip())):
             return Found(True, f"Starts with {quoted(self.value)}.")
         start = quoted(subject.text)
@@ -107,7 +107,7 @@ class EndsWith(_Worded):
     kind: Literal["ends_with"]
     value: FilledWanted
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         if self.as_compared(subject.text.strip()).endswith(self.as_compared(self.value.rstrip())):
             return Found(True, f"Ends with {_quoted_end(self.value)}.")
         end = _quoted_end(subject.text)
@@ -122,7 +122,7 @@ class Equals(_Worded):
     kind: Literal["equals"]
     value: FilledWanted
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         seen, wanted = self.as_compared(subject.text.strip()), self.as_compared(self.value.strip())
         if seen == wanted:
             return Found(True, f"Is {quoted(self.value)}.")
@@ -157,7 +157,7 @@ class _Searching(StrictModel):
 class Regex(_Searching):
     kind: Literal["regex"]
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         too_long = self.too_long(subject)
         if too_long is not None:
             return too_long
@@ -171,7 +171,7 @@ class Regex(_Searching):
 class NotRegex(_Searching):
     kind: Literal["not_regex"]
 
-    def look(self, subject: Subject) -> Found:
+    def inspect(self, subject: Subject) -> Found:
         pattern, too_long = self.searched(), self.too_long(subject)
         if too_long is not None:
             return too_long

@@ -20,7 +20,7 @@ from redraft.operations.results.completion import close_orphaned_calls, complete
 from redraft.operations.results.job_results import Event, ending
 from redraft.operations.services import Services
 from redraft.operations.steps.context import StepContext
-from redraft.sandbox.turns import Busy
+from redraft.sandbox.fair_queue import Busy
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.jobs import events, history, jobs, transitions
 

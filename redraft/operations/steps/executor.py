@@ -48,7 +48,7 @@ from redraft.operations.steps.leases import LeaseHolder, clock
 from redraft.operations.steps.rate_limits import Deferred, PreparedStep
 from redraft.operations.steps.step_events import worker_lost
 from redraft.rate_limiter import LimiterSession
-from redraft.sandbox.turns import Busy
+from redraft.sandbox.fair_queue import Busy
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.statements import adding_together, collecting_rows
 from redraft.storage.jobs import calls, events, history, transitions

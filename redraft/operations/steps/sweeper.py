@@ -19,7 +19,7 @@ from redraft.operations.results.completion import close_orphaned_calls, complete
 from redraft.operations.results.job_results import ending
 from redraft.operations.services import Services
 from redraft.operations.steps.leases import message_for
-from redraft.sandbox.turns import Busy
+from redraft.sandbox.fair_queue import Busy
 from redraft.storage.admin import workers
 from redraft.storage.jobs import calls, due_steps, events, history, jobs, transitions
 from redraft.storage.jobs.due_steps import is_guilty, is_overdue

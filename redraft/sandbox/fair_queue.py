@@ -15,17 +15,17 @@ class Busy(Unavailable):
         super().__init__(words, code="busy")
 
 
-class Turns:
+class FairQueue:
     """Places for a few requests at a time. Those that wait get in one of each kind by turns, in the order they came.
 
     Args:
-        places: how many requests are served at once.
+        slots: how many requests are served at once.
         waiting_max: how many may wait.
         wait_s: how long each may wait.
     """
 
-    def __init__(self, places: int, *, waiting_max: int, wait_s: float) -> None:
-        self._free = places
+    def __init__(self, slots: int, *, waiting_max: int, wait_s: float) -> None:
+        self._free = slots
         self._waiting_max = waiting_max
         self._wait_s = wait_s
         self._lock = threading.Lock()
@@ -38,7 +38,7 @@ class Turns:
             return sum(map(len, self._waiting.values()))
 
     @contextmanager
-    def taken(self, kind: bytes) -> Generator[None]:
+    def slot(self, kind: bytes) -> Generator[None]:
         """Have a place within the block.
 
         Raises:
@@ -50,7 +50,7 @@ class Turns:
         try:
             yield
         finally:
-            self._hand_on()
+            self._release()
 
     def _enter(self, kind: bytes) -> threading.Event | None:
         """None: there is a free place; it is taken now."""
@@ -74,7 +74,7 @@ class Turns:
                 del self._waiting[kind]
             return True
 
-    def _hand_on(self) -> None:
+    def _release(self) -> None:
         """The first kind in the queue is next; what else of it waits goes behind all others."""
         with self._lock:
             if not self._waiting:

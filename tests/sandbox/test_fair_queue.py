@@ -6,21 +6,21 @@ from contextlib import ExitStack
 
 import pytest
 
-from redraft.sandbox.turns import Busy, Turns
+from redraft.sandbox.fair_queue import Busy, FairQueue
 from tests.support.waiting import wait_until
 
 
 def served(kinds: str) -> str:
     """The order in which requests of these kinds, which came in this order, are let in to one place."""
-    turns, order = Turns(1, waiting_max=len(kinds), wait_s=60), list[str]()
+    turns, order = FairQueue(1, waiting_max=len(kinds), wait_s=60), list[str]()
 
     def ask(kind: str) -> None:
-        with turns.taken(kind.encode()):
+        with turns.slot(kind.encode()):
             order.append(kind)
 
     with ThreadPoolExecutor(max_workers=len(kinds)) as threads:
         asked: list[Future[None]] = []
-        with turns.taken(b"first"):
+        with turns.slot(b"first"):
             for count, kind in enumerate(kinds, 1):
                 asked.append(threads.submit(ask, kind))
                 wait_until(lambda count=count: turns.waiting == count, what="a place in the queue")
@@ -38,35 +38,35 @@ def test_kinds_take_turns_each_first_come_first_served(came: str, order: str):
 
 
 def test_as_many_have_a_place_as_there_are_and_one_more_is_told_at_once_when_nobody_may_wait():
-    turns = Turns(2, waiting_max=0, wait_s=60)
-    with turns.taken(b"a"), turns.taken(b"a"), pytest.raises(Busy), turns.taken(b"b"):
+    turns = FairQueue(2, waiting_max=0, wait_s=60)
+    with turns.slot(b"a"), turns.slot(b"a"), pytest.raises(Busy), turns.slot(b"b"):
         pass
-    with turns.taken(b"b"), turns.taken(b"b"):
+    with turns.slot(b"b"), turns.slot(b"b"):
         pass
 
 
 def test_who_has_waited_for_too_long_is_told_and_takes_no_place():
-    turns = Turns(1, waiting_max=1, wait_s=0.05)
-    with turns.taken(b"a"), pytest.raises(Busy), turns.taken(b"b"):
+    turns = FairQueue(1, waiting_max=1, wait_s=0.05)
+    with turns.slot(b"a"), pytest.raises(Busy), turns.slot(b"b"):
         pass
     assert turns.waiting == 0
-    with turns.taken(b"c"):
+    with turns.slot(b"c"):
         pass
 
 
 def test_a_place_comes_back_whatever_is_raised_in_it():
-    turns = Turns(1, waiting_max=0, wait_s=0)
-    with pytest.raises(KeyError), turns.taken(b"a"):
+    turns = FairQueue(1, waiting_max=0, wait_s=0)
+    with pytest.raises(KeyError), turns.slot(b"a"):
         raise KeyError
-    with turns.taken(b"a"):
+    with turns.slot(b"a"):
         pass
 
 
 def test_a_crowd_never_has_more_places_than_there_are():
-    turns, lock, inside = Turns(3, waiting_max=100, wait_s=60), threading.Lock(), [0, 0]
+    turns, lock, inside = FairQueue(3, waiting_max=100, wait_s=60), threading.Lock(), [0, 0]
 
     def visit(number: int) -> None:
-        with turns.taken(bytes([number % 5])):
+        with turns.slot(bytes([number % 5])):
             with lock:
                 inside[0] += 1
                 inside[1] = max(inside)
