@@ -91,6 +91,17 @@ def test_the_deliveries_of_a_run_are_listed_and_sent_again(client: httpx2.Client
     assert_problem(client.get("/v1/runs/run_none/webhook-deliveries"), 404, "not_found")
 
 
+def test_deliveries_are_found_under_their_own_noun_only(client: httpx2.Client):
+    run = start_run(client, {"url": HOOK}).json()
+    client.post(f"/v1/runs/{run['id']}/cancel")
+    job = submit(client, {"url": HOOK, "events": ["job.queued"]}).json()
+    for owner_id, own, other in ((run["id"], "runs", "jobs"), (job["id"], "jobs", "runs")):
+        [delivery] = client.get(f"/v1/{own}/{owner_id}/webhook-deliveries").json()["data"]
+        wrong = f"/v1/{other}/{owner_id}/webhook-deliveries"
+        assert_problem(client.get(wrong), 404, "not_found")
+        assert_problem(client.post(f"{wrong}/{delivery['id']}/redeliver"), 404, "not_found")
+
+
 def test_a_run_whose_webhook_cannot_be_sent_is_refused_with_its_place(client: httpx2.Client):
     for webhook, pointer, code in WRONG_URLS:
         problem = assert_problem(start_run(client, webhook), 422)
