@@ -18,7 +18,7 @@ from typing import Any
 import httpcore2
 
 from redraft.domain.admin.address_rules import Address, Allowed, all_addresses, as_address
-from redraft.domain.admin.urls import Goal
+from redraft.domain.admin.urls import RequestTarget
 from redraft.errors import Forbidden, Unavailable
 
 Resolver = Callable[[str, int], Sequence[str]]
@@ -68,7 +68,7 @@ class Sender:
         """What can be said against a goal's host before its name is resolved, as a sentence; None: nothing."""
         return self._allowed.why_not_host(host)
 
-    def post(self, goal: Goal, headers: Mapping[str, str], body: bytes) -> Reply:
+    def post(self, target: RequestTarget, headers: Mapping[str, str], body: bytes) -> Reply:
         """One request.
 
         Raises:
@@ -76,24 +76,24 @@ class Sender:
             Unavailable: no answer came; the message says why.
         """
         clock = _Clock(self._total_s)
-        backend = _CheckedBackend(self._addresses(goal), clock)
+        backend = _CheckedBackend(self._addresses(target), clock)
         try:
             with httpcore2.ConnectionPool(ssl_context=_ssl_context(), network_backend=backend) as pool:
-                return _exchange(pool, goal, headers, body)
+                return _exchange(pool, target, headers, body)
         except _FAILURES as error:
             raise Unavailable(_words(error, clock), code="receiver_unavailable") from error
 
-    def _addresses(self, goal: Goal) -> list[Address]:
-        literal = as_address(goal.host)
-        addresses = [literal] if literal else self._resolved(goal)
-        if any(self._allowed.why_not(goal.host, address) for address in addresses):
+    def _addresses(self, target: RequestTarget) -> list[Address]:
+        literal = as_address(target.host)
+        addresses = [literal] if literal else self._resolved(target)
+        if any(self._allowed.why_not(target.host, address) for address in addresses):
             words = "The receiver's name leads to an address that is not public (REDRAFT_WEBHOOK_ALLOW_PRIVATE)."
             raise Forbidden(words, code="address_not_allowed")
         return addresses
 
-    def _resolved(self, goal: Goal) -> list[Address]:
+    def _resolved(self, target: RequestTarget) -> list[Address]:
         try:
-            addresses = all_addresses(self._resolver(goal.host, goal.port))
+            addresses = all_addresses(self._resolver(target.host, target.port))
         except (OSError, UnicodeError) as error:
             raise Unavailable("The receiver's name cannot be resolved.", code="receiver_unavailable") from error
         except ValueError as error:
@@ -103,8 +103,8 @@ class Sender:
         return addresses
 
 
-def _exchange(pool: httpcore2.ConnectionPool, goal: Goal, headers: Mapping[str, str], body: bytes) -> Reply:
-    url = httpcore2.URL(scheme=goal.scheme, host=goal.host, port=goal.port, target=goal.target)
+def _exchange(pool: httpcore2.ConnectionPool, target: RequestTarget, headers: Mapping[str, str], body: bytes) -> Reply:
+    url = httpcore2.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.target)
     with pool.stream("POST", url, headers=list(headers.items()), content=body) as response:
         found = {name.lower(): value.decode("latin-1") for name, value in response.headers}
         # The status is here: what becomes of the rest changes nothing

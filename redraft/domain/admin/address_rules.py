@@ -1,6 +1,6 @@
-"""Which addresses a request to a place that a user names may go to: public ones, and what the operator allows.
+"""Rules against SSRF: requests to URLs of users go to public addresses, or to those that the operator allows.
 
-The tables are spelled out: what the standard library calls private or global differs between Python's versions.
+The tables are explicit, because `ipaddress` classifies some networks differently from one Python version to the next.
 """
 
 import re
@@ -46,18 +46,18 @@ _NOT_PUBLIC = tuple(
         ("ff00::/8", "is a multicast address"),
     )
 )
-# Beyond this block IANA has assigned no public address.
+# IANA has assigned no public IPv6 address outside this block.
 _PUBLIC_IPV6 = ip_network("2000::/3")
 _OWN_NAME = re.compile(r"(?:.*\.)?localhost\.?", re.IGNORECASE)
 
 
 def plain(address: Address) -> Address:
-    """An IPv4 address that is written as an IPv6 one (`::ffff:…`) as what it is."""
+    """Return the IPv4 address within an IPv6 one (`::ffff:…`), or the address itself."""
     return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
 def why_not_public(address: Address) -> str | None:
-    """What is wrong with an address as a goal, in words that follow it; None if it is a public one."""
+    """Return why an address must not be requested, in words that follow the address; None for a public one."""
     address = plain(address)
     for network, words in _NOT_PUBLIC:
         if address in network:
@@ -69,25 +69,25 @@ def why_not_public(address: Address) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What an operator allows beside public addresses: networks, and names whatever they resolve to."""
+    """The operator's allow-list: networks, and host names regardless of what they resolve to."""
 
     networks: tuple[Network, ...] = ()
     names: frozenset[str] = frozenset()
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From a usable value of `REDRAFT_WEBHOOK_ALLOW_PRIVATE`: networks and names."""
+        """Parse a valid value of `REDRAFT_WEBHOOK_ALLOW_PRIVATE`."""
         return cls(*networks_and_names(text))
 
     def why_not(self, host: str, address: Address) -> str | None:
-        """What is wrong with an address that `host` resolves to, in words that follow it; None if it may be used."""
+        """Return why an address that `host` resolves to must not be requested; None if it may be."""
         reached = plain(address)
         if host.lower().rstrip(".") in self.names or any(reached in network for network in self.networks):
             return None
         return why_not_public(reached)
 
     def why_not_host(self, host: str) -> str | None:
-        """What can be said against a URL's host before its name is resolved, as a sentence; None: nothing."""
+        """Return why a URL's host is refused before its name is resolved, as a sentence; None if it is not."""
         name = host.lower().rstrip(".")
         if name in self.names:
             return None
@@ -103,7 +103,7 @@ class Allowed:
 
 
 def as_address(host: str) -> Address | None:
-    """The address that a URL's host is; None for a name."""
+    """Parse the host of a URL as an address; None for a name."""
     try:
         return ip_address(host)
     except ValueError:
@@ -111,5 +111,5 @@ def as_address(host: str) -> Address | None:
 
 
 def all_addresses(texts: Sequence[str]) -> list[Address]:
-    """What a resolver answered, without repetitions, in its order."""
+    """Return the addresses of a resolver's answer in order, each once."""
     return list(dict.fromkeys(plain(ip_address(text)) for text in texts))

@@ -1,4 +1,4 @@
-"""A cache for what is dear to make and needed by many threads at once."""
+"""A cache for values that are expensive to compute and needed by many threads at once."""
 
 from collections.abc import Callable
 from functools import lru_cache, wraps
@@ -10,12 +10,12 @@ T = TypeVar("T")
 
 
 def made_once(maxsize: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Like `functools.lru_cache`, but threads that need a value at the same moment do not each make it.
+    """Cache like `functools.lru_cache`, but compute each value once even if several threads ask at the same time.
 
-    A worker's first hundred steps begin together: each of them would compile the same patterns and templates.
+    The first steps of a worker begin together, and each would compile the same patterns and templates.
 
     Args:
-        maxsize: how many values are kept.
+        maxsize: the number of values to keep.
     """
 
     def decorate(make: Callable[P, T]) -> Callable[P, T]:

@@ -1,4 +1,4 @@
-"""How long a step waits before it is tried again."""
+"""The backoff between attempts of a step."""
 
 import random
 
@@ -11,12 +11,14 @@ def retry_wait_s(
     asked_s: float | None = None,
     rng: random.Random | None = None,
 ) -> float:
-    """Doubling waits with jitter (half to whole), capped, but never shorter than the provider asked.
+    """Return the seconds to wait: doubled per attempt, with jitter (half to whole), capped.
+
+    The wait is never shorter than the provider asked for, because an earlier attempt would fail again.
 
     Args:
         attempt: how many attempts have failed, from 1.
         first_s: the wait after the first failure.
-        max_s: the longest own wait.
+        max_s: the longest wait, unless the provider asks for more.
         asked_s: the provider's `retry-after`.
         rng: for tests.
     """

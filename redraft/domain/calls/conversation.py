@@ -1,4 +1,4 @@
-"""What one model call asks, in no provider's dialect."""
+"""Prompts and messages of a model call, independent of the provider."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class ReplySchema:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What is said to a model, whichever it is."""
+    """A system prompt, messages and a reply schema for any model."""
 
     system: str
     messages: tuple[Message, ...]
@@ -32,9 +32,9 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class LimitOrigin:
-    """Where an output limit comes from: the setting that can change it, and whether a person has set it.
+    """The origin of an output limit: the setting that can change it, and whether a user has set it.
 
-    A limit that nobody set is lowered to what its model takes; one that a person fixed is not.
+    A default is lowered to what the model accepts. A limit that a user has set is not.
     """
 
     setting: str = "sampling.max_output_tokens"
@@ -43,9 +43,9 @@ class LimitOrigin:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A prompt for a model. None = not sent; `stream`: the reply is wanted piece by piece.
+    """A prompt with its sampling parameters. Parameters that are None are not sent; `stream` asks for a stream.
 
-    Without an origin the provider's own describes the output limit.
+    Without an origin, the provider describes the output limit in error messages.
     """
 
     model: ModelRef

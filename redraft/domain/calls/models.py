@@ -1,4 +1,4 @@
-"""Model names: `provider:name`, or a bare name whose provider is known by its prefix."""
+"""Model names: `provider:name`, or a bare name whose prefix determines the provider."""
 
 import re
 from dataclasses import dataclass
@@ -28,8 +28,8 @@ def parse_model(text: str, pointer: str = "/model") -> ModelRef:
     """Read a model name.
 
     Raises:
-        Invalid: the provider is not one of `PROVIDERS`, or a bare name tells none (code `unknown_model`); or the
-            whole name is longer than `LONGEST_MODEL` (`string_too_long`).
+        Invalid: the provider is not one of `PROVIDERS`, or the prefix of a bare name is unknown (code
+            `unknown_model`); or the whole name is longer than `LONGEST_MODEL` (`string_too_long`).
     """
     ref = _read(text.strip())
     if ref is not None and len(str(ref)) > LONGEST_MODEL:

@@ -1,4 +1,4 @@
-"""Drafts: a rough question as a job that one can edit and send, read from a model's reply."""
+"""Drafts of jobs: a model turns a rough question into a request that the user can edit and send."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -40,17 +40,17 @@ _RUBRIC: TypeAdapter[Rubric] = TypeAdapter(Rubric)
 
 
 class RefineQuestion(StrictModel):
-    """A rough question, and who drafts the job for it."""
+    """A rough question, and the model that drafts a job from it."""
 
     question: FilledText = Field(description="What you want to know, in your own words.")
     model: ModelName | None = Field(default=None, description="provider:name; null: the configured generator.")
 
 
 class Draft(StrictModel):
-    """A job in the making: its first four fields are a request as they are.
+    """A drafted job. Its first four fields are fields of a request.
 
     Attributes:
-        reasoning: why the model drafted it so.
+        reasoning: the model's reasons for this draft.
     """
 
     instruct: FilledText
@@ -60,12 +60,12 @@ class Draft(StrictModel):
     reasoning: Text
 
     def as_request(self) -> dict[str, Any]:
-        """The body of a request, to be edited and sent."""
+        """The draft as the body of a request."""
         return self.model_dump(mode="json", exclude={"reasoning"}, exclude_none=True)
 
 
 class Line(NamedTuple):
-    """A criterion as the draft's reply spells it."""
+    """A criterion in the flat form of the draft's reply schema."""
 
     number: int
     fields: Mapping[str, Any]
@@ -76,7 +76,7 @@ class Line(NamedTuple):
 
 
 def read_draft(text: str, *, finish_reason: str | None = "stop") -> Draft | Unusable:
-    """What a reply to the prompt for drafts says; what is wrong with it is told to be mended by the model."""
+    """The reply to the prompt for drafts. The model is asked to correct its validation errors."""
     found = find_object(text, finish_reason, _is_draft)
     if isinstance(found, Unusable):
         is_cut = found.kind == "truncated" or may_be_cut(finish_reason)
@@ -92,7 +92,11 @@ def _is_draft(value: Mapping[str, Any]) -> bool:
 
 
 def _draft(reply: Mapping[str, Any]) -> Draft:
-    """Raises ValueError in words for the model."""
+    """Read a draft from a reply.
+
+    Raises:
+        ValueError: the reply is no valid draft; the message is meant for the model.
+    """
     lines: Any = reply.get("rubric")
     if not isinstance(lines, list) or not lines:
         raise ValueError("`rubric` must be a list of criteria.")
@@ -166,13 +170,13 @@ def _anchors(fields: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def kebab(text: str) -> str:
-    """A short id out of words: small letters and digits with hyphens between them."""
+    """Make a short id from words: lower-case letters and digits, joined by hyphens."""
     words = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     return words[:_ID_CHARS].strip("-") or "criterion"
 
 
 def free_id(wanted: str, taken: Iterable[str]) -> str:
-    """The id, or the first of `id-2`, `id-3`, … that no other criterion has."""
+    """Return the id, or the first of `id-2`, `id-3`, … that no other criterion has."""
     known = set(taken)
     number, name = 2, wanted
     while name in known:
@@ -181,7 +185,7 @@ def free_id(wanted: str, taken: Iterable[str]) -> str:
 
 
 def _with_own_ids(criteria: Iterable[Criterion]) -> list[Criterion]:
-    """An id means nothing to the model that repeats one: it is no reason to ask again."""
+    """Give criteria with the same id different ids. A repeated id alone is no reason to ask the model again."""
     found: list[Criterion] = []
     for criterion in criteria:
         name = free_id(criterion.id, (each.id for each in found))

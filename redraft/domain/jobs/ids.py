@@ -27,5 +27,5 @@ def new_id(noun: str) -> str:
 
 
 def id_once(noun: str, seed: str) -> str:
-    """The same id for the same seed: what is made with it cannot be made twice."""
+    """Return the same id for the same seed, so that a repeated insert conflicts with the first one."""
     return f"{PREFIXES[noun]}{hashlib.sha256(seed.encode(errors='replace')).hexdigest()[:32]}"

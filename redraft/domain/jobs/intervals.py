@@ -6,7 +6,7 @@ Interval = tuple[float, float]
 
 
 def merged(intervals: Iterable[Interval]) -> list[Interval]:
-    """The same time as intervals that do not overlap, in order."""
+    """Merge intervals into ones that do not overlap, in order."""
     found: list[Interval] = []
     for start, end in sorted(intervals):
         if found and start <= found[-1][1]:
@@ -17,5 +17,5 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def covered(intervals: Iterable[Interval]) -> float:
-    """How much time the intervals cover, overlaps counted once."""
+    """Sum up the time that the intervals cover. Overlaps count once."""
     return sum(end - start for start, end in merged(intervals))

@@ -25,8 +25,8 @@ class Evaluation:
         passed: accepted by score and requirements.
         criteria: the rubric, line by line; empty without one.
         is_qualified: every required criterion is met.
-        is_skipped: nobody judged it, and nobody will.
-        is_cut: the answer was cut off at the output limit: it is not whole, and nobody judges it.
+        is_skipped: the answer was not evaluated and will not be.
+        is_cut: the answer was cut off at the output limit, so it is not evaluated.
     """
 
     score: float | None
@@ -44,7 +44,7 @@ class Attempt:
     """One candidate of one iteration.
 
     Attributes:
-        evaluation: None until it is judged.
+        evaluation: None until the answer is evaluated.
         is_outdated: it was written from other sources than the job has now.
     """
 
@@ -73,10 +73,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What of a request steers the loop.
+    """The fields of a request that control the loop.
 
     Attributes:
-        iteration_limit: the last iteration's number at most (a continuation raises it).
+        iteration_limit: the highest iteration number (a continuation raises it).
         first_iteration: where the loop, or its latest continuation, began; plateaus count from there.
         prefers_latest: of equal scores the latest iteration is the best one, as with yes/no evaluations.
     """
@@ -118,19 +118,19 @@ class Failing:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What the next prompt must hold beside the task and the criteria. Hidden criteria are in none of it.
+    """The content of the next prompt besides the task and the criteria. Hidden criteria appear nowhere in it.
 
     Attributes:
         base: the answer to work from; None when none is shown.
-        reasoning: what the evaluator said of it, where no criteria say it better.
+        reasoning: the evaluator's reasoning, where the job has no criteria with results of their own.
         failing: the criteria that it does not meet.
-        problems: what else to change, each named.
-        kept: the criteria that it meets, and that must stay met.
-        later_problems: what was wrong with a later attempt that did not do better.
-        cut: what is said of the latest answers that were cut off at the output limit.
-        vetoes: what code has found in the base that keeps it from being accepted, whatever its score.
-        fails_unseen: a criterion that the generator must not see is not met.
-        guidance: a person's own words.
+        problems: other changes to make, one text each.
+        kept: the criteria that the base meets; the next answer must meet them too.
+        later_problems: the problems of a later attempt with no better score.
+        cut: notes on the latest answers that were cut off at the output limit.
+        vetoes: problems found by code that keep the base from being accepted at any score.
+        fails_unseen: a hidden criterion is not met.
+        guidance: feedback from a person.
     """
 
     strategy: Strategy
@@ -147,16 +147,18 @@ class Feedback:
 
 
 def passes(score: float | None, threshold: float) -> bool:
-    """The one place that decides acceptance by score."""
+    """Whether a score is accepted. No other code decides this."""
     return score is not None and meets(score, threshold)
 
 
 def best_of(attempts: Iterable[Attempt], *, prefers_latest: bool = False) -> Attempt | None:
-    """Highest valid score with required criteria met, else the last whole answer; None without a whole answer.
+    """Return the attempt with the highest valid score among those that meet the required criteria.
+
+    Without one it is the last whole answer, or None if there is no whole answer.
 
     On ties it is the earliest attempt, or with `prefers_latest` the first one of the latest iteration. What rests on
-    other sources counts only where nothing else is scored. Whether one passed once does not count: a continuation may
-    have moved the threshold.
+    other sources counts only if nothing else has a score. An earlier pass does not count, because a continuation may
+    have changed the threshold.
     """
     ordered = sorted(_whole(attempts), key=lambda attempt: (attempt.iteration, attempt.candidate))
     scored = [attempt for attempt in ordered if attempt.score is not None]
@@ -175,12 +177,12 @@ def _whole(attempts: Iterable[Attempt]) -> list[Attempt]:
 
 
 def is_accepted(attempt: Attempt, threshold: float) -> bool:
-    """Whether an answer is accepted by the threshold in force and by what is required; never for other sources."""
+    """Whether an answer meets the current threshold and all requirements. An answer from other sources never does."""
     return attempt.is_qualified and not attempt.is_outdated and passes(attempt.score, threshold)
 
 
 def twin_of(attempt: Attempt, attempts: Sequence[Attempt]) -> Attempt | None:
-    """An earlier whole attempt with the same answer after white space folding, a judged one if there is one."""
+    """Return an earlier whole attempt with the same answer after white space folding, an evaluated one if possible."""
     folded = fold(attempt.answer)
     twins = [
         other
@@ -191,7 +193,7 @@ def twin_of(attempt: Attempt, attempts: Sequence[Attempt]) -> Attempt | None:
 
 
 def next_action(rules: Rules, attempts: Sequence[Attempt]) -> LoopAction:
-    """What comes next: generate, evaluate, or finish and why."""
+    """Return the next action: generate, evaluate, or finish with a stop reason."""
     latest = max((attempt.iteration for attempt in attempts), default=0)
     current = [attempt for attempt in attempts if attempt.iteration == latest]
     if any(attempt.evaluation is None for attempt in current):
@@ -203,7 +205,7 @@ def next_action(rules: Rules, attempts: Sequence[Attempt]) -> LoopAction:
 
 
 def next_rescored(attempts: Sequence[Attempt]) -> LoopAction:
-    """The same for stored answers that are judged anew: one iteration after the other."""
+    """Return the next action of a job that evaluates stored answers again, one iteration after the other."""
     unevaluated = [attempt.iteration for attempt in attempts if attempt.evaluation is None]
     if unevaluated:
         return Evaluate(min(unevaluated))
@@ -228,7 +230,7 @@ def _reason_to_stop(rules: Rules, attempts: Sequence[Attempt], current: Sequence
 
 
 def _unless_unevaluated(reason: StopReason, attempts: Sequence[Attempt]) -> StopReason:
-    """Without a score nothing was judged; without a whole answer, nothing could be."""
+    """Return the stop reason, or an evaluator error if no attempt has a score although there was a whole answer."""
     if any(attempt.score is not None for attempt in attempts):
         return reason
     return StopReason.EVALUATOR_ERROR if _whole(attempts) or not attempts else StopReason.ERROR
@@ -241,33 +243,33 @@ def _is_unchanged(current: Sequence[Attempt], attempts: Sequence[Attempt]) -> bo
 
 
 def _is_on_plateau(rules: Rules, attempts: Sequence[Attempt]) -> bool:
-    """Early stopping: the mark to beat moves only when an iteration gains more than delta on it.
+    """Early stopping: whether the last iterations gained no more than delta on the best score before them.
 
-    To meet the required criteria for the first time is a gain whatever the score.
+    Meeting the required criteria for the first time counts as a gain at any score.
     """
     if rules.plateau_patience == 0:
         return False
-    mark: Attempt | None = None
+    baseline: Attempt | None = None
     idle = 0
     for iteration in sorted({attempt.iteration for attempt in attempts}):
         best = best_of(a for a in attempts if a.iteration == iteration and a.score is not None)
         if best is None:
             continue
-        if mark is None or _gains(best, mark, rules.plateau_delta):
-            mark, idle = best, 0
+        if baseline is None or _gains(best, baseline, rules.plateau_delta):
+            baseline, idle = best, 0
         elif iteration >= rules.first_iteration:
             idle += 1
     return idle >= rules.plateau_patience
 
 
-def _gains(attempt: Attempt, mark: Attempt, delta: float) -> bool:
-    if attempt.is_qualified != mark.is_qualified:
+def _gains(attempt: Attempt, baseline: Attempt, delta: float) -> bool:
+    if attempt.is_qualified != baseline.is_qualified:
         return attempt.is_qualified
-    return (attempt.score or 0.0) > (mark.score or 0.0) + delta
+    return (attempt.score or 0.0) > (baseline.score or 0.0) + delta
 
 
 def feedback_for(rules: Rules, attempts: Sequence[Attempt], guidance: str | None = None) -> Feedback | None:
-    """What the next prompt says of earlier attempts; None for a first generation without guidance."""
+    """Collect the feedback for the next prompt; None for a first generation without guidance."""
     base = _base_of(rules, attempts)
     cut = _cut_problems(attempts)
     if base is None and guidance is None and not cut:
@@ -294,7 +296,7 @@ def feedback_for(rules: Rules, attempts: Sequence[Attempt], guidance: str | None
 
 
 def _cut_problems(attempts: Sequence[Attempt]) -> tuple[str, ...]:
-    """What is said of the answers of the latest iteration that were cut off, once each."""
+    """Describe the answers of the latest iteration that were cut off, each text once."""
     latest = max((attempt.iteration for attempt in attempts), default=0)
     cut = [a.evaluation for a in attempts if a.iteration == latest and a.evaluation is not None and a.evaluation.is_cut]
     return tuple(dict.fromkeys(text for each in cut for text in each.suggestions))
@@ -326,7 +328,7 @@ def _base_of(rules: Rules, attempts: Sequence[Attempt]) -> Attempt | None:
 
 
 def _evaluated_for(base: Attempt | None, attempts: Sequence[Attempt]) -> Attempt | None:
-    """The attempt whose verdict is the last good feedback: the base's own, else the latest valid one."""
+    """Return the attempt whose verdict becomes feedback: the base if it has one, else the latest attempt with one."""
     if base is None or base.score is not None:
         return base
     scored = [attempt for attempt in attempts if attempt.score is not None]
@@ -352,7 +354,7 @@ def _later_problems(evaluated: Attempt | None, attempts: Sequence[Attempt]) -> t
 
 
 def _lost(attempt: Attempt, evaluated: Attempt) -> list[CriterionResult]:
-    """What the judged attempt meets and this one does not."""
+    """List the criteria that the evaluated attempt meets and this one does not."""
     before = by_id(evaluated.criteria)
     return [
         result

@@ -1,4 +1,4 @@
-"""What a user may ask for: the bodies of the API, strict, with their defaults."""
+"""The request bodies of the API, strict, with their defaults."""
 
 import hashlib
 import re
@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError, to_json
 
-from redraft.domain.admin.urls import read_goal
+from redraft.domain.admin.urls import read_url
 from redraft.domain.bodies.fields import (
     Answer,
     FilledText,
@@ -34,7 +34,7 @@ EVALUATOR_CALLS_MAX = 200
 
 def _webhook_url(text: str) -> str:
     try:
-        read_goal(text)
+        read_url(text)
     except ValueError as error:
         raise PydanticCustomError("webhook_url", "{words}", {"words": str(error)}) from None
     return text
@@ -45,9 +45,9 @@ def _if_given(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rules(*rules: list[dict[str, Any]]) -> dict[str, Any]:
-    """Rules across fields for readers of the description: of each, one alternative holds.
+    """Describe rules across fields in the JSON Schema: one alternative of each rule must hold.
 
-    Beneath `allOf`, as generators of clients take an `anyOf` beside `properties` for a choice of types.
+    They stand beneath `allOf`, because client generators read an `anyOf` beside `properties` as a choice of types.
     """
     return {"allOf": [{"anyOf": rule} for rule in rules]}
 
@@ -100,7 +100,7 @@ class Sampling(StrictModel):
 
 
 class Webhook(StrictModel):
-    """Who is told of a job's events, by Standard Webhooks."""
+    """The URL that receives a job's events by Standard Webhooks."""
 
     url: WebhookUrl = Field(description="http or https, without credentials.")
     events: list[EventType] = Field(
@@ -123,7 +123,7 @@ class Source(StrictModel):
 
     @property
     def about(self) -> str:
-        """What is known of it beside its content, a line each."""
+        """The title and metadata of the source, one line each."""
         lines = [f"Title: {self.title}"] if self.title else []
         return "\n".join([*lines, *(f"{name}: {value}" for name, value in self.metadata.items())])
 
@@ -137,7 +137,7 @@ def _known_structure(value: Any) -> Any:
 
 
 class GroundingOptions(StrictModel):
-    """How an answer rests on its sources. Without sources the answer says so, and asks for them."""
+    """How an answer must rest on its sources. Without sources the answer has to say so and ask for them."""
 
     mode: Literal["simple", "grounded", "analytical", "conversational"] = "simple"
     output_format: Literal["plain", "markdown", "json", "bullets"] = Field(
@@ -153,7 +153,7 @@ class GroundingOptions(StrictModel):
 
 
 class EvaluationOptions(StrictModel):
-    """How answers are judged: how often, by whom, and when not at all."""
+    """How answers are evaluated: how often, by which models, and when not at all."""
 
     samples: int = Field(default=1, ge=1, le=10, description="Number of calls per evaluator; the mean score counts.")
     panel: list[ModelName] = Field(
@@ -189,7 +189,7 @@ _ONE_SCHEMA: list[dict[str, Any]] = [
 
 
 class EvaluationFields(StrictModel):
-    """What both kinds of job share: the task, and how an answer to it is judged."""
+    """The fields of both kinds of job: the task and the evaluation."""
 
     model_config = ConfigDict(json_schema_extra=_rules(_EVALUATED_BY_SOMETHING, _RUBRIC_FITS_PROFILE))
 
@@ -215,12 +215,12 @@ class EvaluationFields(StrictModel):
 
     @property
     def grounds(self) -> GroundingOptions | None:
-        """How the answer is to rest on its sources: as asked for, and by default where there are some."""
+        """The grounding options: those of the request, or the defaults if there are sources; else None."""
         return self.grounding or (GroundingOptions() if self.sources or self._names_sources else None)
 
     @property
     def _names_sources(self) -> bool:
-        """Whether the answer has to say what it rests on."""
+        """Whether the answer has to cite its sources."""
         return False
 
     @model_validator(mode="after")
@@ -279,13 +279,13 @@ class GenerateAnswer(EvaluationFields):
 
 
 class EvaluateAnswer(EvaluationFields):
-    """A job that judges a given answer once."""
+    """A job that evaluates a given answer once."""
 
     answer: Answer
 
 
 class RescoreAnswers(EvaluationFields):
-    """A job that judges stored answers of another job anew."""
+    """A job that evaluates stored answers of another job again."""
 
     job_id: str
     iterations: list[int] = Field(description="The iterations to judge, in order.")
@@ -293,7 +293,7 @@ class RescoreAnswers(EvaluationFields):
 
 
 class RescoreJob(StrictModel):
-    """How the answers of a job are judged anew; what is null stays as it was."""
+    """How to evaluate the answers of a job again. Fields that are null keep their earlier value."""
 
     iterations: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1, max_length=100)] | None = Field(
         default=None, description="Which iterations; null: all."
@@ -309,7 +309,7 @@ class RescoreJob(StrictModel):
 
 
 class ContinueJob(StrictModel):
-    """More iterations for a job that has ended; what is null stays as it was."""
+    """More iterations for a job that has ended. Fields that are null keep their earlier value."""
 
     iter_max: int | None = Field(
         default=None, ge=1, le=ITERATIONS_MAX, description="Further rounds at most; null: as at first."
@@ -334,7 +334,7 @@ def _without_demands(schema: dict[str, Any]) -> None:
 
 
 class JobFields(GenerateAnswer):
-    """Any fields of a job, and `vars` for templates: it describes them, and validates nothing."""
+    """Any fields of a job, and `vars` for templates. This model only describes them; it validates nothing."""
 
     model_config = ConfigDict(json_schema_extra=_without_demands)
 
@@ -342,7 +342,7 @@ class JobFields(GenerateAnswer):
 
 
 def evaluator_calls_max(request: EvaluationFields) -> int:
-    """The most first askings of evaluators that one iteration can take, each criterion on its own."""
+    """The maximum number of evaluator calls of one iteration without retries, at one call per criterion."""
     judges = max(1, len(request.evaluation.panel)) * request.evaluation.samples
     candidates = request.candidates if isinstance(request, GenerateAnswer) else 1
     return judges * candidates * (1 if request.rubric is None else len(evaluated_by_model(request.rubric)))
@@ -355,11 +355,11 @@ def ladder(request: GenerateAnswer) -> tuple[str, ...]:
 
 
 def sources_hash(sources: Sequence[Mapping[str, Any]]) -> str:
-    """Of dumped sources: other ones may say otherwise of the same answer."""
+    """Return a digest of dumped sources. A verdict holds only for the sources it was made with."""
     said = [[source["title"], source["metadata"], source["content"]] for source in sources]
     return hashlib.sha256(to_json(said)).hexdigest()[:16]
 
 
 def dump(request: StrictModel) -> dict[str, Any]:
-    """As stored and shown: plain JSON values under the contract's names."""
+    """Dump a request as it is stored and shown: plain JSON values under the public names."""
     return request.model_dump(mode="json", by_alias=True)

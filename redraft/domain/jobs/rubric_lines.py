@@ -1,6 +1,6 @@
-"""A rubric as a person types it: one criterion a line, or JSON where lines cannot say it.
+"""Rubrics as a person types them: one criterion per line, or JSON where lines cannot express it.
 
-A line is what is true of a good answer: `Names the river.` Marks before it, in this order: `!` required, `#name` its
+A line states what is true of a good answer: `Names the river.` Prefixes, in this order: `!` required, `#name` its
 id, `*2` its weight; then `scale:` for levels from 0 to 5. A check is its kind and value, `max_words=60` or `is_json`,
 with words of its own after ` -- `.
 """
@@ -28,10 +28,10 @@ _CHECK = re.compile(r"(?P<kind>[a-z_-]+)\s*(?:(?P<equals>=)(?P<value>.*?))?(?:\s
 
 
 def read_rubric(text: str) -> list[Any] | None:
-    """The criteria as plain values, to be validated with the request; None when nothing is written.
+    """Read the criteria as plain values, which are validated with the request; None for an empty text.
 
     Raises:
-        ValueError: says what cannot be read, and where.
+        ValueError: a line or the JSON cannot be read; the message names the place.
     """
     text = text.strip()
     if text[:1] in {"[", "{"}:
@@ -49,7 +49,7 @@ def read_rubric(text: str) -> list[Any] | None:
 
 
 def check_like(text: str) -> list[str]:
-    """The lines that look like a check and are none: each was read as a criterion in words."""
+    """List the lines that look like a check but were read as a criterion in words."""
     if text.strip()[:1] in {"[", "{"}:
         return []
     lines = [_BULLET.sub("", line.strip()) for line in text.splitlines() if line.strip()]
@@ -89,7 +89,7 @@ def _criterion(line: str, taken: Sequence[str]) -> dict[str, Any]:
 
 
 def _check(said: str) -> dict[str, Any] | None:
-    """The check that a line names, if it names one."""
+    """Return the check that a line names, or None."""
     found = _CHECK.fullmatch(said)
     kind = found["kind"].replace("-", "_") if found else ""
     if found is None or kind not in CHECK_KINDS or (not found["equals"] and kind not in KINDS_WITHOUT_VALUE):
@@ -100,7 +100,7 @@ def _check(said: str) -> dict[str, Any] | None:
 
 
 def write_rubric(rubric: Sequence[Any]) -> str:
-    """Lines if they say all of it, else JSON."""
+    """Write a rubric as lines if they can express all of it, else as JSON."""
     try:
         criteria = _RUBRIC.validate_python(list(rubric))
         lines = "\n".join(_line(criterion) for criterion in criteria)

@@ -1,7 +1,7 @@
-"""`skip: auto`: instructions that are too simple to judge. The rule is narrow on purpose; `docs/criteria.md` tells it.
+"""`skip: auto`: instructions that need no evaluation. The rule is narrow on purpose; `docs/criteria.md` describes it.
 
-An instruction is too simple when it is small talk and nothing else, or a sum and nothing else. Whoever names a form,
-a rubric, a schema, sources or a known good answer has something to judge by, and is judged.
+An instruction is too simple when it is nothing but small talk or nothing but a sum. A request with a form, a rubric,
+a schema, sources or a known good answer is always evaluated.
 """
 
 import re
@@ -32,7 +32,7 @@ _LONGEST = 60
 
 
 def why_skip(request: EvaluationFields) -> str | None:
-    """Why an instruction is too simple to judge, in words; None when it is not."""
+    """Return the reason why an instruction needs no evaluation, or None if it needs one."""
     if request.evaluation.skip != "auto" or _has_more_to_go_by(request):
         return None
     said = fold(request.instruct)

@@ -1,4 +1,4 @@
-"""The states of a job and who may move it. `docs/architecture.md` draws them."""
+"""The states of a job and the transitions between them. `docs/architecture.md` has a diagram."""
 
 from enum import StrEnum
 
@@ -41,7 +41,7 @@ class StopReason(StrEnum):
 TERMINAL = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELED})
 LIVE = frozenset(JobStatus) - TERMINAL
 
-# Who moves a job: a worker's claim, its finish or the sweeper, a person's cancel, a person's continue.
+# In this order: claimed by a worker; finished by a worker or the sweeper; canceled by a person; continued by a person.
 TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
     JobStatus.QUEUED: frozenset({JobStatus.RUNNING, JobStatus.CANCELED, JobStatus.SUCCEEDED, JobStatus.FAILED}),
     JobStatus.RUNNING: frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELED}),
@@ -52,19 +52,23 @@ TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
 
 
 def sources_of(target: JobStatus) -> tuple[str, ...]:
-    """The states from which a job may move to `target`, for the WHERE of the statement that moves it."""
+    """Return the states from which a job may change to `target`, for the WHERE clause of the UPDATE."""
     return tuple(status.value for status in JobStatus if target in TRANSITIONS[status])
 
 
 def ending_status(reason: StopReason, *, has_answer: bool) -> JobStatus:
-    """Missing the threshold is no failure; `failed` means that there is no answer to give."""
+    """Return the final state. A score below the threshold is `succeeded`; `failed` means that no answer exists."""
     if reason is StopReason.CANCELED:
         return JobStatus.CANCELED
     return JobStatus.SUCCEEDED if has_answer else JobStatus.FAILED
 
 
 def ensure_can_continue(kind: str, status: str, job_id: str) -> None:
-    """Raise Conflict unless a person may continue this job."""
+    """Check that a job can be continued.
+
+    Raises:
+        Conflict: the job has not ended, or is of a kind that has no loop.
+    """
     if kind != JobKind.GENERATE_ANSWER:
         raise Conflict(f"Job {job_id} only evaluates given answers; there is nothing to continue.")
     if JobStatus(status) not in TERMINAL:

@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime
 
-# Outside of these years no database's clock can be compared.
+# The databases cannot compare times outside these years.
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9998, 1, 1, tzinfo=UTC)
 _TIME = re.compile(
     r"(?P<date>\d{4}-\d\d-\d\d)"
@@ -14,13 +14,13 @@ HOW = "a date such as 2026-11-01, or a time such as 2026-11-01T08:30:00Z or 2026
 
 
 def read_time(text: str) -> datetime:
-    """The moment that a date or an RFC 3339 time names; without an offset it is UTC, a date is its first moment.
+    """Parse a date or an RFC 3339 time. Without an offset it is UTC; a date means its first moment.
 
-    The `+` of an offset arrives as a blank from a query string that was not escaped, and is read as one. Moments
-    before 1970 and after 9997 become the ends of that span: a filter means the same by them.
+    In an unescaped query string the `+` of an offset arrives as a blank, and is read as `+`. Moments before 1970 and
+    after 9997 are clamped, which changes no filter's result.
 
     Raises:
-        ValueError: the text is neither; says what to write.
+        ValueError: the text is neither; the message says what to write.
     """
     found = _TIME.fullmatch(text.strip())
     if found is None:
@@ -31,7 +31,7 @@ def read_time(text: str) -> datetime:
         moment = datetime.fromisoformat(f"{found['date']}T{time}{zone}")
     except ValueError as error:
         raise ValueError(f"There is no such date or time ({error}). Write {HOW}") from None
-    # Only a moment well within the years of `datetime` can be moved to UTC.
+    # Conversion to UTC overflows near the first and the last year of `datetime`.
     if not 1 < moment.year < 9999:
         return _FIRST if moment.year == 1 else _LAST
     return min(max(moment.astimezone(UTC), _FIRST), _LAST)

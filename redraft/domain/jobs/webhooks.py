@@ -1,4 +1,4 @@
-"""Webhooks in the form of Standard Webhooks 1.0: what is sent, how it is signed, when it is sent again."""
+"""Standard Webhooks 1.0: bodies, signatures, and the retry schedule."""
 
 import base64
 import hashlib
@@ -38,12 +38,12 @@ _JITTER = 0.1
 
 
 def message_type(event_type: str) -> str:
-    """`job.done` for `done`: a type names the noun that the event is about."""
+    """Return the public event type, with its noun in front: `job.done` for `done`."""
     return event_type if event_type.startswith(("job.", "run.")) else f"job.{event_type}"
 
 
 def body_of(about: Mapping[str, Any], seq: int, event_type: str, event: Mapping[str, Any]) -> bytes:
-    """The body of a delivery; the same bytes at each attempt.
+    """Build the body of a delivery. Each attempt sends the same bytes.
 
     Args:
         about: the id of the job or run, its path, and the metadata of a job.
@@ -57,7 +57,7 @@ def body_of(about: Mapping[str, Any], seq: int, event_type: str, event: Mapping[
 
 
 def within_bounds(event: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """An event as it is sent, and whether something was left out: null stands for each part that is too long."""
+    """Return the event data to send, and whether parts were too long; each of those is replaced by null."""
     if len(to_json(event)) <= EVENT_BYTES_MAX:
         return dict(event), False
     return {name: _shortened(value) for name, value in event.items()}, True
@@ -75,14 +75,14 @@ def _unless_long(value: Any) -> Any:
 
 
 def sign(keys: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> str:
-    """The header `webhook-signature`: one signature per key, so that a receiver may know the old or the new one."""
+    """Build the header `webhook-signature`: one signature per key, so that keys can be rotated without a gap."""
     signed = f"{message_id}.{timestamp}.".encode() + body
     digests = [hmac.new(key, signed, hashlib.sha256).digest() for key in keys]
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
 
 
 def headers_of(keys: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """The headers of Standard Webhooks; `timestamp` is the attempt's, in Unix seconds."""
+    """Build the headers of Standard Webhooks; `timestamp` is the time of the attempt in Unix seconds."""
     return {
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
@@ -91,7 +91,7 @@ def headers_of(keys: Sequence[bytes], message_id: str, timestamp: int, body: byt
 
 
 def wait_s(failures: int, *, asked_s: float | None = None, rng: random.Random | None = None) -> float | None:
-    """How long to wait after so many failed attempts; None: give up.
+    """Return the seconds to wait after a number of failed attempts, or None to give up.
 
     Args:
         failures: from 1.
@@ -105,7 +105,7 @@ def wait_s(failures: int, *, asked_s: float | None = None, rng: random.Random | 
 
 
 def read_retry_after(text: str | None, now: datetime | None = None) -> float | None:
-    """Seconds from a `Retry-After`, which is a number or a date; None for anything else."""
+    """Parse a `Retry-After` header (a number or a date) into seconds; None for anything else."""
     if text is None:
         return None
     try:

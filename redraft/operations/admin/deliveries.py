@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from redraft import __version__
-from redraft.domain.admin.urls import read_goal
+from redraft.domain.admin.urls import read_url
 from redraft.domain.jobs.webhooks import body_of, headers_of, read_retry_after, wait_s
 from redraft.errors import Forbidden, Invalid, Unavailable
 from redraft.operations.jobs.webhooks import keys_of
@@ -202,7 +202,7 @@ def _post(services: Services, claimed: Claimed) -> Reply:
         "User-Agent": f"Redraft/{__version__}",
         **headers_of(keys, delivery.id, int(time.time()), body),
     }
-    return services.sender.post(read_goal(delivery.url), headers, body)
+    return services.sender.post(read_url(delivery.url), headers, body)
 
 
 def _about(claimed: Claimed) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What people do with webhooks: ask for one with a job, look at its deliveries, send one again."""
 
-from redraft.domain.admin.urls import read_goal
+from redraft.domain.admin.urls import read_url
 from redraft.domain.bulk.run_requests import RunWebhook
 from redraft.domain.jobs.ids import PREFIXES
 from redraft.domain.jobs.requests import Webhook
@@ -39,7 +39,7 @@ def check_webhook(services: Services, webhook: Webhook | RunWebhook | None) -> N
     if not keys_of(services.settings):
         words = "No webhook can be signed here: whoever runs this installation sets REDRAFT_WEBHOOK_SECRET for it."
         raise Invalid.at("/webhook", words, "webhooks_not_configured")
-    against = services.sender.why_not_host(read_goal(webhook.url).host)
+    against = services.sender.why_not_host(read_url(webhook.url).host)
     if against:
         words = f"{against} Webhooks go to public addresses, and to those in REDRAFT_WEBHOOK_ALLOW_PRIVATE."
         raise Invalid.at("/webhook/url", words, "address_not_allowed")

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Executable, and_, literal_column, or_, select, update
 
-from redraft.domain.admin.urls import read_goal
+from redraft.domain.admin.urls import read_url
 from redraft.domain.jobs.ids import PREFIXES, new_id
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.statements import add_rows
@@ -75,7 +75,7 @@ def add_of_run(
 def _add(connection: Connection, url: str, entries: Sequence[Mapping[str, Any]]) -> None:
     if not entries:
         return
-    target = {"url": url, "receiver": read_goal(url).receiver}
+    target = {"url": url, "receiver": read_url(url).receiver}
     rows = [{"id": new_id("webhook delivery"), **entry, **target} for entry in entries]
     add_rows(connection, webhook_deliveries, rows)
     notify_after_commit(connection, "webhooks")

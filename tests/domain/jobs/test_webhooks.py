@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from redraft.domain.admin.urls import Goal, read_goal
+from redraft.domain.admin.urls import RequestTarget, read_url
 from redraft.domain.jobs.requests import GenerateAnswer, Webhook
 from redraft.domain.jobs.webhooks import (
     ATTEMPTS_MAX,
@@ -156,13 +156,13 @@ def test_retry_after_is_a_number_or_a_date(text: str | None, seconds: float | No
 @pytest.mark.parametrize(
     ("url", "goal"),
     [
-        ("http://a.example", Goal("http", "a.example", 80, "/")),
-        ("HTTPS://A.Example/x?y=1#z", Goal("https", "a.example", 443, "/x?y=1")),
-        ("https://[2606:4700::1]:8443/x", Goal("https", "2606:4700::1", 8443, "/x")),
+        ("http://a.example", RequestTarget("http", "a.example", 80, "/")),
+        ("HTTPS://A.Example/x?y=1#z", RequestTarget("https", "a.example", 443, "/x?y=1")),
+        ("https://[2606:4700::1]:8443/x", RequestTarget("https", "2606:4700::1", 8443, "/x")),
     ],
 )
-def test_a_url_is_read_into_the_parts_of_a_request(url: str, goal: Goal):
-    assert read_goal(url) == goal
+def test_a_url_is_read_into_the_parts_of_a_request(url: str, goal: RequestTarget):
+    assert read_url(url) == goal
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from redraft.domain.admin.address_rules import Allowed
-from redraft.domain.admin.urls import read_goal
+from redraft.domain.admin.urls import read_url
 from redraft.errors import Forbidden, Unavailable
 from redraft.outbound import Reply, Sender, resolve
 from tests.support.receiver import LOOPBACK, Answer, Receiver
@@ -31,7 +31,7 @@ class Names:
 
 
 def post(sender: Sender, url: str, body: bytes = b"{}") -> Reply:
-    return sender.post(read_goal(url), {"Content-Type": "application/json"}, body)
+    return sender.post(read_url(url), {"Content-Type": "application/json"}, body)
 
 
 @contextmanager
