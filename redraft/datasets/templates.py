@@ -15,7 +15,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from redraft.domain.bodies.fields import MAX_TEXT
 from redraft.errors import Flaw
-from redraft.prompts.templates import OPTIONS, told
+from redraft.prompts.templates import OPTIONS, describe_template_error
 
 RENDERED = frozenset({"instruct", "resp_format", "eval_crit", "system_instructions", "reference", "rubric"})
 """The fields whose texts may be templates. Sources, conversations and answers are what others wrote: never."""
@@ -110,7 +110,7 @@ def render(source: str, variables: Mapping[str, Any]) -> str:
     except UndefinedError as error:
         raise TemplateFault(_undefined(error, variables), "undefined_variable") from None
     except TemplateError as error:
-        raise TemplateFault(f"is no template: {told(error)}", "invalid_template") from None
+        raise TemplateFault(f"is no template: {describe_template_error(error)}", "invalid_template") from None
     except TemplateFault:
         raise
     except Exception:  # noqa: BLE001 - whatever a row's template raises is that row's validation error
