@@ -98,6 +98,10 @@ def check(document: Schema, operation: Operation, response: httpx2.Response) -> 
         assert flaws == [], told
 
 
+def json_request(path: str, body: Any) -> Request:
+    return Request(path, {"Content-Type": "application/json"}, json.dumps(body).encode())
+
+
 class Exploring:
     """Asks one operation again and again, and checks every answer."""
 
@@ -106,13 +110,18 @@ class Exploring:
         self._client = server.client()
         sound, spoilt = (Values(self._document, {**KNOWN, **known}, is_spoilt=each) for each in (False, True))
         self._request = lambda operation: sound.request(operation) | spoilt.request(operation)
+        # Requests that the examples of the description cannot make: they need ids that exist, or are no JSON.
+        run = {"dataset_id": known["dataset_id"][0], "defaults": {"eval_crit": "c"}}
+        rows = Request("/v1/datasets?name=rows.jsonl", {"Content-Type": "application/jsonl"}, b'{"instruct": "i"}')
+        self._valid = {"POST /v1/runs": json_request("/v1/runs", run), "POST /v1/datasets": rows}
         self.met: Counter[tuple[str, int]] = Counter()
 
     def explore_all(self) -> None:
         for operation in operations(self._document):
             for example in operation.examples:
-                content = json.dumps(example).encode()
-                self._ask(operation, Request(operation.path, {"Content-Type": "application/json"}, content))
+                self._ask(operation, json_request(operation.path, example))
+            if valid := self._valid.get(f"{operation.method} {operation.path}"):
+                self._ask(operation, valid)
             self._explore(operation)
 
     def _ask(self, operation: Operation, request: Request) -> None:
