@@ -1,6 +1,7 @@
-"""An answer by its lines: what is prose, a heading, code, a row of a table, a note; Markdown as models write it.
+"""Split an answer into blocks: prose, headings, code, rows of tables, notes.
 
-Not a parser of CommonMark: it tells what sentences and citations need to know, in linear time, and never fails.
+This is no parser of CommonMark. It finds what sentences and citations need, takes linear time, and never fails;
+docs/decisions/0023-less-analysis-of-grounded-text.md says why no library is used.
 """
 
 import re
@@ -42,10 +43,10 @@ _TICKS = re.compile("`+")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Lines that belong together.
+    """Consecutive lines of one kind.
 
     Attributes:
-        is_quote: it is a block quote.
+        is_quote: the lines stand in a block quote.
     """
 
     start: int
@@ -56,7 +57,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A text with its blocks in order, the entries of the lists of sources in it, and the sources, where known."""
+    """A text with its blocks, the entries of its reference lists, and the sources where they are known."""
 
     text: str
     blocks: tuple[Block, ...]
@@ -65,7 +66,7 @@ class Layout:
 
 
 class _Reader:
-    """Goes through the lines once; `_take_…` methods say whether they took what stands at `at`."""
+    """Reads the lines once. Each `_take_…` method returns whether it has read the lines at `at`."""
 
     def __init__(self, text: str, known: Known | None) -> None:
         self.text = text
@@ -123,7 +124,10 @@ class _Reader:
 
     @cached_property
     def _closers(self) -> dict[str, list[int]]:
-        """For each character of fences, the longest bare fence from each line on."""
+        """For each fence character, the longest closing fence at or after each line.
+
+        It makes the search for a closing fence constant in time; without it many open fences take quadratic time.
+        """
         longest: dict[str, list[int]] = {"`": [0], "~": [0]}
         for line in reversed(self.lines):
             bare = _FENCE.fullmatch(line.text)
@@ -139,7 +143,7 @@ class _Reader:
         fence = found["fence"]
         is_closed = self._closers[fence[0]][self.at + 1] >= len(fence)
         end = self.at + 1
-        # A fence that is never closed must not hide the rest of the answer: it goes to the next blank line.
+        # An unclosed fence must not hide the rest of the answer from the rule, so it ends at the next blank line.
         while end < len(self.lines) and not (is_closed or not self.lines[end].text):
             end += 1
         while is_closed and not _closes(self.lines[end].text, fence):
@@ -203,7 +207,7 @@ class _Reader:
         return True
 
     def _take_listed(self, line: Line) -> bool:
-        """Takes `Sources: [1], [3]`."""
+        """Read a list in one line: `Sources: [1], [3]`."""
         entries = list_in_one_line(line.text, line.start, self.known)
         if not entries:
             return False
@@ -213,7 +217,7 @@ class _Reader:
         return True
 
     def _take_lone_heading(self, line: Line) -> bool:
-        """Takes "Notes" above what is no list of sources."""
+        """Read a heading such as "Notes" that no reference list follows."""
         after = self.lines[self.at + 1] if self.at + 1 < len(self.lines) else None
         if self.prose or not heads_a_list(line.text):
             return False
@@ -268,12 +272,12 @@ def _without_pipes(line: Line) -> Line:
 
 
 def read_layout(text: str, known: Known | None = None) -> Layout:
-    """The blocks of a text; with the sources, a list of them is told from other lists with more certainty."""
+    """Read the blocks of a text. Known sources help to distinguish a reference list from any other list."""
     return _Reader(text, known).read()
 
 
 def code_spans(layout: Layout) -> Iterator[tuple[int, int]]:
-    """Where code stands in a text, in order: blocks of it, and what backticks enclose."""
+    """Yield the positions of code in order: code blocks and inline code."""
     for block in layout.blocks:
         if block.kind == "code":
             yield block.start, block.end

@@ -1,6 +1,6 @@
-"""What an answer cites: each mark with its source, its place and the sentence it supports; and what is wrong.
+"""Citations of an answer: each marker with its source, its position and its sentence; and issues.
 
-A mark that points to no source is an issue, never left out in silence.
+A marker that points to no source is an issue, because dropping it silently would hide an invented source.
 """
 
 import re
@@ -31,14 +31,14 @@ IssueCode = Literal["out_of_range", "zero", "reversed_range", "unread_mark", "to
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """One source cited in one place; a mark with several numbers is several citations in the same place.
+    """One source cited at one position. A marker with several numbers makes several citations.
 
     Attributes:
         source_index: from 0.
-        source_number: from 1, as the mark says it.
-        quoted_text: the sentence that the mark supports, without its marks; empty for an entry of the list at the end.
-        start_pos: where the mark begins, in characters of the answer.
-        end_pos: where it is over.
+        source_number: from 1, as in the marker.
+        quoted_text: the sentence of the marker, without markers; empty for an entry of a reference list.
+        start_pos: the beginning of the marker, in characters of the answer.
+        end_pos: the end of the marker.
     """
 
     source_index: int
@@ -52,10 +52,10 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """What is wrong with a mark.
+    """A problem with a citation marker.
 
     Attributes:
-        number: what the mark says; of a range, the end that is wrong.
+        number: the number in the marker; for a range, the invalid end.
     """
 
     code: IssueCode
@@ -67,12 +67,12 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """An answer with its sentences, and what each cites.
+    """An answer with its sentences and their citations.
 
     Attributes:
-        markers: in the text itself, not in the list at the end.
-        numbers: of each sentence, the existing sources that its marks cite, in order.
-        listed: the existing sources in the list at the end.
+        markers: those in the text itself, without the entries of reference lists.
+        numbers: for each sentence, the existing sources that it cites, in order.
+        listed: the existing sources in the reference lists.
     """
 
     layout: Layout
@@ -90,7 +90,7 @@ class Cited:
 
 
 def read_citations(answer: str, sources: Sequence[Titled], style: Style = "inline") -> Cited:
-    """Never raises, whatever the answer is."""
+    """Read the citations of an answer. Never raises, whatever the answer is."""
     layout = read_layout(answer, Known(sources))
     labels = {entry.label: entry.number for entry in layout.entries}
     markers = [_by_labels(marker, labels) for marker in markers_of(layout, style, len(sources))]
@@ -119,7 +119,7 @@ def read_citations(answer: str, sources: Sequence[Titled], style: Style = "inlin
 def _by_sentence(
     markers: list[Marker], sentences: Sequence[Sentence]
 ) -> Iterator[tuple[Sentence | None, list[Marker]]]:
-    """The marks of each sentence that has any, and those of none."""
+    """Group the markers by sentence; markers outside sentences have None."""
     at = first = 0
     while first < len(markers):
         while at < len(sentences) and sentences[at].end <= markers[first].start:
@@ -133,7 +133,7 @@ def _by_sentence(
 
 
 def _by_labels(marker: Marker, labels: dict[int, int]) -> Marker:
-    """The mark with the sources' own numbers, where the list at the end numbers them anew: `1. Source 3: …`."""
+    """Translate the numbers of a marker if a reference list renumbers the sources: `1. Source 3: …`."""
     if marker.is_named or all(labels.get(first, first) == first for first, _ in marker.spans):
         return marker
     spans = tuple((labels.get(first, first), labels.get(last, last)) for first, last in marker.spans)
@@ -141,7 +141,10 @@ def _by_labels(marker: Marker, labels: dict[int, int]) -> Marker:
 
 
 def _without_values(markers: list[Marker], sources: int, *, is_named: bool) -> list[Marker]:
-    """Without `[6]` and `[1, 4]` where they are rather values: none fits, but marks or a list of other spelling do."""
+    """Leave out plain brackets that are values, such as a roll of dice `[6]`.
+
+    They are values if none of them points to sources only, while markers of another spelling or a list do.
+    """
     fitting = [
         marker
         for marker in markers
@@ -162,7 +165,7 @@ class _Reading:
         self.is_full = False
 
     def add(self, marker: Marker, quoted: str) -> list[int]:
-        """The existing sources that a mark cites."""
+        """Add the citations and issues of a marker, and return the existing sources that it cites."""
         cited = list(dict.fromkeys(number for span in marker.spans for number in self._numbers(marker, *span)))
         if marker.unread:
             wanted = spelled_marker(marker.unread, self.style)
@@ -177,7 +180,7 @@ class _Reading:
         return cited
 
     def add_list(self, layout: Layout) -> tuple[int, ...]:
-        """The existing sources in the list at the end; those that no mark cites are citations of their own."""
+        """Return the existing sources in the reference lists. Those that no marker cites become citations."""
         marked = {citation.source_number for citation in self.citations}
         listed: dict[int, None] = {}
         for entry in layout.entries:
@@ -214,14 +217,14 @@ class _Reading:
 
 
 def spelled_marker(numbers: Iterable[int], style: Style) -> str:
-    """A mark as the writer is asked to write it."""
+    """Write a marker in the spelling that the prompt asks for."""
     if style == "footnote":
         return ",".join(str(number).translate(RAISED_DIGITS) for number in numbers)
     return f"[Source {', '.join(map(str, numbers))}]"
 
 
 def plain_sentence(answer: str, sentence: Sentence, markers: Sequence[Marker]) -> str:
-    """A sentence without its marks, on one line, with no space left where a mark stood before a stop."""
+    """Return a sentence without its markers, on one line, and without the space before a full stop that they leave."""
     parts = list(_parts(answer, sentence, markers))
     for at, part in enumerate(parts[1:], 1):
         if part.lstrip()[:1] in {"", *_NO_SPACE_BEFORE}:
@@ -243,20 +246,23 @@ def markers_in(markers: Sequence[Marker], sentence: Sentence) -> Sequence[Marker
 
 
 def cited_numbers(text: str, sources: int) -> set[int]:
-    """Which of the sources 1 to `sources` a text cites."""
+    """Return the numbers of the existing sources that a text cites."""
     spans = {span for marker in find_markers(text) for span in marker.spans}
     return {number for first, last in spans for number in _existing(first, last, sources)}
 
 
 def _existing(first: int, last: int, sources: int) -> Sequence[int]:
-    """The existing sources of a range; of one that leaves them or counts backwards, only its ends."""
+    """Return the existing sources of a range.
+
+    If the range is invalid, only its ends count: `[1-99999]` must not cite every source.
+    """
     if 1 <= first <= last <= sources:
         return range(first, last + 1)
     return [number for number in dict.fromkeys((first, last)) if 1 <= number <= sources]
 
 
 def without_markers(text: str, sources: int) -> str:
-    """The text without the marks of existing sources."""
+    """Return the text without the markers of existing sources."""
     kept: list[str] = []
     at = 0
     for marker in find_markers(text):

@@ -1,4 +1,4 @@
-"""Sources too long for a judge, cut to what matters for an answer; what is left out is marked."""
+"""Excerpts of sources that are too long for an evaluator; `[…]` stands for omitted parts."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -15,7 +15,7 @@ _BREAK = re.compile(r"\n\s*\n|(?<=[.!?\u3002\uff01\uff1f])\s+|\n")
 
 @dataclass(frozen=True, slots=True)
 class _Passage:
-    """A stretch of a source. `worth`: how many different words and numbers of the answer it holds."""
+    """A part of a source. `worth`: the number of different words and numbers of the answer in it."""
 
     source: int
     start: int
@@ -24,11 +24,10 @@ class _Passage:
 
 
 def excerpts(contents: Sequence[str], answer: str, chars: int) -> list[str]:
-    """The sources as a judge sees them, `chars` characters of all together.
+    """Cut the sources to `chars` characters in total.
 
-    They are whole if that is enough; else of each the passages nearest to the answer are left, in order, with `[…]`
-    where something is missing: one of each cited source first, then one of each other, then what is nearest. A source
-    of which nothing fits is `[…]`.
+    Sources that fit stay whole. Else the passages most similar to the answer are kept in their order: first one of each
+    cited source, then one of each other source, then the most similar ones. A source without any is `[…]`.
     """
     if sum(map(len, contents)) <= chars:
         return list(contents)
@@ -47,7 +46,7 @@ def excerpts(contents: Sequence[str], answer: str, chars: int) -> list[str]:
 
 
 def _ranked(passages: Sequence[_Passage], cited: Collection[int]) -> list[_Passage]:
-    """No source pushes the others out, whatever it holds."""
+    """Order the passages so that no source displaces all the others, even one written to do so."""
     by_worth = sorted(passages, key=lambda passage: (-passage.worth, passage.source, passage.start))
     first: dict[int, _Passage] = {}
     for each in by_worth:
@@ -67,7 +66,7 @@ def _passages(source: int, content: str, wanted: frozenset[str]) -> Iterator[_Pa
 
 
 def _spans(content: str) -> Iterator[tuple[int, int]]:
-    """Whole paragraphs and sentences, several together up to a passage's length."""
+    """Split a source at paragraphs and sentences, and join them up to the length of a passage."""
     start = at = 0
     for end in [*(found.end() for found in _BREAK.finditer(content)), len(content)]:
         if end - start > _PASSAGE_CHARS and at > start:

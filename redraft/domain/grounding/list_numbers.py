@@ -1,4 +1,4 @@
-"""Numbers that an answer counts and orders with, not such as sources tell: they are blanked before sources are asked.
+"""Numbers by which an answer counts and orders. They are blanked, because no source has to contain them.
 
 They are enumerators (`Step 1:`, `(2)`, `1.1`), names of sources (`according to Source 2`), and counts of what the
 answer itself lists (`Here are 3 facts:`); docs/grounding.md has the rule.
@@ -70,7 +70,7 @@ _PARTS = re.compile(
 
 
 class ListNumbers:
-    """Blanks such numbers in the sentences of one answer, from its beginning to its end."""
+    """Blanks these numbers in the sentences of one answer, which must come in order."""
 
     def __init__(self, sources: int, items: int, numbered: Iterable[int] = ()) -> None:
         self._sources = sources
@@ -78,7 +78,7 @@ class ListNumbers:
         self._seen: set[tuple[int, ...]] = {(number,) for number in numbered}
 
     def blank(self, plain: str, *, is_lead_in: bool = False) -> str:
-        """The sentence with spaces in their place."""
+        """Replace these numbers in a sentence by spaces."""
         if not _DIGITS.search(plain):
             return plain
         spans = [*self._enumerators(plain), *self._names(plain), *self._counts(plain, is_lead_in=is_lead_in)]
@@ -103,7 +103,7 @@ class ListNumbers:
         return spans
 
     def _counts_on(self, shown: str) -> bool:
-        """Whether a number is the first of its kind, or follows one that was there."""
+        """Whether a number starts a count or continues one. `Step 9` alone is an invented number."""
         parts = tuple(map(int, shown.split(".")))
         before = (*parts[:-1], parts[-1] - 1)
         is_one = parts[-1] <= 1 or before in self._seen or parts in self._seen

@@ -1,6 +1,6 @@
-"""Marks by which an answer cites its sources: `[Source 2]`, `[Sources 1-3, 5]`, `[2]`, `【2】`, `².`; and what is none.
+"""Citation markers: `[Source 2]`, `[Sources 1-3, 5]`, `[2]`, `【2】`, `².`; and brackets that are none.
 
-docs/grounding.md lists what is read as a mark, what is left alone, and which brackets are issues.
+docs/grounding.md lists the spellings of markers, the brackets that are ignored, and those that are issues.
 """
 
 # ruff: noqa: RUF001  (words and signs of many scripts)
@@ -19,21 +19,21 @@ from redraft.domain.grounding.superscripts import can_be_cited, superscripts
 
 Style = Literal["inline", "footnote", "endnote"]
 
-# No request has so many sources: `[1963]` and `[2024]` are years.
+# A request has at most 200 sources, so `[1963]` and `[2024]` are years.
 _BARE_MAX = 999
 
 _OPEN, _SHUT = r"\[【\uff3b\u3014\u3016\u27e6", r"\]】\uff3d\u3015\u3017\u27e7"
 _BRACKETS = re.compile(rf"(?<!\\)[{_OPEN}](?P<said>[^{_OPEN}{_SHUT}]{{1,3000}})[{_SHUT}]")
-# A long line may be broken within a mark, a paragraph not.
+# A line may break within a marker, but a paragraph may not.
 _LINE_BREAK = re.compile(r"\r?\n[ \t>]*")
 _PARAGRAPH = re.compile(r"\n[ \t>]*\r?\n")
 _LETTERS = re.compile("(?s:.)[\u0300-\u036f]*")
-# Words that join numbers in one language only, with what that language calls a source: `a` is "to" in Spanish.
+# Conjunctions that mean something else in other languages (`a` is "to" in Spanish) count only beside their own word.
 _JOINS = tuple(
     (word, re.compile(rf"(?<=\d) {join} (?=\d)")) for word, join in (("zdroj", "a"), ("vir", "in"), ("bron", "of"))
 )
 
-# Possessive, for one way only to read a long list.
+# Possessive quantifiers, because backtracking over a long list would take exponential time.
 _S = r"[ \t\u00a0\u202f\u3000]{0,8}+"
 _NAMED = rf"(?:(?:{CITED})(?:[.]?{_S}(?:{NUMBER_SIGN}{_S}){{0,2}}|[-_\u2010\u2011](?=\d))|(?-i:S)[-_]?(?=\d))"
 _NUMBER = r"\d{1,40}+"
@@ -50,18 +50,18 @@ _THEN = rf"(?:{_S}(?:[,;/+|・·\uff0c\u3001\uff1b\u060c\u061b]{_S}{_AND}?|{_AND
 _PARTS = rf"(?P<parts>{_PART}(?P<more>{_THEN}{_PART}){{0,300}})"
 _REST = r".{0,200}"
 _TAIL = rf"(?:[,:;(|\uff1a\uff0c\u2013\u2014]|(?<= )-[ ]){_REST}"
-# Behind a single number only: of `[Source 1, 3 tables]` the second is a note's.
+# Only after a single number: in `[Source 1, 3 tables]` the 3 belongs to a note.
 _WORDS = rf"(?:[.](?!\d)|(?<=[ \u00a0])(?=[^\s\d])){_REST}"
 _CITING = re.compile(
     rf"{_S}[*_]{{0,3}}(?:(?:see|cf\.?|vgl\.?|siehe|voir|véase|vedi|zie|se|см\.?|参见|見){_S})?(?P<name>{_NAMED})?"
     rf"{_PARTS}[*_]{{0,3}}{_S}(?P<tail>\u2020{_REST}|{_TAIL}|(?(name)(?(more)(?!)|{_WORDS})|(?!)))?",
     re.IGNORECASE,
 )
-# Whatever else a bracket says, this may be meant as a citation.
+# In a bracket with other words, this may still be meant as a citation.
 _MEANT = re.compile(rf"\b(?:{CITED})[^\w\[\]\-\u2212]{{0,3}}_?{_NUMBER}(?!\w)", re.IGNORECASE)
 _MEANT_CHARS_MAX = 200
 _UNREAD = re.compile(rf"(?P<head>\D{{0,60}}?){_PARTS}(?P<rest>.{{0,60}})", re.IGNORECASE)
-# Of negative numbers, decimals, times, formulas, footnotes, escapes, code, names such as `IPv6 zone` and `HTTP/2`.
+# Negative numbers, decimals, times, formulas, footnotes, escapes, code, names such as `IPv6 zone` and `HTTP/2`.
 _NO_MARK = re.compile(
     r"(?:\A|\s)[-\u2212]\d|\d[.:]\d|[=<>%$^{}\\`@]|(?<!\w)[\"']|\b[a-z]\d|[^\W\d][/(]\d|\d-?[A-Za-z]{2}"
     r"|[A-Za-z]\d+(?:[A-Za-z]|(?: [^\W\d]+)+\Z)"
@@ -74,7 +74,7 @@ _TAG = re.compile(
     rf"(?:[ \t]id=[\"']?\w{{1,64}}[\"']?)?{_S}/?>",
     re.IGNORECASE,
 )
-# Other brackets and commands that name a source: not the spelling that is asked for.
+# Other brackets and commands that name a source. They are issues, since the prompt asks for another spelling.
 _OTHER_SPELLING = re.compile(
     rf"(?:(?:[({{\uff08]|\\\[){_S}(?:(?:see|cf\.?){_S})?(?:{CITED})[.:#\uff1a]?{_S}|<(?:sup|{CITED})>{_S}"
     rf"|<(?:{CITED})\b[^<>=]{{0,40}}=[ \t]*[\"']?|\\cite\w{{0,9}}\{{)"
@@ -85,16 +85,16 @@ _OTHER_SPELLING = re.compile(
 _SPAN = re.compile(
     rf"(?P<name>{_NAMED})?(?P<first>{_NUMBER})(?:{_TO}(?:{_NAMED}|#)?(?P<last>{_NUMBER}))?", re.IGNORECASE
 )
-# In a note: the next source of `[Source 1: Ferries, Source 2: Island]`.
+# The next source within a note: `[Source 1: Ferries, Source 2: Island]`.
 _AGAIN = re.compile(
     rf"(?<!\w)(?:{CITED})(?:{_S}[:#]?{_S}|[-_])(?P<numbers>{_NUMBER}(?!\.?\d)(?:{_THEN}{_PART}){{0,50}})", re.IGNORECASE
 )
 _NOTE = re.compile(r"\[\^(\d{1,40})\]")
-# Behind it, of `[^1]: …`, the text of a note: what cites it is the mark in the answer's text.
+# `[^1]: …` defines a footnote; only the marker in the text cites.
 _LABEL = re.compile(r":[ \t]")
 
 _LINK = re.compile(r"\]?\((?:[^\s()]|\([^\s()]*\))*(?:[ \t]+[\"'(][^\n]{0,300})?\)")
-# A value, a variable, the argument of a call; and what chemistry names with numbers in front.
+# Values, variables, arguments of calls, and compounds of chemistry that begin with numbers.
 _OPERATOR = re.compile(
     r"(?:[ \t]=|\w\":|[\u2208\u2209\u2282\u2286\u00d7]|\\(?:(?:not)?in|subset(?:eq)?|times|cdot))[ \t]*\Z"
 )
@@ -108,7 +108,7 @@ _FORMULA = re.compile(
 )
 _BEFORE_A_WORD = frozenset(("", " ", "\t", "\n", "("))
 _ASSIGNED = re.compile(r"[ \t]*(?:[-+*/%]?=(?!=)|\+\+|--)|\.\w+\(|\[[a-z_]")
-# What closes what a quotation mark opens, in the ways of several languages.
+# Closing quotation marks by opening ones; languages pair them in different ways.
 _QUOTES = {
     '"': '"',
     "'": "'",
@@ -128,15 +128,15 @@ _QUOTES = {
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A mark in a text.
+    """A citation marker in a text.
 
     Attributes:
-        start: where it begins, in characters.
-        end: where it is over.
+        start: its beginning, in characters.
+        end: its end.
         spans: the first and the last number of each part: `[1, 3-5]` has (1, 1) and (3, 5).
-        is_named: it says "source", so the number is a source's and never a list's.
-        is_plain: it is nothing but numbers in brackets, as a vector is, too.
-        unread: the numbers of a bracket that is not understood, such as `[Foo 1]`, or of its tail.
+        is_named: it contains "source", so a reference list cannot renumber it.
+        is_plain: it is nothing but numbers in brackets, which may also be a vector.
+        unread: the numbers of a bracket that cannot be parsed, such as `[Foo 1]`, or of its tail.
     """
 
     start: int
@@ -148,12 +148,12 @@ class Marker:
 
 
 def find_markers(text: str, style: Style = "inline") -> list[Marker]:
-    """All marks in order, whether or not there are such sources; superscripts in footnote style only."""
+    """Find all markers in order, valid or not; superscripts in footnote style only."""
     return markers_of(read_layout(text), style)
 
 
 def markers_of(layout: Layout, style: Style = "inline", sources: int = 0) -> list[Marker]:
-    """The same, and the brackets that are not understood but hold a number of one of so many sources."""
+    """Find the markers of a layout, and brackets that cannot be parsed but contain the number of a source."""
     notes = ((block.start, block.end) for block in layout.blocks if block.kind == "note")
     formulas = (found.span() for found in _FORMULA.finditer(layout.text))
     left_alone = sorted([*code_spans(layout), *notes, *formulas])
@@ -201,7 +201,7 @@ def _tagged(text: str, sources: int) -> Iterator[Marker]:
 
 
 def _printed(text: str, start: int, end: int) -> tuple[str, list[int]]:
-    """What a bracket says in one line of plain characters, and where in the text each of them comes from."""
+    """Return the content of a bracket on one line in plain characters, and the position of each in the text."""
     content = _LINE_BREAK.sub(lambda found: " " * len(found[0]), text[start:end])
     for word, join in _JOINS:
         if word in content.casefold():
@@ -213,7 +213,7 @@ def _printed(text: str, start: int, end: int) -> tuple[str, list[int]]:
 
 
 def _plain(letter: str) -> str:
-    """A letter with its accents as it is compared: `1` for `①`, nothing for what prints nothing."""
+    """Normalise a character with its accents: `1` for `①`, nothing for an invisible one."""
     if unicodedata.category(letter[0]) == "Cf":
         return ""
     plain = letter if letter in SUPERSCRIPTS else unicodedata.normalize("NFKC", letter)
@@ -228,14 +228,14 @@ def _citing(
     if not is_named and _is_other_numbers(citing["parts"], spans):
         return None
     more = _noted(citing["tail"], spans[-1][1], layout) if citing["tail"] else ()
-    # Of `[1, n]` the letter is a variable, no note
+    # In `[1, n]` the letter is a variable, not a note.
     if not is_named and (more is None or len((citing["tail"] or "").strip(" ,")) == 1):
         return None
     is_plain = not (is_named or citing["tail"])
     unread: tuple[int, ...] = ()
     if more is None and len(citing["tail"].split()) <= _UNREAD_WORDS and _existing(citing["tail"], sources):
         unread = _existing(citing[0], sources)
-    # A statement within a mark is stated all the same: the mark is over before it.
+    # A statement must not hide in a marker, so the marker ends before it.
     end = found.end() if more is not None or unread else places[citing.end("parts") - 1] + 1
     return Marker(found.start(), end, spans + (more or ()), is_named, is_plain, unread)
 
@@ -246,7 +246,7 @@ def _existing(text: str, sources: int) -> tuple[int, ...]:
 
 
 def _unread(content: str, found: re.Match[str], sources: int) -> Marker | None:
-    """A bracket that may be meant as a mark: few words, and a number of a source."""
+    """Return an unread marker for a bracket that may be meant as one: a few words and the number of a source."""
     if len(content) <= _MEANT_CHARS_MAX and (meant := _existing(" ".join(_MEANT.findall(content)), sources)):
         return Marker(found.start(), found.end(), (), unread=meant)
     unread = _UNREAD.fullmatch(content)
@@ -266,7 +266,7 @@ def _unread(content: str, found: re.Match[str], sources: int) -> Marker | None:
 
 
 def _noted(tail: str, number: int, layout: Layout) -> tuple[tuple[int, int], ...] | None:
-    """The sources named in what a mark says behind its numbers; None if that says more than which they are."""
+    """Return the sources named in the tail of a marker; None if the tail states something."""
     found: list[tuple[int, int]] = []
     at = 0
     for again in _AGAIN.finditer(tail):
@@ -282,7 +282,7 @@ def _is_note(text: str, number: int, layout: Layout) -> bool:
 
 
 def _spans(parts: str, *, is_named: bool) -> tuple[tuple[int, int], ...]:
-    """The numbers of a mark; those of a note in it, such as `2024` in `[Source 1, 2024]`, are none of them."""
+    """Return the numbers of a marker, without those of a note such as `2024` in `[Source 1, 2024]`."""
     spans: list[tuple[int, int]] = []
     end = group = 0
     is_note = False
@@ -294,7 +294,7 @@ def _spans(parts: str, *, is_named: bool) -> tuple[tuple[int, int], ...]:
             is_note = False
         elif is_named and spans and first > _BARE_MAX:
             is_note = True
-            # Day and month of `[Source 1, 12/05/2024]`.
+            # Drops day and month in `[Source 1, 12/05/2024]`.
             del spans[group:]
         if not is_note:
             spans.append((first, last))
@@ -303,7 +303,7 @@ def _spans(parts: str, *, is_named: bool) -> tuple[tuple[int, int], ...]:
 
 
 def _is_index(found: re.Match[str], index_end: int, arrays: set[str]) -> bool:
-    """`a[1]`, `my_list[0]`, `m[0][1]`, `row[2] = 5`, `x = [1, 2]`, `[3]rotaxane`."""
+    """Whether a bracket is an index, a value or a name: `a[1]`, `m[0][1]`, `x = [1, 2]`, `[3]rotaxane`."""
     text, (start, end) = found.string, found.span()
     before = max(0, start - 30)
     is_argument = "," in found["said"] and _CALL.search(text, before, start) is not None
@@ -326,7 +326,7 @@ def _glued(text: str, at: int) -> str:
 
 
 def _is_other_numbers(parts: str, spans: tuple[tuple[int, int], ...]) -> bool:
-    """Years, fractions, thousands as in `[1,000]`, and intervals from zero as in `[0, 1]`."""
+    """Whether numbers are a year, a fraction, thousands as in `[1,000]`, or an interval from zero as in `[0, 1]`."""
     is_interval = len(spans) == 2 and spans[0] == (0, 0) and "," in parts
     return (
         is_interval or any(sign in parts for sign in ("/", "+", ",0")) or any(first > _BARE_MAX for first, _ in spans)
@@ -343,7 +343,7 @@ def _footnotes(text: str, style: Style) -> Iterator[Marker]:
 
 
 def _without_quoted(text: str, markers: list[Marker], quotes: list[Block]) -> list[Marker]:
-    """Without the marks that are spoken of: alone within quotation marks, or all that a block quote says."""
+    """Leave out markers that are only mentioned: alone in quotation marks, or alone in a block quote."""
     kept = [marker for cluster in _clusters(text, markers) if not _is_enclosed(text, cluster) for marker in cluster]
     starts = [marker.start for marker in kept]
     dropped: set[int] = set()

@@ -1,7 +1,7 @@
 """Sentences that state nothing: small talk, and sentences that say that the sources do not answer.
 
 Both are short lists. The whole sentence has to match, so that no statement can hide behind "I hope" or "unfortunately".
-A sentence that is missed counts as a statement, which costs a round.
+A sentence that is not recognised counts as a statement without a source, which costs an iteration.
 """
 
 # ruff: noqa: RUF001  (Cyrillic letters)
@@ -28,7 +28,7 @@ _SOURCES = rf"(?:{CITED}|texts?|materials?|information|unterlagen|texte|textes|t
 _ARTICLES = "the|any|your|these|provided|given|retrieved|supplied|attached|die|den|les|las|los|le|nei|nelle"
 _NAMED = rf"(?:(?:{_ARTICLES}) )*{_SOURCES}"
 _STATED = "mentioned|stated|said|specified|given|covered|named|found|clear|known|answered"
-# Behind "I cannot tell" and "the sources do not say": the end, or what is not told. A verb such as "deny" is none.
+# "I cannot say" must end here or continue with a question word; "I cannot tell you to stop" is a statement.
 _ASKED = "if|whether|what|who|when|where|why|how|which|this|that|it|the|on|about|to|from|based|your|in|any"
 _WHAT = rf"(?:$| (?:{_ASKED})\b.*)"
 _DENIAL = re.compile(

@@ -1,6 +1,6 @@
-"""What an accepted answer made of the sources that a retriever had ranked, and what many such answers tell.
+"""Observations: which of a retriever's ranked sources accepted answers cite.
 
-An observation is one accepted answer: the retriever's order beside what was cited.
+An observation is one accepted answer with the retriever's ranking and the cited sources.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -14,7 +14,7 @@ OBSERVATIONS_NEEDED = 30
 
 
 class Chunk(Protocol):
-    """A source as a job names it."""
+    """The fields of a source that observations need."""
 
     @property
     def chunk_id(self) -> str | None: ...
@@ -32,7 +32,7 @@ class ObservedSource:
 
     Attributes:
         source_number: from 1, in the job's order.
-        relevance_score: what the retriever gave it.
+        relevance_score: from the retriever.
         rank: from 1, the highest score first; None without a score.
         cited: whether the answer cites it; None where citations are not read.
     """
@@ -47,7 +47,7 @@ class ObservedSource:
 
 
 def ranks_of(scores: Sequence[float | None]) -> list[int | None]:
-    """The rank of each score: 1 for the highest, of equal ones the first in order; None without a score."""
+    """Rank the scores: 1 for the highest. Equal scores keep their order; None has no rank."""
     scored = [(score, index) for index, score in enumerate(scores) if score is not None]
     found: list[int | None] = [None] * len(scores)
     for rank, (_, index) in enumerate(sorted(scored, key=lambda each: -each[0]), 1):
@@ -56,7 +56,7 @@ def ranks_of(scores: Sequence[float | None]) -> list[int | None]:
 
 
 def observe_sources(sources: Sequence[Chunk], used: Collection[int] | None) -> list[ObservedSource]:
-    """The sources as they are kept.
+    """Build the sources of an observation.
 
     Args:
         sources: in the job's order.
@@ -79,10 +79,10 @@ def observe_sources(sources: Sequence[Chunk], used: Collection[int] | None) -> l
 
 @dataclass(frozen=True, slots=True)
 class RankShare:
-    """How often the source of one rank was cited.
+    """The share of answers that cite the source of one rank.
 
     Attributes:
-        offered: how many accepted answers had a source of this rank.
+        offered: the number of accepted answers with a source of this rank.
         share: cited of offered, with its Wilson interval.
     """
 
@@ -94,7 +94,7 @@ class RankShare:
 
 @dataclass(frozen=True, slots=True)
 class MeanScores:
-    """The mean relevance score of the sources that were cited, and of the others; None of none."""
+    """The mean relevance scores of cited and uncited sources; None if there are none."""
 
     cited: float | None
     uncited: float | None
@@ -102,12 +102,12 @@ class MeanScores:
 
 @dataclass(frozen=True, slots=True)
 class RankReport:
-    """Which ranks get cited.
+    """Shares of citations by rank.
 
     Attributes:
-        observations: how many accepted answers it rests on.
-        left_out: how many more there are whose citations are not read.
-        observations_needed: with fewer it is too little to conclude from.
+        observations: the number of accepted answers behind the shares.
+        left_out: the number of answers whose citations are not read.
+        observations_needed: with fewer observations the shares are too uncertain.
     """
 
     observations: int
@@ -123,7 +123,7 @@ class _Mean:
     value: float = 0.0
 
     def add(self, number: float) -> None:
-        # Divided before it is summed: scores may be as large as floats are
+        # Divides before it adds, because the sum of scores may overflow.
         self.n += 1
         self.value += number / self.n - self.value / self.n
 
@@ -154,7 +154,7 @@ class _Tally:
 
 
 def report_ranks(observations: Iterable[Sequence[ObservedSource]]) -> RankReport:
-    """Which ranks get cited; reads each observation once and keeps none."""
+    """Count the citations by rank. Reads the observations as a stream, so that their number does not matter."""
     tally, read, left_out = _Tally(), 0, 0
     for sources in observations:
         if any(source.cited is None for source in sources):

@@ -1,7 +1,7 @@
-"""Whether a source holds a quote word for word, and where; what a model says of it does not count.
+"""Find quotes in a source, word for word. What a model says about a quote does not count.
 
-Compared is what a person reads: how quotation marks, dashes, white space and letters are encoded makes no difference,
-nor does what prints nothing. Everything else does. docs/grounding.md has the rules.
+The comparison ignores how quotation marks, dashes, white space and letters are encoded, and invisible characters.
+Any other difference counts. docs/grounding.md has the rules.
 """
 
 import re
@@ -23,7 +23,7 @@ GAP_CHARS_MAX = 300
 """What an ellipsis may stand for: more would let words from anywhere be joined to any statement."""
 
 PARTS_MAX = 3
-# Of places where a word would be cut: in `aaaa…` there is one at each character.
+# Bounds the attempts at places that would cut a word: in `aaaa…` each character is one.
 _TRIES_MAX = 1000
 _SINGLE = "\u2018\u2019\u201a\u201b\u2032\u02bc\u00b4`\uff07"
 _DOUBLE = "\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb\uff02"
@@ -37,12 +37,12 @@ _FINAL_STOPS = ".,;:!?\u3002\uff0c"
 
 @dataclass(frozen=True, slots=True)
 class Quotable:
-    """A source in the form in which quotes are looked for.
+    """A source, normalised for the search for quotes.
 
     Attributes:
-        text: the source with its letters taken apart, and one spelling for what reads the same.
-        places: in `text`, where a stretch begins that stands in the source as it is; ascending.
-        origins: where those stretches begin in the source.
+        text: the source in normal form NFKD, with one spelling for signs that read the same.
+        places: positions in `text` where unchanged parts of the source begin; ascending.
+        origins: the positions of those parts in the source.
     """
 
     text: str
@@ -50,7 +50,7 @@ class Quotable:
     origins: list[int]
 
     def origin(self, place: int) -> int:
-        """Where a place of `text` is in the source."""
+        """Translate a position in `text` to a position in the source."""
         at = bisect_right(self.places, place) - 1
         after = self.origins[at + 1] if at + 1 < len(self.origins) else None
         origin = self.origins[at] + place - self.places[at]
@@ -91,11 +91,11 @@ def _plain(char: str) -> str:
 
 
 def find_quote(quote: str, source: str | Quotable) -> tuple[int, int] | None:
-    """Where a source holds a quote, in characters of the source as it was given; None when it does not.
+    """Find a quote in a source. Returns its position in the original source, or None.
 
-    An ellipsis stands for up to `GAP_CHARS_MAX` characters, so what it joins must follow in this order; the place then
-    goes from the first part to the last. The first letter of each part may be of either case, stops at the end and
-    quotation marks around the quote may be left out or added.
+    An ellipsis stands for up to `GAP_CHARS_MAX` characters. The parts around it must follow in this order, and the
+    position reaches from the first part to the last. The case of the first letter of each part, full stops at the end
+    and quotation marks around the quote do not count.
     """
     there = read_quotable(source) if isinstance(source, str) else source
     wanted = read_quotable(quote).text.strip(_OUTER)
@@ -138,7 +138,7 @@ def _find(part: str, text: str, start: int) -> tuple[int, int] | None:
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
-    """Whether no word or letter is cut at either end."""
+    """Whether a match begins and ends at the bounds of words, so that "able" is not found in "unable"."""
     if end < len(text) and unicodedata.combining(text[end]):
         return False
     return not (_joins(text, start) or _joins(text, end))

@@ -1,8 +1,8 @@
-"""The lists of sources and the definitions of footnotes that an answer ends with: finding, reading and writing them.
+"""Reference lists and definitions of footnotes at the end of an answer.
 
-A list is a line that says nothing but "Sources", "References" or the like, and entries right beneath it that each
-begin with a number and name a source. Anywhere else the same lines are prose, and so they are if one of them says more
-than which source it stands for: a heading "Notes" must not hide what is stated beneath it.
+A list is a line such as "Sources" or "References", and entries beneath it that each begin with a number and name a
+source. If an entry says more than that, all the lines are prose: otherwise an answer could state anything beneath a
+heading "Notes", where the grounding rule does not look.
 """
 
 import re
@@ -42,7 +42,7 @@ _ENTRY = re.compile(
     r"[>\s]*(?:[-*+•\u2013][ \t]+)?(?P<whole>[*_]{0,2}"
     rf"(?:\[\^?(?:{_NAMED.format('a')}|(?P<b>\d{{1,40}}))\]:?|(?P<c>\d{{1,40}})[.):]|(?P<d>[{SUPERSCRIPTS}]{{1,40}})"
     rf"|{_NAMED.format('e')}(?=[ \t]*(?:[:.,\u2013\u2014*_-]|$)))"
-    # Behind a label that names its source, "Source 3" is the beginning of a title.
+    # After a label that names its source, "Source 3" begins a title.
     rf"(?(a)|(?(e)|(?:[*_]{{0,2}}[ \t]*\[?{_NAMED.format('f')}\]?)?)))",
     re.IGNORECASE,
 )
@@ -62,7 +62,7 @@ _TITLE_WORDS, _TITLE_CHARS = 10, 100
 _STOPPED_WORDS = 2
 _NAME_CHARS_MIN = 3
 _STOPS = (".", "!", "?", "\u2026", "\u3002", "\uff01", "\uff1f")
-# Titles do without them, statements hardly.
+# Statements nearly always contain one of these; titles seldom do.
 _VERBS = frozenset(
     {
         "is", "are", "was", "were", "be", "been", "has", "have", "had", "does", "did", "can", "could",
@@ -79,7 +79,7 @@ REST_CHARS_MAX = 4000
 
 
 class Titled(Protocol):
-    """What a source can be known by; `title` is read, too, where there is one."""
+    """The names of a source. Its `title` is read too, if it has one."""
 
     @property
     def chunk_id(self) -> str | None: ...
@@ -88,7 +88,7 @@ class Titled(Protocol):
 
 
 class Known:
-    """The sources, as far as a list of them can name them."""
+    """The names of all sources, by which a list can refer to them."""
 
     def __init__(self, sources: Sequence[Titled]) -> None:
         self._sources = sources
@@ -97,7 +97,7 @@ class Known:
         return 1 <= number <= len(self._sources)
 
     def names(self, number: int) -> list[str]:
-        """What the source is called, the longest first."""
+        """The names of a source, the longest first, because a longer name may contain a shorter one."""
         return self._names[number - 1] if self.has(number) else []
 
     def has_title(self, number: int) -> bool:
@@ -122,15 +122,15 @@ def _plain(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the list.
+    """One entry of a reference list.
 
     Attributes:
-        label: the number that the line begins with.
-        number: the source it stands for: the label, but for lines such as `1. Source 3: …`.
-        start: where label and number begin, in characters of the answer.
-        end: where they are over.
-        is_named: it says "source".
-        is_plain: it begins as any numbered list does: `1.`, `1)`.
+        label: the number at the beginning of the line.
+        number: the number of the source; it differs from the label in `1. Source 3: …`.
+        start: the beginning of label and number, in characters of the answer.
+        end: their end.
+        is_named: it contains "source".
+        is_plain: it begins like an item of any numbered list: `1.`, `1)`.
     """
 
     label: int
@@ -146,13 +146,13 @@ def heads_a_list(line: str) -> bool:
 
 
 def heads_notes(line: str) -> bool:
-    """Whether the list may just as well hold remarks: each of its entries has to name a source."""
+    """Whether a heading may also stand above remarks, so that each entry has to name a known source."""
     found = _HEADING.fullmatch(line.strip())
     return found is not None and found["notes"] is not None
 
 
 def list_in_one_line(line: str, start: int, known: Known | None) -> list[Entry]:
-    """The entries of a line such as `Sources: [1], [3]`; none if it says anything else.
+    """Read the entries of a line such as `Sources: [1], [3]`; none if the line says anything else.
 
     Args:
         line: without its line end.
@@ -177,7 +177,7 @@ def list_in_one_line(line: str, start: int, known: Known | None) -> list[Entry]:
 
 
 def read_entry(line: str, start: int) -> Entry | None:
-    """The entry that a line begins with; `names_source` tells whether it is one.
+    """Read the beginning of a line as an entry. Only `names_source` decides whether it is one.
 
     Args:
         line: without its line end.
@@ -200,13 +200,13 @@ def read_entry(line: str, start: int) -> Entry | None:
 
 
 def names_source(entry: Entry, rest: str, known: Known | None, *, must_name: bool = False) -> bool:
-    """Whether an entry does no more than to name a source.
+    """Whether an entry names a source and says nothing else.
 
     Args:
-        entry: what the line begins with.
-        rest: what it goes on with, and the lines that belong to it.
+        entry: the beginning of the line.
+        rest: the rest of the line, with the lines that continue it.
         known: the sources, where they are known.
-        must_name: a title that no source is known by is not enough.
+        must_name: the entry must contain a known name; any title is not enough.
     """
     if len(rest) >= REST_CHARS_MAX or (entry.is_plain and known is not None and not known.has(entry.number)):
         return False
@@ -219,19 +219,19 @@ def names_source(entry: Entry, rest: str, known: Known | None, *, must_name: boo
     is_titled = known is not None and known.has_title(entry.number)
     if not is_named and (must_name or (entry.is_plain and not left)):
         return False
-    # A source that has a title is called by that, or by nothing but its number or address.
+    # If the source has a title, another title may be a statement, so only the number or a URL may stand alone.
     if is_titled and not is_called and (not is_named or _WORD.search(left)):
         return False
     return is_title(left.rstrip("".join(_STOPS)) if is_shared else left)
 
 
 def is_place(text: str) -> bool:
-    """Whether words only say where in a document: `Table 2`, `p. 5`."""
+    """Whether words only name a place in a document: `Table 2`, `p. 5`."""
     return _PLACES.fullmatch(text.strip("*_ ")) is not None
 
 
 def is_note(text: str, number: int, known: Known | None) -> bool:
-    """Whether words beside a source's number only say which source or where in it, as in `[Source 1, Tides, 2019]`."""
+    """Whether words beside a number only name the source or a place in it, as in `[Source 1, Tides, 2019]`."""
     return is_title(_YEAR.sub(" ", _without_names(text, number, known)))
 
 
@@ -244,21 +244,21 @@ def _without_names(text: str, number: int, known: Known | None) -> str:
 
 
 def _find_name(name: str, text: str) -> int:
-    """Where a name stands as whole words, or -1; one of a letter or two is no more than a word unless it is all."""
+    """Return the position of a name as whole words, or -1. A name of one or two letters has to be the whole text."""
     at = text.find(name) if len(name) >= _NAME_CHARS_MIN or name == text else -1
     is_cut = text[max(0, at - 1) : at].isalnum() or text[at + len(name) : at + len(name) + 1].isalnum()
     return -1 if is_cut else at
 
 
 def _shares(text: str, names: Iterable[str]) -> bool:
-    """Whether half of the words are a source's."""
+    """Whether at least half of the words appear in the names of a source."""
     words = {word for word in _WORD.findall(text) if len(word) >= _NAME_CHARS_MIN}
     named = {word for name in names for word in _WORD.findall(name)}
     return 2 * len(words & named) >= len(words) > 0
 
 
 def is_title(text: str) -> bool:
-    """Whether words, but for addresses, can be a title or an author: short, no sentence, no number but of pages."""
+    """Whether words without URLs can be a title or an author: short, no sentence, no numbers except of pages."""
     if len(text) > REST_CHARS_MAX:
         return False
     folded = _ADDRESS.sub(" ", text.casefold())
@@ -271,7 +271,7 @@ def is_title(text: str) -> bool:
 
 
 def write_endnotes(titles: Iterable[tuple[int, str]]) -> str:
-    """A list of sources, by number and title, in the form that is read back; nothing for none."""
+    """Write a reference list that this module can read back; an empty text for no sources."""
     lines = [f"[Source {number}] {' '.join(title.split())}".rstrip() for number, title in titles]
     return "\n".join(("Sources:", *lines)) if lines else ""
 
@@ -280,20 +280,20 @@ _UNDERLINE = re.compile(r"(?:[=-]{2,}|=)?")
 _FENCE = re.compile("`{3}|~{3}")
 DEFINITION = re.compile(rf"(?:\[\^(?P<name>[^\]\s]{{1,60}})\]:|(?P<raised>[{SUPERSCRIPTS}]+)(?=[ \t:.]*\S))[ \t:.]*")
 _USED = re.compile(rf"\[\^([^\]\s]{{1,60}})\](?!:)|([{SUPERSCRIPTS}]+)")
-# Of a line such as "I hope this helps.", which may follow.
+# Lines such as "I hope this helps." may follow a list.
 _FAREWELL_LINES, _FAREWELL_CHARS = 2, 200
-# No request has so many sources.
+# More than any request has sources; it bounds the work on hostile answers.
 _ENTRIES_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class ReferenceList:
-    """Lines that only say which sources there are.
+    """The lines of a reference list, or of definitions of footnotes.
 
     Attributes:
-        first: the first line beneath the heading; the first of all where there is none.
-        end: the line behind them.
-        entries: those that stand for a source.
+        first: the first line beneath the heading, or the first line if there is no heading.
+        end: the line after the last one.
+        entries: those that name a source by its number.
     """
 
     first: int
@@ -303,7 +303,7 @@ class ReferenceList:
 
 @dataclass(slots=True)
 class _Item:
-    """An entry or a definition: its first line, the number where it has one, and what it says besides."""
+    """An entry or a definition: its first line, its number if it has one, and the rest of its text."""
 
     line: Line
     entry: Entry | None
@@ -312,7 +312,7 @@ class _Item:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Items one beneath the other, from the line `head` on; `first` is the line of the first item."""
+    """Consecutive items. `head` is the line of the heading, `first` the line of the first item."""
 
     head: int
     first: int
@@ -321,7 +321,10 @@ class _Run:
 
 
 def find_reference_lists(text: str, lines: Sequence[Line], known: Known | None) -> dict[int, ReferenceList]:
-    """The endings, by the line that they begin with."""
+    """Find the reference lists at the end of an answer, by the line that they begin with.
+
+    Only a farewell of two lines may follow them. Anywhere else such lines are a list like any other.
+    """
     used: dict[str, int] = {}
     for label in _USED.finditer(text):
         used.setdefault(label[1] or label[2], label.start())
@@ -343,7 +346,7 @@ def _is_farewell(lines: Sequence[Line]) -> bool:
 
 
 def _entries(run: _Run, lines: Sequence[Line], known: Known | None, used: dict[str, int]) -> tuple[Entry, ...] | None:
-    """The entries of a run; None if one of its items says more than which source it stands for."""
+    """Return the entries of a run, or None if one of its items says more than the name of a source."""
     if run.head < run.first:
         must_name = heads_notes(lines[run.head].text)
         entries = [item.entry for item in run.items if item.entry]
@@ -357,7 +360,7 @@ def _entries(run: _Run, lines: Sequence[Line], known: Known | None, used: dict[s
 
 
 def _defines(item: _Item, known: Known | None, used: dict[str, int], begin: int) -> bool:
-    """Whether an item defines a footnote that the text before uses, and says no more than a title."""
+    """Whether an item defines a footnote that is used before, and says nothing but a title."""
     label = DEFINITION.match(item.line.text)
     if not label or used.get(label["name"] or label["raised"], begin) >= begin:
         return False

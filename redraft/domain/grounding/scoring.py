@@ -1,7 +1,7 @@
-"""How well an answer rests on its sources, told without a model; docs/grounding.md has the formula.
+"""The grounding score, computed without a model; docs/grounding.md has the formula.
 
-It sees whether the words and numbers of a sentence stand in a source, not whether the source means the same: a
-denial of what a source says scores like the saying. The claim check of a model is for that.
+The score compares words and numbers, not meaning: the negation of a source's statement scores like the statement. The
+claim check by a model finds those.
 """
 
 import re
@@ -35,18 +35,18 @@ _HEAD_CHARS = 1000
 
 @dataclass(frozen=True, slots=True)
 class ScoredSentence:
-    """A sentence that states something.
+    """A sentence that states something, with its support.
 
     Attributes:
-        text: with its marks, as it stands in the answer.
-        start: where it begins, in characters of the answer.
-        end: where it is over.
+        text: as in the answer, with its markers.
+        start: its beginning, in characters of the answer.
+        end: its end.
         cited: the numbers of the existing sources that it cites.
         support: `full` from cited sources, `half` from others, `none`.
-        best_source: the number of the source that holds most of it; None when none holds anything.
-        overlap: the share of its content words and numbers that the sources behind `support` hold, else `best_source`.
-        missing_numbers: those that stand in no source, as written.
-        rests_on: the sources that the rule takes as cited without a mark of its own: those of the list at the end.
+        best_source: the number of the source with most of its words; None if no source has any.
+        overlap: the share of its content words and numbers in the sources behind `support`, else in `best_source`.
+        missing_numbers: its numbers that are in no source, as written.
+        rests_on: the sources of the reference list, if the rule counts them as cited by this sentence.
     """
 
     text: str
@@ -62,7 +62,7 @@ class ScoredSentence:
 
 @dataclass(frozen=True, slots=True)
 class UnsourcedNumbers:
-    """Numbers that stand in no source, in a heading, a question, a lead-in or a table's head."""
+    """Numbers in a heading, a question, a lead-in or a table's head that are in no source."""
 
     text: str
     start: int
@@ -72,17 +72,17 @@ class UnsourcedNumbers:
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """How an answer rests on its sources.
+    """The grounding of an answer.
 
     Attributes:
-        score: 0..1, or None when the answer states nothing.
+        score: 0..1, or None if the answer states nothing.
         sentences: those that state something, in order.
         sources_used: the indices of the cited sources, from 0.
-        sentences_cited: how many sentences, questions too, cite an existing source.
-        sentences_total: how many sentences, questions too, there are.
-        unsourced: numbers that stand in no source, in what states nothing by its layout.
-        is_silent: the answer has words, but states nothing, nor that the sources do not tell.
-        is_foreign: its language is surely another than the sources', so that words in common tell nothing.
+        sentences_cited: the number of sentences, questions included, that cite an existing source.
+        sentences_total: the number of sentences, questions included.
+        unsourced: numbers without a source outside of statements.
+        is_silent: the answer has words, but neither states anything nor says that the sources do not answer.
+        is_foreign: its language certainly differs from the sources', so common words are no evidence.
     """
 
     score: float | None
@@ -97,15 +97,15 @@ class Grounding:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the sources say.
+    """An index of the sources.
 
     Attributes:
-        stems: for each stem, the numbers of the sources that hold it.
-        values: the same for each number …
-        ordered: … and these in order.
-        known: numbers that the question or the conversation names, in order: never missing, but no support.
-        count: how many sources there are.
-        heads: how they begin.
+        stems: for each stem, the numbers of the sources that contain it.
+        values: for each numeric value, the numbers of the sources that contain it.
+        ordered: the values in ascending order, for ranges.
+        known: the numbers of the question and the conversation: an answer may repeat them, but they support nothing.
+        count: the number of sources.
+        heads: the beginnings of the sources, for the guess of their language.
     """
 
     stems: dict[str, list[int]]
@@ -117,7 +117,7 @@ class Evidence:
 
 
 def read_evidence(contents: Iterable[str], known: Iterable[str] = ()) -> Evidence:
-    """Reads the sources, numbered from 1; the same evidence serves all answers to them.
+    """Index the sources, numbered from 1. The index serves all answers to the same sources.
 
     Args:
         contents: the sources' texts.
@@ -144,13 +144,13 @@ def _values(read: TextContent) -> set[float]:
 
 
 def ground(answer: str, cited: Cited, evidence: Evidence, style: Style = "inline") -> Grounding:
-    """Scores an answer.
+    """Score the grounding of an answer.
 
     Args:
         answer: the text that `cited` was read from.
-        cited: what it cites.
+        cited: its citations.
         evidence: of the same sources in the same order.
-        style: how the answer was to cite; with `endnote` each sentence rests on the list at the end.
+        style: the requested style; with `endnote` each sentence cites the reference list.
     """
     reading = _Reading(answer, cited, evidence, style)
     for sentence, numbers in zip(cited.sentences, cited.numbers, strict=True):
@@ -175,13 +175,13 @@ def ground(answer: str, cited: Cited, evidence: Evidence, style: Style = "inline
 
 
 class _Reading:
-    """Goes through the sentences of an answer once."""
+    """Reads the sentences of an answer in order."""
 
     def __init__(self, answer: str, cited: Cited, evidence: Evidence, style: Style) -> None:
         self.answer = answer
         self.cited = cited
         self.evidence = evidence
-        # A list at the end, and no mark in the text: the answer rests on the listed sources as a whole.
+        # With a reference list and no marker in the text, the whole answer cites the listed sources.
         self.whole = () if cited.markers else cited.listed
         self.listed_for_all = self.whole if style == "endnote" else ()
         items = [_item(answer, block.start) for block in cited.layout.blocks if block.kind in {"prose", "row"}]
@@ -228,12 +228,12 @@ class _Reading:
 
 
 def _item(answer: str, start: int) -> re.Match[str] | None:
-    """What marks a block as the item of a list."""
+    """Match the list sign before a block."""
     return _ITEM.search(answer[max(0, start - 12) : start])
 
 
 def missing_of(read: TextContent, evidence: Evidence) -> tuple[str, ...]:
-    """The numbers that stand neither in a source nor in what is known, as written."""
+    """Return the numbers, as written, that are neither in a source nor in the question or the conversation."""
     missing = (each.text for each in read.amounts if not _holders(each, evidence) and not _is_known(each, evidence))
     return tuple(dict.fromkeys(missing))
 

@@ -1,7 +1,7 @@
-"""Sentences of an answer, with what kind each is: only statements and rows of tables state something.
+"""Split an answer into sentences and classify them. Only statements and rows of tables state something.
 
-Rules of our own over the blocks of `blocks.py`; docs/decisions/0014-sentences.md has the measurement.
-A mark right behind a sentence's end belongs to that sentence.
+The rules are our own, because libraries split more good answers wrongly; docs/decisions/0014-sentences.md has the
+measurement. A marker right after the end of a sentence belongs to that sentence.
 """
 
 # ruff: noqa: RUF001  (quotation marks and brackets of many scripts)
@@ -18,16 +18,16 @@ from redraft.domain.text.abbreviations import DATES, NEVER_LAST, ORDINALS, START
 Kind = Literal["statement", "question", "heading", "code", "row", "note"]
 
 _MARK, _CODE = "\ue000", "\ue001"
-# What closes what an East Asian script opens: a quotation within a sentence, or an aside that can be one of its own.
+# East Asian brackets in pairs. They enclose a quotation within a sentence, or a sentence of its own.
 _QUOTATIONS = dict(zip("「『《〈｢〝“‘\"＂'", "」』》〉｣〟”’\"＂'", strict=True))
 _TITLES = {opener: _QUOTATIONS[opener] for opener in "「『《〈｢〝"}
 _WIDE_CLOSERS = _QUOTATIONS | dict(zip("（【〔〖〘〚［｛", "）】〕〗〙〛］｝", strict=True))
 _PARTICLES = "とっだでのはがをにも、，；。"
-# What Korean puts behind a quotation: it says that somebody said so.
+# Korean suffixes after a quotation ("said so"), which continue the sentence.
 _SAID = ("라고", "이라고", "라는", "이라는", "라며", "라면서", "하고")
-# `「はい。」「いいえ。」の二つ`: what follows is about all of them. With `と` it may be about the last one only.
+# `「はい。」「いいえ。」の二つ` is one sentence about both; with `と` the rest may concern the last one only.
 _MORE_QUOTATIONS = re.compile("(?:「[^」]{0,300}」|『[^』]{0,300}』)+(?=[のがはをも])")
-# A longer quotation is read by its sentences.
+# A longer quotation is split into its sentences, because it may contain several statements.
 _QUOTE_CHARS_MAX = 300
 _CLOSERS = f"“»«›〞\\)\\]*_~\u200b\u200e\u200f\u2060\ufeff{''.join(_WIDE_CLOSERS.values())}"
 _OPENERS = "\"'\u2018\u201c\u201e\u00ab\u00bb\u2039\u300c\u300e(\\[\uff08\u3010*_~\u00bf\u00a1"
@@ -51,14 +51,14 @@ _BOLD_WORDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A part of a text.
+    """A sentence, or another part of a text.
 
     Attributes:
-        start: where it begins, in characters of the text.
-        end: where it is over: its marks are in it, white space around it is not.
-        text: what stands there.
-        kind: `heading` is also a table's head and a lead-in that ends with a colon; `note` a line of a list of
-            sources, the definition of a footnote or a link, or marks that belong to no sentence.
+        start: its beginning, in characters of the text.
+        end: its end, with its markers and without white space.
+        text: the text between them.
+        kind: `heading` includes a table's head and a lead-in that ends with a colon; `note` is a line of a reference
+            list, a definition of a footnote or a link, or markers outside of sentences.
     """
 
     start: int
@@ -72,7 +72,7 @@ class Sentence:
 
 
 def sentences_of(layout: Layout, markers: Sequence[Marker]) -> list[Sentence]:
-    """The sentences in order; between them stand only white space, markup and signs."""
+    """Return the sentences in order. Only white space, markup and signs stand between them."""
     masked = _masked(layout, markers)
     found: list[Sentence] = []
     for at, block in enumerate(layout.blocks, 1):
@@ -83,7 +83,7 @@ def sentences_of(layout: Layout, markers: Sequence[Marker]) -> list[Sentence]:
 
 
 def _masked(layout: Layout, markers: Sequence[Marker]) -> str:
-    """The text at the same length, with no stops or words where marks or code stand."""
+    """Mask markers and code in a text at the same length, so that full stops in them end no sentence."""
     spans = [(start, end, _CODE) for start, end in code_spans(layout)]
     spans += [(marker.start, marker.end, _MARK) for marker in markers]
     parts: list[str] = []
@@ -108,7 +108,7 @@ def _spans(masked: str, block: Block) -> Iterator[tuple[int, int]]:
 
 
 def _boundary(masked: str, found: re.Match[str], start: int, end: int) -> int | None:
-    """Where the next sentence begins after a stop, or None when this one goes on."""
+    """Return the position of the next sentence after a full stop, or None if this sentence continues."""
     if found.end() >= end:
         return None
     after = _NEXT.match(masked, found.end(), min(end, found.end() + 100))
@@ -122,12 +122,12 @@ def _boundary(masked: str, found: re.Match[str], start: int, end: int) -> int | 
         return None
     if not goes_on:
         return found.end()
-    # `It floats. [Source 1] says so.`: the mark is the next sentence's subject.
+    # In `It floats. [Source 1] says so.` the marker is the subject of the next sentence.
     return found.start("marks") if found["marks"][:1] in {" ", "\t"} and found["stop"][0] != "\u2026" else None
 
 
 def _behind_wide(masked: str, found: re.Match[str], start: int, end: int) -> int | None:
-    """The same for an East Asian stop: it may only end what is quoted, as in `「やめろ。」の一言だった。`."""
+    """Return the same for an East Asian full stop, which may only end a quotation: `「やめろ。」の一言だった。`."""
     at = found.end("stop")
     open_ones = [opener for opener in _WIDE_CLOSERS if _is_open(masked[max(start, at - _QUOTE_CHARS_MAX) : at], opener)]
     if not open_ones:
@@ -145,7 +145,7 @@ def _behind_wide(masked: str, found: re.Match[str], start: int, end: int) -> int
 
 
 def _is_in_wide_quotation(masked: str, found: re.Match[str], start: int, end: int) -> bool:
-    """Whether a stop of another script is within an East Asian quotation or title: `《Hello! Project》`."""
+    """Whether a full stop of another script is within an East Asian quotation or title: `《Hello! Project》`."""
     before = masked[max(start, found.end() - _QUOTE_CHARS_MAX) : found.end()]
     return any(
         _is_open(before, opener) and masked.find(closer, found.end(), min(end, found.end() + _QUOTE_CHARS_MAX)) >= 0
@@ -158,12 +158,12 @@ def _is_open(text: str, opener: str) -> bool:
     return text.count(opener) % 2 == 1 if opener == closer else text.count(opener) > text.count(closer)
 
 
-# Before the number of an item, at a sentence's beginning: `**1. Bern**`
+# The maximum number of signs before the number of an item: `**1. Bern**`.
 _SIGNS_MAX = 20
 
 
 def _ends(masked: str, found: re.Match[str], start: int, word: str) -> bool:
-    """Whether a stop before this word is more than the point of an abbreviation, an initial or an ordinal number."""
+    """Whether a full stop before this word ends a sentence, and not only an abbreviation, an initial or an ordinal."""
     if found["stop"] != "." or found["close"].strip("*_"):
         return True
     at = found.start()
@@ -173,7 +173,7 @@ def _ends(masked: str, found: re.Match[str], start: int, word: str) -> bool:
     is_first = at - start <= _SIGNS_MAX and not any(map(str.isalnum, masked[start:at]))
     if token.isdecimal() and len(token) <= 2 and is_first:
         return False  # `**1. Bern**: …`
-    # Of `50°C.` and `m².` the letters are no initials.
+    # In `50°C.` and `m².` the letters are units, not initials.
     is_whole = at == start or masked[at - 1].isspace() or masked[at - 1] in _BEFORE
     return not token or not is_whole or _token_ends(token, word)
 
@@ -197,7 +197,7 @@ def _token_ends(token: str, word: str) -> bool:
 
 
 def _is_lower(word: str) -> bool:
-    """Whether a word does not begin a sentence: lower case, but for names such as iPhone and pH."""
+    """Whether a word continues a sentence: it is in lower case and no name such as iPhone or pH."""
     return word[:1].islower() and not word[1:2].isupper()
 
 
@@ -216,7 +216,7 @@ def _kind(masked: str, start: int, end: int, block: Block, *, is_final: bool) ->
 
 
 def _is_bold_prose(content: str) -> bool:
-    """A line that is all bold is a heading while it is short; else an answer could be written in such lines."""
+    """Whether a bold line is prose. Only a short one is a heading, or an answer could state anything in bold lines."""
     found = _BOLD_LINE.fullmatch(content)
     if not found or content.rstrip("*_ ")[-1:] in {":", "\uff1a"}:
         return False
@@ -227,7 +227,7 @@ def _is_lead_in(content: str, *, is_last: bool, is_final: bool) -> bool:
     if _BOLD_LEAD_IN.fullmatch(content) and not is_last:
         return True
     ends = content.rstrip("*_ ")[-1:] in {":", "\uff1a"}
-    # Numbers but small counts make it a statement.
+    # A larger number makes it a statement that has to be checked.
     has_numbers = any(int(number) > _LEAD_IN_COUNT for number in _NUMBER.findall(content))
     return is_last and not is_final and ends and len(content.split()) <= _LEAD_IN_WORDS and not has_numbers
 
@@ -244,7 +244,7 @@ def _add(found: list[Sentence], text: str, masked: str, span: tuple[int, int], k
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    # On the later lines of a block quote, its sign stands before the sentence.
+    # The later lines of a block quote begin with its sign.
     while start < end and (text[start].isspace() or text[start] == ">"):
         start += 1
     while start < end and text[end - 1].isspace():

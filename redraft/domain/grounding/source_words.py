@@ -1,6 +1,6 @@
 """Words for "source" in many languages, as citation markers and lists of sources use them.
 
-A word that is missing here costs nothing but a round: the marker becomes an issue that names the wanted spelling.
+A missing word costs one iteration: the marker becomes an issue, and its message names the requested spelling.
 """
 
 # ruff: noqa: RUF001  (words of many scripts)

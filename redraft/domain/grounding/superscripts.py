@@ -1,4 +1,4 @@
-"""Superscripts that cite, `floats.²`, and those that are powers, `m²`."""
+"""Distinguish superscripts that cite, `floats.²`, from powers, `m²`."""
 
 import re
 from collections.abc import Iterator
@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from redraft.domain.grounding.reference_lists import PLAIN_DIGITS, SUPERSCRIPTS
 
 _RUN = re.compile(rf"[{SUPERSCRIPTS}]+(?:\u207b[{SUPERSCRIPTS}]+)?")
-# What stands between the runs of `¹,²`, `¹˒²` and `¹ ²`.
+# Separators of consecutive superscripts: `¹,²`, `¹˒²` and `¹ ²`.
 _BETWEEN = re.compile("[,\u02d2\u2e34 \u2009\u202f]{1,2}")
 
-# Behind these a superscript is a power: of a function, of a unit.
+# After a function or a unit a superscript is a power.
 _FUNCTIONS = "sin|cos|tan|cot|sec|csc|sinh|cosh|tanh|log|exp"
 _UNITS = "f(?:oo|ee)t|inch(?:es)?|miles?|yards?|(?:kilo|centi|milli|quadrat)?met(?:er|re)s?|seconds?"
 _RAISED = re.compile(f"{_FUNCTIONS}|{_UNITS}", re.IGNORECASE)
-# Or a time of the day; of other numbers a superscript may be a power.
+# After a year or a time of day it cites; after another number it may be a power.
 _YEAR = re.compile(r"(?<![\d,^])(?:1\d|20)\d\d\Z|:\d\d\Z")
-# No units and no products as in `mc²`; formulas of compounds, as `CO₂`, are words.
+# Short words that are neither units nor products such as `mc²`; formulas such as `CO₂` count as words.
 _SHORT_WORD = re.compile(
     r"[\u2080-\u2089]\Z|°[CF]\Z|\b(?:[Ii][st]|[Ss]o|do|up|us|me|on|no|be|am|an|da|ja|UK|U\.?S|EU|UN|AI|AD|CE|TV)\Z|(?<!\d)\d{2,4}['\u2019]?s\Z"
 )
@@ -27,7 +27,7 @@ _NO_END = frozenset("/\\-\u2010\u2011\u2012\u2013\u2014\u2212([{<*_@#&^~=+|")
 
 
 def superscripts(text: str) -> Iterator[tuple[int, int, int, int]]:
-    """Each superscript that can be a citation: where it begins and ends, and its first and its last number."""
+    """Yield the superscripts that can be citations: start, end, first and last number."""
     before = -1
     for found in _RUN.finditer(text):
         goes_on = before >= 0 and _BETWEEN.fullmatch(text, before, found.start())
@@ -39,7 +39,7 @@ def superscripts(text: str) -> Iterator[tuple[int, int, int, int]]:
 
 
 def can_be_cited(text: str, at: int) -> bool:
-    """Whether a superscript here can be a citation: behind punctuation or a word, not behind a unit or a number."""
+    """Whether a superscript can be a citation: it follows punctuation or a word, not a unit or a number."""
     while at > 0 and text[at - 1] in _CLOSERS:
         at -= 1
     before = text[at - 1] if at else " "

@@ -1,6 +1,7 @@
-"""The grounding rule: what in an answer no source supports, and whether it may be accepted; docs/grounding.md has it.
+"""The grounding rule: which sentences no source supports, and whether the answer may be accepted.
 
-Code sees marks, words and numbers. A sentence that cites a source in words of its own is the claim check's to judge.
+The rule compares markers, words and numbers. Only the claim check can evaluate a sentence that cites a source in other
+words. docs/grounding.md describes the rule.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,10 +32,10 @@ class Unsupported:
     """A sentence that no source supports.
 
     Attributes:
-        reason: `number`: it holds one that stands in no source; `uncited`: it cites none, and none says the like;
-            `unrelated`: it cites one, and no source in its language has a single word of it.
-        start_pos: where it begins, in characters of the text.
-        end_pos: where it is over.
+        reason: `number`: it contains a number that is in no source; `uncited`: it cites no source and resembles none;
+            `unrelated`: it cites a source, but shares no word with any source in its language.
+        start_pos: its beginning, in characters of the text.
+        end_pos: its end.
     """
 
     text: str
@@ -46,12 +47,12 @@ class Unsupported:
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """What came of the rule.
+    """The result of the grounding rule.
 
     Attributes:
         met: the answer may be accepted.
-        is_sound: no mark is wrong, and each number stands in a source.
-        problems: what to change, for whoever writes the next answer.
+        is_sound: no marker is wrong, and each number is in a source.
+        problems: feedback for the generator.
     """
 
     met: bool
@@ -63,14 +64,14 @@ class Support:
 def find_support(
     grounding: Grounding, issues: Sequence[Issue], *, sources: int, must_cite: bool, style: Style = "inline"
 ) -> Support:
-    """Applies the rule.
+    """Apply the grounding rule.
 
     Args:
-        grounding: what the answer states.
-        issues: what is wrong with its marks.
-        sources: how many there are; without any, nothing can be stated.
-        must_cite: an answer that states something has to cite something.
-        style: how it was asked to cite; the problems name that spelling.
+        grounding: the scored sentences of the answer.
+        issues: the issues of its markers.
+        sources: the number of sources; without any, every statement is unsupported.
+        must_cite: an answer that states something has to cite a source.
+        style: the requested style of citations, whose spelling the feedback names.
     """
     if sources == 0:
         return _without_sources(grounding, issues)
@@ -94,11 +95,11 @@ def find_support(
 
 
 def _without_sources(grounding: Grounding, issues: Sequence[Issue]) -> Support:
-    """Whatever is stated is made up."""
+    """Apply the rule to an answer without sources: every statement is invented."""
     made_up = [each for each in grounding.sentences if not asks_for_sources(each.text)]
     stated = tuple(Unsupported(each.text, "uncited", (), each.start, each.end) for each in made_up)
     wrong = [_wrong(issue) for issue in issues]
-    problems = (*shortened(wrong, "more marks are wrong"), *((_UNASKED,) if stated else ()))
+    problems = (*shortened(wrong, "more citation markers are wrong"), *((_UNASKED,) if stated else ()))
     is_met = not issues and not stated
     return Support(met=is_met, is_sound=is_met, unsupported=stated, problems=problems)
 
@@ -122,7 +123,7 @@ def _unsourced(found: Iterable[UnsourcedNumbers]) -> Iterable[Unsupported]:
 
 
 def _problems(issues: Sequence[Issue], unsupported: Sequence[Unsupported], *, missing: str) -> Iterable[str]:
-    yield from shortened([_wrong(issue) for issue in issues], "more marks are wrong")
+    yield from shortened([_wrong(issue) for issue in issues], "more citation markers are wrong")
     if missing:
         yield missing
     yield from shortened([_feedback_on(each) for each in unsupported], "more statements have no support")
@@ -137,7 +138,7 @@ def _missing(style: Style) -> str:
 
 def _wrong(issue: Issue) -> str:
     tells_what_to_do = issue.code in {"too_many", "unread_mark"}
-    return issue.message if tells_what_to_do else f"{issue.message} Cite a source that exists, or delete the mark."
+    return issue.message if tells_what_to_do else f"{issue.message} Cite a source that exists, or delete the marker."
 
 
 def _feedback_on(each: Unsupported) -> str:
@@ -150,11 +151,11 @@ def _feedback_on(each: Unsupported) -> str:
 
 
 def quoted(text: str) -> str:
-    """A statement as feedback names it."""
+    """Quote a statement for feedback: shortened and on one line."""
     return f'"{preview(" ".join(text.split()), _TEXT_CHARS)}"'
 
 
 def shortened(lines: Sequence[str], rest: str) -> list[str]:
-    """The first ones, and how many there are besides."""
+    """Return the first lines and the number of the others, so that feedback stays short."""
     more = len(lines) - _PROBLEMS_MAX
     return [*lines[:_PROBLEMS_MAX], *([f"{more} {rest}."] if more > 0 else [])]
