@@ -1,6 +1,6 @@
 """Values of number words, so that a source that says "thirteen" holds the number 13.
 
-Short on purpose: answers are asked to keep the numbers of their sources, and only numbers in digits are held against an
+The lists are short on purpose: answers seldom spell numbers out, and only numbers in digits count against an
 answer. docs/decisions/0023-less-analysis-of-grounded-text.md has the reason.
 """
 
@@ -40,7 +40,7 @@ _HAN_NUMBER = re.compile("[零一二三四五六七八九两十百千万萬亿�
 
 
 def spelled_values(words: Sequence[str]) -> Iterator[float]:
-    """The values of the number words of a text, in lower case: of `thirty`, `one` also 31, of `two`, `million` 2e6."""
+    """Yield the values of the number words of a text in lower case, also of `thirty-one` and `two million`."""
     before = 0.0
     for word in words:
         value = _VALUES.get(word, SCALES.get(word, 0.0))
@@ -54,7 +54,7 @@ def spelled_values(words: Sequence[str]) -> Iterator[float]:
 
 
 def han_values(text: str) -> Iterator[float]:
-    """The values of numbers in Chinese characters: `九十七`, `三百万`."""
+    """Yield the values of numbers in Chinese characters: `九十七`, `三百万`."""
     for found in _HAN_NUMBER.finditer(text):
         total, section, digit = 0.0, 0.0, 0.0
         for char in found[0]:

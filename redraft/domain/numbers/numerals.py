@@ -1,4 +1,4 @@
-"""The numbers in a text, as people write them. Where a comma leaves two readings, both are kept."""
+"""Read numbers in digits. A number with an ambiguous comma, `1,234`, has two values."""
 
 import re
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ class Numeral:
     """A number in a text.
 
     Attributes:
-        values: what it can mean: one value, or two for `1,234`.
-        start: where it begins.
+        values: its possible values: one, or two for `1,234`.
+        start: its beginning.
     """
 
     text: str
@@ -32,7 +32,7 @@ class Numeral:
 
 
 def find_numerals(text: str) -> Iterator[Numeral]:
-    """What starts as a word or goes on as a version, a date or an address with points is none: `H2O`, `1.2.3`."""
+    """Yield the numbers in a text, without parts of words, versions, dates and addresses: `H2O`, `1.2.3`."""
     for found in _NUMBER.finditer(text.translate(_ARABIC)):
         readings = _readings(_APART.sub("", found["digits"]))
         if readings:
@@ -56,7 +56,7 @@ def _readings(digits: str) -> list[str]:
 
 
 def _with_both_separators(digits: str, separators: list[str]) -> list[str]:
-    """The last mark is the decimal one: `1,234.56` and `1.234,56`."""
+    """Read a number with both separators. The last one is the decimal separator: `1,234.56` and `1.234,56`."""
     whole, _, fraction = digits.rpartition(separators[-1])
     if separators[-1] in separators[:-1] or not _GROUPED.fullmatch(whole):
         return []

@@ -1,6 +1,6 @@
-"""The numbers of a text as its reader takes them: `3 million`, `4:20 pm`, `1.2.2024`, `the 1840s`, `over 134,000`, `½`.
+"""Read numbers with their meaning: `3 million`, `4:20 pm`, `1.2.2024`, `the 1840s`, `over 134,000`, `½`.
 
-What counts as which number is for the grounding rule alone; `redraft.domain.numbers.numerals` reads plain digits.
+Only the grounding rule uses these values; `redraft.domain.numbers.numerals` reads plain digits.
 """
 
 import re
@@ -12,7 +12,7 @@ from math import inf
 from redraft.domain.numbers.number_words import HAN_SCALES, SCALES
 from redraft.domain.numbers.numerals import find_numerals
 
-# From a digit to white space; what stands before it up to white space tells whether it is a number.
+# From a digit up to white space. The text before the digit decides whether it is a number.
 _FROM_DIGIT = re.compile(r"\d\S*(?:[ \u00a0\u2009\u202f]\d\S*)*")
 _BEFORE_DIGIT_CHARS_MAX = 40
 _BEHIND_CHARS = 20
@@ -69,11 +69,11 @@ class Number:
 
     Attributes:
         text: as written.
-        values: what it can mean, without sign; a source that holds one of them holds the number.
-        bare: what it says besides to whoever reads it as a source: the 3 of `3 million`.
-        low: a source's number from here …
-        high: … to here holds it as well: a rounded number, a decade, a century.
-        names: so does one of these words: months.
+        values: its possible values without sign; a source with one of them contains the number.
+        bare: further values if the number stands in a source: the 3 of `3 million`.
+        low: with `high`, a range for a rounded number, a decade or a century;
+        high: a source with a number in this range contains the number too.
+        names: words that a source may contain instead: names of a month.
     """
 
     text: str
@@ -85,7 +85,7 @@ class Number:
 
 
 def find_numbers(text: str) -> Iterator[Number]:
-    """Each number in digits or in signs for numbers, in no order."""
+    """Yield each number in digits or in signs for numbers, in no order."""
     if not text.isascii():
         for sign in _SIGNS.finditer(text):
             yield Number(sign[0], (round(unicodedata.numeric(sign[0]), 6),))
@@ -129,7 +129,7 @@ def _in_context(text: str, shown: str, values: tuple[float, ...], start: int, en
     if "." in shown and re.fullmatch(r"\D?[1-9]\d{0,2}\.\d{3}", shown):
         values = (*values, float(re.sub(r"\D", "", shown)))
     bare: tuple[float, ...] = ()
-    if _THOUSANDS.fullmatch(shown):  # Not 5: decimals seldom end with a zero.
+    if _THOUSANDS.fullmatch(shown):  # `5,000` is not 5: decimals seldom end with a zero.
         bare, values = values, (float(re.sub(r"\D", "", shown)),)
     scale = _SCALE.match(text, end)
     if scale:
@@ -184,12 +184,12 @@ def _date(found: re.Match[str]) -> Iterator[Number]:
     centuries = (1900.0, 2000.0) if len(year) == 2 else ()
     yield Number(found[0], (float(year), *(century + float(year) for century in centuries)))
     yield _month(found[0], int(month))
-    # In the United States the month comes first.
+    # `2/1/2024` begins with the month in the United States, so both parts may be the month.
     yield _month(found[0], int(day)) if found["point"] == "/" else Number(found[0], (float(day),))
 
 
 def _month(shown: str, value: int) -> Number:
-    if value == _MAY:  # "May" is a word that says nothing.
+    if value == _MAY:  # "may" is a function word and has no stem, so any source matches.
         return Number(shown, (float(value),), low=-inf, high=inf)
     names = tuple(_MONTHS[value - 1].split()) if 1 <= value <= len(_MONTHS) else ()
     return Number(shown, (float(value),), names=names)

@@ -1,7 +1,7 @@
-"""Words before a point that ends no sentence, and words that tell whether it does; several languages in one list.
+"""Abbreviations, and words that decide whether a point after one ends a sentence; several languages in one list.
 
-An abbreviation that is not here costs a sentence too many only before a capital letter. Those that often end a
-sentence (`etc.`, `Inc.`, `usw.`) are left out: before a capital letter they do.
+A missing abbreviation splits a sentence wrongly, but only before a capital letter. Abbreviations that often end a
+sentence (`etc.`, `Inc.`, `usw.`) are missing on purpose: before a capital letter they do end it.
 """
 
 # ruff: noqa: RUF001  (Cyrillic words)

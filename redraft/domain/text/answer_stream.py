@@ -1,15 +1,15 @@
-"""The answer in a text that is still coming: its pieces without thinking, as `redraft.domain.text.thinking` has it."""
+"""Publish an answer while it is streamed, without thinking text (`redraft.domain.text.thinking`)."""
 
 import re
 from collections.abc import Callable
 
 from redraft.domain.text.thinking import BLANKS, BLOCK, CLOSER, OPENER, answer_in, find_answer
 
-# The longest closer, with room for the blanks and headings around it.
+# The longest closing tag, with the blanks and headings around it.
 _CLOSER_CHARS = 200
-# Each piece is looked at: most of them need no larger pattern than this.
+# A cheap check, because it runs for each piece and most pieces contain no tag.
 _HINT_OF_A_CLOSER = re.compile(r"[<\[◁#*]|done|final|response", re.IGNORECASE)
-# A text that begins with one of these, or with what may still become one, is held back until it is clear.
+# A text is held back while it may begin with one of these.
 _LEAD_INS = ("thinking...", "thinking…", "here is my thought process:", "here's my thought process:", "analysis")
 _UNCLEAR = re.compile(
     r"<[^<>\n]{0,300}|(?:<\|?[\w ]{0,40}\|?>?[\w ]{0,40}){1,6}|\[/?[\w ]{0,20}|◁/?\w{0,9}|\*|(?:\#|\*\*)[^\n]{0,60}"
@@ -17,15 +17,15 @@ _UNCLEAR = re.compile(
 )
 _MAY_END_THE_TURN = re.compile(r"(?:\s|</?[|\uff5c]?[\w\u2581]{0,30}[|\uff5c]?(?:>|\Z)|\[\|?[\w ]{0,30}\|?\]?)+\Z")
 _END_CHARS = 200
-# How much is read anew before it is clear where the answer begins; the rest is published at the end.
+# Bounds the repeated search for the beginning, which is quadratic; the rest is published at the end.
 _READ_CHARS_MAX = 1_000_000
 
 
 class AnswerStream:
-    """Publishes the answer's pieces, so that their sum is the answer.
+    """Publishes the pieces of an answer. Their concatenation is the answer.
 
-    An empty piece withdraws all before it: a closer came whose opener stood in the prompt, and what had been
-    published was thinking.
+    An empty piece withdraws all earlier ones: a closing tag has shown that the published text was thinking, since its
+    opening tag stood in the prompt.
     """
 
     def __init__(self, publish: Callable[[str], None]) -> None:
@@ -50,14 +50,14 @@ class AnswerStream:
             self._advance()
 
     def finish(self, text: str) -> None:
-        """Publish what is left of the answer in the whole text."""
+        """Publish the rest of the answer from the complete text."""
         answer = answer_in(text)
         if not answer.startswith(self._text[self._start : self._start + self._chars]):
             self._withdraw()
         self._emit(answer[self._chars :])
 
     def _holds_thinking(self, before: int) -> bool:
-        """Whether the text may have come to thinking in its middle: the rest is published at the end."""
+        """Whether thinking may have begun in the middle of the text. The rest is then published at the end."""
         start = max(self._start, before - _CLOSER_CHARS)
         self._is_held = self._is_held or any(
             OPENER.match(line[0].lstrip()) for line in BLOCK.finditer(self._text, start)
@@ -65,14 +65,14 @@ class AnswerStream:
         return self._is_held
 
     def _closes_in(self, before: int) -> bool:
-        """Whether the last piece brought the end of a closer."""
+        """Whether a closing tag ends in the last piece."""
         start = max(0, before - _CLOSER_CHARS)
         if not _HINT_OF_A_CLOSER.search(self._text, start):
             return False
         return any(closer.end() > before for closer in CLOSER.finditer(self._text, start))
 
     def _read(self) -> None:
-        """Look where the answer begins, as far as the text can tell yet."""
+        """Find the beginning of the answer in the text so far."""
         position = find_answer(self._text)
         if self._chars and position.start != self._start:
             self._withdraw()
@@ -98,7 +98,7 @@ class AnswerStream:
 
 
 def _is_unclear(text: str) -> bool:
-    """Whether a text may still turn out to begin with thinking."""
+    """Whether the text may still begin with thinking."""
     words = text.lower()
     is_lead_in = any(lead_in.startswith(words) or words.startswith(lead_in) for lead_in in _LEAD_INS)
     return is_lead_in or _UNCLEAR.fullmatch(text) is not None

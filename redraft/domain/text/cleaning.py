@@ -1,6 +1,6 @@
-"""What may be done to a text on its way through: cleaned, compared, framed, cut.
+"""Clean, compare, frame and cut texts.
 
-Pure functions on strings and JSON values. Nothing here knows what a text is for.
+These are pure functions on strings and JSON values.
 """
 
 import math
@@ -16,12 +16,12 @@ import unicode_segmentation_rs as segmentation
 from redraft.domain.admin.caching import made_once
 from redraft.domain.text.control_tokens import neutralise
 
-# JSON nested deeper than this is cut off: neither json nor the database reads it back safely.
+# Deeper JSON is cut off, because neither `json` nor the databases read it back safely.
 NESTING_MAX = 200
 # Python refuses to write integers of more than 4300 digits, which 14,000 bits stay below.
 INTEGER_BITS_MAX = 14_000
 NONCE_CHARS_MIN = 8
-# A cut looks so far ahead for the end of what people see as one character, such as an emoji of a family.
+# How far a cut looks ahead for the end of one visible character, such as an emoji of a family.
 _CHARACTER_MAX = 100
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
@@ -30,14 +30,14 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """Make a text storable: PostgreSQL refuses U+0000, UTF-8 has no lone surrogates.
+    """Make a text storable. PostgreSQL rejects U+0000, and UTF-8 cannot encode lone surrogates.
 
     U+0000 and the other C0 controls but tab, newline and carriage return are removed, except that vertical
     tab and form feed, which keep words apart, become spaces. Lone surrogates become U+FFFD, split pairs are
     joined. The six characters backslash-u0000 are text and stay.
     """
     if text.isascii() and text.isprintable():
-        return text  # nearly all that a row holds: names, numbers, words
+        return text  # the fast path for nearly all texts of a row
     text = _CONTROLS.sub("", text.translate(_OTHER_BLANKS))
     if _SURROGATES.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -45,10 +45,10 @@ def clean(text: str) -> str:
 
 
 def clean_json(value: Any) -> Any:
-    """The same for a JSON value, keys included; what comes back is strict JSON.
+    """Make a JSON value storable, keys included. The result is strict JSON.
 
-    Numbers that JSON cannot hold (NaN, infinities, integers of thousands of digits) become None, and so
-    does what lies deeper than `NESTING_MAX`. Tuples become lists, any other object its text.
+    Numbers that JSON cannot represent (NaN, infinities, integers of thousands of digits) become None, as do values
+    nested deeper than `NESTING_MAX`. Tuples become lists, and other objects their text.
     """
     return _clean_value(value, NESTING_MAX)
 
@@ -79,7 +79,7 @@ def _is_json_number(value: float) -> bool:
 
 
 def fold(text: str) -> str:
-    """The text with every run of Unicode whitespace as one space, none at the ends: for comparing answers."""
+    """Replace each run of white space by one space and strip the ends, for the comparison of answers."""
     return " ".join(text.split())
 
 
@@ -88,7 +88,7 @@ _BLANK = frozenset("\u115f\u1160\u3164\uffa0\u2800\ufffd")
 _ASCII_SYMBOLS = frozenset("$+<=>^`|~")
 _EMPTY_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Sk"})
 
-# The openers that fooled model judges into a pass (arXiv 2507.08794), and their close kin.
+# Lead-ins that evaluator models accepted as answers (arXiv 2507.08794), and similar ones.
 _LEAD_INS = frozenset(
     {
         "answer",
@@ -128,7 +128,7 @@ _LEAD_INS = frozenset(
         "解答",
     }
 )
-# Words that can be an answer, but not with a colon behind them.
+# Words that are a possible answer, unless a colon follows them.
 _LABELS = frozenset(
     {
         "analysis",
@@ -152,7 +152,10 @@ _EMPTY_WRAPPER = re.compile(r"<(answer|think|thinking|thought|response|output|re
 
 
 def is_trivial(answer: str) -> bool:
-    """Whether an answer says nothing: empty, only punctuation, or a bare lead-in such as "Thought process:"."""
+    """Whether an answer is empty, only punctuation, or a bare lead-in such as "Thought process:".
+
+    Model evaluators accept such answers surprisingly often, so code rejects them first.
+    """
     said = _said(_EMPTY_WRAPPER.sub("", answer))
     if not said or said in _LEAD_INS:
         return True
@@ -214,7 +217,7 @@ _STYLED = (
 
 @cache
 def _letter(letter: str) -> str:
-    """A class of the characters that print like a letter."""
+    """A character class of all characters that look like a letter."""
     styled = (chr(code) for low, high in _STYLED for code in range(low, high + 1))
     same = "".join(char for char in styled if unicodedata.normalize("NFKC", char).casefold() == letter)
     return f"[{re.escape(letter + LIKE.get(letter, '') + same)}]"
@@ -222,7 +225,7 @@ def _letter(letter: str) -> str:
 
 @made_once(maxsize=64)
 def _look_alike(tags: tuple[str, ...]) -> re.Pattern[str]:
-    """An opening bracket before one of the tags, however it is written; `#` in a tag stands for any number."""
+    """A pattern for an opening bracket before one of the tags in any spelling; `#` stands for any number."""
     between = rf"[{_INVISIBLE}]*"
     names = "|".join(
         between.join(rf"\d(?:{between}\d)*" if char == "#" else _letter(char) for char in tag) for tag in tags
@@ -231,17 +234,17 @@ def _look_alike(tags: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def defuse(text: str, nonce: str, tags: tuple[str, ...]) -> str:
-    """A text in which nothing looks like a frame's delimiter or a chat template's token, and the nonce does not stand.
+    """Neutralise delimiters of frames, tokens of chat templates, and the nonce in an untrusted text.
 
-    Whatever looks like the delimiter of one of the tags (any case, any spacing, invisible characters, other
-    brackets, letters of other scripts) loses its bracket to `&lt;`, the nonce becomes `[…]`; all else stays.
+    The bracket of each look-alike of a tag (any case or spacing, invisible characters, other brackets, letters of other
+    scripts) becomes `&lt;`, and the nonce becomes `[…]`. All other text stays.
 
     Args:
         text: untrusted.
-        nonce: of the frames.
-        tags: of all frames in the same prompt; `#` stands for any number, as in `source-#`.
+        nonce: the nonce of the frames.
+        tags: the tags of all frames in the prompt; `#` stands for any number, as in `source-#`.
     """
-    if nonce.casefold() in text.casefold():  # hardly ever, and each nonce is a pattern of its own to compile
+    if nonce.casefold() in text.casefold():  # rare, and each nonce needs a pattern of its own
         text = re.sub(nonce, "[…]", text, flags=re.IGNORECASE)
     return neutralise(_look_alike(tags).sub("&lt;", text))
 
@@ -249,7 +252,7 @@ def defuse(text: str, nonce: str, tags: tuple[str, ...]) -> str:
 def frame(text: str, tag: str, nonce: str, tags: tuple[str, ...] = ()) -> str:
     """Wrap untrusted text in delimiters that it cannot close: `<tag id="nonce">`, `</tag id="nonce">`.
 
-    Inside, whatever looks like a delimiter of this tag or of the `tags` is defused.
+    Look-alikes of this tag and of the `tags` are neutralised in it.
 
     Raises:
         ValueError: the tag is no plain word, or the nonce is short or not alphanumeric.
@@ -263,9 +266,9 @@ def frame(text: str, tag: str, nonce: str, tags: tuple[str, ...] = ()) -> str:
 
 
 def preview(text: str, chars: int) -> str:
-    """The first `chars` characters and `…`, or the whole text where it is no longer than that.
+    """Return the first `chars` characters and `…`, or the whole text if it is no longer.
 
-    The cut moves to the left rather than through a character that people see as one.
+    The cut never splits what people see as one character, such as a letter with an accent.
     """
     if len(text) <= chars:
         return text

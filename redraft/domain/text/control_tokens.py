@@ -1,8 +1,8 @@
-"""Control tokens of chat templates: in an untrusted text they would end a turn, or begin one of another role."""
+"""Neutralise control tokens of chat templates, which could end a turn or begin one of another role."""
 
 import re
 
-# Bars and brackets as tokenizers' own tokens have them, and the words that stand in plain brackets.
+# Tokens with bars in angle brackets, and the known words in plain angle brackets.
 _ANGLED = re.compile(
     r"<(?=[|\uff5c][\w/]|<\s*/?\s*SYS\s*>>"
     r"|[\w./:-]{1,40}[|\uff5c]>"
@@ -17,5 +17,5 @@ _SQUARE = re.compile(
 
 
 def neutralise(text: str) -> str:
-    """A text in which no control token of a chat template stands: each loses its first bracket to an entity."""
+    """Replace the first bracket of each control token by an HTML entity."""
     return _SQUARE.sub(lambda match: f"&#{ord(match[0])};", _ANGLED.sub("&lt;", text))

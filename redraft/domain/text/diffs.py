@@ -1,7 +1,7 @@
-"""What changed between two answers, word by word.
+"""Differences between two answers, word by word.
 
-Whitespace is not compared: the text that stayed is told as the new answer has it. Long texts take bounded time: what is
-beyond a limit is told as replaced, not looked into.
+White space is not compared; unchanged text is returned as in the new answer. The time is bounded: beyond a limit a part
+is returned as replaced without a comparison of its words.
 """
 
 import re
@@ -12,11 +12,11 @@ from itertools import groupby
 from typing import Literal
 
 CHARS_MAX = 200_000
-"""Of each answer so many characters are compared."""
+"""The number of characters of each answer that are compared."""
 
-# Pairs of words, or of lines, looked at for one comparison.
+# The maximum number of compared pairs of words or lines, which bounds the time.
 _WORK_MAX = 4_000_000
-# A word like "the" that stayed between two changes makes them no easier to read.
+# An unchanged word such as "the" between two changes makes them harder to read.
 _ISLAND_CHARS = 3
 _EAST_ASIAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _TOKEN = re.compile(rf"(?:[{_EAST_ASIAN}]|[^\W{_EAST_ASIAN}]+|[^\w\s])\s*|\s+")
@@ -27,7 +27,7 @@ _Span = tuple[bool, int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stretch of text: in both, in the old one only, or in the new one only."""
+    """A part of the text: in both answers, only in the old one, or only in the new one."""
 
     kind: Kind
     text: str
@@ -42,7 +42,7 @@ class Diff:
 
 
 def compare_words(old: str, new: str) -> Diff:
-    """The least that one has to read to know what changed: lines that differ, word by word."""
+    """Compare two answers: lines first, then the words of lines that differ."""
     is_cut = max(len(old), len(new)) > CHARS_MAX
     parts = _Comparison().compare(old[:CHARS_MAX], new[:CHARS_MAX])
     return Diff(tuple(_joined(parts)), is_cut)
@@ -70,7 +70,7 @@ class _Comparison:
             yield Part("insert", "".join(after[j1:j2]))
 
     def _spans(self, before: Sequence[str], after: Sequence[str]) -> Iterator[_Span]:
-        """(is it the same, from and to in the old one, from and to in the new one), in order."""
+        """Yield (is equal, start and end in the old text, start and end in the new text) in order."""
         old, new = [each.strip() for each in before], [each.strip() for each in after]
         head = _common(old, new)
         tail = _common(old[head:][::-1], new[head:][::-1])
@@ -91,14 +91,14 @@ class _Comparison:
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many of both are the same from the beginning on."""
+    """Return the length of the common beginning."""
     return next(
         (at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), min(len(old), len(new))
     )
 
 
 def _without_islands(spans: Sequence[_Span], words: Sequence[str]) -> Iterator[_Span]:
-    """Changes with hardly anything between them as one change."""
+    """Join changes that only a short word separates."""
     filled = [span for span in spans if span[1:] != (span[1], span[1], span[3], span[3])]
     last = len(filled) - 1
 
@@ -112,7 +112,7 @@ def _without_islands(spans: Sequence[_Span], words: Sequence[str]) -> Iterator[_
 
 
 def _joined(parts: Iterable[Part]) -> Iterator[Part]:
-    """No part empty, and none beside another one of its kind."""
+    """Drop empty parts and join neighbours of the same kind."""
     last: Part | None = None
     for part in parts:
         if last is not None and last.kind == part.kind:

@@ -1,7 +1,7 @@
-"""Function words of eight languages: they stand in every text, so that two texts share them says nothing.
+"""Function words of eight languages. They occur in every text, so they are no evidence that two texts are related.
 
-Short on purpose: articles, pronouns, prepositions, conjunctions, auxiliaries, and what answers say of their sources.
-For a language that is not here, its function words count like others, which lowers what texts seem to share.
+The lists hold articles, pronouns, prepositions, conjunctions, auxiliaries, and words with which answers refer to their
+sources. In a language without a list the function words count as content, which changes the overlap a little.
 """
 
 # ruff: noqa: RUF001  (Cyrillic words)

@@ -1,6 +1,6 @@
-"""Which language a text is in: the ISO 639-1 codes that can be told apart, and the guess.
+"""Guess the language of a text, as an ISO 639-1 code.
 
-CLD3 is a small neural network of Google's, in the package, without a network: the same text gets the same answer.
+CLD3 is a small model within its package. It works offline and is deterministic, so a check gives the same result twice.
 """
 
 import re
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 LETTERS_MIN = 20
-"""Shorter texts could be anything."""
+"""The guess for a shorter text is unreliable."""
 
 CONFIDENCE_MIN = 0.95
-"""Below it a guess is not held against an answer; docs/checks.md tells how often one above it is wrong."""
+"""A less confident guess fails no answer. docs/checks.md has the error rate above this value."""
 
 # CLD3's names for what ISO 639-1 calls otherwise, or tells apart where CLD3 does not.
 _ISO = {"iw": "he", "fil": "tl"}
@@ -55,17 +55,17 @@ def name_of(code: str) -> str:
 
 
 def is_the_same(code: str, guessed: str) -> bool:
-    """Whether a guess can be the language of a code: CLD3 knows one Norwegian."""
+    """Whether a guess matches a code. CLD3 does not distinguish the two forms of Norwegian."""
     return _GUESSED_AS.get(code, code) == guessed
 
 
 def prose_of(text: str) -> str:
-    """The text without code and addresses, which are in no language."""
+    """Return the text without code and URLs, which are in no language."""
     return _LEFT_OUT.sub(" ", text)
 
 
 def guess_language(text: str) -> Guess:
-    """The text is valid Unicode; where there is nothing to go by, the confidence is low."""
+    """Guess the language of a text without lone surrogates. The confidence is low for a text without words."""
     import gcld3
 
     found = cast("Any", gcld3).NNetLanguageIdentifier(0, _BYTES_READ).FindLanguage(text)

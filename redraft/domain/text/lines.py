@@ -1,4 +1,4 @@
-"""The lines of an answer, each without what only lays it out: white space, list signs, signs of a quotation."""
+"""Lines of an answer without their layout: indentation, list signs, and signs of a block quote."""
 
 import re
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ _PREFIX = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line without its line end and without what only lays it out.
+    """A line of a text.
 
     Attributes:
-        begin: where the line itself begins, in characters of the text.
-        start: where its content begins.
-        end: where its content is over.
+        begin: the beginning of the line, in characters of the text.
+        start: the beginning of its content.
+        end: the end of its content.
         text: the content.
         indent: the width of the white space before it.
-        starts_block: it is the beginning of a list item.
+        starts_block: it begins a list item.
         is_quote: it stands in a block quote.
     """
 

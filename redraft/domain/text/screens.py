@@ -1,4 +1,4 @@
-"""Texts of models and files on a person's screen: what in them could act on it becomes visible."""
+"""Make characters visible that could act on a terminal or a page: controls, bidi overrides, hidden tags."""
 
 import re
 
@@ -10,7 +10,7 @@ _ACTING = re.compile(
 
 
 def reveal(text: str) -> str:
-    """The text with each such character as an escape that can be read."""
+    """Replace each such character by a readable escape."""
     return _ACTING.sub(_visible, text.replace("\r\n", "\n"))
 
 
@@ -20,13 +20,13 @@ def _visible(match: re.Match[str]) -> str:
 
 
 def one_line(text: str, limit: int = 2000) -> str:
-    """Revealed, with white space folded, cut with an ellipsis."""
+    """Reveal a text on one line, shortened with an ellipsis."""
     folded = " ".join(text.split())
     return reveal(folded if len(folded) <= limit else folded[: limit - 1] + "…")
 
 
 def reveal_in_json(text: str) -> str:
-    """JSON in which the same characters stand as JSON's own escapes; its line ends stay."""
+    """Replace such characters in a JSON text by JSON escapes, so that the JSON keeps its meaning."""
     return _ACTING.sub(_in_json, text)
 
 

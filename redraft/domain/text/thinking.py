@@ -1,7 +1,7 @@
-"""Thinking text: every spelling in which a model writes what is not its answer yet, in one table.
+"""Thinking text of models: one table of all spellings of its opening and closing tags.
 
-Generator, streams and evaluator all read this table. A generator's text loses its thinking here; where a
-verdict is looked for, `redraft.domain.evaluation.json_extraction` walks over the same openers and closers.
+This module removes the thinking from answers. `redraft.domain.evaluation.json_extraction` uses the same table where it
+searches for a verdict.
 """
 
 import re
@@ -33,7 +33,7 @@ _ANSWER_BEGINS = (
     r"|(?:<\|begin\|>\s*assistant\s*)?<\|content\|>|\[BEGIN FINAL RESPONSE\]"
 )
 
-# One spelling a row: what opens it, what closes it. The named group pairs them: its name and its text must agree.
+# One spelling per row: opening and closing tag. The named group pairs them: its name and its text must be equal.
 _SPELLINGS = (
     (
         rf"<[|\uff5c]?[ ]?{_PREFIX}(?P<tag>{_NAMES})\b[^<>]{{0,99}}(?<!/)>",
@@ -65,7 +65,7 @@ _SPELLINGS = (
     ),
     (r"(?P<turn>)<\|channel>\s*(?:thought|analysis)\b", r"(?P<turn>)<channel\|>"),
     (r"(?P<inner><\|inner_)prefix\|>", r"(?P<inner><\|inner_)suffix\|>"),
-    # The next three are words that an answer may hold, too: they open nothing unless they are closed.
+    # An answer may contain the next three as plain words, so they open nothing unless they are closed.
     (r"(?P<words>)\A\s*(?:assistant)?analysis(?-i:(?=[A-Z]))", r"(?P<words>)assistant(?:commentary)?final"),
     (
         r"(?P<phrase>)\A\s*here(?: is|['\u2019]s) my thought process:",
@@ -75,52 +75,55 @@ _SPELLINGS = (
         rf"(?P<heading>){_HEADING}{_OF_THINKING}{_HEADING_END}",
         rf"(?P<heading>){_HEADING}(?:my |the )?(?:final )?{_OF_AN_ANSWER}{_HEADING_END}",
     ),
-    # Nothing opens this one: whatever stands before the beginning of the answer was thinking.
+    # This row has no opening tag: all text before the beginning of the answer is thinking.
     (r"(?P<answer>)(?!)", rf"(?P<answer>)(?:{_ANSWER_BEGINS})"),
 )
 _OPENERS = "|".join(opener for opener, _ in _SPELLINGS)
 _CLOSERS = "|".join(closer for _, closer in _SPELLINGS)
 OPENER = re.compile(_OPENERS, re.IGNORECASE)
 CLOSER = re.compile(_CLOSERS, re.IGNORECASE)
-# The same without their groups, as parts of larger patterns.
+# The patterns without groups, as parts of larger patterns.
 OPENER_PATTERN, CLOSER_PATTERN = (re.sub(r"[?]P<[a-z]+>", "?:", pattern) for pattern in (_OPENERS, _CLOSERS))
 
 SpellingKey = tuple[str, str]
 """What an opener and its closer have in common."""
 
 _MUST_BE_CLOSED = frozenset({"words", "phrase", "heading", "spoken"})
-# Their closers stand for each other: `<|think|>…<|end_think|>`.
+# These may close each other: `<|think|>…<|end_think|>`.
 _KIN = {"block": "tag", "edge": "tag"}
-# What closes these is common in texts where nothing was opened.
+# Their closing tags are common in texts without thinking.
 _CLOSES_ONLY_ITS_OWN = frozenset({"details", "channel", "phrase", "heading"})
 _ANSWER: SpellingKey = ("answer", "")
 _ENDS_WITH_THE_ANSWER = frozenset({"channel", "tag"})
 
 
 def key_of(delimiter: re.Match[str]) -> SpellingKey:
-    """The key of an opener or a closer; models close `<think>` with `</thinking>`, too."""
+    """Return the key that pairs an opening with a closing tag. Models also close `<think>` with `</thinking>`."""
     name = delimiter.lastgroup or ""
     return _KIN.get(name, name), (delimiter[name] or "").lower().removesuffix("ing").removesuffix("s")
 
 
 def may_stay_open(opener: re.Match[str]) -> bool:
-    """Whether all that follows an opener is thinking where nothing closes it."""
+    """Whether an opening tag without a closing one makes the rest of the text thinking."""
     is_stage_direction = opener[0].startswith("[") and not opener[0].isupper()
     return key_of(opener)[0] not in _MUST_BE_CLOSED and not is_stage_direction
 
 
 def closes_alone(closer: re.Match[str]) -> bool:
-    """Whether a closer makes thinking of all before it, where its opener stood in the prompt."""
+    """Whether a closing tag without an opening one makes the text before it thinking.
+
+    Some chat templates put the opening tag into the prompt.
+    """
     return key_of(closer)[0] not in _CLOSES_ONLY_ITS_OWN
 
 
 def end_of_thought(text: str, opener: re.Match[str], void: frozenset[SpellingKey] = frozenset()) -> int | None:
-    """Where the thinking that an opener began is over; None = nothing closes it. Closers in `void` are only text."""
+    """Return the end of the thinking after an opening tag, or None if nothing closes it. Tags in `void` are text."""
     return next(_ends_of_thought(text, opener, void), None)
 
 
 def last_end_of_thought(text: str, opener: re.Match[str]) -> int | None:
-    """Where the last closer of an opener is over; None = nothing closes it."""
+    """Return the end of the last closing tag of an opening tag, or None."""
     return max(_ends_of_thought(text, opener, frozenset()), default=None)
 
 
@@ -138,7 +141,7 @@ _FENCE = re.compile(r"`{3,}|~{3,}")
 BLANKS = re.compile(r"[\s\ufeff\u200b-\u200d\u2060]*")
 """What may stand before thinking: what prints nothing counts as a blank."""
 _TURN = r"<\|(?:im_start|start|begin|turn)\|?>|<start_of_turn>|<\|start_header_id\|>|<\|(?:assistant|user|system)\|>"
-# What servers leave of the beginning of a turn.
+# Remains of the beginning of a turn that servers do not remove.
 _TURN_START = re.compile(
     rf"(?:(?:(?:{_TURN})\s*(?:assistant|model)\b|<[|\uff5c]assistant[|\uff5c]>|<\|message\|>|\[/INST\])\s*"
     r"(?:<\|end_header_id\|>\s*)?)+",
@@ -148,14 +151,14 @@ _WRAPPER = re.compile(r"(?:<(?:answer|response|output|solution)>|<\|begin_of_box
 _WRAPPER_END = re.compile(
     r"(?<!\s)\s*(?:</(?:answer|response|output|solution)>|<\|end_of_box\|>)(?:\s*\Z)?", re.IGNORECASE
 )
-# What servers leave of the end of a turn.
+# Remains of the end of a turn that servers do not remove.
 _END = (
     r"<\|(?:end|return|im_end|eot_id|eot|endoftext|end_of_text|end_of_turn|end_of_turn_token|end_response|end_text"
     r"|end_of_solution)\|>|<end_of_turn>|<turn\|>|<\uff5cend\u2581of\u2581sentence\uff5c>|</s>|<eos>"
     r"|\[END FINAL RESPONSE\]|\[\|endofturn\|\]"
 )
 _TURN_END = re.compile(rf"(?<!\s)\s*(?:{_END})\s*\Z", re.IGNORECASE)
-# A model that does not stop goes on with the next turn, or with more thinking.
+# A model without a working stop token continues with the next turn or with more thinking.
 _NEXT_TURN = re.compile(rf"(?:{_END})\s*(?:{_TURN})", re.IGNORECASE)
 _ANY_TURN = re.compile(_TURN, re.IGNORECASE)
 _TURN_END_CHARS = 30
@@ -163,11 +166,11 @@ _NEVER = -1
 
 
 class AnswerPosition(NamedTuple):
-    """Where the answer stands in a generator's text.
+    """The position of the answer in a generator's text.
 
     Attributes:
-        start: where it begins; the end of the text where there is none.
-        is_wrapped: a tag such as `<answer>` stands around it, which is not part of it.
+        start: its beginning, or the end of the text if there is no answer.
+        is_wrapped: a tag such as `<answer>` encloses it and is not part of it.
         is_thinking: the text ends within its thinking.
     """
 
@@ -177,7 +180,7 @@ class AnswerPosition(NamedTuple):
 
 
 def answer_in(text: str) -> str:
-    """What of a generator's text is its answer: what follows its thinking, without the tokens that end a turn."""
+    """Return the answer in a generator's text, without thinking and without the tokens that end a turn."""
     place = find_answer(text, is_whole=True)
     answer = _of_one_turn(text[place.start :])
     while token := _TURN_END.search(answer, max(0, len(answer.rstrip()) - _TURN_END_CHARS)):
@@ -190,7 +193,7 @@ def answer_in(text: str) -> str:
 
 
 def _of_one_turn(answer: str) -> str:
-    """An answer without the turns that a model wrote behind its own; one that shows a whole turn stays."""
+    """Remove further turns that a model wrote after its own. An answer that quotes a whole turn stays."""
     following = _NEXT_TURN.search(answer)
     if following is None or _ANY_TURN.search(answer, 0, following.start()):
         return answer
@@ -199,7 +202,7 @@ def _of_one_turn(answer: str) -> str:
 
 
 def _without_blocks(answer: str) -> str:
-    """An answer without the thinking in its middle: closed, on lines of its own, and in no fence."""
+    """Remove thinking in the middle of an answer, if it is closed, on lines of its own, and outside of fences."""
     kept: list[str] = []
     at = start = 0
     is_code = False
@@ -220,20 +223,21 @@ def _without_blocks(answer: str) -> str:
 
 
 def _begins_block(opener: re.Match[str]) -> bool:
-    """Whether an opener is a model's own in the middle, too, and not an element of an answer in XML."""
+    """Whether an opening tag in the middle is the model's own, and not an element of an answer in XML."""
     group, name = key_of(opener)
     is_element = opener.string[max(0, opener.start() - _NEARBY_CHARS) : opener.start()].rstrip().endswith(">")
     return may_stay_open(opener) and (group != "tag" or (name == "think" and not is_element))
 
 
 def find_answer(text: str, *, is_whole: bool = False) -> AnswerPosition:
-    """Find where the thinking in a generator's text is over.
+    """Find the end of the thinking in a generator's text.
 
-    Thinking stands at the beginning, or before a closer whose opener stood in the prompt. Tags elsewhere are text.
+    Thinking stands at the beginning, or before a closing tag whose opening tag stood in the prompt. Other tags are
+    text.
 
     Args:
-        text: as far as it has come.
-        is_whole: nothing more comes: a fence that is open at the end may be one that the thinking left open.
+        text: the text so far.
+        is_whole: the text is complete; an open fence at its end may have been opened by the thinking.
     """
     start = at = _after_turn_start(text)
     opened: set[SpellingKey] = set()
@@ -275,7 +279,7 @@ def _after_blanks(text: str, at: int) -> int:
 
 
 def _leading_thought(text: str, start: int, at: int, opened: set[SpellingKey]) -> int | None:
-    """The end of a thought that begins at `at`; None if the opener there is only text."""
+    """Return the end of the thinking that begins at `at`, or None if the opening tag there is only text."""
     opener = OPENER.match(text, at)
     if opener is None:
         return None
@@ -288,7 +292,7 @@ def _leading_thought(text: str, start: int, at: int, opened: set[SpellingKey]) -
 
 
 def _lone_closer(text: str, at: int, opened: set[SpellingKey]) -> int | None:
-    """The end of a closer whose opener stood in the prompt; None if it is another one, or is only spoken of."""
+    """Return the end of a closing tag whose opening tag stood in the prompt; None if the text only mentions it."""
     closer = CLOSER.match(text, at)
     if closer is None or not closes_alone(closer) or key_of(closer) in opened:
         return None
@@ -304,7 +308,7 @@ _CODE_OR_ITEM = re.compile(r"(?: {4,}|\t)\s*|\s*(?:[-*+]|\d{1,2}[.)])\s+")
 
 
 def _is_code(before: str, after: str) -> bool:
-    """Whether a place stands in inline code, is indented as code, or is an item of a list."""
+    """Whether a position is in inline code, in indented code, or in an item of a list."""
     line = before.rpartition("\n")[2]
     if line.count("`") % 2:
         return "`" in after.partition("\n")[0]
@@ -312,7 +316,7 @@ def _is_code(before: str, after: str) -> bool:
 
 
 def _is_mentioned(before: str, after: str, *, is_answer: bool) -> bool:
-    """Whether a text only speaks of a closer: in quotes, in code, or within a sentence."""
+    """Whether a text only mentions a closing tag: in quotes, in code, or within a sentence."""
     if before[-1:] in _QUOTES or before.endswith("\\n"):
         return True
     is_in_line = before[-1:] in {" ", "\t"} and before.rstrip(" \t")[-1:] not in {*_SENTENCE_ENDS, ""}

@@ -1,13 +1,13 @@
-"""What a judge sees of an untrusted text: all that a person would see, and nothing that only a model would.
+"""Reduce an untrusted text to what a person would see, so that it has no hidden orders for an evaluator.
 
-Pure functions on strings; frames are put around by `redraft.domain.text.cleaning`.
+These are pure functions on strings; `redraft.domain.text.cleaning` adds the frames.
 """
 
 import re
 import unicodedata
 
-# What Unicode lets be ignored in display, and what turns the direction of writing: it can carry orders to a
-# model that no person sees.
+# Characters that Unicode hides in display, and those that change the direction of writing: they can carry orders
+# to a model that no person sees.
 _INVISIBLE = (
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
@@ -22,17 +22,17 @@ _FLAG = (
 _HIDDEN = re.compile(rf"(?P<kept>{_FLAG}|[{_JOINERS}])|[{_INVISIBLE}]")
 _JOINING = re.compile(rf"[{_JOINERS}]+")
 _BREAKS = re.compile("\r\n|[\x85\u2028\u2029]")
-# Arabic and its kin, the scripts of India, of South East Asia and of Mongolia.
+# Scripts that are written with joiners: Arabic and related ones, those of India, South East Asia and Mongolia.
 _JOINED_SCRIPTS = re.compile(
     "[\u0600-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17ff\u1800-\u18af\ufb50-\ufdff\ufe70-\ufefc]"
 )
 
 
 def visible(text: str) -> str:
-    """A text without the characters that print nothing: zero-width, bidi controls, tags, soft hyphens and such.
+    """Remove invisible characters: zero-width characters, bidi controls, tags, soft hyphens and the like.
 
-    Kept are tabs and line breaks (every kind becomes a newline), joiners between emoji or between letters of
-    scripts that are written with them, the emoji sign after a symbol, and the three flags made of tags.
+    Tabs and line breaks stay (each kind becomes a newline), as do joiners between emoji or between letters of scripts
+    that need them, the emoji sign after a symbol, and the three flags made of tags.
     """
     text = _BREAKS.sub("\n", text)
     text = _HIDDEN.sub(lambda match: match["kept"] or "", text)
@@ -65,7 +65,7 @@ _BLOB = re.compile(rf"{_LINES}|[A-Za-z0-9+/_-]{{200,}}={{0,2}}")
 
 
 def without_media(text: str) -> str:
-    """A text with `[image]` in place of pictures: Markdown and HTML images, data: URIs, base64 of 200 characters up."""
+    """Replace images by `[image]`: Markdown and HTML images, data: URIs, base64 of 200 or more characters."""
     text = _DATA_URI.sub(_IMAGE, text)
     text = _MARKDOWN.sub(_IMAGE, text)
     text = _HTML.sub(_IMAGE, text)

@@ -1,6 +1,6 @@
-"""What a text says, as a set: the stems of its content words and its numbers; for telling whether texts overlap.
+"""The content of a text as sets of word stems and numbers, for the overlap of two texts.
 
-No language is guessed: the lists of function words and the endings of several languages are used together.
+Function words and endings of several languages are used together, so the language need not be known.
 """
 
 import re
@@ -23,16 +23,16 @@ _UNSPACED = re.compile(f"[{UNSPACED}]")
 _KANA = re.compile("[\u3040-\u309f]+")
 _HAN_FUNCTION_WORDS = frozenset("的了是在和与與及或也都就而被把对對于於其之这這那有")
 
-# What is left must have four letters.
+# At least four letters must remain, or different short words would become equal.
 _ENDINGS = re.compile(r"(?<=\w{4})(?:ingly|edly|ings|ing|ies|ied|ed|es|en|er|em|ly|s|e|n|y)\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class TextContent:
-    """What a text says.
+    """The content of a text.
 
     Attributes:
-        stems: of its content words; pairs of characters in scripts without spaces.
+        stems: the stems of its content words, or pairs of characters in scripts without spaces.
         amounts: its numbers in digits and in signs for numbers.
         spelled: the values of the numbers that are written as words.
     """
@@ -48,7 +48,7 @@ class TextContent:
 
 
 def is_unspaced(char: str) -> bool:
-    """Whether a character is of a script that puts no spaces between words."""
+    """Whether a character belongs to a script without spaces between words."""
     return _UNSPACED.match(char) is not None
 
 
@@ -73,7 +73,7 @@ def _stems(words: list[str], *, has_unspaced: bool) -> frozenset[str]:
 
 @lru_cache(maxsize=20_000)
 def _stem(word: str) -> str:
-    """Empty for a word that says nothing by itself."""
+    """Return the stem of a word; empty for a function word and a single letter."""
     word = word[:_WORD_CHARS_MAX].replace("\u2019", "'")
     if word in FUNCTION_WORDS:
         return ""
@@ -84,7 +84,7 @@ def _stem(word: str) -> str:
 
 
 def _pairs(words: list[str]) -> Iterator[str]:
-    """Neighbours in scripts without spaces, but for pairs of hiragana, which are endings and particles."""
+    """Yield pairs of neighbours in scripts without spaces, except hiragana, which are endings and particles."""
     before = ""
     for word in words:
         here = word if is_unspaced(word) and word not in _HAN_FUNCTION_WORDS else ""
