@@ -1,9 +1,8 @@
-"""Two runs on the same rows, row by row: what is better, what is worse, and whether that is more than chance.
+"""Compare two runs on the same rows: which rows are better or worse, and whether the difference is significant.
 
-Only pairs are compared: an unpaired comparison misses what a paired one finds. Repeats of a row are averaged first, so
-that each row counts once. Each run's own judge and threshold decide what passes in it: where they differ between the
-runs, scores and passes do not compare. p-values are those of one comparison; of several against one baseline some will
-be below 0.05 by chance.
+The comparison is paired, because an unpaired one misses differences that a paired one finds. Repeats of a row are
+averaged first, so that each row counts once. Each run has its own evaluator and threshold; if they differ, scores and
+pass rates are not comparable. The p-values are not corrected for several comparisons with one baseline.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +35,7 @@ class RowVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """Who has a verdict: a row without one, unfinished, failed or not judged, is left out of all other figures.
+    """Rows with and without a verdict. Rows without one (unfinished, failed, not evaluated) are in no other figure.
 
     Attributes:
         lost: rows with a verdict in the baseline, none in the new run.
@@ -180,7 +179,7 @@ def _say(found: Comparison, name: str) -> tuple[str, ...]:
 
 
 def say_flips(found: Comparison) -> str:
-    """Which rows pass in one run only, and how likely so lopsided a count is by chance."""
+    """Find the rows that pass in one run only, and the p-value of their numbers."""
     if found.mcnemar_p is None or not (found.newly_failing or found.newly_passing):
         return f"Of {count(found.n, 'row')} compared none passes in one run only."
     parts = [

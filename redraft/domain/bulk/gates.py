@@ -1,4 +1,4 @@
-"""Gates: what a run must reach for its command to end with success, each with its reason in words."""
+"""Gates: thresholds of a run that decide the exit code of its command, each with a reason in words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,8 +59,8 @@ def check_gates(
 def check_pass_rate(items: Sequence[ItemOutcome], wanted: float) -> GateResult:
     """Passed if at least that share of all items was accepted.
 
-    Of all: an item that failed, is invalid or was not judged is not accepted, for else a run could pass by failing.
-    The report's pass rate leaves those out. The share itself is held against the gate, not its interval.
+    Items that failed, are invalid or were not evaluated count as not accepted; otherwise a run could pass by failing.
+    The pass rate of the report leaves them out. The gate compares the share itself, not its interval.
     """
     if not items:
         return GateResult("min_pass_rate", passed=False, words="Not passed: there are no items.")
@@ -84,9 +84,9 @@ def check_regression(comparison: Comparison | None) -> GateResult:
       - the mean score is lower, the 95 % interval of the difference wholly below 0, over at least 20 rows;
       - more rows lost their verdict (failed, unfinished, not judged) than won one, by the same test.
 
-    If nothing has changed, each cries wolf in about one of 40 comparisons, or less. What is not shown may still be
-    there: the words count the rows that newly fail and name the first. Without a row to compare nothing can be ruled
-    out, so the gate is not passed.
+    Without a real change, each of them fires in at most about one of 40 comparisons. A small regression may stay
+    undetected, so the words count the newly failing rows and name the first ones. Without a row to compare, the gate
+    fails, because nothing can be ruled out.
     """
     if comparison is None:
         return GateResult("fail_on_regression", passed=False, words="Not passed: there is no baseline to compare with.")

@@ -1,4 +1,4 @@
-"""What has become of each item of a run: the plain rows that reports and comparisons rest on."""
+"""Outcomes of the items of a run: the plain rows behind reports and comparisons."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -19,9 +19,9 @@ class ItemOutcome:
     Attributes:
         custom_id: names the row; its repeats share it, and it pairs the rows of two runs.
         repeat: from 1.
-        success: the returned answer was accepted; None while there is no answer, or if nobody was asked.
+        success: the returned answer was accepted; None without an answer or an evaluation.
         first_score: the score of the best answer of iteration 1.
-        final_score: the score of the returned answer, by the same judge; None where none was given.
+        final_score: the score of the returned answer, by the same evaluator; None without one.
         best_iteration: which iteration wrote the returned answer.
         scores_by_iteration: the best score of each iteration, from the first on; None where there is none.
         passed_by_iteration: whether an answer of that iteration was accepted.
@@ -33,9 +33,9 @@ class ItemOutcome:
         error_words: the same in words.
         human_score: what a person gives the returned answer; on a scale of its own if it must.
         human_pass: whether a person accepts the returned answer.
-        audit_score: what an outside judge gives the returned answer after the loop has ended.
-        audit_passed: whether the outside judge accepts it.
-        is_deleted: it has ended, and its job is gone with all that it came to.
+        audit_score: the score of the independent evaluator for the returned answer.
+        audit_passed: whether the independent evaluator accepts it.
+        is_deleted: it has ended, and its job was deleted with all results.
     """
 
     custom_id: str

@@ -1,4 +1,4 @@
-"""Figures in plain words, with their interval and count; what was not shown is never called equal."""
+"""Word figures with their interval and count. A difference that is not significant is never called equal."""
 
 from collections.abc import Sequence
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""What to set `iter_max` and `score_threshold` to, in plain words and with the reason; or why that cannot be told."""
+"""Recommend `iter_max` and `score_threshold`, with the reason in words, or say why there is no recommendation."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -34,9 +34,9 @@ class Recommendation:
 
 
 def recommend_iter_max(items: Sequence[ItemOutcome]) -> Recommendation:
-    """The last iteration that pays, by `YIELD_NEEDED`.
+    """Recommend the last iteration that brings enough newly accepted answers (`YIELD_NEEDED`).
 
-    That of the loop's own judge, which an answer may also pass by luck, the more often it is asked.
+    The verdicts are those of the loop's own evaluator, which accepts some answers by chance.
     """
     evaluated = [item for item in items if item.has_verdict]
     if (few := _too_few(evaluated)) is not None:
@@ -102,10 +102,10 @@ def _for(cost: Decimal | None) -> str:
 
 
 def recommend_threshold(items: Sequence[ItemOutcome], *, threshold: float | None = None) -> Recommendation:
-    """The lowest score from which on an outside verdict accepts `PRECISION_WANTED` of the returned answers.
+    """Recommend the lowest score above which `PRECISION_WANTED` of the answers are accepted by an independent verdict.
 
-    People's verdicts where there are enough, else the outside judge's. The loop's own scores cannot say it: they are
-    what the threshold is to be held against.
+    These are verdicts of people if there are enough, else of the independent evaluator. The loop's own verdicts cannot
+    serve, because the threshold is applied to their scores.
 
     Args:
         items: of one run.

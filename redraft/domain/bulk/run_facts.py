@@ -1,4 +1,4 @@
-"""The facts that a run's report rests on, from its plain rows; how they are shown is no matter of this module."""
+"""Compute the figures of a run's report from its outcomes. `redraft/reports` formats them."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -122,7 +122,7 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What a run has come to, so far or in the end. A figure that cannot be told is None.
+    """The figures of a run, finished or not. A figure that cannot be computed is None.
 
     Attributes:
         stop_reasons: how many items ended for which, the most frequent first.

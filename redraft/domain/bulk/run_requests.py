@@ -1,4 +1,4 @@
-"""What a user may ask for of a bulk run."""
+"""The request bodies of bulk runs."""
 
 from typing import Annotated, Any, Literal
 
@@ -16,7 +16,7 @@ Budget = Annotated[float, Field(ge=1e-6, le=1_000_000, allow_inf_nan=False)]
 
 
 class RunWebhook(StrictModel):
-    """Who is notified of a run's events, by Standard Webhooks."""
+    """The URL that receives a run's events by Standard Webhooks."""
 
     url: WebhookUrl = Field(description="http or https, without credentials.")
     events: list[RunEventType] = Field(

@@ -1,9 +1,8 @@
-"""Did the loop pay? What the iterations of a run brought, what they cost, and which settings follow from it.
+"""Did iterating help? Gains and costs of the iterations of a run.
 
-Beware of the winner's curse. The returned answer is the one that the loop's own judge scored best of several, and the
-best of several noisy scores is too high on average, even if all answers are equally good. By construction it can hardly
-score lower than the first, so this judge sees almost nothing hurt. Its uplift is therefore an upper bound; what an
-outside judge or people say of the returned answers (`Backing`) is not selected for, and tells how much to believe.
+The measured gain is an upper bound (the winner's curse). The returned answer has the best of several noisy scores of
+the loop's own evaluator, and the best of several noisy scores is too high on average, even if all answers are equally
+good. Verdicts of an independent evaluator or of people on the returned answers (`Backing`) have no such bias.
 """
 
 from collections.abc import Sequence
@@ -44,9 +43,9 @@ class IterationYield:
         accepted: those accepted in it or before.
         pass_rate: `accepted` as a share of all items with a verdict, whether they reached it or not.
         better: those whose score rose above their best before; None for the first, as the next three.
-        worse: those that scored lower in it than their best before: what "best, not last" kept away.
+        worse: those that scored lower in it than their best before; returning the best answer hides these.
         mean_gain: how much the best score so far rose, on average over those that reached it; never negative.
-        mean_change: its score less the best before, on average; what no selection flatters.
+        mean_change: its score less the best before, on average; not biased by selection.
         cost_usd: of the calls made in it; None where a price is unknown.
         cost_per_accepted_usd: the same for each newly accepted item; None without any.
     """
@@ -66,12 +65,12 @@ class IterationYield:
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """What somebody outside of the loop says of the returned answers.
+    """Independent verdicts on the returned answers.
 
     Attributes:
-        n: the items that they judged.
+        n: the number of items with such a verdict.
         gap: the loop's score less theirs; None where they gave no score from 0 to 1.
-        confirmed: of the accepted answers that they judged, the share that they accept, too.
+        confirmed: the share of the accepted answers with such a verdict that it accepts too.
     """
 
     who: Who

@@ -1,4 +1,4 @@
-"""Checks of what an answer is: JSON, in a language, with its sources, with one number, without addresses."""
+"""Checks of the whole answer: JSON, language, cited sources, one number, no URLs."""
 
 from itertools import islice
 from typing import Annotated, Any, Literal, Self
@@ -57,7 +57,7 @@ class JsonSchema(StrictModel):
 
 
 class IsJson(StrictModel):
-    """The whole answer is one JSON value, bare or in one code fence."""
+    """The whole answer is one JSON value, with or without a code fence."""
 
     kind: Literal["is_json"]
 
@@ -114,7 +114,7 @@ class CitesAllSources(StrictModel):
 
 
 class NumericBetween(StrictModel):
-    """The answer holds exactly one number, and that is within the bounds, which are allowed themselves."""
+    """The answer contains exactly one number, which lies within the bounds or equals one of them."""
 
     kind: Literal["numeric_between"]
     min: Bound | None = None

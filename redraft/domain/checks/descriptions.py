@@ -1,4 +1,4 @@
-"""Checks in plain words: what each looks for, as a statement that is true of a good answer."""
+"""Describe checks in plain words, as statements that are true of a good answer."""
 
 import json
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ _WORDS = {
 
 
 def describe_check(check: Check) -> str:
-    """What a check looks for, as a statement that is true of a good answer."""
+    """Describe a check as a statement that is true of a good answer."""
     parameters = check.model_dump(mode="json")
     value: Any = parameters.get("value")
     parts = cast("list[Any]", value) if isinstance(value, list) else [value]

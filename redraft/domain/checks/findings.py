@@ -1,4 +1,4 @@
-"""What a check sees of an answer, and what it says about it to whoever writes the next one."""
+"""The input and the result of a check."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,10 @@ _LISTED_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
-        message: what was found, with the numbers; when it did not pass, also what to change.
+        message: what was found, with numbers; if the check fails, also what to change.
     """
 
     passed: bool
@@ -23,12 +23,12 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An answer under checks.
+    """An answer to check.
 
     Attributes:
-        answer: as it was written, but for what no text can hold.
-        text: the form in which it is compared and counted.
-        sources: how many sources it can cite.
+        answer: as written, without characters that cannot be stored.
+        text: the normal form for comparison and counting.
+        sources: the number of sources that it can cite.
     """
 
     answer: str
@@ -42,12 +42,12 @@ def subject_of(answer: str, sources: int) -> Subject:
 
 
 def quoted(text: str) -> str:
-    """The beginning of a text, on one line, in quotes."""
+    """Quote the beginning of a text on one line."""
     return f'"{fold(preview(text.strip(), EXCERPT_CHARS))}"'
 
 
 def listed(texts: list[str]) -> str:
-    """The first few of several texts: `"a", "b", "c" and 4 more`."""
+    """List the first few texts: `"a", "b", "c" and 4 more`."""
     more = len(texts) - _LISTED_MAX
     return ", ".join(map(quoted, texts[:_LISTED_MAX])) + (f" and {more} more" if more > 0 else "")
 

@@ -1,4 +1,4 @@
-"""Checks: criteria that code decides, before any model is asked. Each says exactly what to change."""
+"""Checks: criteria that code decides without a model. Each failed check says what to change."""
 
 from difflib import get_close_matches
 from typing import Annotated, Any, cast, get_args
@@ -56,7 +56,7 @@ _SHOWN_MAX = 1_000_000
 
 
 def _names_a_kind(spec: Any) -> Any:
-    """Pydantic's own words would repeat whatever was sent."""
+    """Word a validation error without its input, which pydantic's own message would repeat."""
     if isinstance(spec, StrictModel):
         return spec
     if not isinstance(spec, dict):
@@ -91,11 +91,11 @@ Check = Annotated[_Any, Field(discriminator="kind"), BeforeValidator(_names_a_ki
 
 
 def run_check(check: Check, answer: str, *, sources: int = 0) -> Found:
-    """What a check finds in an answer. Never raises for an answer.
+    """Run a check on an answer. Never raises, whatever the answer is.
 
     Args:
-        check: what to look for.
+        check: the check.
         answer: any text.
-        sources: how many sources the answer can cite.
+        sources: the number of sources that the answer can cite.
     """
     return check.inspect(subject_of(answer, sources))

@@ -1,6 +1,6 @@
-r"""What checks count in a text: words, characters, lines, list items, addresses, and how hard it is to read.
+r"""Count words, characters, lines, list items and URLs of a text, and compute its reading grade.
 
-Texts are compared and counted in one form: NFC, with `\n` for each kind of line end.
+Texts are compared and counted in one normal form: NFC, with `\n` for each kind of line end.
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import unicode_segmentation_rs as segmentation
 
 _LINE_END = re.compile("\r\n?|[\x85\u2028\u2029]")
-# Normalising takes the square of the length of a run of combining marks; no script has runs like that.
+# Normalisation is quadratic in a run of combining marks, and no script has runs of 32.
 _RUN_OF_MARKS = re.compile(r"([^\w\s\x00-\x7f]{32,})")
 
 _ITEM = re.compile(r"[\s>]*(?:[-*+•\u2013]|\d{1,9}[.)])\s+\S")

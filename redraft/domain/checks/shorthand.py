@@ -16,14 +16,14 @@ _RANGE = re.compile(r"(?P<least>.*?)\s*\.\.\s*(?P<most>.*)")
 
 
 def read_check(kind: str, text: str | None) -> Check:
-    """The check that is meant.
+    """Read a check from its kind and its value as text.
 
     Args:
         kind: one of the kinds of checks.
         text: its value; a range is `2..4`, `2..` or `..4`, a list and a schema are JSON. None: it has none.
 
     Raises:
-        ValueError: there is no such check; says why in words that follow the kind.
+        ValueError: there is no such check; the message continues after the kind.
     """
     if text is not None and kind in KINDS_WITHOUT_VALUE:
         raise ValueError(f"{kind} takes no value")
@@ -37,7 +37,7 @@ def read_check(kind: str, text: str | None) -> Check:
 
 
 def describe_error(error: ValidationError) -> str:
-    """What pydantic found first, without what was sent."""
+    """Word the first validation error without its input."""
     return words_of(error.errors(include_url=False, include_input=False)[0])
 
 

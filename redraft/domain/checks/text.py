@@ -1,4 +1,4 @@
-"""Checks that look for texts and patterns. Texts are compared after NFC, with one kind of line end."""
+"""Checks for texts and patterns. Texts are compared in NFC with one kind of line end."""
 
 from typing import Annotated, Literal, Self
 

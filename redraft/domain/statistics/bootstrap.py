@@ -25,7 +25,7 @@ _Total = tuple[float, int]
 def mean_of(
     values: Sequence[float], *, clusters: Sequence[Hashable] | None = None, seed: int = SEED, draws: int = DRAWS
 ) -> Mean | None:
-    """The mean with its percentile bootstrap interval (Efron 1979); None of nothing.
+    """Return the mean with its percentile bootstrap interval (Efron 1979), or None without values.
 
     Whole clusters are drawn, with all their values, as many as there are (Davison and Hinkley 1997, 3.8); the mean is
     that of all values, so that a cluster counts by its size. With few clusters, below 20 or so, percentile intervals

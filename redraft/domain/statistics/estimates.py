@@ -1,4 +1,4 @@
-"""Shares, agreement, ranks, flips and their intervals. A figure that cannot be told is None, never NaN."""
+"""Shares, agreement, ranks, flips and their intervals. A figure that cannot be computed is None, never NaN."""
 
 import sys
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ def clustered_share(clusters: Sequence[tuple[int, int]]) -> Estimate | None:
         return share(sum(part for part, _ in counted), values)
     value = sum(part for part, _ in counted) / values
     variance = fsum((part - value * whole) ** 2 for part, whole in counted) / values**2
-    # What does not vary tells nothing of how alike repeats are: as if each repeat said the same.
+    # Without variation the correlation of repeats is unknown, so they count as fully correlated.
     effective = value * (1 - value) / variance if variance else len(counted)
     return _wilson(value, min(float(values), max(1.0, effective)))
 

@@ -1,4 +1,4 @@
-"""Structured answers: does an answer hold the JSON that its job asked for? Decided in code, whoever promised it."""
+"""Validate structured answers in code, because not every provider keeps its promise of structured output."""
 
 import json
 import math
@@ -33,13 +33,13 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Why an answer does not fit, for whoever writes the next one: what is wrong, and where."""
+    """Why an answer does not fit the schema: the validation errors with their places, as feedback."""
 
     message: str
 
 
 def check_schema(schema: Mapping[str, Any], pointer: str) -> None:
-    """Refuse a schema that nothing could be checked with.
+    """Check that a schema can be used.
 
     Raises:
         Invalid: it is no JSON Schema, names another document, or is too long or too expensive
@@ -51,7 +51,7 @@ def check_schema(schema: Mapping[str, Any], pointer: str) -> None:
 
 
 def schema_fault(schema: Mapping[str, Any]) -> str | None:
-    """Why nothing could be checked with a schema; None = it can be used."""
+    """Return why a schema cannot be used, or None."""
     try:
         words = _limit_passed(schema)
         if words is None:
@@ -77,7 +77,7 @@ def _limit_passed(schema: Mapping[str, Any]) -> str | None:
 
 
 def read_json(answer: str, wanted: str = "value") -> Parsed | Misfit:
-    """The value of an answer that is JSON, bare or in one fence. Never raises for an answer."""
+    """Parse an answer that is JSON, with or without a fence. Never raises for an answer."""
     text = answer.strip().removeprefix("\ufeff").strip()
     fenced = _FENCED.match(text)
     try:
@@ -95,7 +95,7 @@ def json_kind(schema: Mapping[str, Any]) -> str:
 
 
 def read_answer(answer: str, schema: Mapping[str, Any]) -> Parsed | Misfit:
-    """The value of an answer that is JSON, bare or in one fence, and fits. Never raises for an answer."""
+    """Parse and validate an answer that is JSON, with or without a fence. Never raises for an answer."""
     read = read_json(answer, json_kind(schema))
     if isinstance(read, Misfit):
         return read
@@ -126,7 +126,7 @@ def _fitted(value: Any, schema: Mapping[str, Any]) -> Parsed | Misfit:
 
 
 def _is_valid(schema: Mapping[str, Any], value: Any, chars: int, longest: str) -> bool:
-    """In this process where that is cheap: no other thread runs meanwhile."""
+    """Validate in this process only if it is cheap, because the validator blocks all other threads."""
     if is_cheap(schema, chars):
         return bool(jsonschema_rs.validator_for(cast("Any", dict(schema)), offline=True).is_valid(value))
     return schemas.is_valid(schema, value, pattern_bytes_max=pattern_bytes_max(longest))

@@ -44,9 +44,9 @@ def structure_schema(structure: Structure, sources: int) -> dict[str, Any]:
 
 
 def prose_of(structure: Structure, answer: str, sources: int) -> str | None:
-    """What a structured answer says, as text with marks; None for an answer that does not have that structure.
+    """Return the prose of a structured answer with citation markers, or None for another structure.
 
-    The numbers in its lists of sources become marks: behind a point, or as a list at the end.
+    The numbers in its lists of sources become markers: after a point, or as a reference list.
     """
     read = read_answer(answer, structure_schema(structure, sources))
     if isinstance(read, Misfit):
@@ -61,7 +61,7 @@ def prose_of(structure: Structure, answer: str, sources: int) -> str | None:
 
 
 def confidence_of(structure: Structure, answer: str, sources: int) -> float | None:
-    """How sure a structured answer says that it is."""
+    """Return the confidence that a structured answer states."""
     if structure != "answer_with_sources":
         return None
     read = read_answer(answer, structure_schema(structure, sources))

@@ -30,7 +30,7 @@ def pattern_fault(pattern: str) -> str | None:
 
 
 def _reason(pattern: str) -> str:
-    """The engine does not tell: it reads some patterns that it cannot use."""
+    """Return why a pattern cannot be used. The engine gives no reason, and its parser accepts some unusable patterns."""
     bare = _ESCAPED.sub("", pattern)
     if _LOOK_AROUND.search(bare):
         return "it has look-around, such as (?=…) or (?<!…), which this engine does not know"
@@ -64,7 +64,12 @@ def is_searchable(pattern: str, text: str) -> bool:
 
 
 def holds_match(pattern: str, text: str) -> bool:
-    """Raises ValueError or LimitExceeded if the pattern is not searchable in the text."""
+    """Whether a pattern matches somewhere in a text.
+
+    Raises:
+        ValueError: the pattern is invalid.
+        LimitExceeded: the search would need too much time or memory.
+    """
     return schemas.is_valid({"pattern": pattern}, text, pattern_bytes_max=pattern_bytes_max(text))
 
 
