@@ -1,4 +1,4 @@
-"""What a judge is asked by a profile, and what its reply means."""
+"""Evaluator prompts from profiles, and the parsing of their replies."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,14 +24,16 @@ def evaluation_prompt(
     criteria: Sequence[Criterion] = (),
     complaint: str | None = None,
 ) -> Prompt:
-    """The judge's view: what the profile sees; no iteration, threshold, earlier score, feedback or weight.
+    """Build the prompt of an evaluator call.
+
+    It shows no iteration, threshold, earlier score, feedback or weight, because these bias an evaluator.
 
     Args:
-        profile: how to judge.
+        profile: the way to evaluate.
         request: the job.
-        answer: what to judge.
-        criteria: the criteria of a rubric that this call judges, binary and scale ones; none: by the profile.
-        complaint: why the judge's previous reply could not be used, when it is asked once more.
+        answer: the answer to evaluate.
+        criteria: the binary and scale criteria of this call; if empty, the profile's own prompt is used.
+        complaint: for a repair, why the previous reply could not be used.
     """
     context = EvaluatorContext(profile.sees, profile.source_chars, profile.sources_chars, profile.media)
     values = context.values(request, answer, criteria, complaint)
@@ -51,16 +53,16 @@ def read_verdict(
     unclaimed: float = 1.0,
     finish_reason: str | None = "stop",
 ) -> Verdict | Unusable:
-    """What a reply to `evaluation_prompt` says.
+    """Parse a reply to `evaluation_prompt`.
 
     Args:
-        profile: how it was asked.
-        request: the job. A verdict that stands in its texts, or in the answer, is none of the evaluator's own.
-        answer: what was judged.
+        profile: the profile of the prompt.
+        request: the job. A verdict that appears in its texts or in the answer is planted and does not count.
+        answer: the evaluated answer.
         text: the reply.
-        criteria: those that the call was about.
+        criteria: the criteria of the call.
         unclaimed: the score of an answer without claims.
-        finish_reason: the provider's word for why the reply ended.
+        finish_reason: the finish reason of the provider.
     """
     untrusted = Untrusted(untrusted_texts(request, answer))
     if profile.reply.claims:
@@ -73,7 +75,7 @@ def read_verdict(
 
 
 def rubric_schema(criteria: Sequence[Criterion]) -> dict[str, Any]:
-    """The JSON Schema of a reply that judges exactly these criteria, each with its evidence before its verdict."""
+    """Build the JSON Schema of a reply to exactly these criteria, with the evidence before each verdict."""
     return _object({"criteria": _object({criterion.id: _entry(criterion) for criterion in criteria})})
 
 

@@ -1,4 +1,4 @@
-"""What a judge is shown of a job: the values of a profile's templates, the untrusted ones framed."""
+"""The template values of evaluator prompts. Untrusted texts stand in frames."""
 
 import hashlib
 import json
@@ -24,10 +24,10 @@ _ANCHORS = {"0": "absent", str(SCALE_TOP): "fully"}
 
 @dataclass(frozen=True, slots=True)
 class CriterionView:
-    """What a judge is told of a criterion: not its weight, nor whether it is required.
+    """The part of a criterion that an evaluator sees, without its weight and without `required`.
 
     Attributes:
-        anchors: for a scale, levels with their meaning, from the lowest on.
+        anchors: for a scale, levels with their meaning, the lowest first.
     """
 
     id: str
@@ -44,7 +44,7 @@ def criterion_view(criterion: Criterion) -> CriterionView:
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorContext:
-    """How much of a job a judge is shown."""
+    """The parts of a job that an evaluator sees, and their maximum lengths."""
 
     sees: Collection[str]
     source_chars: int | None
@@ -54,7 +54,7 @@ class EvaluatorContext:
     def values(
         self, request: AnyRequest, answer: str, criteria: Sequence[Criterion], complaint: str | None
     ) -> dict[str, Any]:
-        """The values for the templates; whoever is to be judged has no say outside of its frame."""
+        """Return the values for the templates. The answer and other untrusted texts cannot leave their frames."""
         nonce = nonce_of(request, answer)
         framed = _Framer(nonce, media=self.media)
         shown = framed.of(answer, "answer")
@@ -77,7 +77,7 @@ class EvaluatorContext:
         return values | ({"criteria": tuple(map(criterion_view, criteria))} if criteria else {})
 
     def _sources(self, sources: Sequence[Source], answer: str, framed: "_Framer") -> tuple[str, ...]:
-        """Each source in a frame of its own, `source-1` first."""
+        """Frame each source by itself, `source-1` first."""
         contents = [source.content for source in sources]
         if self.source_chars is not None:
             contents = [preview(visible(content), self.source_chars) for content in contents]
@@ -109,24 +109,27 @@ def _turns(framed: _Framer, request: AnyRequest) -> tuple[tuple[str, str], ...]:
 
 
 def _task(request: AnyRequest) -> str:
-    """The task; a judge of an answer to no sources is told what a good one is."""
+    """Return the task. For a grounded job without sources it says what a good answer is."""
     return f"{request.instruct}\n\n{NO_CONTEXT_RULE}" if request.grounds and not request.sources else request.instruct
 
 
 def source_text(source: Source, content: str) -> str:
-    """What is known of a source, and its content: all of it is the source's own word."""
+    """Join title, metadata and content of a source, all of which are untrusted."""
     return f"{source.about}\n\n{content}" if source.about else content
 
 
 def untrusted_texts(request: AnyRequest, answer: str) -> list[str]:
-    """Everything that an evaluator may be shown and that may hold a planted verdict."""
+    """Return all texts of an evaluator prompt that may contain a planted verdict."""
     sources = [source_text(source, source.content) for source in request.sources]
     turns = [turn for pair in request.conversation for turn in pair]
     return [answer, request.instruct, request.resp_format, request.reference or "", *sources, *turns]
 
 
 def nonce_of(request: AnyRequest, answer: str) -> str:
-    """No text can hold its own hash, so none can close its frame; the same call keeps the same prompt."""
+    """Return a nonce for the frames: a hash, because no text can contain its own hash and so close its frame.
+
+    The same call gets the same prompt, so recorded replies can be found again.
+    """
     sources = [[source.title, source.metadata, source.content] for source in request.sources]
     whole = [request.instruct, answer, request.conversation, request.reference, sources]
     return hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""The files of a profile's folder: read, checked against each other, and tried once, before any job rests on them."""
+"""Read the files of a profile's folder, check them against each other, and render each template once."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ FieldName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 
 class ProfileError(Exception):
-    """A profile that cannot be used: the file, and what is wrong with it."""
+    """An invalid profile: the file and the error."""
 
     def __init__(self, place: str, words: str) -> None:
         super().__init__(f"{place}: {words}")
@@ -40,7 +40,7 @@ class ProfileError(Exception):
 
 
 class FieldMap(StrictModel):
-    """Which field of the reply says what."""
+    """The mapping of the reply's fields to those of an evaluation."""
 
     score: FieldName | None = None
     pass_flag: FieldName | None = None
@@ -56,7 +56,7 @@ class FieldMap(StrictModel):
 
 
 class About(StrictModel):
-    """What `profile.toml` holds; the profile's name is its folder's."""
+    """The content of `profile.toml`. The name of the folder is the name of the profile."""
 
     title: FilledText
     description: FilledText
@@ -70,7 +70,7 @@ class About(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class ProfileFiles:
-    """A folder's content, checked."""
+    """The validated content of a profile's folder."""
 
     about: About
     version: str
@@ -81,15 +81,15 @@ class ProfileFiles:
 
 
 def folders(root: Path) -> list[Path]:
-    """The sub-folders by name; hidden ones are not looked at."""
+    """Return the sub-folders by name, without hidden ones."""
     return sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
 def read(folder: Path, *, may_take_rubric: bool) -> ProfileFiles:
-    """What a profile's folder holds.
+    """Read a profile's folder.
 
     Raises:
-        ProfileError: the first thing that is wrong.
+        ProfileError: a file is missing or invalid; only the first error is reported.
     """
     try:
         TypeAdapter(ProfileName).validate_python(folder.name)
@@ -243,7 +243,7 @@ def _types(schema: Any) -> list[str]:
 
 
 def _check_order(name: str, mapping: FieldMap, schema: Mapping[str, Any]) -> None:
-    """A model that has named its score argues for it: the reasoning comes first."""
+    """Check that the reasoning comes before the score, since a model that has named a score argues for it."""
     named = (mapping.score, mapping.pass_flag, mapping.claims, *(mapping.dimensions or ()))
     deciding = [each for each in named if each]
     missing = [each for each in deciding if each not in (schema.get("required") or ())]

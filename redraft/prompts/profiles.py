@@ -26,17 +26,17 @@ class Profile:
     """A named way to evaluate.
 
     Attributes:
-        version: of its files' contents; another version may judge otherwise.
-        needs: the fields of a request without which it cannot judge.
+        version: a hash of its files; verdicts of different versions are not comparable.
+        needs: the fields of a request that it requires.
         sees: the fields of a request that its prompts show.
-        source_chars: how much of each source is shown; None: all of it.
-        sources_chars: how much of all sources together is shown, nearest to the answer; None: all of it.
-        media: whether images in the texts are left in.
-        templates: by name; the rubric's are there where criteria can be judged one by one.
-        reply_schema: a JSON Schema; of the form without a rubric.
-        mapping: which field of a reply says what, as `profile.toml` has it.
-        reply: the same, for reading.
-        files: the name of each file with the SHA-256 of its content.
+        source_chars: the maximum length of each source; None: no limit.
+        sources_chars: the maximum length of all sources together; None: no limit.
+        media: whether images in the texts stay.
+        templates: by name; those for rubrics exist if the profile takes rubrics.
+        reply_schema: the JSON Schema of a reply without a rubric.
+        mapping: the mapping of reply fields in `profile.toml`.
+        reply: the mapping in the form that the parser takes.
+        files: the SHA-256 of each file, by name.
     """
 
     name: str
@@ -61,13 +61,13 @@ class Profile:
 
     @property
     def texts(self) -> dict[str, str]:
-        """What its files say, by name."""
+        """The texts of its files, by name."""
         templates = {f"{name}.j2": text for name, text in self.templates.items()}
         mapping = to_json(self.mapping, indent=2).decode()
         return {**templates, "reply.json": to_json(self.reply_schema, indent=2).decode(), "mapping": mapping}
 
     def missing(self, request: AnyRequest) -> list[ShownField]:
-        """The fields that it needs and the request does not have; a rubric stands for the criteria in words."""
+        """Return the required fields that a request does not have. A rubric replaces the criteria in words."""
         has_rubric = self.takes_rubric and request.rubric is not None
         return [name for name in self.needs if not getattr(request, name) and not (name == "eval_crit" and has_rubric)]
 
@@ -95,10 +95,10 @@ class Profiles:
 
 
 def load_profiles(folder: Path | None) -> Profiles:
-    """The built-in profiles, and those of a folder whose sub-folders are profiles.
+    """Load the built-in profiles and those in the sub-folders of a folder.
 
     Raises:
-        Invalid: something is wrong; the message names each file, and what to do (code `invalid_profile`).
+        Invalid: a profile is invalid; the message names each file, and what to do (code `invalid_profile`).
     """
     built_in = _built_in()
     if folder is None:
@@ -112,7 +112,7 @@ def _built_in() -> tuple[Profile, ...]:
 
 
 def check_profiles(folder: Path) -> Sequence[Profile]:
-    """The profiles of a folder, or the one that the folder itself is; nothing is kept.
+    """Check the profiles in a folder, or the folder itself if it is a profile.
 
     Raises:
         Invalid: as `load_profiles`.

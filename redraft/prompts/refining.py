@@ -1,4 +1,4 @@
-"""What a model is asked when a rough question becomes a job."""
+"""The prompt by which a model drafts a job from a rough question."""
 
 import hashlib
 from functools import cache
@@ -31,7 +31,7 @@ _VALUES = {
 
 
 def refining_prompt(question: str, complaint: str | None = None) -> Prompt:
-    """The prompt for a draft; `complaint`: why the reply before could not be used."""
+    """Build the prompt for a draft. `complaint` says why the previous reply could not be used."""
     nonce = _nonce_of(question)
     values = {
         "question": frame(visible(question), _TAG, nonce),
@@ -45,7 +45,7 @@ def refining_prompt(question: str, complaint: str | None = None) -> Prompt:
 
 
 def _nonce_of(question: str) -> str:
-    """No text can hold its own hash, so none can close its frame."""
+    """Return a hash as nonce, because no text can contain its own hash and so close its frame."""
     return hashlib.sha256(question.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""Prompts from templates. A user's or a model's text is only ever a value in them, never a template."""
+"""Generator prompts from templates. Texts of users and models are values in them, never templates."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -30,14 +30,14 @@ def _render(name: str, **values: Any) -> str:
 def generation_prompt(
     request: GenerateAnswer, feedback: Feedback | None, schema: Mapping[str, Any] | None = None
 ) -> Prompt:
-    """The next generation: the task and its criteria, and what earlier attempts taught.
+    """Build the prompt of a generation: the task, its criteria, and the feedback on earlier answers.
 
-    Its length does not grow with the number of iterations: one earlier answer at most.
+    It contains at most one earlier answer, so that its length does not grow with the iterations.
 
     Args:
         request: the job.
-        feedback: what was said of earlier answers; None for a first one.
-        schema: the JSON Schema that the answer has to fit.
+        feedback: the feedback on earlier answers; None for the first iteration.
+        schema: the JSON Schema of the answer.
     """
     system = _render(
         "generate/system.j2",
@@ -84,12 +84,12 @@ def _criterion_line(criterion: Criterion) -> str:
 
 
 def _source(number: int, source: Source, nonce: str) -> str:
-    """A source behind its mark, without one that closes it: the next mark does, which saves tokens."""
+    """Write a source after its opening tag. The next tag closes it, which saves tokens."""
     return f'<source-{number} id="{nonce}">\n{defuse(visible(source_text(source, source.content)), nonce, _TAGS)}'
 
 
 def repair_prompt(prompt: Prompt, answer: str, complaint: str) -> Prompt:
-    """The same once more, with the answer that does not fit and what is wrong with it."""
+    """Build a repair prompt: the same prompt with the invalid answer and its validation errors."""
     request = Message("user", _render("generate/repair.j2", complaint=complaint))
     given = (Message("assistant", answer.rstrip()),) if answer.strip() else ()
     return replace(prompt, messages=(*prompt.messages, *given, request))
@@ -106,7 +106,7 @@ def _turns(task: str, feedback: Feedback | None, nonce: str) -> tuple[Message, .
         base=feedback.base.answer if feedback.base else None,
         feedback=feedback_text(feedback),
     )
-    # A source can make the writer copy the marks around it
+    # A source can make the generator copy the tags around it.
     return (Message("user", f"{task}\n\n{revise.replace(nonce, '[…]')}"),)
 
 
@@ -115,7 +115,7 @@ def _encourages(feedback: Feedback) -> bool:
 
 
 def feedback_text(feedback: Feedback) -> str:
-    """What is said about the earlier answers, without the answer itself."""
+    """Write the feedback on earlier answers, without the answers."""
     if _encourages(feedback):
         problems = (*feedback.cut, *feedback.vetoes)
         return _render("generate/encourage.j2", problems=problems, guidance=feedback.guidance)

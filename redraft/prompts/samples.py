@@ -1,4 +1,4 @@
-"""Made-up values for each variable of a profile's templates, to try them when they are loaded."""
+"""Sample values for the variables of a profile's templates, which are rendered once when they are loaded."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Sample:
     values: Mapping[str, Any]
 
     def of(self, sees: Collection[str], *, has_criteria: bool) -> "Sample":
-        """Only what a template of this kind is given."""
+        """Return only the values that a template of this kind gets."""
         known = {*sees, *ALWAYS, *(RUBRIC_ONLY if has_criteria else ())}
         return Sample({name: value for name, value in self.values.items() if name in known})
 

@@ -1,4 +1,4 @@
-"""The one sandbox in which templates are rendered. What people and models write is only ever a value in it."""
+"""The sandbox in which all templates are rendered. Texts of users and models are values in it."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def render_template(source: str, **values: Any) -> str:
 
 
 def unknown_names(source: str, known: frozenset[str]) -> list[str]:
-    """The variables that a template uses and nobody gives.
+    """Return the variables of a template that have no value.
 
     Raises:
         TemplateError: the template cannot be parsed.
@@ -37,7 +37,7 @@ def unknown_names(source: str, known: frozenset[str]) -> list[str]:
 
 
 def describe_template_error(error: Exception) -> str:
-    """What is wrong with a template, and in which line where that is known."""
+    """Describe a template error, with its line if it is known."""
     line = getattr(error, "lineno", None)
     words = error.message if isinstance(error, TemplateError) and error.message else str(error)
     return f"{words} (line {line})" if line else words

@@ -1,5 +1,5 @@
-"""Computation on data from outside that native code does, in child processes that the kernel limits.
+"""Run native code on untrusted data in child processes with limits that the kernel enforces.
 
-Native code holds the interpreter's lock: while it runs, no other thread of its process does, and nothing within the
-process can end it. A child process can be ended, and its parent goes on.
+Native code holds the interpreter's lock: while it runs, no other thread of the process runs, and nothing in the
+process can stop it. A child process can be ended, and its parent goes on.
 """

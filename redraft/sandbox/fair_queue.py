@@ -1,4 +1,4 @@
-"""Who may use one of a few places next: a bounded queue that is fair between the kinds of requests in it."""
+"""A bounded queue for a few slots that is fair between kinds of requests."""
 
 import threading
 from collections import OrderedDict, deque
@@ -9,19 +9,19 @@ from redraft.errors import Unavailable
 
 
 class Busy(Unavailable):
-    """A request cannot be served now, most often since too many wait. It can be made again a moment later."""
+    """A request cannot be served now, most often because too many wait. A retry a moment later may succeed."""
 
     def __init__(self, words: str = "Too many validations wait for their turn; try again in some seconds.") -> None:
         super().__init__(words, code="busy")
 
 
 class FairQueue:
-    """Places for a few requests at a time. Those that wait get in one of each kind by turns, in the order they came.
+    """A few slots for requests. Waiting requests get a slot one kind after the other, in the order of their arrival.
 
     Args:
-        slots: how many requests are served at once.
-        waiting_max: how many may wait.
-        wait_s: how long each may wait.
+        slots: the number of requests served at once.
+        waiting_max: the maximum number of waiting requests.
+        wait_s: the maximum time that each may wait.
     """
 
     def __init__(self, slots: int, *, waiting_max: int, wait_s: float) -> None:
@@ -33,16 +33,16 @@ class FairQueue:
 
     @property
     def waiting(self) -> int:
-        """How many wait now."""
+        """The number of waiting requests."""
         with self._lock:
             return sum(map(len, self._waiting.values()))
 
     @contextmanager
     def slot(self, kind: bytes) -> Generator[None]:
-        """Have a place within the block.
+        """Hold a slot within the block.
 
         Raises:
-            Busy: there is none, and no room to wait for one.
+            Busy: no slot became free in time, or too many requests wait.
         """
         turn = self._enter(kind)
         if turn is not None and not turn.wait(self._wait_s) and self._leave_queue(kind, turn):
@@ -53,7 +53,7 @@ class FairQueue:
             self._release()
 
     def _enter(self, kind: bytes) -> threading.Event | None:
-        """None: there is a free place; it is taken now."""
+        """Take a free slot and return None, or join the queue and return the event to wait for."""
         with self._lock:
             if self._free:
                 self._free -= 1
@@ -65,7 +65,7 @@ class FairQueue:
             return turn
 
     def _leave_queue(self, kind: bytes, turn: threading.Event) -> bool:
-        """False: the turn has come meanwhile."""
+        """Leave the queue. Returns False if the request got a slot meanwhile."""
         with self._lock:
             if turn.is_set():
                 return False
@@ -75,7 +75,7 @@ class FairQueue:
             return True
 
     def _release(self) -> None:
-        """The first kind in the queue is next; what else of it waits goes behind all others."""
+        """Give the slot to the first kind in the queue. Its other requests move behind all other kinds."""
         with self._lock:
             if not self._waiting:
                 self._free += 1

@@ -1,4 +1,4 @@
-"""The child processes of this process, and what they were asked lately."""
+"""The child processes for validation, and a cache of their outcomes."""
 
 import atexit
 import contextlib
@@ -22,13 +22,13 @@ from redraft.sandbox.fair_queue import Busy, FairQueue
 log = structlog.get_logger()
 
 CPU_S = 1.0
-"""Of CPU time for one request; a child that needs more is killed by the kernel."""
+"""CPU time for one request. The kernel kills a child that needs more."""
 
 _QUICK_CPU_S = 0.1
-# For machines that have more to do than they can: the CPU limit ends what is expensive
+# Only for overloaded machines: expensive requests reach the CPU limit first.
 _WALL_S = 30.0
 _QUEUE_S = 30.0
-# A worker has more threads than may wait for what is expensive
+# Fewer may wait in the slow lane than a worker has threads, so that some threads stay free.
 _QUICK_WAITING_MAX, _SLOW_WAITING_MAX = 1000, 8
 _ASKED = struct.Struct("!dQ")
 _LENGTH = struct.Struct("!Q")
@@ -42,12 +42,12 @@ class LimitExceeded(Exception):  # noqa: N818 - a fact about a value, not an err
 
 
 class Processes:
-    """A few child processes in two lanes, started when they are needed first and after each that was killed.
+    """A few child processes in two lanes, started on first use and after each that was killed.
 
-    Each request has a tenth of a second in the quick lane. What needs more goes to the slow lane, where it waits for
-    its like only. In both the schemas take turns, so that no job waits for all the answers of another one.
+    Each request has a tenth of a second in the quick lane. Slower ones move to the slow lane, so that they delay only
+    each other. In both lanes the schemas take turns, so that no job waits for all the answers of another one.
 
-    Outcomes are remembered: the same answer is validated where it comes in, where it is evaluated, and at the end.
+    Outcomes are cached, because the same answer is validated when it arrives, when it is evaluated, and at the end.
     """
 
     def __init__(self, quick: int = 2, slow: int = 1) -> None:
@@ -57,7 +57,7 @@ class Processes:
         self._remembered: OrderedDict[bytes, dict[str, Any] | None] = OrderedDict()
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The outcome of one request.
+        """Compute or look up the outcome of one request.
 
         Raises:
             LimitExceeded: it needs too much CPU time or memory.
@@ -83,13 +83,13 @@ class Processes:
                 self._remembered.popitem(last=False)
 
     def close(self) -> None:
-        """End all children that have nothing to do."""
+        """End all idle children."""
         self.quick.close()
         self.slow.close()
 
 
 class Lane:
-    """Children that give each request so much CPU time."""
+    """Children with the same CPU limit per request."""
 
     def __init__(self, slots: int, *, cpu_s: float, waiting_max: int) -> None:
         self.turns = FairQueue(slots, waiting_max=waiting_max, wait_s=_QUEUE_S)
@@ -104,7 +104,7 @@ class Lane:
             child = self._idle.get_nowait()
             kept = None
             try:
-                # A child that was killed for another reason gets a successor, once
+                # A child that was killed for another reason (such as a lack of memory) is replaced once.
                 for _ in range(2):
                     child = child or _Child()
                     try:
@@ -116,13 +116,13 @@ class Lane:
                     else:
                         kept = child
                         return outcome
-                # It says nothing about the value, so it must not be remembered as its outcome
+                # This says nothing about the value, so it must not be cached as its outcome.
                 raise Busy("A process for validating was killed, or does not start; try again in some seconds.")
             finally:
                 self._idle.put(kept)
 
     def _end(self, child: "_Child", error: Exception) -> bool:
-        """End a child that gave no outcome; whether a limit had ended it.
+        """End a child without an outcome, and return whether a limit had ended it.
 
         Raises:
             Busy: it was stopped, or got hardly any time of the processor.
@@ -134,7 +134,7 @@ class Lane:
         return is_expensive
 
     def close(self) -> None:
-        """End all children that have nothing to do."""
+        """End all idle children."""
         with contextlib.suppress(queue.Empty):
             while True:
                 if child := self._idle.get_nowait():
@@ -148,7 +148,7 @@ class _Child:
             with contextlib.ExitStack() as files:
                 files.enter_context(ours)
                 with theirs:
-                    # Without our environment, which holds keys; a crash in it is no news for our own output
+                    # Without the environment, which contains keys, and without our output: its crashes are expected.
                     self._process = subprocess.Popen(
                         [sys.executable, "-I", "-m", "redraft.sandbox.child"],
                         env={},
@@ -180,7 +180,7 @@ class _Child:
         return data
 
     def end(self) -> bool:
-        """Kill it; whether its computation had ended it before."""
+        """Kill the child, and return whether its computation had ended it before."""
         self._socket.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(0.2)
@@ -189,7 +189,7 @@ class _Child:
 
 
 default = Processes()
-"""Those that all validations of this process share."""
+"""The children that all validations of this process share."""
 
 atexit.register(default.close)
 ask = default.ask

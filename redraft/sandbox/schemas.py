@@ -1,4 +1,4 @@
-"""JSON Schemas and regular expressions of users, tried on values of users and models, within the limits of a child."""
+"""Apply JSON Schemas and regular expressions of users to values, within the limits of a child process."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ PATTERN_BYTES_MAX = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Misplaced:
-    """One validation error: what is wrong, and the way to it."""
+    """One validation error and its path."""
 
     message: str
     path: tuple[str | int, ...]
@@ -23,7 +23,7 @@ class Misplaced:
 def is_valid(
     schema: Mapping[str, Any], value: Any, *, pattern_bytes_max: int = PATTERN_BYTES_MAX, with_formats: bool = False
 ) -> bool:
-    """Whether a value fits a schema; its patterns may have so many bytes when compiled.
+    """Whether a value fits a schema. `pattern_bytes_max` limits the compiled size of its patterns.
 
     Raises:
         ValueError: the schema cannot be used, or the value is no JSON.

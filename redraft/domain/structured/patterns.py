@@ -30,7 +30,7 @@ def pattern_fault(pattern: str) -> str | None:
 
 
 def _reason(pattern: str) -> str:
-    """Return why a pattern cannot be used. The engine gives no reason, and its parser accepts some unusable patterns."""
+    """Return why a pattern cannot be used. The engine gives no reason, and parses some unusable patterns."""
     bare = _ESCAPED.sub("", pattern)
     if _LOOK_AROUND.search(bare):
         return "it has look-around, such as (?=…) or (?<!…), which this engine does not know"
