@@ -47,12 +47,14 @@ def generation_prompt(
         has_form=bool(request.resp_format.strip()),
         is_structured=schema is not None,
     )
+    # Without the answer, so that the task's part of the prompt is the same in each iteration.
     nonce = nonce_of(request, "")
     task = _render(
         "generate/task.j2",
         instruct=request.instruct,
         resp_format=request.resp_format,
         eval_crit=request.eval_crit,
+        # From the first iteration on, because showing the criteria already raises the share of good answers.
         criteria=criteria_lines(request.rubric),
         grounding=request.grounds,
         sources=[_source(number, source, nonce) for number, source in enumerate(request.sources, 1)],

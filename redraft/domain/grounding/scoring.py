@@ -211,6 +211,7 @@ class _Reading:
             self.unsourced.append(UnsourcedNumbers(sentence.text, sentence.start, sentence.end, missing))
 
     def _states_nothing(self, sentence: Sentence, bare: str, read: TextContent) -> bool:
+        # A cited sentence is checked, whatever it says.
         if markers_in(self.cited.markers, sentence):
             return False
         if asks_for_sources(bare):
@@ -255,6 +256,7 @@ def _score_sentence(
     relied = set(relied_on)
     share = sum(1 for holders in items if not relied.isdisjoint(holders)) / len(items)
     support: Support = "none"
+    # A number of another source is not enough: the cited one has to contain it.
     if not missing and share >= OVERLAP_MIN and all(not relied.isdisjoint(holders) for holders in numbers):
         support = "full"
     elif not missing and max(share, best_share) >= OVERLAP_MIN:

@@ -75,6 +75,7 @@ def _totals(values: Sequence[float], clusters: Sequence[Hashable] | None) -> lis
 
 def _resampled_means(totals: Sequence[_Total], rng: Random, draws: int) -> list[float]:
     """The means of resampled clusters, in ascending order."""
+    # Sorted, so that the same values draw the same means in any order.
     ordered = sorted(totals)
     if ordered[0] == ordered[-1]:
         return [ordered[0][0] / ordered[0][1]]

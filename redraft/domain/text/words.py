@@ -55,6 +55,7 @@ def is_unspaced(char: str) -> bool:
 def read_content(text: str) -> TextContent:
     folded = text.casefold()
     has_unspaced = not text.isascii() and _UNSPACED.search(text) is not None
+    # Word bounds keep the characters of unspaced scripts apart, which are taken in pairs.
     parts = segmentation.split_word_bounds(folded) if has_unspaced else segmentation.unicode_words(folded)
     words = [part for part in parts if not part[0].isdecimal()]
     spelled = frozenset((*spelled_values(words), *(han_values(text) if has_unspaced else ())))
