@@ -214,13 +214,9 @@ def request_id_of(request: Request) -> str:
     return request.scope["state"]["request_id"]
 
 
-def _handle(request: Request, error: Exception) -> Response:
-    return render(request, error)
-
-
 async def handle_error(request: Request, error: Exception) -> Response:
     """Async, so that rendering does not wait for a thread."""
-    return _handle(request, error)
+    return render(request, error)
 
 
 def install(app: FastAPI, render_error_page: ErrorPage) -> None:

@@ -80,12 +80,8 @@ def delta_frame(deltas: Sequence[Delta]) -> bytes:
 @lru_cache(maxsize=1024)
 def _delta_frame(delta: Delta, at: str) -> bytes:
     """Written once for all who watch the job; the time is no part of what makes two deltas equal."""
-    data = {"message": _words(delta), **asdict(delta), "at": at}
+    data = {"message": f"Iteration {delta.iteration} is being written.", **asdict(delta), "at": at}
     return format_sse_event(event="answer.delta", data_str=json.dumps(data))
-
-
-def _words(delta: Delta) -> str:
-    return f"Iteration {delta.iteration} is being written."
 
 
 _ENDS_OF_TEXT = frozenset({"iteration.generated", "step.retrying"})

@@ -137,7 +137,7 @@ def assemble(pairs: Iterable[tuple[str, Any]], columns: Columns, *, is_table: bo
         if not targets and value not in (None, ""):
             draft.unused[column] = value
         for target in targets:
-            if _is_blank(value):
+            if value is None or (isinstance(value, str) and not value.strip()):
                 columns.blank[target] += 1
             _fill(draft, target, column, value, is_table=is_table)
     if draft.unused and not any(columns.targets_of(column) for column, _ in draft.given):
@@ -172,10 +172,6 @@ def _fill(draft: Draft, target: str, column: str, value: Any, *, is_table: bool)
         draft.flaws.append(Flaw(pointer_of(target), words, "invalid_cell"))
     else:
         draft.fill(target, column, read)
-
-
-def _is_blank(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def _is_id(value: Any) -> bool:

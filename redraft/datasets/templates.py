@@ -139,7 +139,12 @@ def _compiled(source: str) -> Template:
     """Looked at before it is compiled, as the compiler computes what is constant."""
     _count(source)
     tree = _ROWS.parse(source)
-    _check(tree)
+    for node in tree.find_all(nodes.Node):
+        line = node.lineno
+        if not isinstance(node, _NODES):
+            raise TemplateSyntaxError(f"{type(node).__name__.lower()} is not possible here", line)
+        if isinstance(node, nodes.Filter):
+            _check_filter(node)
     return _ROWS.from_string(tree)
 
 
@@ -162,15 +167,6 @@ def _count(source: str) -> None:
         ):
             if count > most:
                 raise TemplateSyntaxError(f"there are more than {most:,} {what}", line)
-
-
-def _check(tree: nodes.Template) -> None:
-    for node in tree.find_all(nodes.Node):
-        line = node.lineno
-        if not isinstance(node, _NODES):
-            raise TemplateSyntaxError(f"{type(node).__name__.lower()} is not possible here", line)
-        if isinstance(node, nodes.Filter):
-            _check_filter(node)
 
 
 def _check_filter(node: nodes.Filter) -> None:

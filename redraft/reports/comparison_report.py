@@ -7,12 +7,17 @@ from redraft.domain.bulk.phrases import count, say_p
 from redraft.domain.text.screens import one_line
 from redraft.reports import wording
 from redraft.reports.model import Figure, Report, Section, Table
-from redraft.reports.run_report import facts_of
-from redraft.reports.tables import ComparisonTables, RunFacts
+from redraft.reports.run_report import facts_of, run_report
+from redraft.reports.tables import AnyTables, ComparisonTables, RunFacts, RunTables
 from redraft.reports.wording import DASH
 
 _NAMES_MAX = 50
 _NAMES_CHARS = 1500
+
+
+def report_of(tables: AnyTables) -> Report:
+    """The report that every format shows, of a run or of a comparison."""
+    return run_report(tables) if isinstance(tables, RunTables) else comparison_report(tables)
 
 
 def comparison_report(tables: ComparisonTables) -> Report:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from redraft.domain.statistics.estimates import Crossing
 from redraft.domain.text.screens import reveal_in_json
-from redraft.reports.tables import ComparisonTables, RunTables
+from redraft.reports.tables import AnyTables, ComparisonTables, RunTables
 
 _NANO = Decimal("1e-9")
 _OF_CROSSINGS = ("n", "agreement", "kappa", "sensitivity", "specificity")
@@ -39,15 +39,8 @@ def comparison_figures(tables: ComparisonTables) -> dict[str, Any]:
     }
 
 
-def render_json(tables: RunTables) -> str:
-    return _dump(report_figures(tables))
-
-
-def render_comparison_json(tables: ComparisonTables) -> str:
-    return _dump(comparison_figures(tables))
-
-
-def _dump(figures: Mapping[str, Any]) -> str:
+def render_json(tables: AnyTables) -> str:
+    figures = report_figures(tables) if isinstance(tables, RunTables) else comparison_figures(tables)
     return reveal_in_json(json.dumps(figures, ensure_ascii=False, indent=2, allow_nan=False)) + "\n"
 
 

@@ -4,41 +4,34 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from redraft.reports.figures import render_comparison_json, render_json
-from redraft.reports.html import render_comparison_html, render_html
+from redraft.reports.figures import render_json
+from redraft.reports.html import render_html
 from redraft.reports.junit import render_junit
-from redraft.reports.markdown import render_comparison_markdown, render_markdown
-from redraft.reports.tables import ComparisonTables, RunTables
-from redraft.reports.text import render_comparison_text, render_text
+from redraft.reports.markdown import render_markdown
+from redraft.reports.tables import AnyTables, RunTables
+from redraft.reports.text import render_text
 
-Tables = TypeVar("Tables")
+Tables_contra = TypeVar("Tables_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Format(Generic[Tables]):
+class Format(Generic[Tables_contra]):
     """One format of a report: `render` returns the whole file."""
 
     media_type: str
     suffix: str
-    render: Callable[[Tables], str]
+    render: Callable[[Tables_contra], str]
 
 
-_TEXT = ("text/plain; charset=utf-8", ".txt")
-_HTML = ("text/html; charset=utf-8", ".html")
-_MARKDOWN = ("text/markdown; charset=utf-8", ".md")
-_JSON = ("application/json", ".json")
-
-FORMATS: Mapping[str, Format[RunTables]] = {
-    "text": Format(*_TEXT, render_text),
-    "html": Format(*_HTML, render_html),
-    "markdown": Format(*_MARKDOWN, render_markdown),
-    "json": Format(*_JSON, render_json),
-    "junit": Format("application/xml", ".xml", render_junit),
+COMPARISON_FORMATS: Mapping[str, Format[AnyTables]] = {
+    "text": Format("text/plain; charset=utf-8", ".txt", render_text),
+    "html": Format("text/html; charset=utf-8", ".html", render_html),
+    "markdown": Format("text/markdown; charset=utf-8", ".md", render_markdown),
+    "json": Format("application/json", ".json", render_json),
 }
 
-COMPARISON_FORMATS: Mapping[str, Format[ComparisonTables]] = {
-    "text": Format(*_TEXT, render_comparison_text),
-    "html": Format(*_HTML, render_comparison_html),
-    "markdown": Format(*_MARKDOWN, render_comparison_markdown),
-    "json": Format(*_JSON, render_comparison_json),
+# JUnit's test cases are the items of one run: a comparison has none
+FORMATS: Mapping[str, Format[RunTables]] = {
+    **COMPARISON_FORMATS,
+    "junit": Format("application/xml", ".xml", render_junit),
 }

@@ -14,8 +14,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from redraft.domain.text.screens import one_line
-from redraft.reports.comparison_report import comparison_report
-from redraft.reports.model import GATE_NAMES, Report
+from redraft.reports.comparison_report import report_of
+from redraft.reports.model import GATE_NAMES
 from redraft.reports.pictures import (
     Picture,
     draw_costs,
@@ -24,33 +24,22 @@ from redraft.reports.pictures import (
     draw_pass_rates,
     draw_scores,
 )
-from redraft.reports.run_report import run_report
-from redraft.reports.tables import ComparisonTables, RunTables
+from redraft.reports.tables import AnyTables, RunTables
 
 _TEMPLATES = Path(__file__).parent / "templates"
-
-_Pictures = Mapping[str, Sequence[Picture | None]]
 
 Links = Mapping[str, Callable[[str], str]]
 """By a section's key, what makes an address of what stands in the first column of its tables."""
 
 
-def render_html(tables: RunTables) -> str:
-    """The HTML of a run; with its items, also the picture of first against returned scores."""
-    return _render_file(run_report(tables), _pictures_of_run(tables))
+def render_html(tables: AnyTables) -> str:
+    """The report as one HTML file."""
+    return _render("report.html", tables, {}, policy=content_security_policy(), style=Markup(_style()))  # noqa: S704
 
 
-def render_comparison_html(tables: ComparisonTables) -> str:
-    return _render_file(comparison_report(tables), _pictures_of_comparison(tables))
-
-
-def render_body(tables: RunTables, links: Links | None = None) -> Markup:
+def render_body(tables: AnyTables, links: Links | None = None) -> Markup:
     """The same without head, title and facts, for a page that has its own."""
-    return _render_body(run_report(tables), _pictures_of_run(tables), links or {})
-
-
-def render_comparison_body(tables: ComparisonTables) -> Markup:
-    return _render_body(comparison_report(tables), _pictures_of_comparison(tables), {})
+    return Markup(_render("body.html", tables, links or {}))  # noqa: S704 - escaped by the template
 
 
 def content_security_policy() -> str:
@@ -59,7 +48,9 @@ def content_security_policy() -> str:
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
-def _pictures_of_run(tables: RunTables) -> _Pictures:
+def _pictures(tables: AnyTables) -> Mapping[str, Sequence[Picture | None]]:
+    if not isinstance(tables, RunTables):
+        return {"differences": [draw_differences(tables.comparison)]}
     report, threshold = tables.report, tables.facts.score_threshold
     yields = report.uplift.iterations
     return {
@@ -69,22 +60,9 @@ def _pictures_of_run(tables: RunTables) -> _Pictures:
     }
 
 
-def _pictures_of_comparison(tables: ComparisonTables) -> _Pictures:
-    return {"differences": [draw_differences(tables.comparison)]}
-
-
-def _render_file(report: Report, pictures: _Pictures) -> str:
-    head = {"policy": content_security_policy(), "style": Markup(_style())}  # noqa: S704
-    return _render("report.html", report, pictures, {}, **head)
-
-
-def _render_body(report: Report, pictures: _Pictures, links: Links) -> Markup:
-    return Markup(_render("body.html", report, pictures, links))  # noqa: S704 - escaped by the template
-
-
-def _render(template: str, report: Report, pictures: _Pictures, links: Links, **more: str) -> str:
-    drawn = {key: [each for each in some if each] for key, some in pictures.items()}
-    known: dict[str, Any] = {"report": report, "pictures": drawn, "links": links, "gate_names": GATE_NAMES}
+def _render(template: str, tables: AnyTables, links: Links, **more: str) -> str:
+    drawn = {key: [each for each in some if each] for key, some in _pictures(tables).items()}
+    known: dict[str, Any] = {"report": report_of(tables), "pictures": drawn, "links": links, "gate_names": GATE_NAMES}
     return _environment().get_template(template).render(**known, **more)
 
 

@@ -32,7 +32,15 @@ def _suite(root: Element, facts: RunFacts, name: str, cases: Iterable[Element]) 
     number = len(root)
     suite = SubElement(root, "testsuite")
     properties = SubElement(suite, "properties")
-    for fact, value in _properties(facts):
+    for fact, value in [
+        ("run", facts.id),
+        ("status", facts.status),
+        ("dataset", facts.dataset_name),
+        ("dataset_version", facts.dataset_version or ""),
+        ("models", ", ".join(facts.models)),
+        ("evaluator_models", ", ".join(facts.evaluator_models)),
+        ("score_threshold", "" if facts.score_threshold is None else f"{facts.score_threshold:g}"),
+    ]:
         SubElement(properties, "property", name=fact, value=one_line(value))
     suite.extend(cases)
     found = suite.findall("testcase")
@@ -52,18 +60,6 @@ def _suite(root: Element, facts: RunFacts, name: str, cases: Iterable[Element]) 
     }
     SubElement(suite, "system-out")
     SubElement(suite, "system-err")
-
-
-def _properties(facts: RunFacts) -> list[tuple[str, str]]:
-    return [
-        ("run", facts.id),
-        ("status", facts.status),
-        ("dataset", facts.dataset_name),
-        ("dataset_version", facts.dataset_version or ""),
-        ("models", ", ".join(facts.models)),
-        ("evaluator_models", ", ".join(facts.evaluator_models)),
-        ("score_threshold", "" if facts.score_threshold is None else f"{facts.score_threshold:g}"),
-    ]
 
 
 def _case(item: ItemOutcome, facts: RunFacts) -> Element:

@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator
 
 from redraft.domain.text.screens import one_line
-from redraft.reports.comparison_report import comparison_report
+from redraft.reports.comparison_report import report_of
 from redraft.reports.model import GATE_NAMES, Report, Section, Table
-from redraft.reports.run_report import run_report
-from redraft.reports.tables import ComparisonTables, RunTables
+from redraft.reports.tables import AnyTables
 
 _FOLDED = frozenset({"items", "lowest", "scores", "times", "people", "rows", "left_out", "sides"})
 _MARKUP = re.compile(r"[\\`*_\[\]|~$]")
@@ -19,12 +18,8 @@ _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _LINKING = re.compile(r"(@|#|\bgh-|\bwww(?=\.)|:(?=//))", re.IGNORECASE)
 
 
-def render_markdown(tables: RunTables) -> str:
-    return _render(run_report(tables))
-
-
-def render_comparison_markdown(tables: ComparisonTables) -> str:
-    return _render(comparison_report(tables))
+def render_markdown(tables: AnyTables) -> str:
+    return "\n\n".join(_blocks(report_of(tables))) + "\n"
 
 
 def escape(text: str) -> str:
@@ -32,10 +27,6 @@ def escape(text: str) -> str:
     escaped = _MARKUP.sub(lambda match: "\\" + match[0], one_line(text))
     escaped = re.sub("[&<>]", lambda match: _ENTITIES[match[0]], escaped)
     return _LINKING.sub(r"\1<!-- -->", escaped)
-
-
-def _render(report: Report) -> str:
-    return "\n\n".join(_blocks(report)) + "\n"
 
 
 def _blocks(report: Report) -> Iterator[str]:

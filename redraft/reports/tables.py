@@ -1,4 +1,4 @@
-"""What the formats show: figures from the domain beside the facts that name them. No database here."""
+"""The data of a report: figures from the domain and the facts that name the run. No database here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,3 +64,6 @@ class ComparisonTables:
     new: RunFacts
     comparison: Comparison
     gates: Sequence[GateResult] = ()
+
+
+AnyTables = RunTables | ComparisonTables

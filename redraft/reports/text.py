@@ -8,68 +8,46 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from redraft.domain.bulk.gates import GateResult
 from redraft.domain.text.screens import one_line
-from redraft.reports.comparison_report import comparison_report
+from redraft.reports.comparison_report import report_of
 from redraft.reports.model import GATE_NAMES, Report, Section, Table
-from redraft.reports.run_report import run_report
-from redraft.reports.tables import ComparisonTables, RunTables
+from redraft.reports.tables import AnyTables
 
 _PLAIN_WIDTH = 10_000
 
 
-def print_report(console: Console, tables: RunTables) -> None:
-    """Rich on a terminal; elsewhere the same lines as `render_text`, whatever the console's width."""
-    _print(console, run_report(tables))
-
-
-def print_comparison(console: Console, tables: ComparisonTables) -> None:
-    _print(console, comparison_report(tables))
-
-
-def render_text(tables: RunTables) -> str:
-    """Plain lines, aligned by spaces."""
-    return _plain(run_report(tables))
-
-
-def render_comparison_text(tables: ComparisonTables) -> str:
-    return _plain(comparison_report(tables))
-
-
-def _print(console: Console, report: Report) -> None:
+def print_report(console: Console, tables: AnyTables) -> None:
+    """Print with rich on a terminal; elsewhere the lines of `render_text`, whatever the console's width."""
     if not console.is_terminal:
-        console.print(Text(_plain(report)), soft_wrap=True, end="")
+        console.print(Text(render_text(tables)), soft_wrap=True, end="")
         return
-    for part in _parts(report, is_plain=False):
+    for part in _parts(report_of(tables), is_plain=False):
         console.print(part)
 
 
-def _plain(report: Report) -> str:
+def render_text(tables: AnyTables) -> str:
+    """Plain lines, aligned by spaces."""
     stream = StringIO()
     console = Console(file=stream, width=_PLAIN_WIDTH, color_system=None, force_terminal=False)
-    for part in _parts(report, is_plain=True):
+    for part in _parts(report_of(tables), is_plain=True):
         console.print(part, soft_wrap=isinstance(part, Text))
     return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
 
 
 def _parts(report: Report, *, is_plain: bool) -> Iterator[Text | RichTable]:
     yield _styled(report.title, "bold")
-    yield Text("  ".join(f"{name}: {_clean(value)}" for name, value in report.facts), style="dim")
+    yield Text("  ".join(f"{name}: {one_line(value)}" for name, value in report.facts), style="dim")
     yield Text("")
     yield _draw(
         Table("", ("", "", ""), tuple((each.name, each.value, each.detail) for each in report.figures), numeric=False),
         is_plain=is_plain,
     )
     for gate in report.gates:
-        yield _gate(gate)
+        yield _styled(f"Gate {GATE_NAMES[gate.gate].lower()}: {gate.words}", "green" if gate.passed else "bold red")
     for note in report.notes:
         yield _styled(f"Note: {note}", "yellow")
     for section in report.sections:
         yield from _section(section, is_plain=is_plain)
-
-
-def _gate(gate: GateResult) -> Text:
-    return _styled(f"Gate {GATE_NAMES[gate.gate].lower()}: {gate.words}", "green" if gate.passed else "bold red")
 
 
 def _section(section: Section, *, is_plain: bool) -> Iterator[Text | RichTable]:
@@ -98,8 +76,4 @@ def _draw(table: Table, *, is_plain: bool) -> RichTable:
 
 
 def _styled(text: str, style: str = "") -> Text:
-    return Text(_clean(text), style=style)
-
-
-def _clean(text: str) -> str:
-    return one_line(text)
+    return Text(one_line(text), style=style)

@@ -6,7 +6,7 @@ from decimal import Decimal
 from hypothesis import given, settings
 
 from redraft.domain.bulk.outcomes import ItemOutcome
-from redraft.reports.figures import comparison_figures, render_comparison_json, render_json, report_figures
+from redraft.reports.figures import comparison_figures, render_json, report_figures
 from tests.domain.bulk.outcomes import RUNS, looped, many
 from tests.reports.sheets import HOSTILE, comparison_tables, hostile_sheet, run_tables
 
@@ -80,6 +80,6 @@ def test_texts_come_back_as_they_were():
 
 
 def test_a_comparison_names_all_rows():
-    read = json.loads(render_comparison_json(comparison_tables(many("a", 90, 0.9), many("a", 90, 0.1))))
+    read = json.loads(render_json(comparison_tables(many("a", 90, 0.9), many("a", 90, 0.1))))
     assert len(read["newly_failing"]) == 90
     assert read["verdicts"]["lost"] == []

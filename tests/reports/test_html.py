@@ -12,8 +12,6 @@ from hypothesis import given, settings
 from redraft.reports.html import (
     content_security_policy,
     render_body,
-    render_comparison_body,
-    render_comparison_html,
     render_html,
 )
 from tests.domain.bulk.outcomes import CENT, RUNS, looped, many
@@ -36,11 +34,11 @@ def test_whatever_a_run_holds_its_page_is_well_formed_and_cannot_act(items):
 @settings(max_examples=25)
 @given(RUNS, RUNS)
 def test_pages_of_comparisons_are_well_formed(old, new):
-    Page(render_comparison_html(comparison_tables(old, new)))
+    Page(render_html(comparison_tables(old, new)))
 
 
 def test_hostile_texts_are_shown_as_texts():
-    for text in (render_html(hostile_sheet()), render_comparison_html(hostile_comparison())):
+    for text in (render_html(hostile_sheet()), render_html(hostile_comparison())):
         assert "<script>alert('x')</script>|`a`\"&amp; @all" in Page(text).text
         assert "<script" not in text
 
@@ -82,7 +80,7 @@ def test_the_figures_are_those_of_the_report():
 def test_a_page_without_scores_has_no_pictures_of_them():
     text = render_html(run_tables([]))
     assert "<svg" not in text
-    assert "<svg" not in render_comparison_html(comparison_tables([], []))
+    assert "<svg" not in render_html(comparison_tables([], []))
 
 
 def test_a_page_of_ten_thousand_rows_is_small():
@@ -109,11 +107,11 @@ def test_dots_are_coloured_by_what_became_of_the_item():
 
 
 def test_a_comparison_is_drawn_about_nothing():
-    text = render_comparison_html(comparison_tables(many("a", 30, 0.5), many("a", 30, 0.9)))
+    text = render_html(comparison_tables(many("a", 30, 0.5), many("a", 30, 0.9)))
     assert 'class="zero"' in text
     assert ">+0.400</text>" in text
     assert ">+100.0 points</text>" in text
-    one = render_comparison_html(comparison_tables([looped("a", 0.5)], [looped("a", 0.5)]))
+    one = render_html(comparison_tables([looped("a", 0.5)], [looped("a", 0.5)]))
     Page(one)
 
 
@@ -150,7 +148,7 @@ def test_texts_and_marks_have_the_contrast_of_wcag_aa(at):
 def test_a_body_is_what_the_file_holds_and_links_where_it_is_told_to():
     assert render_body(run_tables()) in render_html(run_tables())
     compared = comparison_tables(many("r", 3, 0.5), many("r", 3, 0.9))
-    assert render_comparison_body(compared) in render_comparison_html(compared)
+    assert render_body(compared) in render_html(compared)
     body = render_body(hostile_sheet(), {"errors": lambda code: f"/items?error_code={code}"})
     assert '<a href="/items?error_code=refused">refused</a>' in body
     assert body.count("<a ") == 2

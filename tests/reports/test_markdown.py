@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given, settings
 
-from redraft.reports.markdown import escape, render_comparison_markdown, render_markdown
+from redraft.reports.markdown import escape, render_markdown
 from tests.domain.bulk.outcomes import many
 from tests.reports.sheets import HOSTILE, HOSTILE_RUNS, comparison_tables, hostile_comparison, hostile_sheet, run_tables
 
@@ -43,7 +43,7 @@ def test_texts_are_no_markup_no_mention_and_no_link(text, escaped):
 
 
 def test_hostile_texts_are_escaped_wherever_they_stand():
-    for text in (render_markdown(hostile_sheet()), render_comparison_markdown(hostile_comparison())):
+    for text in (render_markdown(hostile_sheet()), render_markdown(hostile_comparison())):
         assert HOSTILE not in text
         assert "<script" not in text
         assert "https://" not in text
@@ -64,7 +64,7 @@ def test_what_matters_is_in_sight_and_the_rest_is_folded():
 
 
 def test_a_comparison_shows_its_gates_and_flips():
-    text = render_comparison_markdown(comparison_tables(many("a", 30, 0.9), many("a", 30, 0.5)))
+    text = render_markdown(comparison_tables(many("a", 30, 0.9), many("a", 30, 0.5)))
     seen = text.split("<details>")[0]
     assert "- ❌ **No regression**: Not passed: 30 rows newly failing" in seen
     assert "| Newly failing | 30 | a0000, a0001" in seen

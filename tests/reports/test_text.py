@@ -5,7 +5,7 @@ from io import StringIO
 from rich.console import Console
 
 from redraft.domain.bulk.outcomes import ItemOutcome
-from redraft.reports.text import print_comparison, print_report, render_comparison_text, render_text
+from redraft.reports.text import print_report, render_text
 from redraft.reports.wording import DASH
 from tests.domain.bulk.outcomes import failed, looped, many
 from tests.reports.sheets import HOSTILE, comparison_tables, hostile_sheet, run_tables
@@ -124,7 +124,7 @@ def test_a_comparison_says_what_is_not_shown():
     old = [*many("a", 20, 0.9), *many("b", 20, 0.5)]
     new = [*many("a", 19, 0.9), looped("a0019", 0.6), *many("b", 19, 0.5), looped("c", 0.9)]
     tables = comparison_tables(old, new, score_threshold=0.7, evaluator_models=("local:tiny",), dataset_version="other")
-    text = render_comparison_text(tables)
+    text = render_text(tables)
     assert text.startswith("Comparison: Tried against Nightly\n")
     assert "No difference in the mean score shown against that of Nightly" in text
     lines = _lines(text)
@@ -135,12 +135,12 @@ def test_a_comparison_says_what_is_not_shown():
     assert any("McNemar's exact test: p = 1.000" in line for line in lines)
     for words in ("different thresholds", "different evaluators", "The datasets differ"):
         assert words in text
-    assert _printed(print_comparison, tables, terminal=False) == text
-    assert max(map(len, _printed(print_comparison, tables, terminal=True).splitlines())) <= 80
+    assert _printed(print_report, tables, terminal=False) == text
+    assert max(map(len, _printed(print_report, tables, terminal=True).splitlines())) <= 80
 
 
 def test_a_comparison_of_nothing_says_so():
-    text = render_comparison_text(comparison_tables([], [], status="running"))
+    text = render_text(comparison_tables([], [], status="running"))
     assert "No row can be compared with Nightly" in text
     assert "no row has a score in both runs" in text
     assert "no interval: too few rows" in text
@@ -150,9 +150,7 @@ def test_a_comparison_of_nothing_says_so():
 
 
 def test_of_many_names_the_first_are_shown_and_the_rest_counted():
-    text = render_comparison_text(comparison_tables(many("a", 60, 0.9), many("a", 60, 0.1)))
+    text = render_text(comparison_tables(many("a", 60, 0.9), many("a", 60, 0.1)))
     assert "a0049 and 10 more" in text
     long = [looped(f"{n}{'x' * 400}", 0.9) for n in range(9)]
-    assert " and 5 more" in render_comparison_text(
-        comparison_tables(long, [looped(each.custom_id, 0.1) for each in long])
-    )
+    assert " and 5 more" in render_text(comparison_tables(long, [looped(each.custom_id, 0.1) for each in long]))

@@ -19,7 +19,7 @@ from redraft.operations.bulk import run_listing, runs
 from redraft.operations.bulk.run_listing import RunLine
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
-from redraft.reports.html import render_comparison_body
+from redraft.reports.html import render_body
 from redraft.reports.tables import ComparisonTables
 
 router = pages_router("/runs/compare")
@@ -79,7 +79,7 @@ async def _compute(context: Context, baseline_id: str, run_id: str) -> _Found:
 
 def _compare(services: Services, baseline_id: str, run_id: str) -> _Found:
     tables, pairs = run_listing.compare_by_row(services, baseline_id, run_id)
-    return _Found(tables, render_comparison_body(tables), pairs)
+    return _Found(tables, render_body(tables), pairs)
 
 
 def _rows(request: Request, pairs: Sequence[RowPair], *, changed: bool, after: int) -> dict[str, Any]:

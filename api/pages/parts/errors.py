@@ -23,18 +23,13 @@ _FOR_PROGRAMS = ("/v1/", "/livez", "/readyz", "/metrics", "/openapi.json", "/sta
 
 def render_error_page(request: Request, problem: Mapping[str, Any], headers: Mapping[str, str]) -> Response | None:
     """A page that shows the problem, or a redirection to the sign-in page; None for a client that takes JSON."""
-    if not _is_page_wanted(request):
+    if not ("text/html" in request.headers.get("accept", "") and not request.url.path.startswith(_FOR_PROGRAMS)):
         return None
     if problem["status"] == 401 and request.url.path != "/sign-in":
         return _to_sign_in(request, headers)
     area = _AREAS.get("/" + request.url.path.split("/")[1])
     words = _words_for_people(request, problem)
     return page(request, "error.html", problem["status"], headers, problem=problem, words=words, area=area)
-
-
-def _is_page_wanted(request: Request) -> bool:
-    """Whether a browser asked for something that is, or would be, a page."""
-    return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith(_FOR_PROGRAMS)
 
 
 def _words_for_people(request: Request, problem: Mapping[str, Any]) -> str:

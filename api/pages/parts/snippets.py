@@ -40,7 +40,7 @@ def snippets_of(body: Mapping[str, Any], base_url: str, *, with_key: bool) -> li
         base_url: of the API, without a slash at its end.
         with_key: whether the API asks for a key.
     """
-    text = _json(body)
+    text = reveal_in_json(json.dumps(body, ensure_ascii=False, indent=2))
     if len(text) > SHOWN_CHARS:
         return []
     url = f"{base_url}/v1/generate-answer"
@@ -49,10 +49,6 @@ def snippets_of(body: Mapping[str, Any], base_url: str, *, with_key: bool) -> li
         Snippet("CLI", _command(body, text)),
         Snippet("Python", _python(url, body, with_key=with_key)),
     ]
-
-
-def _json(body: Mapping[str, Any]) -> str:
-    return reveal_in_json(json.dumps(body, ensure_ascii=False, indent=2))
 
 
 def _curl(url: str, text: str, *, with_key: bool) -> str:

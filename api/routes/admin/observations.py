@@ -1,6 +1,5 @@
 """Observations: what accepted answers cite of ranked sources, as lines of JSON and as a report."""
 
-from collections.abc import Iterator
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -65,11 +64,9 @@ def export_observations(request: Request, services: ServicesOf, query: Annotated
     """What accepted answers cite of the sources that came with a `relevance_score`."""
     wants_text = "text/plain" in request.headers.get("accept", "")
     pages = observations.export(services, query.as_filter(), after=query.after, limit=query.limit)
-    return StreamingResponse(_lines(pages), media_type=_MEDIA_TYPES[wants_text])
-
-
-def _lines(pages: Iterator[list[Observation]]) -> Iterator[str]:
-    return ("".join(each.as_line() for each in page) for page in pages)
+    return StreamingResponse(
+        ("".join(each.as_line() for each in page) for page in pages), media_type=_MEDIA_TYPES[wants_text]
+    )
 
 
 @router.get("/ranks", response_model=RankList, responses=answers(422))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from anyio import to_thread
 from fastapi import APIRouter, Query, Response
@@ -21,7 +21,9 @@ from redraft.domain.bulk.run_facts import RunReport
 from redraft.operations.bulk import run_results, runs
 from redraft.operations.bulk.report_tables import comparison_tables, run_tables
 from redraft.operations.bulk.run_results import METADATA_COLUMNS_MAX, RESULT_COLUMNS
-from redraft.reports.formats import COMPARISON_FORMATS, FORMATS, Format, Tables
+from redraft.reports.formats import COMPARISON_FORMATS, FORMATS, Format
+
+Tables = TypeVar("Tables")
 
 router = APIRouter(prefix="/v1/runs/{run_id}", tags=["bulk"], route_class=StrictRoute)
 

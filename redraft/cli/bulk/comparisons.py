@@ -48,17 +48,18 @@ def compare(
 
     Exit codes: 0 the runs are compared; 1 error; 2 wrong usage; 3 a gate is not met; 5 no such run.
     """
-    from redraft.cli.bulk.report_files import comparison_suffixes, render_comparison
+    from redraft.cli.bulk.report_files import render, suffixes
     from redraft.cli.bulk.run_ends import check_file, exit_of_gates, write_file
     from redraft.domain.bulk.gates import check_gates
     from redraft.operations.bulk import run_results
     from redraft.operations.bulk.report_tables import comparison_tables
     from redraft.operations.jobs import references
     from redraft.reports.figures import comparison_figures
-    from redraft.reports.text import print_comparison
+    from redraft.reports.formats import COMPARISON_FORMATS
+    from redraft.reports.text import print_report
 
     for file in report or ():
-        check_file(file, comparison_suffixes(), "--report")
+        check_file(file, suffixes(COMPARISON_FORMATS), "--report")
     with sessions.opened() as services:
         base_id, new_id = (references.find_run_id(services, each) for each in (base, new))
         tables = comparison_tables(services, base_id, new_id)
@@ -66,10 +67,10 @@ def compare(
     gates = check_gates(items, tables.comparison, min_pass_rate=min_pass_rate, fail_on_regression=fail_on_regression)
     tables = replace(tables, gates=gates)
     for file in report or ():
-        write_file(file, [render_comparison(tables, file)], "--report")
+        write_file(file, [render(COMPARISON_FORMATS, tables, file)], "--report")
         output.say(f"Wrote the comparison to {file}.", "dim")
     if as_json:
         output.write_json(comparison_figures(tables))
     else:
-        print_comparison(output.stdout(), tables)
+        print_report(output.stdout(), tables)
     raise typer.Exit(exit_of_gates(gates))

@@ -1,39 +1,27 @@
-"""Reports and comparisons in the form that a file's name says."""
+"""Renders reports and comparisons in the format that a file's suffix names."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from redraft.reports.formats import COMPARISON_FORMATS, FORMATS, Format
-from redraft.reports.tables import ComparisonTables, RunTables
+from redraft.reports.formats import Format
 
 Tables = TypeVar("Tables")
 
 _OTHER_SUFFIXES = {".htm": ".html", ".markdown": ".md", ".junit": ".xml"}
 
 
-def render_run(tables: RunTables, file: Path) -> str:
-    return _format(FORMATS, file).render(tables)
+def render(formats: Mapping[str, Format[Tables]], tables: Tables, file: Path) -> str:
+    """The report in the format that the file's name says; `suffixes` has been checked before."""
+    return next(each for each in formats.values() if each.suffix == suffix_of(file)).render(tables)
 
 
-def render_comparison(tables: ComparisonTables, file: Path) -> str:
-    return _format(COMPARISON_FORMATS, file).render(tables)
-
-
-def suffixes() -> list[str]:
-    """The ends of files' names that say a form of a report."""
-    return [each.suffix for each in FORMATS.values()]
-
-
-def comparison_suffixes() -> list[str]:
-    return [each.suffix for each in COMPARISON_FORMATS.values()]
-
-
-def _format(formats: Mapping[str, Format[Tables]], file: Path) -> Format[Tables]:
-    return next(each for each in formats.values() if each.suffix == suffix_of(file))
+def suffixes(formats: Mapping[str, Format[Tables]]) -> list[str]:
+    """The ends of file names that name a format."""
+    return [each.suffix for each in formats.values()]
 
 
 def suffix_of(file: Path) -> str:
-    """The end of a file's name, in its usual spelling."""
+    """A file's suffix in its usual spelling."""
     suffix = file.suffix.lower()
     return _OTHER_SUFFIXES.get(suffix, suffix)

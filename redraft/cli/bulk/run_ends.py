@@ -1,4 +1,4 @@
-"""What is told of a run: its report, its results in a file, its gates, and the exit code."""
+"""Reports the end of a run: its report, its results in a file, its gates, and the exit code."""
 
 import os
 import tempfile
@@ -11,7 +11,7 @@ from typing import IO
 import typer
 
 from redraft.cli import output
-from redraft.cli.bulk.report_files import render_run, suffix_of, suffixes
+from redraft.cli.bulk.report_files import render, suffix_of, suffixes
 from redraft.cli.exits import Exit
 from redraft.datasets.results import csv_lines, jsonl_lines
 from redraft.domain.bulk.gates import GateResult, check_gates
@@ -22,8 +22,9 @@ from redraft.operations.bulk.run_resources import Run
 from redraft.operations.jobs import references
 from redraft.operations.services import Services
 from redraft.reports.figures import comparison_figures, report_figures
+from redraft.reports.formats import FORMATS
 from redraft.reports.tables import ComparisonTables, RunTables
-from redraft.reports.text import print_comparison, print_report
+from redraft.reports.text import print_report
 
 LATEST = "latest"
 _INVALID_SHOWN = 5
@@ -32,7 +33,7 @@ RESULT_SUFFIXES = (".jsonl", ".csv")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a command is to tell and to ask of a run.
+    """The output and the gates that a command asks for.
 
     Attributes:
         as_json: the run, its report, comparison and gates as JSON on stdout, in place of the report as text.
@@ -51,22 +52,26 @@ class Wanted:
     fail_on_regression: bool = False
 
     def check(self) -> None:
-        """See to it, before anything is paid for, that it can be had.
+        """Check the options before the run costs anything.
 
         Raises:
-            BadParameter: a file's name says no form, or its folder is not there; a gate lacks its baseline.
+            BadParameter: a file has an unknown suffix or cannot be written; a gate lacks its baseline.
         """
         for file in self.results:
             check_file(file, RESULT_SUFFIXES, "--output")
         for file in self.reports:
-            check_file(file, suffixes(), "--report")
+            check_file(file, suffixes(FORMATS), "--report")
         if self.fail_on_regression and self.baseline is None:
             words = "needs --baseline RUN, or --baseline latest: a regression is one against another run."
             raise typer.BadParameter(words, param_hint="--fail-on-regression")
 
 
 def check_file(file: Path, known: Sequence[str], option: str) -> None:
-    """Raises BadParameter: the name says none of these forms, or no file can be written there."""
+    """Check that a file has a known suffix and that its folder can be written.
+
+    Raises:
+        BadParameter: one of the two does not hold.
+    """
     if suffix_of(file) not in known:
         words = f"{file} ends with none of {', '.join(known)}, which say what to write."
         raise typer.BadParameter(words, param_hint=option)
@@ -75,7 +80,7 @@ def check_file(file: Path, known: Sequence[str], option: str) -> None:
 
 
 def resolved(services: Services, wanted: Wanted) -> Wanted:
-    """The same, its baseline by its whole id; `latest` can be told only when the run is there.
+    """Replace the baseline by its whole id; `latest` stays, since it depends on the run, which may not exist yet.
 
     Raises:
         NotFound: there is no such run.
@@ -86,10 +91,10 @@ def resolved(services: Services, wanted: Wanted) -> Wanted:
 
 
 def print_run(services: Services, run: Run, wanted: Wanted) -> list[GateResult]:
-    """Print a run's report, write the files, and hold the run to its gates.
+    """Print a run's report, write the files, and check the gates.
 
     Returns:
-        What became of each gate.
+        The result of each gate.
     """
     baseline_id = _baseline_id(services, run, wanted)
     beside = None if baseline_id is None else comparison_tables(services, baseline_id, run.id)
@@ -104,7 +109,7 @@ def print_run(services: Services, run: Run, wanted: Wanted) -> list[GateResult]:
     for file in wanted.results:
         export_results(services, run.id, file, form_of(file))
     for file in wanted.reports:
-        write_file(file, [render_run(tables, file)], "--report")
+        write_file(file, [render(FORMATS, tables, file)], "--report")
         output.say(f"Wrote the report to {file}.", "dim")
     _show(run, tables, beside, as_json=wanted.as_json)
     if run.stop_reason == "budget_exhausted":
@@ -121,7 +126,7 @@ def _show(run: Run, tables: RunTables, beside: ComparisonTables | None, *, as_js
     print_report(output.stdout(), tables)
     if beside is not None:
         output.show("")
-        print_comparison(output.stdout(), beside)
+        print_report(output.stdout(), beside)
 
 
 def _baseline_id(services: Services, run: Run, wanted: Wanted) -> str | None:
@@ -134,7 +139,7 @@ def _baseline_id(services: Services, run: Run, wanted: Wanted) -> str | None:
 
 
 def exit_of_run(run: Run, gates: Sequence[GateResult]) -> Exit:
-    """An end before all items were started comes before a gate, a gate before items that failed."""
+    """The exit code of a run: cancellation outranks a failed gate, and a failed gate outranks failed items."""
     if run.status == "canceled":
         return Exit.SOME_FAILED if run.stop_reason == "error" else Exit.INTERRUPTED
     if code := exit_of_gates(gates):
@@ -150,12 +155,12 @@ def exit_of_gates(gates: Sequence[GateResult]) -> Exit:
 
 
 def form_of(file: Path) -> str:
-    """What the name of a file of results says that it is."""
+    """The format that the suffix of a results file names."""
     return suffix_of(file).removeprefix(".")
 
 
 def export_results(services: Services, run_id: str, file: Path | None, form: str, *, bom: bool = False) -> None:
-    """One line per item, in the dataset's order, in a file or on stdout; the file is there as a whole, or not at all.
+    """Write one line per item, in the dataset's order, to a file (whole or not at all) or to stdout.
 
     Raises:
         Invalid: the file cannot be written.
@@ -176,7 +181,11 @@ def _lines(services: Services, run_id: str, form: str, *, bom: bool) -> Iterator
 
 
 def write_file(file: Path, lines: Iterable[str], option: str) -> None:
-    """Raises Invalid: the file cannot be written."""
+    """Replace a file with these lines.
+
+    Raises:
+        Invalid: the file cannot be written.
+    """
     try:
         with _replacing(file) as stream:
             stream.writelines(lines)
@@ -186,7 +195,10 @@ def write_file(file: Path, lines: Iterable[str], option: str) -> None:
 
 @contextmanager
 def _replacing(file: Path) -> Generator[IO[str]]:
-    """A stream whose content takes the place of a file once all of it is written."""
+    """Yield a stream whose content replaces the file at the end of the block.
+
+    A reader, or an interrupted export, never leaves half a file under its name.
+    """
     folder = file.absolute().parent
     with tempfile.TemporaryDirectory(prefix=f".{file.name}-", dir=folder) as beside:
         part = Path(beside) / file.name
@@ -196,7 +208,7 @@ def _replacing(file: Path) -> Generator[IO[str]]:
 
 
 def print_invalid(services: Services, run: Run) -> None:
-    """Say which rows cannot be used, while there is time to stop."""
+    """Print the rows that cannot be used, while the user can still stop the run."""
     if not run.counts.invalid:
         return
     output.say(f"{run.counts.invalid:,} of {run.counts.total:,} items cannot be used, and count as invalid:", "yellow")

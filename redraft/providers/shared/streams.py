@@ -91,7 +91,7 @@ def read_stream(
     """
     import httpx2
 
-    if _is_json(response):
+    if "json" in response.headers.get("content-type", "").lower():
         # A server that knows no streams answers as ever.
         response.read()
         return read_answer(vendor, response)
@@ -110,10 +110,6 @@ def read_stream(
         if not collector.is_whole and not reader.evidence.is_error:
             raise
     return reader.answer()
-
-
-def _is_json(response: "httpx2.Response") -> bool:
-    return "json" in response.headers.get("content-type", "").lower()
 
 
 class _Reader:
@@ -146,7 +142,7 @@ class _Reader:
         if is_error and not self._is_settled:
             raise self._failure(error or value)
         if is_error or not chunk or not self._collector.knows(chunk):
-            if _is_broken_json(value) and not self._is_settled:
+            if isinstance(value, str) and value.startswith("{") and not self._is_settled:
                 # A piece of the answer, perhaps: without it the rest is none
                 raise self._failure(value)
             self.evidence.add(event.data)
@@ -194,7 +190,3 @@ def _json_or_text(data: str) -> Any:
         return parse_json(data)
     except ValueError:
         return data
-
-
-def _is_broken_json(value: Any) -> bool:
-    return isinstance(value, str) and value.startswith("{")

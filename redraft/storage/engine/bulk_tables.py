@@ -12,11 +12,10 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
-    text,
 )
 
 from redraft.storage.engine.columns import CleanText, DbNow, Json, UtcTime
-from redraft.storage.engine.tables import metadata
+from redraft.storage.engine.tables import metadata, partial_index
 
 datasets = Table(
     "datasets",
@@ -85,7 +84,7 @@ runs = Table(
     UniqueConstraint("idempotency_scope", "idempotency_key"),
     Index("ix_runs_created", "created_at", "id"),
     Index("ix_runs_dataset", "dataset_id"),
-    Index("ix_runs_active", "id", postgresql_where=text(_ACTIVE), sqlite_where=text(_ACTIVE)),
+    partial_index("ix_runs_active", "id", where=_ACTIVE),
 )
 
 run_items = Table(

@@ -28,6 +28,12 @@ metadata = MetaData(
     }
 )
 
+
+def partial_index(name: str, *columns: str, where: str, unique: bool = False) -> Index:
+    """Index of the rows that meet a condition; SQLAlchemy takes the condition once per dialect."""
+    return Index(name, *columns, unique=unique, postgresql_where=text(where), sqlite_where=text(where))
+
+
 OTHER_KINDS = "kind <> 'generate_answer'"
 _LIVE = "status IN ('queued', 'running')"
 
@@ -91,36 +97,22 @@ jobs = Table(
     ),
     CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'canceled')", name="status"),
     UniqueConstraint("idempotency_scope", "idempotency_key"),
-    Index("ix_jobs_live", "available_at", postgresql_where=text(_LIVE), sqlite_where=text(_LIVE)),
+    partial_index("ix_jobs_live", "available_at", where=_LIVE),
     # More than the time: what they came to and cost is summed up from it alone
-    Index(
+    partial_index(
         "ix_jobs_ended",
         "finished_at",
         "status",
         "stop_reason",
         "cost_nano_usd",
         "unpriced_calls",
-        postgresql_where=text("finished_at IS NOT NULL"),
-        sqlite_where=text("finished_at IS NOT NULL"),
+        where="finished_at IS NOT NULL",
     ),
     Index("ix_jobs_created", "created_at", "id"),
-    Index(
-        "ix_jobs_run",
-        "run_id",
-        "created_at",
-        "id",
-        postgresql_where=text("run_id IS NOT NULL"),
-        sqlite_where=text("run_id IS NOT NULL"),
-    ),
+    partial_index("ix_jobs_run", "run_id", "created_at", "id", where="run_id IS NOT NULL"),
     # What a run came to and cost, without reading its jobs
-    Index(
-        "ix_jobs_continued",
-        "run_id",
-        "finished_at",
-        postgresql_where=text("continuations > 0"),
-        sqlite_where=text("continuations > 0"),
-    ),
-    Index(
+    partial_index("ix_jobs_continued", "run_id", "finished_at", where="continuations > 0"),
+    partial_index(
         "ix_jobs_run_totals",
         "run_id",
         "stop_reason",
@@ -130,21 +122,13 @@ jobs = Table(
         "output_tokens",
         "cost_nano_usd",
         "unpriced_calls",
-        postgresql_where=text("run_id IS NOT NULL"),
-        sqlite_where=text("run_id IS NOT NULL"),
+        where="run_id IS NOT NULL",
     ),
     Index("ix_jobs_status_created", "status", "created_at", "id"),
     Index("ix_jobs_stop_reason_created", "stop_reason", "created_at", "id"),
     Index("ix_jobs_model_created", "model", "created_at", "id"),
     # The kinds of which there are few: a list of them would look for them among all jobs
-    Index(
-        "ix_jobs_other_kinds",
-        "kind",
-        "created_at",
-        "id",
-        postgresql_where=text(OTHER_KINDS),
-        sqlite_where=text(OTHER_KINDS),
-    ),
+    partial_index("ix_jobs_other_kinds", "kind", "created_at", "id", where=OTHER_KINDS),
 )
 Index(
     "ix_jobs_metadata",
@@ -204,13 +188,7 @@ evaluations = Table(
     Index("ix_evaluations_job", "job_id"),
     # What the cascade from iterations looks in: the unique one beside it holds only some
     Index("ix_evaluations_iteration", "iteration_id"),
-    Index(
-        "uq_evaluations_loop",
-        "iteration_id",
-        unique=True,
-        postgresql_where=text("role = 'loop'"),
-        sqlite_where=text("role = 'loop'"),
-    ),
+    partial_index("uq_evaluations_loop", "iteration_id", where="role = 'loop'", unique=True),
 )
 
 ratings = Table(
@@ -287,35 +265,10 @@ calls = Table(
     Column("finished_at", UtcTime),
     CheckConstraint("status IN ('started', 'ok', 'error', 'unknown', 'dup')", name="status"),
     Index("ix_calls_job", "job_id", "started_at", "id"),
-    Index(
-        "ix_calls_finished",
-        "finished_at",
-        postgresql_where=text("finished_at IS NOT NULL"),
-        sqlite_where=text("finished_at IS NOT NULL"),
-    ),
-    Index(
-        "ix_calls_cache_key",
-        "cache_key",
-        postgresql_where=text("cache_key IS NOT NULL AND status = 'ok'"),
-        sqlite_where=text("cache_key IS NOT NULL AND status = 'ok'"),
-    ),
-    Index(
-        "ix_calls_started",
-        "started_at",
-        postgresql_where=text("status = 'started'"),
-        sqlite_where=text("status = 'started'"),
-    ),
-    Index(
-        "uq_calls_ok",
-        "job_id",
-        "iteration",
-        "candidate",
-        "step",
-        "seq",
-        unique=True,
-        postgresql_where=text("status = 'ok'"),
-        sqlite_where=text("status = 'ok'"),
-    ),
+    partial_index("ix_calls_finished", "finished_at", where="finished_at IS NOT NULL"),
+    partial_index("ix_calls_cache_key", "cache_key", where="cache_key IS NOT NULL AND status = 'ok'"),
+    partial_index("ix_calls_started", "started_at", where="status = 'started'"),
+    partial_index("uq_calls_ok", "job_id", "iteration", "candidate", "step", "seq", where="status = 'ok'", unique=True),
 )
 
 events = Table(
@@ -356,16 +309,6 @@ webhook_deliveries = Table(
     CheckConstraint("(status = 'pending') = (next_at IS NOT NULL)", name="next_while_pending"),
     UniqueConstraint("job_id", "seq"),
     Index("uq_webhook_deliveries_run", "run_id", "seq", unique=True),
-    Index(
-        "ix_webhook_deliveries_due",
-        "next_at",
-        postgresql_where=text("status = 'pending'"),
-        sqlite_where=text("status = 'pending'"),
-    ),
-    Index(
-        "ix_webhook_deliveries_failed",
-        "created_at",
-        postgresql_where=text("status = 'failed'"),
-        sqlite_where=text("status = 'failed'"),
-    ),
+    partial_index("ix_webhook_deliveries_due", "next_at", where="status = 'pending'"),
+    partial_index("ix_webhook_deliveries_failed", "created_at", where="status = 'failed'"),
 )
