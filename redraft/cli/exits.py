@@ -122,7 +122,7 @@ _OPTIONS = {
 
 
 def exit_of(error: RedraftError) -> Exit:
-    """The exit code of an error: by what exactly it is, else by its kind."""
+    """The exit code of an error: by its code, else by its class."""
     return _BY_CODE.get(error.code) or next(code for kind, code in _BY_KIND if isinstance(error, kind))
 
 
@@ -132,7 +132,7 @@ def exit_of_code(code: str) -> Exit:
 
 
 def advice(code: str) -> str | None:
-    """What to do about an error, where there is something to do."""
+    """Advice for an error code; empty where the user can do nothing."""
     return _ADVICE.get(code)
 
 
@@ -169,7 +169,7 @@ def _words_after(error: RedraftError) -> str | None:
 
 
 def _is_given(error: RedraftError, flaw: Flaw) -> bool:
-    """Whether a flaw is one of options: one of rows is nowhere on the command line."""
+    """Whether a validation error belongs to an option; an error in a row has no place on the command line."""
     return error.code != "no_good_rows" or flaw.pointer.startswith("/defaults/")
 
 
@@ -246,6 +246,6 @@ def _confess(error: Exception) -> None:
 
 
 def _drop_output() -> None:
-    """The reader has left: let nothing more be written, at the interpreter's exit neither."""
+    """Redirect stdout to nowhere, since its reader has left: the interpreter would fail again when it flushes."""
     with contextlib.suppress(ValueError):  # a stream without a file has nobody to lose
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -89,5 +89,5 @@ def read_object(value: str, option: str) -> dict[str, Any]:
 
 
 def name_of(path: str) -> str:
-    """What to call a file in a message."""
+    """The name of a file for messages."""
     return "stdin" if path == STDIN else path

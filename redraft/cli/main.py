@@ -14,7 +14,7 @@ def run() -> None:
             with contextlib.suppress(ValueError):
                 stream.reconfigure(errors="backslashreplace")
     try:
-        # The import takes a moment, and Ctrl-C may come within it
+        # The import takes a moment, and Ctrl-C may come during it
         from redraft.cli.commands import app
 
         app()

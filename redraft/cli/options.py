@@ -173,6 +173,12 @@ RequireAccept = Annotated[bool, typer.Option("--require-accept", help="Exit with
 Guidance = Annotated[str | None, typer.Option(metavar="TEXT", help="Your own feedback for the next prompt.")]
 
 
+Limit = Annotated[int, typer.Option(min=1, max=100, help="Maximum number of entries.")]
+After = Annotated[str | None, typer.Option(metavar="CURSOR", help="Cursor that the previous page printed.")]
+StopReason = Annotated[str | None, typer.Option(help="accepted, iteration_limit, plateau, error, …")]
+FirstModel = Annotated[str | None, typer.Option(help="Generator of the first iteration, as provider:name.")]
+
+
 def pairs(values: list[str] | None) -> dict[str, str]:
     """KEY=VALUE texts as a dictionary."""
     found: dict[str, str] = {}

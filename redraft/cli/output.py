@@ -1,7 +1,7 @@
-"""What goes to the terminal, and how: data on stdout, words on stderr, texts of models never as commands.
+"""Writes to the terminal: data on stdout, messages on stderr.
 
-Model texts may hold escape sequences, markup and bidi overrides: nothing reaches a person's screen but
-through `reveal`, and nothing is ever read as rich markup.
+Model texts may hold escape sequences, markup and bidi overrides: every text for a terminal goes through
+`reveal`, and none is read as rich markup.
 """
 
 import json
@@ -22,13 +22,24 @@ from redraft.domain.text.screens import reveal, reveal_in_json
 is_debug: ContextVar[bool] = ContextVar("is_debug", default=False)
 
 _PIPED_WIDTH = 400
-# What a column of a table needs beside its text, and what the last one shows of a long text at least.
+# Padding of a table column; minimum width of the last column.
 _PADDING = 3
 _LAST_COLUMN_WIDTH = 24
 
 
+SIGNS = {
+    "queued": ("○", "dim"),
+    "running": ("●", "cyan"),
+    "succeeded": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "canceled": ("■", "yellow"),
+    "invalid": ("!", "red"),
+    "not accepted": ("≈", "yellow"),
+}
+
+
 class QuietConsole(Console):
-    """A console whose reader may leave early: the entry point ends quietly then."""
+    """A console for a reader that may close the pipe: rich would exit with 1, the entry point exits quietly."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -97,6 +108,25 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return str(value)
+
+
+def say_deleted(deleted_id: str, *, as_json: bool) -> None:
+    """Report a deletion: as JSON on stdout if asked for, and in words on stderr."""
+    if as_json:
+        write_json({"id": deleted_id, "deleted": True})
+    say(f"Deleted {deleted_id}.")
+
+
+def show_facts(facts: Iterable[tuple[str, Text | str]], width: int) -> None:
+    """Print names and values, one pair on a line."""
+    for name, value in facts:
+        show(Text.assemble((f"{name:<{width}}", "dim"), value if isinstance(value, Text) else styled(value)))
+
+
+def sign_of(status: str, words: str) -> Text:
+    """The words of a status behind the sign that stands for it."""
+    sign, style = SIGNS[status]
+    return Text(f"{sign} {words}", style=style)
 
 
 def show_table(headers: Sequence[str], rows: Iterable[Sequence[Text | str]], droppable: Sequence[str] = ()) -> None:

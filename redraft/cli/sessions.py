@@ -1,4 +1,4 @@
-"""Opens what a command works with: the settings, the services, the schema, a worker to do the work."""
+"""Opens the settings, the services, the schema and a worker for a command."""
 
 import os
 from collections.abc import Callable, Generator, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _GRACE_S = 1.0
 _JOINED = "A running `redraft serve`, or another command on this data folder, has a worker: it does the work."
-# Where an option mends what is wrong, when that is not the very place.
+# The option that fixes an error, where it is not the field that the error names.
 _MENDED_AT = {"too_many_judge_calls": "/evaluation/samples"}
 
 
@@ -22,7 +22,7 @@ def load_settings() -> "Settings":
     """Read the settings.
 
     Raises:
-        Invalid: a value is wrong; each flaw names its setting.
+        Invalid: a value is wrong; each validation error names its setting.
     """
     from pydantic import ValidationError
 
@@ -98,13 +98,10 @@ def ensure_schema(services: "Services") -> None:
 
 @contextmanager
 def worker_beside(services: "Services") -> Generator[Callable[[], None]]:
-    """Something that does the work while a command waits for it.
-
-    In embedded mode the broker and a worker, which run until the end of the block; with a broker outside,
-    whoever works there.
+    """Run a broker and a worker until the end of the block, in embedded mode; else rely on external workers.
 
     Yields:
-        What to call now and then while waiting.
+        A function to call regularly while waiting: it takes over when the process that owns the worker ends.
 
     Raises:
         Unavailable: the broker outside does not answer.
@@ -114,7 +111,7 @@ def worker_beside(services: "Services") -> Generator[Callable[[], None]]:
 
         settings = services.settings
         log = None if output.is_debug.get() else settings.data_dir.absolute() / "worker.log"
-        # Who has the answer, or has pressed Ctrl-C, does not wait for calls that nobody wants any more.
+        # After the answer or Ctrl-C nobody needs the calls in flight: do not wait for them
         brief = settings.model_copy(update={"shutdown_grace_s": min(_GRACE_S, settings.shutdown_grace_s)})
         with embedded.stack(brief, worker_log=log) as stack:
             if not stack.is_owner:
@@ -133,8 +130,30 @@ def is_worker_alive(services: "Services") -> bool:
     return health.alive_workers(services) > 0
 
 
+def print_left(services: "Services", what: str, new_id: str, data: Any, *, as_json: bool) -> None:
+    """Print the id of work that is left to workers, or its data; say on stderr how to watch it.
+
+    Args:
+        services: the services.
+        what: the command that watches it: `jobs` or `runs`.
+        new_id: the id.
+        data: the resource as JSON values.
+        as_json: print the data and not the id alone.
+    """
+    if as_json:
+        output.write_json(data)
+    else:
+        output.write_data(new_id)
+    watch = f"redraft {what} watch {new_id}"
+    if is_worker_alive(services):
+        output.say(f"A worker takes it up; watch it with: {watch}", "dim")
+        return
+    starter = "redraft serve" if services.settings.is_embedded_broker else "redraft worker"
+    output.say(f"No worker is alive. Start one with `{starter}`, or with: {watch}", "yellow")
+
+
 def pick(ids: Sequence[str], text: str, noun: str) -> str:
-    """The one id that begins so, with or without its prefix.
+    """Return the one id that starts with a text, with or without its prefix.
 
     Raises:
         NotFound: none does.
@@ -149,10 +168,10 @@ def pick(ids: Sequence[str], text: str, noun: str) -> str:
 
 
 def check(kind: Any, body: Any) -> Any:
-    """A request of the kind from plain values.
+    """Validate plain values as a request of this kind.
 
     Raises:
-        Invalid: it is none; each flaw has its JSON pointer.
+        Invalid: it is none; each validation error has its JSON pointer.
     """
     from pydantic import ValidationError
 

@@ -1,4 +1,4 @@
-"""What an answer may rest on, from files: texts, one source each, and lists of chunks."""
+"""Reads sources from files: a text is one source, a list of chunks is one source per chunk."""
 
 import json
 import re
@@ -149,7 +149,7 @@ def _tell(found: Sequence[Chunk]) -> None:
 
 
 def title_of(source: Chunk) -> str:
-    """What to call a source."""
+    """The title of a source."""
     named = (source.get(name) for name in ("title", "document_id", "chunk_id"))
     return next((name for name in named if name and name.strip()), None) or output.one_line(source["content"], 80)
 

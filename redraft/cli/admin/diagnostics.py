@@ -62,7 +62,7 @@ def _diagnose_services(services: Services) -> list[Finding]:
     findings.append(_guard("broker", lambda: _broker(services)))
     findings.append(_guard("webhooks", lambda: _webhooks(services)))
     findings.append(_guard("model", lambda: _default_model(services)))
-    with contextlib.suppress(RedraftError):  # the default model's name is wrong: told above
+    with contextlib.suppress(RedraftError):  # The finding about the default model reports the wrong name
         findings.extend(_other_models(services))
     return findings
 

@@ -85,11 +85,11 @@ def _address(settings: "Settings", model: str) -> str | None:
 
 def _data(found: "ModelCheck") -> dict[str, Any]:
     error = found.error
-    told = error and {"code": error.code, "detail": error.message, "http_status": error.http_status}
+    error_data = error and {"code": error.code, "detail": error.message, "http_status": error.http_status}
     return {
         "model": found.model,
         "ok": found.is_ok,
         "latency_ms": found.latency_ms,
         "cost_usd": found.cost_usd,
-        "error": told,
+        "error": error_data,
     }

@@ -31,7 +31,7 @@ def main(ctx: typer.Context, *, as_json: options.AsJson = False) -> None:
 @app.command("list")
 def list_profiles(*, as_json: options.AsJson = False) -> None:
     """List the built-in profiles, and those of REDRAFT_PROFILES_DIR."""
-    _tell(_load().all(), as_json=as_json)
+    _print_profiles(_load().all(), as_json=as_json)
 
 
 @app.command("show", epilog=options.examples("redraft profiles show evidence"))
@@ -71,7 +71,7 @@ def check(
     if not folder.is_dir():
         raise typer.BadParameter(f"There is no folder {folder}.", param_hint="DIR")
     found = check_profiles(folder)
-    _tell(found, as_json=as_json)
+    _print_profiles(found, as_json=as_json)
     output.say(f"✓ {len(found)} profile{'' if len(found) == 1 else 's'} can be used.", "green")
 
 
@@ -81,7 +81,7 @@ def _load() -> "Profiles":
     return load_profiles(sessions.load_settings().profiles_dir)
 
 
-def _tell(profiles: "Sequence[Profile]", *, as_json: bool) -> None:
+def _print_profiles(profiles: "Sequence[Profile]", *, as_json: bool) -> None:
     if as_json:
         output.write_json({"data": [_data(profile) for profile in profiles]})
         return
@@ -90,5 +90,5 @@ def _tell(profiles: "Sequence[Profile]", *, as_json: bool) -> None:
 
 
 def _data(profile: "Profile") -> dict[str, Any]:
-    told = {name: value for name, value in asdict(profile).items() if name not in {"reply", "is_built_in"}}
-    return {**told, "built_in": profile.is_built_in}
+    data = {name: value for name, value in asdict(profile).items() if name not in {"reply", "is_built_in"}}
+    return {**data, "built_in": profile.is_built_in}

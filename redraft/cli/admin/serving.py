@@ -73,7 +73,7 @@ def _serve(settings: "Settings") -> None:
 
 
 def _reach(settings: "Settings") -> str:
-    """Who else reaches the server; nothing where only this machine does."""
+    """A warning about who else can reach the server; empty on loopback."""
     if settings.is_loopback:
         return ""
     if settings.host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
@@ -164,7 +164,7 @@ def worker(
 
 
 def _check_parts(settings: "Settings") -> None:
-    """A wrong schema would fail every step; a broker that is away is waited for."""
+    """Refuse to start with a wrong schema, which would fail every step; wait for an unreachable broker."""
     from redraft.embedded.valkeys import answers
 
     if settings.is_embedded_broker and not answers(settings.broker_socket):

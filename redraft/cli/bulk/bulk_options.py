@@ -1,11 +1,12 @@
 """The options that the commands about runs and datasets share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from redraft.cli import output
 from redraft.cli.files import read_object
 from redraft.cli.jobs.request_bodies import put
 
@@ -81,6 +82,21 @@ FailOnRegression = Annotated[
     bool,
     typer.Option("--fail-on-regression", help="Gate: exit with 3 if the run is significantly worse than the baseline."),
 ]
+
+
+def show_page(
+    noun: str, page: Sequence[Any], cursor: str | None, show: Callable[[Any], None], none_yet: str, *, as_json: bool
+) -> None:
+    """Print one page of a list: as JSON, or as a table with the command for the next page."""
+    if as_json:
+        output.write_json({"data": [each.model_dump(mode="json") for each in page], "next_cursor": cursor})
+        return
+    if page:
+        show(page)
+    else:
+        output.say(none_yet)
+    if cursor:
+        output.say(f"There are more: redraft {noun} list --after {cursor}", "dim")
 
 
 def mapping_of(values: Sequence[str] | None) -> dict[str, str]:

@@ -73,7 +73,7 @@ def import_file(
 
 
 def _is_file(text: str) -> bool:
-    """What has the look of a file's name is told as one that is missing, not as an id."""
+    """A text that looks like a file name is reported as a missing file, not as an unknown id."""
     return text == STDIN or Path(text).exists() or bool(_FILE_CHARS & set(text))
 
 
@@ -85,7 +85,7 @@ def _reading(text: str) -> AbstractContextManager[object]:
 
 
 def _print_columns(dataset: Dataset) -> None:
-    """Columns that were named and never came, and those that may have been meant for a field."""
+    """Print mapped columns that no row has, and columns whose names resemble a field."""
     for column in dataset.columns["never_seen"]:
         output.say(f"Note: no row has the column {shown(column)} that --map names.", "yellow")
     meant = [(name, field) for name in dataset.columns["unused"] if (field := suggestion(name))]

@@ -1,4 +1,4 @@
-"""Datasets and what is told of files, as tables and pages on stdout."""
+"""Prints datasets and checked files, as tables and pages on stdout."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -69,7 +69,7 @@ def _row(row: DatasetItem) -> str:
 
 
 def show_check(found: DatasetCheck) -> None:
-    """What a run would make of a file."""
+    """Print the result of `datasets check`."""
     cells = f", cells apart by {_delimiter(found.delimiter)}" if found.delimiter else ""
     _fact("format", f"{found.format}{cells}")
     _fact("rows", f"{found.rows:,}: {found.good:,} good, {found.bad:,} bad")
@@ -111,15 +111,11 @@ def _unused(name: str, rows: int, meant: str | None) -> str:
 
 
 def _sample(sample: Mapping[str, Any]) -> Iterator[str]:
-    """What the row or the run says; what every request has by itself is left out."""
-    usual = _usual()
+    """The fields that the row or the run sets; defaults of every request are left out."""
+    usual = dump(GenerateAnswer(instruct="-", eval_crit="-"))
     for field, value in sample.items():
         if value is not None and value != usual.get(field):
             yield f"  {field}: {output.one_line(str(value), 160)}"
-
-
-def _usual() -> dict[str, Any]:
-    return dump(GenerateAnswer(instruct="-", eval_crit="-"))
 
 
 def _flaws(found: DatasetCheck) -> Iterator[str]:

@@ -107,10 +107,8 @@ def import_file(
 @app.command("list", epilog=options.examples("redraft datasets list --json"))
 def list_datasets(
     *,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of datasets.")] = 20,
-    after: Annotated[
-        str | None, typer.Option(metavar="CURSOR", help="Cursor that the page before has printed.")
-    ] = None,
+    limit: options.Limit = 20,
+    after: options.After = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List datasets, the newest first."""
@@ -119,15 +117,8 @@ def list_datasets(
 
     with sessions.opened() as services:
         page, cursor = datasets.list_datasets(services, cursor=after, limit=limit)
-    if as_json:
-        output.write_json({"data": [each.model_dump(mode="json") for each in page], "next_cursor": cursor})
-        return
-    if page:
-        show_datasets(page)
-    else:
-        output.say("No datasets yet. `redraft eval FILE` stores its rows; so does: redraft datasets import FILE")
-    if cursor:
-        output.say(f"There are more: redraft datasets list --after {cursor}", "dim")
+    none_yet = "No datasets yet. `redraft eval FILE` stores its rows; so does: redraft datasets import FILE"
+    bulk_options.show_page("datasets", page, cursor, show_datasets, none_yet, as_json=as_json)
 
 
 @app.command("show", epilog=options.examples("redraft datasets show latest", "redraft datasets show 0199a3 --limit 50"))
@@ -165,6 +156,4 @@ def delete(*, dataset: bulk_options.DatasetRef, as_json: options.AsJson = False)
     with sessions.opened() as services:
         dataset_id = references.find_dataset_id(services, dataset)
         removing.delete_dataset(services, dataset_id)
-    if as_json:
-        output.write_json({"id": dataset_id, "deleted": True})
-    output.say(f"Deleted {dataset_id}.")
+    output.say_deleted(dataset_id, as_json=as_json)

@@ -112,7 +112,7 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
 
 
 def _ensure_alone(of_new: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
-    """A run that is resumed keeps its rows and its settings: nothing is silently left aside."""
+    """Refuse options that a resumed run would ignore: it keeps its rows and settings."""
     given = [name for name, value in of_new.items() if value is not None]
     if given or fields:
         named = ", ".join([*given, *(f"the field {field}" for field in fields)])

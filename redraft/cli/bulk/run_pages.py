@@ -12,15 +12,6 @@ from redraft.domain.bulk.phrases import say_score
 from redraft.domain.statistics.estimates import share
 from redraft.operations.bulk.run_resources import Run
 
-_STATUS = {
-    "queued": ("○", "dim"),
-    "running": ("●", "cyan"),
-    "succeeded": ("✓", "green"),
-    "failed": ("✗", "red"),
-    "canceled": ("■", "yellow"),
-    "invalid": ("!", "red"),
-}
-_MISSED = ("≈", "yellow")
 NONE = "-"
 
 
@@ -34,7 +25,7 @@ def show_runs(page: Sequence[Run]) -> None:
             f"{done(run):,}/{run.counts.total:,}",
             _accepted(run),
             f"{run.counts.failed + run.counts.invalid:,}",
-            _cost(run),
+            NONE if run.usage.cost_usd is None else f"${run.usage.cost_usd}",
             output.age(run.created_at),
             output.one_line(run.name, 200),
         )
@@ -45,19 +36,14 @@ def show_runs(page: Sequence[Run]) -> None:
 
 
 def status(state: str, stop_reason: str | None = None) -> Text:
-    """A state as a sign and words."""
-    sign, style = _STATUS[state]
+    """A status as a sign and words."""
     why = f" ({stop_reason.replace('_', ' ')})" if stop_reason in {"budget_exhausted", "error"} else ""
-    return Text(f"{sign} {state}{why}", style=style)
+    return output.sign_of(state, f"{state}{why}")
 
 
 def _accepted(run: Run) -> str:
     rate = share(run.counts.accepted, run.counts.succeeded)
     return NONE if rate is None else f"{rate.value * 100:.0f} %"
-
-
-def _cost(run: Run) -> str:
-    return NONE if run.usage.cost_usd is None else f"${run.usage.cost_usd}"
 
 
 def show_run(run: Run) -> None:
@@ -79,11 +65,7 @@ def show_run(run: Run) -> None:
         ("overrides", _fields(run.overrides)),
         ("began", f"{output.age(run.created_at)} ago"),
     ]
-    for name, value in facts:
-        if value:
-            output.show(
-                Text.assemble((f"{name:<10}", "dim"), value if isinstance(value, Text) else output.styled(value))
-            )
+    output.show_facts(((name, value) for name, value in facts if value), 10)
 
 
 def _fields(fields: Mapping[str, Any]) -> str:
@@ -106,7 +88,7 @@ def show_items(items: Sequence[Mapping[str, Any]]) -> None:
             _item_status(item),
             NONE if item["final_score"] is None else say_score(item["final_score"]),
             f"{item['iterations']}",
-            _told(item),
+            _outcome(item),
         )
         for item in items
     ]
@@ -116,12 +98,11 @@ def show_items(items: Sequence[Mapping[str, Any]]) -> None:
 
 def _item_status(item: Mapping[str, Any]) -> Text:
     if item["status"] == "succeeded" and item["success"] is False:
-        sign, style = _MISSED
-        return Text(f"{sign} not accepted", style=style)
+        return output.sign_of("not accepted", "not accepted")
     return status(item["status"])
 
 
-def _told(item: Mapping[str, Any]) -> str:
+def _outcome(item: Mapping[str, Any]) -> str:
     if item["error"]:
         line = f"line {item['line']}: " if item["status"] == "invalid" else ""
         return line + output.one_line(item["error"], 200)

@@ -1,4 +1,4 @@
-"""Shows how far a run has come: on a terminal as a bar that moves, elsewhere as a line every few seconds."""
+"""Shows the progress of a run: a bar on a terminal, elsewhere a line every few seconds."""
 
 import time
 from types import TracebackType
@@ -25,7 +25,7 @@ class RunView(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
     def show(self, run: "Run") -> None:
-        """Tell how a run is now."""
+        """Show the current state of the run."""
         ...
 
 
@@ -84,7 +84,7 @@ class TerminalRunView:
 
 
 class _State:
-    """What is on the screen, drawn anew several times a second."""
+    """The renderable that rich draws several times a second."""
 
     def __init__(self, pace: "Pace") -> None:
         self._pace = pace
@@ -108,13 +108,13 @@ class _State:
 
 
 class Pace:
-    """How long it may still take, from how fast items have ended since the first look."""
+    """Estimates the time left from the rate of ended items since the first query."""
 
     def __init__(self) -> None:
         self._first: tuple[float, int] | None = None
 
     def left(self, run: "Run", now: float) -> float | None:
-        """Seconds; None while that cannot be told."""
+        """Seconds left; None while they cannot be estimated."""
         self._first = self._first or (now, done(run))
         since, before = self._first
         ended = done(run) - before
@@ -124,7 +124,7 @@ class Pace:
 
 
 def done(run: "Run") -> int:
-    """The items that need nothing more; what was canceled can still be done."""
+    """The number of ended items; canceled ones can still be resumed, so they do not count."""
     return run.counts.succeeded + run.counts.failed + run.counts.invalid
 
 
@@ -147,7 +147,7 @@ def _errors(run: "Run") -> list[tuple[str, int]]:
 
 
 def _accepted(run: "Run") -> str:
-    """The share of accepted answers with its interval; while the run goes on it is too high: hard rows take longer."""
+    """The share of accepted answers with its interval. Hard rows take longer, so it is too high in a live run."""
     rate = share(run.counts.accepted, run.counts.succeeded)
     if rate is None:
         return ""

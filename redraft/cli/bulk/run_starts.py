@@ -1,4 +1,4 @@
-"""Starts runs and resumes them, to be watched or to be left to workers."""
+"""Starts and resumes runs, and watches them unless --detach leaves them to workers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from redraft.operations.services import Services
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A dataset as it was named: a file, `-`, or an id."""
+    """The dataset argument: a file, `-`, or an id."""
 
     named: str
     file_format: Format | None = None
@@ -29,7 +29,7 @@ class Rows:
 def start_run(rows: Rows, body: Mapping[str, Any], wanted: Wanted, *, detach: bool) -> int:
     """Import the rows, start a run with them, and watch it unless it is left to workers."""
     ready = sessions.check(CreateRun, {**body, "dataset_id": ""})
-    Merger(ready.defaults, ready.overrides)  # what is wrong is said before a long file is read
+    Merger(ready.defaults, ready.overrides)  # Report wrong defaults before reading a long file
     with sessions.opened() as services:
         wanted = resolved(services, wanted)
         dataset, _ = import_named(services, rows.named, file_format=rows.file_format, mapping=rows.mapping)
@@ -49,7 +49,7 @@ def start_run(rows: Rows, body: Mapping[str, Any], wanted: Wanted, *, detach: bo
 def resume_run(
     run: str, wanted: Wanted, *, retry_errors: bool = False, max_cost: float | None = None, detach: bool = False
 ) -> int:
-    """Do what is open of a run, and watch it unless it is left to workers."""
+    """Resume the open items of a run, and watch it unless it is left to workers."""
     body = sessions.check(ResumeRun, {"retry": "errors" if retry_errors else "open", "max_cost_usd": max_cost})
     with sessions.opened() as services:
         wanted = resolved(services, wanted)
@@ -74,14 +74,6 @@ def _print_resumed(run: Run) -> None:
 
 
 def _leave(services: Services, run_id: str, *, as_json: bool) -> int:
-    """The id on stdout; on stderr how to see more, and whether anybody works on it."""
-    if as_json:
-        output.write_json(runs.get_run(services, run_id).model_dump(mode="json"))
-    else:
-        output.write_data(run_id)
-    if sessions.is_worker_alive(services):
-        output.say(f"Workers do it; watch it with: redraft runs watch {run_id}", "dim")
-        return 0
-    starter = "redraft serve" if services.settings.is_embedded_broker else "redraft worker"
-    output.say(f"No worker is alive. It begins with `{starter}`, or with: redraft runs watch {run_id}", "yellow")
+    data = runs.get_run(services, run_id).model_dump(mode="json") if as_json else None
+    sessions.print_left(services, "runs", run_id, data, as_json=as_json)
     return 0

@@ -1,4 +1,4 @@
-"""Watches a run together with the person at the terminal, Ctrl-C included."""
+"""Watches a run until it ends or Ctrl-C comes."""
 
 import select
 import signal
@@ -19,18 +19,18 @@ from redraft.operations.services import Services
 
 _POLL_EVERY_S = 0.3
 _POLL_SELDOM_S = 5.0
-# Looking costs the more the larger a run is: so many times as long as it took, nothing is asked.
+# A query takes longer for a larger run: the pause is this multiple of the duration of the last query.
 _REST = 10
 
 
 def conduct(services: Services, begin: Callable[[], str], wanted: Wanted, *, cancels: bool = True) -> Exit:
-    """Set a run going, show it until it ends, and tell what came of it.
+    """Start a run, show it until it ends, and print its result.
 
     Args:
         services: the services.
-        begin: sets the run going; returns its id.
-        wanted: what is told, and asked of it.
-        cancels: whether Ctrl-C ends the run too, or the watching alone.
+        begin: starts the run; returns its id.
+        wanted: the output and the gates.
+        cancels: whether Ctrl-C cancels the run, or only stops watching.
     """
     with _Interruption() as interruption, sessions.worker_beside(services) as keep_alive:
         interruption.listen()
@@ -46,17 +46,17 @@ def conduct(services: Services, begin: Callable[[], str], wanted: Wanted, *, can
 
 
 def end(services: Services, run_id: str, wanted: Wanted) -> Exit:
-    """Tell what has come of a run that has ended."""
+    """Print the result of a run that has ended."""
     run = runs.get_run(services, run_id)
     gates = print_run(services, run, wanted)
     return exit_of_run(run, gates)
 
 
 class _Interruption(AbstractContextManager["_Interruption"]):
-    """Ctrl-C, once it is listened for: noticed where the watching waits, never in the midst of a query.
+    """Turns Ctrl-C into a flag that the watching loop checks, so that it never interrupts a query.
 
-    A second one ends this process by the signal itself, which a shell tells as 130, whatever it waits for. Broker
-    and worker of ours end with it (`redraft/embedded/lifelines.py`).
+    A second Ctrl-C ends this process by the signal itself, which a shell reports as 130. The embedded broker and
+    worker end with this process (`redraft/embedded/lifelines.py`).
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class _Interruption(AbstractContextManager["_Interruption"]):
         self._hearing.send(b"!")
 
     def wait(self, seconds: float) -> None:
-        """Wait so long, or until Ctrl-C comes."""
+        """Wait for this time, or until Ctrl-C comes."""
         select.select([self._heard], [], [], seconds)
 
 
@@ -105,6 +105,6 @@ def _watch(
 
 
 def _cancel(services: Services, run_id: str) -> None:
-    output.say(f"Canceling {run_id}; what has ended is kept. Ctrl-C again leaves at once.", "yellow")
+    output.say(f"Canceling {run_id}; ended items are kept. Ctrl-C again exits at once.", "yellow")
     runs.cancel_run(services, run_id)
-    output.say(f"Canceled. What is open is done with: redraft eval --resume {run_id}", "yellow")
+    output.say(f"Canceled. Complete the open items with: redraft eval --resume {run_id}", "yellow")

@@ -26,10 +26,8 @@ def main(ctx: typer.Context) -> None:
 @app.command("list", epilog=options.examples("redraft runs list --limit 50", "redraft runs list --json"))
 def list_runs(
     *,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of runs.")] = 20,
-    after: Annotated[
-        str | None, typer.Option(metavar="CURSOR", help="Cursor that the page before has printed.")
-    ] = None,
+    limit: options.Limit = 20,
+    after: options.After = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List runs, the newest first."""
@@ -38,15 +36,8 @@ def list_runs(
 
     with sessions.opened() as services:
         page, cursor = runs.list_runs(services, cursor=after, limit=limit)
-    if as_json:
-        output.write_json({"data": [run.model_dump(mode="json") for run in page], "next_cursor": cursor})
-        return
-    if page:
-        show_runs(page)
-    else:
-        output.say("No runs yet. Try: redraft eval questions.jsonl")
-    if cursor:
-        output.say(f"There are more: redraft runs list --after {cursor}", "dim")
+    none_yet = "No runs yet. Try: redraft eval questions.jsonl"
+    bulk_options.show_page("runs", page, cursor, show_runs, none_yet, as_json=as_json)
 
 
 @app.command(
@@ -236,6 +227,4 @@ def delete(*, run: bulk_options.RunRef, as_json: options.AsJson = False) -> None
     with sessions.opened() as services:
         run_id = references.find_run_id(services, run)
         removing.delete_run(services, run_id)
-    if as_json:
-        output.write_json({"id": run_id, "deleted": True})
-    output.say(f"Deleted {run_id}.")
+    output.say_deleted(run_id, as_json=as_json)

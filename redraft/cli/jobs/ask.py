@@ -90,7 +90,7 @@ def _ask(body: dict[str, Any], *, as_json: bool, require_accept: bool) -> int:
 
     request = sessions.check(GenerateAnswer, body)
     with sessions.opened() as services:
-        submit.normalise(services, request)  # what is wrong is said before anything is started
+        submit.normalise(services, request)  # Report a wrong request before starting a broker and a worker
         wait = Wait(
             threshold=request.score_threshold,
             deadline_s=request.limits.deadline_s,
@@ -109,7 +109,7 @@ def _ask(body: dict[str, Any], *, as_json: bool, require_accept: bool) -> int:
 
 
 def _submit(body: dict[str, Any], *, as_json: bool) -> int:
-    from redraft.cli.views.detached import print_detached
+    from redraft.cli.views.outcomes import print_detached
     from redraft.domain.jobs.requests import GenerateAnswer
     from redraft.operations.jobs import submit
 

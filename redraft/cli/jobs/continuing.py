@@ -1,12 +1,12 @@
-"""What `redraft jobs continue` does."""
+"""Continues a job for `redraft jobs continue`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from redraft.cli import sessions
-from redraft.cli.views.detached import print_detached
 from redraft.cli.views.following import last_event
+from redraft.cli.views.outcomes import print_detached
 from redraft.cli.views.waiting import Wait, wait_for
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.domain.jobs.states import ensure_can_continue
@@ -15,7 +15,7 @@ from redraft.operations.jobs import lifecycle, queries, references
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How the command goes about it."""
+    """The output options of the command."""
 
     as_json: bool
     detach: bool
@@ -23,7 +23,7 @@ class Manner:
 
 
 def go_on(job: str, body: Mapping[str, Any], manner: Manner) -> int:
-    """Continue a job, and wait for its end unless told to leave."""
+    """Continue a job, and wait for its end unless `detach` is set."""
     change: ContinueJob = sessions.check(ContinueJob, {k: v for k, v in body.items() if v is not None})
     with sessions.opened() as services:
         job_id = references.find_job_id(services, job)
@@ -32,7 +32,7 @@ def go_on(job: str, body: Mapping[str, Any], manner: Manner) -> int:
             print_detached(services, job_id, as_json=manner.as_json)
             return 0
         before = queries.get_job(services, job_id)
-        ensure_can_continue(before.kind, before.status, job_id)  # said before anything is started
+        ensure_can_continue(before.kind, before.status, job_id)  # Report it before starting a broker and a worker
 
         def begin() -> tuple[str, int]:
             after = last_event(services, job_id)

@@ -1,4 +1,4 @@
-"""The options that describe a job, declared once for all commands that make jobs."""
+"""The options that describe a job, declared once for all commands that create jobs."""
 
 from collections.abc import Callable
 from functools import wraps

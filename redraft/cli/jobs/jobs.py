@@ -1,4 +1,4 @@
-"""`redraft jobs …`: look at jobs, and do something to them."""
+"""`redraft jobs …`: list, show, watch, cancel, continue and delete jobs."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from redraft.storage.jobs.jobs import JobFilter
 
 app = typer.Typer(
-    help="Look at jobs, cancel, continue or delete them. Without a command: list them.",
+    help="Show, cancel, continue or delete jobs. Without a command: list them.",
     rich_markup_mode=None,
     invoke_without_command=True,
 )
 
 Statuses = Annotated[
     list[str] | None,
-    typer.Option("--status", help="queued, running, succeeded, failed or canceled; may be given again."),
+    typer.Option("--status", help="queued, running, succeeded, failed or canceled; repeatable."),
 ]
 Kind = Annotated[str | None, typer.Option(help="generate, evaluate or rescore (also generate_answer …).")]
 
@@ -43,12 +43,12 @@ def main(ctx: typer.Context) -> None:
 def list_jobs(  # noqa: PLR0913 - one parameter per option
     *,
     status: Statuses = None,
-    stop_reason: Annotated[str | None, typer.Option(help="accepted, iteration_limit, plateau, error, …")] = None,
+    stop_reason: options.StopReason = None,
     kind: Kind = None,
-    model: Annotated[str | None, typer.Option(help="Who wrote first, as provider:name.")] = None,
+    model: options.FirstModel = None,
     meta: options.Meta = None,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="Jobs at most.")] = 20,
-    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the page before ended.")] = None,
+    limit: options.Limit = 20,
+    after: options.After = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List jobs, the newest first."""
@@ -72,7 +72,7 @@ def list_jobs(  # noqa: PLR0913 - one parameter per option
 def _filter(
     statuses: list[str] | None, stop_reason: str | None, kind: str | None, model: str | None, meta: list[str] | None
 ) -> "JobFilter":
-    """What the options narrow the jobs by."""
+    """The filter that the options describe."""
     from redraft.storage.jobs.jobs import JobFilter
 
     return JobFilter(
@@ -121,9 +121,9 @@ def _print_none(criteria: "JobFilter", services: "Services") -> None:
 def export(
     *,
     status: Statuses = None,
-    stop_reason: Annotated[str | None, typer.Option(help="accepted, iteration_limit, plateau, error, …")] = None,
+    stop_reason: options.StopReason = None,
     kind: Kind = None,
-    model: Annotated[str | None, typer.Option(help="Who wrote first, as provider:name.")] = None,
+    model: options.FirstModel = None,
     meta: options.Meta = None,
 ) -> None:
     """Print all jobs that match, the newest first: one line of JSON each, without their iterations."""
@@ -177,7 +177,7 @@ def watch(
 
 @app.command("cancel")
 def cancel(*, job: options.JobRef, as_json: options.AsJson = False) -> None:
-    """End a job now; what it has written so far stays, and it can be continued."""
+    """Cancel a job now. Its answers so far are kept, and it can be continued."""
     from redraft.cli.views.outcomes import job_data
     from redraft.operations.jobs import lifecycle, queries, references
 
@@ -214,7 +214,7 @@ def continue_job(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Continue a job that has ended, from its best answer; nothing is paid for twice.
 
-    What is not given stays as it was.
+    Options that are not given keep their earlier values.
     """
     from redraft.cli.jobs import continuing
     from redraft.cli.jobs.continuing import Manner
@@ -290,6 +290,4 @@ def delete(*, job: options.JobRef, as_json: options.AsJson = False) -> None:
     with sessions.opened() as services:
         job_id = references.find_job_id(services, job)
         lifecycle.delete(services, job_id)
-    if as_json:
-        output.write_json({"id": job_id, "deleted": True})
-    output.say(f"Deleted {job_id}.")
+    output.say_deleted(job_id, as_json=as_json)

@@ -47,7 +47,7 @@ def refine(
 
 
 def refined_body(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A request whose task is a rough question, with what is drafted for it; what the user says of it wins."""
+    """Complete a request from a draft of its rough question; fields that the user set win."""
     from redraft.domain.jobs.drafts import RefineQuestion
 
     if body.get("profile", "criteria") != "criteria":
@@ -72,13 +72,13 @@ def request_of(found: "Refinement") -> dict[str, Any]:
 def _draft(services: "Services", asked: "RefineQuestion") -> "Refinement":
     from redraft.operations.jobs import refine
 
-    # Limits of models are kept in the broker
+    # The rate limits of models are kept in the broker
     beside = sessions.worker_beside(services) if refine.must_acquire(services, asked) else nullcontext()
-    with beside, _told("Drafting the job …"):
+    with beside, _progress("Drafting the job …"):
         return refine.refine(services, asked)
 
 
-def _told(words: str) -> AbstractContextManager[Any]:
+def _progress(words: str) -> AbstractContextManager[Any]:
     """A spinner on a terminal, a line elsewhere."""
     console = output.stderr()
     if console.is_terminal and not console.is_dumb_terminal:

@@ -65,7 +65,7 @@ def rescore(  # noqa: PLR0913 - one parameter per option
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How it is done: whether one waits, what is printed, and whether the rubric from before counts."""
+    """Whether the command waits, what it prints, and whether the earlier rubric still applies."""
 
     wait: bool
     as_json: bool
@@ -73,7 +73,7 @@ class Manner:
 
 
 def _rescore(job: str, body: Mapping[str, Any], evaluation: Mapping[str, Any], manner: Manner) -> int:
-    from redraft.cli.views.detached import print_detached
+    from redraft.cli.views.outcomes import print_detached
     from redraft.cli.views.waiting import Wait, wait_for
     from redraft.domain.jobs.requests import RescoreJob
     from redraft.operations.evaluation import rescore
@@ -86,7 +86,7 @@ def _rescore(job: str, body: Mapping[str, Any], evaluation: Mapping[str, Any], m
         }
         change = sessions.check(RescoreJob, wanted)
         request = rescore.request_for(services, before.id, change, drops_rubric=manner.drops_rubric)
-        submit.normalise(services, request)  # what is wrong is said before anything is started
+        submit.normalise(services, request)  # Report a wrong request before starting a broker and a worker
 
         def begin() -> tuple[str, int]:
             new = submit.submit(services, request).job

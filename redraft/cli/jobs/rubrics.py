@@ -64,7 +64,7 @@ def _check(text: str, before: Sequence[Any]) -> dict[str, Any]:
 
 
 def ensure_criteria(body: dict[str, Any]) -> None:
-    """Give a request that says nothing of what is good the usual criterion, and say so."""
+    """Add the default criterion to a request without any, and say so."""
     has_own = body.get("eval_crit") is not None or body.get("rubric") is not None
     if has_own or body.get("profile", _OWN_PROFILE) != _OWN_PROFILE:
         return

@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 
-from rich.text import Text
-
 from redraft.cli import output, sessions
 from redraft.operations.jobs import webhooks
 from redraft.operations.jobs.resources import WebhookDelivery
 from redraft.operations.services import Services
 
 NONE = "-"
-_DELIVERY_STATUS = {"delivered": ("✓", "green"), "failed": ("✗", "red"), "pending": ("○", "dim")}
+_SIGN_OF = {"delivered": "succeeded", "failed": "failed", "pending": "queued"}
 
 
 def _show(deliveries: Sequence[WebhookDelivery]) -> None:
@@ -20,7 +18,7 @@ def _show(deliveries: Sequence[WebhookDelivery]) -> None:
         (
             short,
             each.type,
-            Text(" ".join((_DELIVERY_STATUS[each.status][0], each.status)), style=_DELIVERY_STATUS[each.status][1]),
+            output.sign_of(_SIGN_OF[each.status], each.status),
             str(each.attempts),
             f"{each.next_at:%Y-%m-%d %H:%M:%S}" if each.next_at else NONE,
             NONE if each.http_status is None else str(each.http_status),
@@ -28,7 +26,7 @@ def _show(deliveries: Sequence[WebhookDelivery]) -> None:
         )
         for short, each in zip(ids, deliveries, strict=True)
     ]
-    headers = ("id", "type", "status", "attempts", "next at (UTC)", "HTTP", "trouble")
+    headers = ("id", "type", "status", "attempts", "next at (UTC)", "HTTP", "error")
     output.show_table(headers, rows, ("HTTP", "attempts", "next at (UTC)"))
 
 

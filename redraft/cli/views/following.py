@@ -46,7 +46,7 @@ def follow(
 
 
 def evaluated_in(services: Services, job_id: str, event: Event) -> Iteration | None:
-    """The answer that an event tells the verdict of; the event itself tells little of its sources."""
+    """The evaluated answer of an event, with its citations, which the event itself does not hold."""
     if event.type != "iteration.evaluated":
         return None
     found = queries.list_iterations(services, job_id, event.data["iteration"])

@@ -14,14 +14,6 @@ from redraft.operations.jobs.iterations import Evaluation, Iteration
 from redraft.operations.jobs.resources import Call, Event, Job
 from redraft.operations.jobs.views import CallsView
 
-_STATUS = {
-    "queued": ("○", "dim"),
-    "running": ("●", "cyan"),
-    "succeeded": ("✓", "green"),
-    "failed": ("✗", "red"),
-    "canceled": ("■", "yellow"),
-}
-_MISSED = ("≈", "yellow")
 NONE = "-"
 
 
@@ -31,7 +23,7 @@ def show_jobs(jobs: Sequence[Job]) -> None:
     rows = [
         (
             short,
-            _kind(job),
+            job.kind.partition("_")[0],
             status(job),
             _score(job),
             f"{job.progress.iteration}/{job.progress.iter_max}",
@@ -48,17 +40,11 @@ def show_jobs(jobs: Sequence[Job]) -> None:
     )
 
 
-def _kind(job: Job) -> str:
-    """generate, evaluate or rescore."""
-    return job.kind.partition("_")[0]
-
-
 def status(job: Job) -> Text:
     """The state as a sign and words; why it stopped where that says more."""
     is_missed = job.status == "succeeded" and not (job.result and job.result["success"])
-    sign, style = _MISSED if is_missed else _STATUS[job.status]
     why = f" ({_stopped_by(job)})" if is_missed else ""
-    return Text(f"{sign} {job.status}{why}", style=style)
+    return output.sign_of("not accepted" if is_missed else job.status, f"{job.status}{why}")
 
 
 def _stopped_by(job: Job) -> str:
@@ -87,8 +73,8 @@ def show_job(job: Job, iterations: Sequence[Iteration], took: str = "", continue
         took: how long, in words.
         continued: the events of its continuations.
     """
-    for name, value in [*_facts(job, took), *_guidance(continued)]:
-        output.show(Text.assemble((f"{name:<11}", "dim"), value if isinstance(value, Text) else output.styled(value)))
+    guidance = [("guidance", event.data["guidance"]) for event in continued if event.data.get("guidance")]
+    output.show_facts([*_facts(job, took), *guidance], 11)
     _section("Task", job.request["instruct"])
     if job.request["resp_format"]:
         _section("Form", job.request["resp_format"])
@@ -102,10 +88,6 @@ def show_job(job: Job, iterations: Sequence[Iteration], took: str = "", continue
     if job.result:
         _section("Answer", job.result["final_answer"], "green")
         _show_cited(job)
-
-
-def _guidance(continued: Sequence[Event]) -> list[tuple[str, Text | str]]:
-    return [("guidance", event.data["guidance"]) for event in continued if event.data.get("guidance")]
 
 
 def _show_cited(job: Job) -> None:
@@ -229,10 +211,10 @@ def show_calls(calls: Sequence[Call]) -> None:
             call.model,
             str(call.attempt),
             _call_status(call),
-            _tokens(call),
+            "/".join(NONE if n is None else f"{n:,}" for n in (call.input_tokens, call.output_tokens)),
             NONE if call.cost_usd is None else f"${call.cost_usd}",
             NONE if call.latency_ms is None else f"{call.latency_ms:,} ms",
-            _error(call.error),
+            output.one_line(f"{call.error['code']}: {call.error['detail']}", 200) if call.error else "",
         )
         for short, call in zip(ids, calls, strict=True)
     ]
@@ -241,13 +223,4 @@ def show_calls(calls: Sequence[Call]) -> None:
 
 
 def _call_status(call: Call) -> Text:
-    sign, style = {"succeeded": ("✓", "green"), "failed": ("✗", "red")}.get(call.status, ("●", "cyan"))
-    return Text(f"{sign} {call.status}", style=style)
-
-
-def _tokens(call: Call) -> str:
-    return "/".join(NONE if n is None else f"{n:,}" for n in (call.input_tokens, call.output_tokens))
-
-
-def _error(error: dict[str, Any] | None) -> str:
-    return output.one_line(f"{error['code']}: {error['detail']}", 200) if error else ""
+    return output.sign_of(call.status if call.status in {"succeeded", "failed"} else "running", call.status)

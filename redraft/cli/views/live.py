@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from redraft.operations.jobs.iterations import Iteration
     from redraft.operations.jobs.resources import Event
 
-# Events that are told by their message alone: indent and style.
+# Events that are shown by their message alone: indent and style.
 _MESSAGES = {"iteration.started": ("", "bold"), "step.retrying": ("  ", "yellow"), "thinking": ("  ", "dim")}
-_REFUSED = "  not accepted: it does not rest on its sources"
+_UNGROUNDED = "  not accepted: it does not rest on its sources"
 _ACTIVITIES = {
     "job.queued": "waiting for a worker",
     "job.continued": "waiting for a worker",
@@ -47,7 +47,7 @@ class View(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
     def show(self, event: "Event", iteration: "Iteration | None" = None) -> None:
-        """Tell what has happened; `iteration`: the answer that was evaluated, with its citations."""
+        """Show an event; `iteration`: the evaluated answer with its citations."""
         ...
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ class PlainView:
 
 
 class TerminalView:
-    """Lines that stay, and below them what is being written and what is going on now, for how long."""
+    """Permanent lines, and below them a live region: the text being generated, the activity and its duration."""
 
     def __init__(self, console: Console, threshold: float, audit: str | None = None) -> None:
         self._console = console
@@ -183,21 +183,17 @@ def _evaluated(data: dict[str, Any], threshold: float, iteration: "Iteration | N
     style = "bold green" if data.get("passed") else "bold yellow"
     if iteration is None:
         return [(verdict, style), *brief_lines(data)]
-    refusal = (
-        [("  not accepted: it does not rest on its sources", "yellow")]
-        if grounding_output.is_refused(iteration)
-        else []
-    )
+    refusal = [(_UNGROUNDED, "yellow")] if grounding_output.is_refused(iteration) else []
     return [(verdict + grounding_output.score_text(iteration.grounding), style), *refusal, *brief_lines(data)]
 
 
 def _unscored(data: dict[str, Any]) -> Line:
-    trouble: dict[str, str] | None = data.get("error")
-    if trouble is None:
+    error: dict[str, str] | None = data.get("error")
+    if error is None:
         words = output.one_line(data.get("evaluation_reasoning") or "")
         return f"  {_candidate(data)}not evaluated: {words}", "dim"
-    words = output.one_line(trouble.get("detail", ""))
-    what = "not evaluated" if OUTPUT_LIMIT in trouble else "could not be evaluated"
+    words = output.one_line(error.get("detail", ""))
+    what = "not evaluated" if OUTPUT_LIMIT in error else "could not be evaluated"
     return f"  {_candidate(data)}{what}: {words}", "red"
 
 

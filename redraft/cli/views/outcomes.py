@@ -1,19 +1,21 @@
-"""How a job's end is told: the answer alone on stdout, the rest on stderr, and the exit code."""
+"""Prints the end of a job: the answer alone on stdout, the rest on stderr; and its exit code."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from redraft.cli import exits, output
+from redraft.cli import exits, output, sessions
 from redraft.cli.exits import Exit
 from redraft.cli.views.grounding_output import print_sources
 from redraft.cli.views.job_pages import show_job
 from redraft.domain.bulk.phrases import say_score
 from redraft.errors import RETRYABLE_CODES
+from redraft.operations.jobs import queries
 from redraft.operations.jobs.iterations import Iteration
 from redraft.operations.jobs.resources import Job
+from redraft.operations.services import Services
 
-# Of a job that has ended: what was said at its beginning is not said again.
+# Warnings that arise after the submission; earlier ones were printed then.
 _LATE_WARNINGS = frozenset({"overfit_suspected", "audit_failed", "finish_reason_unknown", "schema_not_enforced"})
 _CONTINUABLE = RETRYABLE_CODES | {"budget_exhausted", "deadline_exceeded", "worker_lost"}
 
@@ -34,8 +36,14 @@ def job_data(job: Job) -> dict[str, Any]:
     return data
 
 
-def tell(job: Job, iterations: Sequence[Iteration], manner: Manner, seconds: float) -> None:
-    """Print what came of a job, and what an audit said of it."""
+def print_detached(services: Services, job_id: str, *, as_json: bool) -> None:
+    """Print a job that is left to a worker: its id or its data, and how to watch it."""
+    data = job_data(queries.get_job(services, job_id)) if as_json else None
+    sessions.print_left(services, "jobs", job_id, data, as_json=as_json)
+
+
+def print_result(job: Job, iterations: Sequence[Iteration], manner: Manner, seconds: float) -> None:
+    """Print the result of a job, and the scores of its audit."""
     _print_audit(iterations)
     for warning in job.warnings:
         if warning.code in _LATE_WARNINGS:
@@ -95,7 +103,7 @@ def _print_answer(answer: str) -> None:
 
 
 def exit_of_job(job: Job, *, must_be_accepted: bool) -> Exit:
-    """An answer is success, whatever its score, unless acceptance was asked for."""
+    """The exit code of a job: any answer is a success unless `must_be_accepted`."""
     if job.status == "failed":
         return exits.exit_of_code((job.error or {}).get("code", "error"))
     if job.status == "canceled":

@@ -62,7 +62,7 @@ def whole_lines(verdict: Facts) -> Iterator[Line]:
 def _words_of(verdict: Facts, chars: int = 600) -> Iterator[Line]:
     reasoning: str = verdict.get("evaluation_reasoning") or ""
     suggestions: Sequence[str] = verdict.get("improvement_suggestions") or ()
-    if _retells(reasoning, verdict):
+    if any(reasoning.startswith(f"{criterion['id']}: ") for criterion in verdict.get("criteria") or ()):
         suggestions = suggestions[_failing(verdict) :]
     elif reason := output.one_line(reasoning, chars):
         yield f"  {reason}", ""
@@ -71,11 +71,6 @@ def _words_of(verdict: Facts, chars: int = 600) -> Iterator[Line]:
     apart = verdict.get("disagreement")
     if apart is not None and apart >= _APART_MIN:
         yield f"  the evaluators' scores lie {apart:.2f} apart", "yellow"
-
-
-def _retells(reasoning: str, verdict: Facts) -> bool:
-    """Whether the words are made of the criteria, which have been told."""
-    return any(reasoning.startswith(f"{criterion['id']}: ") for criterion in verdict.get("criteria") or ())
 
 
 def _failing(verdict: Facts) -> int:

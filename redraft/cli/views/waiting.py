@@ -1,4 +1,4 @@
-"""Waits for a job together with the person at the terminal, Ctrl-C included."""
+"""Waits for a job until it ends or Ctrl-C comes."""
 
 import signal
 import time
@@ -11,7 +11,7 @@ from redraft.cli import output, sessions
 from redraft.cli.exits import Exit
 from redraft.cli.views.following import evaluated_in, follow
 from redraft.cli.views.live import make_view
-from redraft.cli.views.outcomes import Manner, exit_of_job, tell
+from redraft.cli.views.outcomes import Manner, exit_of_job, print_result
 from redraft.operations.jobs import lifecycle, queries
 from redraft.operations.jobs.resources import Job
 from redraft.operations.services import Services
@@ -22,13 +22,13 @@ class Wait:
     """How a command waits.
 
     Attributes:
-        threshold: the score to reach, for the words.
+        threshold: the score threshold, for messages.
         deadline_s: when to stop waiting for a worker that never comes; None = never.
-        cancels: whether Ctrl-C or SIGTERM ends the job too, or the watching alone.
-        as_json: print the job and not its answer.
-        must_be_accepted: whether a missed threshold is an exit code of its own.
-        as_page: print all about the job, and not the answer alone.
-        audit: the independent evaluator, which is asked last.
+        cancels: whether Ctrl-C or SIGTERM cancels the job, or only stops watching.
+        as_json: print the job instead of its answer.
+        must_be_accepted: whether a missed threshold has its own exit code.
+        as_page: print the whole job instead of its answer.
+        audit: the independent evaluator, which is called last.
     """
 
     threshold: float
@@ -41,12 +41,12 @@ class Wait:
 
 
 def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wait) -> Exit:
-    """Set a job going, show it until it ends, and print what came of it.
+    """Start a job, show it until it ends, and print its result.
 
     Args:
         services: the services.
-        begin: sets the job going; returns its id and the event after which to show.
-        wait: how.
+        begin: starts the job; returns its id and the event after which to show.
+        wait: how to wait.
     """
     started_at = time.monotonic()
     with make_view(wait.threshold, wait.audit) as view, sessions.worker_beside(services) as keep_alive:
@@ -60,19 +60,19 @@ def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wai
             is_interrupted = True
         view.close()
         if not is_interrupted:
-            job = _tell(services, job_id, wait, time.monotonic() - started_at)
+            job = _print_result(services, job_id, wait, time.monotonic() - started_at)
             return exit_of_job(job, must_be_accepted=wait.must_be_accepted)
         if not wait.cancels:
             return _leave(job_id)
         _cancel(services, job_id)
-    # A worker beside us has ended by now: the calls that it was making are counted
-    _tell(services, job_id, wait, time.monotonic() - started_at)
+    # The embedded worker has ended by now, so the usage includes its last calls
+    _print_result(services, job_id, wait, time.monotonic() - started_at)
     return Exit.INTERRUPTED
 
 
 @contextmanager
 def _interrupted_by_sigterm() -> Generator[None]:
-    """Who ends a command that waits, as `timeout` does, means what Ctrl-C means."""
+    """Treat SIGTERM like Ctrl-C: `timeout` sends it to a command that waits."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -84,15 +84,15 @@ def _interrupted_by_sigterm() -> Generator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _tell(services: Services, job_id: str, wait: Wait, seconds: float) -> Job:
+def _print_result(services: Services, job_id: str, wait: Wait, seconds: float) -> Job:
     job = queries.get_job(services, job_id, with_iterations=True)
-    tell(job, queries.list_iterations(services, job_id), Manner(wait.as_json, wait.as_page), seconds)
+    print_result(job, queries.list_iterations(services, job_id), Manner(wait.as_json, wait.as_page), seconds)
     return job
 
 
 def _cancel(services: Services, job_id: str) -> None:
     lifecycle.cancel(services, job_id)
-    output.say(f"Canceled. It goes on from here with: redraft jobs continue {job_id}", "yellow")
+    output.say(f"Canceled. Continue it with: redraft jobs continue {job_id}", "yellow")
 
 
 def _leave(job_id: str) -> Exit:
@@ -107,5 +107,5 @@ def show_ended(services: Services, job_id: str, wait: Wait) -> Exit:
         for event in follow(services, job_id, 0, lambda: None):
             view.show(event, evaluated_in(services, job_id, event))
     seconds = ((job.finished_at or job.created_at) - job.created_at).total_seconds()
-    _tell(services, job_id, wait, seconds)
+    _print_result(services, job_id, wait, seconds)
     return exit_of_job(job, must_be_accepted=wait.must_be_accepted)

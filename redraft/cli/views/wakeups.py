@@ -1,4 +1,4 @@
-"""Waits for changes of a job: a wake-up over the broker, or a look after a while when none comes."""
+"""Waits for changes of a job: a wake-up message from the broker, or a timeout."""
 
 import time
 from collections.abc import Callable
@@ -14,9 +14,9 @@ from redraft.settings import Settings
 
 
 class Wakeups:
-    """Subscribed to one job; what is published between two waits is not lost.
+    """A subscription to one job; a message between two waits is not lost.
 
-    With `on_delta` the text that is being written is heard too, while it waits.
+    `on_delta` receives the text that is being generated, while it waits.
     """
 
     def __init__(self, settings: Settings, job_id: str, on_delta: Callable[[Delta], None] | None = None) -> None:
@@ -37,7 +37,7 @@ class Wakeups:
         self._client.close()
 
     def wait(self, seconds: float) -> None:
-        """Return at the next wake-up, after `seconds` at the latest; never raise for a broker that is away."""
+        """Return at the next wake-up, at the latest after `seconds`; an unreachable broker raises nothing."""
         give_up_at = time.monotonic() + seconds
         try:
             if not self._is_subscribed:
@@ -50,7 +50,7 @@ class Wakeups:
             time.sleep(max(0.0, give_up_at - time.monotonic()))
 
     def _is_delta(self, message: Any) -> bool:
-        """Whether it is no wake-up; a delta is passed on."""
+        """Whether a message is not a wake-up; a delta goes to `on_delta`."""
         if not (message and message["data"]):
             return False
         if self._on_delta and (delta := Delta.decode(message["data"])):

@@ -1,4 +1,4 @@
-"""The end of the text that is being written, for the live region of a terminal."""
+"""The end of the text that is being generated, for the live region of a terminal."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Lines of the screen that are not for the text, and how much of a text can fill a screen.
 _OTHER_LINES = 3
 _TAIL_CHARS = 8000
-# What was shown is replaced by the whole answer, or does not count any more.
+# Events that replace or void the text shown so far.
 _CLEARING = frozenset({"iteration.started", "iteration.generated", "done"})
 
 
@@ -56,11 +56,11 @@ class Writing:
         self._drafts = {**self._drafts, delta.candidate: draft.plus(delta)}
 
     def heed(self, event: "Event") -> None:
-        """Withdraw what this event replaces."""
+        """Remove the drafts that this event replaces."""
         if event.type in _CLEARING:
             self._drafts = {}
         if event.type == "step.retrying":
-            # It may be told late: what a later attempt wrote stands
+            # The event may come late: keep the text of a later attempt
             over = event.data["attempt"]
             self._drafts = {number: draft for number, draft in self._drafts.items() if draft.attempt > over}
         if event.type == "iteration.generated":
