@@ -56,6 +56,11 @@ class ModelPrice(BaseModel):
     output: float = Field(ge=0)
     cached_input: float | None = Field(default=None, ge=0)
 
+    @property
+    def is_free(self) -> bool:
+        """Whether a call costs nothing, however many tokens it takes."""
+        return not (self.input or self.output or self.cached_input)
+
 
 class ModelLimit(BaseModel):
     """What a model is asked at most, by all workers together."""

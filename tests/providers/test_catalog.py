@@ -105,6 +105,13 @@ def test_a_server_of_ones_own_has_only_the_prices_that_are_set(tmp_path: Path):
     assert (catalog.price(DEFAULT_ANTHROPIC, MILLION) or 0) > 0
 
 
+def test_a_model_whose_prices_are_zero_costs_nothing_whatever_its_tokens(tmp_path: Path):
+    prices = {"openai:mine": ModelPrice(input=0, output=0), "openai:half": ModelPrice(input=0, output=1)}
+    catalog = catalog_of(tmp_path, openai_base_url="http://127.0.0.1:1/v1", prices=prices)
+    assert catalog.price(ModelRef("openai", "mine"), Usage()) == 0
+    assert catalog.price(ModelRef("openai", "half"), Usage()) is None
+
+
 def test_prices_come_from_the_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("REDRAFT_PRICES", '{"openai:mine": {"input": 0.25, "output": 2}}')
     assert Settings().prices["openai:mine"] == ModelPrice(input=0.25, output=2)

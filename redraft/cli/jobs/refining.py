@@ -90,8 +90,8 @@ def _progress(words: str) -> AbstractContextManager[Any]:
 def _cost(found: "Refinement") -> str:
     usage = found.usage
     made = "1 call" if usage.calls == 1 else f"{usage.calls} calls"
-    price = "" if usage.cost_usd is None else f" · ${usage.cost_usd}"
-    return f"Drafted by {made} · {usage.input_tokens + usage.output_tokens:,} tokens{price}"
+    price = "unknown cost" if usage.cost_usd is None else f"${usage.cost_usd}"
+    return f"Drafted by {made} · {usage.input_tokens + usage.output_tokens:,} tokens · {price}"
 
 
 def _show(request: Mapping[str, Any], rubric: "Sequence[Criterion] | None") -> None:

@@ -82,8 +82,7 @@ def _summary(job: Job, seconds: float) -> str:
     usage = job.usage
     parts.append("1 call" if usage.calls == 1 else f"{usage.calls} calls")
     parts.append(f"{usage.input_tokens + usage.output_tokens:,} tokens")
-    if usage.cost_usd is not None:
-        parts.append(f"${usage.cost_usd}")
+    parts.append("unknown cost" if usage.cost_usd is None else f"${usage.cost_usd}")
     parts.append(output.span(seconds))
     return " · ".join(parts)
 

@@ -265,7 +265,7 @@ def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, secon
 
 def _failed(services: Services, planned: PlannedCall, error: ProviderError, seconds: float) -> Outcome:
     unusable = error if isinstance(error, UnusableReply) else None
-    spent = _Spent(services, planned, unusable.usage) if unusable else None
+    spent = _Spent(services, planned, unusable.usage if unusable else Usage())
     cut = _cut_reply(planned.body, unusable)
     row_update = {
         "status": "error",
@@ -282,9 +282,9 @@ def _failed(services: Services, planned: PlannedCall, error: ProviderError, seco
             iteration=planned.slot.iteration or None,
             attempts=planned.row["attempt"],
         ),
-        **(spent.columns if spent else {}),
+        **spent.columns,
     }
-    sums = spent.sums if spent else {"calls": 1, "unpriced_calls": int(may_have_cost(error.http_status))}
+    sums = spent.sums if unusable or may_have_cost(error.http_status) else {"calls": 1}
     return Outcome(
         planned.slot,
         None,

@@ -22,15 +22,15 @@ def price_nano_usd(
 
     Args:
         ref: the model.
-        usage: its tokens; unknown input or output tokens make the price unknown.
+        usage: its tokens; unknown input or output tokens make the price unknown, unless the model costs nothing.
         own_prices: the settings' prices by `provider:name`; they win.
         is_listed: whether the vendor's public price list holds (not on a server of one's own).
     """
-    if ref.provider == FREE_PROVIDER:
+    own = (own_prices or {}).get(str(ref))
+    if ref.provider == FREE_PROVIDER or (own is not None and own.is_free):
         return 0
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
-    own = (own_prices or {}).get(str(ref))
     if own is not None:
         return _own_price(own, usage.input_tokens, usage.cached_input_tokens or 0, usage.output_tokens)
     return _listed_price(ref, usage) if is_listed else None

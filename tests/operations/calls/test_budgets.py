@@ -156,3 +156,13 @@ def test_calls_that_may_have_cost_count_as_if_they_had(make_driver: MakeDriver, 
     job = driver.run_new(limits={"max_tokens": 3000}, sampling={"max_output_tokens": 1000}, instruct="T" * 1000)
     assert job.stop_reason == "budget_exhausted"
     assert len(model_server.requests()) == 2
+
+
+@pytest.mark.parametrize(("price", "cost"), [(0, "0"), (1, None)])
+def test_a_call_that_failed_without_usage_costs_nothing_where_the_model_is_free(
+    make_driver: MakeDriver, model_server: ModelServer, price: float, cost: str | None
+):
+    prices = dict.fromkeys(("openai:writer", "openai:judge"), ModelPrice(input=price, output=price))
+    model_server.script(generate=[Reply(fault="cut_body")])
+    job = make_driver(prices=prices).run_new()
+    assert job.usage.cost_usd == cost
