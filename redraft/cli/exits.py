@@ -66,6 +66,7 @@ _ADVICE = {
     "run_budget_exhausted": "Give it a larger one: redraft eval --resume RUN --max-cost USD",
     "deadline_exceeded": "Allow more time with --deadline.",
     "worker_lost": "See the worker's log.",
+    "webhooks_not_configured": "A server's own environment does not reach this command: set it in this shell too.",
     "broker_unavailable": "Check REDRAFT_BROKER_URL and that the broker runs; `redraft doctor` looks at all parts.",
     "database_unavailable": "Check REDRAFT_DATABASE_URL and that it runs; `redraft doctor` looks at all parts.",
 }
@@ -118,6 +119,7 @@ _OPTIONS = {
     "/defaults": "--defaults",
     "/overrides": "--set",
     "/baseline": "--baseline BASE",
+    "/webhook": "--webhook",
 }
 
 

@@ -1,6 +1,7 @@
 """Starts and resumes runs, and watches them unless --detach leaves them to workers."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,8 @@ from redraft.cli.bulk.run_watching import conduct
 from redraft.datasets.formats import Format
 from redraft.datasets.items import Merger
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
-from redraft.operations.bulk import runs
+from redraft.errors import RedraftError
+from redraft.operations.bulk import removing, runs
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.jobs import references
 from redraft.operations.services import Services
@@ -32,7 +34,7 @@ def start_run(rows: Rows, body: Mapping[str, Any], wanted: Wanted, *, detach: bo
     Merger(ready.defaults, ready.overrides)  # Report wrong defaults before reading a long file
     with sessions.opened() as services:
         wanted = resolved(services, wanted)
-        dataset, _ = import_named(services, rows.named, file_format=rows.file_format, mapping=rows.mapping)
+        dataset, is_new = import_named(services, rows.named, file_format=rows.file_format, mapping=rows.mapping)
         request = ready.model_copy(update={"dataset_id": dataset.id})
 
         def begin() -> str:
@@ -41,9 +43,21 @@ def start_run(rows: Rows, body: Mapping[str, Any], wanted: Wanted, *, detach: bo
             print_invalid(services, run)
             return run.id
 
-        if detach:
-            return _leave(services, begin(), as_json=wanted.as_json)
-        return conduct(services, begin, wanted)
+        with _removed_without_a_run(services, dataset.id) if is_new else nullcontext():
+            if detach:
+                return _leave(services, begin(), as_json=wanted.as_json)
+            return conduct(services, begin, wanted)
+
+
+@contextmanager
+def _removed_without_a_run(services: Services, dataset_id: str) -> Generator[None]:
+    """Remove a dataset that was stored for a run which was then refused; one that a run uses cannot be removed."""
+    try:
+        yield
+    except BaseException:
+        with suppress(RedraftError):
+            removing.delete_dataset(services, dataset_id)
+        raise
 
 
 def resume_run(

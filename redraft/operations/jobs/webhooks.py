@@ -37,7 +37,7 @@ def check_webhook(services: Services, webhook: Webhook | RunWebhook | None) -> N
     if webhook is None:
         return
     if not keys_of(services.settings):
-        words = "No webhook can be signed here: whoever runs this installation sets REDRAFT_WEBHOOK_SECRET for it."
+        words = "No webhook can be signed here: REDRAFT_WEBHOOK_SECRET is not set."
         raise Invalid.at("/webhook", words, "webhooks_not_configured")
     against = services.sender.why_not_host(read_url(webhook.url).host)
     if against:

@@ -339,3 +339,12 @@ def test_a_wrong_rubric_is_told_once_by_the_id_of_its_criterion(shell: Shell) ->
     assert done.code == 2
     assert done.err.count("max_wrds") == 1
     assert "criterion 'brief': there is no check 'max_wrds'" in done.err
+
+
+def test_a_refused_run_leaves_no_dataset_behind(office: Shell) -> None:
+    assert office.run("eval", write("typo.json", '[{"instruct": "a", "iter_mx": 2, "eval_crit": ""}]')).code == 2
+    refused = office.run("eval", rows_file(1), *CRIT, "--webhook", "https://hooks.example/runs", "--detach")
+    assert refused.code == 2
+    assert "--webhook (/webhook): " in refused.err
+    assert "set it in this shell too" in refused.err
+    assert office.run("datasets", "list", "--json").data["data"] == []
