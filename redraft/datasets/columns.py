@@ -143,6 +143,16 @@ def guess(name: str, known: Sequence[str]) -> str:
     return f" (did you mean {shown(near[0])}?)" if near else ""
 
 
+def no_field(name: str) -> str:
+    """Say that there is no such field, and what may have been meant."""
+    if name == "kind":
+        return (
+            "kind is no field: a row that has an answer becomes evaluate_answer, any other generate_answer."
+            " Give the answers in a column answer, or name theirs with --map answer=COLUMN."
+        )
+    return f"There is no field {shown(name)}{guess(name, list(kinds()))}."
+
+
 def _mappable(target: str) -> str:
     found = target if kind_of(target) else target_named(target)
     if found:

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from redraft.datasets.columns import guess, listed, shown
-from redraft.datasets.fields import kinds, parts
+from redraft.datasets.columns import listed, no_field
+from redraft.datasets.fields import parts
 from redraft.datasets.rows import BadRow, Row
 from redraft.datasets.templates import RENDERED, has_placeholders, render_field
 from redraft.domain.bodies.pointers import place_of, words_of
@@ -186,5 +186,4 @@ def _tried(fields: dict[str, Any], name: str) -> list[Flaw]:
 
 def _with_guess(flaw: Flaw) -> str:
     is_unknown = flaw.code == "extra_forbidden"
-    field = flaw.pointer[1:].replace("/", ".")
-    return f"There is no field {shown(field)}{guess(field, list(kinds()))}." if is_unknown else flaw.detail
+    return no_field(flaw.pointer[1:].replace("/", ".")) if is_unknown else flaw.detail

@@ -129,7 +129,11 @@ class _Tally:
         self.cost = None if self.cost is None or cost.usd is None else self.cost + cost.usd
         self.unpriced.update(cost.unpriced_models)
         if len(self.samples) < SAMPLES:
-            self.samples.append({"custom_id": item.custom_id, "kind": item.kind.value, **dump(item.request)})
+            self.samples.append(self._sample(item))
+
+    @staticmethod
+    def _sample(item: Item) -> dict[str, Any]:
+        return {"line": item.line, "custom_id": item.custom_id, "kind": item.kind.value, **dump(item.request)}
 
 
 def check(

@@ -99,6 +99,7 @@ def test_all_flaws_of_a_row_are_told():
     ("defaults", "pointer", "words"),
     [
         ({"iter_max": 99}, "/defaults/iter_max", "must be at most 10"),
+        ({"kind": "evaluate_answer"}, "/defaults/kind", "a row that has an answer becomes evaluate_answer"),
         ({"iter_mx": 1}, "/defaults/iter_mx", r"There is no field 'iter_mx' \(did you mean 'iter_max'\?\)"),
         ({"limits": {"max_cost": 1}}, "/defaults/limits/max_cost", "'limits.max_cost_usd'"),
         ({"custom_id": "a"}, "/defaults/custom_id", "belongs to a row"),

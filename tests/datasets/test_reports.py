@@ -51,7 +51,7 @@ def test_a_table_is_told_whole():
 
 def test_samples_are_normal_requests():
     report = report_of("".join(f'{{"question": "q{number}"}}\n' for number in range(5)))
-    assert [sample["instruct"] for sample in report.samples] == ["q0", "q1", "q2"]
+    assert [(sample["line"], sample["instruct"]) for sample in report.samples] == [(1, "q0"), (2, "q1"), (3, "q2")]
     assert report.samples[0]["kind"] == "generate_answer"
     assert report.samples[0]["iter_max"] == 2
     assert report.samples[0]["custom_id"].startswith("row_")

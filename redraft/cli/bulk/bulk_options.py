@@ -147,13 +147,12 @@ def _parts(field: str) -> list[str]:
 
 
 def _value(field: str, text: str) -> Any:
-    from redraft.datasets.columns import guess, shown
-    from redraft.datasets.fields import kind_of, kinds, read_cell
+    from redraft.datasets.columns import no_field
+    from redraft.datasets.fields import kind_of, read_cell
 
     kind = kind_of(field)
     if kind is None:
-        words = f"There is no field {shown(field)}{guess(field, list(kinds()))}."
-        raise typer.BadParameter(words, param_hint="--set")
+        raise typer.BadParameter(no_field(field), param_hint="--set")
     try:
         return read_cell(text, kind)
     except ValueError as error:

@@ -85,8 +85,8 @@ def show_check(found: DatasetCheck) -> None:
         _fact("templates", f"{count(found.literal, 'row')} with braces and no vars: the braces are sent as they are")
     _fact("calls", f"at most {found.calls_max:,}, retries after failures aside")
     _fact("cost", _cost(found))
-    for number, sample in enumerate(found.samples, 1):
-        _section(f"Row {number} as a request", _sample(sample))
+    for sample in found.samples:
+        _section(f"Line {sample['line']} as a request", _sample(sample))
     if found.errors:
         more = f", the first {len(found.errors)}" if found.bad > len(found.errors) else ""
         _section(f"Rows that cannot be used{more}", _flaws(found))
@@ -114,7 +114,7 @@ def _sample(sample: Mapping[str, Any]) -> Iterator[str]:
     """The fields that the row or the run sets; defaults of every request are left out."""
     usual = dump(GenerateAnswer(instruct="-", eval_crit="-"))
     for field, value in sample.items():
-        if value is not None and value != usual.get(field):
+        if field != "line" and value is not None and value != usual.get(field):
             yield f"  {field}: {output.one_line(str(value), 160)}"
 
 

@@ -43,6 +43,7 @@ class UnfitRow(Resource):
 class SampleRow(JobFields):
     """A row as a normal request."""
 
+    line: int = Field(description="The line of the file where the row begins.")
     custom_id: str
     kind: JobKind
     answer: str = Field(description="Of a row whose answer is judged.")

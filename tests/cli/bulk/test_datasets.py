@@ -22,7 +22,7 @@ def test_a_messy_file_is_told_line_by_line(shell: Shell, model_server: ModelServ
         "reference in 2 rows",
         "at most 27, retries after failures aside",
         "unknown: no price is known of openai:judge, openai:writer; REDRAFT_PRICES sets it",
-        "Row 3 as a request",
+        "Line 8 as a request",
         "instruct: two lines",
         "line 6: custom_id 'a' is on line 2 already.",
         "line 7: The row has 2 cells",
