@@ -89,7 +89,7 @@ def _flaw(case: Element, tag: str, kind: str, words: str) -> None:
 def _why_not(item: ItemOutcome, threshold: float | None) -> str:
     words = f"Not accepted: score {score(item.final_score)}"
     words += "" if threshold is None else f", threshold {threshold:g}"
-    words += f"; {stop_words(item.stop_reason)}" if item.stop_reason else ""
+    words += f"; {stop_words(item)}" if item.stop_reason else ""
     if len(item.scores_by_iteration) > 1:
         words += f"; by iteration: {', '.join(map(score, item.scores_by_iteration))}"
     return f"{words}." + (f" {item.error_words}" if item.error_words else "")

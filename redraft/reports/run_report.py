@@ -1,10 +1,13 @@
 """What a run's report says, section by section."""
 
+from collections import Counter
 from collections.abc import Sequence
 
+from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.bulk.phrases import count, say_names, say_share
 from redraft.domain.bulk.run_facts import Costs, Counts, HumanAgreement, RunReport
 from redraft.domain.bulk.uplift import IterationYield
+from redraft.domain.jobs.states import say_stop_reason
 from redraft.reports import wording
 from redraft.reports.model import Figure, Report, Section, Table
 from redraft.reports.tables import RunFacts, RunTables
@@ -12,19 +15,6 @@ from redraft.reports.wording import DASH
 
 _STATES = ("succeeded", "failed", "invalid", "canceled", "running", "queued")
 _WITHOUT_VERDICT = ("invalid", "failed", "canceled", "running", "queued")
-_STOP_REASONS = {
-    "accepted": "accepted",
-    "iteration_limit": "iter_max reached",
-    "plateau": "stopped: scores no longer rose",
-    "unchanged": "stopped: the same answer came again",
-    "budget_exhausted": "stopped: the budget was spent",
-    "deadline_exceeded": "stopped: the deadline passed",
-    "evaluator_error": "the evaluator gave no usable verdict",
-    "evaluation_skipped": "no verdict was asked for",
-    "canceled": "canceled",
-    "error": "an error ended it",
-}
-
 _LOWEST_SHOWN = 10
 _BY_ROW = "by row"
 _COLUMNS = (
@@ -33,9 +23,9 @@ _COLUMNS = (
 )
 
 
-def stop_words(reason: str) -> str:
-    """Why an item ended, in words."""
-    return _STOP_REASONS.get(reason, reason)
+def stop_words(item: ItemOutcome) -> str:
+    """Say why an item ended; nothing for one that has not ended."""
+    return say_stop_reason(item.stop_reason, only_evaluates=item.only_evaluates) if item.stop_reason else ""
 
 
 def run_report(tables: RunTables) -> Report:
@@ -47,7 +37,7 @@ def run_report(tables: RunTables) -> Report:
         _scores(report),
         _costs(report.costs, report.counts.accepted),
         _times(report),
-        _items(report),
+        _items(tables),
         _lowest(tables),
         _errors(report),
         _people(report),
@@ -176,14 +166,14 @@ def _why_unpriced(models: Sequence[str]) -> str:
     return "of some calls nobody knows what became of them."
 
 
-def _items(report: RunReport) -> Section:
-    counts = report.counts
+def _items(tables_of: RunTables) -> Section:
+    counts = tables_of.report.counts
     states = [(state, getattr(counts, state)) for state in _STATES]
     rows = tuple((state, wording.number(number)) for state, number in states if number)
     total = f"{count(counts.total, 'item')}, of {count(counts.rows, 'row')} of the dataset." if counts.total else ""
     tables = [Table("Items by state", ("State", "Items"), rows)] if rows else []
-    if report.stop_reasons:
-        why = tuple((stop_words(reason), wording.number(number)) for reason, number in report.stop_reasons.items())
+    if reasons := Counter(filter(None, map(stop_words, tables_of.items))):
+        why = tuple((words, wording.number(number)) for words, number in reasons.most_common())
         tables.append(Table("Why they ended", ("Reason", "Items"), why))
     return Section("items", "Items", (total or "None.",), tuple(tables))
 
@@ -301,7 +291,7 @@ def _lowest(tables: RunTables) -> Section | None:
             wording.score(item.first_score),
             wording.score(item.final_score),
             str(item.iterations),
-            stop_words(item.stop_reason or ""),
+            stop_words(item),
         )
         for item in worst
     )

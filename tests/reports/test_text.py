@@ -1,5 +1,6 @@
 """Reports on a terminal and in a pipe."""
 
+from dataclasses import replace
 from io import StringIO
 
 from rich.console import Console
@@ -47,7 +48,7 @@ def test_the_loop_the_advice_the_errors_and_the_times_are_told():
     assert "provider_timeout 1 late It took too long." in lines
     assert "Half within 2.00 s" in lines
     assert "No person has judged an answer of this run" in text
-    assert "hard-0000 0.500 0.700 3 iter_max reached" in lines
+    assert "hard-0000 0.500 0.700 3 iteration limit" in lines
 
 
 def test_returned_answers_without_a_first_score_are_not_among_those_compared():
@@ -154,3 +155,9 @@ def test_of_many_names_the_first_are_shown_and_the_rest_counted():
     assert "a0049 and 10 more" in text
     long = [looped(f"{n}{'x' * 400}", 0.9) for n in range(9)]
     assert " and 5 more" in render_text(comparison_tables(long, [looped(each.custom_id, 0.1) for each in long]))
+
+
+def test_a_row_that_brings_its_answer_meets_no_iteration_limit():
+    missed = looped("a", 0.4, stop_reason="iteration_limit")
+    lines = _lines(render_text(run_tables([missed, replace(missed, custom_id="b", only_evaluates=True)])))
+    assert {"iteration limit 1", "not accepted 1"} <= set(lines)

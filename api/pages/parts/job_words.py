@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from redraft.domain.jobs.states import JobKind, StopReason
+from redraft.domain.jobs.states import JobKind, StopReason, say_stop_reason
 from redraft.operations.jobs.iterations import CriterionFound, Evaluation
 
 STOPS: dict[str, str] = {
     StopReason.ACCEPTED: "Accepted: the answer reached the threshold.",
-    StopReason.ITERATION_LIMIT: "All iterations are used up, and none reached the threshold: this is the best answer.",
+    StopReason.ITERATION_LIMIT: "Iteration limit: no iteration reached the threshold. This is the best answer.",
     StopReason.PLATEAU: "The score stopped rising: this is the best answer.",
     StopReason.UNCHANGED: "The model repeated an earlier answer: this is the best one.",
     StopReason.BUDGET_EXHAUSTED: "The budget is used up: this is the best answer so far.",
@@ -16,18 +16,6 @@ STOPS: dict[str, str] = {
     StopReason.EVALUATION_SKIPPED: "The task is too simple to evaluate its answer.",
     StopReason.CANCELED: "Canceled: this is what there was by then.",
     StopReason.ERROR: "A step failed for good: this is what there was by then.",
-}
-_ENDINGS: dict[str, str] = {
-    StopReason.ACCEPTED: "accepted",
-    StopReason.ITERATION_LIMIT: "iterations used up",
-    StopReason.PLATEAU: "score stopped rising",
-    StopReason.UNCHANGED: "answer repeated",
-    StopReason.BUDGET_EXHAUSTED: "budget used up",
-    StopReason.DEADLINE_EXCEEDED: "deadline passed",
-    StopReason.EVALUATOR_ERROR: "no usable evaluation",
-    StopReason.EVALUATION_SKIPPED: "evaluation skipped",
-    StopReason.CANCELED: "canceled",
-    StopReason.ERROR: "a step failed",
 }
 STAYS_ACCEPTED = "Its continuation ended ({why}), and the answer stays accepted."
 NO_ANSWER = "There is no answer."
@@ -105,6 +93,4 @@ def held_back(stop_reason: str, lacks: Sequence[str]) -> str:
 
 def ending(stop_reason: str, kind: str = JobKind.GENERATE_ANSWER) -> str:
     """A stop reason in short, for lists."""
-    if kind != JobKind.GENERATE_ANSWER and stop_reason == StopReason.ITERATION_LIMIT:
-        return "not accepted"
-    return _ENDINGS.get(stop_reason, stop_reason)
+    return say_stop_reason(stop_reason, only_evaluates=kind != JobKind.GENERATE_ANSWER)

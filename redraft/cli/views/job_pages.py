@@ -10,6 +10,7 @@ from redraft.cli.views import grounding_output
 from redraft.cli.views.verdicts import whole_lines
 from redraft.domain.bulk.phrases import say_score
 from redraft.domain.jobs.job_errors import OUTPUT_LIMIT
+from redraft.domain.jobs.states import JobKind, say_stop_reason
 from redraft.operations.jobs.iterations import Evaluation, Iteration
 from redraft.operations.jobs.resources import Call, Event, Job
 from redraft.operations.jobs.views import CallsView
@@ -48,10 +49,8 @@ def status(job: Job) -> Text:
 
 
 def _stopped_by(job: Job) -> str:
-    """Why it ended; a job that only evaluates has no iteration limit to reach."""
-    if job.kind != "generate_answer" and job.stop_reason == "iteration_limit":
-        return "not accepted"
-    return (job.stop_reason or "").replace("_", " ")
+    """Why it ended."""
+    return say_stop_reason(job.stop_reason or "", only_evaluates=job.kind != JobKind.GENERATE_ANSWER)
 
 
 def _score(job: Job) -> str:

@@ -9,6 +9,7 @@ from redraft.cli.exits import Exit
 from redraft.cli.views.grounding_output import print_sources
 from redraft.cli.views.job_pages import show_job
 from redraft.domain.bulk.phrases import say_score
+from redraft.domain.jobs.states import say_stop_reason
 from redraft.errors import RETRYABLE_CODES
 from redraft.operations.jobs import queries
 from redraft.operations.jobs.iterations import Iteration
@@ -108,6 +109,6 @@ def exit_of_job(job: Job, *, must_be_accepted: bool) -> Exit:
     if job.status == "canceled":
         return Exit.INTERRUPTED
     if must_be_accepted and not (job.result and job.result["success"]):
-        output.say(f"The answer was not accepted ({job.stop_reason}).", "yellow")
+        output.say(f"The answer was not accepted ({say_stop_reason(job.stop_reason or '')}).", "yellow")
         return Exit.NOT_ACCEPTED
     return Exit.OK

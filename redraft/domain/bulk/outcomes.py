@@ -35,6 +35,7 @@ class ItemOutcome:
         human_pass: whether a person accepts the returned answer.
         audit_score: the score of the independent evaluator for the returned answer.
         audit_passed: whether the independent evaluator accepts it.
+        only_evaluates: its row has the answer: nothing is generated, so there is no iteration limit.
         is_deleted: it has ended, and its job was deleted with all results.
     """
 
@@ -60,6 +61,7 @@ class ItemOutcome:
     human_pass: bool | None = None
     audit_score: float | None = None
     audit_passed: bool | None = None
+    only_evaluates: bool = False
     is_deleted: bool = False
 
     @property

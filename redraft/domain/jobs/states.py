@@ -38,6 +38,27 @@ class StopReason(StrEnum):
     ERROR = "error"
 
 
+_STOP_PHRASES: dict[str, str] = {
+    StopReason.ACCEPTED: "accepted",
+    StopReason.ITERATION_LIMIT: "iteration limit",
+    StopReason.PLATEAU: "score stopped rising",
+    StopReason.UNCHANGED: "answer repeated",
+    StopReason.BUDGET_EXHAUSTED: "budget used up",
+    StopReason.DEADLINE_EXCEEDED: "deadline passed",
+    StopReason.EVALUATOR_ERROR: "no usable evaluation",
+    StopReason.EVALUATION_SKIPPED: "evaluation skipped",
+    StopReason.CANCELED: "canceled",
+    StopReason.ERROR: "a step failed",
+}
+
+
+def say_stop_reason(reason: str, *, only_evaluates: bool = False) -> str:
+    """Say a stop reason in a few words; a job that only evaluates has no iteration limit to reach."""
+    if only_evaluates and reason == StopReason.ITERATION_LIMIT:
+        return "not accepted"
+    return _STOP_PHRASES.get(reason, reason.replace("_", " "))
+
+
 TERMINAL = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELED})
 LIVE = frozenset(JobStatus) - TERMINAL
 

@@ -212,6 +212,7 @@ def _outcome(item: Mapping[str, Any], page: _Page) -> ItemOutcome:
         human_pass=item["human_pass"],
         audit_score=best["audit_score"] if best else None,
         audit_passed=None if best is None or best["audit_passed"] is None else bool(best["audit_passed"]),
+        only_evaluates=item["job_id"] is not None and item["model"] is None,
         is_deleted=item["job_id"] is None and item["status"] in run_items.DONE,
     )
 

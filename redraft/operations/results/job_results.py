@@ -21,7 +21,7 @@ Event = tuple[str, Mapping[str, Any]]
 
 _WORDS = {
     StopReason.ACCEPTED: "The answer of iteration {best} was accepted.",
-    StopReason.ITERATION_LIMIT: "The limit of iterations was reached; this is the best answer.",
+    StopReason.ITERATION_LIMIT: "The iteration limit was reached; this is the best answer.",
     StopReason.PLATEAU: "The score stopped rising; this is the best answer.",
     StopReason.UNCHANGED: "The model repeated an earlier answer; this is the best one.",
     StopReason.BUDGET_EXHAUSTED: "The budget is used up; this is the best answer so far.",

@@ -103,7 +103,7 @@ def test_a_missed_threshold_is_an_exit_code_only_when_asked_for(office: Shell, p
     assert office.run("ask", "Try.", *CRIT, "--iter-max", "1").code == 0
     strict = office.run("ask", "Try.", *CRIT, "--iter-max", "1", "--require-accept")
     assert (strict.code, strict.out) == (3, "meh\n")
-    assert "not accepted (iteration_limit)" in strict.err
+    assert "not accepted (iteration limit)" in strict.err
 
 
 def test_a_refused_key_is_4_with_words_and_advice(office: Shell, provider: ModelServer) -> None:

@@ -59,7 +59,7 @@ def test_tiles_and_lines_tell_of_today(
     lines = page.get_by_role("region", name="Last jobs").locator("tbody tr")
     assert "■ canceled" in lines.first.inner_text()
     assert "Why <b>not</b>?" in lines.nth(1).inner_text()
-    assert "✓ succeeded iterations used up" in lines.nth(1).inner_text()
+    assert "≈ succeeded iteration limit" in lines.nth(1).inner_text()
     assert "✓ succeeded accepted" in lines.last.inner_text()
     assert re.search(r"✓ 0.90\s+of 0.80", lines.last.inner_text())
     assert lines.last.get_by_role("link").get_attribute("href") == f"/jobs/{accepted}"
