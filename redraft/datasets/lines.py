@@ -21,7 +21,7 @@ _SKIPPED_CHARS = 65_536
 _BYTE_OF_ESCAPE = 0xDC00
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _UTF_32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
-_ADVICE = 'Save the file as UTF-8; spreadsheets call it "CSV UTF-8".'
+_ADVICE = 'Save the file as UTF-8; spreadsheets call it "CSV UTF-8"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def read_text(text: io.TextIOWrapper, size: int, *, after_line: int, is_line: bo
     try:
         return text.readline(size) if is_line else text.read(size)
     except UnicodeError as error:
-        words = f"After line {after_line} the file is not UTF-16: {error.__class__.__name__}. {_ADVICE}"
+        words = f"After line {after_line} the file is not UTF-16: {error.__class__.__name__}. {_ADVICE}."
         raise Invalid(words, code="unknown_encoding") from None
 
 

@@ -94,11 +94,16 @@ def no_good_rows(bad: Sequence[BadRow]) -> Invalid:
     """What is told when every row is bad: what all lack and a run could give, else what is wrong line by line."""
     lacking = [flaw for flaw in bad[0].errors if _is_lack(flaw) and all(flaw in each.errors for each in bad)]
     flaws = [
-        replace(flaw, pointer=f"/defaults{flaw.pointer}", detail=f"No row can be used: {flaw.detail}")
+        replace(flaw, pointer=f"/defaults{flaw.pointer}", detail=f"No row can be used: {_without_field(flaw)}")
         for flaw in lacking
     ] or [replace(flaw, detail=f"Line {row.line}: {flaw.detail}") for row in bad for flaw in row.errors]
     words = flaws[0].detail if lacking else f"No row can be used. {flaws[0].detail}"
     return Invalid(words, tuple(flaws), code="no_good_rows")
+
+
+def _without_field(flaw: Flaw) -> str:
+    """The detail without the field's name: the pointer names it."""
+    return flaw.detail.removeprefix(f"{flaw.pointer[1:]}: ")
 
 
 def _is_lack(flaw: Flaw) -> bool:

@@ -222,7 +222,7 @@ def _first_bytes(stream: BinaryIO) -> bytes:
 
 def _unreadable(fault: str) -> Draft:
     draft = Draft()
-    draft.flaws.append(Flaw("", f"The row {fault.rstrip('.')}.", "invalid_row"))
+    draft.flaws.append(Flaw("", f"The row {fault}.", "invalid_row"))
     return draft
 
 

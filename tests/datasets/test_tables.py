@@ -83,12 +83,13 @@ def test_many_open_quotes_take_no_time_for_ever():
     ("content", "words", "code"),
     [
         ("id,question,id\n", "Two columns are called 'id'", "duplicate_column"),
+        (b"na\x83me\na", r'is 0x83\. Save the file as UTF-8; spreadsheets call it "CSV UTF-8"\.$', "invalid_header"),
         ('"open\nid', r"The header, line 1, opens a quote", "invalid_header"),
         ("\n;;\n", "holds no rows", "no_rows"),
         ("id,question\n", "holds no rows", "no_rows"),
     ],
 )
-def test_a_header_that_cannot_be_used_is_refused(content: str, words: str, code: str):
+def test_a_header_that_cannot_be_used_is_refused(content: str | bytes, words: str, code: str):
     with pytest.raises(Invalid, match=words) as caught:
         rows_of(content, "a.csv")
     assert caught.value.code == code

@@ -290,7 +290,7 @@ def test_a_file_of_which_no_row_can_be_used_by_the_run_is_2_before_anything_star
         (
             rows(3),
             (),
-            "--crit (/defaults/eval_crit): No row can be used: eval_crit: profile 'criteria' needs eval_crit",
+            "--crit (/defaults/eval_crit): No row can be used: profile 'criteria' needs eval_crit",
         ),
         ('{"frage": "Was?"}\n', CRIT, "No row can be used. Line 1: No column fills a field"),
         (rows(2, iter_max=99), CRIT, "Error: No row can be used. Line 1: iter_max"),
