@@ -20,7 +20,7 @@ _BOOLEANS = {
     **dict.fromkeys(("false", "no", "n", "0", "fail"), False),
 }
 _INTEGER = re.compile(r"[+-]?\d{1,18}(?:\.0+)?", re.ASCII)
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 # With three digits or more behind it, a comma may separate thousands, unless nothing stands before it.
 _DECIMAL_COMMA = re.compile(r"[+-]?(?:0,\d+|\d+,\d{1,2})", re.ASCII)
 

@@ -2,7 +2,7 @@
 
 For each repetition in a pattern there is a text that leads to it, then what it repeats, many times, then what fits
 nowhere: so a pattern that tries again and again is found by its own shape. What takes too long is written to standard
-output, a line each.
+output, a line each: exponential and cubic growth by a limit of CPU time, quadratic growth by comparing two lengths.
 """
 
 import ast
@@ -11,9 +11,10 @@ import json
 import re
 import signal
 import sys
+import time
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from re import _constants as tokens  # pyright: ignore[reportAttributeAccessIssue]
 from re import _parser as parser  # pyright: ignore[reportAttributeAccessIssue]
@@ -23,6 +24,11 @@ from tests.rules.sources import PACKAGES, ROOT, dotted, nodes
 
 LENGTH = 1_000
 CPU_S = 0.25
+# What is not looked at again, at LENGTH and at the longer length: a quadratic pattern takes more.
+_NOTICED_S, _LONGER_NOTICED_S = 0.0005, 0.003
+_TIMES_LONGER = 4
+# Linear growth is 4, quadratic growth 16.
+_GROWTH_MAX = 9
 _MANY = 8
 _FUNCTIONS = {f"re.{name}" for name in ("search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer")}
 _OF_CATEGORY = {
@@ -39,6 +45,13 @@ _ANCHORED = frozenset({"match", "fullmatch"})
 _NOWHERE = ("\x00", "", "!\n")
 
 
+# Patterns that are quadratic, and the length of what they search: so much and no more is cut out of a text.
+BOUNDED = {
+    ("redraft.domain.structured.patterns", "_ESCAPED"): 1_000,
+    ("redraft.domain.text.answer_stream", "_MAY_END_THE_TURN"): 200,
+}
+
+
 @dataclass(frozen=True)
 class Found:
     """A pattern, where it stands, and the methods by which it is used."""
@@ -46,6 +59,18 @@ class Found:
     module: str
     pattern: re.Pattern[str]
     methods: frozenset[str] = frozenset({"finditer"})
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What leads to a repetition, what it repeats, and what fits nowhere."""
+
+    before: str
+    pump: str
+    after: str
+
+    def text(self, length: int) -> str:
+        return self.before + self.pump * (length // max(1, len(self.pump))) + self.after
 
 
 class TooSlow(Exception):  # noqa: N818 - a fact about a pattern
@@ -75,34 +100,41 @@ def collect() -> list[Found]:
     used, names = _methods(), _names()
     return [
         replace(
-            each, methods=frozenset[str]().union(*(used.get(name, ()) for name in names.get(key, ()))) or each.methods
+            each,
+            methods=frozenset[str]().union(*(used[at] | used["", at[1]] for at in names.get(key, ()))) or each.methods,
         )
         for key, each in found.items()
-        if isinstance(each.pattern.pattern, str)
+        if isinstance(each.pattern.pattern, str) and BOUNDED.keys().isdisjoint(names.get(key, ()))
     ]
 
 
-def _methods() -> dict[str, set[str]]:
-    """How the patterns of a name are used, wherever that is; what searches, or is not known, goes through all."""
-    found = defaultdict[str, set[str]](set)
-    for _, node in nodes(*PACKAGES):
-        if isinstance(node, ast.Attribute) and (name := dotted(node.value).rpartition(".")[2]):
-            found[name].add(node.attr if node.attr in _ANCHORED else "finditer")
+def _methods() -> dict[tuple[str, str], set[str]]:
+    """How the patterns of a module's names are used; what searches, or is not known, goes through all of a text."""
+    found = defaultdict[tuple[str, str], set[str]](set)
+    for path, node in nodes(*PACKAGES):
+        if isinstance(node, ast.Attribute) and (written := dotted(node.value)):
+            owner, _, name = written.rpartition(".")
+            found["" if owner else _module(path), name].add(node.attr if node.attr in _ANCHORED else "finditer")
     return found
 
 
-def _names() -> dict[tuple[Any, int], set[str]]:
-    """The names that patterns have in our modules."""
-    found = defaultdict[tuple[Any, int], set[str]](set)
-    for module in [each for name, each in sys.modules.items() if name.partition(".")[0] in PACKAGES]:
-        for name, value in vars(module).items():
-            if isinstance(value, re.Pattern):
-                found[value.pattern, value.flags].add(name)
+def _names() -> dict[tuple[Any, int], set[tuple[str, str]]]:
+    """The modules that have a pattern, each with its name there."""
+    found = defaultdict[tuple[Any, int], set[tuple[str, str]]](set)
+    for module, each in list(sys.modules.items()):
+        if module.partition(".")[0] in PACKAGES:
+            for name, value in list(vars(each).items()):
+                if isinstance(value, re.Pattern):
+                    found[value.pattern, value.flags].add((module, name))
     return found
+
+
+def _module(path: str) -> str:
+    return path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
 
 
 def _import(path: str) -> None:
-    name = path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+    name = _module(path)
     if not name.endswith(("__main__", "sandbox.child")):
         importlib.import_module(name)
 
@@ -121,13 +153,13 @@ def _flags(call: ast.Call) -> int:
     return sum({getattr(re, name.removeprefix("re.")) for name in named if re.fullmatch(r"re\.[A-Z]+", name)})
 
 
-def attacks(pattern: re.Pattern[str]) -> Iterator[str]:
+def attacks(pattern: re.Pattern[str]) -> Iterator[Attack]:
     """Texts that a pattern may have to go through again and again."""
     tree = parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
     pumps = dict.fromkeys([*_pumped("", tree), *(("", pump) for pump in _ANYWHERE)])
     for before, pump in pumps:
         for after in _NOWHERE:
-            yield before + pump * (LENGTH // max(1, len(pump))) + after
+            yield Attack(before, pump, after)
 
 
 def _pumped(before: str, tree: Sequence[Any]) -> Iterator[tuple[str, str]]:
@@ -204,19 +236,39 @@ def _spelled(token: Any, value: Any) -> str:
     return "\\" + (letter.upper() if name.startswith("NOT_") else letter)
 
 
-def is_slow(found: Found, text: str) -> bool:
-    """Whether to go through the text with the pattern takes more CPU time than it may."""
+def is_slow(found: Found, attack: Attack) -> bool:
+    """Whether the time that the pattern takes grows faster than the text, or is more than it may be."""
+    text = attack.text(LENGTH)
+    started_s = time.perf_counter()
     signal.setitimer(signal.ITIMER_PROF, CPU_S)
     try:
-        for method in found.methods:
-            result = getattr(found.pattern, method)(text)
-            if method == "finditer":
-                deque(result, maxlen=0)
+        _search(found, text)
     except TooSlow:
         return True
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-    return False
+    return time.perf_counter() - started_s > _NOTICED_S and _grows(found, attack)
+
+
+def _grows(found: Found, attack: Attack) -> bool:
+    """Whether even the quickest of some tries takes far longer on a text that is some times longer."""
+    short, long = attack.text(LENGTH), attack.text(_TIMES_LONGER * LENGTH)
+    short_s = min(_cpu_s(found, short) for _ in range(5))
+    return all(_cpu_s(found, long) > max(_LONGER_NOTICED_S, _GROWTH_MAX * short_s) for _ in range(3))
+
+
+def _cpu_s(found: Found, text: str) -> float:
+    # Timers of CPU time make Linux count that of a process in steps of 4 ms, but not that of a thread.
+    started_s = time.thread_time()
+    _search(found, text)
+    return time.thread_time() - started_s
+
+
+def _search(found: Found, text: str) -> None:
+    for method in found.methods:
+        result = getattr(found.pattern, method)(text)
+        if method == "finditer":
+            deque(result, maxlen=0)
 
 
 def _give_up(*_: object) -> None:
@@ -230,9 +282,9 @@ def main() -> None:
     given = sys.argv[1:]
     patterns = [Found("given", re.compile(each)) for each in given] if given else collect()
     for each in patterns:
-        slow = next((text for text in attacks(each.pattern) if is_slow(each, text)), None)
+        slow = next((attack for attack in attacks(each.pattern) if is_slow(each, attack)), None)
         if slow is not None:
-            told = {"module": each.module, "pattern": each.pattern.pattern[:300], "text": slow[:80], "end": slow[-5:]}
+            told = {"module": each.module, "pattern": each.pattern.pattern[:300], **asdict(slow)}
             sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
     sys.stderr.write(f"{len(patterns)} patterns\n")
 

@@ -18,7 +18,7 @@ from redraft.errors import Flaw
 
 _OWN_WORDS = {"nothing_to_evaluate_by": "Say what makes an answer good, here or in a rubric"}
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _SOURCE_PARTS: tuple[str, ...] = ("title", "content", "more")
 
 

@@ -12,7 +12,6 @@ from redraft.domain.bodies.pointers import words_of
 from redraft.domain.checks.kinds import CHECK_KINDS, KINDS_WITHOUT_VALUE, Check
 
 _CHECK: TypeAdapter[Check] = TypeAdapter(Check)
-_RANGE = re.compile(r"(?P<least>.*?)\s*\.\.\s*(?P<most>.*)")
 
 
 def read_check(kind: str, text: str | None) -> Check:
@@ -81,10 +80,10 @@ def _between(text: str) -> dict[str, Any]:
 
 
 def _bounds(text: str, read: Callable[[str], float]) -> dict[str, Any]:
-    found = _RANGE.fullmatch(text)
-    if found is None or not any(found.groups()):
+    least, dots, most = (part.strip() for part in text.partition(".."))
+    if not dots or not (least or most):
         raise ValueError("needs a range, such as 2..4, 2.. or ..4")
-    named = {"min": found["least"], "max": found["most"]}
+    named = {"min": least, "max": most}
     return {name: read(bound) for name, bound in named.items() if bound}
 
 

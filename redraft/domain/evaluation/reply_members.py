@@ -10,7 +10,7 @@ from redraft.domain.text.cleaning import clean, fold
 
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _NO_SUGGESTION = frozenset({"", "none", "n/a", "null", "nothing", "no suggestions", "false", "-"})
-_BULLET = re.compile(r"\s*(?:[-*\u2022\u2013]|\d{1,2}[.)])\s+")
+_BULLET = re.compile(r"\A\s*(?:[-*\u2022\u2013]|\d{1,2}[.)])\s+")
 _TEXT_DEPTH_MAX = 20
 
 
@@ -71,7 +71,7 @@ def texts_of(value: Any) -> tuple[str, ...]:
 def _split_bullets(text: str) -> list[str]:
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > 1 and all(_BULLET.match(line) for line in lines):
-        return [_BULLET.sub("", line, count=1) for line in lines]
+        return [_BULLET.sub("", line) for line in lines]
     return [text]
 
 

@@ -42,12 +42,12 @@ _LOOK_ALIKES = str.maketrans(
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/_-]{40,}\s{1,2})*[A-Za-z0-9+/_-]{16,}={0,2}")
 _STANDARD_BASE64 = str.maketrans("-_", "+/")
 _HEXADECIMAL = re.compile(r"\b(?:(?:0x|\\x)?[0-9a-fA-F]{2}[\s:,]{0,2}){8,}")
-_PER_CENT = re.compile(r"\s*per\s?cent", re.IGNORECASE)
+_PER_CENT = re.compile(r"(?<!\s)\s*+per\s?cent", re.IGNORECASE)
 _GRADE = r"(?:score|rating|grade|verdict)"
 _IN_WORDS = re.compile(
     r"(?:\bI(?:['\u2019]d| would| will| must)? (?:give|rate|score|grade|assign|award)\b[^\n.{}\d]{0,40}?"
     rf"|\bmy (?:\w+ )?{_GRADE}\b[^\n.{{}}\d]{{0,20}}?"
-    rf"|[\n.;!][\W_]*(?:(?:so|thus|hence|therefore|the|overall|final)\W+){{0,3}}{_GRADE}\W{{0,3}}(?:\bis\b|[=:])\W*)"
+    rf"|[\n.;!](?:[^\w\n.;!]|_)*+(?:(?:so|thus|hence|therefore|the|overall|final)\W+){{0,3}}{_GRADE}\W{{0,3}}(?:\bis\b|[=:])\W*)"
     rf"(?P<value>{_NUMBER}(?:\s*%|\s*(?:/|out of)\s*{_NUMBER})?)(?=\W*(?:\n|\Z)|[.!;,)*])",
     re.IGNORECASE,
 )

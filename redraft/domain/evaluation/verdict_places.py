@@ -7,7 +7,7 @@ WRAPPING = re.compile(r"`{3,}\w*|<[^<>\n]{0,60}>")
 """What stands around a verdict and says nothing: code fences and tags."""
 
 _CHARS_MAX = 500
-_LEAD = re.compile(r"\w+\W+\w+[^\w:]*\Z")
+_LEAD = re.compile(r"(?<!\w)\w++\W++\w++[^\w:]*+\Z")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,12 @@ from redraft.domain.text.lines import Line, read_lines
 
 Kind = Literal["prose", "heading", "code", "row", "note"]
 
-_FENCE = re.compile(r"(?P<fence>`{3,}(?=[^`]*$)|~{3,})(?P<info>.*)")
+_FENCE = re.compile(r"(?P<fence>`{3,}+(?=[^`]*$)|~{3,}+)(?P<info>.*)")
 _HEADING = re.compile(r"#{1,6}(?:[ \t]+|$)")
 _UNDERLINE = re.compile(r"(?:=+|-{2,})\s*")
 _RULE = re.compile(r"([-*_])(?:[ \t]*\1){2,}[ \t]*")
 _BOLD = re.compile(r"(\*\*|__)(?!\s)[^*_]{1,120}(?<![\s.!?。\uff01\uff1f])\1[:\uff1a]?\s*")
-_TABLE_RULE = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
+_TABLE_RULE = re.compile(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+")
 _VALUE = r"\"[^\"<>]{0,200}\"|'[^'<>]{0,200}'|[^\s<>\"']{1,200}"
 _TAGS = re.compile(
     rf"(?:</?(?!source)[a-z][a-z0-9]{{0,20}}(?:\s+[\w:-]{{1,30}}=(?:{_VALUE}))*\s*/?>\s*)+", re.IGNORECASE

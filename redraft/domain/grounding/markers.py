@@ -315,7 +315,7 @@ def _is_index(found: re.Match[str], index_end: int, arrays: set[str]) -> bool:
         return text[max(0, start - 1) : start] in _BEFORE_A_WORD and _COMPOUND.match(text, end) is not None
     is_name = word in arrays or text[start - len(name) - 1 : start - len(name)] == "$" or "_" in word
     is_name = is_name or (len(word) == 1 and word.islower())
-    return is_name or any(pattern.match(text, end) for pattern in (_ASSIGNED, _COMPOUND))
+    return is_name or bool(_ASSIGNED.match(text, end) or _COMPOUND.match(text, end))
 
 
 def _glued(text: str, at: int) -> str:

@@ -30,7 +30,7 @@ _DOUBLE = "\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb\uff02"
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
 _SAME = {**dict.fromkeys(_SINGLE, "'"), **dict.fromkeys(_DOUBLE, '"'), **dict.fromkeys(_DASHES, "-")}
 _SPECIAL = re.compile(r"[ \t\r\n\f\v]+|`|-{2,}|[^\x20-\x7e]")
-_ELLIPSIS = re.compile(r"\s*(?:\[\s*\.{3,}\s*\]|\(\s*\.{3,}\s*\)|\.{3,}|\. \. \.)\s*")
+_ELLIPSIS = re.compile(r"(?<!\s)\s*+(?:\[\s*\.{3,}\s*\]|\(\s*\.{3,}\s*\)|\.{3,}|\. \. \.)\s*")
 _OUTER = " \"'"
 _FINAL_STOPS = ".,;:!?\u3002\uff0c"
 

@@ -21,7 +21,7 @@ _TITLES = (
     "|referências|參考文獻|参考文献|参考资料|참고문헌|المراجع"
 )
 _HEADING = re.compile(
-    rf"(?:#{{1,6}}\s+)?[*_]{{0,3}}(?:(?P<notes>{_NOTES})|{_TITLES})[*_]{{0,3}}\s*[:\uff1a]?[*_]{{0,3}}\s*#*",
+    rf"(?:#{{1,6}}\s+)?[*_]{{0,3}}(?:(?P<notes>{_NOTES})|{_TITLES})[*_]{{0,3}}\s*+[:\uff1a]?[*_]{{0,3}}\s*+#*",
     re.IGNORECASE,
 )
 _IN_ONE_LINE = re.compile(
@@ -37,7 +37,7 @@ SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 PLAIN_DIGITS = str.maketrans(SUPERSCRIPTS, "0123456789")
 RAISED_DIGITS = str.maketrans("0123456789", SUPERSCRIPTS)
 
-_NAMED = f"(?:{SOURCE})" r"[ \t]*[:#]?[ \t]*(?P<{}>\d{{1,40}})"
+_NAMED = f"(?:{SOURCE})" r"[ \t]*+[:#]?[ \t]*+(?P<{}>\d{{1,40}})"
 _ENTRY = re.compile(
     r"[>\s]*(?:[-*+•\u2013][ \t]+)?(?P<whole>[*_]{0,2}"
     rf"(?:\[\^?(?:{_NAMED.format('a')}|(?P<b>\d{{1,40}}))\]:?|(?P<c>\d{{1,40}})[.):]|(?P<d>[{SUPERSCRIPTS}]{{1,40}})"

@@ -40,7 +40,7 @@ _STOP = re.compile(
 )
 _NEXT = re.compile(rf"[{_OPENERS}{_MARK}\s]*(?P<word>[^\W_]*)")
 _TOKEN_CHARS_MAX = 40
-_QUESTION = re.compile(rf"[?\uff1f\u061f\u2047\u2048\u2049][!?\u2026.]*[{_CLOSERS}]*\Z")
+_QUESTION = re.compile(rf"[?\uff1f\u061f\u2047\u2048\u2049][!\u2026.]*[{_CLOSERS}]*\Z")
 _BOLD_LEAD_IN = re.compile(r"(\*\*|__)[^*_\n]{1,80}\1[:\uff1a]?\Z")
 _LEAD_IN_WORDS = 15
 _LEAD_IN_COUNT = 12

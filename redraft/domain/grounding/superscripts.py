@@ -19,7 +19,7 @@ _YEAR = re.compile(r"(?<![\d,^])(?:1\d|20)\d\d\Z|:\d\d\Z")
 _SHORT_WORD = re.compile(
     r"[\u2080-\u2089]\Z|°[CF]\Z|\b(?:[Ii][st]|[Ss]o|do|up|us|me|on|no|be|am|an|da|ja|UK|U\.?S|EU|UN|AI|AD|CE|TV)\Z|(?<!\d)\d{2,4}['\u2019]?s\Z"
 )
-_LAST_WORD = re.compile(r"[^\W_]+\Z")
+_LAST_WORD = re.compile(r"(?<![^\W_])[^\W_]++\Z")
 _IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _RAISED_IDEOGRAPHS = "米里尺寸"
 _CLOSERS = frozenset("*_)\uff09\u201d\u2019\"'")

@@ -20,11 +20,12 @@ from redraft.domain.jobs.drafts import free_id, kebab
 _RUBRIC: TypeAdapter[list[Criterion]] = TypeAdapter(Rubric)
 _BULLET = re.compile(r"^[-•]\s+")
 _LINE = re.compile(
-    r"(?P<required>!\s*)?(?:#(?P<id>\S+)\s+)?(?:\*\s?(?P<weight>-?\d+(?:\.\d+)?)\s+)?(?P<scale>scale:\s*)?(?P<said>.*)"
+    r"(?P<required>!\s*)?(?:#(?P<id>\S+)\s+)?(?:\*\s?(?P<weight>-?\d+(?:\.\d+)?)\s+)?(?P<scale>scale:\s*)?(?P<said>.*)",
+    re.DOTALL,
 )
 _CHECK_LIKE = re.compile(r"[a-z]+([_-][a-z]+)*\s*[=(]|[a-z]+(_[a-z]+)+\b")
 _TOLD_CHARS = 80
-_CHECK = re.compile(r"(?P<kind>[a-z_-]+)\s*(?:(?P<equals>=)(?P<value>.*?))?(?:\s--\s+(?P<text>.*))?")
+_CHECK = re.compile(r"(?P<kind>[a-z_-]+)\s*(?:(?P<equals>=)(?P<value>.*?))?(?:\s--\s+(?P<text>.*))?", re.DOTALL)
 
 
 def read_rubric(text: str) -> list[Any] | None:

@@ -23,8 +23,8 @@ _SMALL_TALK = frozenset(
 # With the signs of multiplication, division and subtraction that are not in ASCII
 _SUM_SIGNS = r"\d\s.,()+\-*/^%\u00d7\u00f7\u2212"
 _SUM = re.compile(
-    r"(?:(?:what is|what's|calculate|compute|was ist|berechne|combien font)\s+)?"
-    rf"[{_SUM_SIGNS}]*\d[{_SUM_SIGNS}]*=?\s*\??",
+    r"(?:(?:what is|what's|calculate|compute|was ist|berechne|combien font)\s++)?"
+    rf"(?=[{_SUM_SIGNS}]*\d)[{_SUM_SIGNS}]++=?\s*\??",
     re.IGNORECASE,
 )
 _ENDS = " .,!?\u2026\u3002\uff01\uff1f\u00a1\u00bf\u060c\u061f"

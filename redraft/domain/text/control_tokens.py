@@ -4,9 +4,9 @@ import re
 
 # Tokens with bars in angle brackets, and the known words in plain angle brackets.
 _ANGLED = re.compile(
-    r"<(?=[|\uff5c][\w/]|<\s*/?\s*SYS\s*>>"
+    r"<(?=[|\uff5c][\w/]|<\s*+/?\s*+SYS\s*>>"
     r"|[\w./:-]{1,40}[|\uff5c]>"
-    r"|/?\s*(?:s|bos|eos|pad|unk|sop|eop|tool_calls?|tool_response"
+    r"|/?\s*+(?:s|bos|eos|pad|unk|sop|eop|tool_calls?|tool_response"
     r"|(?:begin|start|end)_?of_?\w{1,30}|(?:reserved|extra_id|unused|special|reserved_special_token)_?\d{1,5})\s*>)",
     re.IGNORECASE,
 )

@@ -304,7 +304,7 @@ def _lone_closer(text: str, at: int, opened: set[SpellingKey]) -> int | None:
 _NEARBY_CHARS = 200
 _QUOTES = frozenset("`'\"\u201c\u2018\u00ab")
 _SENTENCE_ENDS = frozenset(".!?:)\n\u2026\u3002\uff01\uff1f")
-_CODE_OR_ITEM = re.compile(r"(?: {4,}|\t)\s*|\s*(?:[-*+]|\d{1,2}[.)])\s+")
+_CODE_OR_ITEM = re.compile(r"(?: {4}|\t)\s*|\s*(?:[-*+]|\d{1,2}[.)])\s+")
 
 
 def _is_code(before: str, after: str) -> bool:

@@ -33,7 +33,7 @@ _UNIT = r"(?:ms|s(?:ec\w*)?|m(?:in\w*)?|h(?:ours?)?|d(?:ays?)?)(?![a-z])"
 _WAIT_IN_WORDS = re.compile(
     rf"\b(?:retry|try again|wait)\b[^.\d]{{0,20}}?((?:\d+(?:\.\d+)?\s*{_UNIT}\s*)+)", re.IGNORECASE
 )
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", re.IGNORECASE)
+_DURATION = re.compile(r"(?<!\d)(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", re.IGNORECASE)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 _Kind = Literal["message", "code", "status", "param", "wait"]
@@ -83,8 +83,8 @@ def words_of(body: Any) -> Words:
 
 def plain(text: str) -> str:
     """Return the text of a plain or HTML body on one line; a page is represented by its title."""
-    title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-    found = title.group(1) if title else re.sub(r"<[^>]*>", " ", text)
+    title = re.search(r"<title[^<>]*>([^<]*)</title>", text, re.IGNORECASE)
+    found = title.group(1) if title else re.sub(r"<[^<>]*>", " ", text)
     return " ".join(found.split())
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 _NUMBER = re.compile(r"(?<![\w.#/-])((?<!\[)\d{1,3}(?:[,_']\d{3})+|\d+)(?![\w-]|\.\d)")
-_N = r"(\d[\d,_']*)"
+_N = r"(?<!\d)(\d[\d,_']{0,30})"
 # Counts of a context or of a model's output; smaller numbers are versions or list numbers.
 _SMALLEST_LIMIT = 16
 
