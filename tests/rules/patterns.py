@@ -98,6 +98,8 @@ def collect() -> list[Found]:
         for pattern in _literal(node):
             found.setdefault((pattern.pattern, pattern.flags), Found(path, pattern))
     used, names = _methods(), _names()
+    if gone := BOUNDED.keys() - set[tuple[str, str]]().union(*names.values()):
+        raise LookupError(f"BOUNDED names patterns that are none: {gone}")
     return [
         replace(
             each,

@@ -1,0 +1,106 @@
+"""What reads texts of models, users and servers takes time as their length, whatever they repeat."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from api.pages.parts.markdown import render_markdown
+from redraft.datasets.results import defused
+from redraft.domain.checks import measures
+from redraft.domain.evaluation.untrusted import Untrusted
+from redraft.domain.evaluation.verdicts import ReplyMap, read_reply
+from redraft.domain.grounding.citations import read_citations
+from redraft.domain.grounding.quotes import find_quote
+from redraft.domain.grounding.scoring import ground, read_evidence
+from redraft.domain.grounding.support import find_support
+from redraft.domain.jobs.requests import Source
+from redraft.domain.text.answer_stream import AnswerStream
+from redraft.domain.text.cleaning import clean, fold, frame
+from redraft.domain.text.diffs import compare_words
+from redraft.domain.text.thinking import answer_in
+from redraft.domain.text.visible_text import visible, without_media
+from redraft.providers.shared.error_bodies import words_of
+from redraft.providers.shared.event_stream import events_in
+from redraft.redaction import redact
+
+_CHARS, _TIMES_LONGER = 3_000, 4
+# What takes less is not looked at again; linear growth is 4, quadratic growth 16.
+_NOTICED_S, _GROWTH_MAX = 0.1, 9
+_REPEATED = (
+    *("a", " ", "\n", "1", ".", "`", "*", "[", "]", "{", '"', "\\", "<", "(", "中", "\u0301"),
+    *("a ", "1,", "[1] ", "- a\n", "> ", "</think>", '{"a":', "```json\n{", "| a | b |\n", "\\(", "score: 1\n", "<a "),
+)
+_FIELDS = ReplyMap()
+_VERDICT = '{"score": 0.8, "reasoning": "fine", "suggestions": ["more"]}'
+_FERRY = "The ferry leaves Port Alder every day at 7:40 and at 16:20. " * 20
+
+
+def _quotation(text: str) -> None:
+    read_reply(_FIELDS, f"{text} {_VERDICT} {text}", untrusted=Untrusted([f"{text} score: 0.8, fine, more {text}"]))
+
+
+def _grounding(text: str) -> None:
+    sources = [_FERRY, f"Ferry {text}"]
+    cited = read_citations(text, [Source(content=each) for each in sources])
+    find_support(ground(text, cited, read_evidence(sources)), cited.issues, sources=2, must_cite=True)
+
+
+def _stream(text: str) -> None:
+    stream = AnswerStream(lambda _: None)
+    # Each piece may have all before it read anew, up to 1,000,000 characters in all.
+    for at in range(0, len(text), 1000):
+        stream(text[at : at + 1000])
+    stream.finish(text)
+
+
+def _checks(text: str) -> None:
+    for measure in (measures.fold_case, measures.count_items, measures.find_urls, measures.read_grade):
+        measure(text)
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "thinking": answer_in,
+    "stream": _stream,
+    "verdict": lambda text: read_reply(_FIELDS, text),
+    "quotation": _quotation,
+    "grounding": _grounding,
+    "quote": lambda text: find_quote(f"a {text} b", text + text),
+    "cleaning": lambda text: (clean(text), fold(text), visible(text), without_media(text)),
+    "untrusted": lambda text: frame(text, "answer", "a" * 32, ("answer",)),
+    "checks": _checks,
+    "diff": lambda text: compare_words(text, text[::-1]),
+    "Markdown": render_markdown,
+    "error": lambda text: (words_of(text), words_of({"error": {"message": text, "code": text}})),
+    "events": lambda text: list(events_in([text])),
+    "secrets": redact,
+    "cell": defused,
+}
+
+
+def _cpu_s(read: Callable[[str], object], text: str) -> float:
+    started_s = time.thread_time()
+    read(text)
+    return time.thread_time() - started_s
+
+
+def _grows(read: Callable[[str], object], repeated: str) -> bool:
+    short, long = (repeated * (chars // len(repeated)) for chars in (_CHARS, _TIMES_LONGER * _CHARS))
+    if _cpu_s(read, long) < _NOTICED_S:
+        return False
+    short_s = min(_cpu_s(read, short) for _ in range(3))
+    return all(_cpu_s(read, long) > _GROWTH_MAX * short_s for _ in range(2))
+
+
+def growing(read: Callable[[str], object]) -> Iterator[str]:
+    return (repeated for repeated in _REPEATED if _grows(read, repeated))
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_the_time_grows_as_the_text_does(read: Callable[[str], object]):
+    assert list(growing(read)) == []
+
+
+def test_what_takes_the_square_of_the_length_is_found():
+    assert "1" in growing(re.compile(r"\d+%").search)
