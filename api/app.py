@@ -139,7 +139,7 @@ def _other_bounds(settings: Settings) -> dict[tuple[str, str], Bound]:
 
 
 def end_streams(app: FastAPI) -> None:
-    """Let all streams and long polls end, so that the server can stop; their clients come back to the next one.
+    """End all streams and long polls, so that the server can stop; their clients reconnect to the next one.
 
     Signals do this by themselves; whoever stops the server otherwise calls it first, from any thread.
     """
@@ -181,7 +181,7 @@ def _lifespan(
 
 @contextlib.contextmanager
 def _ending_streams_on_signals(notifications: Notifications) -> Generator[None]:
-    """The server waits for open streams before it tells the app that it stops: hear the signal ourselves."""
+    """End the streams on a signal: uvicorn waits for open streams before it tells the app that it stops."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -204,7 +204,7 @@ def _ending_streams_on_signals(notifications: Notifications) -> Generator[None]:
 
 def _set_up_logging(settings: Settings) -> None:
     configure_logs(settings.log_level, settings.log_format)
-    # Our own access lines have a request id and no query strings.
+    # Our own access log has request ids and no query strings.
     access = logging.getLogger("uvicorn.access")
     access.handlers.clear()
     access.propagate = False

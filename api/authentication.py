@@ -1,4 +1,4 @@
-"""Who may come in, and how often. Nothing is reachable unless it is named here as open or the caller is known.
+"""Authenticates requests and limits their rate. A path needs a known caller unless this module lists it as open.
 
 With API keys: a valid key, with the scope that method and path ask for, so that no route can forget to have one.
 Browsers that signed in with a key send a cookie instead, and are let in only from our own pages.
@@ -36,17 +36,17 @@ _PLACES = {
 }
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES = frozenset({"same-origin", "none"})
-# Two of them, and two programs on the way may each believe another one.
+# If one of these came twice, a proxy and this server could each use another value.
 _HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d{1,5})?", re.ASCII)
 _SINGLE_HEADERS = ("host", "authorization", "content-type", "content-encoding", "idempotency-key")
 _CREDENTIAL_NAMES = frozenset({"authorization", "access_token", "api_key", "apikey", "api-key"})
 
-# Wrong keys from one address; who sends a key that was right lately is not held up by others' wrong ones.
+# Wrong keys per address. A key that was valid recently is exempt, so that others behind a NAT cannot block it.
 FAILURES = Policy("failed-authentications", 20)
 
 
 class Gate:
-    """Refuses before anything of the request's body is read."""
+    """Authenticates a request before its body is read."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -59,15 +59,15 @@ class Gate:
         try:
             refuse_ambiguous(request)
             if not is_open(scope["path"]):
-                send = _telling(send, await admit(request))
+                send = _with_share(send, await admit(request))
         except (RedraftError, HttpProblem) as error:
             await problems.render(request, error)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
 
-def _telling(send: Send, headers: Mapping[str, str]) -> Send:
-    """Send the caller's share along with whatever is answered."""
+def _with_share(send: Send, headers: Mapping[str, str]) -> Send:
+    """Add the rate limit headers of the caller to the response."""
 
     async def tell(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -82,7 +82,7 @@ def is_open(path: str) -> bool:
 
 
 def scope_of(method: str, path: str) -> KeyScope:
-    """What a key needs for this. Whatever is not known to be harmless needs `write`."""
+    """The scope that a request needs; every method that is not safe needs `write`."""
     for scope, places in _PLACES.items():
         if places.fullmatch(path):
             return scope
@@ -186,7 +186,7 @@ def _require_scope(request: Request, caller: Caller, share: Share | None) -> Non
 
 
 def refuse_ambiguous(request: Request) -> None:
-    """What two readers could understand in two ways, and keys where every log on the way keeps them."""
+    """Refuse ambiguous headers, and keys in the URL, which every log on the way keeps."""
     for name in _SINGLE_HEADERS:
         if len(request.headers.getlist(name)) > 1:
             raise HttpProblem(400, f"The header {name.title()} was sent twice.", code="ambiguous_header")
@@ -202,7 +202,7 @@ def bearer_token(request: Request) -> str | None:
 
 
 def refuse_foreign_host(request: Request, *, is_loopback_bound: bool) -> None:
-    """An address cannot be rebound, a name can: beyond loopback only `localhost` and addresses are known."""
+    """Refuse host names other than `localhost`: DNS rebinding works with a name, not with an IP address."""
     name = host_name(request.headers.get("host", ""))
     if name == "localhost" or name.endswith(".localhost"):
         return

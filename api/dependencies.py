@@ -1,4 +1,4 @@
-"""What handlers are given: the process's context, and what the request's headers ask for."""
+"""Dependencies of the handlers: the context of the process, and preferences from request headers."""
 
 import re
 from collections import Counter
@@ -29,7 +29,7 @@ _WAIT = re.compile(r"""\bwait\s*=\s*"?(\d{1,6})"?""", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What one API process works with."""
+    """The shared objects of one API process."""
 
     settings: Settings
     services: Services
@@ -98,7 +98,7 @@ async def get_idempotency(
 
 
 async def wait_for_model(context: Context, ask: Callable[[], T]) -> T:
-    """Run what waits for a model in threads apart from those of the other requests.
+    """Run a function that waits for a model in a separate thread pool, so that it cannot block other requests.
 
     Raises:
         Unavailable: too many wait already (`too_many_drafts`).

@@ -73,7 +73,7 @@ def _has_rubric(value: Any) -> bool:
 
 
 def refuse_unknown_parameters(request: Request, known: frozenset[str]) -> None:
-    """A misspelt parameter must not be ignored: `?validate_onyl=true` would start a job.
+    """Refuse unknown query parameters: ignoring `?validate_onyl=true` would start a job.
 
     A known name that ends with `.KEY` stands for all names with its beginning.
     """
@@ -94,12 +94,12 @@ def refuse_other_media(request: Request) -> None:
 
 
 def media_type_of(request: Request) -> str:
-    """Without its parameters; empty when none is named."""
+    """The media type without its parameters; empty without a Content-Type."""
     return request.headers.get("content-type", "").partition(";")[0].strip()
 
 
 def refuse_packed(request: Request) -> None:
-    """What is packed is not unpacked: a small bomb of many zeros would pass the limit on bodies."""
+    """Refuse compressed bodies: a small decompression bomb would pass the limit on bodies."""
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding != "identity":
         words = f"Send the body as it is, not as {coding[:50] or 'nothing in particular'}."
@@ -139,7 +139,7 @@ def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _number(text: str) -> float:
-    """A number without a fraction is an integer, however it is written: so JSON Schema has it."""
+    """Read 1.0 as the integer 1, as JSON Schema does."""
     number = float(text)
     return int(number) if number.is_integer() and abs(number) <= _EXACT_MAX else number
 
@@ -208,7 +208,7 @@ class _Meter:
     async def receive(self) -> Message:
         if self._announced > self._bound.max_bytes:
             self._refuse_large()
-        # Behind the body comes the client's leaving, whenever that is
+        # The message after the body is the disconnect of the client
         message = await (self._receive() if self._is_whole else self._receive_soon())
         self._is_whole = not message.get("more_body", False)
         self._bytes += len(message.get("body", b""))
@@ -217,7 +217,7 @@ class _Meter:
         return message
 
     async def _receive_soon(self) -> Message:
-        """Only what is waited for counts, not the time in which nothing is read."""
+        """Receive with a timeout: only the time of waiting counts, not the time between reads."""
         began_at = time.monotonic()
         try:
             async with asyncio.timeout(self._bound.patience_s + self._bytes / _BYTES_PER_S - self._waited_s):

@@ -1,4 +1,4 @@
-"""Around every request: its id, its line in the log, the headers that guard it, the answer when something breaks."""
+"""Wraps every request: request id, access log, security headers, and the response to an unexpected error."""
 
 import re
 import time
@@ -22,7 +22,7 @@ _GUARDS = {
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-# Unless the answer says otherwise: it is data, which no cache keeps and no page shows as its own.
+# Defaults for a response: no cache stores it, and no page embeds it.
 _USUAL = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
@@ -65,7 +65,8 @@ class Envelope:
             await self._app(scope, receive, reply.send)
         except Exception as error:
             if reply.status is not None:
-                raise  # too late for another answer: the server cuts the connection and logs why
+                # The headers were sent, so no other response is possible: the server closes the connection
+                raise
             log.exception("request_failed", method=scope["method"], path=scope["path"])
             await problems.render(request, error)(scope, receive, reply.send)
 

@@ -12,7 +12,7 @@ _POINTER_MAX = 500
 
 
 def flaws_of(error: RequestValidationError, limit: int) -> list[Flaw]:
-    """One flaw per wrong place and code, `limit` at most; none repeats what was sent."""
+    """One validation error per location and code, at most `limit`; none repeats the input."""
     flaws = (_flaw(each, error.body) for each in error.errors())
     return list(dict.fromkeys(flaws))[:limit]
 

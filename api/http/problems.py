@@ -131,13 +131,13 @@ def _render_redraft_error(request: Request, error: RedraftError, extensions: Map
 
 
 def _wait_s(error: RedraftError) -> int:
-    """A provider that is asked too often says itself when to come back."""
+    """Prefer the wait that a rate-limited provider asks for."""
     asked_s = error.retry_after_s if isinstance(error, ProviderError) else None
     return RETRY_AFTER_S if asked_s is None else max(1, math.ceil(asked_s))
 
 
 def _located(request: Request, flaw: Flaw) -> Flaw:
-    """Operations point into what they were given; without a body that came from the query."""
+    """Prefix locations with `query` for requests without a body: operations do not know where values came from."""
     if request.method == "GET" and flaw.pointer.startswith("/"):
         return Flaw(f"query{flaw.pointer}", flaw.detail, flaw.code)
     return flaw
@@ -161,7 +161,7 @@ def _allowed_methods(request: Request) -> str:
     for route in iter_route_contexts(request.app.routes):
         if route.methods and re.fullmatch(route.path_regex, request.url.path):
             found |= route.methods | ({"HEAD"} if "GET" in route.methods else set())
-    # Files are in no route
+    # Static files have no route
     return ", ".join(sorted(found or {"GET", "HEAD"}))
 
 
@@ -205,7 +205,7 @@ def _respond(
     headers = {"Cache-Control": "no-store", **(headers or {})}
     if error_page := request.app.state.render_error_page(request, problem, headers):
         return error_page
-    # What was sent may hold half a surrogate pair, and its names are in the pointers.
+    # JSON pointers repeat names from the request, which may hold half a surrogate pair.
     content = json.dumps(problem, ensure_ascii=False).encode("utf-8", "replace")
     return Response(content, status, headers, MEDIA_TYPE)
 
@@ -215,7 +215,7 @@ def request_id_of(request: Request) -> str:
 
 
 async def handle_error(request: Request, error: Exception) -> Response:
-    """Async, so that rendering does not wait for a thread."""
+    """Render any error. Async, because a sync handler would wait for a thread."""
     return render(request, error)
 
 

@@ -1,4 +1,4 @@
-"""How often a caller may ask: limits that all API processes share through Valkey.
+"""Rate limits that all API processes share through Valkey.
 
 A limit is a bucket of one minute's requests that fills steadily (GCRA): one number per caller, one script per
 request. It protects the service from a caller that runs wild; it guards no secret and bills nobody. So it fails
@@ -73,7 +73,7 @@ class Rates:
     """One per process; all its methods belong to the event loop."""
 
     def __init__(self, url: str) -> None:
-        # Waiting for a connection is bounded too: a crowd must not turn the limit off by its number.
+        # Bound the wait for a connection, too: many requests at once must not disable the limit by timeouts.
         pool = BlockingConnectionPool.from_url(
             url,
             max_connections=_CONNECTIONS_MAX,
@@ -87,7 +87,7 @@ class Rates:
         self._rests_until = 0.0
 
     async def take(self, policy: Policy, caller: str, count: int = 1) -> Share | None:
-        """Take `count` of a caller's requests, 0 to look only; None when nobody can tell."""
+        """Take `count` requests of a caller's limit, 0 to read it only; None when Valkey is unreachable."""
         if time.monotonic() < self._rests_until:
             return None
         key = f"redraft:rate:{policy.name}:{caller}"
@@ -121,7 +121,7 @@ class GoodKeys:
 
 
 def site_of(address: str) -> str:
-    """Whose address it is: an IPv6 network of /64 is one site, which has 2^64 of them."""
+    """The site of an address: one IPv6 network of /64, since one customer has 2^64 addresses in it."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

@@ -18,7 +18,7 @@ def has_ended(job: Job) -> bool:
 
 
 def render(model: BaseModel, status: int = 200, *, exclude: Any = None) -> Response:
-    """A resource as it is: it was validated when it was made."""
+    """Send a resource without validating it again: it was validated when it was created."""
     return Response(model.model_dump_json(exclude=exclude), status, media_type="application/json")
 
 

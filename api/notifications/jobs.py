@@ -151,7 +151,7 @@ class Notifications:
                     await watch.wait(_CONFIRMATION_S)
 
     def _leave(self, watch: Subscription, channels: Collection[str]) -> None:
-        # Nothing is awaited here: a waiter that was cancelled could not.
+        # An await here would raise in a cancelled waiter, and the subscription would leak
         for channel in channels:
             self._waiters[channel].discard(watch)
             if not self._waiters[channel]:
@@ -184,7 +184,7 @@ class Notifications:
             await asyncio.sleep(pause_s)
 
     async def _listen(self) -> None:
-        # A Unix socket's connection takes no such option.
+        # A connection by Unix socket does not take this option.
         options = {} if self._url.startswith("unix:") else {"socket_keepalive": True}
         client: Redis = Redis.from_url(self._url, socket_connect_timeout=1, socket_timeout=5, **options)
         async with client, client.pubsub() as pubsub:
@@ -218,7 +218,7 @@ class Notifications:
 
     async def _receive(self, pubsub: Any) -> None:
         async for message in pubsub.listen():
-            # What was heard by a pattern is for those who wait for the pattern.
+            # A message that matched a pattern goes to the subscribers of the pattern.
             channel = (message["pattern"] or message["channel"]).decode()
             if message["type"] in {"subscribe", "psubscribe"}:
                 self.is_listening = True

@@ -75,7 +75,7 @@ class RunWatches:
         try:
             yield watch
         finally:
-            # Nothing is awaited here: a watcher that was cancelled could not.
+            # An await here would raise in a cancelled watcher, and the task would leak
             watch.watchers -= 1
             if not watch.watchers:
                 watch.task.cancel()

@@ -124,7 +124,7 @@ def _precedes(event: Event, delta: Delta) -> bool:
 
 
 async def _frames(context: Context, job_id: str, after: int) -> AsyncGenerator[bytes]:
-    """No thread and no connection is held between looks; pings have no id, so they move no cursor."""
+    """Hold no thread and no database connection between queries; pings have no id, so they move no cursor."""
     notifications, clock = context.notifications, asyncio.get_running_loop().time
     end = clock() + notifications.pace.stream_s
     yield OPENING
@@ -136,7 +136,7 @@ async def _frames(context: Context, job_id: str, after: int) -> AsyncGenerator[b
             try:
                 events, is_over = await run_in_threadpool(queries.list_events, context.services, job_id, after, PAGE)
             except RedraftError:
-                return  # deleted, or the database is away: who comes back is told which
+                return  # The job was deleted, or the database is unreachable: a client that reconnects gets the reason
             if events or clock() >= ping_at:
                 yield await order.frames(events) or PING
                 after = events[-1].seq if events else after

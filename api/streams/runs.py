@@ -23,7 +23,7 @@ def stream(context: Context, run_id: str) -> EventStream:
 
 
 async def _frames(context: Context, run_id: str) -> AsyncGenerator[bytes]:
-    """No thread and no connection is held between looks."""
+    """Hold no thread and no database connection between queries."""
     notifications, clock = context.notifications, asyncio.get_running_loop().time
     end = clock() + notifications.pace.stream_s
     known: Run | None = None
@@ -32,7 +32,7 @@ async def _frames(context: Context, run_id: str) -> AsyncGenerator[bytes]:
         while True:
             found = await watch.wait_for_change(known, min(notifications.pace.ping_s, end - clock()))
             if watch.is_lost:
-                return  # gone, or the database is away: who comes back is told which
+                return  # The run was deleted, or the database is unreachable: a client that reconnects gets the reason
             yield _frame(found) if found is not None and found is not known else PING
             known = found
             if known is not None and _has_ended(known):
@@ -53,5 +53,5 @@ def _frame(run: Run) -> bytes:
 
 
 def _has_ended(run: Run) -> bool:
-    """A canceled run is over when its last job is."""
+    """Whether all jobs have ended: a canceled run may still have running ones."""
     return run.status != "running" and run.counts.running == 0

@@ -8,12 +8,12 @@ from redraft.datasets.fields import OPEN, kind_of, read_cell
 from redraft.errors import Flaw
 
 CUSTOM_ID_MAX = 256
-# A row with an empty answer is judged, not answered: it must never cost a generation that nobody asked for.
+# A row with an empty answer column is evaluated, never generated: a generation would cost money unasked.
 _KEPT_EMPTY = ("answer", "vars")
 
 
 class Draft:
-    """What is known of a row so far.
+    """The parts of a row that were read so far.
 
     Attributes:
         fields: of a request, nested as there.

@@ -60,7 +60,7 @@ class Columns:
         return () if target is None or target in self._taken else (target,)
 
     def note(self, column: str, targets: Sequence[str]) -> None:
-        """Remember that a row had this column."""
+        """Record that a row had this column."""
         if not targets:
             if column in self.unused or len(self.unused) < NAMES_KEPT_MAX:
                 self.unused[column] += 1
@@ -128,7 +128,7 @@ def pointer_of(target: str) -> str:
 
 
 def shown(name: Any) -> str:
-    """A name as it can be told: on one line, and not for ever."""
+    """A column name for messages: on one line, shortened."""
     text = str(name)
     return repr(text[:_ECHOED_CHARS] + ("…" if len(text) > _ECHOED_CHARS else ""))
 

@@ -101,7 +101,7 @@ def read_cell(value: Any, kind: Kind) -> Any:
 
 
 def _read_typed(value: Any, kind: Kind) -> Any:
-    """Parquet has whole numbers as fractions where some are missing, and texts as numbers where all are."""
+    """Parquet stores a column of whole numbers as floats where some are missing, and a column of digits as numbers."""
     if kind == "integer" and isinstance(value, float) and value.is_integer():
         return int(value)
     if kind == "text" and isinstance(value, int | float) and not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What `datasets check` tells of a file before anything is paid for."""
+"""The report of `datasets check`: what a run would do with a file and cost at most."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -91,7 +91,7 @@ class Report:
 
 
 def no_good_rows(bad: Sequence[BadRow]) -> Invalid:
-    """What is told when every row is bad: what all lack and a run could give, else what is wrong line by line."""
+    """The error for a file without a good row: the fields that all rows lack, else the errors by line."""
     lacking = [flaw for flaw in bad[0].errors if _is_lack(flaw) and all(flaw in each.errors for each in bad)]
     flaws = [
         replace(flaw, pointer=f"/defaults{flaw.pointer}", detail=f"No row can be used: {_without_field(flaw)}")

@@ -213,7 +213,7 @@ class RowReader:
 
 
 def _first_bytes(stream: BinaryIO) -> bytes:
-    """A pipe may hand them out bit by bit."""
+    """Read until the buffer is full: one read of a pipe may return fewer bytes."""
     head = b""
     while len(head) < HEAD_BYTES and (piece := stream.read(HEAD_BYTES - len(head))):
         head += piece
@@ -227,10 +227,10 @@ def _unreadable(fault: str) -> Draft:
 
 
 def _bad(line: Line, draft: Draft, flaws: list[Flaw], digest: str) -> BadRow:
-    return BadRow(line.number, line.last, draft.custom_id, tuple(flaws), digest, _told(draft))
+    return BadRow(line.number, line.last, draft.custom_id, tuple(flaws), digest, _recognizable_texts(draft))
 
 
-def _told(draft: Draft) -> dict[str, Any]:
+def _recognizable_texts(draft: Draft) -> dict[str, Any]:
     """Texts alone: what else it holds may be what is wrong with it."""
     found: dict[str, Any] = {name: draft.fields[name] for name in _TOLD if isinstance(draft.fields.get(name), str)}
     labels = draft.fields.get("metadata")

@@ -194,7 +194,7 @@ def _records(lines: Iterator[Line], delimiter: str, longest: int, *, skips_blank
         except _Overlong:
             fault = _unclosed(feed, longest)
         except csv.Error as error:
-            fault = _told(error, delimiter)
+            fault = _fault_words(error, delimiter)
         if not (fault or skips_blanks) and has_blanks_before_quotes([line.text for line in feed.taken], delimiter):
             fault = f"has a blank before a quote: the quote stands right behind {_shown(delimiter)}"
         if fault:
@@ -217,7 +217,7 @@ def _unclosed(feed: _Feed, longest: int) -> str:
     return f"opens a quote that is not closed within {longest:,} characters and {_RECORD_LINES_MAX:,} lines"
 
 
-def _told(error: csv.Error, delimiter: str) -> str:
+def _fault_words(error: csv.Error, delimiter: str) -> str:
     words = str(error)
     if "unexpected end" in words:
         return "opens a quote that is never closed"

@@ -17,7 +17,7 @@ def environment_for_child(settings: Settings) -> dict[str, str]:
         for name in Settings.model_fields
         if getattr(settings, name) != getattr(plain, name)
     }
-    # Said outright: an empty variable counts as unset, and would let a `.env` decide.
+    # Set it explicitly: an empty variable counts as unset, and a `.env` file would decide.
     changed |= {
         "data_dir": str(settings.data_dir.absolute()),
         "broker_url": settings.effective_broker_url,

@@ -21,7 +21,7 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import IO
 
-# A worker ends itself within four seconds when its parent is gone
+# A worker exits within four seconds after its parent has gone
 _ORPHAN_GRACE_S = 5.0
 _PR_SET_PDEATHSIG = 1
 _SLICES = 10
@@ -40,7 +40,7 @@ def main(lock_path: str, grace_s: str, silent_s: str, *command: str) -> int:
     if float(silent_s):
         files.append(pulse)
         command = (*command, f"--pulse={pulse}")
-    # The child holds the lock too, so it is free only when both have ended.
+    # The child inherits the lock, so the lock is free only after both have ended.
     child = subprocess.Popen(  # noqa: S603 - our own arguments, no shell
         command,
         pass_fds=files,

@@ -1,4 +1,4 @@
-"""The API's socket, taken before anything is started, and its URL."""
+"""The API's socket, bound before anything is started, and its URL."""
 
 import errno
 import socket

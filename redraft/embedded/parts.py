@@ -19,7 +19,7 @@ _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 10.0
 _STEADY_AFTER_S = 30.0
 _LOG_BYTES_MAX = 5_000_000
-# Answers and messages stand in their files
+# Only the owner may read the logs: they hold answers and messages
 _PRIVATE = 0o077
 
 

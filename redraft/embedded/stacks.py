@@ -28,7 +28,7 @@ _BROKER_GRACE_S = 7.0
 _TAKEOVER_CHECK_S = 0.3
 _POLL_S = 0.01
 _LOG_LINES_SHOWN = 8
-# A worker that has its own grace must not be cut while it hands back its leases.
+# Added to the worker's own grace, so that it can release its leases before SIGKILL.
 _WORKER_SLACK_S = 5.0
 
 
@@ -91,11 +91,11 @@ class Stack:
     def _start(self) -> None:
         environment = environment_for_child(self._settings)
         broker = valkey_command(self._settings)
-        # No current folder on the path: a `worker.py` there would be started instead.
+        # Without the current folder on the path: a `worker.py` there would be started instead.
         worker = guarded(
             [sys.executable, "-P", "-m", "worker", EMBEDDED],
             self._settings.shutdown_grace_s + _WORKER_SLACK_S,
-            # It waits for the worker before it, whose leases it takes over
+            # It waits for the previous worker to end, and takes over its leases
             self._settings.data_dir.absolute() / "worker.lock",
             silent_s=SILENCE_TIMES * self._settings.frozen_after_s,
         )
@@ -105,7 +105,7 @@ class Stack:
     def _upgrade(self) -> None:
         if self._settings.database_url:
             return
-        # The children are on their way by now, and import their own meanwhile.
+        # Import here: the children start and import in parallel.
         from redraft.storage.engine import schema
         from redraft.storage.engine.work import Database
 

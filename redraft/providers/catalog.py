@@ -54,7 +54,7 @@ class ProviderCatalog:
             return self._made[ref.provider]
 
     def warm_up(self) -> None:
-        """Make ready what jobs that name no model will call."""
+        """Prepare the provider of the default model."""
         named = [str(self.default_model()), self._settings.evaluator_model]
         for ref in {parse_model(name, "/model") for name in named if name}:
             self.get(ref).warm_up()
@@ -97,7 +97,7 @@ class ProviderCatalog:
         )
 
     def verdict_tokens(self, ref: ModelRef) -> int:
-        """Output tokens that an evaluator call may take at first."""
+        """The output limit of the first call of an evaluation."""
         most = self._settings.evaluator_max_output_tokens
         if ref.provider != "local":
             return most
@@ -106,7 +106,7 @@ class ProviderCatalog:
         return min(most, OUTPUT_TOKENS)
 
     def verdict_limit_origin(self, *, is_second: bool = False) -> LimitOrigin:
-        """Where `verdict_tokens` come from; the larger limit of a second asking is nobody's wish."""
+        """The origin of `verdict_tokens`; the larger limit of a retry comes from no setting."""
         return self._limit_origin("evaluator_max_output_tokens", is_own=is_second)
 
     def _limit_origin(self, field: str, *, is_own: bool = False) -> LimitOrigin:
@@ -128,7 +128,7 @@ class ProviderCatalog:
         ]
 
     def close(self) -> None:
-        """Close what was made; a later `get` makes it anew."""
+        """Close all providers; a later `get` creates them again."""
         with self._lock:
             made, self._made = self._made, {}
         for provider in made.values():
@@ -166,7 +166,7 @@ class ProviderCatalog:
         return missing_part(self._settings.local_model)
 
     def _misnamed(self, ref: ModelRef) -> str | None:
-        """A file of the user's own may go by any name; the bundled one has its own."""
+        """Why no local model has this name, or None. A file of the user may have any name."""
         if self._settings.local_model or ref == DEFAULT_LOCAL:
             return None
         return f"{ref} is not here: the bundled model is {DEFAULT_LOCAL}; REDRAFT_LOCAL_MODEL names a file of your own."

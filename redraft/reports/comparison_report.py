@@ -76,7 +76,7 @@ def _unfinished(tables: ComparisonTables) -> list[tuple[str, RunFacts]]:
 
 
 def _differences(found: Comparison) -> Section:
-    """Score and pass rate in words, or that nothing can be compared; the rest of the words has places of its own."""
+    """Score and pass rate in words, or that nothing can be compared; other sections show the other words."""
     return Section("differences", "Differences", found.words[: 1 if found.mcnemar_p is None else 2])
 
 

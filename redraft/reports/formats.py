@@ -1,4 +1,4 @@
-"""The formats by name: what a file of each is called, how it is served, and who writes it."""
+"""The report formats by name: media type, file suffix and render function of each."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""Reports as one HTML file that asks for nothing: no script, no address, its one style sheet named by its hash.
+"""Renders reports as one HTML file without external resources: no script, no URL, one style sheet allowed by hash.
 
-Whatever is written into the page is cleaned and escaped, but for our own drawings.
+Every text is cleaned and escaped; only our own SVG is inserted as it is.
 """
 
 from base64 import b64encode
@@ -43,7 +43,7 @@ def render_body(tables: AnyTables, links: Links | None = None) -> Markup:
 
 
 def content_security_policy() -> str:
-    """What the pages say of themselves in a meta element; for whoever serves them to say in a header."""
+    """The policy that the file sets in a meta element; a server of the file also sends it as a header."""
     digest = b64encode(sha256(_style().encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 

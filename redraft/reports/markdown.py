@@ -1,6 +1,6 @@
-"""Reports as GitHub's Markdown, for pull requests: what matters in sight, the rest folded.
+"""Renders reports as GitHub Markdown for pull requests; secondary sections are folded.
 
-Names and error words are escaped so that they are no markup, and also no mention, reference or link of the host's.
+Names and error texts are escaped: they become neither markup nor mentions, references or links of the host.
 """
 
 import re
@@ -14,7 +14,7 @@ from redraft.reports.tables import AnyTables
 _FOLDED = frozenset({"items", "lowest", "scores", "times", "people", "rows", "left_out", "sides"})
 _MARKUP = re.compile(r"[\\`*_\[\]|~$]")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-# Hosts turn these into mentions, references and links, escaped or not; nothing shows of a comment between.
+# Hosts turn these into mentions, references and links even if escaped; an HTML comment prevents it invisibly.
 _LINKING = re.compile(r"(@|#|\bgh-|\bwww(?=\.)|:(?=//))", re.IGNORECASE)
 
 

@@ -1,4 +1,4 @@
-"""What a report says, in one order and in no format: text, Markdown and HTML show the same model."""
+"""The content of a report in one order, without a format: text, Markdown and HTML render the same model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Table:
 
     @property
     def is_wide(self) -> bool:
-        """Words need a page's whole width."""
+        """Whether the table needs the whole width of a page, as tables of words do."""
         return not self.numeric
 
 
@@ -37,7 +37,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One of the figures to see first: what it is, its value, and how sure it is."""
+    """One of the main figures: its name, its value, and its interval."""
 
     name: str
     value: str
@@ -50,7 +50,7 @@ class Report:
 
     Attributes:
         facts: names and values.
-        notes: what is missing or to be borne in mind, in plain words.
+        notes: missing data and caveats, as sentences.
     """
 
     title: str

@@ -13,14 +13,14 @@ from redraft.domain.bulk.run_facts import RunReport
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What names a run.
+    """The facts that identify a run.
 
     Attributes:
-        models: those that wrote the answers; `evaluator_models`: those that judged them.
+        models: the generators; `evaluator_models`: the evaluators.
         score_threshold: that in force, the default included; None unless all items share one; `iter_max` likewise,
             and None where no answer is written.
         cost_usd: of all its calls; None where a price is unknown.
-        unpriced_models: those of whose calls the price was unknown.
+        unpriced_models: the models with unknown prices.
         deleted_jobs: how many of its jobs were deleted: what they cost is not in `cost_usd`.
     """
 
@@ -42,10 +42,10 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class RunTables:
-    """A run as a report shows it.
+    """The data of a run for a report.
 
     Attributes:
-        gates: those that were asked for.
+        gates: the results of the requested gates.
         items: all of the run, for JUnit's test cases and the picture of first against returned scores; other formats
             do without.
     """

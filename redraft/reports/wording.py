@@ -1,4 +1,4 @@
-"""Figures as short texts for cells; what cannot be told is a dash."""
+"""Formats figures as short texts for table cells; an unknown figure is a dash."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -7,7 +7,7 @@ from redraft.domain.bulk.phrases import dollars, percent
 from redraft.domain.statistics.estimates import Correlation, Estimate, Mean
 
 DASH = "\N{EN DASH}"
-"""For what cannot be told."""
+"""Stands for an unknown figure."""
 
 
 def score(value: float | None) -> str:

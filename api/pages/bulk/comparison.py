@@ -31,7 +31,7 @@ RunId = Annotated[str, Query(max_length=40)]
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A comparison, reckoned and rendered."""
+    """A comparison, computed and rendered."""
 
     tables: ComparisonTables
     body: Markup

@@ -55,7 +55,7 @@ async def add_dataset(request: Request, context: ContextOf, form: FormOf) -> Res
     except Invalid as error:
         return _new_dataset(request, context, filled_rows(form, error), 422)
     if "instruct" not in dataset.columns.get("used", {}):
-        return see_other(f"/datasets/{dataset.id}")  # which says what they lack
+        return see_other(f"/datasets/{dataset.id}")  # The page of the dataset lists the missing fields
     return see_other(f"/datasets/{dataset.id}", notice="dataset_added" if is_new else "dataset_known")
 
 
@@ -99,7 +99,7 @@ def show_dataset(
 
 @router.get("/{dataset_id}/delete")
 def ask_to_delete(request: Request, services: ServicesOf, dataset_id: str) -> Response:
-    """Whether it is meant."""
+    """Ask for confirmation."""
     return page(request, "datasets/delete.html", dataset=datasets.get_dataset(services, dataset_id), trouble=None)
 
 

@@ -78,7 +78,7 @@ def get_chosen(
     error_code: Annotated[str | None, Query(max_length=100)] = None,
     row: Annotated[str | None, Query(max_length=2000)] = None,
 ) -> ItemFilter:
-    """Which items the address asks for."""
+    """The item filter of the query."""
     return ItemFilter(tuple(status), None if accepted is None else accepted == "yes", error_code, row)
 
 
@@ -107,7 +107,7 @@ def cancel_run(services: ServicesOf, run_id: str) -> Response:
 
 @router.post("/resume")
 def resume_run(services: ServicesOf, run_id: str, form: FormOf) -> Response:
-    """Do what is open and, if asked for, what failed."""
+    """Resume the open items and, if chosen, the failed ones."""
     runs.resume_run(services, run_id, read_resume(form))
     return see_other(f"/runs/{run_id}", notice="run_resumed")
 
@@ -121,7 +121,7 @@ def redeliver(services: ServicesOf, run_id: str, delivery_id: str) -> Response:
 
 @router.get("/delete")
 def ask_to_delete(request: Request, services: ServicesOf, run_id: str) -> Response:
-    """Whether it is meant."""
+    """Ask for confirmation."""
     return page(request, "runs/delete.html", run=runs.get_run(services, run_id), trouble=None)
 
 

@@ -59,13 +59,13 @@ def rate(request: Request, services: ServicesOf, job_id: str, form: FormOf, rate
 
 @router.get("/delete")
 def ask_to_delete(request: Request, services: ServicesOf, job_id: JobIdOf) -> Response:
-    """Whether it is meant."""
+    """Ask for confirmation."""
     return job_page(request, "job/delete.html", views.view_job(services, job_id))
 
 
 @router.post("/delete")
 def delete(services: ServicesOf, job_id: str) -> Response:
-    """Remove a job that has ended, with all that hangs on it."""
+    """Delete a job that has ended, with its iterations, calls and events."""
     lifecycle.delete(services, job_id)
     return see_other("/jobs", notice="deleted")
 

@@ -121,7 +121,7 @@ def _read(desk: _Desk) -> GenerateAnswer | None:
 
 
 def _look_at(request: Request, services: Services, desk: _Desk) -> None:
-    """Check the form, and reckon up what it can take."""
+    """Check the form, and estimate calls and cost."""
     asked = _read(desk)
     if asked is None:
         return

@@ -30,7 +30,7 @@ async def _frames(context: Context) -> AsyncGenerator[bytes]:
         yield _CHANGED  # since the page was rendered, perhaps
         while clock() < end and not notifications.is_closing:
             await watch.wait(notifications.pace.ping_s)
-            # While the broker is away nobody rings: there may be news.
+            # Without a broker no wake-up comes: report a possible change.
             is_changed = watch.must_check or not notifications.is_listening
             watch.rearm()
             yield _CHANGED if is_changed else PING

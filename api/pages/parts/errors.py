@@ -47,7 +47,7 @@ def _words_for_people(request: Request, problem: Mapping[str, Any]) -> str:
 def _to_sign_in(request: Request, headers: Mapping[str, str]) -> Response:
     goal = f"/sign-in?next={quote(_next(request), safe='')}"
     if "hx-request" in request.headers:
-        # The whole page goes there: the form in the place of what was renewed would look like a part of it.
+        # Redirect the whole page: htmx would insert the sign-in form into the part that it refreshes.
         return Response(None, 200, {**headers, "HX-Redirect": goal})
     return RedirectResponse(goal, 303, headers)
 

@@ -43,7 +43,7 @@ def brief_lines(verdict: Facts) -> Iterator[Line]:
     criteria: Sequence[Facts] = verdict.get("criteria") or ()
     for criterion in criteria:
         if not criterion["passed"]:
-            yield f"  {_told(criterion)}", ""
+            yield f"  {_criterion_line(criterion)}", ""
     if met := [criterion["id"] for criterion in criteria if criterion["passed"]]:
         yield f"  met: {output.one_line(', '.join(met))}", ""
     yield from _words_of(verdict)
@@ -52,7 +52,7 @@ def brief_lines(verdict: Facts) -> Iterator[Line]:
 def whole_lines(verdict: Facts) -> Iterator[Line]:
     """A verdict on a page: every criterion with what was found for it."""
     for criterion in verdict.get("criteria") or ():
-        yield f"  {_told(criterion)}", ""
+        yield f"  {_criterion_line(criterion)}", ""
     yield from _words_of(verdict, _CHARS_MAX)
     for judge in verdict.get("judges") or ():
         score = "no verdict" if judge["score"] is None else say_score(judge["score"])
@@ -78,7 +78,7 @@ def _failing(verdict: Facts) -> int:
     return sum(each["passed"] is False and not each["hidden"] for each in verdict["criteria"])
 
 
-def _told(criterion: Facts) -> str:
+def _criterion_line(criterion: Facts) -> str:
     mark = " (required)" if criterion["required"] else ""
     mark += level_of(criterion.get("kind"), criterion.get("score"))
     found = criterion["evidence"] if criterion["passed"] else criterion["gap"] or criterion["text"]

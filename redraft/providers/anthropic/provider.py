@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from redraft.errors import ProviderError
 from redraft.providers.anthropic.replies import content_of, is_paused, read_reply
 from redraft.providers.anthropic.streams import AnthropicEvents
-from redraft.providers.shared.capabilities import CapabilityMemory, adapted_chat, with_schema_told
+from redraft.providers.shared.capabilities import CapabilityMemory, adapted_chat, with_schema_in_words
 from redraft.providers.shared.failures import Answer, Vendor
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Message, sendable
 from redraft.providers.shared.replies import sound_key
@@ -29,7 +29,7 @@ _NO_KEY = "none"
 
 @dataclass(frozen=True, slots=True)
 class AnthropicAccess:
-    """Where to call and how to be let in. `base_url` None: Anthropic itself."""
+    """Address and credentials. `base_url` None: Anthropic itself."""
 
     vendor: Vendor
     api_key: str
@@ -52,7 +52,7 @@ class AnthropicProvider:
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """The request as it will be sent."""
-        chat = adapted_chat(chat, with_schema_told(chat, self._memory.of_chat(chat), takes_loose=False))
+        chat = adapted_chat(chat, with_schema_in_words(chat, self._memory.of_chat(chat), takes_loose=False))
         body: dict[str, Any] = {
             "model": chat.model.name,
             "max_tokens": chat.max_output_tokens or self._access.max_output_tokens,
@@ -77,7 +77,7 @@ class AnthropicProvider:
         limit_origin: LimitOrigin | None = None,
     ) -> ChatReply:
         """Make the call, once; a paused turn is sent back as it is until it ends."""
-        # The first client brings the import of the SDK, which is none of the call's time.
+        # The first client imports the SDK: create it before the timeout of the call starts
         self._shards.pick()
         left, emitter = TimeLeft(timeout_s), DeltaEmitter(on_delta)
         answers = [self._first_answer(body, left, emitter, limit_origin or self._access.limit_origin)]

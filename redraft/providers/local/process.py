@@ -72,7 +72,7 @@ class LocalServer:
             return self._serving != serving
 
     def _has_ended(self) -> bool:
-        # A dying process closes its sockets an instant before its locks.
+        # A process that exits closes its sockets shortly before it releases its locks.
         wait = TimeLeft(_DYING_S)
         while self._is_alive():
             if wait.is_over:
@@ -126,7 +126,7 @@ class LocalServer:
         if returncode is None:
             return True
         self._process = None
-        # 0: it ended in peace, for want of users or because another one was faster.
+        # 0: it had no users, or another server took the lock first.
         if returncode != 0:
             raise self._did_not_start(returncode)
         return False
@@ -142,7 +142,7 @@ class LocalServer:
         command = [sys.executable, "-m", "redraft.providers.local.server"]
         arguments = [str(self._files.folder), self._model, str(self._context_tokens)]
         with self._files.log.open("wb") as log:
-            # A session of its own: Ctrl-C in a terminal must not take it from under its other users.
+            # Its own session: Ctrl-C in one terminal must not end the server of other processes.
             process = subprocess.Popen(  # noqa: S603 - our own module, no shell
                 [*command, *arguments],
                 stdin=subprocess.DEVNULL,
@@ -150,7 +150,7 @@ class LocalServer:
                 stderr=log,
                 start_new_session=True,
             )
-        # Somebody must take its exit code, or it stays in the process table as long as we live.
+        # Wait for its exit code, or it stays a zombie for as long as this process lives.
         threading.Thread(target=process.wait, name="local-model-reaper", daemon=True).start()
         self._process = process
 
@@ -182,7 +182,7 @@ class LocalServer:
     def _did_not_start(self, returncode: int) -> ProviderError:
         lines = self._files.log.read_text(errors="replace").splitlines()[-_LOG_LINES_SHOWN:]
         told = " | ".join(line.strip() for line in lines if line.strip())
-        # Ended by a signal: out of memory or a machine going down, which may pass; else the file is wrong.
+        # Ended by a signal (out of memory, shutdown): transient. Any other exit means a wrong file: permanent.
         code = "provider_unavailable" if returncode < 0 else "unknown_model"
         words = f"The local model's server did not start with {self._model}. Check REDRAFT_LOCAL_MODEL."
         return ProviderError(code, f"{words} Its log ends: {told}")

@@ -17,9 +17,9 @@ from redraft.providers.shared.transport import TimeLeft, patience_of
 from redraft.settings import Settings
 
 WEIGHTS_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-# A small model that runs in circles would fill its whole context before it ends.
+# A small model that repeats itself would otherwise fill its whole context.
 OUTPUT_TOKENS = 1024
-# It would repeat its words, or lose its thread, by the server's own.
+# With the server's own defaults the bundled model repeats itself or drifts off the task.
 _SAMPLING = {"repeat_penalty": 1.15, "temperature": 0.2}
 # With temperature 0 the same request brings the same answer, whatever was asked before: a prompt that is partly
 # in the server's cache rounds differently than one that is read whole, enough for another word.
@@ -64,8 +64,8 @@ class LocalProvider:
         try:
             return ask(serving)
         except ProviderError as error:
-            # An answer with a status, even a bad one, comes from a server that lives; and what was told of
-            # an answer must not be told again.
+            # A response with a status comes from a live server. After deltas were emitted, a second call would
+            # emit the same text again.
             if error.http_status is not None or emitter.has_emitted or not server.is_lost(serving):
                 raise
         return ask(server.serving(left))

@@ -43,7 +43,7 @@ def main(folder: str, model: str, context_tokens: str) -> int:
     users = files.users_lock.open("a")
     while not _is_free(users):
         time.sleep(_USERS_CHECK_S)
-    # The users' lock stays ours to the end: a newcomer waits for it, and then finds no server.
+    # Keep the users' lock until the end: a new user waits for it, and then starts a new server.
     files.state.unlink(missing_ok=True)
     _exit_at_latest(_EXIT_WAIT_S)
     del server

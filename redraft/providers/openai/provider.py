@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from redraft.errors import ProviderError
 from redraft.providers.openai.replies import read_reply
 from redraft.providers.openai.streams import OpenAIChunks
-from redraft.providers.shared.capabilities import Adaptation, CapabilityMemory, adapted_chat, with_schema_told
+from redraft.providers.shared.capabilities import Adaptation, CapabilityMemory, adapted_chat, with_schema_in_words
 from redraft.providers.shared.failures import Answer, Vendor
 from redraft.providers.shared.output_limits import LIMIT_NAMES
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, ReplySchema, sendable
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from openai import OpenAI
 
 OPENAI_URL = "https://api.openai.com/v1"
-# A server of one's own asks for no key, but the SDK insists on one.
+# A self-hosted server needs no key, but the SDK requires one.
 _NO_KEY = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class OpenAIAccess:
-    """Where to call and how to be let in. `base_url` None: OpenAI itself."""
+    """Address and credentials. `base_url` None: OpenAI itself."""
 
     vendor: Vendor
     api_key: str
@@ -49,7 +49,7 @@ class OpenAIProvider:
         self.name = name
         self._access = access
         self._memory = memory or CapabilityMemory()
-        # OpenAI's reasoning models refuse the old name; most other servers know no other.
+        # OpenAI's reasoning models refuse `max_tokens`; most other servers know only that name.
         self._limit_name = "max_tokens" if access.is_own_server else "max_completion_tokens"
         self._shards: ClientShards[OpenAI] = ClientShards(self._make_client, access.threads)
 
@@ -68,7 +68,7 @@ class OpenAIProvider:
         limit_origin: LimitOrigin | None = None,
     ) -> ChatReply:
         """Make the call, once."""
-        # The first client brings the import of the SDK, which is none of the call's time.
+        # The first client imports the SDK: create it before the timeout of the call starts
         self._shards.pick()
         emitter = DeltaEmitter(on_delta)
         try:
@@ -105,7 +105,7 @@ class OpenAIProvider:
 
 def chat_body(chat: Chat, *, limit_name: str, adaptations: frozenset[Adaptation] = frozenset()) -> dict[str, Any]:
     """A Chat Completions request; `limit_name` is what the server calls the output limit at first."""
-    adaptations = with_schema_told(chat, adaptations, takes_loose=True)
+    adaptations = with_schema_in_words(chat, adaptations, takes_loose=True)
     chat = adapted_chat(chat, adaptations)
     turns = [{"role": m.role, "content": sendable(m.content)} for m in chat.messages]
     system = [{"role": "system", "content": sendable(chat.system)}] if chat.system.strip() else []

@@ -46,7 +46,7 @@ class Cancellation:
                 connection.shut_for(self)
 
     def leave(self) -> None:
-        """This thread's call is over: its connection may be another's by now."""
+        """Stop covering the call of this thread: another call may use its connection now."""
         with self._lock:
             self._connections.pop(threading.get_ident(), None)
 
@@ -94,5 +94,5 @@ class _Connection:
 def shut_down(stream: Any) -> None:
     """Wake whoever reads from a transport's stream: closing alone would not."""
     with contextlib.suppress(OSError):
-        # Not SSLSocket's own, which would change its state below a reader
+        # Not SSLSocket.shutdown, which would change the TLS state under a reader
         socket.socket.shutdown(stream.get_extra_info("socket"), socket.SHUT_RDWR)

@@ -1,6 +1,6 @@
-"""What a model must be asked without: learned from a refusal, and kept for its later calls.
+"""Adapts requests to what a model accepts: learned from a refusal, and kept for its later calls.
 
-A list of models and what they take would be out of date with each release; the refusals tell it.
+A list of models and their capabilities would be outdated with each release; the refusals are always current.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ _SCHEMA = re.compile(
     r"|structured output|guided|grammar|xgrammar|outlines|invalid schema|schema is too|schema (contains|exceeds)",
     re.IGNORECASE,
 )
-# A refusal of one schema says nothing of the next one.
+# A refusal of one schema does not mean that the next one is refused.
 _THIS_SCHEMA = re.compile(
     r"invalid schema|schema is too|schema (contains|exceeds)|recursi|circular|grammar error|failed to parse grammar",
     re.IGNORECASE,
@@ -71,7 +71,7 @@ class _Rule:
 def adaptation_for(
     error: ProviderError, sent: Mapping[str, Any], *, limit_name: str | None = None
 ) -> Adaptation | None:
-    """What to ask without after a refusal; None: nothing that was sent can be left out. Pure.
+    """The adaptation for a refusal; None: no parameter of the request can be left out. Pure.
 
     Args:
         error: what the refusal was translated to, with the provider's body as its `response`.
@@ -87,7 +87,7 @@ def adaptation_for(
     return next((rule.adaptation for rule in _RULES if rule.is_sent(sent) and rule.is_refused(said)), None)
 
 
-def with_schema_told(chat: Chat, adaptations: frozenset[Adaptation], *, takes_loose: bool) -> frozenset[Adaptation]:
+def with_schema_in_words(chat: Chat, adaptations: frozenset[Adaptation], *, takes_loose: bool) -> frozenset[Adaptation]:
     """The adaptations, with the one that tells a schema in words where the dialect could only narrow it. Pure.
 
     Args:
@@ -99,7 +99,7 @@ def with_schema_told(chat: Chat, adaptations: frozenset[Adaptation], *, takes_lo
         return adaptations
     wire = wire_schema(chat.reply_schema.schema)
     is_sendable = wire is not None and (wire.is_strict or takes_loose)
-    # A server that only promises an object would have to be asked for another value
+    # `json_object` promises only an object, so a schema of another type goes into the prompt
     is_object = is_of_object(chat.reply_schema.schema) or "json_object" not in adaptations
     told: frozenset[Adaptation] = frozenset() if is_sendable and is_object else frozenset(("schema_in_words",))
     return adaptations | told
@@ -270,7 +270,7 @@ def _has_system(sent: Mapping[str, Any]) -> bool:
     return "system" in sent or any(message["role"] == "system" for message in sent["messages"])
 
 
-# The first rule that is met decides: names before kinds, and the schema a rung at a time.
+# The first matching rule decides: names before kinds; a schema loses one level of enforcement at a time.
 _RULES: tuple[_Rule, ...] = (
     _Rule("no_stream_options", _has("stream_options"), _refuses("stream_options")),
     _Rule("no_temperature", _has("temperature"), _refuses("temperature")),

@@ -20,9 +20,9 @@ from redraft.providers.shared.transport import Patience, TimeLeft
 from redraft.redaction import MARK, redact
 
 _MESSAGE_CHARS = 600
-# Less than this left of a call's time is none.
+# With less time left than this, a call counts as timed out.
 _NO_TIME_S = 0.01
-# Of an error inside a 200 that carries and names none
+# The status of an error inside a 200 that names none
 _NO_STATUS = 0
 _RESPONSE_CHARS_MAX = 50_000
 _SOON_S = 120.0
@@ -87,7 +87,7 @@ def _says(pattern: str, *statuses: int) -> Callable[[int, Words], bool]:
 
 
 def _says_without_status(pattern: str) -> Callable[[int, Words], bool]:
-    """What the status would have said."""
+    """The words that stand for the missing status."""
     expression = re.compile(pattern, re.IGNORECASE)
     return lambda status, words: status == _NO_STATUS and bool(expression.search(words.message))
 
@@ -103,7 +103,7 @@ SHORTEN = "Shorten the task, the sources or the criteria, or use a model with a 
 _FILTERED = "The provider's content filter stopped it; the same request will be stopped again."
 _MODEL = "Check the model's name and that the account behind {key} may use it."
 
-# The first rule that is met decides: the exact (codes) before the vague (words), those before statuses.
+# The first matching rule decides: exact codes before words, and words before statuses.
 _RULES: tuple[_Rule, ...] = (
     _Rule(
         "provider_quota",
@@ -120,7 +120,7 @@ _RULES: tuple[_Rule, ...] = (
     ),
     _Rule("context_too_long", SHORTEN, _says(r"request too large for", 413, 429)),
     _Rule("provider_rate_limited", "", _codes(r"rate_?limit|throttl|too_?many_?requests")),
-    # Google speaks of a quota where it means a minute's
+    # Google calls a rate limit per minute a quota, too
     _Rule("provider_rate_limited", "", lambda status, words: status in {429, _NO_STATUS} and _is_soon(words)),
     _Rule(
         "provider_quota",
@@ -241,7 +241,7 @@ def _verb(answer: Answer) -> str:
 
 
 def _words_of(answer: Answer) -> Words:
-    """Its words; of a body without any, the beginning of the body."""
+    """The words of an error; for a body without any, the beginning of the body."""
     words = words_of(answer.body)
     if words.message or not answer.body:
         return words
@@ -285,7 +285,7 @@ def failure_of_connection(vendor: Vendor, error: BaseException, left: TimeLeft, 
 
 
 def _lateness(vendor: Vendor, left: TimeLeft, patience: Patience, *, is_connecting: bool) -> str:
-    """Which of a call's times ran out, and where it is set."""
+    """Which timeout of a call expired, and its setting."""
     if left.seconds <= _NO_TIME_S:
         return (
             f"{vendor.capital} gave no whole answer in {left.total_s:.4g} s, all that the call had:"
@@ -303,7 +303,7 @@ def _lateness(vendor: Vendor, left: TimeLeft, patience: Patience, *, is_connecti
 
 
 def selected_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Those for the ledger: request id, rate limits, retry-after."""
+    """The headers for the ledger: request id, rate limits, retry-after."""
     return {name.lower(): value[:300] for name, value in headers.items() if _HEADER_KEPT.fullmatch(name)}
 
 

@@ -1,4 +1,4 @@
-"""How long a reply may be: lowered to what a model was found to take, where nobody fixed the limit.
+"""Lowers the output limit to what a model accepts, unless a person set the limit.
 
 The model's own limit holds for every prompt. What prompt and reply share is kept as the model's context: for other
 prompts their room is estimated, for the refused prompt it is known.
@@ -37,7 +37,7 @@ class _Known:
 
 
 class OutputLimits:
-    """What each model was found to take, in this process. The least used are forgotten first."""
+    """The limits learned for each model in this process; the least recently used are dropped first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class OutputLimits:
         limits = [body[name], known.most, room]
         if known.context and room is None:
             estimate = known.context - _estimated_tokens(body)
-            # Too little by an estimate may be enough: then the server tells the prompt's real length
+            # The estimate may be wrong, so send the call: a refusal names the real length of the prompt
             limits.append(estimate if estimate >= _HALVED_MIN else None)
         return {**body, name: min(limit for limit in limits if limit is not None)}
 
@@ -74,7 +74,7 @@ class OutputLimits:
         with self._lock:
             known = self._of_model.get(sent["model"], _Known())
             if refusal.about == "context" and refusal.prompt is None and _prompt_key(sent) in self._of_prompt:
-                # Refused once more: by small steps there would be no end
+                # Refused again: halve the limit, since small steps would take too many calls
                 lowered = min(lowered, max(asked // 2, _REPLY_MIN))
             if refusal.about == "output":
                 known = replace(known, most=lowered)

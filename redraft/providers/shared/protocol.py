@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 ADAPTATIONS_MAX = 8
-"""How often a call is made again after a refusal, each time with less."""
+"""Maximum number of retries of a refused call, each with one capability less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +98,9 @@ class Provider(Protocol):
         Args:
             body: from `wire_body`; with `stream` true the reply is read as it comes.
             timeout_s: for all of it, in seconds.
-            on_delta: told the answer's text piece by piece, in this thread; the pieces of a reply add up to
+            on_delta: receives the answer's text in pieces, in this thread; the pieces of a reply add up to
                 its `text`. What it raises ends the call and comes through. After a `ProviderError` the
-                pieces told so far are void.
+                pieces sent so far are void.
             limit_origin: the chat's; an error for the output limit names its setting.
 
         Raises:

@@ -57,7 +57,7 @@ class WireSchema:
 
 
 def wire_schema(schema: Mapping[str, Any]) -> WireSchema | None:
-    """What is sent for a schema; None: it can only be told in words. Pure."""
+    """What is sent for a schema; None: only words in the prompt can express it. Pure."""
     rooted = _of_object(schema)
     if rooted is None:
         return None
@@ -83,7 +83,7 @@ def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema in strict dialect. Pure; applying it twice changes nothing.
 
     Optional properties become required and nullable; `oneOf` becomes `anyOf`; `allOf` is merged. What is taken away
-    only ever admits more; limits are told in the description.
+    only ever admits more; the description states the limits.
 
     Raises:
         NotStrict: the dialect would admit less.
@@ -172,8 +172,8 @@ def _strict(schema: Any, place: str) -> dict[str, Any]:
         # Strict dialects allow nothing beside a reference
         return {"$ref": merged["$ref"]}
     strict = {key: merged[key] for key in _KEPT if key in merged}
-    if told := _told(merged):
-        strict["description"] = told
+    if words := _in_words(merged):
+        strict["description"] = words
     types = _types(merged)
     if "object" in types:
         strict |= _closed(merged, place)
@@ -247,7 +247,7 @@ def _merged(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
     return merged
 
 
-def _told(schema: Mapping[str, Any]) -> str:
+def _in_words(schema: Mapping[str, Any]) -> str:
     """The description with the limits that strict mode does not take."""
     limits = ", ".join(f"{key} {json.dumps(schema[key])}" for key in _TOLD if key in schema)
     words = str(schema.get("description", ""))

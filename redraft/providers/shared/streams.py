@@ -92,7 +92,7 @@ def read_stream(
     import httpx2
 
     if "json" in response.headers.get("content-type", "").lower():
-        # A server that knows no streams answers as ever.
+        # A server without streaming sends a whole JSON body.
         response.read()
         return read_answer(vendor, response)
     reader = _Reader(vendor, response, collector, emitter)
@@ -143,7 +143,7 @@ class _Reader:
             raise self._failure(error or value)
         if is_error or not chunk or not self._collector.knows(chunk):
             if isinstance(value, str) and value.startswith("{") and not self._is_settled:
-                # A piece of the answer, perhaps: without it the rest is none
+                # It may be a piece of the answer: without it the text would have a gap
                 raise self._failure(value)
             self.evidence.add(event.data)
         elif piece := self._collector.take(chunk):

@@ -12,7 +12,7 @@ api_keys = Table(
     Column("name", CleanText, nullable=False),
     Column("hint", String(16), nullable=False),
     Column("token_hash", String(64), nullable=False, unique=True),
-    # The default is for keys that the version before makes while the schema is new already
+    # The default serves the previous version, which may create keys after the migration
     Column("scopes", String(80), nullable=False, server_default=text("'read write metrics admin'")),
     Column("created_at", UtcTime, nullable=False, default=DbNow()),
     Column("last_used_at", UtcTime),
@@ -36,7 +36,7 @@ profile_versions = Table(
     metadata,
     Column("name", String(40), primary_key=True),
     Column("version", String(16), primary_key=True),
-    # What its files say, by name
+    # Contents of its files, by name
     Column("texts", Json, nullable=False),
     Column("first_used_at", UtcTime, nullable=False, default=DbNow()),
 )

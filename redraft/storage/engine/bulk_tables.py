@@ -27,7 +27,7 @@ datasets = Table(
     Column("format", String(10), nullable=False),
     Column("rows", Integer, nullable=False, default=0),
     Column("bad_rows", Integer, nullable=False, default=0),
-    # Which column became which field, and which none
+    # Used columns with their fields, and unused columns
     Column("columns", Json, nullable=False),
     Column("created_at", UtcTime, nullable=False, default=DbNow()),
     Index("ix_datasets_created", "created_at", "id"),
@@ -42,10 +42,10 @@ dataset_items = Table(
     Column("position", Integer, primary_key=True, autoincrement=False),
     Column("custom_id", CleanText),
     Column("line", Integer, nullable=False),
-    # The row's fields and vars; NULL for a bad one, which has errors instead
+    # Fields and vars of the row; NULL for a bad row, which has errors instead
     Column("row", Json),
     Column("errors", Json),
-    # Texts of a bad row, as far as they could be read
+    # Texts by which a person recognizes a bad row
     Column("told", Json),
     Column("human_score", Float),
     Column("human_pass", Boolean),
@@ -76,7 +76,7 @@ runs = Table(
     Column("idempotency_key", String(255)),
     Column("request_hash", String(64), nullable=False),
     Column("resumed_at", UtcTime),
-    # Between an end and the resume after it, all of them
+    # Total time between ends and resumes: the report subtracts it
     Column("idle_ms", BigInteger),
     Column("webhook", Json),
     CheckConstraint("status IN ('running', 'succeeded', 'canceled')", name="status"),

@@ -53,14 +53,14 @@ jobs = Table(
     Column("warnings", Json, nullable=False),
     Column("model", String(220)),
     Column("evaluator_model", String(220), nullable=False),
-    # The job whose iterations a job of kind rescore_answers judges anew
+    # The job whose iterations a job of kind rescore_answers evaluates again
     Column("rescored_job_id", String(40)),
-    # The bulk run that it is an item of
+    # The bulk run of which this job is an item
     Column("run_id", String(40)),
     Column("idempotency_scope", String(80)),
     Column("idempotency_key", String(255)),
     Column("request_hash", String(64), nullable=False),
-    # What comes next, and who does it
+    # The next step, and its lease
     Column("step", String(10), nullable=False),
     Column("step_no", Integer, nullable=False, default=1),
     Column("step_attempt", Integer, nullable=False, default=0),
@@ -98,7 +98,7 @@ jobs = Table(
     CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'canceled')", name="status"),
     UniqueConstraint("idempotency_scope", "idempotency_key"),
     partial_index("ix_jobs_live", "available_at", where=_LIVE),
-    # More than the time: what they came to and cost is summed up from it alone
+    # A covering index: usage and outcomes are summed up without reading the table
     partial_index(
         "ix_jobs_ended",
         "finished_at",
@@ -110,7 +110,7 @@ jobs = Table(
     ),
     Index("ix_jobs_created", "created_at", "id"),
     partial_index("ix_jobs_run", "run_id", "created_at", "id", where="run_id IS NOT NULL"),
-    # What a run came to and cost, without reading its jobs
+    # Covering indexes: outcomes and cost of a run without reading its jobs
     partial_index("ix_jobs_continued", "run_id", "finished_at", where="continuations > 0"),
     partial_index(
         "ix_jobs_run_totals",
@@ -127,7 +127,7 @@ jobs = Table(
     Index("ix_jobs_status_created", "status", "created_at", "id"),
     Index("ix_jobs_stop_reason_created", "stop_reason", "created_at", "id"),
     Index("ix_jobs_model_created", "model", "created_at", "id"),
-    # The kinds of which there are few: a list of them would look for them among all jobs
+    # Few jobs have these kinds: without the index, a list of them scans all jobs
     partial_index("ix_jobs_other_kinds", "kind", "created_at", "id", where=OTHER_KINDS),
 )
 Index(
@@ -147,7 +147,7 @@ iterations = Table(
     Column("generator_model", String(220)),
     Column("answer", CleanText, nullable=False),
     Column("feedback_given", CleanText),
-    # What code found of its sources in the answer; NULL where the job has none
+    # Citations and support found without a model; NULL for a job without sources
     Column("grounding", Json),
     Column("created_at", UtcTime, nullable=False, default=DbNow()),
     UniqueConstraint("job_id", "number", "candidate"),
@@ -166,16 +166,16 @@ evaluations = Table(
     Column("meets_criteria", Boolean),
     Column("reasoning", CleanText, nullable=False, default=""),
     Column("suggestions", Json, nullable=False),
-    # What a profile or a rubric brings beside the score
+    # Fields of a profile or a rubric beside the score
     Column("confidence", Float),
     Column("issues", Json),
     Column("improvement_hint", CleanText),
     Column("criteria", Json),
     Column("checks", Json),
     Column("requirements_met", Boolean),
-    # What a model found of each claim of the answer in its sources; NULL where none was asked
+    # Support of each claim, found by a model; NULL where no model was called for it
     Column("grounding", Json),
-    # Who judged, one entry each, when there was more than one; how far apart their scores lie
+    # One entry per evaluator of a panel, and the spread of their scores
     Column("judges", Json),
     Column("disagreement", Float),
     Column("evaluator_model", String(220)),
@@ -186,7 +186,7 @@ evaluations = Table(
     Column("created_at", UtcTime, nullable=False, default=DbNow()),
     CheckConstraint("(status = 'ok') = (score IS NOT NULL)", name="scored_when_ok"),
     Index("ix_evaluations_job", "job_id"),
-    # What the cascade from iterations looks in: the unique one beside it holds only some
+    # For the cascade from iterations: the unique index below is partial
     Index("ix_evaluations_iteration", "iteration_id"),
     partial_index("uq_evaluations_loop", "iteration_id", where="role = 'loop'", unique=True),
 )
@@ -197,7 +197,7 @@ ratings = Table(
     Column("id", String(40), primary_key=True),
     Column("job_id", String(40), ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
     Column("evaluation_id", String(40), ForeignKey("evaluations.id", ondelete="CASCADE"), nullable=False),
-    # NULL: of the evaluation as a whole
+    # NULL: a rating of the whole evaluation
     Column("criterion_id", String(64)),
     Column("verdict", String(10), nullable=False),
     Column("score", Float),
@@ -233,7 +233,7 @@ calls = Table(
     "calls",
     metadata,
     Column("id", String(40), primary_key=True),
-    # NULL: a call for no job, as drafting a rubric
+    # NULL: a call without a job, such as drafting a rubric
     Column("job_id", String(40), ForeignKey("jobs.id", ondelete="CASCADE")),
     Column("type", String(20), nullable=False),
     Column("step", String(10), nullable=False),
@@ -246,7 +246,7 @@ calls = Table(
     Column("model", String(220), nullable=False),
     Column("status", String(10), nullable=False),
     Column("cached", Boolean, nullable=False, default=False),
-    # Set in jobs with `cache: use`: what an identical call is found by
+    # Set in jobs with `cache: use`: the key by which an identical call finds this one
     Column("cache_key", String(64)),
     Column("request", Json, nullable=False),
     Column("response", Json),
@@ -285,19 +285,19 @@ webhook_deliveries = Table(
     "webhook_deliveries",
     metadata,
     Column("id", String(40), primary_key=True),
-    # A job's or a run's
+    # Exactly one of the two is set
     Column("job_id", String(40), ForeignKey("jobs.id", ondelete="CASCADE")),
     Column("run_id", String(40), ForeignKey("runs.id", ondelete="CASCADE")),
-    # The number of the job's event, the version that the run had then
+    # The number of the job's event, or the version of the run at that time
     Column("seq", Integer, nullable=False),
-    # What is sent of a run, which has no rows of events
+    # The body for a run, which has no rows in `events`
     Column("event", Json),
     Column("type", String(40), nullable=False),
     Column("url", CleanText, nullable=False),
     Column("receiver", CleanText, nullable=False),
     Column("status", String(10), nullable=False, default="pending"),
     Column("attempts", Integer, nullable=False, default=0),
-    # Those before the last redelivery was asked for: waits begin anew with it
+    # Attempts before the last redelivery: the backoff starts again with it
     Column("attempts_before", Integer, nullable=False, default=0),
     Column("next_at", UtcTime, default=DbNow()),
     Column("lease_expires_at", UtcTime),
