@@ -15,7 +15,7 @@ STOPS: dict[str, str] = {
     StopReason.EVALUATOR_ERROR: "No evaluation could be used: this is the last answer, not evaluated.",
     StopReason.EVALUATION_SKIPPED: "The task is too simple to evaluate its answer.",
     StopReason.CANCELED: "Canceled: this is what there was by then.",
-    StopReason.ERROR: "A step failed for good: this is what there was by then.",
+    StopReason.ERROR: "A step failed permanently: this is what there was by then.",
 }
 STAYS_ACCEPTED = "Its continuation ended ({why}), and the answer stays accepted."
 NO_ANSWER = "There is no answer."

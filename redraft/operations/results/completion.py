@@ -1,4 +1,4 @@
-"""What hangs on the end of a job, stored in the unit of work that ends it; called wherever a job may end."""
+"""Stores what depends on the end of a job, in the unit of work that ends it."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -24,12 +24,12 @@ _OBSERVED = frozenset({JobKind.GENERATE_ANSWER.value, JobKind.EVALUATE_ANSWER.va
 
 
 def complete(connection: Connection, job: JobRecord, values: Mapping[str, Any] | None) -> None:
-    """Keep what is kept of an ended job, and count it as its run's item.
+    """Store what depends on the end of a job: its observation, and the status of its item in a run.
 
     Args:
-        connection: the unit of work, after the job's last evaluations are stored.
-        job: as it was before.
-        values: the columns that it was moved by; nothing happens unless they end it.
+        connection: the unit of work that ends the job, after its last evaluations are stored.
+        job: the row before that change.
+        values: the changed columns; nothing is stored unless they end the job.
     """
     if values is None or values.get("stop_reason") is None:
         return
@@ -39,15 +39,9 @@ def complete(connection: Connection, job: JobRecord, values: Mapping[str, Any] |
         notify_after_commit(connection, "runs")
 
 
-def _observe(connection: Connection, job: JobRecord, values: Mapping[str, Any] | None) -> None:
-    """Keep an observation if this is how a job ends accepted; called wherever a job may end so.
-
-    Args:
-        connection: the unit of work that ends the job, after its last evaluations are stored.
-        job: as it was before.
-        values: the job's last columns.
-    """
-    if values is None or values.get("stop_reason") != StopReason.ACCEPTED or not _has_ranked_sources(job):
+def _observe(connection: Connection, job: JobRecord, values: Mapping[str, Any]) -> None:
+    """Store an observation if the job ends with an accepted answer to ranked sources."""
+    if values["stop_reason"] != StopReason.ACCEPTED or not _has_ranked_sources(job):
         return
     records = history.of(connection, job)
     number = values["result"]["best_iteration"]
@@ -65,7 +59,7 @@ def _has_ranked_sources(job: JobRecord) -> bool:
 
 
 def _has_other_sources(connection: Connection, job: JobRecord, number: int) -> bool:
-    """Whether a continuation has brought other sources than those this iteration was written from."""
+    """Whether a continuation has changed the sources since this iteration was written."""
     if number >= job.first_iteration:
         return False
     has_changed = False

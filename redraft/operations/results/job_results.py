@@ -1,17 +1,18 @@
-"""How a job ends: its result, its error, and the event that carries both."""
+"""The end of a job: its result, its error, and the `done` event with both."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from redraft.domain.jobs.loop import Finish, Rules, best_of, is_accepted, next_action
+from redraft.domain.evaluation.aggregation import dimensions_at
+from redraft.domain.evaluation.rubrics import requirements_met
+from redraft.domain.jobs.loop import Attempt, Finish, Rules, best_of, is_accepted, next_action
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.domain.jobs.states import JobKind, Step, StopReason, ending_status
 from redraft.domain.structured.answers import Parsed, read_answer
 from redraft.operations.request_views import rules_of, schema_of
-from redraft.operations.results.attempts import attempts_of
-from redraft.operations.results.grounding import final_answer, rests_on
+from redraft.operations.results.grounding import final_answer, meets_rule, rests_on
 from redraft.prompts.profiles import Profiles
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.jobs.history import IterationRecord
@@ -29,7 +30,7 @@ _WORDS = {
     StopReason.EVALUATOR_ERROR: "No evaluation could be used; this is the last answer, unjudged.",
     StopReason.EVALUATION_SKIPPED: "This is the answer; the task is too simple to judge it.",
     StopReason.CANCELED: "The job was canceled.",
-    StopReason.ERROR: "A step failed for good; this is what there was by then.",
+    StopReason.ERROR: "A step failed permanently; this is what there was by then.",
 }
 
 _BELOW = {
@@ -49,7 +50,7 @@ class Ending:
 
 
 def event(kind: str, message: str, **facts: Any) -> Event:
-    """Every event says in plain words what happened, and when."""
+    """An event, with a message in plain words and the time."""
     at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return kind, {"message": message, "at": at, **facts}
 
@@ -65,14 +66,15 @@ def ending(
     """The last change of a job's row, and its `done` event.
 
     Args:
-        profiles: those that this process has.
-        job: the job as it is.
-        request: what it asks for; None: that cannot be read, and there is no result.
+        profiles: the profiles of this process.
+        job: the row before that change.
+        request: the job's request; None if it cannot be parsed, and then there is no result.
         records: all iterations, with their evaluations.
-        reason: why it stops. Whatever ends an audit, but a person, leaves the loop's own reason.
-        error: what went wrong, when something did.
+        reason: the stop reason. A job in its audit keeps the loop's reason instead, unless it is canceled.
+        error: the error that ends the job, if any.
     """
     warnings = job.warnings
+    # An audit only reports: its failure is a warning, and the loop's result stands
     if job.step == Step.AUDIT and reason is not StopReason.CANCELED and request is not None:
         warnings = [*warnings, audit_failed(error["detail"])] if error else warnings
         reason, error = loops_reason(profiles, job, request, records), None
@@ -121,9 +123,25 @@ def audit_failed(why: str) -> dict[str, str]:
 def loops_reason(
     profiles: Profiles, job: JobRecord, request: AnyRequest, records: Sequence[IterationRecord]
 ) -> StopReason:
-    """Why the loop has stopped, out of what it has written."""
+    """The stop reason of a loop that has ended, computed again from its iterations."""
     action = next_action(rules_of(job, request, profiles), attempts_of(request, records))
     return action.reason if isinstance(action, Finish) else StopReason.ERROR
+
+
+def attempts_of(request: AnyRequest, records: Iterable[IterationRecord]) -> list[Attempt]:
+    """A job's answers as the loop compares them: by the threshold and the rules that are in force now."""
+    return [_attempt(request, record) for record in records]
+
+
+def _attempt(request: AnyRequest, record: IterationRecord) -> Attempt:
+    attempt = record.as_attempt()
+    evaluation = attempt.evaluation
+    if evaluation is None or request.rubric or not any(each.required for each in evaluation.criteria):
+        return attempt
+    # A continuation may have moved the threshold, which required dimensions have to reach
+    criteria = dimensions_at(evaluation.criteria, request.score_threshold)
+    is_qualified = requirements_met(criteria) and meets_rule(request, record.grounding, None)
+    return replace(attempt, evaluation=replace(evaluation, criteria=criteria, is_qualified=is_qualified))
 
 
 def _result(records: Sequence[IterationRecord], request: AnyRequest, rules: Rules) -> dict[str, Any] | None:

@@ -33,8 +33,7 @@ from redraft.operations.calls.model_calls import (
     unsent,
 )
 from redraft.operations.request_views import rules_of, step_iteration
-from redraft.operations.results.attempts import attempts_of
-from redraft.operations.results.job_results import Event, ending, event
+from redraft.operations.results.job_results import Event, attempts_of, ending, event
 from redraft.operations.services import Services
 from redraft.operations.steps.fault_points import FaultPoint, reached
 from redraft.operations.steps.leases import LeaseHolder
@@ -49,12 +48,7 @@ log = structlog.get_logger()
 
 T = TypeVar("T")
 
-_NEXT_STEP: dict[str, Any] = {
-    "step_attempt": 0,
-    "step_claims": 0,
-    "lost_leases": 0,
-    "rung_at": DbNow(),
-}
+_NEXT_STEP: dict[str, Any] = {"step_attempt": 0, "step_claims": 0, "lost_leases": 0, "rung_at": DbNow()}
 
 CLAIMED: dict[str, Any] = {"step_claims": 1}
 """The column that differs if the holder of the previous step has already claimed this one."""
@@ -202,15 +196,8 @@ def plan(step: StepContext, slot: Slot, kind: str, ask: Ask, *, calls_at_once: i
 
 
 def _planned(step: StepContext, slot: Slot, kind: str, chat: Chat) -> PlannedCall:
-    return plan_call(
-        step.services,
-        slot,
-        kind,
-        chat,
-        token=step.job.lease_token,
-        attempt=step.attempt_no,
-        is_cached=step.request.cache == "use",
-    )
+    token, is_cached = step.job.lease_token, step.request.cache == "use"
+    return plan_call(step.services, slot, kind, chat, token=token, attempt=step.attempt_no, is_cached=is_cached)
 
 
 def outcomes_of(
@@ -229,7 +216,7 @@ def outcomes_of(
         return call(step, planned[slot], on_delta)
     row = step.recorded.get(slot.key)
     if row is None:
-        raise LookupError(f"Slot {slot} was neither remembered nor reserved.")
+        raise LookupError(f"Slot {slot} was neither recorded nor reserved.")
     return (recorded_outcome(slot, row),)
 
 
@@ -342,12 +329,8 @@ def notify(services: Services, message: StepMessage) -> None:
 def reschedule(step: StepContext, outcomes: Sequence[Outcome], error: ProviderError) -> StepResult | None:
     """Reschedule the step after a transient failure, so that no thread waits; None if no attempt or time is left."""
     settings = step.services.settings
-    wait_s = retry_wait_s(
-        step.attempt_no,
-        first_s=settings.retry_wait_s,
-        max_s=settings.retry_wait_max_s,
-        asked_s=error.retry_after_s,
-    )
+    first_s, max_s = settings.retry_wait_s, settings.retry_wait_max_s
+    wait_s = retry_wait_s(step.attempt_no, first_s=first_s, max_s=max_s, asked_s=error.retry_after_s)
     if step.attempt_no >= settings.step_attempts_max or wait_s >= step.remaining_s():
         return None
     retrying = event(
@@ -358,7 +341,7 @@ def reschedule(step: StepContext, outcomes: Sequence[Outcome], error: ProviderEr
         code=error.code,
         attempt=step.attempt_no,
         wait_s=round(wait_s, 3),
-        seconds=_longest(outcomes),
+        seconds=round(max((outcome.seconds for outcome in outcomes), default=0.0), 3),
         withdrawn=isinstance(step.request, GenerateAnswer) and step.request.stream and step.job.step == Step.GENERATE,
     )
     values = {"step_attempt": step.attempt_no, "available_at": DbNow(round(wait_s, 3)), "rung_at": None}
@@ -395,7 +378,3 @@ def _beyond_deadline(error: ProviderError, remaining_s: float) -> str:
     if not error.retryable or not 0 < remaining_s <= (error.retry_after_s or 0):
         return ""
     return f" That is longer than the {remaining_s:.0f} s that are left of limits.deadline_s; continue the job later."
-
-
-def _longest(outcomes: Sequence[Outcome]) -> float:
-    return round(max((outcome.seconds for outcome in outcomes), default=0.0), 3)

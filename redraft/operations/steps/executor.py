@@ -189,7 +189,8 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> Pre
             events.add(connection, job, job.event_seq - len(new) + 1, new)
             step = _load(services, holder, connection, claim, deadline, is_again=is_again)
             if claim.remaining_s <= 0:
-                ready = _end(connection, step, StopReason.DEADLINE_EXCEEDED, _deadline_error(step))
+                words = f"The job's deadline of {step.request.limits.deadline_s:g} s passed before its next step began."
+                ready = _end(connection, step, StopReason.DEADLINE_EXCEEDED, "deadline_exceeded", words)
             elif evaluate.takes_long(step):
                 ready = PreparedStep(step, (), needs_planning=True)
             else:
@@ -206,10 +207,11 @@ def _reserve(connection: Connection, step: StepContext) -> PreparedStep | None:
     try:
         step, planned = _drop_recorded(connection, step, _PLANS[Step(step.job.step)](step))
     except ProviderError as error:
-        _end(connection, step, StopReason.ERROR, _planning_error(step, error))
+        model = models_of(step.job, step.request)[0]
+        _end(connection, step, StopReason.ERROR, error.code, error.message, model=model, attempts=0)
         return None
     except BudgetExhausted as error:
-        _end(connection, step, StopReason.BUDGET_EXHAUSTED, _budget_error(step, error))
+        _end(connection, step, StopReason.BUDGET_EXHAUSTED, "budget_exhausted", str(error))
         return None
     prepared = rate_limits.prepare(step, planned)
     if not prepared.needs_permits:
@@ -241,21 +243,22 @@ def _load(
 ) -> StepContext:
     job = claim.job
     request = parse_request(job)
+    recorded: Mapping[SlotKey, Mapping[str, Any]] = {}
+    if is_again:
+        iteration = None if job.step == Step.AUDIT else step_iteration(job)
+        # A continuation may have changed what a permanent failure was due to
+        with_failures = job.continuations == 0
+        recorded = calls.recorded_replies(connection, job.id, job.step, iteration, with_failures=with_failures)
     return StepContext(
         services=services,
         holder=holder,
         job=job,
         request=request,
         records=tuple(history.of(connection, job)) if job.iteration > 0 else (),
-        recorded=_recorded_replies(connection, job) if is_again else {},
+        recorded=recorded,
         deadline=deadline,
         spent=spent_of(connection, services, job, request.limits),
     )
-
-
-def _recorded_replies(connection: Connection, job: JobRecord) -> Mapping[SlotKey, Mapping[str, Any]]:
-    iteration = None if job.step == Step.AUDIT else step_iteration(job)
-    return calls.recorded_replies(connection, job.id, job.step, iteration, with_failures=job.continuations == 0)
 
 
 def _drop_recorded(
@@ -380,27 +383,10 @@ def _start_over(step: StepContext, outcomes: Sequence[Outcome]) -> None:
     notify(step.services, message_of(step.job))
 
 
-def _end(connection: Connection, step: StepContext, reason: StopReason, error: dict[str, object]) -> None:
+def _end(connection: Connection, step: StepContext, reason: StopReason, code: str, words: str, **facts: Any) -> None:
+    error = job_error(code, words, iteration=step_iteration(step.job), **facts)
     end = ending(step.services.profiles, step.job, step.request, step.records, reason, error)
     first_seq = transitions.advance(connection, step.job.id, step.job.lease_token, end.values, new_events=1)
     if first_seq is not None:
         events.add(connection, step.job, first_seq, [end.event])
         complete(connection, step.job, end.values)
-
-
-def _planning_error(step: StepContext, error: ProviderError) -> dict[str, object]:
-    model = models_of(step.job, step.request)[0]
-    return job_error(error.code, error.message, model=model, iteration=step_iteration(step.job), attempts=0)
-
-
-def _budget_error(step: StepContext, error: BudgetExhausted) -> dict[str, object]:
-    return job_error("budget_exhausted", str(error), iteration=step_iteration(step.job))
-
-
-def _deadline_error(step: StepContext) -> dict[str, object]:
-    limit = step.request.limits.deadline_s
-    return job_error(
-        "deadline_exceeded",
-        f"The job's deadline of {limit:g} s passed before its next step began.",
-        iteration=step_iteration(step.job),
-    )

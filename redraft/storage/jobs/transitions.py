@@ -158,35 +158,28 @@ def advance(
     token: int,
     values: Mapping[str, Any],
     *,
-    usage: Mapping[str, int] | None = None,
     new_events: int = 0,
-    keep_lease_s: float | None = None,
 ) -> int | None:
-    """Advance a job if the token is current; its lease is released, or renewed for the next step.
+    """Advance a job and release its lease if the token is current; a `DbNow` is a time by the database's clock.
 
-    The token is used up: the same move again, after a commit whose outcome was unknown, finds nothing to do.
-
-    Args:
-        connection: the unit of work.
-        job_id: which job.
-        token: the holder's.
-        values: the job's next columns; a `DbNow` is a time by the database's clock.
-        usage: what to add to the job's sums.
-        new_events: how many event numbers to reserve.
-        keep_lease_s: the holder goes on with the next step, under the next token, and has it for so long.
+    The token is used up: if a commit with unknown outcome is repeated, the second one changes nothing.
 
     Returns:
-        The first of `new_events` event numbers that are now reserved; None when the lease is not ours.
+        The first of the `new_events` event numbers that are now reserved; None if another worker has the lease.
     """
-    advance = Advance(values, usage or {}, new_events, keep_lease_s)
-    change = _advancing(job_id, token, advance)
+    change = _advancing(job_id, token, Advance(values, {}, new_events, keep_lease_s=None))
     last: int | None = run(connection, change.statement, change.values).scalar()
     return None if last is None else last - new_events + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """How a job moves on, as `advance` is told it."""
+    """The change of a job's row at the end of a step.
+
+    Attributes:
+        usage: the amounts that are added to the job's sums.
+        keep_lease_s: the length of the lease if the holder continues with the next step; None releases it.
+    """
 
     values: Mapping[str, Any]
     usage: Mapping[str, int]
@@ -197,22 +190,27 @@ class Advance:
 def advance_with(
     connection: Connection, job: JobRecord, advance: Advance, close_changes: Sequence[Change], rows: Sequence[Rows]
 ) -> list[str | None] | None:
-    """`advance`, and with it close calls and add rows, events among them, if the token is still the holder's.
+    """Advance a job, close its calls and add rows, events among them, if the holder's token is current.
 
     Args:
         connection: the unit of work.
-        job: as its holder knows it. Whoever else tells something of it takes its token, so its events' numbers hold.
-        advance: how it moves on.
-        close_changes: how calls end.
-        rows: what is added.
+        job: the row as its holder knows it.
+        advance: the change of the job.
+        close_changes: the changes that close its calls.
+        rows: the new rows.
 
     Returns:
-        How each call was closed, None for one that had been; None when the lease is not ours, and nothing was done.
+        The status that each call was closed with, None for one that was closed before. None instead of a list if
+        another worker has the lease; then nothing was changed.
+
+    Raises:
+        RuntimeError: the events in `rows` have other numbers than the job's row.
     """
     found = run_all_or_none(connection, _advancing(job.id, job.lease_token, advance), close_changes, rows)
     if found is None:
         return None
     last, *closed = found
+    # Whoever writes an event takes the token too, so a holder with the current token knows the last number
     if last != job.event_seq + advance.new_events:
         raise RuntimeError(f"The events of job {job.id} are numbered to {last}, not from {job.event_seq}.")
     return closed
