@@ -10,7 +10,7 @@ from redraft.domain.bulk.run_requests import RunWebhook
 from redraft.domain.jobs.requests import JobFields
 from redraft.operations.resource_base import Moment, Resource, Urls, UsageTotals, cost_usd, latency_ms
 from redraft.storage.bulk import run_items, run_listing, run_stalls, runs
-from redraft.storage.bulk.runs import RunRecord, Sums
+from redraft.storage.bulk.runs import RunRecord
 
 
 class RunCounts(Resource):
@@ -71,7 +71,7 @@ def run_resource(connection: Connection, run: RunRecord) -> Run:
         **{name: getattr(run, name) for name in names},
         error=_error(connection, run),
         counts=_counts(connection, run),
-        usage=_usage(run, runs.sums(connection, run.id)),
+        usage=UsageTotals.of(runs.sums(connection, run.id), _latency_ms(run)),
         max_cost_usd=cost_usd(run.max_cost_nano_usd),
         urls=_urls(run.id),
     )
@@ -88,17 +88,6 @@ def _counts(connection: Connection, run: RunRecord) -> RunCounts:
     counted = {name: found.get(name, 0) for name in names}
     totals = run_listing.totals(connection, [run.id]).get(run.id)
     return RunCounts(total=sum(counted.values()), **counted, accepted=totals.accepted if totals else 0)
-
-
-def _usage(run: RunRecord, sums: Sums) -> UsageTotals:
-    return UsageTotals(
-        calls=sums.calls,
-        input_tokens=sums.input_tokens,
-        cached_input_tokens=sums.cached_input_tokens,
-        output_tokens=sums.output_tokens,
-        cost_usd=None if sums.unpriced_calls else cost_usd(sums.cost_nano_usd),
-        latency_ms=_latency_ms(run),
-    )
 
 
 def _latency_ms(run: RunRecord) -> int | None:

@@ -6,13 +6,12 @@ from datetime import datetime
 
 from redraft.domain.grounding.observations import ObservedSource, RankReport, report_ranks
 from redraft.errors import Invalid
-from redraft.operations.resource_base import Moment, Resource
+from redraft.operations.resource_base import Moment, Resource, json_line
 from redraft.operations.services import Services
 from redraft.storage.admin import observations
 from redraft.storage.admin.observations import ObservationFilter, ObservationRecord
 
 _PAGE = 50
-_LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
 
 
 class Observation(Resource):
@@ -32,8 +31,8 @@ class Observation(Resource):
     profile: str
 
     def as_line(self) -> str:
-        """One line of JSON, also for readers that end lines where Unicode does."""
-        return self.model_dump_json().translate(_LINE_ENDS) + "\n"
+        """One line of JSON."""
+        return json_line(self)
 
 
 def export(

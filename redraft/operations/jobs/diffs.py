@@ -1,4 +1,4 @@
-"""What an iteration changed in the answer of another one."""
+"""The word diff between the answers of two iterations."""
 
 from collections.abc import Sequence
 
@@ -18,16 +18,16 @@ class DiffPart(Resource):
 
 
 class AnswerDiff(Resource):
-    """Two answers of a job, word by word: `equal` and `insert` together are the newer one's text."""
+    """Two answers of a job, compared word by word; the `equal` and `insert` parts together are the newer answer."""
 
     from_iteration: int
     to_iteration: int
-    is_cut: bool = Field(description="The answers are longer than what was compared: their first 200,000 characters.")
+    is_cut: bool = Field(description="Only the first 200,000 characters of each answer were compared.")
     parts: list[DiffPart]
 
 
 def diff(services: Services, job_id: str, old: int, new: int) -> AnswerDiff:
-    """Compare the answers of two iterations; of several candidates the one that scored best stands for its iteration.
+    """Compare the answers of two iterations. An iteration with several candidates is represented by the best one.
 
     Raises:
         NotFound: there is no such job, or no such iteration.
@@ -36,7 +36,11 @@ def diff(services: Services, job_id: str, old: int, new: int) -> AnswerDiff:
 
 
 def diff_of(iterations: Sequence[Iteration], old: int, new: int, job_id: str) -> AnswerDiff:
-    """The same of iterations that are at hand; raises what `diff` raises."""
+    """Compare two of these iterations.
+
+    Raises:
+        NotFound: an iteration is missing.
+    """
     found = compare_words(_answer(iterations, old, job_id), _answer(iterations, new, job_id))
     parts = [DiffPart(kind=part.kind, text=part.text) for part in found.parts]
     return AnswerDiff(from_iteration=old, to_iteration=new, is_cut=found.is_cut, parts=parts)
@@ -50,6 +54,6 @@ def _answer(iterations: Sequence[Iteration], number: int, job_id: str) -> str:
 
 
 def score_of(iteration: Iteration) -> float:
-    """For comparing candidates: one without a score comes last."""
+    """The score for comparing candidates; candidates without a score come last."""
     verdict = iteration.evaluation
     return -1.0 if verdict is None or verdict.score is None else verdict.score

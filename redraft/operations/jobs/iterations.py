@@ -1,4 +1,4 @@
-"""The shapes of what was written and how it was judged: iterations, evaluations, and iteration by criterion."""
+"""The resources of iterations and evaluations, and the matrix of iterations by criteria."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -14,7 +14,7 @@ Role = Literal["loop", "audit", "rescore"]
 
 
 class CriterionFound(Resource):
-    """What was found for one criterion of the rubric, or one dimension of the profile."""
+    """The result for one criterion of the rubric, or for one dimension of the profile."""
 
     id: str
     text: str
@@ -36,7 +36,7 @@ class CheckFound(Resource):
 
 
 class JudgeFound(Resource):
-    """What one evaluator said, when several were asked, or one several times."""
+    """The verdict of one evaluator, if several evaluators or several samples were asked for."""
 
     model: str
     sample: int
@@ -60,7 +60,7 @@ class ClaimFound(Resource):
 
 
 class ClaimsFound(Resource):
-    """What a claim check found; `grounded` is what the model said, the claims are what held."""
+    """The result of a claim check. `grounded` is the model's statement; code has checked the claims' quotes."""
 
     grounded: bool | None
     claims: list[ClaimFound]
@@ -71,7 +71,7 @@ class ClaimsFound(Resource):
 class Evaluation(Resource):
     id: str
     role: Role
-    job_id: str = Field(description="The job that judged; of a rescoring another one than the answer's.")
+    job_id: str = Field(description="The job that evaluated; after a rescoring it is not the job of the answer.")
     status: Literal["ok", "error", "skipped"]
     score: float | None
     passed: bool
@@ -95,7 +95,7 @@ class Evaluation(Resource):
 
 
 class CitationFound(Resource):
-    """A mark that points to a source; positions in characters of the answer."""
+    """A citation marker that points to a source; positions in characters of the answer."""
 
     source_index: int
     source_number: int
@@ -107,7 +107,7 @@ class CitationFound(Resource):
 
 
 class MarkIssue(Resource):
-    """A mark that points nowhere, or not plainly."""
+    """A citation marker that points to no source, or that is not understood."""
 
     code: str
     message: str
@@ -117,7 +117,7 @@ class MarkIssue(Resource):
 
 
 class UnsupportedFound(Resource):
-    """A statement that no source supports, as code sees it; positions in characters of the answer."""
+    """A statement for which code finds no support in any source; positions in characters of the answer."""
 
     text: str
     reason: Literal["number", "uncited", "unrelated"]
@@ -127,7 +127,7 @@ class UnsupportedFound(Resource):
 
 
 class GroundingFound(Resource):
-    """What code found of the sources in an answer."""
+    """What code found out about an answer and its sources."""
 
     citations: list[CitationFound]
     issues: list[MarkIssue]
@@ -135,14 +135,14 @@ class GroundingFound(Resource):
     sources_provided: int | None = None
     grounding_score: float | None
     unsupported: list[UnsupportedFound] = Field(default=[])
-    met: bool | None = Field(default=None, description="Whether code finds the answer to rest on its sources.")
+    met: bool | None = Field(default=None, description="Whether code finds the answer grounded in its sources.")
     cited_text: str | None = Field(
-        default=None, description="Of a structured answer: its prose, which all positions count in."
+        default=None, description="The prose of a structured answer; all positions refer to it."
     )
 
 
 class IterationUsage(Resource):
-    """What an answer took to write and to judge; `latency_ms`: all its calls' time together."""
+    """The usage of all calls that wrote and evaluated an answer; `latency_ms` is the sum of their times."""
 
     calls: int
     input_tokens: int
@@ -179,7 +179,7 @@ class MatrixRow(Resource):
 
 
 class MatrixCell(Resource):
-    """What an iteration did for a criterion; `regressed`: an earlier iteration met it."""
+    """The result of an iteration for a criterion; `regressed`: an earlier iteration met the criterion."""
 
     id: str
     score: float | None
@@ -196,29 +196,23 @@ class MatrixColumn(Resource):
 
 
 class CriteriaMatrix(Resource):
-    """Iteration by criterion: what each attempt met. Empty without a rubric."""
+    """Which attempt met which criterion. Empty without a rubric."""
 
     criteria: list[MatrixRow]
     iterations: list[MatrixColumn]
 
 
 def iteration_resource(
-    record: IterationRecord, usage: Mapping[str, int], further: Sequence[tuple[str, EvaluationRecord]] = ()
+    record: IterationRecord, usage: Mapping[str, int], further: Sequence[EvaluationRecord] = ()
 ) -> Iteration:
-    """One candidate; `further`: its evaluations outside of the loop, each with its role."""
+    """One candidate; `further` are its evaluations outside of the loop."""
+    names = ("id", "number", "candidate", "generator_model", "answer", "feedback_given", "status", "created_at")
     return Iteration(
-        id=record.id,
-        number=record.number,
-        candidate=record.candidate,
-        generator_model=record.generator_model,
-        answer=record.answer,
-        feedback_given=record.feedback_given,
-        status=record.status,  # type: ignore[arg-type]
+        **{name: getattr(record, name) for name in names},
         evaluation=record.evaluation and _evaluation(record.evaluation),
-        further_evaluations=[_evaluation(each) for _, each in further],
+        further_evaluations=[_evaluation(each) for each in further],
         grounding=GroundingFound.model_validate(record.grounding) if record.grounding else None,
         usage=_usage(usage),
-        created_at=record.created_at,
     )
 
 
@@ -229,35 +223,23 @@ def _usage(sums: Mapping[str, int]) -> IterationUsage:
 
 
 def _evaluation(record: EvaluationRecord) -> Evaluation:
+    names = ("id", "role", "job_id", "status", "score", "passed", "meets_criteria", "confidence", "improvement_hint")
+    names += ("requirements_met", "disagreement", "evaluator_model", "profile", "profile_version", "reused_from")
     return Evaluation(
-        id=record.id,
-        role=record.role,  # type: ignore[arg-type]
-        job_id=record.job_id,
-        status=record.status,  # type: ignore[arg-type]
-        score=record.score,
-        passed=record.passed,
-        meets_criteria=record.meets_criteria,
-        confidence=record.confidence,
+        **{name: getattr(record, name) for name in names},
         evaluation_reasoning=record.reasoning,
         improvement_suggestions=record.suggestions,
         issues=record.issues or [],
-        improvement_hint=record.improvement_hint,
         criteria=[CriterionFound(**each) for each in record.criteria or ()],
         checks=[CheckFound(**each) for each in record.checks or ()],
         grounding=ClaimsFound.model_validate(record.grounding) if record.grounding else None,
-        requirements_met=record.requirements_met,
         judges=[JudgeFound(**each) for each in record.judges or ()],
-        disagreement=record.disagreement,
-        evaluator_model=record.evaluator_model,
-        profile=record.profile,
-        profile_version=record.profile_version,
-        reused_from=record.reused_from,
         error=record.error,
     )
 
 
 def criteria_matrix(records: Sequence[IterationRecord]) -> CriteriaMatrix:
-    """What each attempt met of the rubric, in the order of the attempts."""
+    """Which criteria each attempt met, in the order of the attempts."""
     attempts = [record.as_attempt() for record in records]
     rows = {result.id: result for attempt in attempts for result in attempt.criteria}
     return CriteriaMatrix(

@@ -1,4 +1,4 @@
-"""What is told of a job beside its row: why a good score was not enough, how long it rested, whether a call is out."""
+"""Facts about a job that its row does not hold: missing requirements, idle time between runs, open calls."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +15,13 @@ from redraft.storage.jobs.jobs import JobRecord
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """Beside the row.
+    """Facts about a job that its row does not hold.
 
     Attributes:
-        held_back: why the best answer was not accepted although its score is high enough; empty when that is not so.
-        rested_ms: between an end and the continuation after it, all together.
-        is_call_out: whether a call that was made before the end has not come back.
+        held_back: the missing requirements of the best answer, if its score reaches the threshold but it was not
+            accepted; otherwise empty.
+        rested_ms: the total time between each end of the job and the next continuation.
+        is_call_out: whether a call is still open although the job was canceled.
     """
 
     held_back: tuple[str, ...] = ()
@@ -29,7 +30,7 @@ class JobFacts:
 
 
 def facts_of(connection: Connection, job: JobRecord) -> JobFacts:
-    """A query for each that can be there at all; none for most jobs."""
+    """Collect the facts. Each query is made only for jobs that can have the fact, and most jobs need none."""
     return JobFacts(
         held_back=tuple(_held_back(connection, job)) if _has_score(job) else (),
         rested_ms=_rested_ms(connection, job) if job.continuations else 0,

@@ -1,4 +1,4 @@
-"""The list of jobs as people look at it, and what they do to many jobs at once."""
+"""The job list of the pages, and its actions on many jobs: cancel, delete, export."""
 
 import re
 import time
@@ -12,8 +12,9 @@ from pydantic_core import from_json
 from redraft.domain.jobs.states import LIVE, TERMINAL
 from redraft.errors import Conflict, NotFound
 from redraft.operations.jobs import lifecycle, queries
+from redraft.operations.jobs.resources import iteration_now
 from redraft.operations.paging import read_cursor, write_cursor
-from redraft.operations.resource_base import cost_usd, latency_ms
+from redraft.operations.resource_base import cost_usd, json_line, latency_ms
 from redraft.operations.services import Services
 from redraft.storage.engine import references
 from redraft.storage.engine.tables import jobs as jobs_table
@@ -28,14 +29,13 @@ BATCH_S = 5.0
 _LINE_CHARS = 300
 _EXPORTED_AT_ONCE = 50
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
-_LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
 
 Deed = Literal["cancel", "delete"]
 
 
 @dataclass(frozen=True, slots=True)
 class JobLine:
-    """One job of the list; `scores` are the best ones of its iterations, in order."""
+    """One job of the list; `scores` holds the best score of each iteration, in order."""
 
     id: str
     kind: str
@@ -63,8 +63,8 @@ class JobLines:
     """A page of the list.
 
     Attributes:
-        more: how many jobs match that are not shown, at the beginning of the list; a page's length for more.
-        next_cursor: of the next page, None on the last.
+        next_cursor: the cursor of the next page; None on the last page.
+        more: the number of matching jobs at the beginning of the list that are not shown, at most a page.
     """
 
     lines: list[JobLine]
@@ -74,7 +74,7 @@ class JobLines:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What was done to a batch: to how many jobs, to how many it was not possible, and where the next one begins."""
+    """The result of an action on a batch: how many jobs were changed and not, and the cursor of the next batch."""
 
     done: int
     kept: int
@@ -82,7 +82,7 @@ class Done:
 
 
 def list_lines(services: Services, criteria: JobFilter, cursor: str | None = None) -> JobLines:
-    """One page: two queries, whatever is on it.
+    """One page of the list, by two queries.
 
     Raises:
         Invalid: the cursor is not one of ours.
@@ -96,7 +96,7 @@ def list_lines(services: Services, criteria: JobFilter, cursor: str | None = Non
 
 
 def refresh(services: Services, criteria: JobFilter, shown: Sequence[str], cursor: str | None = None) -> JobLines:
-    """The same jobs as they are now, and how many others the first page would show: three queries.
+    """The current state of the shown jobs, and the number of newer jobs on the first page, by three queries.
 
     Raises:
         Invalid: the cursor is not one of ours.
@@ -111,7 +111,7 @@ def refresh(services: Services, criteria: JobFilter, shown: Sequence[str], curso
 
 
 def has_any(services: Services) -> bool:
-    """Whether there is any job at all."""
+    """Whether the database holds any job."""
     with services.database.read() as connection:
         return references.latest_id(connection, jobs_table) is not None
 
@@ -124,20 +124,12 @@ def _lines(rows: Sequence[JobRow], scores: Sequence[tuple[str, int, float | None
 
 
 def _line(row: JobRow, scores: list[tuple[int, float | None]]) -> JobLine:
-    is_generating = row.status == "running" and row.step == "generate"
+    names = ("id", "kind", "status", "stop_reason", "created_at", "model", "evaluator_model", "run_id", "metadata")
     threshold = _NUMBER.match(row.threshold)
     return JobLine(
-        id=row.id,
-        kind=row.kind,
-        status=row.status,
-        stop_reason=row.stop_reason,
-        created_at=row.created_at,
+        **{name: getattr(row, name) for name in names},
         task=_task(row.beginning),
-        model=row.model,
-        evaluator_model=row.evaluator_model,
-        run_id=row.run_id,
-        metadata=row.metadata,
-        iteration=row.iteration + 1 if is_generating else row.iteration,
+        iteration=iteration_now(row),
         iter_max=row.iteration_limit,
         best_score=row.best_score,
         threshold=float(threshold[0]) if threshold else None,
@@ -150,27 +142,27 @@ def _line(row: JobRow, scores: list[tuple[int, float | None]]) -> JobLine:
 
 
 def _task(beginning: str) -> str:
-    """The first line of `instruct` that says anything, from the beginning of a stored request."""
+    """The first non-empty line of `instruct`, from the beginning of a stored request."""
     request: Any = from_json(beginning, allow_partial="trailing-strings")
     lines = str(request.get("instruct", "")).strip().splitlines()
     return lines[0][:_LINE_CHARS] if lines else ""
 
 
 def freeze(services: Services, criteria: JobFilter) -> JobFilter:
-    """The filter for the jobs that are there now: those that come later are not meant."""
+    """The same filter without jobs that are created later, so that an action leaves those alone."""
     with services.database.read() as connection:
         newest = job_lists.places(connection, replace(criteria, newest_first=True, after=None, limit=1))
     return replace(criteria, created_before=newest[0][0] + timedelta(milliseconds=1)) if newest else criteria
 
 
 def count(services: Services, criteria: JobFilter, *, most: int = COUNT_MAX) -> int:
-    """How many jobs match; `most` for any number above."""
+    """The number of matching jobs, counted up to `most`."""
     with services.database.read() as connection:
         return job_lists.count(connection, criteria, most=most)
 
 
 def open_to(deed: Deed, criteria: JobFilter) -> JobFilter | None:
-    """The filter for those to whom it can be done at all; None when that is nobody."""
+    """The filter for the jobs in a status that allows the action; None if no status is left."""
     possible = {status.value for status in (LIVE if deed == "cancel" else TERMINAL)}
     statuses = possible & set(criteria.statuses) if criteria.statuses else possible
     return replace(criteria, statuses=tuple(sorted(statuses))) if statuses else None
@@ -179,7 +171,7 @@ def open_to(deed: Deed, criteria: JobFilter) -> JobFilter | None:
 def do_to_matching(
     services: Services, deed: Deed, criteria: JobFilter, cursor: str | None = None, *, batch: int = BATCH
 ) -> Done:
-    """Cancel or delete a batch of the jobs that match, newest first: few enough that nobody waits long.
+    """Cancel or delete one batch of the matching jobs, newest first. A batch ends after `BATCH_S` seconds.
 
     Raises:
         Invalid: the cursor is not one of ours.
@@ -196,7 +188,7 @@ def do_to_matching(
 
 
 def do_to(services: Services, deed: Deed, job_ids: Sequence[str]) -> Done:
-    """Cancel or delete some jobs."""
+    """Cancel or delete these jobs, as far as that takes at most a minute."""
     done, seen = _do_to(services, deed, job_ids, for_s=60)
     return Done(done, seen - done, None)
 
@@ -208,7 +200,7 @@ class _Place:
 
 
 def _do_to(services: Services, deed: Deed, job_ids: Sequence[str], for_s: float = BATCH_S) -> tuple[int, int]:
-    """Returns to how many it was done, and how many were looked at before the time was over."""
+    """Return the number of changed jobs, and the number of jobs that were tried before the time was over."""
     act: Callable[[Services, str], bool] = _cancel if deed == "cancel" else _delete
     end = time.monotonic() + for_s
     done = seen = 0
@@ -236,7 +228,7 @@ def _delete(services: Services, job_id: str) -> bool:
 
 
 def export_matching(services: Services, criteria: JobFilter) -> Iterator[str]:
-    """All jobs that match, as the API shows them: one line of JSON each."""
+    """All matching jobs as the API shows them, one line of JSON each."""
     cursor: str | None = None
     criteria = replace(criteria, limit=_EXPORTED_AT_ONCE)
     while True:
@@ -247,7 +239,7 @@ def export_matching(services: Services, criteria: JobFilter) -> Iterator[str]:
 
 
 def export(services: Services, job_ids: Sequence[str]) -> Iterator[str]:
-    """Some jobs, one line of JSON each; those that are gone are left out."""
+    """These jobs, one line of JSON each; deleted jobs are left out."""
     for job_id in job_ids:
         try:
             yield _json_line(queries.get_job(services, job_id))
@@ -256,4 +248,4 @@ def export(services: Services, job_ids: Sequence[str]) -> Iterator[str]:
 
 
 def _json_line(job: queries.Job) -> str:
-    return job.model_dump_json(exclude={"iterations"}).translate(_LINE_ENDS) + "\n"
+    return json_line(job, exclude={"iterations"})

@@ -1,4 +1,4 @@
-"""What people do to a job: cancel, continue, delete."""
+"""Cancels, continues and deletes jobs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,8 +8,9 @@ from sqlalchemy import Connection
 
 from redraft.domain.jobs.requests import ContinueJob, GenerateAnswer, dump
 from redraft.domain.jobs.states import JobStatus, Step, StopReason, ensure_can_continue, sources_of
-from redraft.errors import Conflict, NotFound
+from redraft.errors import Conflict
 from redraft.operations.jobs import submit
+from redraft.operations.jobs.queries import record_of
 from redraft.operations.request_views import readable_request
 from redraft.operations.results.completion import close_orphaned_calls, complete
 from redraft.operations.results.job_results import Event, ending, event
@@ -23,7 +24,7 @@ from redraft.storage.jobs.jobs import JobRecord
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """A job as it was, the columns that let it go on, and what is told of that."""
+    """A planned continuation: the job before it, its new columns, and the event."""
 
     job: JobRecord
     values: Mapping[str, Any]
@@ -31,16 +32,16 @@ class Continuation:
 
 
 def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
-    """End a job at once. Its lease is fenced out: a reply that arrives later stays in the ledger only.
+    """Cancel a job at once. The lease becomes invalid: a later reply is only recorded in the ledger.
 
     Returns:
-        The job, and whether this call ended it (False: it had ended before).
+        The job, and whether this call ended it; False if it had ended before.
 
     Raises:
         NotFound: there is no such job.
     """
     with services.database.write() as connection:
-        job = _get(connection, job_id)
+        job = record_of(connection, job_id)
         end = ending(services.profiles, job, readable_request(job), history.of(connection, job), StopReason.CANCELED)
         movable = transitions.is_status(*sources_of(JobStatus.CANCELED))
         first_seq = transitions.change(connection, job_id, end.values, when=movable, new_events=1)
@@ -49,21 +50,21 @@ def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
         events.add(connection, job, first_seq, [end.event])
         complete(connection, job, end.values)
         close_orphaned_calls(connection, job)
-        job = _get(connection, job_id)
+        job = record_of(connection, job_id)
     services.queue.wake(job_id)
     return job, True
 
 
 def continue_job(services: Services, job_id: str, change: ContinueJob) -> JobRecord:
-    """More iterations for a job that has ended; nothing already paid for is paid again.
+    """Add iterations to a job that has ended. Recorded replies are used again, so nothing is paid twice.
 
     Raises:
         NotFound: there is no such job.
-        Conflict: it has not ended, or it only evaluates.
+        Conflict: the job has not ended, only evaluates, or was changed at the same time.
         Invalid: a model cannot be called.
     """
     with services.database.read() as connection:
-        job = _get(connection, job_id)
+        job = record_of(connection, job_id)
     ready = plan_continuation(services, job, change)
     with services.database.write() as connection:
         job = store_continuation(connection, ready)
@@ -77,13 +78,17 @@ def continue_job(services: Services, job_id: str, change: ContinueJob) -> JobRec
 def plan_continuation(
     services: Services, job: JobRecord, change: ContinueJob, *, keeps_limit: bool = False
 ) -> Continuation:
-    """All that can be known of a continuation before it is stored; raises what `continue_job` raises.
+    """Plan a continuation without storing it.
 
     Args:
-        services: the parts.
-        job: as it is.
-        change: what is to differ.
-        keeps_limit: whether the job has only the iterations that it had left.
+        services: the services.
+        job: the job as it is stored.
+        change: the fields that the continuation changes.
+        keeps_limit: whether the job gets no more than the iterations that it had left.
+
+    Raises:
+        Conflict: the job has not ended, or only evaluates.
+        Invalid: a model cannot be called.
     """
     ensure_can_continue(job.kind, job.status, job.id)
     request = _changed(services, job, change)
@@ -101,7 +106,7 @@ def plan_continuation(
 
 
 def _waits_for_verdict(services: Services, job: JobRecord, request: GenerateAnswer) -> bool:
-    """Whether the job ended with an answer that nobody has judged yet, and that rests on the sources it has now."""
+    """Whether the job ended with an answer that is not evaluated yet, and was written from its current sources."""
     if dump(request)["sources"] != job.request["sources"]:
         return False
     with services.database.read() as connection:
@@ -118,14 +123,14 @@ def _words(more: int, *, waiting: int | None) -> str:
 
 
 def store_continuation(connection: Connection, ready: Continuation) -> JobRecord | None:
-    """Let the job go on; None when it was changed by someone else meanwhile. Nobody is rung for yet."""
+    """Store a continuation; None if the job was changed meanwhile. The caller notifies the workers after the commit."""
     job = ready.job
     unmoved = transitions.is_status(*sources_of(JobStatus.QUEUED)) & transitions.is_version(job.version)
     first_seq = transitions.change(connection, job.id, ready.values, when=unmoved, new_events=1)
     if first_seq is None:
         return None
     events.add(connection, job, first_seq, [ready.new_event])
-    return _get(connection, job.id)
+    return record_of(connection, job.id)
 
 
 def _changed(services: Services, job: JobRecord, change: ContinueJob) -> GenerateAnswer:
@@ -133,13 +138,13 @@ def _changed(services: Services, job: JobRecord, change: ContinueJob) -> Generat
     given = {name: getattr(change, name) for name in change.model_fields_set - {"guidance"}}
     update = {name: value for name, value in given.items() if value is not None}
     if change.limits is not None:
-        # What is not named stays as it was: a budget does not end with a longer deadline
+        # Limits that are not named stay: a longer deadline must not remove a budget
         named = {name: getattr(change.limits, name) for name in change.limits.model_fields_set}
         update["limits"] = request.limits.model_copy(update=named)
     if change.model is not None:
         update["model"] = submit.resolve_ladder(services.providers, change.model)
     if change.evaluator_model is not None:
-        # One evaluator from now on, whoever it was before
+        # An evaluator that is named replaces a panel
         update["evaluation"] = request.evaluation.model_copy(update={"panel": []})
     changed = request.model_copy(update=update)
     changed = changed.model_copy(update=submit.normalise_evaluators(services, changed, ""))
@@ -175,23 +180,15 @@ def _continuation(services: Services, job: JobRecord, request: GenerateAnswer, c
 
 
 def delete(services: Services, job_id: str) -> None:
-    """Remove a job that has ended, with all that hangs on it.
+    """Delete a job that has ended, with its iterations, evaluations, calls, events and ratings.
 
     Raises:
         NotFound: there is no such job.
-        Conflict: it has not ended.
+        Conflict: the job has not ended, or the run that it is an item of is running.
     """
     with services.database.write() as connection:
-        job = _get(connection, job_id)
+        job = record_of(connection, job_id)
         if job.run_id is not None and runs.is_running(connection, job.run_id):
-            words = f"Job {job_id} is an item of run {job.run_id}, which is running; delete it when that has ended."
-            raise Conflict(words)
+            raise Conflict(f"Job {job_id} is an item of run {job.run_id}, which is running; delete it after the run.")
         if not jobs.remove(connection, job_id):
             raise Conflict(f"Job {job_id} is {job.status}; cancel it before you delete it.", code="job_not_terminal")
-
-
-def _get(connection: Connection, job_id: str) -> JobRecord:
-    job = jobs.get(connection, job_id)
-    if job is None:
-        raise NotFound("job", job_id)
-    return job

@@ -1,4 +1,4 @@
-"""What people look at: jobs, iterations, calls, events. Short read transactions, one or two queries each."""
+"""Reads jobs, iterations, calls and events, in short read transactions of a few queries each."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ _TERMINAL = frozenset(status.value for status in TERMINAL)
 
 
 def get_job(services: Services, job_id: str, *, with_iterations: bool = False) -> Job:
-    """One job in its one shape.
+    """The resource of a job.
 
     Raises:
         NotFound: there is no such job.
@@ -30,7 +30,7 @@ def get_job(services: Services, job_id: str, *, with_iterations: bool = False) -
 
 
 def get_version(services: Services, job_id: str) -> tuple[int, bool]:
-    """A job's version, and whether it has ended: all that a conditional poll needs.
+    """A job's version, and whether the job has ended: enough for a conditional request.
 
     Raises:
         NotFound: there is no such job.
@@ -41,7 +41,7 @@ def get_version(services: Services, job_id: str) -> tuple[int, bool]:
 
 
 def version_of(connection: Connection, job_id: str) -> tuple[int, str]:
-    """A job's version and status: the cheapest proof that it is there.
+    """A job's version and status, by the cheapest query that finds a missing job.
 
     Raises:
         NotFound: there is no such job.
@@ -53,7 +53,7 @@ def version_of(connection: Connection, job_id: str) -> tuple[int, str]:
 
 
 def list_jobs(services: Services, criteria: JobFilter, cursor: str | None = None) -> tuple[list[Job], str | None]:
-    """One page, and the cursor of the next one if there is one.
+    """One page of jobs, and the cursor of the next page; None on the last page.
 
     Raises:
         Invalid: the cursor is not one of ours.
@@ -66,7 +66,7 @@ def list_jobs(services: Services, criteria: JobFilter, cursor: str | None = None
 
 
 def list_iterations(services: Services, job_id: str, number: int | None = None) -> list[Iteration]:
-    """All iterations of a job, or all candidates of one, with what others have said of them since.
+    """All iterations of a job, or the candidates of one iteration, with all their evaluations.
 
     Raises:
         NotFound: there is no such job, or no such iteration.
@@ -79,9 +79,9 @@ def list_iterations(services: Services, job_id: str, number: int | None = None) 
 
 
 def iterations_of(connection: Connection, job: JobRecord, number: int | None = None) -> list[Iteration]:
-    """All candidates, or those of one iteration, as people see them: three queries."""
+    """The resources of all candidates, or of those of one iteration, by three queries."""
     records = history.of(connection, job, number)
-    # A job that judges anew has nothing to say of what other judges said
+    # A rescoring job shows only its own evaluations
     ids = [] if job.rescored_job_id else [record.id for record in records]
     further = history.further(connection, ids)
     usage = calls.usage_by_attempt(connection, job.id)
@@ -89,7 +89,7 @@ def iterations_of(connection: Connection, job: JobRecord, number: int | None = N
         iterations.iteration_resource(
             record,
             usage.get((record.number, record.candidate), {}),
-            [(role, each) for of, role, each in further if of == record.id],
+            [each for iteration_id, each in further if iteration_id == record.id],
         )
         for record in records
     ]
@@ -119,7 +119,7 @@ def record_of(connection: Connection, job_id: str) -> JobRecord:
 
 
 def list_calls(services: Services, job_id: str, *, full: bool = False) -> list[Call]:
-    """The ledger of a job.
+    """The calls of a job, from the ledger.
 
     Raises:
         NotFound: there is no such job.
@@ -144,7 +144,7 @@ def get_call(services: Services, job_id: str, call_id: str, *, full: bool = Fals
 
 
 def list_continuations(services: Services, job: Job) -> list[Event]:
-    """What each continuation of a job was asked for, in order."""
+    """The events of the continuations of a job, in order; each holds its request."""
     if not job.continuations:
         return []
     with services.database.read() as connection:
@@ -153,7 +153,7 @@ def list_continuations(services: Services, job: Job) -> list[Event]:
 
 
 def list_events(services: Services, job_id: str, after: int, limit: int = 1000) -> tuple[list[Event], bool]:
-    """Events newer than `after`, and whether the job has ended and no more are to come.
+    """Events newer than `after`, and whether the job has ended and has no further events.
 
     Raises:
         NotFound: there is no such job.
@@ -162,6 +162,6 @@ def list_events(services: Services, job_id: str, after: int, limit: int = 1000) 
         _, status = version_of(connection, job_id)
         records = events.after(connection, job_id, after, limit)
         is_over = status in _TERMINAL and len(records) < limit
-        # The costs of a job are summed up in its row: the end of the last round tells the same result as the job.
+        # A late worker may have added calls: the last event must show the same usage as the job
         job = record_of(connection, job_id) if is_over and records else None
     return [resources.event_resource(each, job if each is records[-1] else None) for each in records], is_over

@@ -1,4 +1,4 @@
-"""The shapes users see: one shape per noun, whoever renders it (API, command line, pages)."""
+"""The resources of jobs, calls, events and webhook deliveries, for API, command line and pages alike."""
 
 from dataclasses import fields
 from typing import Annotated, Any, Literal, cast
@@ -14,16 +14,17 @@ from redraft.operations.jobs.iterations import CitationFound, Iteration, Role
 from redraft.operations.resource_base import Moment, Resource, StepError, Urls, UsageTotals, cost_usd, latency_ms
 from redraft.storage.admin.ratings import RatingRecord
 from redraft.storage.jobs.events import EventRecord
+from redraft.storage.jobs.job_lists import JobRow
 from redraft.storage.jobs.jobs import JobRecord
 from redraft.storage.jobs.webhooks import DeliveryRecord
 
 
 class JobResult(Resource):
-    """The best answer of a job, its score, and what it makes of its sources."""
+    """The best answer of a job, with its score and its sources."""
 
     final_answer: str
-    parsed: Any = Field(description="With answer_schema: the answer as JSON; else null.")
-    success: bool | None = Field(description="Whether it was accepted; null: the evaluation was skipped.")
+    parsed: Any = Field(description="The answer as JSON if there is an answer_schema; otherwise null.")
+    success: bool | None = Field(description="Whether the answer was accepted; null if the evaluation was skipped.")
     total_iterations: int
     final_score: float | None
     best_iteration: int
@@ -33,20 +34,20 @@ class JobResult(Resource):
     grounding_score: float | None
     unsupported_claims: list[str]
     confidence: float | None
-    cited_text: str | None = Field(description="Of a structured answer: its prose, which all positions count in.")
-    input_tokens: int = Field(description="Of the whole job, as the next two.")
+    cited_text: str | None = Field(description="The prose of a structured answer; all positions refer to it.")
+    input_tokens: int = Field(description="Of the whole job, like the next two fields.")
     output_tokens: int
     latency_ms: int | None
 
 
 class EventData(Resource):
-    """What every event says; each type adds fields of its own."""
+    """The fields of every event; each type adds its own."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     message: str
     at: str = Field(json_schema_extra={"format": "date-time"})
-    seconds: float | None = Field(default=None, description="What it took.")
+    seconds: float | None = Field(default=None, description="How long it took.")
     iteration: int | None = None
     candidate: int | None = None
     score: float | None = None
@@ -106,7 +107,7 @@ class Event(Resource):
 
 
 class WebhookDelivery(Resource):
-    """An event of a job or a run that was or will be sent."""
+    """The delivery of an event of a job or a run to its webhook."""
 
     id: str
     job_id: str | None
@@ -141,7 +142,7 @@ class Job(Resource):
     metadata: dict[str, str]
     version: int
     continuations: int
-    run_id: str | None = Field(description="The run whose item it is.")
+    run_id: str | None = Field(description="The run that the job is an item of.")
     urls: Urls
     iterations: list[Iteration] | None = None
 
@@ -172,7 +173,7 @@ def job_resource(record: JobRecord, iterations: list[Iteration] | None = None) -
         started_at=record.started_at,
         finished_at=record.finished_at,
         progress=Progress(
-            iteration=_iteration_now(record),
+            iteration=iteration_now(record),
             iter_max=record.iteration_limit,
             step=record.step if is_live else None,
             best_score=record.best_score,
@@ -182,7 +183,7 @@ def job_resource(record: JobRecord, iterations: list[Iteration] | None = None) -
         request=record.request,
         result=record.result and {**record.result, **_spent(record)},
         warnings=[JobWarning(**warning) for warning in record.warnings],
-        usage=_usage(record),
+        usage=UsageTotals.of(record, latency_ms(record.created_at, record.finished_at)),
         error=record.error,
         metadata=record.metadata,
         version=record.version,
@@ -193,25 +194,15 @@ def job_resource(record: JobRecord, iterations: list[Iteration] | None = None) -
     )
 
 
-def _iteration_now(record: JobRecord) -> int:
-    """The iteration that is being worked on, or the last one that was written."""
+def iteration_now(record: JobRecord | JobRow) -> int:
+    """The current iteration of a running job, or the last one with an answer."""
     is_generating = record.status == "running" and record.step == "generate"
     return record.iteration + 1 if is_generating else record.iteration
 
 
-def _usage(record: JobRecord) -> UsageTotals:
-    return UsageTotals(
-        calls=record.calls,
-        input_tokens=record.input_tokens,
-        cached_input_tokens=record.cached_input_tokens,
-        output_tokens=record.output_tokens,
-        cost_usd=None if record.unpriced_calls else cost_usd(record.cost_nano_usd),
-        latency_ms=latency_ms(record.created_at, record.finished_at),
-    )
-
-
 def _spent(record: JobRecord) -> dict[str, int | None]:
-    """What the result says of the whole job."""
+    """The usage of the whole job, as part of its result."""
+    # Added when it is read: a late worker may still add a call to an ended job
     return {
         "input_tokens": record.input_tokens,
         "output_tokens": record.output_tokens,
@@ -237,12 +228,12 @@ _TEXT_LIMIT = 256 * 1024
 
 
 def call_status(stored: str) -> Literal["started", "succeeded", "failed"]:
-    """What has become of a call, as people see it."""
+    """The public status of a call."""
     return _CALL_STATUS[stored]
 
 
 def call_resource(row: dict[str, Any], *, full: bool = False) -> Call:
-    """A ledger row; texts over 256 KB are cut unless `full` is asked for."""
+    """A row of the ledger; texts over 256 KB are cut unless `full` is set."""
     shown = {name: value for name, value in row.items() if name not in _OMITTED}
     cut = _Cut(None if full else _TEXT_LIMIT)
     shown["request"], shown["response"] = cut.of(row["request"]), cut.of(row["response"])
@@ -255,7 +246,7 @@ def call_resource(row: dict[str, Any], *, full: bool = False) -> Call:
 
 
 class _Cut:
-    """Cuts the long texts in a JSON value, and remembers whether it did."""
+    """Cuts the long texts in a JSON value, and records whether it cut any."""
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
@@ -278,25 +269,17 @@ class _Cut:
 
 
 def delivery_resource(record: DeliveryRecord) -> WebhookDelivery:
+    names = ("id", "job_id", "run_id", "seq", "url", "status", "attempts", "next_at", "created_at", "delivered_at")
     return WebhookDelivery(
-        id=record.id,
-        job_id=record.job_id,
-        run_id=record.run_id,
+        **{name: getattr(record, name) for name in names},
         type=message_type(record.type),
-        seq=record.seq,
-        url=record.url,
-        status=record.status,  # type: ignore[arg-type]
-        attempts=record.attempts,
-        next_at=record.next_at,
         http_status=record.last_status,
         error=record.last_error,
-        created_at=record.created_at,
-        delivered_at=record.delivered_at,
     )
 
 
 def event_resource(record: EventRecord, ended: JobRecord | None = None) -> Event:
-    """An event; of the `done` event of a job that has ended, its result is the job's."""
+    """An event; with `ended`, the result in a `done` event gets the usage of the ended job."""
     data = record.data
     if ended is not None and record.type == "done" and data.get("result"):
         data = {**data, "result": {**data["result"], **_spent(ended)}}
@@ -304,6 +287,5 @@ def event_resource(record: EventRecord, ended: JobRecord | None = None) -> Event
 
 
 def rating_resource(record: RatingRecord) -> Rating:
-    """A rating as people see it."""
     names = [field.name for field in fields(record) if field.name != "criterion_id"]
     return Rating(criterion=record.criterion_id, **{name: getattr(record, name) for name in names})

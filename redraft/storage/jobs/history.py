@@ -165,15 +165,15 @@ def _select_history(*, is_one: bool) -> Executable:
     return query.where(iterations.c.number == bindparam("p_number")) if is_one else query
 
 
-def further(connection: Connection, iteration_ids: Sequence[str]) -> list[tuple[str, str, EvaluationRecord]]:
-    """Evaluations outside of the loop, oldest first: (iteration id, role, evaluation)."""
+def further(connection: Connection, iteration_ids: Sequence[str]) -> list[tuple[str, EvaluationRecord]]:
+    """Evaluations outside of the loop, each after its iteration's id, oldest first."""
     query = (
         select(evaluations.c.iteration_id, *(evaluations.c[name] for name in _EVALUATION))
         .where(evaluations.c.iteration_id.in_(iteration_ids), evaluations.c.role != "loop")
         .order_by(evaluations.c.created_at, evaluations.c.id)
     )
     return [
-        (row["iteration_id"], row["role"], EvaluationRecord(**{name: row[name] for name in _EVALUATION}))
+        (row["iteration_id"], EvaluationRecord(**{name: row[name] for name in _EVALUATION}))
         for row in connection.execute(query).mappings()
     ]
 
