@@ -16,6 +16,7 @@ from api.pages.parts.rendering import address, page, pages_router, see_other
 from redraft.domain.bulk.row_alignment import RowPair
 from redraft.domain.text.diffs import compare_words
 from redraft.operations.bulk import run_listing, runs
+from redraft.operations.bulk.report_tables import compare_by_row
 from redraft.operations.bulk.run_listing import RunLine
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
@@ -78,7 +79,7 @@ async def _compute(context: Context, baseline_id: str, run_id: str) -> _Found:
 
 
 def _compare(services: Services, baseline_id: str, run_id: str) -> _Found:
-    tables, pairs = run_listing.compare_by_row(services, baseline_id, run_id)
+    tables, pairs = compare_by_row(services, baseline_id, run_id)
     return _Found(tables, render_body(tables), pairs)
 
 

@@ -1,4 +1,4 @@
-"""What a dataset would be as a run, before anything is stored or paid for."""
+"""Checks a dataset as a run would read it, without storing or paying anything."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -87,10 +87,10 @@ def check_dataset(
     defaults: Mapping[str, Any] | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Go through a file once, as a run with these defaults and overrides would.
+    """Read a file once, as a run with these defaults and overrides would.
 
     Raises:
-        Invalid: the file as a whole cannot be read, or the defaults or overrides cannot be used.
+        Invalid: the file cannot be read, or the defaults or overrides are not valid.
     """
     merger = Merger(defaults, overrides)
     reader = RowReader(stream, name, file_format=file_format, mapping=mapping)

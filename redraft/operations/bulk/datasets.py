@@ -1,4 +1,4 @@
-"""Datasets: imported as streams of rows, kept by version, looked at."""
+"""Imports datasets as streams of rows, and reads them. Equal rows are stored once, by version."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -27,7 +27,7 @@ _NAME_CHARS = 200
 
 
 class DatasetColumns(Resource):
-    """Which column fills which field, and which fill none."""
+    """The columns that fill fields, and the columns that fill none."""
 
     used: dict[str, str] = Field(description="By field, the column that fills it.")
     unused: dict[str, int] = Field(description="In how many rows each column stands that fills no field.")
@@ -41,7 +41,7 @@ class RowFields(JobFields):
 
 
 class Dataset(Resource):
-    """Rows to run; `version` is a hash of them: the same rows are the same dataset."""
+    """The rows of a run; `version` is their hash, so equal rows are the same dataset."""
 
     id: str
     object: Literal["dataset"] = "dataset"
@@ -58,7 +58,7 @@ class Dataset(Resource):
 
 
 class DatasetItem(Resource):
-    """One row: its fields, or what is wrong with it."""
+    """One row: its fields, or its errors."""
 
     position: int
     custom_id: str | None
@@ -81,7 +81,7 @@ def import_dataset(
     """Store the rows of a file, a batch at a time.
 
     Returns:
-        The dataset, and whether it is new: the same rows under the same names are there only once.
+        The dataset, and whether it is new; False if a dataset with equal rows exists.
 
     Raises:
         Invalid: the file as a whole cannot be read, its columns are not clear, or none of its rows can be read
@@ -100,17 +100,16 @@ def import_dataset(
         datasets.add(connection, values)
     try:
         bad = _store_rows(services, dataset_id, reader)
-        bad.refuse_if_all(reader.seen)
     except BaseException:
         with services.database.write() as connection:
             datasets.remove(connection, dataset_id)
         raise
-    return _finish(services, dataset_id, reader, bad.count)
+    return _finish(services, dataset_id, reader, bad)
 
 
 @dataclass(slots=True)
 class _Bad:
-    """How many rows are bad, and the first of them."""
+    """The number of bad rows, and the first ones."""
 
     count: int = 0
     first: list[BadRow] = field(default_factory=list[BadRow])
@@ -120,19 +119,18 @@ class _Bad:
         self.count += len(bad)
         self.first += bad[: ERRORS_SHOWN - len(self.first)]
 
-    def refuse_if_all(self, rows: int) -> None:
-        if self.count == rows:
-            raise no_good_rows(self.first)
 
-
-def _store_rows(services: Services, dataset_id: str, reader: Iterable[Row | BadRow]) -> _Bad:
+def _store_rows(services: Services, dataset_id: str, reader: RowReader) -> int:
+    """Store all rows and return the number of bad ones; raises Invalid if all are bad."""
     bad = _Bad()
     numbered = enumerate(reader)
     while batch := list(islice(numbered, _BATCH)):
         bad.note(row for _, row in batch)
         with services.database.write() as connection:
             datasets.add_items(connection, [_stored(dataset_id, position, row) for position, row in batch])
-    return bad
+    if bad.count == reader.seen:
+        raise no_good_rows(bad.first)
+    return bad.count
 
 
 def _stored(dataset_id: str, position: int, row: Row | BadRow) -> dict[str, Any]:
@@ -168,7 +166,7 @@ def get_dataset(services: Services, dataset_id: str) -> Dataset:
 
 
 def list_datasets(services: Services, *, cursor: str | None, limit: int) -> tuple[list[Dataset], str | None]:
-    """A page, newest first, and the cursor of the next one.
+    """A page of datasets, newest first, and the cursor of the next page.
 
     Raises:
         Invalid: the cursor is not one of ours.
@@ -181,7 +179,7 @@ def list_datasets(services: Services, *, cursor: str | None, limit: int) -> tupl
 
 
 def list_items(services: Services, dataset_id: str, *, after: int, limit: int) -> list[DatasetItem]:
-    """Rows beyond a position, in the file's order; after -1: from the first on.
+    """The rows after this position, in the file's order; the first row has position 0.
 
     Raises:
         NotFound: there is no such dataset.
@@ -193,7 +191,6 @@ def list_items(services: Services, dataset_id: str, *, after: int, limit: int) -
 
 
 def item_resource(stored: Mapping[str, Any]) -> DatasetItem:
-    """A stored row as people see it."""
     row: Mapping[str, Any] = stored["row"] or {}
     names = ("position", "custom_id", "line", "human_score", "human_pass")
     return DatasetItem(

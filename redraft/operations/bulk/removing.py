@@ -1,6 +1,6 @@
-"""Runs and datasets are deleted in small units of work with pauses: workers and requests get their turn.
+"""Deletes runs and datasets in small units of work with pauses, so that workers and requests are not blocked.
 
-What is broken off goes on where it stopped when it is asked for again.
+A deletion that was interrupted continues when it is requested again.
 """
 
 import time
@@ -27,7 +27,7 @@ def delete_run(services: Services, run_id: str) -> None:
 
     Raises:
         NotFound: there is no such run.
-        Conflict: it has not ended, or somebody continued a job of it (`run_not_ended`).
+        Conflict: the run or one of its jobs has not ended (`run_not_ended`).
     """
     with services.database.read() as connection:
         known_runs.find(connection, run_id)
@@ -36,7 +36,7 @@ def delete_run(services: Services, run_id: str) -> None:
 
 
 def _remove_items(connection: Connection, run_id: str, limit: int) -> int:
-    """Some of a run, or the run itself when nothing hangs on it any more: then 0."""
+    """Delete some items of a run, and return their number. Without items left, delete the run and return 0."""
     run = runs.hold(connection, run_id)
     if run is None:
         return 0
@@ -71,7 +71,7 @@ def delete_dataset(services: Services, dataset_id: str) -> None:
         if (run_id := run_removal.one_of_dataset(connection, dataset_id)) is not None:
             words = f"Dataset {dataset_id} is used by run {run_id}: delete its runs before you delete it."
             raise Conflict(words, code="dataset_in_use")
-        # From now on it is there for nobody
+        # Hidden at once: no new run can use it while its rows are deleted
         datasets.finish(connection, dataset_id, {"version": None})
     _in_batches(services, lambda connection, limit: datasets.remove_some(connection, dataset_id, limit))
 
@@ -84,4 +84,5 @@ def _in_batches(services: Services, remove: Remove) -> None:
             return
         took_s = time.monotonic() - began
         size = next_size(size, took_s)
+        # SQLite has one writer: without a pause, workers would wait for the whole deletion
         time.sleep(max(_PAUSE_MIN_S, took_s / 2))

@@ -1,4 +1,4 @@
-"""Runs and comparisons as the sheets that `redraft.reports` writes in each of its formats."""
+"""The tables of runs and comparisons that `redraft.reports` renders in all its formats."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -6,7 +6,10 @@ from typing import Any, TypeVar
 
 from redraft.datasets.items import Item, ItemRequest, Merger
 from redraft.datasets.rows import Row
+from redraft.domain.bulk.comparison import compare
+from redraft.domain.bulk.row_alignment import RowPair, align
 from redraft.domain.jobs.requests import GenerateAnswer
+from redraft.errors import Invalid
 from redraft.operations.bulk import datasets, run_results, runs
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
@@ -20,7 +23,7 @@ _LOOKED_AT = 200
 
 
 def run_tables(services: Services, run_id: str) -> RunTables:
-    """A run's report with all that names it.
+    """The report of a run, with its name, dataset, models and limits.
 
     Raises:
         NotFound: there is no such run.
@@ -31,16 +34,31 @@ def run_tables(services: Services, run_id: str) -> RunTables:
 
 
 def comparison_tables(services: Services, baseline_id: str, run_id: str) -> ComparisonTables:
-    """A run beside a baseline, with all that names both; raises what `compare_runs` raises."""
-    found = run_results.compare_runs(services, baseline_id, run_id)
+    """Compare a run with a baseline; raises what `compare_by_row` raises."""
+    return compare_by_row(services, baseline_id, run_id)[0]
+
+
+def compare_by_row(services: Services, baseline_id: str, run_id: str) -> tuple[ComparisonTables, list[RowPair]]:
+    """Compare a run with a baseline, and pair their rows.
+
+    Raises:
+        NotFound: a run does not exist.
+        Invalid: both ids are the same (code `same_run`).
+    """
+    if baseline_id == run_id:
+        raise Invalid.at("/baseline", "A run cannot be compared with itself: name another baseline.", "same_run")
     baseline, new = (facts_of(services, runs.get_run(services, each)) for each in (baseline_id, run_id))
-    return ComparisonTables(baseline, new, found)
+    before, after = (run_results.outcomes(services, each) for each in (baseline_id, run_id))
+    return ComparisonTables(baseline, new, compare(before, after, name=baseline.name)), align(before, after)
 
 
 def facts_of(services: Services, run: Run) -> RunFacts:
-    """What names a run; models and limits by its first items, where they agree."""
+    """The name, dataset, models and limits of a run; a limit only if the first items agree on it."""
     dataset = datasets.get_dataset(services, run.dataset_id)
-    items = _first_items(services, run)
+    with services.database.read() as connection:
+        # Without their texts
+        items = stored_items.list_items(connection, runs.find(connection, run.id), limit=_LOOKED_AT)
+        deleted = stored_items.count_deleted(connection, run.id)
     requests = _first_requests(services, run)
     cost = run.usage.cost_usd
     return RunFacts(
@@ -57,23 +75,12 @@ def facts_of(services: Services, run: Run) -> RunFacts:
         iter_max=_shared({request.iter_max for request in requests if isinstance(request, GenerateAnswer)}),
         cost_usd=None if cost is None else Decimal(cost),
         unpriced_models=run_results.unpriced_models(services, run.id) if cost is None else (),
-        deleted_jobs=_count_deleted(services, run),
+        deleted_jobs=sum(deleted.values()),
     )
 
 
-def _count_deleted(services: Services, run: Run) -> int:
-    with services.database.read() as connection:
-        return sum(stored_items.count_deleted(connection, run.id).values())
-
-
-def _first_items(services: Services, run: Run) -> list[dict[str, Any]]:
-    """Without their texts."""
-    with services.database.read() as connection:
-        return stored_items.list_items(connection, runs.find(connection, run.id), limit=_LOOKED_AT)
-
-
 def _first_requests(services: Services, run: Run) -> list[ItemRequest]:
-    """As the rows ask for them: what a continuation changed is left aside."""
+    """The requests of the first rows, without the changes of a continuation."""
     with services.database.read() as connection:
         stored = stored_datasets.list_items(connection, run.dataset_id, after=-1, limit=_LOOKED_AT)
     made = Merger(run.defaults, run.overrides).items(Row(**each["row"]) for each in stored if each["row"])

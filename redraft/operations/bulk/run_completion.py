@@ -1,4 +1,4 @@
-"""What hangs on the end of a run, stored in the unit of work that ends it; called wherever a run may end."""
+"""Ends a run, and stores the webhook delivery in the same unit of work."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ from redraft.storage.jobs import webhooks
 
 
 class RunFinished(Resource):
-    """The end of a run: what it came to, without any question or answer.
+    """The end of a run: its counts and its usage, without questions or answers.
 
     Items of a canceled run may still be running: their jobs are canceled right after the run.
     """
@@ -29,7 +29,7 @@ class RunFinished(Resource):
 
 
 def end_run(connection: Connection, run_id: str, status: str, stop_reason: str) -> None:
-    """End a run that is held by this unit of work, and write the delivery that its webhook asks for."""
+    """End a run whose row this unit of work has locked, and store the delivery for its webhook."""
     record = runs.finish(connection, run_id, status, stop_reason)
     if record.webhook is None:
         return

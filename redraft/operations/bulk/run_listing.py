@@ -1,4 +1,4 @@
-"""What people look at of runs: the list, one run while it goes on, its items, a row of two runs side by side."""
+"""The views of runs on the pages: the list, one run, its items, and one row in two runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,19 +7,15 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection
 
-from redraft.domain.bulk.comparison import compare
-from redraft.domain.bulk.row_alignment import RowPair, align
 from redraft.errors import NotFound
-from redraft.operations.bulk import datasets, run_results, runs
+from redraft.operations.bulk import datasets, runs
 from redraft.operations.bulk.datasets import Dataset, DatasetItem
-from redraft.operations.bulk.report_tables import facts_of
 from redraft.operations.bulk.run_resources import Run, RunCounts
 from redraft.operations.jobs import webhooks
 from redraft.operations.jobs.resources import WebhookDelivery
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.resource_base import Moment, Resource, cost_usd
 from redraft.operations.services import Services
-from redraft.reports.tables import ComparisonTables
 from redraft.storage.bulk import run_items as stored_items
 from redraft.storage.bulk import run_listing as stored
 from redraft.storage.bulk import runs as stored_runs
@@ -55,10 +51,10 @@ class RunView:
     """One run as it is now.
 
     Attributes:
-        seconds_left: as fast as the last items have ended; None where that cannot be told.
-        spent: why its budget lets nothing more begin; None where it does.
-        deleted: how many items of each status have lost their jobs.
-        deliveries: what was or will be sent to its webhook.
+        seconds_left: the estimate by the speed of the latest items; None if no item has ended lately.
+        spent: why the budget allows no further call; None if it allows one.
+        deleted: the number of items per status whose jobs were deleted.
+        deliveries: the deliveries to the run's webhook.
     """
 
     run: Run
@@ -70,7 +66,7 @@ class RunView:
 
     @property
     def has_ended(self) -> bool:
-        """A canceled run is over when its last job is."""
+        """Whether no job of the run is running; the jobs of a canceled run end after it."""
         return self.run.status != "running" and self.run.counts.running == 0
 
 
@@ -79,11 +75,11 @@ class ItemLine:
     """An item in a list.
 
     Attributes:
-        custom_id: None where a row that cannot be used has none.
-        question: its beginning.
-        scores: the best of each iteration, in order.
-        errors: what is wrong with a row that cannot be used, each with pointer and detail.
-        is_accepted: None before the end, or where there is no answer.
+        custom_id: the row's id; None if a bad row has none.
+        question: the beginning of the question.
+        scores: the best score of each iteration, in order.
+        errors: the errors of a bad row, each with pointer and detail.
+        is_accepted: None before the end, or without an answer.
     """
 
     number: int
@@ -108,7 +104,7 @@ class ItemLine:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What a row has come to in one of two runs."""
+    """The result of a row in one of two runs."""
 
     job_id: str | None
     status: str
@@ -120,7 +116,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """A row in a baseline and in a new run; None where a run does not have it."""
+    """A row in a baseline and in a new run; None for a run without it."""
 
     baseline_run: Run
     new_run: Run
@@ -129,7 +125,7 @@ class Sides:
 
 
 def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[list[RunLine], str | None]:
-    """A page, newest first, and the cursor of the next one; by the same number of statements, however many there are.
+    """A page of runs, newest first, and the cursor of the next page; by a fixed number of queries.
 
     Raises:
         Invalid: the cursor is not one of ours.
@@ -169,7 +165,7 @@ def _cost(totals: Totals) -> str | None:
 
 
 def view_run(services: Services, run_id: str) -> RunView:
-    """One run with its dataset, and how long it may still take.
+    """One run with its dataset, its progress and its deliveries.
 
     Raises:
         NotFound: there is no such run.
@@ -200,7 +196,7 @@ def _seconds_left(services: Services, run: Run) -> float | None:
 def list_items(
     services: Services, run_id: str, chosen: ItemFilter, *, after: int, limit: int
 ) -> tuple[list[ItemLine], int | None]:
-    """A page of items beyond a number, in the dataset's order, and what the next page comes after.
+    """A page of the items after this number, in the dataset's order, and the number before the next page.
 
     Raises:
         NotFound: there is no such run.
@@ -217,14 +213,14 @@ def _item(item: Mapping[str, Any], scores: Sequence[float | None]) -> ItemLine:
     names = ("number", "custom_id", "repeat", "line", "status", "stop_reason", "best_score", "model", "job_id")
     errors: Sequence[Mapping[str, Any]] = item["errors"] or ()
     error: Mapping[str, Any] = errors[0] if errors else item["error"] or {}
-    threshold = item["score_threshold"]
+    threshold, started, ended = item["score_threshold"], item["started_at"], item["finished_at"]
     return ItemLine(
         **{name: item[name] for name in names},
         question=item["question"] or "",
         scores=tuple(scores),
         score_threshold=None if threshold is None else float(threshold),
         cost_usd=None if item["job_id"] is None or item["unpriced_calls"] else cost_usd(item["cost_nano_usd"]),
-        ms=_ms(item["started_at"], item["finished_at"]),
+        ms=None if started is None or ended is None else (ended - started).total_seconds() * 1000,
         error_code=error.get("code"),
         error=error.get("detail"),
         errors=errors,
@@ -232,28 +228,11 @@ def _item(item: Mapping[str, Any], scores: Sequence[float | None]) -> ItemLine:
     )
 
 
-def _ms(since: datetime | None, until: datetime | None) -> float | None:
-    return None if since is None or until is None else (until - since).total_seconds() * 1000
-
-
-def compare_by_row(services: Services, baseline_id: str, run_id: str) -> tuple[ComparisonTables, list[RowPair]]:
-    """Two runs as a report compares them, and their rows beside each other.
-
-    Raises:
-        NotFound: one of them is not there.
-        Invalid: both are the same (code `same_run`).
-    """
-    run_results.refuse_same_run(baseline_id, run_id)
-    baseline, new = (facts_of(services, runs.get_run(services, each)) for each in (baseline_id, run_id))
-    before, after = (run_results.outcomes(services, each) for each in (baseline_id, run_id))
-    return ComparisonTables(baseline, new, compare(before, after, name=baseline.name)), align(before, after)
-
-
 def get_sides(services: Services, baseline_id: str, run_id: str, custom_id: str, repeat: int) -> Sides:
     """A row of two runs with both answers.
 
     Raises:
-        NotFound: one of the runs is not there, or neither has such a row.
+        NotFound: a run does not exist, or neither run has such a row.
     """
     both = runs.get_run(services, baseline_id), runs.get_run(services, run_id)
     with services.database.read() as connection:
@@ -281,7 +260,7 @@ def _side(item: Mapping[Any, Any] | None) -> Side | None:
 
 
 def list_bad_rows(services: Services, dataset_id: str, *, after: int, limit: int) -> list[DatasetItem]:
-    """Rows of a dataset that cannot be used, in order, beyond a position; after -1: from the first on.
+    """The bad rows of a dataset after this position, in order; the first row has position 0.
 
     Raises:
         NotFound: there is no such dataset.

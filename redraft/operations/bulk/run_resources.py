@@ -1,4 +1,4 @@
-"""The shape of a bulk run, as the API, the command line and the pages show it."""
+"""The resource of a bulk run, for API, command line and pages alike."""
 
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ from redraft.storage.bulk.runs import RunRecord
 
 
 class RunCounts(Resource):
-    """total = queued + running + succeeded + failed + canceled + invalid, whenever you look."""
+    """The items by status; total = queued + running + succeeded + failed + canceled + invalid at any time."""
 
     total: int
     queued: int
@@ -64,7 +64,7 @@ class Run(Resource):
 
 
 def run_resource(connection: Connection, run: RunRecord) -> Run:
-    """A run as it stands in this unit of work."""
+    """The current state of a run."""
     names = ("id", "name", "dataset_id", "status", "stop_reason", "created_at", "finished_at", "repeat")
     names += ("max_in_flight", "webhook", "defaults", "overrides", "version")
     return Run(
@@ -91,7 +91,7 @@ def _counts(connection: Connection, run: RunRecord) -> RunCounts:
 
 
 def _latency_ms(run: RunRecord) -> int | None:
-    """Without the time between an end and a resume."""
+    """The time from start to end, without the time between an end and a resume."""
     whole = latency_ms(run.created_at, run.finished_at)
     return None if whole is None else max(0, whole - (run.idle_ms or 0))
 
@@ -103,7 +103,7 @@ def _urls(run_id: str) -> dict[str, str]:
 
 
 def say_progress(run: Run) -> str:
-    """How many items have ended, and how the run has if it has, in a sentence."""
+    """The progress of a run in a sentence, with the stop reason if it has ended."""
     counts = run.counts
     ended = counts.total - counts.queued - counts.running
     reported = f"{ended} of {counts.total} items have ended, {counts.accepted} of them accepted"

@@ -1,4 +1,4 @@
-"""What a run has come to: item by item, as a report, and beside another run. All of it out of stored rows."""
+"""The results of a run from stored rows: item by item, and as a report."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,10 +8,8 @@ from typing import Any, cast
 
 from pydantic_core import to_json
 
-from redraft.domain.bulk.comparison import Comparison, compare
 from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.bulk.run_facts import RunReport, report_on
-from redraft.errors import Invalid
 from redraft.operations.bulk.runs import find
 from redraft.operations.resource_base import cost_usd
 from redraft.operations.services import Services
@@ -28,18 +26,18 @@ RESULT_COLUMNS = (
     *("evaluation_reasoning", "improvement_suggestions", "error_code", "error"),
     *("instruct", "reference", "metadata", "job_id"),
 )
-"""Of each line of the results, in this order."""
+"""The columns of a line of the results, in this order."""
 
 METADATA_COLUMNS_MAX = 100
-"""A table has a column for each name in the metadata, unless there are more of them: then it has one for all."""
+"""The most names in the metadata that get a column each; with more names the metadata is one column."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """Some items in order, with what their iterations scored and cost, by item number.
+    """Some items in order, with their iterations, costs and verdicts by item number.
 
     Attributes:
-        verdicts: on the answers of their best iterations; empty without texts.
+        verdicts: the evaluations of the answers of the best iterations; empty if no texts are read.
     """
 
     items: Sequence[Mapping[str, Any]]
@@ -51,7 +49,7 @@ class _Page:
 def list_items(
     services: Services, run_id: str, *, after: int, limit: int, statuses: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
-    """Results of the items beyond a number, in order, each with its `number`; after 0: from the first on.
+    """The results of the items after this number, in order, each with its `number`; the first item has number 1.
 
     Raises:
         NotFound: there is no such run.
@@ -62,7 +60,7 @@ def list_items(
 
 
 def stream_results(services: Services, run_id: str) -> Iterator[dict[str, Any]]:
-    """One result per item and repeat, in the dataset's order, by `RESULT_COLUMNS`; no connection is held between.
+    """One result per item and repeat, in the dataset's order. No connection is held between two pages.
 
     Raises:
         NotFound: there is no such run.
@@ -72,7 +70,7 @@ def stream_results(services: Services, run_id: str) -> Iterator[dict[str, Any]]:
 
 
 def stream_table(services: Services, run_id: str) -> tuple[tuple[str, ...], Iterator[dict[str, Any]]]:
-    """The same for a table: its columns, and its rows, with a column `metadata.NAME` for each name in the metadata.
+    """The columns and the rows of a table of the results, with a column `metadata.NAME` for each name in the metadata.
 
     Raises:
         NotFound: there is no such run.
@@ -98,7 +96,7 @@ def _spread(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def outcomes(services: Services, run_id: str) -> list[ItemOutcome]:
-    """What reports and comparisons rest on.
+    """The outcomes of all items: the input of reports and comparisons.
 
     Raises:
         NotFound: there is no such run.
@@ -108,7 +106,7 @@ def outcomes(services: Services, run_id: str) -> list[ItemOutcome]:
 
 
 def report(services: Services, run_id: str) -> RunReport:
-    """All figures of a run, as far as it has come.
+    """The report of a run in its current state.
 
     Raises:
         NotFound: there is no such run.
@@ -118,33 +116,15 @@ def report(services: Services, run_id: str) -> RunReport:
 
 
 def report_of(defaults: Mapping[str, Any], overrides: Mapping[str, Any], items: Sequence[ItemOutcome]) -> RunReport:
-    """The same of items that have been read."""
+    """The report on these items of a run with these defaults and overrides."""
     threshold: float | None = overrides.get("score_threshold", defaults.get("score_threshold"))
     return report_on(items, threshold=threshold)
 
 
 def unpriced_models(services: Services, run_id: str) -> tuple[str, ...]:
-    """The models that were called while no price of theirs was known."""
+    """The models that were called although their price was unknown."""
     with services.database.read() as connection:
         return tuple(runs.unpriced_models(connection, run_id))
-
-
-def compare_runs(services: Services, baseline_id: str, run_id: str) -> Comparison:
-    """A run beside a baseline, row by row.
-
-    Raises:
-        NotFound: one of them is not there.
-        Invalid: both are the same (code `same_run`).
-    """
-    refuse_same_run(baseline_id, run_id)
-    name = _run(services, baseline_id).name
-    return compare(outcomes(services, baseline_id), outcomes(services, run_id), name=name)
-
-
-def refuse_same_run(baseline_id: str, run_id: str) -> None:
-    """Raises Invalid: both are the same (code `same_run`)."""
-    if baseline_id == run_id:
-        raise Invalid.at("/baseline", "A run cannot be compared with itself: name another baseline.", "same_run")
 
 
 def _run(services: Services, run_id: str) -> RunRecord:
@@ -190,12 +170,13 @@ def _outcome(item: Mapping[str, Any], page: _Page) -> ItemOutcome:
     best = next((row for row in written if row["number"] == item["best_iteration"]), None)
     code, words = _error(item)
     return ItemOutcome(
-        custom_id=_custom_id(item),
+        # A bad row may have no id: its line names it
+        custom_id=item["custom_id"] or f"line {item['line']}",
         repeat=item["repeat"],
         status=item["status"],
         stop_reason=item["stop_reason"],
         success=_success(item),
-        first_score=_first_score(written),
+        first_score=written[0]["score"] if written and written[0]["number"] == 1 else None,
         final_score=item["best_score"],
         best_iteration=item["best_iteration"],
         scores_by_iteration=tuple(row["score"] for row in written),
@@ -217,24 +198,15 @@ def _outcome(item: Mapping[str, Any], page: _Page) -> ItemOutcome:
     )
 
 
-def _custom_id(item: Mapping[str, Any]) -> str:
-    """A bad row may have none: its line names it."""
-    return item["custom_id"] or f"line {item['line']}"
-
-
 def _success(item: Mapping[str, Any]) -> bool | None:
     if item["status"] != "succeeded" or item["stop_reason"] in {None, "evaluation_skipped"}:
         return None
     return bool(item["is_accepted"])
 
 
-def _first_score(written: Sequence[Mapping[Any, Any]]) -> float | None:
-    return written[0]["score"] if written and written[0]["number"] == 1 else None
-
-
 def _cost(item: Mapping[str, Any]) -> Decimal | None:
     if item["job_id"] is None:
-        # The job of one that has ended was deleted, with what it cost
+        # If the item has ended, its job was deleted and its cost is unknown
         return Decimal(0) if item["status"] in {"queued", "canceled", "invalid"} else None
     return None if item["unpriced_calls"] else Decimal(item["cost_nano_usd"]) / _NANO
 
@@ -251,7 +223,7 @@ def _seconds(item: Mapping[str, Any]) -> float | None:
 
 
 def _error(item: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Why an item failed, is invalid, or ended early: the first flaw stands for all."""
+    """The code and text of the error of an item; a bad row is represented by its first error."""
     if item["errors"]:
         flaw = item["errors"][0]
         return flaw["code"], flaw["detail"]
@@ -263,7 +235,9 @@ def _result(item: Mapping[str, Any], page: _Page) -> dict[str, Any]:
     found = _outcome(item, page)
     request: Mapping[str, Any] = item["request"] or {}
     said = request or _fields(item)
-    verdict = _returned_verdict(page.verdicts.get(item["number"], ()))
+    # Of several candidates the returned one, as `redraft.domain.jobs.loop.best_of` chooses it
+    verdicts = page.verdicts.get(item["number"], ())
+    verdict = max(verdicts, key=lambda each: (each["requirements_met"] is not False, each["score"]), default=None)
     result: Mapping[str, Any] = item["result"] or {}
     same = ("repeat", "status", "stop_reason", "success", "final_score", "first_score", "best_iteration", "iterations")
     plain = ("line", "model", "evaluator_model", "job_id")
@@ -291,19 +265,14 @@ def _result(item: Mapping[str, Any], page: _Page) -> dict[str, Any]:
 
 
 def _fields(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What its row says; of a bad one as far as it could be read."""
+    """The fields of the item's row; of a bad row those that could be read."""
     return item["row"]["fields"] if item["row"] else item["told"] or {}
 
 
 def _labels(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What an invalid row gives for them may be anything."""
+    # The metadata of an invalid row may be any JSON value
     given = fields.get("metadata")
     return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-
-
-def _returned_verdict(verdicts: Sequence[Mapping[Any, Any]]) -> Mapping[Any, Any] | None:
-    """Of several candidates the returned one, as `redraft.domain.jobs.loop.best_of` chooses it."""
-    return max(verdicts, key=lambda each: (each["requirements_met"] is not False, each["score"]), default=None)
 
 
 def _text(value: Any) -> str | None:

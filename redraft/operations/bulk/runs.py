@@ -1,4 +1,4 @@
-"""Bulk runs: create, look at, cancel, resume. The scheduler starts their items."""
+"""Creates, reads, cancels and resumes bulk runs. The scheduler starts their items."""
 
 import hashlib
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ from redraft.storage.bulk.runs import RunRecord
 
 _NANO = 1_000_000_000
 _PAGE = 200
-# What would be wrong with every item alike
+# Errors that every item of the run would have
 _OF_ALL = frozenset({"unknown_model", "provider_auth", "unpriced_model", "unknown_profile"})
 
 
@@ -46,18 +46,18 @@ def create_run(services: Services, body: CreateRun, idempotency: Idempotency | N
 
 
 def create_run_once(services: Services, body: CreateRun, idempotency: Idempotency | None) -> tuple[Run, bool]:
-    """The same, with a key: the same key again means the run that it made.
+    """Store a run with all its items, and start the first ones; a known idempotency key returns its run.
 
     Returns:
-        The run, and whether it was there before.
+        The run, and whether the key was used before.
 
     Raises:
         NotFound: there is no such dataset.
-        Invalid: the defaults or overrides are none, or something is wrong that every item would fail by: no criteria
-            anywhere, a model that cannot be called, a budget in money and an unknown price; or its webhook cannot be
-            sent; or the key was used with another body.
+        Invalid: the defaults or overrides are not valid; every item would fail, since there are no criteria, a model
+            cannot be called, or a price is unknown although there is a budget; the webhook cannot be sent; or the key
+            was used with another body.
     """
-    # Bodies without a webhook keep the digests that they had before there was one
+    # Runs that were stored before webhooks existed keep their digests
     asked = body.model_dump(exclude=None if body.webhook else {"webhook"})
     digest = hashlib.sha256(to_json(clean_json(asked))).hexdigest()
     known = _find_replay(services, idempotency, digest)
@@ -112,7 +112,7 @@ def _row(body: CreateRun, dataset: DatasetRecord) -> dict[str, Any]:
 
 
 def _try_rows(services: Services, dataset_id: str, merger: Merger, body: CreateRun) -> None:
-    """See to it that some row can be used, and meets nothing that all would meet."""
+    """Ensure that at least one row can become a job, and that no error is common to all rows."""
     bad: list[BadRow] = []
     for row in _good_rows(services, dataset_id):
         found = _tried(services, merger, row, body)
@@ -135,10 +135,10 @@ def _good_rows(services: Services, dataset_id: str) -> Iterator[Row]:
 
 
 def _tried(services: Services, merger: Merger, row: Row, body: CreateRun) -> BadRow | None:
-    """A row of this run with what is wrong with it; None if nothing is.
+    """The row with its errors if it cannot become a job of this run; otherwise None.
 
     Raises:
-        Invalid: every row would meet the same.
+        Invalid: every row would have the same error.
     """
     item = merger.item(row)
     if isinstance(item, BadRow):
@@ -166,7 +166,7 @@ def get_run(services: Services, run_id: str) -> Run:
 
 
 def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[list[Run], str | None]:
-    """A page, newest first, and the cursor of the next one.
+    """A page of runs, newest first, and the cursor of the next page.
 
     Raises:
         Invalid: the cursor is not one of ours.
@@ -179,7 +179,7 @@ def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[li
 
 
 def find_baseline_id(services: Services, run_id: str) -> str | None:
-    """The newest earlier run on the same rows that came to its end by itself; None without one.
+    """The newest earlier run on the same rows that was not canceled; None without one.
 
     Raises:
         NotFound: there is no such run.
@@ -189,10 +189,10 @@ def find_baseline_id(services: Services, run_id: str) -> str | None:
 
 
 def cancel_run(services: Services, run_id: str) -> tuple[Run, bool]:
-    """Start nothing more, and cancel what is under way; what has ended is kept.
+    """Cancel a run and its running jobs; results of items that have ended stay.
 
     Returns:
-        The run, and whether this call ended it (False: it had ended before).
+        The run, and whether this call ended it; False if it had ended before.
 
     Raises:
         NotFound: there is no such run.
@@ -215,15 +215,14 @@ def _cancel_all(services: Services, job_ids: list[str]) -> None:
 
 
 def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
-    """Do what is open: items that were never started or were canceled, and failed ones if asked for.
+    """Start the open items of a run: canceled ones, and failed ones if `retry` says so.
 
-    Nothing that has ended is done again. A run that goes on by itself is left to. With a larger budget, what the old
-    one stopped goes on.
+    Items that have ended are not repeated. A larger budget also continues the items that the old budget stopped.
 
     Raises:
         NotFound: there is no such run.
-        Conflict: its budget is used up, and no larger one is given.
-        Invalid: the budget that is given is not larger.
+        Conflict: the budget is used up, and no larger one is given.
+        Invalid: the new budget is not larger.
     """
     with services.database.read() as connection:
         run = find(connection, run_id)
@@ -244,7 +243,7 @@ def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
 
 
 def _raise_budget(connection: Connection, run: RunRecord, max_cost_usd: float | None) -> int:
-    """Give a run a larger budget and open again what the old one stopped; of how many items."""
+    """Raise the budget of a run, and reopen the items that the old budget stopped; returns their number."""
     if max_cost_usd is None:
         return 0
     raised = round(max_cost_usd * _NANO)
@@ -259,7 +258,7 @@ def _raise_budget(connection: Connection, run: RunRecord, max_cost_usd: float | 
 
 
 def say_spent(services: Services, run_id: str) -> str:
-    """That a run's budget is used up, and what a single call needs.
+    """The message that a run's budget is used up, with the cost of a single call.
 
     Raises:
         NotFound: there is no such run.
@@ -272,7 +271,7 @@ def say_spent(services: Services, run_id: str) -> str:
     dearest = max((dearest_call(services, item.request) for item in made if isinstance(item, Item)), default=Decimal(0))
     return (
         f"The budget of run {run_id} is used up: ${cost_usd(spent)} of ${cost_usd(run.max_cost_nano_usd)} are spent or "
-        f"may have been, and a single call can cost up to {dollars(dearest)}. With a larger budget it goes on."
+        f"may have been, and a single call can cost up to {dollars(dearest)}. A larger budget continues the run."
     )
 
 

@@ -1,6 +1,6 @@
-"""Runs are fed: as jobs of a run end, the next items become jobs, so that its window stays full.
+"""The run scheduler: when jobs of a run end, it starts the next items, so that the run's window stays full.
 
-Every worker feeds; a run is held while its items are started, so that none is started twice.
+Every worker schedules. It locks the run while it starts items, so that no item is started twice.
 """
 
 import time
@@ -36,25 +36,25 @@ log = structlog.get_logger()
 
 _AT_ONCE = 25
 _LOOKED_AT = 200
-# Of the threads of all workers: the rest is for people, who must not wait for a run.
+# The share of all workers' threads for runs: single jobs must not wait for a run
 _SHARE = 0.75
-# Who comes first fills the window
+# A worker that starts later fills the window
 _WITHOUT_WORKERS = 4
 _NANO = 1_000_000_000
-# What depends on this process: another worker may have the key, the price or the profile
+# Errors of this process alone: another worker may have the key, the price or the profile
 _OF_THIS_WORKER = frozenset({"provider_auth", "unpriced_model", "unknown_profile"})
 _LONGEST_PAUSE_S = 60.0
-_UNUSABLE = Flaw("", "The row cannot be made a job; the worker's log says why.", "row_unusable")
+_UNUSABLE = Flaw("", "The row cannot become a job; the worker's log says why.", "row_unusable")
 _NOT_SCHEDULED = Flaw("", "The run's items cannot be started; the worker's log says why.", "run_not_fed")
 
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    """An item before it is stored: what it becomes, or why it becomes nothing.
+    """An item before it is stored: its job or continuation, or its errors.
 
     Attributes:
-        is_put_off: another worker, or this one later, may be able to start it; it has errors until then.
-        live_job_id: its job is under way already: somebody has continued it.
+        is_put_off: whether another worker, or this one later, may be able to start the item in spite of its errors.
+        live_job_id: the item's job, if a user has continued it meanwhile.
     """
 
     number: int
@@ -65,7 +65,7 @@ class _Started:
 
 
 class _Pauses:
-    """Until when this process does not try again what it could not start of a run; each pause is longer."""
+    """The pauses before this process retries items of a run that it could not start; each pause is longer."""
 
     def __init__(self) -> None:
         self._until: dict[str, tuple[float, float]] = {}
@@ -85,14 +85,14 @@ _pauses = _Pauses()
 
 
 class RunScheduler:
-    """One per worker process: `run_once` is called by a thread of its own, again and again."""
+    """One per worker process; a thread of its own calls `run_once` repeatedly."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._is_closing = False
 
     def run_once(self) -> None:
-        """Wait for the end of a run's job, or a sweep's pause, then start what there is room for.
+        """Wait until a job of a run ends, at most for the pause of a sweep, then start items.
 
         Raises:
             Unavailable: the database is away.
@@ -104,7 +104,7 @@ class RunScheduler:
             schedule_all(self._services)
 
     def close(self) -> None:
-        """Start nothing more."""
+        """Start no item from now on."""
         self._is_closing = True
 
 
@@ -116,7 +116,7 @@ def schedule_all(services: Services) -> None:
 
 
 def schedule(services: Services, run_id: str) -> None:
-    """Start items until the window is full, and end a run that has none left, or none that can be started.
+    """Start items until the window is full. End the run if no item is left, or if none can be started.
 
     Raises:
         Unavailable: the database is away.
@@ -127,7 +127,7 @@ def schedule(services: Services, run_id: str) -> None:
     except Unavailable:
         raise
     except Exception:
-        # One run must not keep the others waiting
+        # The failure of one run must not block the other runs
         log.exception("run_could_not_be_fed", run_id=run_id)
         _pauses.lengthen(run_id, services.settings.sweep_s)
         with services.database.write() as connection:
@@ -137,7 +137,7 @@ def schedule(services: Services, run_id: str) -> None:
 
 
 def _start_some(services: Services, run_id: str) -> bool:
-    """Start one batch; whether there may be more to start."""
+    """Start one batch of items; returns whether more items may be startable."""
     with services.database.read() as connection:
         run = runs.get(connection, run_id)
         if run is None or run.status != "running":
@@ -158,13 +158,13 @@ def _start_some(services: Services, run_id: str) -> bool:
         _pauses.end(run_id)
     if are_late:
         _give_up(services, run_id)
-    # Those that cannot be started leave their room to others
+    # Items that cannot be started leave room for others
     has_room = any(each.errors is not None for each in made) and not are_late
     return has_room or (bool(started) and len(items) == _AT_ONCE)
 
 
 def _stored(services: Services, run_id: str, made: Sequence[_Started]) -> list[JobRecord]:
-    """The jobs that are started. An item that cannot be stored is invalid, and takes no other one with it."""
+    """Store the items and return their jobs. An item that cannot be stored becomes invalid; the others are stored."""
     try:
         with services.database.write() as connection:
             return _store(services, connection, run_id, made)
@@ -187,7 +187,7 @@ def _put_off(connection: Connection, run_id: str, errors: list[dict[str, Any]], 
 
 
 def _give_up(services: Services, run_id: str) -> None:
-    """Cancel what was put off for too long, which ends a run that has nothing else."""
+    """Cancel the items that could not be started for too long; this may end the run."""
     since = datetime.now(UTC) - timedelta(seconds=services.settings.run_give_up_s)
     with services.database.write() as connection:
         run = runs.hold(connection, run_id)
@@ -201,7 +201,7 @@ def _room(services: Services, connection: Connection, run: RunRecord) -> int:
 
 
 def window_of(services: Services, connection: Connection, run: RunRecord) -> int:
-    """How many jobs of a run may be under way: some threads of the workers are left to people, by all runs together."""
+    """How many jobs of a run may run at once; all runs together leave some worker threads to single jobs."""
     alive = workers.alive(connection, within_s=3 * services.settings.heartbeat_s)
     threads = sum(worker["concurrency"] for worker in alive)
     if not threads:
@@ -210,7 +210,7 @@ def window_of(services: Services, connection: Connection, run: RunRecord) -> int
 
 
 def _prepared(services: Services, run: RunRecord, item: dict[str, Any]) -> _Started:
-    """What an item becomes, or why it becomes nothing, which another worker may see otherwise."""
+    """Prepare the job of an item, or collect the errors that prevent it."""
     try:
         return _taken_up(services, item) or _new(services, run, item)
     except Invalid as error:
@@ -227,7 +227,7 @@ def _prepared(services: Services, run: RunRecord, item: dict[str, Any]) -> _Star
 
 
 def _taken_up(services: Services, item: dict[str, Any]) -> _Started | None:
-    """An item that was begun before goes on where its job stopped: what is paid for is kept."""
+    """Continue the job of an item that was started before, so that nothing is paid twice; None if it has no job."""
     if item["job_id"] is None:
         return None
     with services.database.read() as connection:
@@ -241,7 +241,7 @@ def _taken_up(services: Services, item: dict[str, Any]) -> _Started | None:
 
 
 def _new(services: Services, run: RunRecord, item: dict[str, Any]) -> _Started:
-    made = _merger(to_json(run.defaults), to_json(run.overrides)).item(_row(item["row"]))
+    made = _merger(to_json(run.defaults), to_json(run.overrides)).item(Row(**item["row"]))
     if isinstance(made, BadRow):
         return _Started(item["number"], errors=[_error(flaw) for flaw in made.errors])
     ready = submit.prepare(services, made.request)
@@ -256,16 +256,12 @@ def _merger(defaults: bytes, overrides: bytes) -> Merger:
     return Merger(from_json(defaults), from_json(overrides))
 
 
-def _row(stored: dict[str, Any]) -> Row:
-    return Row(**stored)
-
-
 def _error(flaw: Flaw) -> dict[str, Any]:
     return {"pointer": flaw.pointer, "detail": flaw.detail, "code": flaw.code}
 
 
 def _store(services: Services, connection: Connection, run_id: str, made: Sequence[_Started]) -> list[JobRecord]:
-    """Start what is still to be started and fits; what others started meanwhile is left alone."""
+    """Start the items that are still queued and fit into the window. Other workers may have started some."""
     run = runs.hold(connection, run_id)
     if run is None or run.status != "running":
         return []
@@ -290,7 +286,7 @@ def _store(services: Services, connection: Connection, run_id: str, made: Sequen
 
 
 def _carried(services: Services, connection: Connection, run: RunRecord, made: Sequence[_Started]) -> int:
-    """How many more jobs the run's budget carries, if each makes its dearest call at the same time; one always."""
+    """How many more jobs the run's budget allows if all make their most expensive call at once; at least one."""
     requests = [each.ready.request for each in made if isinstance(each.ready, Ready)]
     if run.max_cost_nano_usd is None or not requests:
         return len(made)
@@ -301,7 +297,7 @@ def _carried(services: Services, connection: Connection, run: RunRecord, made: S
 
 
 def _job_of(connection: Connection, run_id: str, item: _Started) -> JobRecord | None:
-    """The job that an item is from now on; None when somebody moved it at this moment: it is looked at again."""
+    """Store the job of an item; None if the job was changed meanwhile, and the item stays queued."""
     if isinstance(item.ready, Continuation):
         return lifecycle.store_continuation(connection, item.ready)
     if isinstance(item.ready, Ready):
@@ -310,7 +306,7 @@ def _job_of(connection: Connection, run_id: str, item: _Started) -> JobRecord | 
 
 
 def _is_spent(services: Services, connection: Connection, run: RunRecord) -> bool:
-    """Nothing is left of its budget, or not enough for one more call of a job that has no budget of its own."""
+    """Whether the budget is used up, or has stopped a job that has no budget of its own."""
     limit = run.max_cost_nano_usd
     if limit is None:
         return False

@@ -11,7 +11,7 @@ from sqlalchemy import event
 from redraft.domain.bulk.run_requests import ResumeRun
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.errors import Invalid, NotFound
-from redraft.operations.bulk import run_listing, run_results, runs
+from redraft.operations.bulk import report_tables, run_listing, run_results, runs
 from redraft.operations.bulk.report_tables import run_tables
 from redraft.operations.bulk.run_listing import ItemFilter, ItemLine
 from redraft.operations.bulk.run_resources import Run
@@ -205,11 +205,11 @@ def both(driver: Driver, model_server: ModelServer) -> tuple[Run, Run]:
 
 
 def test_two_runs_row_beside_row(driver: Driver, both: tuple[Run, Run]):
-    tables, pairs = run_listing.compare_by_row(driver.services, both[0].id, both[1].id)
+    tables, pairs = report_tables.compare_by_row(driver.services, both[0].id, both[1].id)
     assert [(pair.custom_id, pair.change.words) for pair in pairs] == [("r0", "newly passing"), ("r1", "same")]
     assert tables.comparison.newly_passing == ("r0",)
     with pytest.raises(Invalid):
-        run_listing.compare_by_row(driver.services, both[0].id, both[0].id)
+        report_tables.compare_by_row(driver.services, both[0].id, both[0].id)
     sides = run_listing.get_sides(driver.services, both[0].id, both[1].id, "r0", 1)
     assert sides.baseline
     assert sides.new

@@ -82,7 +82,7 @@ def test_a_row_that_nobody_foresaw_is_an_error_of_its_own(driver: Driver, model_
     ended = work_off(driver, run)
     assert (ended.stop_reason, ended.counts.succeeded, ended.counts.invalid) == ("finished", 7, 1)
     (item,) = run_results.list_items(driver.services, run.id, after=0, limit=9, statuses=["invalid"])
-    assert "cannot be made a job" in item["error"]
+    assert "cannot become a job" in item["error"]
 
 
 def refuse_jobs_that_say(services: Services, word: str) -> None:

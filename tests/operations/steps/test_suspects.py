@@ -125,6 +125,6 @@ def test_leases_that_are_given_back_are_not_lost(driver: Driver, interrupted: In
         holder = LeaseHolder(driver.services.settings)
         with pytest.raises(Killed):
             interrupted(kill).step(job_id, holder)
-        holder.release_all(driver.services.database)
+        holder.leave(driver.services.database)
     assert driver.row(job_id).lost_leases == 0
     driver.run(job_id)
