@@ -1,4 +1,4 @@
-"""A request before it is sent: what it would become, and what it can take at most."""
+"""Previews of a request: the normalised request, its maximum of calls, and its maximum cost."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,19 +22,20 @@ from redraft.providers.shared.protocol import Usage
 
 _NANO = Decimal(10) ** 9
 _WORDS_OF_OURS = 4000
-"""Tokens of a prompt beside what the request brings and what models wrote: the templates and the reply's schema."""
+"""The tokens of the prompt templates and of the reply schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a request would take.
+    """The calls and the cost of a request before it is sent.
 
     Attributes:
-        request: normalised.
-        calls: the most that it can take, retries after failures aside.
-        cost_usd_max: a call without an output limit counted with the usual one; None when a price is unknown.
-        unpriced: the models of which no price is known.
-        budget_usd: what the request itself allows.
+        request: the normalised request.
+        calls: the maximum of calls, without retries after failures.
+        cost_usd_max: the maximum cost, with the default limit for calls without an output limit; None if a price is
+            unknown.
+        unpriced: the models whose price is unknown.
+        budget_usd: the budget in the request.
     """
 
     request: dict[str, Any]
@@ -46,10 +47,10 @@ class Preview:
 
 
 def preview(services: Services, request: GenerateAnswer) -> Preview:
-    """Check a request and reckon up its worst case; nothing is stored.
+    """Check a request and estimate its worst case; nothing is stored.
 
     Raises:
-        Invalid: what `submit.normalise` refuses.
+        Invalid: `submit.normalise` refuses the request.
     """
     normal = submit.normalise(services, request)
     cost = cost_max(services, request)
@@ -64,10 +65,10 @@ def preview(services: Services, request: GenerateAnswer) -> Preview:
 
 
 def cost_max(services: Services, request: ItemRequest) -> Cost:
-    """The most that a request can cost, retries after failures aside.
+    """The maximum cost of a request, without retries after failures.
 
-    As many calls as `submit.calls_max` counts, each with the longest prompt and reply that its limits allow. Models of
-    which no price is known, or that cannot be called here, have no bound.
+    It counts the calls of `submit.calls_max`, each with the longest prompt and reply that the limits allow. The cost is
+    None if a price is unknown, or if a model cannot be called here.
     """
     try:
         normal = submit.normalise(services, request)
@@ -81,7 +82,7 @@ def cost_max(services: Services, request: ItemRequest) -> Cost:
 
 
 def dearest_call(services: Services, request: ItemRequest) -> Decimal:
-    """The most that a single call of a request can cost, in USD; 0 when that cannot be told."""
+    """The maximum cost of a single call of a request, in USD; 0 if it is unknown."""
     try:
         normal = submit.normalise(services, request)
     except Invalid:
@@ -95,8 +96,10 @@ def _price(services: Services, model: str, usage: Usage, times: int) -> Decimal 
 
 
 def _worst_calls(services: Services, request: AnyRequest) -> list[tuple[str, Usage, int]]:
-    """Whom a normal request asks, with how many tokens at most, and how often."""
-    given = _tokens(dump(request)) + _tokens(_sent_twice(request)) + _WORDS_OF_OURS
+    """The calls of a normalised request: each model, the maximum of tokens, and the number of calls."""
+    # These are in the prompt, and in the reply schema that is sent with it
+    twice = {**dump(request.model_copy(update={"sources": []})), "schema": schema_of(request)}
+    given = _tokens(dump(request)) + _tokens(twice) + _WORDS_OF_OURS
     said = services.settings.evaluator_max_output_tokens
     groups = len(groups_of(request.rubric, services.settings.criteria_per_call))
     answers, rounds = 1, 1
@@ -105,7 +108,7 @@ def _worst_calls(services: Services, request: AnyRequest) -> list[tuple[str, Usa
     if isinstance(request, GenerateAnswer):
         written = request.sampling.max_output_tokens or OUTPUT_BOUND
         answers, rounds = request.iter_max * request.candidates, 2
-        # An earlier answer and what all judges said of it, or one that did not fit its schema
+        # A prompt also holds an earlier answer and its feedback, or an answer that did not fit its schema
         said_before = written + 2 * said * groups * len(evaluators_of(request)) * request.evaluation.samples
         found += _generating(request, Usage(input_tokens=given + said_before, output_tokens=written))
     times = groups * request.evaluation.samples * answers
@@ -120,11 +123,6 @@ def _tokens(value: Any) -> int:
     return len(to_json(value)) // BYTES_PER_TOKEN
 
 
-def _sent_twice(request: AnyRequest) -> dict[str, Any]:
-    """In the prompt, and in the schema that goes with it."""
-    return {**dump(request.model_copy(update={"sources": []})), "schema": schema_of(request)}
-
-
 def _generating(request: GenerateAnswer, usage: Usage) -> list[tuple[str, Usage, int]]:
     models: Sequence[str] = ladder(request)
     questions = request.candidates * (2 if schema_of(request) else 1)
@@ -132,6 +130,6 @@ def _generating(request: GenerateAnswer, usage: Usage) -> list[tuple[str, Usage,
 
 
 def _evaluating(model: str, tokens: int, said: int, times: int) -> list[tuple[str, Usage, int]]:
-    """Each is asked once more if its reply is of no use, for twice as long a one."""
+    """The calls and their repairs; a repair may use twice the output tokens."""
     second = Usage(input_tokens=tokens + said, output_tokens=2 * said)
     return [(model, Usage(input_tokens=tokens, output_tokens=said), times), (model, second, times)]

@@ -1,4 +1,4 @@
-"""Finds a job, a run or a dataset by what a person types: an id, a unique beginning of one, a unique name, `latest`."""
+"""Finds a job, a run or a dataset by its id, a unique beginning of the id, a unique name, or `latest`."""
 
 import re
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _NAME_LABEL = "name"
 
 
 def _jobs_with_name(connection: Connection, _table: Table, name: str) -> list[str]:
-    """The jobs whose label `name` is this; jobs have no name of their own."""
+    """The jobs with this name: jobs have no column for it, so their metadata `name` counts."""
     return [job.id for job in jobs.list_page(connection, JobFilter(metadata={_NAME_LABEL: name}, limit=2))]
 
 
@@ -40,8 +40,8 @@ def find_job_id(services: Services, text: str) -> str:
     """A job's id, from its id, a unique beginning (with or without `job_`), its unique label `name`, or `latest`.
 
     Raises:
-        NotFound: no job is meant.
-        Conflict: several are.
+        NotFound: no job matches.
+        Conflict: several jobs match (code `ambiguous_id`).
     """
     return _find(services, _JOB, text)
 
@@ -50,8 +50,8 @@ def find_run_id(services: Services, text: str) -> str:
     """A run's id, from its id, a unique beginning (with or without `run_`), its unique name, or `latest`.
 
     Raises:
-        NotFound: no run is meant.
-        Conflict: several are.
+        NotFound: no run matches.
+        Conflict: several runs match (code `ambiguous_id`).
     """
     return _find(services, _RUN, text)
 
@@ -60,8 +60,8 @@ def find_dataset_id(services: Services, text: str) -> str:
     """A dataset's id, from its id, a unique beginning (with or without `ds_`), its unique name, or `latest`.
 
     Raises:
-        NotFound: no dataset is meant.
-        Conflict: several are.
+        NotFound: no dataset matches.
+        Conflict: several datasets match (code `ambiguous_id`).
     """
     return _find(services, _DATASET, text)
 
@@ -83,7 +83,7 @@ def _find(services: Services, noun: _Noun, text: str) -> str:
 
 
 def _candidates(connection: Connection, noun: _Noun, text: str) -> tuple[list[str], str]:
-    """The ids that may be meant, and whether they were found by `id` or by `name`."""
+    """The matching ids, and whether they match by `id` or by `name`."""
     if text == "latest":
         newest = references.latest_id(connection, noun.table)
         return ([newest] if newest else []), "id"

@@ -1,6 +1,6 @@
-"""A rough question becomes a job that one can edit and send: a model drafts it. Nothing is stored but the calls.
+"""Drafts a job from a rough question by a model, for the user to edit and send. Only the calls are stored.
 
-The caller waits: no connection is held meanwhile, and all of it takes `REDRAFT_CALL_TIMEOUT_S` at most.
+The caller waits at most `REDRAFT_CALL_TIMEOUT_S`, and no database connection is held meanwhile.
 """
 
 import time
@@ -28,12 +28,12 @@ KIND = "draft_rubric"
 
 _RECORD_REPLY_S = 30.0
 _CUT = frozenset({"output_truncated", "empty_output"})
-# All drafts together have one place in the order of those who wait, and nobody rings for it.
+# A draft never waits for a slot, so all drafts share one message, which is never sent.
 _TURN = StepMessage(Step.GENERATE, "draft", 0)
 
 
 class Refinement(Resource):
-    """A draft: its first four fields are the body of a request as they are."""
+    """A draft; its first four fields are the body of a request."""
 
     instruct: str
     resp_format: str
@@ -48,26 +48,20 @@ def refine(services: Services, asked: RefineQuestion) -> Refinement:
 
     Raises:
         Invalid: the model cannot be called.
-        ProviderError: it failed, is limited or gave no usable draft, twice (code `draft_invalid`).
-        Unavailable: the database is away.
+        ProviderError: the model failed, is limited, or gave no usable draft twice (code `draft_invalid`).
+        Unavailable: the database does not answer.
     """
     providers = services.providers
     model = resolve_model(providers, asked.model or str(providers.default_model()), "/model")
     with services.limiter.session() as session:
         drafting = _Drafting(services, model, asked.question, session)
         draft = drafting.run()
-    return Refinement(
-        instruct=draft.instruct,
-        resp_format=draft.resp_format,
-        eval_crit=draft.eval_crit,
-        rubric=draft.rubric,
-        reasoning=draft.reasoning,
-        usage=_usage(drafting.outcomes),
-    )
+    names = ("instruct", "resp_format", "eval_crit", "rubric", "reasoning")
+    return Refinement(**{name: getattr(draft, name) for name in names}, usage=_usage(drafting.outcomes))
 
 
 def must_acquire(services: Services, asked: RefineQuestion) -> bool:
-    """Whether a draft has to ask the broker for its turn."""
+    """Whether a draft needs a permit of the rate limiter."""
     model = asked.model or str(services.providers.default_model())
     return services.limiter.must_acquire(str(resolve_model(services.providers, model, "/model")))
 
@@ -84,7 +78,7 @@ def _usage(outcomes: list[Outcome]) -> UsageTotals:
 
 
 class _Drafting:
-    """One question and the calls that are made for it."""
+    """A question and its calls."""
 
     def __init__(self, services: Services, model: ModelRef, question: str, session: LimiterSession) -> None:
         self._services = services
@@ -95,7 +89,7 @@ class _Drafting:
         self.outcomes: list[Outcome] = []
 
     def run(self) -> Draft:
-        """Ask, and once more if the reply is of no use."""
+        """Ask the model, and retry once if the reply is unusable."""
         read = self._read(self._ask(0))
         if isinstance(read, Unusable):
             complaint = None if read.kind == "truncated" else read.message
@@ -113,7 +107,7 @@ class _Drafting:
         raise error
 
     def _ask(self, seq: int, complaint: str | None = None) -> Outcome:
-        """The reply, without the parameters that the model is found not to take."""
+        """Make the call, and repeat it without each parameter that the provider refuses."""
         for attempt in range(1, ADAPTATIONS_MAX + 2):
             outcome = self._call(self._plan(seq, attempt, complaint))
             if outcome.error is None or not outcome.error.is_adapted:
@@ -143,7 +137,7 @@ class _Drafting:
         return outcome
 
     def _take_turn(self, planned: PlannedCall) -> None:
-        """A limited or failing model is not waited for: who asks is told when to come back."""
+        """Acquire a permit; a limited or failing model is an error at once, with the time to retry after."""
         if not self._services.limiter.must_acquire(str(self._model)):
             return
         _, found = self._session.acquire(_TURN, {str(self._model): [planned.row["id"]]})

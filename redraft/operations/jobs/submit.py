@@ -1,4 +1,4 @@
-"""Submit a job: normalise the request, store it, and only then ring."""
+"""Submits a job: normalises the request, stores the job, and notifies the workers after the commit."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,6 @@ from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.requests import (
     AnyRequest,
     EvaluateAnswer,
-    EvaluationOptions,
     GenerateAnswer,
     Limits,
     RescoreAnswers,
@@ -47,7 +46,7 @@ EVALUATORS_UNUSED = "evaluators_not_asked"
 
 @dataclass(frozen=True, slots=True)
 class Idempotency:
-    """The caller's key, unique within a scope (who calls which route)."""
+    """The key of a caller, unique within its scope: one caller and one route."""
 
     scope: str
     key: str
@@ -58,8 +57,8 @@ class Ready:
     """A normalised request, ready to be stored.
 
     Attributes:
-        digest: of the request as it came.
-        grounding: what a given answer makes of its sources.
+        digest: the hash of the request before it was normalised.
+        grounding: the grounding of a given answer.
     """
 
     request: AnyRequest
@@ -76,7 +75,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a request would become: nothing is stored."""
+    """A normalised request with its warnings and its maximum of calls; nothing is stored."""
 
     request: dict[str, Any]
     warnings: list[dict[str, str]]
@@ -84,12 +83,13 @@ class Estimate:
 
 
 def normalise(services: Services, request: AnyRequest) -> AnyRequest:
-    """Fill in the models, and see to it that each can be called.
+    """Fill in the models, and ensure that each can be called.
 
     Raises:
         Invalid: a model is unknown or its provider has no key (`unknown_model`, `provider_auth`); the answer's
-            schema is none (`invalid_schema`); a budget in money meets an unknown price (`unpriced_model`); its
-            webhook cannot be signed, or leads to where none may (`webhooks_not_configured`, `address_not_allowed`).
+            schema is not valid (`invalid_schema`); there is a budget in USD and a price is unknown
+            (`unpriced_model`); the webhook cannot be signed, or its address is not allowed
+            (`webhooks_not_configured`, `address_not_allowed`).
     """
     providers = services.providers
     update: dict[str, Any] = {}
@@ -107,10 +107,10 @@ def normalise(services: Services, request: AnyRequest) -> AnyRequest:
 
 
 def normalise_evaluators(services: Services, request: AnyRequest, fallback: str) -> dict[str, Any]:
-    """The fields that say who judges, with every model's full name; a panel stands for the one evaluator.
+    """The fields that name evaluators, with full model names; a panel replaces the single evaluator.
 
     Raises:
-        Invalid: a model cannot be called, or the profile is unknown or needs something that is not there.
+        Invalid: a model cannot be called, or the profile is unknown or needs a field that is missing.
     """
     providers, evaluation = services.providers, request.evaluation
     missing = services.profiles.get(request.profile).missing(request)
@@ -128,16 +128,16 @@ def normalise_evaluators(services: Services, request: AnyRequest, fallback: str)
 
 
 def check_priced(services: Services, limits: Limits, models: Sequence[str]) -> None:
-    """Refuse a budget in money that could not be kept.
+    """Refuse a budget in USD if it cannot be enforced.
 
     Raises:
-        Invalid: a model's price is not known (code `unpriced_model`).
+        Invalid: a model's price is unknown (code `unpriced_model`).
     """
     if limits.max_cost_usd is None:
         return
     for name in models:
         if services.providers.price(parse_model(name), Usage(input_tokens=1, output_tokens=1)) is None:
-            words = f"The price of {name} is not known, so no budget in USD can be kept: set REDRAFT_PRICES for it."
+            words = f"The price of {name} is unknown, so a budget in USD cannot be enforced: set REDRAFT_PRICES for it."
             raise Invalid.at("/limits/max_cost_usd", words, "unpriced_model")
 
 
@@ -158,16 +158,16 @@ def resolve_model(providers: ProviderCatalog, name: str, pointer: str) -> ModelR
 def warnings_of(services: Services, request: AnyRequest) -> list[dict[str, str]]:
     found: list[dict[str, str]] = []
     if request.grounds and not request.sources:
-        text = "The answer is to rest on sources and none are given: it can only ask for them."
+        text = "The answer must be grounded in sources, but the job has none: the answer can only ask for them."
         found.append({"code": NO_CONTEXT, "message": text})
     if _is_unread(request):
-        text = "An answer of your own schema is not read for citations, so the grounding rule lets all of them pass."
+        text = "Citations are not read in answers with their own schema, so require_grounding accepts all of them."
         found.append({"code": GROUNDING_UNREAD, "message": text})
     if not needs_evaluator(request):
         return [*found, *_idle_evaluators(request)]
     found += _unreliable_evaluators(services, request)
     if request.eval_crit and "eval_crit" not in services.profiles.get(request.profile).sees:
-        text = f"Profile {request.profile!r} does not look at eval_crit; the writer is told of it, no judge is."
+        text = f"Profile {request.profile!r} does not use eval_crit: only the generator sees it, no evaluator does."
         found.append({"code": CRITERIA_UNJUDGED, "message": text})
     return found
 
@@ -178,7 +178,7 @@ def _unreliable_evaluators(services: Services, request: AnyRequest) -> list[dict
     evaluators = evaluators_of(request)
     own = [model for model in evaluators if isinstance(request, GenerateAnswer) and model in ladder(request)]
     if own:
-        text = f"{', '.join(own)} judges its own answers; another model family judges better."
+        text = f"{', '.join(own)} evaluates its own answers; a model of another family evaluates better."
         found.append({"code": SAME_MODEL, "message": text})
     if str(DEFAULT_LOCAL) in evaluators and not services.settings.local_model:
         text = f"{DEFAULT_LOCAL} is too small to evaluate reliably: use checks, or choose another evaluator."
@@ -187,45 +187,38 @@ def _unreliable_evaluators(services: Services, request: AnyRequest) -> list[dict
 
 
 def _is_unread(request: AnyRequest) -> bool:
-    """Whether nothing can be told of an answer's sources though they are required."""
+    """Whether grounding is required although citations cannot be read in an answer with its own schema."""
     has_own = isinstance(request, GenerateAnswer) and isinstance(request.answer_schema, Mapping)
     return has_own and request.grounds is not None and request.grounds.require_grounding
 
 
 def _idle_evaluators(request: AnyRequest) -> list[dict[str, str]]:
-    """What a rubric of nothing but checks leaves without a use."""
+    """Warnings about fields that have no effect, because the rubric has only checks."""
     evaluation, found = request.evaluation, list[dict[str, str]]()
     if request.eval_crit:
-        text = "The rubric holds only checks, so no model judges eval_crit: make a binary criterion of it."
+        text = "The rubric holds only checks, so no model evaluates eval_crit: add a binary criterion for it."
         found.append({"code": CRITERIA_UNJUDGED, "message": text})
-    idle = [name for name, is_set in _asked_for(evaluation) if is_set]
+    settings = {"panel": evaluation.panel, "samples": evaluation.samples > 1, "audit": evaluation.audit}
+    idle = [name for name, is_set in settings.items() if is_set]
     if idle:
-        text = f"The rubric holds only checks, so nobody is asked: {', '.join(idle)} change nothing."
+        text = f"The rubric holds only checks, so no evaluator is called: {', '.join(idle)} have no effect."
         found.append({"code": EVALUATORS_UNUSED, "message": text})
     return found
 
 
-def _asked_for(evaluation: EvaluationOptions) -> list[tuple[str, bool]]:
-    return [
-        ("panel", bool(evaluation.panel)),
-        ("samples", evaluation.samples > 1),
-        ("audit", evaluation.audit is not None),
-    ]
-
-
 def estimate(services: Services, request: AnyRequest) -> Estimate:
-    """What `validate_only` answers: the normalised request and the most calls it can take without retries."""
+    """The answer to `validate_only`: the normalised request, and its maximum of calls without retries."""
     normal = normalise(services, request)
     return Estimate(dump(normal), warnings_of(services, normal), calls_max(services, normal))
 
 
 @dataclass(frozen=True, slots=True)
 class CallsMax:
-    """The most model calls that a request can take, retries after failures aside.
+    """The maximum of model calls of a request, without retries after failures.
 
     Attributes:
-        generate: in each iteration; as are `evaluate` and `repair`, which asks again after an unusable reply.
-        audit: after the end, with its own repairs.
+        generate: the calls of this type in each iteration, like `evaluate` and `repair`.
+        audit: the calls after the end of the loop, with their repairs.
     """
 
     iterations: int
@@ -240,12 +233,12 @@ class CallsMax:
 
 
 def calls_max(services: Services, request: AnyRequest) -> int:
-    """The most model calls that a request can take, retries after failures aside."""
+    """The maximum of model calls of a request, without retries after failures."""
     return estimate_calls(services, request).total
 
 
 def estimate_calls(services: Services, request: AnyRequest) -> CallsMax:
-    """Every asking of an evaluator may be made twice, and so may every generation that a schema binds."""
+    """The maximum by type: each evaluator call, and each generation with a schema, may need one repair."""
     questions = len(groups_of(request.rubric, services.settings.criteria_per_call))
     judged = questions * len(evaluators_of(request)) * request.evaluation.samples
     audited = 2 * questions if request.evaluation.audit else 0
@@ -256,12 +249,13 @@ def estimate_calls(services: Services, request: AnyRequest) -> CallsMax:
 
 
 def submit(services: Services, request: AnyRequest, idempotency: Idempotency | None = None) -> Submission:
-    """Store a job, ring for its first step, and wake whoever watches all jobs.
+    """Store a job, then notify the workers of its first step, and wake the clients that watch jobs.
 
-    The idempotency key is a column of the job's own row, so twins that arrive at once are one job.
+    The idempotency key is a column of the job's row, so simultaneous requests with one key make one job.
 
     Raises:
-        Invalid: a model cannot be called, or the key was used with another request.
+        Invalid: `normalise` refuses the request, or the key was used with another request.
+        Conflict: the job of the key was deleted at the same time.
     """
     ready = prepare(services, request)
     with services.database.write() as connection:
@@ -271,13 +265,14 @@ def submit(services: Services, request: AnyRequest, idempotency: Idempotency | N
         if job is None:
             raise RuntimeError("A job without an idempotency key met another one.")
     reached(FaultPoint.SUBMITTED, job.id)
+    # After the commit: a worker that is faster would find no job. If the process dies here, the sweeper notifies
     context.notify(services, context.message_of(job))
     services.queue.wake(job.id)
     return Submission(job, is_replay=False)
 
 
 def prepare(services: Services, request: AnyRequest) -> Ready:
-    """All that can be known of a job before it is stored; raises what `normalise` raises."""
+    """Prepare a job outside of a unit of work; raises what `normalise` raises."""
     normal = normalise(services, request)
     digest = hashlib.sha256(to_json(dump(request))).hexdigest()
     grounding = grounding_reader(normal)(normal.answer) if isinstance(normal, EvaluateAnswer) else None
@@ -287,7 +282,7 @@ def prepare(services: Services, request: AnyRequest) -> Ready:
 def store(
     connection: Connection, ready: Ready, *, idempotency: Idempotency | None = None, run_id: str | None = None
 ) -> JobRecord | None:
-    """Store a job; None when one with its idempotency key exists already. Nobody is rung for yet."""
+    """Store a job; None if its idempotency key exists. The caller notifies the workers after the commit."""
     row = {**_row(ready, idempotency), "run_id": run_id}
     job = jobs.add(connection, row, ready.request.limits.deadline_s)
     if job is None:
@@ -316,7 +311,7 @@ def _row(ready: Ready, idempotency: Idempotency | None) -> dict[str, Any]:
 
 
 def _beginning(request: AnyRequest) -> dict[str, Any]:
-    """Where a job of this kind begins."""
+    """The first step of a job of this kind, as columns."""
     if isinstance(request, GenerateAnswer):
         place = {"step": Step.GENERATE.value, "iteration": 0, "iteration_limit": request.iter_max}
         return {**place, "kind": JobKind.GENERATE_ANSWER.value, "model": ladder(request)[0]}

@@ -1,4 +1,4 @@
-"""A job as its pages show it: each look is one short read transaction with a fixed number of queries."""
+"""The views of a job on its pages; each is one short read transaction with a fixed number of queries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ EVENTS_MAX = 500
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job, and the number of the last event that it had at that moment: a stream goes on from there."""
+    """A job, with the number of its last event, from which a stream continues."""
 
     job: Job
     last_event: int
@@ -43,7 +43,7 @@ class JobView:
 
 @dataclass(frozen=True, slots=True)
 class RequestView(JobView):
-    """With the events of its continuations: each holds what it asked for."""
+    """A job with the events of its continuations; each event holds the request of one."""
 
     continued: list[Event]
 
@@ -57,7 +57,7 @@ class HistoryView(JobView):
 
 @dataclass(frozen=True, slots=True)
 class CallLine:
-    """A call without what was sent and came back."""
+    """A call without its request and its response."""
 
     id: str
     type: str
@@ -79,7 +79,7 @@ class CallLine:
 
     @property
     def interval(self) -> Interval:
-        """When it ran, in seconds of the epoch; by the stored latency, so that a picture and the number agree."""
+        """Start and end in seconds since the epoch, by the stored latency, so that chart and number agree."""
         start = self.started_at.timestamp()
         if self.latency_ms is not None:
             return start, start + self.latency_ms / 1000
@@ -89,27 +89,27 @@ class CallLine:
 
 @dataclass(frozen=True, slots=True)
 class CallsView(JobView):
-    """The first calls; `has_more`: there are others."""
+    """A job with its first calls; `has_more`: there are more."""
 
     calls: list[CallLine]
     has_more: bool
 
     @property
     def called_s(self) -> float:
-        """How long at least one of these calls ran."""
+        """The total time in which at least one of these calls ran."""
         return covered(call.interval for call in self.calls)
 
 
 @dataclass(frozen=True, slots=True)
 class CallView(JobView):
-    """One call with its texts, cut where they are very long."""
+    """A job with one call; very long texts are cut."""
 
     call: Call
 
 
 @dataclass(frozen=True, slots=True)
 class EventsView(JobView):
-    """Events from a number on; `has_more`: there are later ones."""
+    """A job with its events after a number; `has_more`: there are more."""
 
     events: list[Event]
     has_more: bool
@@ -129,7 +129,7 @@ def view_job(services: Services, job_id: str) -> JobView:
 
 
 def view_request(services: Services, job_id: str) -> RequestView:
-    """With what was asked for later.
+    """The job, with the requests of its continuations.
 
     Raises:
         NotFound: there is no such job.
@@ -142,7 +142,7 @@ def view_request(services: Services, job_id: str) -> RequestView:
 
 
 def view_history(services: Services, job_id: str) -> HistoryView:
-    """With its iterations, and what people said of their evaluations.
+    """The job, with its iterations and the ratings of their evaluations.
 
     Raises:
         NotFound: there is no such job.
@@ -157,7 +157,7 @@ def view_history(services: Services, job_id: str) -> HistoryView:
 
 
 def view_calls(services: Services, job_id: str) -> CallsView:
-    """With its ledger, without the texts.
+    """The job, with its calls but without their texts.
 
     Raises:
         NotFound: there is no such job.
@@ -176,7 +176,7 @@ def _line(row: Mapping[str, Any]) -> CallLine:
 
 
 def view_call(services: Services, job_id: str, call_id: str) -> CallView:
-    """With one row of its ledger.
+    """The job, with one call.
 
     Raises:
         NotFound: there is no such job, or no such call of it.
@@ -191,7 +191,7 @@ def view_call(services: Services, job_id: str, call_id: str) -> CallView:
 
 
 def view_events(services: Services, job_id: str, after: int = 0) -> EventsView:
-    """With what happened since an event, and what was sent of it to its webhook.
+    """The job, with its events after a number, and their deliveries to its webhook.
 
     Raises:
         NotFound: there is no such job.

@@ -1,4 +1,4 @@
-"""What people do with webhooks: ask for one with a job, look at its deliveries, send one again."""
+"""Webhooks for users: check a webhook of a request, list deliveries, send one again."""
 
 from redraft.domain.admin.urls import read_url
 from redraft.domain.bulk.run_requests import RunWebhook
@@ -16,22 +16,22 @@ from redraft.storage.jobs import webhooks
 
 
 class DeliveryLine(WebhookDelivery):
-    """A delivery in a list of those of all jobs and runs."""
+    """A delivery in the list of all jobs and runs."""
 
     receiver: str
 
 
 def keys_of(settings: Settings) -> list[bytes]:
-    """The keys that webhooks are signed with; none when no secret is set."""
+    """The keys that sign webhooks; empty if no secret is set."""
     secret = settings.webhook_secret
     return webhook_keys(secret.get_secret_value()) if secret else []
 
 
 def check_webhook(services: Services, webhook: Webhook | RunWebhook | None) -> None:
-    """Refuse a webhook that could not be sent: what is known of it before its name is resolved.
+    """Refuse a webhook that cannot be sent, as far as that is known before its name is resolved.
 
     Raises:
-        Invalid: nothing can sign it (`webhooks_not_configured`), or its host is an address that is not public
+        Invalid: no secret is set (`webhooks_not_configured`), or the host is an address that is not public
             (`address_not_allowed`).
     """
     if webhook is None:

@@ -215,7 +215,7 @@ def _evaluation(
     suggestions: Sequence[str] = (),
     **facts: Any,
 ) -> EvaluationRecord:
-    defaults: dict[str, Any] = {"meets_criteria": None, "reasoning": "", "evaluator_model": None, "error": None}
+    defaults: dict[str, Any] = {"meets_criteria": None, "reasoning": "", "evaluator_model": None}
     return EvaluationRecord(
         **{**defaults, **facts},
         id=new_id("evaluation"),
@@ -226,5 +226,4 @@ def _evaluation(
         suggestions=list(suggestions),
         profile=step.request.profile,
         profile_version=profile_of(step).version,
-        reused_from=None,
     )

@@ -32,7 +32,6 @@ def evaluation_of(
         suggestions=[_advice(cut)],
         evaluator_model=None,
         profile=request.profile,
-        reused_from=None,
         error={**facts, OUTPUT_LIMIT: cut.limit},
         requirements_met=False,
     )

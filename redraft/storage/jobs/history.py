@@ -1,4 +1,4 @@
-"""What a job has written so far: its iterations and their evaluations."""
+"""The history of a job: its iterations and their evaluations."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -26,11 +26,12 @@ class EvaluationRecord:
     """One verdict on one answer.
 
     Attributes:
-        criteria: the rubric, line by line, as `CriterionResult`s; None without one.
-        grounding: what a claim check found; None without one.
-        checks: what code found, one entry per check; None without one.
-        judges: who judged, one entry each, when more than one was asked.
-        job_id: the job that judged: of a rescoring another one than the answer's. Empty before it is stored, as `role`.
+        criteria: the results of the rubric's criteria, as `CriterionResult`s; None without a rubric.
+        grounding: the result of a claim check; None without one.
+        checks: the results of the checks in code; None without checks.
+        judges: the verdicts of the evaluators, if there was more than one call.
+        job_id: the job that evaluated; after a rescoring it is not the job of the answer. Empty before it is stored,
+            like `role`.
     """
 
     id: str
@@ -42,8 +43,8 @@ class EvaluationRecord:
     suggestions: list[str]
     evaluator_model: str | None
     profile: str
-    reused_from: str | None
-    error: dict[str, Any] | None
+    reused_from: str | None = None
+    error: dict[str, Any] | None = None
     profile_version: str | None = None
     confidence: float | None = None
     issues: list[str] | None = None
@@ -75,7 +76,7 @@ class IterationRecord:
     """One candidate of one iteration, with its verdict if there is one.
 
     Attributes:
-        is_outdated: it was written from other sources than the job has now.
+        is_outdated: whether a continuation has changed the sources since the answer was written.
     """
 
     id: str
@@ -99,20 +100,11 @@ class IterationRecord:
 
 
 _EVALUATION = tuple(field.name for field in fields(EvaluationRecord))
-_ITERATION = (
-    "id",
-    "number",
-    "candidate",
-    "generator_model",
-    "answer",
-    "feedback_given",
-    "created_at",
-    "grounding",
-)
+_ITERATION = tuple(field.name for field in fields(IterationRecord) if field.name in iterations.c)
 
 
 def of(connection: Connection, job: JobRecord, number: int | None = None) -> list[IterationRecord]:
-    """All iterations that a job works on, or one, in order, each with this job's evaluation of it: one query."""
+    """The iterations of a job, or one of them, in order, each with this job's evaluation, by one query."""
     is_rescore = job.rescored_job_id is not None
     given: dict[str, Any] = {
         "p_job": job.rescored_job_id or job.id,
@@ -131,14 +123,13 @@ def of(connection: Connection, job: JobRecord, number: int | None = None) -> lis
 
 
 def _cut_ids(connection: Connection, job_id: str) -> set[str]:
-    """The iterations of a job whose answers were cut off: there is no whole answer to judge."""
+    """The ids of the iterations whose answers were cut off; these are not evaluated."""
     failed = and_(evaluations.c.job_id == job_id, evaluations.c.role == "loop", evaluations.c.status == "error")
     query = select(evaluations.c.iteration_id, evaluations.c.error).where(failed)
     return {row.iteration_id for row in connection.execute(query) if OUTPUT_LIMIT in (row.error or {})}
 
 
 def _aged(record: IterationRecord, job: JobRecord) -> IterationRecord:
-    """Only a continuation brings other sources."""
     before = (record.grounding or {}).get("sources_hash")
     if before is None or record.number >= job.first_iteration:
         return record
@@ -147,7 +138,7 @@ def _aged(record: IterationRecord, job: JobRecord) -> IterationRecord:
 
 @cache
 def _select_history(*, is_one: bool) -> Executable:
-    """Built once: every step of a job past its first reads it."""
+    """Built once, because each step after the first one reads the history."""
     its_own = and_(
         evaluations.c.iteration_id == iterations.c.id,
         evaluations.c.role == bindparam("p_role"),
@@ -179,7 +170,7 @@ def further(connection: Connection, iteration_ids: Sequence[str]) -> list[tuple[
 
 
 def audited(connection: Connection, job_id: str, model: str) -> set[tuple[str, float]]:
-    """The iterations to which this model, as an auditor, has given a score, with each score."""
+    """The iterations that this model has scored as an auditor, each with its score."""
     is_audit = and_(evaluations.c.job_id == job_id, evaluations.c.role == "audit")
     has_score = and_(evaluations.c.evaluator_model == model, evaluations.c.score.is_not(None))
     query = select(evaluations.c.iteration_id, evaluations.c.score).where(is_audit, has_score)
@@ -194,7 +185,7 @@ def _record(row: Mapping[Any, Any]) -> IterationRecord:
 
 
 def add_iterations(connection: Connection, job_id: str, records: Sequence[IterationRecord]) -> None:
-    """Store new iterations; the time is the database's."""
+    """Store new iterations, with the time of the database."""
     rows = [
         {**{name: getattr(record, name) for name in _ITERATION if name != "created_at"}, "job_id": job_id}
         for record in records
@@ -203,7 +194,7 @@ def add_iterations(connection: Connection, job_id: str, records: Sequence[Iterat
 
 
 def hold_existing(connection: Connection, iteration_ids: Sequence[str]) -> set[str]:
-    """Those of the iterations that are there, and stay until this unit of work is committed."""
+    """The ids that still exist; these iterations cannot be deleted before this unit of work ends."""
     query = select(iterations.c.id).where(iterations.c.id.in_(iteration_ids)).with_for_update(read=True, key_share=True)
     return set(connection.scalars(query))
 

@@ -1,4 +1,4 @@
-"""Lists of jobs for people: the columns that a line shows, whatever the length of the texts beside them."""
+"""The job list of the pages: it reads only the columns of a line, never the long texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -12,7 +12,7 @@ from redraft.storage.jobs.jobs import JobFilter, conditions, is_accepted
 
 _BEGINNING = 2000
 _THRESHOLD = '"score_threshold":'
-# Instruction, format and criteria stand before it; what comes behind, sources above all, is not looked at.
+# Instruction, format and criteria come before the threshold; the long sources after it are not read
 _THRESHOLD_WITHIN = 1_300_000
 _THRESHOLD_CHARS = 24
 
@@ -22,8 +22,8 @@ class JobRow:
     """A line of the list.
 
     Attributes:
-        beginning: of the request as it is stored, whose first field is `instruct`.
-        threshold: the text that begins with the number.
+        beginning: the beginning of the stored request, whose first field is `instruct`.
+        threshold: the text of the stored request from the threshold on.
     """
 
     id: str
@@ -50,7 +50,7 @@ class JobRow:
 
 
 def page(connection: Connection, criteria: JobFilter) -> list[JobRow]:
-    """One page and one row more, so that the caller knows whether there is a next page."""
+    """One page and one more row, which shows whether there is a next page."""
     found = [
         row
         for each in _by_status(criteria)
@@ -61,7 +61,7 @@ def page(connection: Connection, criteria: JobFilter) -> list[JobRow]:
 
 
 def _by_status(criteria: JobFilter) -> list[JobFilter]:
-    """Of several statuses each has its place in an index; all of them at once have none."""
+    """One filter per status: an index gives the order for one status, but not for several."""
     return [replace(criteria, statuses=(status,)) for status in dict.fromkeys(criteria.statuses)] or [criteria]
 
 
@@ -71,18 +71,18 @@ def _page(query: Any, connection: Connection, criteria: JobFilter, *, more: int 
 
 
 def by_ids(connection: Connection, job_ids: Sequence[str], *, newest_first: bool) -> list[JobRow]:
-    """Those of the jobs that are still there, in the list's order."""
+    """The jobs that still exist, in the order of the list."""
     return _rows(connection, _ordered(_select(connection).where(jobs.c.id.in_(job_ids)), newest_first=newest_first))
 
 
 def count(connection: Connection, criteria: JobFilter, *, most: int) -> int:
-    """How many jobs match; `most` for any number above."""
+    """The number of matching jobs, counted up to `most`."""
     some = select(jobs.c.id).where(*conditions(connection, criteria)).limit(most).subquery()
     return connection.scalar(select(func.count()).select_from(some)) or 0
 
 
 def places(connection: Connection, criteria: JobFilter, *, more: int = 0) -> list[tuple[datetime, str]]:
-    """Where the jobs of a page stand in the list, and so many more."""
+    """The places (created_at, id) of the jobs of a page, and of `more` further jobs."""
     query = select(jobs.c.created_at, jobs.c.id)
     found = [
         (row.created_at, row.id)
@@ -93,7 +93,7 @@ def places(connection: Connection, criteria: JobFilter, *, more: int = 0) -> lis
 
 
 def scores(connection: Connection, job_ids: Sequence[str]) -> list[tuple[str, int, float | None]]:
-    """The best score of each judged iteration of some jobs, in order: (job id, number, score)."""
+    """The best score of each evaluated iteration of these jobs, in order: (job id, number, score)."""
     judged = and_(evaluations.c.job_id.in_(job_ids), evaluations.c.role.in_(("loop", "rescore")))
     query = (
         select(evaluations.c.job_id, iterations.c.number, func.max(evaluations.c.score).label("score"))
@@ -113,7 +113,8 @@ def _select(connection: Connection) -> Select[Any]:
 
 
 def _threshold(connection: Connection) -> ColumnElement[str]:
-    """By its name, which no text of a user holds: quotes are escaped there. To read all of the JSON costs more."""
+    """The text of the stored request after the name of the threshold."""
+    # Parsing the whole JSON is slower. No text of a user contains the name, since quotes are escaped there
     find = func.strpos if connection.dialect.name == "postgresql" else func.instr
     head = func.substr(jobs.c.request, 1, _THRESHOLD_WITHIN)
     return func.substr(jobs.c.request, find(head, _THRESHOLD) + len(_THRESHOLD), _THRESHOLD_CHARS)

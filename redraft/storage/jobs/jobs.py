@@ -1,4 +1,4 @@
-"""Jobs: the row that says what comes next, who does it, and what came out; `moves` changes it."""
+"""The row of a job: its next step, its lease, and its result. `transitions` changes it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """What a list of jobs is narrowed by. `after` is the last row's (created_at, id) of the page before."""
+    """The filter of a list of jobs. `after` is (created_at, id) of the last row of the page before."""
 
     statuses: tuple[str, ...] = ()
     stop_reason: str | None = None
@@ -109,7 +109,7 @@ def as_record(row: Any) -> JobRecord:
 
 
 def add(connection: Connection, values: Mapping[str, Any], deadline_s: float) -> JobRecord | None:
-    """Insert a job; None when one with its idempotency key exists already."""
+    """Insert a job; None if its idempotency key exists."""
     statement = _add_statement(connection.dialect.name, tuple(values))
     given = {f"p_{name}": value for name, value in values.items()}
     row = fetch(connection, statement, {**given, "p_deadline_s": deadline_s})
@@ -131,8 +131,8 @@ def _add_statement(dialect_name: str, names: tuple[str, ...]) -> Executable:
 
 
 def is_accepted(connection: Connection) -> ColumnElement[bool]:
-    """Whether the returned answer is accepted: a continuation that brought nothing better leaves it so."""
-    # The result is read only where a continuation may have ended otherwise
+    """Whether the returned answer is accepted. A continuation without a better answer keeps the acceptance."""
+    # Reading the result is slow, so it is read only for continued jobs
     is_kept = case((jobs.c.continuations > 0, _has_success(connection, jobs)), else_=false())
     return func.coalesce(or_(jobs.c.stop_reason == "accepted", is_kept), false())
 
@@ -140,17 +140,17 @@ def is_accepted(connection: Connection) -> ColumnElement[bool]:
 def count_accepted(
     connection: Connection, condition: Callable[[FromClause], ColumnElement[bool]]
 ) -> ColumnElement[int]:
-    """How many of the selected jobs are accepted, for a query whose other columns stand in an index.
+    """The number of accepted jobs, for a query that reads only columns of an index.
 
-    Reading the result of each job would take the query out of its index, so that continued jobs are counted apart.
+    Reading the result of each job would need the table, so continued jobs are counted by a query of their own.
 
     Args:
-        connection: tells the database.
-        condition: which jobs of a table are selected.
+        connection: the connection, for the dialect.
+        condition: selects jobs of a table.
     """
     ended_so = func.coalesce(func.sum(case((jobs.c.stop_reason == "accepted", 1), else_=0)), 0)
     continued = jobs.alias("continued")
-    # Spelled as in the index of these: SQLite takes it for no parameter
+    # A literal, because SQLite uses the partial index only for a condition without parameters
     is_continued = continued.c.continuations > literal_column("0")
     ended_otherwise = and_(continued.c.stop_reason != "accepted", _has_success(connection, continued))
     kept = select(func.count()).where(is_continued, condition(continued), ended_otherwise).scalar_subquery()
@@ -172,7 +172,7 @@ def _get_statement() -> Executable:
 
 
 def version_of(connection: Connection, job_id: str) -> tuple[int, str] | None:
-    """Version and status only: what a conditional poll needs."""
+    """The version and the status of a job: enough for a conditional request."""
     row = connection.execute(select(jobs.c.version, jobs.c.status).where(jobs.c.id == job_id)).one_or_none()
     return None if row is None else (row.version, row.status)
 
@@ -193,7 +193,7 @@ def list_page(connection: Connection, criteria: JobFilter) -> list[JobRecord]:
 
 
 def conditions(connection: Connection, criteria: JobFilter) -> list[ColumnElement[bool]]:
-    """What a filter asks of a row."""
+    """The conditions of a filter."""
     found: list[ColumnElement[bool]] = []
     if criteria.statuses:
         found.append(jobs.c.status.in_(criteria.statuses))
@@ -202,7 +202,7 @@ def conditions(connection: Connection, criteria: JobFilter) -> list[ColumnElemen
         if value is not None:
             found.append(jobs.c[name] == value)
     if criteria.kind not in {None, JobKind.GENERATE_ANSWER}:
-        # Word for word, or SQLite does not see that the index of these holds all that is asked for.
+        # The same text as in the partial index: otherwise SQLite does not use it
         found.append(text(OTHER_KINDS))  # pyright: ignore[reportArgumentType]
     if criteria.created_after:
         found.append(jobs.c.created_at > criteria.created_after)
@@ -227,7 +227,7 @@ def _metadata_conditions(connection: Connection, wanted: Mapping[str, str]) -> l
 
 
 def _beyond(after: tuple[datetime, str], *, newest_first: bool) -> ColumnElement[bool]:
-    """As one comparison of rows, so that an index leads to the place."""
+    """Compare whole rows, so that an index finds the place."""
     place = tuple_(jobs.c.created_at, jobs.c.id)
     goal = tuple_(literal(after[0], jobs.c.created_at.type), literal(after[1], jobs.c.id.type))
     return place < goal if newest_first else place > goal

@@ -1,4 +1,4 @@
-"""Webhook deliveries: the outbox that is written with the events, and what became of each entry."""
+"""The outbox of webhook deliveries, which is written together with the events."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from redraft.storage.engine.tables import events, jobs, webhook_deliveries
 from redraft.storage.engine.work import notify_after_commit
 
 _rows = webhook_deliveries.c
-# Spelled out as in the indexes on due and failed ones: SQLite takes them for no parameters.
+# Literals, because SQLite uses the partial indexes on these statuses only for a condition without parameters
 _IS_PENDING = _rows.status == literal_column("'pending'")
 _IS_FAILED = _rows.status == literal_column("'failed'")
 _IS_DUE = and_(
@@ -48,9 +48,9 @@ class DeliveryRecord:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A delivery that is ours for the length of a lease, with all that is sent.
+    """A leased delivery, with its event.
 
-    Its number of attempts is the token: who comes back under an older one changes nothing.
+    The number of attempts is the token: an attempt with an older number cannot change the delivery.
     """
 
     delivery: DeliveryRecord
@@ -59,7 +59,7 @@ class Claimed:
 
 
 def add(connection: Connection, job_id: str, webhook: Mapping[str, Any], new: Sequence[Mapping[str, Any]]) -> None:
-    """Write an entry for each of a job's new events that its webhook asks for, in the events' own unit of work."""
+    """Store a delivery for each new event of a job that its webhook subscribes to, in the events' unit of work."""
     asked = [event for event in new if event["type"] in webhook["events"]]
     _add(connection, webhook["url"], [{"job_id": job_id, "seq": each["seq"], "type": each["type"]} for each in asked])
 
@@ -67,7 +67,7 @@ def add(connection: Connection, job_id: str, webhook: Mapping[str, Any], new: Se
 def add_of_run(
     connection: Connection, run_id: str, webhook: Mapping[str, Any], seq: int, kind: str, event: Mapping[str, Any]
 ) -> None:
-    """Write the entry of an event of a run, in the unit of work in which it happens, if its webhook asks for it."""
+    """Store the delivery of an event of a run if its webhook subscribes to it."""
     if kind in webhook["events"]:
         _add(connection, webhook["url"], [{"run_id": run_id, "seq": seq, "type": kind, "event": dict(event)}])
 
@@ -86,7 +86,7 @@ def has_due(connection: Connection) -> bool:
 
 
 def claim(connection: Connection, *, lease_s: float, spared: Collection[str]) -> Claimed | None:
-    """Take the entry that has been due for longest and goes to none of the spared receivers; None: there is none."""
+    """Lease the delivery that has been due for longest, except to the spared receivers; None if none is due."""
     due = (
         select(_rows.id)
         .where(_IS_DUE, _rows.receiver.not_in(spared))
@@ -116,7 +116,7 @@ def _content(delivery: DeliveryRecord) -> Executable:
 
 
 def close(connection: Connection, delivery: DeliveryRecord, values: Mapping[str, Any]) -> bool:
-    """Store what an attempt came to; False when the lease had run out and another attempt has begun."""
+    """Store the outcome of an attempt; False if the lease had expired and another attempt has begun."""
     statement = (
         update(webhook_deliveries)
         .where(_rows.id == delivery.id, _rows.attempts == delivery.attempts, _IS_PENDING)
@@ -126,7 +126,7 @@ def close(connection: Connection, delivery: DeliveryRecord, values: Mapping[str,
 
 
 def send_again(connection: Connection, owner_id: str, delivery_id: str) -> DeliveryRecord | None:
-    """Make an entry due now, with a whole schedule of attempts before it; None: the job or run has no such entry."""
+    """Make a delivery due now, with a new schedule of attempts; None if the job or run has no such delivery."""
     statement = (
         update(webhook_deliveries)
         .where(_belongs_to(owner_id), _rows.id == delivery_id)
@@ -141,7 +141,7 @@ def send_again(connection: Connection, owner_id: str, delivery_id: str) -> Deliv
 
 
 def list_of(connection: Connection, owner_id: str) -> list[DeliveryRecord]:
-    """The entries of a job or a run, in the order of its events."""
+    """The deliveries of a job or a run, in the order of its events."""
     query = select(*_rows).where(_belongs_to(owner_id)).order_by(_rows.seq)
     return [DeliveryRecord(**row) for row in connection.execute(query).mappings()]
 
@@ -153,7 +153,8 @@ def _belongs_to(owner_id: str) -> ColumnElement[bool]:
 def latest(
     connection: Connection, *, only_failed: bool, after: tuple[datetime, str] | None, limit: int
 ) -> list[DeliveryRecord]:
-    """Entries of all jobs and runs, newest first: one page and one more. Ids sort by age, and are an index anyway."""
+    """The deliveries of all jobs and runs, newest first: one page and one more."""
+    # Ids grow with time, so their index gives the order
     query = select(*_rows)
     if only_failed:
         query = query.where(_IS_FAILED).order_by(_rows.created_at.desc(), _rows.id.desc())

@@ -227,7 +227,7 @@ def test_waiting_ends_when_nobody_ends_the_job(home: Services, add_job) -> None:
 def test_a_model_that_judges_itself_is_told(office: Shell, provider: ModelServer) -> None:
     done = office.run("ask", "Try.", *CRIT, "--evaluator-model", "openai:writer")
     assert (done.code, done.out) == (0, "draft 1\n")
-    assert "judges its own answers" in done.err
+    assert "evaluates its own answers" in done.err
 
 
 def test_without_wake_ups_it_looks_after_a_while(home: Services) -> None:

@@ -187,7 +187,7 @@ def test_notes_of_a_rescoring_are_said_with_and_without_waiting(
     (tmp_path / "checks.json").write_text(json.dumps(RUBRIC[2:]))
     for wait in ([], ["--wait"]):
         done = office.run("jobs", "rescore", job_id, "--rubric", "checks.json", *wait)
-        assert "Note: The rubric holds only checks, so no model judges eval_crit" in done.err
+        assert "Note: The rubric holds only checks, so no model evaluates eval_crit" in done.err
 
 
 @pytest.mark.parametrize(

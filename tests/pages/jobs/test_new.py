@@ -141,7 +141,7 @@ def test_the_bound_and_the_commands_are_told_before_and_follow_what_is_written(v
     page.get_by_label("Iterations at most").fill("1")
     expect(preview.locator(".bounds dd").first).to_have_text("3")
     page.get_by_label("Evaluator").fill("openai:writer")
-    expect(preview).to_contain_text("judges its own answers")
+    expect(preview).to_contain_text("evaluates its own answers")
     preview.get_by_text("CLI").click()
     expect(preview.locator("#text-cli")).to_contain_text("redraft ask")
     page.get_by_text("Rubric: criteria").click()
