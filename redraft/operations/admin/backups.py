@@ -1,4 +1,4 @@
-"""Backups: a whole copy in one file, or none. What stands in the file's place before stays until the copy is good."""
+"""Backs up the database into one file. An older file in its place is replaced only by a complete copy."""
 
 import contextlib
 import os
@@ -25,18 +25,18 @@ class Backup:
 def back_up(
     services: Services, file: Path, *, may_replace: bool = False, on_progress: Progress = lambda _share, _size: None
 ) -> Backup:
-    """Copy the database into a file, while everybody works on.
+    """Copy the database into a file without downtime.
 
     Args:
-        services: the parts.
-        file: where to; readable by its owner only, since it holds all tasks and answers.
-        may_replace: whether a file that is there already is replaced, once the copy is good.
-        on_progress: called now and then with the share that is copied, if it is known, and its bytes.
+        services: the services.
+        file: the target, readable by its owner only, since it holds all tasks and answers.
+        may_replace: whether an existing file is replaced after the copy is complete.
+        on_progress: called repeatedly with the copied share, if it is known, and the copied bytes.
 
     Raises:
-        Conflict: the file is there already.
-        Invalid: it is the database itself, or cannot be a file.
-        Unavailable: the database or the place cannot be used, or the copy is no good.
+        Conflict: the file exists.
+        Invalid: the file is the database itself, a folder or a device.
+        Unavailable: the database or the folder cannot be used, or the copy failed.
     """
     database = services.database
     current = schema.current(database)
@@ -67,7 +67,7 @@ def _files_of(database: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def _written_whole(file: Path) -> Generator[Path]:
-    """A file beside the wanted one, which takes its place once it is written and on the disk."""
+    """Yield a temporary file in the same folder, and rename it to the target after it is written to the disk."""
     try:
         handle, name = tempfile.mkstemp(prefix=f".{file.name}-", suffix=".partial", dir=file.parent)
         os.close(handle)
@@ -76,6 +76,7 @@ def _written_whole(file: Path) -> Generator[Path]:
     partial = Path(name)
     try:
         yield partial
+        # Without both syncs a power failure could leave an empty file, or the old name
         _sync(partial)
         partial.replace(file)
         _sync(file.parent)

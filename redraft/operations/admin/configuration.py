@@ -1,4 +1,4 @@
-"""The settings in effect: what each is, where it comes from, what it is for. Secrets are masked."""
+"""The settings in effect: value, origin and description of each. Secrets are masked."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ class Setting:
     """A setting in effect.
 
     Attributes:
-        name: of its environment variable; where it has two, the one that was used, else the one without a prefix.
-        value: as one writes it, without passwords; of a secret enough to tell it from another one.
-        origin: `default`, `redraft.toml`, `.env`, `environment`, or `command line` for what this process was given.
+        name: the environment variable. A setting with two has the used one, otherwise the one without prefix.
+        value: the value as a user writes it, without passwords; a secret is masked.
+        origin: `default`, `redraft.toml`, `.env`, `environment`, or `command line`.
     """
 
     name: str
@@ -59,7 +59,7 @@ def _name_of(setting: str, environments: Sequence[Collection[str]]) -> str:
 
 
 def _environments() -> tuple[EnvSettingsSource, EnvSettingsSource]:
-    """What wins comes first."""
+    """The sources of environment variables, in the order of precedence."""
     return EnvSettingsSource(Settings), DotEnvSettingsSource(Settings)
 
 
@@ -70,7 +70,7 @@ def _origins() -> dict[str, str]:
 
 
 def _changed(settings: Settings) -> set[str]:
-    """The settings that are not what they are by default."""
+    """The settings whose value is not the default."""
     defaults = {
         name: field.get_default(call_default_factory=True, validated_data={})
         for name, field in Settings.model_fields.items()
@@ -89,7 +89,7 @@ def _shown(name: str, value: Any) -> str:
 
 
 def mask(secret: str) -> str:
-    """Enough to tell keys apart, too little to use them."""
+    """Mask a secret: enough to distinguish keys, too little to use them."""
     return f"{secret[:3]}…{secret[-4:]}" if len(secret) >= 16 else "…"
 
 

@@ -1,7 +1,7 @@
-"""Sends webhooks: takes due entries out of the outbox, posts them side by side, and stores what came of it.
+"""Sends webhooks: leases due deliveries from the outbox, posts them in parallel, and stores the outcomes.
 
-Every worker process does it. An entry is leased while it is sent, so that two workers do not send it at once; a worker
-that dies between sending and storing leaves an entry that is sent again, under the same `webhook-id`.
+Every worker process sends. The lease prevents that two workers send a delivery at once. If a worker dies between
+sending and storing, the delivery is sent again with the same `webhook-id`.
 """
 
 import threading
@@ -26,20 +26,20 @@ from redraft.storage.jobs.webhooks import Claimed
 log = structlog.get_logger()
 
 AT_ONCE_MAX = 16
-"""Deliveries at once in a worker process."""
+"""The maximum of parallel deliveries in a worker process."""
 PER_RECEIVER_MAX = 2
-"""Of these to the same host and port."""
+"""The maximum to one host and port."""
 SLOW_AT_ONCE_MAX = 8
-"""Of these to receivers that did not answer the last time: they never take all places."""
+"""The maximum to receivers that did not answer the last time, so that they never take all places."""
 _SLOW_KNOWN_MAX = 200
-# Longer than any request: the resolver's own patience, the request's 15 s, the storing.
+# Longer than any attempt: resolving the name, 15 s for the request, and storing the outcome
 LEASE_S = 90.0
 _STORE_FOR_S = 30.0
 _GONE = 410
 
 
 class Places:
-    """Who is being sent to in this process, and who must wait for a place."""
+    """The deliveries in flight in this process by receiver, and the receivers that were slow."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -56,7 +56,7 @@ class Places:
         return self.in_flight < AT_ONCE_MAX
 
     def spared(self) -> list[str]:
-        """The receivers that nothing more is sent to now."""
+        """The receivers that get no further delivery now."""
         with self._changed:
             full = {receiver for receiver, count in self._in_flight.items() if count >= PER_RECEIVER_MAX}
             slow_in_flight = sum(self._in_flight[receiver] for receiver in self._slow)
@@ -73,7 +73,7 @@ class Places:
             self._changed.notify_all()
 
     def record(self, receiver: str, *, is_slow: bool) -> None:
-        """Remember whether a receiver answered; of many slow ones, the latest."""
+        """Record whether a receiver answered; only the latest slow receivers are kept."""
         with self._changed:
             self._slow.pop(receiver, None)
             if is_slow:
@@ -87,7 +87,7 @@ class Places:
 
 
 class Deliverer:
-    """One per worker process: `run_once` is called by a thread of its own, again and again."""
+    """One per worker process; a thread of its own calls `run_once` repeatedly."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -95,7 +95,7 @@ class Deliverer:
         self._is_closing = False
 
     def run_once(self) -> None:
-        """Wait for news of the outbox, or a sweep's pause, then begin to send what is due.
+        """Wait until the outbox changes, at most for the pause of a sweep, then start the due deliveries.
 
         Raises:
             Unavailable: the database is away.
@@ -106,7 +106,7 @@ class Deliverer:
         self.send_due()
 
     def send_due(self) -> None:
-        """Begin to send what is due, each in a thread, as far as there are places."""
+        """Start the due deliveries, each in a thread, up to the maximum."""
         if self._is_closing or not self._places.has_room:
             return
         with self._services.database.read() as connection:
@@ -115,11 +115,11 @@ class Deliverer:
             threading.Thread(target=self._send, args=(claimed,), name=claimed.delivery.id[-12:], daemon=True).start()
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Start no delivery from now on."""
         self._is_closing = True
 
     def finish(self, within_s: float) -> bool:
-        """Wait for what is being sent; whether it came to its end in time. The rest is sent again by somebody else."""
+        """Wait for the deliveries in flight; False if some did not end in time. Another worker sends these again."""
         return self._places.wait_empty(within_s)
 
     def _claim(self) -> list[Claimed]:
@@ -146,15 +146,15 @@ class Deliverer:
             log.warning("webhook_outcome_not_stored", delivery_id=claimed.delivery.id, reason=error.message)
         finally:
             self._places.leave(receiver)
-            # There may be more for this place than was looked for
+            # The last look may have found more due deliveries than free places
             self._services.database.news["webhooks"].set()
 
 
 def deliver(services: Services, claimed: Claimed, places: Places) -> None:
-    """One attempt: post, with no unit of work open, and store what came of it.
+    """Make one attempt: post the event without an open unit of work, then store the outcome.
 
     Raises:
-        Unavailable: that could not be stored; the entry is sent again when its lease has run out.
+        Unavailable: the outcome cannot be stored; the delivery is sent again after its lease expires.
     """
     delivery = claimed.delivery
     started_at = time.monotonic()
@@ -216,14 +216,14 @@ def _outcome_of(claimed: Claimed, reply: Reply) -> dict[str, Any]:
     if 200 <= reply.status < 300:
         return _ended("delivered", None, reply.status) | {"delivered_at": DbNow()}
     if reply.status == _GONE:
-        return _failed("The receiver answered 410: it wants no more of this.", _GONE)
+        return _failed("The receiver answered 410: it accepts no further events.", _GONE)
     redirect = ", a redirect, which is not followed" if 300 <= reply.status < 400 else ""
     words = f"The receiver answered {reply.status}{redirect}."
     return _put_off(claimed, words, reply.status, read_retry_after(reply.retry_after))
 
 
 def _put_off(claimed: Claimed, words: str, status: int | None = None, asked_s: float | None = None) -> dict[str, Any]:
-    """Until its next time; failed for good when the schedule is at its end."""
+    """Reschedule a delivery by the retry schedule; after its end the delivery has failed."""
     delivery = claimed.delivery
     wait = wait_s(delivery.attempts - delivery.attempts_before, asked_s=asked_s)
     if wait is None:

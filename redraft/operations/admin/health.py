@@ -1,4 +1,4 @@
-"""Whether the service can do its work: database, schema, broker, workers."""
+"""Checks whether database, schema, broker and workers are ready."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from redraft.storage.engine import schema
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One part's state, in words, and what to do when it is not ready."""
+    """The state of one part, in words, with the remedy if it is not ready."""
 
     name: str
     is_ready: bool
@@ -57,7 +57,7 @@ def _workers(services: Services) -> str:
 
 
 def alive_workers(services: Services) -> int:
-    """How many workers were heard of within three heartbeats."""
+    """The number of workers with a heartbeat within the last three intervals."""
     with services.database.read() as connection:
         return len(workers.alive(connection, within_s=3 * services.settings.heartbeat_s))
 

@@ -1,4 +1,4 @@
-"""What this installation is made of: models with their prices, database, broker, versions."""
+"""The parts of this installation: models with prices, database, broker, versions."""
 
 import platform
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from redraft.providers.shared.protocol import Usage
 from redraft.storage.admin import metrics
 from redraft.storage.engine import schema
 
-# Per million tokens; asked for few, since some prices rise with the length of a prompt.
+# Prices are per million tokens, computed from few, since some prices rise with the length of a prompt.
 _ASKED_TOKENS = 1000
 _PER_MILLION = Decimal(1_000_000) / _ASKED_TOKENS / 10**9
 
@@ -24,9 +24,9 @@ class ModelLine:
     """A model that jobs can use.
 
     Attributes:
-        is_ready: whether calls can be made: a key is set, or none is needed.
-        uses: what it does when a job names no model: `generator`, `evaluator`.
-        input_usd: per million tokens; None where no price is known.
+        is_ready: whether it can be called: its key is set, or it needs none.
+        uses: its roles in jobs that name no model: `generator`, `evaluator`.
+        input_usd: the price per million tokens; None if it is unknown.
     """
 
     id: str
@@ -40,7 +40,7 @@ class ModelLine:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Where the parts are, without passwords."""
+    """The versions and addresses of the parts, without passwords."""
 
     version: str
     python: str
@@ -51,7 +51,7 @@ class Parts:
 
 
 def list_models(services: Services) -> list[ModelLine]:
-    """A model of each provider, the default ones, and those with a price or a limit of their own."""
+    """A model of each provider, the default models, and the models with a price or a limit in the settings."""
     notes = {each.provider: each.note for each in services.providers.models()}
     refs = _refs(services)
     uses = _uses(services)
@@ -78,7 +78,7 @@ def _refs(services: Services) -> Sequence[ModelRef]:
 
 
 def _read(name: str) -> ModelRef | None:
-    """A model of that name; limits also stand for several at once, as `openai:*`."""
+    """The model with this name; None for a pattern such as `openai:*`, which limits may have."""
     if not name or "*" in name:
         return None
     try:
@@ -101,7 +101,7 @@ def _price(services: Services, ref: ModelRef, usage: Usage) -> str | None:
 
 
 def inspect_parts(services: Services) -> Parts:
-    """Versions and places.
+    """Collect the versions and addresses.
 
     Raises:
         Unavailable: the database is away.

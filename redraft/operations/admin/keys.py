@@ -1,4 +1,4 @@
-"""API keys: made once, shown once, stored as a hash."""
+"""Creates, lists, revokes and checks API keys. A token is shown once and stored as a hash."""
 
 import hashlib
 import hmac
@@ -20,13 +20,13 @@ log = structlog.get_logger()
 NAME_CHARS_MAX = 200
 
 _PREFIX = "rd_"
-# Not a write for every request: "in use, or forgotten?" needs no better clock.
+# At most one write a minute per key: the last use only shows whether a key is still needed
 _USE_NOTED_EVERY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whose key it is, and what it may do."""
+    """The key of a request, and its scopes."""
 
     key_id: str
     scopes: frozenset[Scope]
@@ -40,17 +40,17 @@ def create_key(
     lifetime_s: float | None = None,
     once: str | None = None,
 ) -> tuple[dict[str, Any], str]:
-    """Make a key; its token is returned here and never again.
+    """Create a key; only this call returns its token.
 
     Args:
-        services: where it is kept.
-        name: what it is for.
-        scopes: what it may do.
-        lifetime_s: seconds until it opens nothing any more; None: it is valid until it is revoked.
-        once: whatever is asked for with the same word again was made already.
+        services: the services.
+        name: the name of the key.
+        scopes: the permissions of the key.
+        lifetime_s: the seconds until the key expires; None if it is valid until it is revoked.
+        once: an idempotency key: a second call with the same value creates no key.
 
     Raises:
-        Conflict: `key_made`, a key was made with that word before; `key_name_taken`, a valid key has this name.
+        Conflict: a key was created with this `once` (`key_made`), or a valid key has this name (`key_name_taken`).
     """
     token = _PREFIX + secrets.token_urlsafe(32)
     values = {
@@ -83,11 +83,11 @@ def _shown(key: dict[str, Any]) -> dict[str, Any]:
 
 
 def revoke_key(services: Services, prefix: str) -> str:
-    """Revoke the one key whose id begins so and that is not revoked yet.
+    """Revoke the only valid or expired key whose id begins with this prefix.
 
     Raises:
-        NotFound: none does.
-        Conflict: several do.
+        NotFound: no key matches.
+        Conflict: several keys match.
     """
     with services.database.read() as connection:
         found = [k["id"] for k in api_keys.all_keys(connection) if k["id"].startswith(prefix) and not k["revoked_at"]]
@@ -101,18 +101,18 @@ def revoke_key(services: Services, prefix: str) -> str:
 
 
 def authenticate(services: Services, token: str | None) -> Caller:
-    """Who calls with this token.
+    """The caller with this token.
 
     Raises:
-        Forbidden: there is no token (`unauthenticated`), or it is not valid (`invalid_key`).
+        Forbidden: the token is missing (`unauthenticated`) or not valid (`invalid_key`).
     """
     if not token:
         raise Forbidden("Send your API key as 'Authorization: Bearer rd_…'.", code="unauthenticated")
     asked = hash_of(token)
     with services.database.read() as connection:
         key = api_keys.find_valid(connection, asked, unnoted_for_s=_USE_NOTED_EVERY_S)
-    # The index compares hashes, of which a guess at the token controls no bit: its time tells nothing of a token.
-    # This compare keeps that true should the look-up ever find by less than the whole hash.
+    # An attacker cannot choose bits of a hash, so the time of the index look-up reveals nothing about a token. The
+    # comparison keeps this true if the look-up should ever use only a part of the hash.
     if key is None or not hmac.compare_digest(key["token_hash"], asked):
         raise Forbidden("This API key is not valid; `redraft keys create` makes one.", code="invalid_key")
     if key["is_unnoted"]:
@@ -121,7 +121,7 @@ def authenticate(services: Services, token: str | None) -> Caller:
 
 
 def _note_use(services: Services, key_id: str) -> None:
-    """Nobody is turned away because this cannot be written now."""
+    # A request must not fail because the last use cannot be stored
     try:
         with services.database.write() as connection:
             api_keys.note_use(connection, key_id, unnoted_for_s=_USE_NOTED_EVERY_S)
@@ -130,5 +130,5 @@ def _note_use(services: Services, key_id: str) -> None:
 
 
 def hash_of(token: str) -> str:
-    """Tokens have 256 random bits: a fast hash is enough, nobody finds one by trying."""
+    """The hash of a token. A fast hash is enough: 256 random bits cannot be guessed."""
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()

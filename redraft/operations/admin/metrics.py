@@ -1,7 +1,7 @@
-"""What an operator watches, in Prometheus' words, from the database: one answer for all workers and APIs.
+"""Prometheus metrics from the database, the same for all workers and API processes.
 
-Nothing is counted where the work is done. What is going on is a gauge; what came to an end is a gauge over the last
-five minutes, which an index answers however many jobs are stored.
+No process counts anything. The current state is a gauge; ended jobs and calls are gauges over the last five minutes,
+which an index answers quickly however many jobs are stored.
 """
 
 import threading
@@ -20,7 +20,7 @@ from redraft.storage.engine import schema
 
 WINDOW_S = 300.0
 _FRESH_S = 5.0
-# Model names come from requests: those beyond the busiest are told as one
+# Model names come from requests: the less used ones share a label, so that the number of series stays bounded
 _MODELS_MAX = 30
 _OTHER = "other"
 _STATES = ("waiting", "delayed", "in_flight", "lost")
@@ -31,25 +31,25 @@ FAMILIES = {
     "broker_up": "Whether the broker answers.",
     "build_info": "This program's version, and the schema's that it found.",
     "database_bytes": "Size of the database on its disk.",
-    "workers": "Workers heard of within three heartbeats.",
-    "worker_slots": "Steps that they can do at once.",
+    "workers": "Workers with a heartbeat within the last three intervals.",
+    "worker_slots": "Steps that the workers can execute at once.",
     "jobs_live": "Jobs that have not ended.",
     "jobs_suspected": "Live jobs that lost several workers: they run in a process of their own.",
     "steps": "Next steps of live jobs: waiting for a worker, delayed, in_flight, or lost with their worker.",
     "oldest_wait_seconds": "How long the longest waiting step has been due.",
-    "sweeper_lag_seconds": "How long the most overdue step is due or lost without anybody having rung for it.",
+    "sweeper_lag_seconds": "How long the most overdue step has been due or lost without a notification of the workers.",
     "jobs_ended_5m": "Jobs that ended in the last five minutes.",
-    "calls_open": "Calls to models that are being made.",
+    "calls_open": "Open calls to models.",
     "calls_5m": "Calls that ended in the last five minutes.",
-    "call_seconds_5m": "What those calls took together.",
+    "call_seconds_5m": "Total time of those calls.",
     "tokens_5m": "Tokens of those calls; cached_input is a part of input.",
-    "cost_usd_5m": "What those calls cost, as far as their prices are known.",
-    "unpriced_calls_5m": "Those calls of which nobody knows what they cost.",
-    "webhook_deliveries": "Webhooks to be sent, and those given up.",
-    "webhook_oldest_due_seconds": "How long the longest waiting webhook has been due.",
-    "metrics_seconds": "What it took to collect all this.",
+    "cost_usd_5m": "Cost of those calls with a known price.",
+    "unpriced_calls_5m": "Those calls with an unknown cost.",
+    "webhook_deliveries": "Webhook deliveries that are pending or have failed.",
+    "webhook_oldest_due_seconds": "How long the longest waiting webhook delivery has been due.",
+    "metrics_seconds": "Time to collect the metrics.",
 }
-"""What each metric means; `redraft_` stands before each name."""
+"""The help text of each metric; all names get the prefix `redraft_`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def sample(name: str, value: float, **labels: str) -> Sample:
 
 
 class Metrics:
-    """Collects at most every few seconds, whoever asks and however often."""
+    """Caches the metrics for a few seconds, so that frequent scrapes cost the database nothing."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -73,7 +73,7 @@ class Metrics:
         self._stale_at = 0.0
 
     def read(self) -> str:
-        """All metrics in Prometheus' text format; without the database, only what is up and what is not."""
+        """All metrics in the text format of Prometheus; only `…_up` metrics if the database does not answer."""
         with self._lock:
             if time.monotonic() >= self._stale_at:
                 self._text = exposition(collect(self._services))

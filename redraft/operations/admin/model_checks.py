@@ -1,4 +1,4 @@
-"""Trying a model: one tiny real call, and what came of it. Nothing is stored."""
+"""Checks a model by one short real call. Nothing is stored."""
 
 import time
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from redraft.operations.resource_base import cost_usd
 from redraft.operations.services import Services
 from redraft.providers.shared.protocol import ADAPTATIONS_MAX, UnusableReply, Usage
 
-# Whoever answers like this is there, and lets us in.
+# With these errors the model answered and the key is valid
 _USABLE_ALL_THE_SAME = frozenset({"output_truncated", "empty_output", "refused"})
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCheck:
-    """What became of the call; `cost_usd` is None where nobody knows."""
+    """The outcome of the call; `cost_usd` is None if it is unknown."""
 
     model: str
     latency_ms: int
@@ -30,10 +30,10 @@ class ModelCheck:
 
 
 def check_model(services: Services, name: str = "", *, timeout_s: float | None = None) -> ModelCheck:
-    """Make one tiny real call to a model; without a name to the default one.
+    """Make one short real call to a model; without a name to the default model.
 
     Raises:
-        Invalid: it is no model's name, or the model cannot be called.
+        Invalid: the name is not a model's, or the model cannot be called.
     """
     providers = services.providers
     ref = resolve_model(providers, name or str(providers.default_model()), "/model")

@@ -1,6 +1,6 @@
-"""The state of an installation at a glance: what goes on, what came of today, who works, what is missing.
+"""The overview page: running jobs, the results of today, workers, and problems of the installation.
 
-A fixed number of short queries, each from an index, however many jobs are stored.
+It makes a fixed number of short queries, each from an index.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ _STARTER = {True: "redraft serve", False: "redraft worker"}
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something without which jobs do not get done, or (a note) not well: what it is, and what to run or set."""
+    """A problem that blocks jobs, or a note about one that does not, with its remedy."""
 
     words: str
     remedy: str
@@ -43,12 +43,12 @@ _TINY = Trouble(
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The numbers on top.
+    """The figures at the top of the page.
 
     Attributes:
-        oldest_wait_s: how long the next step of a queued job has been due at most; None when none waits.
-        ended_today: since midnight UTC, as all of the following.
-        cost_today: in USD, of the jobs that ended; None when the price of any call is unknown.
+        oldest_wait_s: the longest time that a step of a queued job has been due; None if none is due.
+        ended_today: the jobs that ended since midnight UTC, like all following figures.
+        cost_today: the cost of these jobs in USD; None if the price of any call is unknown.
     """
 
     queued: int
@@ -63,13 +63,13 @@ class Figures:
 
     @property
     def accepted_percent(self) -> int | None:
-        """Of the jobs that succeeded today, cut and not rounded: 99.9 % are not all; None without any."""
+        """The share of accepted jobs, rounded down, since 99.9 % must not read as all; None without jobs."""
         return 100 * self.accepted_today // self.succeeded_today if self.succeeded_today else None
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker that is alive, and how many steps it has in hand."""
+    """A live worker, and the number of its steps in flight."""
 
     id: str
     host: str
@@ -115,7 +115,7 @@ class JobLine:
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A run in short; `ended` of its items while it goes on, None after."""
+    """A run; `ended` is the number of ended items while it is running, otherwise None."""
 
     run: RunRecord
     ended: int | None
@@ -131,13 +131,13 @@ class Activity:
 
     @property
     def is_new(self) -> bool:
-        """Whether nobody has asked for anything yet."""
+        """Whether there is no job and no run."""
         return not (self.running or self.last_jobs or self.last_runs or self.figures.queued)
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`activity` is None while the database cannot be used."""
+    """The whole page; `activity` is None while the database cannot be used."""
 
     troubles: Sequence[Trouble]
     checks: Sequence[Check]
@@ -145,14 +145,14 @@ class Overview:
 
 
 def view_overview(services: Services) -> Overview:
-    """Everything at once."""
+    """Collect the whole page."""
     checks = check_readiness(services)
     can_read = all(check.is_ready for check in checks if check.name in {"database", "migrations"})
     return Overview(find_troubles(services, checks), checks, _activity(services) if can_read else None)
 
 
 def find_troubles(services: Services, checks: Sequence[Check]) -> list[Trouble]:
-    """What keeps jobs from being done, with the remedy; the worst first."""
+    """The problems of the installation with their remedies, the worst first."""
     found = [_trouble(services, check) for check in checks if not check.is_ready]
     return found + _model_troubles(services)
 
@@ -235,7 +235,7 @@ def _figures(connection: Connection) -> Figures:
 
 def _runs(connection: Connection) -> list[RunLine]:
     records = runs.list_page(connection, after=None, limit=_ROWS - 3)[: _ROWS - 3]
-    # Only those that go on are counted: what became of the others does not change any more
+    # Counting is slow, and the counts of ended runs are not shown
     counts = run_items.count(connection, [run.id for run in records if run.status == "running"])
     return [RunLine(run, _ended(counts.get(run.id))) for run in records]
 

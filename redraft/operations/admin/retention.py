@@ -1,8 +1,7 @@
-"""Forgetting: jobs that ended long ago are removed beside the work, with their iterations, calls and events.
+"""Deletes jobs that ended long ago, with their iterations, calls and events, and old calls of drafts.
 
-So are the calls that drafts made long ago.
-
-In units of work of a few hundredths of a second, with a pause as long after each: workers and requests get their turn.
+Each unit of work takes a few hundredths of a second and is followed by a pause of the same length, so that workers and
+requests are not blocked.
 """
 
 import random
@@ -36,17 +35,17 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Which jobs are too old: those that ended before then with one of these statuses; without any, all."""
+    """Selects the jobs that ended before a time, with one of these statuses; no status selects all."""
 
     before: datetime
     statuses: tuple[str, ...]
 
 
 def too_old(services: Services, older_s: float, statuses: Sequence[str] = ()) -> Retention:
-    """What ended so long ago, by the database's clock.
+    """The selection of jobs that ended this long ago, by the clock of the database.
 
     Raises:
-        Invalid: a status that no job ends with, or a time before the calendar's beginning.
+        Invalid: a status is not one of an ended job, or the time is before the year 1.
     """
     strange = [status for status in statuses if status not in ENDED_STATUSES]
     if strange:
@@ -57,21 +56,21 @@ def too_old(services: Services, older_s: float, statuses: Sequence[str] = ()) ->
 
 
 def count(services: Services, what: Retention) -> dict[str, int]:
-    """How many jobs are too old, by status."""
+    """The number of selected jobs, by status."""
     with services.database.read() as connection:
         return retention.count_ended(connection, what.before, what.statuses)
 
 
 def prune(services: Services, what: Retention, on_progress: Progress = lambda _done, _of: None) -> dict[str, int]:
-    """Remove what is too old. May be broken off at any moment, and run again.
+    """Delete the selected jobs. It can be interrupted at any time and repeated.
 
     Args:
-        services: the parts.
-        what: which jobs; live ones are never among them.
-        on_progress: called after each batch with how many are gone, and of how many.
+        services: the services.
+        what: the selection; it never includes live jobs.
+        on_progress: called after each batch with the number of deleted jobs, and the total.
 
     Returns:
-        How many were removed, by status.
+        The number of deleted jobs, by status.
     """
     total = sum(count(services, what).values())
     removed: Counter[str] = Counter()
@@ -92,7 +91,7 @@ def prune(services: Services, what: Retention, on_progress: Progress = lambda _d
 
 
 def count_drafts(services: Services, what: Retention) -> int:
-    """How many calls of drafts are too old; none where only jobs that ended in some way are meant."""
+    """The number of old calls of drafts; 0 if the selection names statuses, which drafts do not have."""
     if what.statuses:
         return 0
     with services.database.read() as connection:
@@ -100,7 +99,7 @@ def count_drafts(services: Services, what: Retention) -> int:
 
 
 def prune_drafts(services: Services, what: Retention) -> int:
-    """Remove the calls of drafts that are too old; how many."""
+    """Delete the old calls of drafts; returns their number."""
     removed = 0
     while not what.statuses:
         began = time.monotonic()
@@ -115,10 +114,10 @@ def prune_drafts(services: Services, what: Retention) -> int:
 
 
 def forget_some(services: Services) -> None:
-    """Remove a few of what is older than the setting says, now and then: every worker's sweeper asks.
+    """Delete some old jobs and calls of drafts. Every sweep calls it; it acts about every 15 seconds.
 
     Raises:
-        Unavailable: the database is away; the next one removes them.
+        Unavailable: the database does not answer; a later sweep deletes them.
     """
     settings = services.settings
     is_turn = random.random() * _FORGET_EVERY_S < settings.sweep_s  # noqa: S311 - spreads load, guards nothing
@@ -153,7 +152,7 @@ def _remove(services: Services, batch: Sequence[EndedJob], before: datetime) -> 
 
 
 def next_size(size: int, took_s: float) -> int:
-    """Jobs may hold a kilobyte or a hundred megabytes: what a batch took says how many to take next."""
+    """The size of the next batch by the time of this one, since a job may hold a kilobyte or a hundred megabytes."""
     if took_s > _BATCH_S:
         return max(1, size // 2)
     return min(_BATCH_MAX, size * 2) if took_s < _BATCH_S / 3 else size

@@ -1,4 +1,4 @@
-"""Signing in to the pages: an API key, shown once, opens them for one browser until it signs out or time is up."""
+"""Signs browsers in to the pages by an API key, until they sign out or 12 hours have passed."""
 
 import secrets
 
@@ -12,7 +12,7 @@ LIFETIME_S = 12 * 3600
 
 
 def sign_in(services: Services, caller: Caller) -> str:
-    """Open the pages for the browser of this caller; the token is returned here and never again."""
+    """Create a session for the browser of this caller; only this call returns its token."""
     token = secrets.token_urlsafe(32)
     with services.database.write() as connection:
         sign_ins.add(connection, hash_of(token), caller.key_id, lifetime_s=LIFETIME_S)
@@ -20,10 +20,10 @@ def sign_in(services: Services, caller: Caller) -> str:
 
 
 def authenticate(services: Services, token: str) -> Caller:
-    """Whose key opened the pages for the browser with this token.
+    """The caller whose key created the session with this token.
 
     Raises:
-        Forbidden: none that is valid now.
+        Forbidden: the session or its key is no longer valid.
     """
     with services.database.read() as connection:
         key = sign_ins.find_key(connection, hash_of(token))
@@ -33,6 +33,6 @@ def authenticate(services: Services, token: str) -> Caller:
 
 
 def sign_out(services: Services, token: str) -> None:
-    """Close the pages for the browser with this token."""
+    """End the session with this token."""
     with services.database.write() as connection:
         sign_ins.remove(connection, hash_of(token))

@@ -1,4 +1,4 @@
-"""What all calls to models took and cost, by day and model."""
+"""The usage and cost of all model calls, by day and model."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ LINES_MAX = 1000
 
 
 class UsageSums(Resource):
-    """What calls took together; those that failed are calls, too."""
+    """The usage of several calls; failed calls count too."""
 
     calls: int
     failed_calls: int
@@ -27,7 +27,7 @@ class UsageSums(Resource):
     cached_input_tokens: int = Field(description="A part of the input tokens.")
     output_tokens: int
     cost_usd: str | None = Field(description="null: the price of some call is unknown.")
-    unpriced_calls: int = Field(description="Calls of which nobody knows what they cost.")
+    unpriced_calls: int = Field(description="Calls with an unknown cost.")
 
 
 class UsageLine(UsageSums):
@@ -38,7 +38,7 @@ class UsageLine(UsageSums):
 
 
 class UsageReport(Resource):
-    """All calls of a span of time; calls of jobs that were deleted are gone with them."""
+    """All calls in a span of time, without calls of deleted jobs."""
 
     object: Literal["usage"] = "usage"
     created_after: Moment
@@ -56,7 +56,7 @@ def report(
     model: str | None = None,
     kind: str | None = None,
 ) -> UsageReport:
-    """What calls that ended within a span took; the last 30 days if none is given.
+    """The usage of the calls that ended within a span; the default is the last 30 days.
 
     Raises:
         Invalid: the span is longer than a year (`span_too_long`), or ends before it begins (`empty_span`).

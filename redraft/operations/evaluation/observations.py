@@ -1,4 +1,4 @@
-"""Observations: which of the ranked sources an accepted answer cites, kept with its end, exported and counted."""
+"""Exports and counts observations: the ranked sources that accepted answers cite."""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -15,7 +15,7 @@ _PAGE = 50
 
 
 class Observation(Resource):
-    """One accepted answer, and what it made of its ranked sources."""
+    """One accepted answer, with its ranked sources and citations."""
 
     id: str
     job_id: str
@@ -38,18 +38,18 @@ class Observation(Resource):
 def export(
     services: Services, criteria: ObservationFilter, *, after: str | None = None, limit: int | None = None
 ) -> Iterator[list[Observation]]:
-    """All that fit, oldest first, a page at a time; between pages no connection is held.
+    """All matching observations, oldest first, in pages. No connection is held between two pages.
 
     Args:
-        services: where they are.
-        criteria: which of them.
-        after: the id of the last one that the caller has.
-        limit: how many at most; None: all.
+        services: the services.
+        criteria: the filter.
+        after: the id of the last observation that the caller has.
+        limit: the maximum number; None for all.
 
     Raises:
         Invalid: there is no observation `after`.
     """
-    # Read also without `after`: a database that is away is told before anything is answered
+    # Connects also without `after`: an error must come before the response has begun
     with services.database.read() as connection:
         place = None if after is None else observations.place_of(connection, after)
         if after is not None and place is None:
@@ -78,7 +78,7 @@ def _shown(record: ObservationRecord) -> Observation:
 
 
 def rank_report(services: Services, criteria: ObservationFilter) -> RankReport:
-    """Which ranks get cited; a hundred observations at a time are in memory, however many there are."""
+    """The report on cited ranks; it reads a hundred observations at a time."""
     with services.database.read() as connection:
         found = observations.stream_sources(connection, criteria)
         return report_ranks([ObservedSource(**each) for each in sources] for sources in found)

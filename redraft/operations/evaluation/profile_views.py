@@ -1,4 +1,4 @@
-"""Profiles as people read them: what each says, what it said before, and what differs from another one."""
+"""The view of a profile on its page: its texts, its earlier versions, and a comparison."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _VERSIONS_MAX = 50
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version that has judged."""
+    """A version that was used in an evaluation."""
 
     version: str
     first_used_at: datetime
@@ -23,10 +23,10 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class ProfileView:
-    """A profile with its versions that have judged, the latest first.
+    """A profile with its used versions, the latest first.
 
     Attributes:
-        changes: what differs, by file, where it is compared with an earlier version or another profile.
+        changes: the diff by file with an earlier version or another profile; None without a comparison.
     """
 
     profile: Profile
@@ -35,7 +35,7 @@ class ProfileView:
 
 
 def view_profile(services: Services, name: str, *, version: str = "", other: str = "") -> ProfileView:
-    """A profile, compared with a version that has judged or with another profile where one is named.
+    """A profile, compared with one of its used versions or with another profile if one is named.
 
     Raises:
         NotFound: there is no such profile, or no such version of it.
@@ -60,7 +60,7 @@ def _find(services: Services, name: str) -> Profile:
 
 
 def _compare(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, Diff]:
-    """Of files that differ; those that only one has are told as well."""
+    """The diffs of the files that differ or exist on one side only."""
     names = dict.fromkeys([*after, *before])
     found = {name: compare_words(before.get(name, ""), after.get(name, "")) for name in names}
     return {name: diff for name, diff in found.items() if any(part.kind != "equal" for part in diff.parts)}

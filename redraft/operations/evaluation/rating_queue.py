@@ -1,4 +1,4 @@
-"""What a person rates next: of the latest verdicts those first that could as well have been others."""
+"""The queue of evaluations for a rater: of the latest evaluations the most doubtful ones first."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -23,7 +23,7 @@ Opinion = Literal["passes", "fails", "unsure"]
 
 @dataclass(frozen=True, slots=True)
 class QueueLine:
-    """One verdict that waits: of which task, and what makes it worth a look."""
+    """One evaluation in the queue, with its task and the reason of its priority."""
 
     evaluation_id: str
     job_id: str
@@ -35,7 +35,7 @@ class QueueLine:
 
 @dataclass(frozen=True, slots=True)
 class QueueItem:
-    """The verdict that is rated now, with all that one needs to judge it."""
+    """The evaluation to rate, with its job and its iteration."""
 
     job: Job
     iteration: Iteration
@@ -44,7 +44,7 @@ class QueueItem:
 
 @dataclass(frozen=True, slots=True)
 class LastWord:
-    """What a person said of a verdict, beside it."""
+    """The last rating of a person, with the rated evaluation."""
 
     evaluation_id: str
     job_id: str
@@ -60,8 +60,8 @@ class RatingQueue:
     """The first lines of the queue.
 
     Attributes:
-        waiting: how many verdicts are in it.
-        looked_at: how many of the latest evaluations it was made from, at most.
+        waiting: the length of the queue.
+        looked_at: the maximum of latest evaluations that the queue is made from.
     """
 
     lines: list[QueueLine]
@@ -72,13 +72,13 @@ class RatingQueue:
 
 
 def view_queue(services: Services, rater: str, *, chosen: str | None = None, last: str | None = None) -> RatingQueue:
-    """The queue of one person, with one verdict to rate: the chosen one, else the first.
+    """The queue of a rater, with one evaluation to rate: the chosen one, otherwise the first.
 
     Args:
-        services: where the evaluations are.
-        rater: who rates; what they have rated is not asked for again.
-        chosen: an evaluation's id.
-        last: the id of the one that was rated just now.
+        services: the services.
+        rater: the person; evaluations that they have rated are left out.
+        chosen: the id of the chosen evaluation.
+        last: the id of the evaluation that was rated before.
 
     Raises:
         NotFound: there is no such evaluation.
@@ -100,7 +100,7 @@ def view_queue(services: Services, rater: str, *, chosen: str | None = None, las
 
 
 def _ordered(latest: Sequence[Waiting], rated: Collection[str]) -> list[tuple[Waiting, str]]:
-    """Those not yet rated, the most doubtful first, each with the reason."""
+    """The unrated evaluations, the most doubtful first, each with the reason."""
     verdicts: defaultdict[str, set[bool]] = defaultdict(set)
     for each in latest:
         verdicts[each.iteration_id].add(each.passed)
@@ -140,7 +140,7 @@ def _last(said: Any) -> LastWord:
 
 
 def verdict_on(services: Services, evaluation_id: str, opinion: Opinion) -> Literal["agree", "disagree", "unsure"]:
-    """What an opinion that was formed without knowing the verdict says of it.
+    """Whether a rater's blind opinion agrees with the evaluation.
 
     Raises:
         NotFound: there is no such evaluation.

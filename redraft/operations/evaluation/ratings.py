@@ -1,4 +1,4 @@
-"""What people say of evaluations, and what that tells of the evaluators."""
+"""Ratings of evaluations by people, and the calibration of evaluators by these ratings."""
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,20 +14,20 @@ from redraft.domain.evaluation.ratings import RateEvaluation
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.statistics.estimates import Crossing, Estimate, Kappa
 from redraft.errors import Invalid, NotFound
-from redraft.operations.jobs.queries import version_of
+from redraft.operations.jobs.queries import record_of, version_of
 from redraft.operations.jobs.resources import Rating, rating_resource
 from redraft.operations.resource_base import Resource
 from redraft.operations.services import Services
 from redraft.storage.admin import ratings
 from redraft.storage.admin.ratings import RatedEvaluation, RatingFilter, RatingRecord
-from redraft.storage.jobs import history, jobs
+from redraft.storage.jobs import history
 
 GROUPS_MAX = 500
-"""How many groups one report has; the ones with the most ratings."""
+"""The maximum of groups in a report; groups with the most ratings come first."""
 
 
 class CalibrationGroup(Resource):
-    """What ratings tell of one evaluator with one profile, in general or by one criterion."""
+    """The calibration of one evaluator with one profile, for whole evaluations or for one criterion."""
 
     evaluator_model: str | None
     profile: str
@@ -77,16 +77,14 @@ def rate(services: Services, job_id: str, number: int, body: RateEvaluation, rat
 
 
 def _ensure_has(connection: Connection, job_id: str, number: int) -> None:
-    job = jobs.get(connection, job_id)
-    if job is None:
-        raise NotFound("job", job_id)
+    job = record_of(connection, job_id)
     known = sorted({record.number for record in history.of(connection, job)})
     if number not in known:
         raise NoIteration(job_id, number, known)
 
 
 class NoIteration(NotFound):
-    """The job works on other iterations, which it names."""
+    """The job has no such iteration; the message names its iterations."""
 
     def __init__(self, job_id: str, number: int, known: Sequence[int]) -> None:
         super().__init__("iteration", f"{job_id}/{number}")
@@ -109,7 +107,7 @@ def _choose(found: Sequence[RatedEvaluation], body: RateEvaluation) -> RatedEval
     own = [each for each in found if each.is_own]
     if body.candidate is not None:
         return _by_candidate(own, found, body.candidate)
-    # Of equal scores the first counts, as in the loop
+    # With equal scores the first candidate counts, as in the loop
     return max([*own, _unevaluated(found[0].candidate)], key=lambda each: -1.0 if each.score is None else each.score)
 
 
@@ -165,7 +163,7 @@ def _criterion(criteria: Sequence[dict[str, Any]], criterion: str) -> dict[str, 
 
 
 def list_ratings(services: Services, job_id: str) -> list[Rating]:
-    """All ratings of a job, oldest first; of one rater on one thing the last one counts.
+    """All ratings of a job, oldest first. A later rating of the same thing by the same rater replaces an earlier one.
 
     Raises:
         NotFound: there is no such job.
@@ -176,12 +174,12 @@ def list_ratings(services: Services, job_id: str) -> list[Rating]:
 
 
 def calibration(services: Services, criteria: RatingFilter, *, precision: float) -> tuple[list[CalibrationGroup], int]:
-    """How far each evaluator agrees with people, those with the most ratings first, and how many groups are left out.
+    """The agreement of each evaluator with people, most ratings first, and the number of groups that are left out.
 
     Args:
-        services: where the ratings are.
-        criteria: which of them count.
-        precision: what a suggested threshold is to reach, 0 to 1.
+        services: the services.
+        criteria: the filter of ratings.
+        precision: the precision that a suggested threshold must reach, 0 to 1.
     """
     count = 0
 
@@ -223,7 +221,7 @@ def _rated(rows: Iterator[Mapping[Any, Any]]) -> Iterator[Rated]:
 def _rated_criterion(row: Mapping[Any, Any], found: Mapping[str, Any]) -> Rated:
     score, own_score = found["score"], row["own_score"]
     if found["weight"] < 0:
-        # The score of a fault tells how much of it there is: less is better
+        # The score of a criterion with negative weight says how much of a fault there is: less is better
         score, own_score = _turned(score), _turned(own_score)
     return Rated(row["verdict"], found["passed"], score, own_score)
 

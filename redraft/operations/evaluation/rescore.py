@@ -1,4 +1,4 @@
-"""Judge the stored answers of a job anew: by another evaluator, profile or rubric, without writing any."""
+"""Evaluates the stored answers of a job again, by another evaluator, profile or rubric."""
 
 from collections import Counter
 from typing import Any
@@ -15,12 +15,13 @@ from redraft.domain.jobs.requests import (
     evaluator_calls_max,
 )
 from redraft.domain.jobs.states import TERMINAL, JobKind, JobStatus
-from redraft.errors import Conflict, Invalid, NotFound
+from redraft.errors import Conflict, Invalid
 from redraft.operations.jobs import submit
+from redraft.operations.jobs.queries import record_of
 from redraft.operations.jobs.submit import Idempotency, Submission
 from redraft.operations.request_views import parse_request, schema_of
 from redraft.operations.services import Services
-from redraft.storage.jobs import history, jobs
+from redraft.storage.jobs import history
 from redraft.storage.jobs.history import IterationRecord
 from redraft.storage.jobs.jobs import JobRecord
 
@@ -28,23 +29,21 @@ _AS_IT_WAS = frozenset(EvaluationFields.model_fields) - {"webhook"}
 
 
 def rescore(services: Services, job_id: str, change: RescoreJob, idempotency: Idempotency | None = None) -> Submission:
-    """Start a job of its own that judges another one's answers; that one stays as it is.
+    """Submit a new job that evaluates the answers of this job, which is not changed.
 
     Raises:
         NotFound: there is no such job.
-        Conflict: it has not ended, or holds no answers of its own.
-        Invalid: an iteration is not there, what to judge by does not fit together, or the key was used with another
-            request.
+        Conflict: the job has not ended, or has no answers of its own.
+        Invalid: an iteration does not exist, the evaluation fields contradict each other, or the key was used with
+            another request.
     """
     return submit.submit(services, request_for(services, job_id, change), idempotency)
 
 
 def request_for(services: Services, job_id: str, change: RescoreJob, *, drops_rubric: bool = False) -> RescoreAnswers:
-    """The request of that job, by words alone if it is to drop the rubric; raises what `rescore` raises."""
+    """The request of the new job; `drops_rubric` evaluates by criteria in words. Raises what `rescore` raises."""
     with services.database.read() as connection:
-        job = jobs.get(connection, job_id)
-        if job is None:
-            raise NotFound("job", job_id)
+        job = record_of(connection, job_id)
         _ensure_can_rescore(job)
         records = history.of(connection, job)
     request = _request(job, change, _numbers(job, records, change), drops_rubric=drops_rubric)
@@ -94,7 +93,7 @@ def _request(job: JobRecord, change: RescoreJob, numbers: list[int], *, drops_ru
     if change.evaluation is not None and change.evaluation.audit is not None:
         words = "Rescoring has no audit: rescore by that model instead, as evaluator_model."
         raise Invalid.at("/evaluation/audit", words, "audit_misplaced")
-    # Whoever asks for a verdict is not told that there is nothing to judge, nor what was said before
+    # A rescoring must give a new verdict: it is never skipped as too simple, nor taken from the cache
     anew: dict[str, Any] = {"audit": None, "skip": "never" if options.skip == "auto" else options.skip}
     if "evaluator_model" in named and change.evaluation is None:
         anew["panel"] = []
