@@ -218,10 +218,10 @@ def crowded_validators() -> Iterator[None]:
     turns = processes.default.slow.turns
 
     def wait() -> None:
-        with turns.taken(b"another"):
+        with turns.slot(b"another"):
             pass
 
-    with ThreadPoolExecutor(max_workers=8) as threads, turns.taken(b"another"):
+    with ThreadPoolExecutor(max_workers=8) as threads, turns.slot(b"another"):
         for _ in range(8):
             threads.submit(wait)
         wait_until(lambda: turns.waiting == 8, what="a full queue")
