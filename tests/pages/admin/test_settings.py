@@ -221,7 +221,7 @@ def test_failed_webhooks_are_found_and_sent_again(
     page.get_by_role("link", name="failed only").click()
     row = page.locator("tbody tr")
     expect(row).to_have_count(1)
-    assert "it wants no more of this" in row.inner_text()
+    assert "it accepts no further events" in row.inner_text()
     assert f"127.0.0.1:{receiver.port}" in row.inner_text()
     assert "t0p" not in page.content()
     row.get_by_role("button", name="Resend").click()
