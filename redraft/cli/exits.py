@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import sys
 import traceback
 from collections.abc import Collection, Sequence
@@ -131,6 +132,15 @@ def exit_of(error: RedraftError) -> Exit:
 def exit_of_code(code: str) -> Exit:
     """The exit code of a failed job, by its error's code."""
     return _BY_CODE.get(code, Exit.ERROR)
+
+
+def in_options(text: str) -> str:
+    """The text with the options of this program in place of a request's nested fields."""
+    for pointer, option in _OPTIONS.items():
+        field = pointer[1:].replace("/", ".")
+        if "." in field:
+            text = re.sub(rf"(?<![\w.]){re.escape(field)}(?!\w|\.\w)", option, text)
+    return text
 
 
 def advice(code: str) -> str | None:

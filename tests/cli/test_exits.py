@@ -216,3 +216,8 @@ def test_the_version_is_printed(shell: Shell) -> None:
 @pytest.mark.parametrize("words", [["nope"], ["jobs", "nope"], ["jobs", "cancel"], ["ask", "Hi", "--nope"]])
 def test_wrong_usage_is_2(shell: Shell, words: list[str]) -> None:
     assert shell.run(*words).code == 2
+
+
+def test_a_message_names_the_options_of_nested_fields():
+    told = exits.in_options("Raise sampling.max_output_tokens (generator), not sampling.max_output_tokens.x.")
+    assert told == "Raise --max-output-tokens (generator), not sampling.max_output_tokens.x."

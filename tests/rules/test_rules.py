@@ -239,3 +239,14 @@ def test_the_domain_and_the_entry_points_do_not_know_sql():
         if any(name.split(".")[0] == "sqlalchemy" for name in imported(node))
     ]
     assert found == []
+
+
+def test_every_code_path_that_the_docs_name_exists():
+    names = {path.name for path in ROOT.glob("[a-z]*/**/*.py")}
+    documents = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    text = "\n".join(each.read_text("utf-8") for each in documents)
+    paths = re.findall(r"`((?:redraft|api|worker|tests|docs|migrations|benchmarks|examples)/[\w./-]+)`", text)
+    files = re.findall(r"`(\w+\.py)`", text)
+    assert paths
+    assert [each for each in paths if not (ROOT / each).exists()] == []
+    assert [each for each in files if each not in names] == []

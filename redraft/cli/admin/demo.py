@@ -222,7 +222,8 @@ def _print_criteria(body: dict[str, Any]) -> None:
     output.show("Checks in code. What is in brackets the generator learns only from a failed check:")
     for each in body["rubric"]:
         check = each["check"]
-        output.show(f"  {each['id']}: {each['text']} ({check['kind'].replace('_', ' ')} {check['value']})")
+        value = "a pattern" if check["kind"].endswith("regex") else check["value"]
+        output.show(f"  {each['id']}: {each['text']} ({check['kind'].replace('_', ' ')} {value})")
 
 
 def _follow(client: "httpx2.Client", url: str, threshold: float) -> None:

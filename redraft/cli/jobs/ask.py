@@ -1,12 +1,18 @@
 """`redraft ask`: one job, watched while it generates, evaluates and revises."""
 
-from typing import Annotated, Any
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from redraft.cli import options, output, sessions, source_files
 from redraft.cli.jobs import refining, request_bodies, rubrics
 from redraft.cli.jobs.job_options import with_job_options
+
+if TYPE_CHECKING:
+    from redraft.domain.jobs.requests import GenerateAnswer
+    from redraft.operations.services import Services
 
 EPILOG = options.examples(
     "redraft ask 'Explain recursion to a child.' --format 'three sentences'",
@@ -78,43 +84,54 @@ def ask(  # noqa: PLR0913 - one parameter per option
     body = request_bodies.request_body(instruct, file, given)
     body = refining.refined_body(body) if refine else body
     rubrics.add_checks(body, check)
-    rubrics.ensure_criteria(body)
-    code = _submit(body, as_json=as_json) if detach else _ask(body, as_json=as_json, require_accept=require_accept)
+    is_default = rubrics.ensure_criteria(body)
+    with _checked(body, is_default=is_default) as (services, request):
+        if detach:
+            code = _submit(services, request, as_json=as_json)
+        else:
+            code = _ask(services, request, as_json=as_json, require_accept=require_accept)
     raise typer.Exit(code)
 
 
-def _ask(body: dict[str, Any], *, as_json: bool, require_accept: bool) -> int:
+@contextmanager
+def _checked(body: dict[str, Any], *, is_default: bool) -> "Generator[tuple[Services, GenerateAnswer]]":
+    """The services and the valid request, before anything is started; says if its criterion is the default one."""
+    from redraft.domain.jobs.requests import GenerateAnswer
+    from redraft.operations.jobs import submit
+
+    request = sessions.check(GenerateAnswer, body)
+    with sessions.opened() as services:
+        submit.normalise(services, request)
+        if is_default:
+            rubrics.say_default_criterion()
+        yield services, request
+
+
+def _ask(services: "Services", request: "GenerateAnswer", *, as_json: bool, require_accept: bool) -> int:
     from redraft.cli.views.waiting import Wait, wait_for
-    from redraft.domain.jobs.requests import GenerateAnswer
     from redraft.operations.jobs import submit
 
-    request = sessions.check(GenerateAnswer, body)
-    with sessions.opened() as services:
-        submit.normalise(services, request)  # Report a wrong request before starting a broker and a worker
-        wait = Wait(
-            threshold=request.score_threshold,
-            deadline_s=request.limits.deadline_s,
-            as_json=as_json,
-            must_be_accepted=require_accept,
-            audit=request.evaluation.audit,
-        )
+    wait = Wait(
+        threshold=request.score_threshold,
+        deadline_s=request.limits.deadline_s,
+        as_json=as_json,
+        must_be_accepted=require_accept,
+        audit=request.evaluation.audit,
+    )
 
-        def begin() -> tuple[str, int]:
-            job = submit.submit(services, request).job
-            for warning in job.warnings:
-                output.say(f"Note: {warning['message']}", "dim")
-            return job.id, 0
-
-        return wait_for(services, begin, wait)
-
-
-def _submit(body: dict[str, Any], *, as_json: bool) -> int:
-    from redraft.cli.views.outcomes import print_detached
-    from redraft.domain.jobs.requests import GenerateAnswer
-    from redraft.operations.jobs import submit
-
-    request = sessions.check(GenerateAnswer, body)
-    with sessions.opened() as services:
+    def begin() -> tuple[str, int]:
         job = submit.submit(services, request).job
-        print_detached(services, job.id, as_json=as_json)
+        for warning in job.warnings:
+            output.say(f"Note: {warning['message']}", "dim")
+        return job.id, 0
+
+    return wait_for(services, begin, wait)
+
+
+def _submit(services: "Services", request: "GenerateAnswer", *, as_json: bool) -> int:
+    from redraft.cli.views.outcomes import print_detached
+    from redraft.operations.jobs import submit
+
+    job = submit.submit(services, request).job
+    print_detached(services, job.id, as_json=as_json)
     return 0

@@ -63,10 +63,15 @@ def _check(text: str, before: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def ensure_criteria(body: dict[str, Any]) -> None:
-    """Add the default criterion to a request without any, and say so."""
+def ensure_criteria(body: dict[str, Any]) -> bool:
+    """Give a request that has no criteria the default criterion; returns whether it was added."""
     has_own = body.get("eval_crit") is not None or body.get("rubric") is not None
     if has_own or body.get("profile", _OWN_PROFILE) != _OWN_PROFILE:
-        return
+        return False
     body["eval_crit"] = DEFAULT_CRITERION
+    return True
+
+
+def say_default_criterion() -> None:
+    """Say that the request has the default criterion; call it when the request is valid."""
     output.say(f"No criteria given (--crit); evaluating by: {DEFAULT_CRITERION}", "dim")

@@ -89,7 +89,7 @@ def _summary(job: Job, seconds: float) -> str:
 
 
 def _print_error(job_id: str, error: dict[str, Any]) -> None:
-    output.say(f"{error['title']}: {output.one_line(error['detail'], 2000)}", "red")
+    output.say(f"{error['title']}: {exits.in_options(output.one_line(error['detail'], 2000))}", "red")
     if words := exits.advice(error["code"]):
         output.say(words)
     if error["code"] in _CONTINUABLE:

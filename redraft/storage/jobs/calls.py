@@ -46,17 +46,18 @@ class Closed:
 _IS_FREE = calls.c.provider == FREE_PROVIDER
 
 
-def _lost(words: str) -> dict[str, Any]:
+def _lost(words: str, code: str = "worker_lost") -> dict[str, Any]:
     return {
         "status": "unknown",
         "finished_at": DbNow(),
         "cost_nano_usd": case((_IS_FREE, 0)),
-        "error": job_error("worker_lost", words),
+        "error": job_error(code, words),
     }
 
 
 _LOST = _lost("The worker that made this call was lost before its outcome was known.")
 _LEFT = _lost("The worker that made this call was stopped before its outcome was known.")
+_ABORTED = _lost("The call was aborted, because its job was canceled.", "canceled")
 _AS_LOST = (calls.c.job_id, calls.c.provider)
 _SLOT = ("job_id", "iteration", "candidate", "step", "seq")
 _CLOSE_COLUMNS = (
@@ -134,10 +135,15 @@ def close_lost(connection: Connection, job_id: str, token: int) -> Mapping[str, 
 
 
 def close_left(connection: Connection, in_flight: Sequence[tuple[str, int]]) -> Mapping[str, Mapping[str, int]]:
-    """Close the open calls of these jobs and tokens when their worker stops; returns their usage by job."""
+    """Close the open calls of these jobs and tokens when their worker stops; returns their usage by job.
+
+    A call of a canceled job was aborted: it was not lost with its worker.
+    """
     is_left = tuple_(calls.c.job_id, calls.c.lease_token).in_(in_flight)
-    left = update(calls).where(is_left, calls.c.status == "started").values(_LEFT).returning(*_AS_LOST)
-    return _close_all(connection, left)
+    left = update(calls).where(is_left, calls.c.status == "started").returning(*_AS_LOST)
+    is_canceled = calls.c.job_id.in_(select(jobs.c.id).where(jobs.c.status == "canceled"))
+    aborted = _close_all(connection, left.where(is_canceled).values(_ABORTED))
+    return aborted | _close_all(connection, left.values(_LEFT))
 
 
 def close_abandoned(

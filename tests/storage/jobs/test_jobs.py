@@ -190,6 +190,20 @@ def test_a_lost_call_costs_nothing_on_the_users_own_machine(database: Database, 
     assert close_call(database, own, cost_nano_usd=0) == calls.Closed("ok", was_lost=True, is_free=True)
 
 
+@pytest.mark.parametrize(("is_canceled", "code"), [(True, "canceled"), (False, "worker_lost")])
+def test_a_call_that_a_stopping_worker_leaves_was_aborted_where_its_job_is_canceled(
+    database: Database, add_job: AddJob, *, is_canceled: bool, code: str
+):
+    job = add_job()
+    open_call(database, job)
+    with database.write() as connection:
+        if is_canceled:
+            connection.execute(update(table).values(status="canceled", stop_reason="canceled", finished_at=DbNow()))
+        assert calls.close_left(connection, [(job.id, 1)]) == {job.id: {"calls": 1, "unpriced_calls": 1}}
+        [row] = calls.of_job(connection, job.id)
+    assert row["error"]["code"] == code
+
+
 def test_of_many_replies_at_once_one_is_the_reply(database: Database, add_job: AddJob):
     job = add_job()
     ids = [open_call(database, job) for _ in range(8)]
