@@ -49,7 +49,8 @@ Deadline = Annotated[float | None, typer.Option(help="Time limit for the whole j
 Temperature = Annotated[
     float | None,
     typer.Option(
-        help="Sampling temperature of the generator, 0 to 2; left out for a model that refuses it (default: not sent)."
+        help="Sampling temperature of the generator, 0 to 2 (default: not sent). "
+        "A model that rejects it is called without it."
     ),
 ]
 MaxOutputTokens = Annotated[
@@ -82,7 +83,7 @@ Checks = Annotated[
         "--check",
         metavar="KIND=VALUE",
         help="Required check, decided by code: max_words=60, contains=Bern, is_json, bullets=2..4, …; "
-        "repeatable. --crit becomes a criterion beside the checks.",
+        "repeatable. An evaluator still judges --crit, as one more criterion.",
     ),
 ]
 Profile = Annotated[
@@ -110,7 +111,7 @@ Skip = Annotated[
     typer.Option(
         metavar="never|when_checks_fail|auto",
         help="When to ask no evaluator: never; when_checks_fail: if a required check fails; "
-        "auto: if the task is only small talk or a sum (default: never).",
+        "auto: if the task is a greeting, thanks or plain arithmetic (default: never).",
     ),
 ]
 Sources = Annotated[
@@ -155,7 +156,8 @@ Reference = Annotated[str | None, typer.Option(metavar="TEXT", help="Reference a
 Meta = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="KEY=VALUE", help="Metadata label; repeatable. The label `name` serves as a reference to the job."
+        metavar="KEY=VALUE",
+        help="Metadata of the job; repeatable. Commands also find a job by the value of its label `name`.",
     ),
 ]
 Stream = Annotated[bool, typer.Option("--stream", help="Show the answer on the terminal while it is generated.")]
@@ -164,7 +166,7 @@ RequestFile = Annotated[
     typer.Option(
         "--file",
         metavar="FILE|JSON",
-        help="A whole request as the API takes it, a file or '-' for stdin; options override it.",
+        help="A whole request body of the API: a JSON file, the JSON itself, or '-' for stdin. Options override it.",
     ),
 ]
 Detach = Annotated[bool, typer.Option("--detach", help="Print the job's id and exit; a worker does the rest.")]

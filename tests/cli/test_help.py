@@ -37,3 +37,9 @@ def test_help_names_the_defaults_of_a_job(shell: Shell, command: str) -> None:
     out = " ".join(shell.run(command, "--help", COLUMNS="80").out.split())
     for words in ("(default: 3)", "(default: 0.8)", "(default: REDRAFT_MODEL)", "(default: revise)", "(default: 600)"):
         assert words in out
+
+
+@pytest.mark.parametrize("group", ["jobs", "runs", "datasets", "observations", "models", "profiles", "keys", "db"])
+def test_the_list_of_commands_cuts_no_summary(shell: Shell, group: str) -> None:
+    lines = shell.run(group, "--help", COLUMNS="80").out.partition("Commands:")[2].splitlines()
+    assert [line for line in lines if line.endswith(("...", "…"))] == []

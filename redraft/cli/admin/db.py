@@ -80,7 +80,7 @@ def backup(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Copy the whole database into one file, without downtime; docs/operations.md says how to restore it.
+    """Copy the whole database into one file, without downtime. docs/operations.md says how to restore it.
 
     SQLite's copy is a database; PostgreSQL's an archive for pg_restore, made by pg_dump.
     """
@@ -120,7 +120,7 @@ def prune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Remove jobs that ended long ago, with their iterations, evaluations, calls and events, and old calls of drafts.
+    """Remove jobs that ended long ago, with all their data. Old calls of drafts are removed too.
 
     Live jobs stay. It works in small batches beside workers and requests, and may be broken off and run again.
     """

@@ -80,7 +80,7 @@ def _read_scopes(names: list[str]) -> "list[Scope]":
 
 @app.command("list")
 def list_keys(*, as_json: options.AsJson = False) -> None:
-    """List the keys with their scopes and their last use (to the minute), revoked and expired ones too."""
+    """List all keys with their scopes and their last use. Revoked and expired keys are included."""
     from redraft.operations.admin import keys
 
     with sessions.opened() as services:

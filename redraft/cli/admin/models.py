@@ -29,7 +29,7 @@ def main(ctx: typer.Context, *, as_json: options.AsJson = False) -> None:
 
 @app.command("list")
 def list_models(*, as_json: options.AsJson = False) -> None:
-    """List a model per provider, and which one is used when a job names none."""
+    """List one model per provider, and the default model."""
     with sessions.connected(sessions.load_settings()) as services:
         models = services.providers.models()
     if as_json:
@@ -56,7 +56,7 @@ def check(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Make one tiny real call, and print how long it took or what was wrong."""
+    """Make one small call, and print its latency or its error."""
     from redraft.operations.admin.model_checks import check_model
 
     with sessions.connected(sessions.load_settings()) as services:

@@ -93,7 +93,7 @@ def _generator(file: Path | None) -> Generator[Callable[[str], object]]:
     epilog=options.examples("redraft observations ranks", "redraft observations ranks --after 2026-11-01 --json"),
 )
 def ranks(*, after: After = None, before: Before = None, as_json: options.AsJson = False) -> None:
-    """Show how often sources of each rank were cited; rank 1 has the highest relevance score."""
+    """Show how often sources of each rank were cited. Rank 1 has the highest relevance score."""
     from redraft.operations.evaluation import observations
 
     criteria = _criteria(after, before)

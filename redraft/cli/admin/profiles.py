@@ -40,7 +40,7 @@ def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The profile's name.")],
     as_json: options.AsJson = False,
 ) -> None:
-    """Print a profile: what it sees, what it says to the evaluator, and how the reply is read."""
+    """Print a profile: its inputs, its prompts and its parser."""
     profiles = _load().all()
     found = next((each for each in profiles if each.name == name), None)
     if found is None:
@@ -65,7 +65,7 @@ def check(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of profiles, or of one.")],
     as_json: options.AsJson = False,
 ) -> None:
-    """Read the profiles of a folder as the service would, and say what is wrong with which file."""
+    """Validate the profiles in a folder, and print all errors."""
     from redraft.prompts.profiles import check_profiles
 
     if not folder.is_dir():

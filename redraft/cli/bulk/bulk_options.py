@@ -71,7 +71,7 @@ Baseline = Annotated[
     str | None,
     typer.Option(
         metavar="RUN|latest",
-        help="Compare with this run; 'latest': the newest earlier run on the same rows that succeeded.",
+        help="Compare with this run. 'latest' is the newest earlier run on the same dataset that succeeded.",
     ),
 ]
 MinPassRate = Annotated[

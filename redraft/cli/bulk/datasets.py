@@ -44,7 +44,7 @@ def check_file(  # noqa: PLR0913 - one parameter per option
     overrides: bulk_options.Overrides = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Check which rows of a file a run could use, and what the run would cost at most.
+    """Check the rows of a file, and estimate the cost of a run.
 
     Stores nothing and calls no model.
 
@@ -129,7 +129,7 @@ def show(
     after: Annotated[int, typer.Option(min=-1, help="Only rows after this position; the first row is 0.")] = -1,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show a dataset, the fields that its columns fill, and its first rows."""
+    """Show a dataset, its fields and its first rows."""
     from redraft.cli.bulk.dataset_pages import show_dataset, show_rows
     from redraft.operations.bulk import datasets
     from redraft.operations.jobs import references
@@ -149,7 +149,7 @@ def show(
 
 @app.command("delete", epilog=options.examples("redraft datasets delete 0199a3"))
 def delete(*, dataset: bulk_options.DatasetRef, as_json: options.AsJson = False) -> None:
-    """Delete a dataset that no run uses, with its rows, without a question."""
+    """Delete a dataset that no run uses. There is no prompt."""
     from redraft.operations.bulk import removing
     from redraft.operations.jobs import references
 

@@ -73,7 +73,7 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
 
     Exit codes: 0 all is well; 1 an error; 2 wrong usage; 3 a gate is not met; 4 a provider's key is missing; 5 no
     such file, dataset or run; 6 items failed, are invalid or were left out; 75 something cannot be reached; 130
-    interrupted. Where several fit: 130 before 3 before 6.
+    interrupted. If several apply, the first of 130, 3, 6 is returned.
     """
     from redraft.cli.bulk.run_ends import Wanted
     from redraft.cli.bulk.run_starts import Rows, resume_run, start_run

@@ -54,7 +54,7 @@ def show(
     after: Annotated[int, typer.Option(min=0, help="Only items after this number.")] = 0,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show a run, its progress, and its items; with --status only the items of that status."""
+    """Show a run, its progress and its items. With --status: only items of that status."""
     from redraft.cli.bulk.run_pages import show_items, show_run
     from redraft.operations.bulk import run_results, runs
     from redraft.operations.jobs import references
@@ -161,7 +161,7 @@ def export(
     ] = False,
     files: bulk_options.Results = None,
 ) -> None:
-    """Print one line per item and repeat, in the dataset's order; of a run in progress, the results so far."""
+    """Print one line per item and repeat. The order is that of the dataset; a run in progress has partial results."""
     from redraft.cli.bulk.run_ends import RESULT_SUFFIXES, check_file, export_results, form_of
     from redraft.operations.jobs import references
 
@@ -193,7 +193,7 @@ def report(
     fail_on_regression: bulk_options.FailOnRegression = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print the report of a run; of a run in progress, the report so far. Exits with 3 if a gate is not met."""
+    """Print the report of a run. A run in progress has a partial report. Exits with 3 if a gate is not met."""
     from redraft.cli.bulk.run_ends import Wanted, exit_of_gates, print_run, resolved
     from redraft.operations.bulk import runs
     from redraft.operations.jobs import references
@@ -210,7 +210,7 @@ def report(
 def webhooks(
     *, run: bulk_options.RunRef = "latest", redeliver: options.Redeliver = None, as_json: options.AsJson = False
 ) -> None:
-    """List what was or will be sent to a run's webhook, or send one delivery again."""
+    """List the webhook deliveries of a run, or send one again."""
     from redraft.cli.views.deliveries import show_deliveries
     from redraft.operations.jobs import references
 

@@ -17,7 +17,7 @@ _NONE = "-"
 
 
 def show_criteria(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
-    """Show which iteration met which criterion, and which an iteration lost again."""
+    """Show which criteria each iteration met or lost."""
     from redraft.operations.jobs import queries, references
 
     with sessions.opened() as services:

@@ -26,7 +26,7 @@ def show_diff(
     new: Annotated[int | None, typer.Option("--to", min=1, max=1_000_000, help="Another one; else the last.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what changed between the answers of two iterations, word by word: [-taken away-] and {+added+}."""
+    """Compare the answers of two iterations by word. Output: [-removed-] and {+added+}."""
     from redraft.operations.jobs import queries, references
     from redraft.operations.jobs.diffs import diff_of
 

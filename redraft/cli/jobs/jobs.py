@@ -126,7 +126,7 @@ def export(
     model: options.FirstModel = None,
     meta: options.Meta = None,
 ) -> None:
-    """Print all jobs that match, the newest first: one line of JSON each, without their iterations."""
+    """Print jobs as JSON lines, newest first. Iterations are left out."""
     from redraft.operations.jobs import job_lists
 
     criteria = _filter(status, stop_reason, kind, model, meta)
@@ -212,7 +212,7 @@ def continue_job(  # noqa: PLR0913 - one parameter per option
     detach: options.Detach = False,
     require_accept: options.RequireAccept = False,
 ) -> None:
-    """Continue a job that has ended, from its best answer; nothing is paid for twice.
+    """Continue a job that has ended from its best answer. No call is paid twice.
 
     Options that are not given keep their earlier values.
     """
@@ -267,7 +267,7 @@ def webhooks(
     redeliver: options.Redeliver = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List what was or will be sent to a job's webhook, or send one delivery again."""
+    """List the webhook deliveries of a job, or send one again."""
     from redraft.cli.views.deliveries import show_deliveries
     from redraft.operations.jobs import references
 
@@ -284,7 +284,7 @@ app.command("ratings", epilog=ratings.RATINGS_EPILOG)(ratings.list_ratings)
 
 @app.command("delete")
 def delete(*, job: options.JobRef, as_json: options.AsJson = False) -> None:
-    """Delete a job that has ended, with its iterations, calls and events. It does not ask again."""
+    """Delete a job that has ended with all its data. There is no prompt."""
     from redraft.operations.jobs import lifecycle, references
 
     with sessions.opened() as services:

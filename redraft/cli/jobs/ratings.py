@@ -112,7 +112,7 @@ def _place(rating: "Rating") -> str:
 
 
 def list_ratings(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
-    """List what people said of a job's evaluations, oldest first; the last word of each rater counts."""
+    """List the ratings of a job's evaluations, oldest first. The last rating of each rater counts."""
     from redraft.operations.evaluation import ratings
     from redraft.operations.jobs import references
 

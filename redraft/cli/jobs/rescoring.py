@@ -44,7 +44,7 @@ def rescore(  # noqa: PLR0913 - one parameter per option
     wait: Annotated[bool, typer.Option("--wait", help="Show the verdicts as they come, and the new job.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Judge the answers of a job that has ended anew, in a job of its own; what is not given stays as it was.
+    """Evaluate the answers of an ended job again, in a new job. Options that are not given keep their values.
 
     The new job's id goes to stdout, with --wait its page.
     """
