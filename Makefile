@@ -11,8 +11,10 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	&& { echo $$python; break; }; done)
 
 BIN := .venv/bin
+# Two `make` at once would install into each other's half-written files.
+ONE_AT_A_TIME := $(if $(shell command -v flock),flock .venv/.lock)
 # What is used is compiled when it is first imported: to compile all took half of the time.
-PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input --no-compile
+PIP := $(ONE_AT_A_TIME) $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input --no-compile
 RUNTIME := .venv/.runtime
 MODEL := .venv/.model
 PROJECT := .venv/.project
