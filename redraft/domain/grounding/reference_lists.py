@@ -56,11 +56,9 @@ _PLACES = re.compile(
     re.IGNORECASE,
 )
 _YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
-_WORD = re.compile(r"\w+")
-_DIGIT = re.compile(r"\d")
+_WORD, _DIGIT = re.compile(r"\w+"), re.compile(r"\d")
 _TITLE_WORDS, _TITLE_CHARS = 10, 100
-_STOPPED_WORDS = 2
-_NAME_CHARS_MIN = 3
+_STOPPED_WORDS, _NAME_CHARS_MIN = 2, 3
 _STOPS = (".", "!", "?", "\u2026", "\u3002", "\uff01", "\uff1f")
 # Statements nearly always contain one of these; titles seldom do.
 _VERBS = frozenset(
