@@ -342,9 +342,11 @@ def test_a_wrong_rubric_is_told_once_by_the_id_of_its_criterion(shell: Shell) ->
 
 
 def test_a_refused_run_leaves_no_dataset_behind(office: Shell) -> None:
+    before = office.run("datasets", "list", "--json").data["data"]
     assert office.run("eval", write("typo.json", '[{"instruct": "a", "iter_mx": 2, "eval_crit": ""}]')).code == 2
-    refused = office.run("eval", rows_file(1), *CRIT, "--webhook", "https://hooks.example/runs", "--detach")
+    hook = ("--webhook", "https://hooks.example/runs", "--detach")
+    refused = office.run("eval", rows_file(1, reference="new"), *CRIT, *hook)
     assert refused.code == 2
     assert "--webhook (/webhook): " in refused.err
     assert "set it in this shell too" in refused.err
-    assert office.run("datasets", "list", "--json").data["data"] == []
+    assert office.run("datasets", "list", "--json").data["data"] == before
