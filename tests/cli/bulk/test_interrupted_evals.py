@@ -66,7 +66,7 @@ def test_ctrl_c_twice_leaves_at_once_whatever_it_waits_for(
         other.execute("BEGIN IMMEDIATE")  # nothing can be canceled until it is over
         os.killpg(process.pid, signal.SIGINT)
         assert process.stderr
-        assert any("Ctrl-C again leaves at once" in line for line in process.stderr)
+        assert any("Ctrl-C again exits at once" in line for line in process.stderr)
         os.killpg(process.pid, signal.SIGINT)
         process.communicate(timeout=patient(10))
     assert process.returncode == -signal.SIGINT, "a shell tells it as 130"

@@ -70,9 +70,9 @@ def test_an_answer_that_scored_well_and_lacks_what_is_required_is_told_so(
     model_server.script(evaluate=[found(long=True, blue=False)])
     rubric = [criterion("long", weight=9), criterion("blue", required=True)]
     text = client.get(f"/jobs/{stored(rubric=rubric, eval_crit=None, iter_max=1)}/calls").text
-    assert "Iterations used up: the best answer reached the threshold, but was not accepted; " in text
+    assert "Iteration limit: the best answer reached the threshold, but was not accepted; " in text
     assert "required and not met: TEXT-blue." in text
-    assert "none reached the threshold" not in text
+    assert "no iteration reached the threshold" not in text
     model_server.script(generate=["It is 7 km long. It was built in 1990."], evaluate=[0.95])
     ungrounded = stored(sources=[{"content": "The Aare flows through Bern."}], iter_max=1)
     assert "was not accepted; it does not rest on its sources." in client.get(f"/jobs/{ungrounded}").text

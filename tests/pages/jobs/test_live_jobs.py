@@ -65,7 +65,7 @@ def watch_two_iterations(page: Page) -> None:
     attempts = page.locator(".attempts li")
     expect(attempts).to_have_count(1, timeout=WITHIN_MS)
     expect(attempts).to_have_count(2, timeout=WITHIN_MS)
-    expect(page.locator("header.job")).to_contain_text("none reached the threshold", timeout=WITHIN_MS)
+    expect(page.locator("header.job")).to_contain_text("no iteration reached the threshold", timeout=WITHIN_MS)
     assert loads == []
 
 
