@@ -172,7 +172,7 @@ def _items(tables_of: RunTables) -> Section:
     rows = tuple((state, wording.number(number)) for state, number in states if number)
     total = f"{count(counts.total, 'item')}, of {count(counts.rows, 'row')} of the dataset." if counts.total else ""
     tables = [Table("Items by state", ("State", "Items"), rows)] if rows else []
-    if reasons := Counter(filter(None, map(stop_words, tables_of.items))):
+    if reasons := Counter(words for item in tables_of.items if (words := stop_words(item))):
         why = tuple((words, wording.number(number)) for words, number in reasons.most_common())
         tables.append(Table("Why they ended", ("Reason", "Items"), why))
     return Section("items", "Items", (total or "None.",), tuple(tables))
