@@ -28,6 +28,7 @@ from redraft.redaction import redact
 _CHARS, _TIMES_LONGER = 3_000, 4
 # What takes less is not looked at again; linear growth is 4, quadratic growth 16.
 _NOTICED_S, _GROWTH_MAX = 0.1, 9
+_PIECES = 8
 _REPEATED = (
     *("a", " ", "\n", "1", ".", "`", "*", "[", "]", "{", '"', "\\", "<", "(", "中", "\u0301"),
     *("a ", "1,", "[1] ", "- a\n", "> ", "</think>", '{"a":', "```json\n{", "| a | b |\n", "\\(", "score: 1\n", "<a "),
@@ -49,9 +50,10 @@ def _grounding(text: str) -> None:
 
 def _stream(text: str) -> None:
     stream = AnswerStream(lambda _: None)
-    # Each piece may have all before it read anew, up to 1,000,000 characters in all.
-    for at in range(0, len(text), 1000):
-        stream(text[at : at + 1000])
+    # Each piece may have all before it read anew, up to 1,000,000 characters in all: as many pieces, however long.
+    size = max(1, len(text) // _PIECES)
+    for at in range(0, len(text), size):
+        stream(text[at : at + size])
     stream.finish(text)
 
 
