@@ -20,7 +20,7 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from api import description
-from api.authentication import Gate
+from api.authentication import Authentication
 from api.dependencies import DRAFTS_AT_ONCE, REPORTS_AT_ONCE, UPLOADS_AT_ONCE, Context
 from api.http import problems
 from api.http.bodies import BodyLimit, Bound
@@ -115,7 +115,7 @@ def create_app(
             Middleware(Envelope),
             Middleware(BodyLimit, Bound(settings.max_body_bytes, "REDRAFT_MAX_BODY_BYTES"), _other_bounds(settings)),
             Middleware(Compression),
-            Middleware(Gate),
+            Middleware(Authentication),
         ],
     )
     app.mount("/static", static_files)

@@ -45,7 +45,7 @@ _CREDENTIAL_NAMES = frozenset({"authorization", "access_token", "api_key", "apik
 FAILURES = Policy("failed-authentications", 20)
 
 
-class Gate:
+class Authentication:
     """Authenticates a request before its body is read."""
 
     def __init__(self, app: ASGIApp) -> None:
