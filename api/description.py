@@ -127,7 +127,7 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
 
 def _example(status: int, path: str) -> dict[str, Any]:
     code, title = TITLES[status]
-    flaw = {
+    error = {
         "pointer": "/iter_max",
         "detail": "must be at least 1",
         "code": "greater_than_equal",
@@ -141,5 +141,5 @@ def _example(status: int, path: str) -> dict[str, Any]:
         "instance": path,
         "request_id": "req_3f0c6c1e9a",
         "retryable": status in {429, 503},
-        "errors": [flaw] if status == 422 else [],
+        "errors": [error] if status == 422 else [],
     }

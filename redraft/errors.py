@@ -39,7 +39,7 @@ RETRYABLE_CODES: frozenset[str] = frozenset({"provider_rate_limited", "provider_
 
 
 @dataclass(frozen=True, slots=True)
-class Flaw:
+class FieldError:
     """One wrong place in an input: a JSON pointer, words for a person, a code for a program."""
 
     pointer: str
@@ -74,14 +74,14 @@ class Conflict(RedraftError):  # noqa: N818
 class Invalid(RedraftError):  # noqa: N818
     code = "invalid_request"
 
-    def __init__(self, message: str, flaws: tuple[Flaw, ...] = (), *, code: str | None = None) -> None:
+    def __init__(self, message: str, errors: tuple[FieldError, ...] = (), *, code: str | None = None) -> None:
         super().__init__(message, code=code)
-        self.flaws = flaws
+        self.errors = errors
 
     @classmethod
     def at(cls, pointer: str, detail: str, code: str) -> "Invalid":
-        """An input with one flaw."""
-        return cls(detail, (Flaw(pointer, detail, code),), code=code)
+        """An input with one field error."""
+        return cls(detail, (FieldError(pointer, detail, code),), code=code)
 
 
 class Forbidden(RedraftError):  # noqa: N818

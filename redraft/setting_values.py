@@ -38,7 +38,7 @@ _WEBHOOK_PREFIX = "whsec_"
 _SECRET_BYTES = range(24, 65)
 
 
-def broker_flaw(url: str) -> str | None:
+def broker_error(url: str) -> str | None:
     parts = _split(url)
     if parts is None:
         return _BROKER_FORM + _ESCAPED
@@ -60,7 +60,7 @@ def _has_database(parts: SplitResult) -> bool:
 
 
 def kombu_url(url: str) -> str:
-    """A broker's URL, which has no flaw, as Celery's transport spells it."""
+    """A valid broker URL, as Celery's transport spells it."""
     return _broker_url(url, "redis+socket", "virtual_host")
 
 
@@ -77,7 +77,7 @@ def _broker_url(url: str, socket_scheme: str, database_name: str) -> str:
     return f"{_PLAIN_BROKERS[parts.scheme]}{url[len(parts.scheme) :]}"
 
 
-def database_flaw(url: str) -> str | None:
+def database_error(url: str) -> str | None:
     scheme, separator, rest = url.partition("://")
     if scheme not in _DATABASES or not separator:
         return _DATABASE_FORM
@@ -90,19 +90,19 @@ def database_flaw(url: str) -> str | None:
 
 
 def sqlalchemy_url(url: str) -> str:
-    """A database's URL, which has no flaw, with the driver that is installed."""
+    """A valid database URL, with the driver that is installed."""
     scheme, _, rest = url.partition("://")
     return f"{_DATABASES[scheme]}://{rest}"
 
 
-def http_flaw(url: str) -> str | None:
+def http_error(url: str) -> str | None:
     parts = _split(url)
     if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
         return _HTTP_FORM
     return None
 
 
-def key_flaw(key: str) -> str | None:
+def key_error(key: str) -> str | None:
     """Of a key that is sent in an HTTP header; blanks around it are cut off."""
     stripped = key.strip()
     if not stripped or _HEADER.fullmatch(stripped):
@@ -114,7 +114,7 @@ def key_flaw(key: str) -> str | None:
     )
 
 
-def secrets_flaw(secrets: str) -> str | None:
+def secrets_error(secrets: str) -> str | None:
     """Of the secrets that sign webhooks, separated by spaces."""
     if all(len(key) in _SECRET_BYTES for key in webhook_keys(secrets)):
         return None
@@ -135,7 +135,7 @@ def _webhook_key(secret: str) -> bytes:
         return b""
 
 
-def places_flaw(text: str) -> str | None:
+def places_error(text: str) -> str | None:
     """Of the networks and host names that webhooks may reach."""
     if switch := next((part for part in _parts(text) if part in _SWITCHES), None):
         return f"holds {switch!r}, which names no host: name what may be reached, as in 10.0.0.0/8 hooks.internal"
@@ -151,7 +151,7 @@ def networks_and_names(text: str) -> tuple[tuple[IPv4Network | IPv6Network, ...]
     """The networks and host names of such a value, separated by spaces or commas.
 
     Raises:
-        ValueError: it has a flaw.
+        ValueError: it has a error.
     """
     numeric = [part for part in _parts(text) if "/" in part or ":" in part or NUMERIC_NAME.fullmatch(part)]
     names = frozenset(part.rstrip(".") for part in _parts(text) if part not in numeric)
@@ -162,11 +162,11 @@ def _parts(text: str) -> list[str]:
     return text.replace(",", " ").lower().split()
 
 
-def environment_flaws(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def environment_errors(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Variables that HTTP clients read and could not use: each by its name, and why."""
     for name in (*_PROXY_NAMES, *(name.lower() for name in _PROXY_NAMES)):
         value = environment.get(name)
-        if value and _proxy_flaw(value):
+        if value and _proxy_error(value):
             words = "must look like http://host:port, https://host:port or socks5://host:port"
             yield name, words
     folder, file = environment.get("SSL_CERT_DIR"), environment.get("SSL_CERT_FILE")
@@ -186,7 +186,7 @@ def _holds_certificates(file: str) -> bool:
     return True
 
 
-def _proxy_flaw(value: str) -> bool:
+def _proxy_error(value: str) -> bool:
     # Without a scheme clients take it for http://
     parts = _split(value if "://" in value else f"http://{value}")
     return parts is None or parts.scheme not in _PROXIES or not parts.hostname

@@ -29,13 +29,13 @@ from pydantic_settings import (
 )
 
 from redraft.setting_values import (
-    broker_flaw,
-    database_flaw,
-    environment_flaws,
-    http_flaw,
-    key_flaw,
-    places_flaw,
-    secrets_flaw,
+    broker_error,
+    database_error,
+    environment_errors,
+    http_error,
+    key_error,
+    places_error,
+    secrets_error,
 )
 
 # What a Unix socket's path may have, in bytes: 107 on Linux, 103 on macOS.
@@ -75,15 +75,15 @@ _FITTING = (("heartbeat_s", "lease_s", 3), ("sweep_s", "lease_s", 1))
 """So many times the first timer must fit into the second: a lease outlives two lost heartbeats."""
 
 
-_FLAWS: dict[str, tuple[LiteralString, Callable[[str], str | None]]] = {
-    "broker_url": ("bad_address", broker_flaw),
-    "database_url": ("bad_address", database_flaw),
-    "openai_base_url": ("bad_address", http_flaw),
-    "anthropic_base_url": ("bad_address", http_flaw),
-    "openai_api_key": ("bad_key", key_flaw),
-    "anthropic_api_key": ("bad_key", key_flaw),
-    "webhook_secret": ("invalid_webhook_secret", secrets_flaw),
-    "webhook_allow_private": ("invalid_network", places_flaw),
+_CHECKS: dict[str, tuple[LiteralString, Callable[[str], str | None]]] = {
+    "broker_url": ("bad_address", broker_error),
+    "database_url": ("bad_address", database_error),
+    "openai_base_url": ("bad_address", http_error),
+    "anthropic_base_url": ("bad_address", http_error),
+    "openai_api_key": ("bad_key", key_error),
+    "anthropic_api_key": ("bad_key", key_error),
+    "webhook_secret": ("invalid_webhook_secret", secrets_error),
+    "webhook_allow_private": ("invalid_network", places_error),
 }
 """What a pattern cannot say of a value, with the code of its error: all that read settings refuse the same values."""
 
@@ -249,19 +249,19 @@ class Settings(BaseSettings):
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="Least level logged.")
 
-    @field_validator(*_FLAWS)
+    @field_validator(*_CHECKS)
     @classmethod
     def _is_usable(cls, value: str | SecretStr | None, info: ValidationInfo) -> str | SecretStr | None:
-        code, flaw_of = _FLAWS[info.field_name or ""]
+        code, error_of = _CHECKS[info.field_name or ""]
         plain = value.get_secret_value() if isinstance(value, SecretStr) else value
-        flaw = flaw_of(plain) if plain else None
-        if flaw:
-            raise PydanticCustomError(code, "{words}.", {"words": flaw})
+        error = error_of(plain) if plain else None
+        if error:
+            raise PydanticCustomError(code, "{words}.", {"words": error})
         return value
 
     @model_validator(mode="after")
     def _environment_works(self) -> Self:
-        for name, words in environment_flaws(os.environ):
+        for name, words in environment_errors(os.environ):
             raise PydanticCustomError("bad_environment", "{name} {words}.", {"name": name, "words": words})
         return self
 

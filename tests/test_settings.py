@@ -11,7 +11,7 @@ from kombu import Connection
 from pydantic import ValidationError
 
 from redraft.providers.shared.transport import http_client
-from redraft.setting_values import environment_flaws, kombu_url, redis_url
+from redraft.setting_values import environment_errors, kombu_url, redis_url
 from redraft.settings import Settings
 
 
@@ -156,7 +156,7 @@ def test_an_environment_that_no_client_could_use_is_refused_by_name(monkeypatch:
     monkeypatch.delenv("SSL_CERT_FILE")
     names = [
         name
-        for name, _ in environment_flaws({"ALL_PROXY": "socks4://h:1", "http_proxy": "h:80", "HTTPS_PROXY": "x://"})
+        for name, _ in environment_errors({"ALL_PROXY": "socks4://h:1", "http_proxy": "h:80", "HTTPS_PROXY": "x://"})
     ]
     assert names == ["HTTPS_PROXY", "ALL_PROXY"]
 

@@ -17,7 +17,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.http.problems import HttpProblem
-from redraft.errors import Flaw, Invalid, Unavailable
+from redraft.errors import FieldError, Invalid, Unavailable
 
 _JSON_TYPE = re.compile(r"application/(json|[\w.+-]+\+json)", re.IGNORECASE)
 _LINGER_S = 2.0
@@ -80,8 +80,8 @@ def refuse_unknown_parameters(request: Request, known: frozenset[str]) -> None:
     beginnings = tuple(name.removesuffix("KEY") for name in known if name.endswith(".KEY"))
     unknown = [name for name in request.query_params if name not in known and not name.startswith(beginnings)]
     if unknown:
-        flaws = tuple(Flaw(f"query/{name[:200]}", "Unknown parameter", "unknown_parameter") for name in unknown)
-        raise Invalid(f"Unknown query parameter {unknown[0][:200]!r}.", flaws[:20], code="unknown_parameter")
+        errors = tuple(FieldError(f"query/{name[:200]}", "Unknown parameter", "unknown_parameter") for name in unknown)
+        raise Invalid(f"Unknown query parameter {unknown[0][:200]!r}.", errors[:20], code="unknown_parameter")
 
 
 def refuse_other_media(request: Request) -> None:
@@ -150,7 +150,7 @@ def _refuse_constant(name: str) -> Any:
 
 def _no_json(reason: str, code: str = "invalid_json") -> HttpProblem:
     detail = f"The body is not valid JSON: {reason}."
-    return HttpProblem(400, detail, code=code, flaws=[Flaw("", detail, code)])
+    return HttpProblem(400, detail, code=code, errors=[FieldError("", detail, code)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ class _Meter:
 
     def _refusal(self, status: int, detail: str, code: str) -> HttpProblem:
         self._is_over = True
-        return HttpProblem(status, detail, flaws=[Flaw("", detail, code)], headers={"Connection": "close"})
+        return HttpProblem(status, detail, errors=[FieldError("", detail, code)], headers={"Connection": "close"})
 
     async def send(self, message: Message) -> None:
         is_last = message["type"] == "http.response.body" and not message.get("more_body", False)

@@ -15,10 +15,10 @@ from fastapi.routing import iter_route_contexts
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from api.http.error_locations import flaws_of
+from api.http.error_locations import errors_of
 from redraft.errors import (
     Conflict,
-    Flaw,
+    FieldError,
     Forbidden,
     Invalid,
     NotFound,
@@ -30,7 +30,7 @@ from redraft.operations.resource_base import ROOT_PATH
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2
-FLAWS_MAX = 100
+FIELD_ERRORS_MAX = 100
 
 TITLES: dict[int, tuple[str, str]] = {
     400: ("bad_request", "The request cannot be read"),
@@ -61,7 +61,7 @@ _UNAUTHENTICATED = frozenset({"unauthenticated", "invalid_key"})
 ErrorPage = Callable[[Request, Mapping[str, Any], Mapping[str, str]], Response | None]
 
 
-class ProblemFlaw(BaseModel):
+class ProblemFieldError(BaseModel):
     """One wrong place."""
 
     pointer: str = Field(
@@ -82,7 +82,7 @@ class Problem(BaseModel):
     instance: str = Field(description="The path that was asked for.")
     request_id: str = Field(description="The same as in X-Request-Id and in the log.")
     retryable: bool = Field(description="Whether the same request may succeed later.")
-    errors: list[ProblemFlaw]
+    errors: list[ProblemFieldError]
 
 
 class HttpProblem(HTTPException):
@@ -94,12 +94,12 @@ class HttpProblem(HTTPException):
         detail: str,
         *,
         code: str | None = None,
-        flaws: Sequence[Flaw] = (),
+        errors: Sequence[FieldError] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(status, detail, headers=headers)
         self.code = code or TITLES[status][0]
-        self.flaws = tuple(flaws)
+        self.errors = tuple(errors)
 
 
 def render(request: Request, error: Exception, **extensions: Any) -> Response:
@@ -107,8 +107,8 @@ def render(request: Request, error: Exception, **extensions: Any) -> Response:
     if isinstance(error, RedraftError):
         return _render_redraft_error(request, error, extensions)
     if isinstance(error, RequestValidationError):
-        flaws = flaws_of(error, FLAWS_MAX)
-        return _respond(request, 422, _summary(flaws), flaws=flaws)
+        errors = errors_of(error, FIELD_ERRORS_MAX)
+        return _respond(request, 422, _summary(errors), errors=errors)
     if isinstance(error, HTTPException):
         return _render_http_error(request, error)
     request_id = request_id_of(request)
@@ -124,9 +124,9 @@ def _render_redraft_error(request: Request, error: RedraftError, extensions: Map
         status = 503
     if status == 503:
         headers["Retry-After"] = str(_wait_s(error))
-    flaws = [_located(request, flaw) for flaw in error.flaws] if isinstance(error, Invalid) else []
+    errors = [_located(request, field_error) for field_error in error.errors] if isinstance(error, Invalid) else []
     return _respond(
-        request, status, error.message, code=error.code, flaws=flaws, headers=headers, extensions=extensions
+        request, status, error.message, code=error.code, errors=errors, headers=headers, extensions=extensions
     )
 
 
@@ -136,11 +136,11 @@ def _wait_s(error: RedraftError) -> int:
     return RETRY_AFTER_S if asked_s is None else max(1, math.ceil(asked_s))
 
 
-def _located(request: Request, flaw: Flaw) -> Flaw:
+def _located(request: Request, error: FieldError) -> FieldError:
     """Prefix locations with `query` for requests without a body: operations do not know where values came from."""
-    if request.method == "GET" and flaw.pointer.startswith("/"):
-        return Flaw(f"query{flaw.pointer}", flaw.detail, flaw.code)
-    return flaw
+    if request.method == "GET" and error.pointer.startswith("/"):
+        return FieldError(f"query{error.pointer}", error.detail, error.code)
+    return error
 
 
 def _render_http_error(request: Request, error: HTTPException) -> Response:
@@ -150,7 +150,7 @@ def _render_http_error(request: Request, error: HTTPException) -> Response:
         error.status_code,
         error.detail if is_ours else _plain_detail(request, error),
         code=error.code if is_ours else None,
-        flaws=error.flaws if is_ours else (),
+        errors=error.errors if is_ours else (),
         headers={"Allow": _allowed_methods(request)} if error.status_code == 405 else error.headers,
     )
 
@@ -173,9 +173,9 @@ def _plain_detail(request: Request, error: HTTPException) -> str:
     return f"{error.detail}."
 
 
-def _summary(flaws: Sequence[Flaw]) -> str:
-    first = f"{flaws[0].pointer or 'body'}: {flaws[0].detail}" if flaws else "The request is not valid."
-    more = f" ({len(flaws) - 1} more)" if len(flaws) > 1 else ""
+def _summary(errors: Sequence[FieldError]) -> str:
+    first = f"{errors[0].pointer or 'body'}: {errors[0].detail}" if errors else "The request is not valid."
+    more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
     return f"{first}{more}"
 
 
@@ -185,7 +185,7 @@ def _respond(
     detail: str,
     *,
     code: str | None = None,
-    flaws: Sequence[Flaw] = (),
+    errors: Sequence[FieldError] = (),
     headers: Mapping[str, str] | None = None,
     extensions: Mapping[str, Any] | None = None,
 ) -> Response:
@@ -199,7 +199,7 @@ def _respond(
         "instance": ROOT_PATH.get() + request.url.path,
         "request_id": request_id_of(request),
         "retryable": status in {429, 503} or code == "draft_invalid",
-        "errors": [{"pointer": f.pointer, "detail": f.detail, "code": f.code} for f in flaws],
+        "errors": [{"pointer": f.pointer, "detail": f.detail, "code": f.code} for f in errors],
         **(extensions or {}),
     }
     headers = {"Cache-Control": "no-store", **(headers or {})}

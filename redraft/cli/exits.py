@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from redraft.cli import output
-from redraft.errors import Conflict, Flaw, Forbidden, Invalid, NotFound, ProviderError, RedraftError, Unavailable
+from redraft.errors import Conflict, FieldError, Forbidden, Invalid, NotFound, ProviderError, RedraftError, Unavailable
 from redraft.redaction import redact
 
 
@@ -155,15 +155,15 @@ def complain(error: RedraftError, names: Collection[str] | None = None) -> None:
         error: the error.
         names: the options and arguments of the command; None: any.
     """
-    flaws = error.flaws if isinstance(error, Invalid) else ()
-    places = [_place(flaw, names) if _is_given(error, flaw) else "" for flaw in flaws]
-    if len(flaws) == 1 and flaws[0].detail == error.message:
+    errors = error.errors if isinstance(error, Invalid) else ()
+    places = [_place(field_error, names) if _is_given(error, field_error) else "" for field_error in errors]
+    if len(errors) == 1 and errors[0].detail == error.message:
         output.say(f"Error: {places[0]}{error.message}", "red")
     else:
         output.say(f"Error: {error.message}", "red")
-        for place, flaw in zip(places, flaws, strict=True):
-            if place or flaw.detail not in error.message:
-                output.say(f"  {place}{flaw.detail}")
+        for place, field_error in zip(places, errors, strict=True):
+            if place or field_error.detail not in error.message:
+                output.say(f"  {place}{field_error.detail}")
     if words := _words_after(error):
         output.say(words)
 
@@ -180,19 +180,19 @@ def _words_after(error: RedraftError) -> str | None:
     return advice(error.code)
 
 
-def _is_given(error: RedraftError, flaw: Flaw) -> bool:
+def _is_given(error: RedraftError, field_error: FieldError) -> bool:
     """Whether a validation error belongs to an option; an error in a row has no place on the command line."""
-    return error.code != "no_good_rows" or flaw.pointer.startswith("/defaults/")
+    return error.code != "no_good_rows" or field_error.pointer.startswith("/defaults/")
 
 
-def _place(flaw: Flaw, names: Collection[str] | None) -> str:
-    if not flaw.pointer:
+def _place(error: FieldError, names: Collection[str] | None) -> str:
+    if not error.pointer:
         return ""
-    field = flaw.pointer.removeprefix("/defaults") or flaw.pointer
-    found = (name for start, name in _OPTIONS.items() if _is_within(field, start) or _is_within(flaw.pointer, start))
+    field = error.pointer.removeprefix("/defaults") or error.pointer
+    found = (name for start, name in _OPTIONS.items() if _is_within(field, start) or _is_within(error.pointer, start))
     choices = next(found, "").split()
     option = next((each for each in choices if names is None or each in names), None)
-    return f"{option} ({flaw.pointer}): " if option else f"{flaw.pointer}: "
+    return f"{option} ({error.pointer}): " if option else f"{error.pointer}: "
 
 
 def _is_within(pointer: str, start: str) -> bool:

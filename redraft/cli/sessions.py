@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from redraft.cli import output
-from redraft.errors import Conflict, Flaw, Invalid, NotFound, Unavailable
+from redraft.errors import Conflict, FieldError, Invalid, NotFound, Unavailable
 
 if TYPE_CHECKING:
     from redraft.operations.services import Services
@@ -32,8 +32,8 @@ def load_settings() -> "Settings":
         settings = Settings()
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)
-        flaws = tuple(Flaw(_setting_name(each["loc"]), each["msg"], each["type"]) for each in found)
-        raise Invalid("A setting has a wrong value.", flaws) from error
+        errors = tuple(FieldError(_setting_name(each["loc"]), each["msg"], each["type"]) for each in found)
+        raise Invalid("A setting has a wrong value.", errors) from error
     except ValueError as error:
         raise Invalid(f"The settings cannot be read: {error}") from error
     return settings
@@ -181,8 +181,8 @@ def check(kind: Any, body: Any) -> Any:
         return kind.model_validate(body)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
-        flaws = tuple(
-            Flaw(_MENDED_AT.get(each["type"]) or place_of(each, body), words_of(each, body), each["type"])
+        errors = tuple(
+            FieldError(_MENDED_AT.get(each["type"]) or place_of(each, body), words_of(each, body), each["type"])
             for each in found
         )
-        raise Invalid("The request is not valid.", flaws) from error
+        raise Invalid("The request is not valid.", errors) from error

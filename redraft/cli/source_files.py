@@ -131,12 +131,16 @@ def _checked(place: str, chunk: Any) -> Chunk:
     try:
         Source.model_validate(chunk)
     except ValidationError as error:
-        flaw = error.errors(include_url=False, include_input=False)[0]
-        if flaw["type"] == "string_too_long" and flaw["loc"] == ("content",):
+        field_error = error.errors(include_url=False, include_input=False)[0]
+        if field_error["type"] == "string_too_long" and field_error["loc"] == ("content",):
             length = f"its content has {len(chunk['content']):,} characters, and a source {MAX_TEXT:,} at most"
             raise _wrong(f"{place}: {length}. Split it into several chunks.") from error
-        where = place_of(flaw, chunk).strip("/")
-        words = f"{where}: {words_of(flaw)}" if where else f"{words_of(flaw)} and not a JSON object with `content`"
+        where = place_of(field_error, chunk).strip("/")
+        words = (
+            f"{where}: {words_of(field_error)}"
+            if where
+            else f"{words_of(field_error)} and not a JSON object with `content`"
+        )
         raise _wrong(f"{place}, is no chunk: {words}.") from error
     return cast("Chunk", chunk)
 

@@ -12,7 +12,7 @@ def read_span_s(text: str, option: str, *, may_be_zero: bool = False) -> float:
     """Seconds.
 
     Raises:
-        Invalid: it is no length of time; the flaw names the option.
+        Invalid: it is no length of time; the error names the option.
     """
     found = _SPAN.fullmatch(text.strip().lower())
     if found is None or not (may_be_zero or int(found[1])):

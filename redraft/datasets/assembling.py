@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from redraft.datasets.columns import Columns, ambiguity, listed, pointer_of, shown
 from redraft.datasets.fields import OPEN, kind_of, read_cell
-from redraft.errors import Flaw
+from redraft.errors import FieldError
 
 CUSTOM_ID_MAX = 256
 # A row with an empty answer column is evaluated, never generated: a generation would cost money unasked.
@@ -25,7 +25,7 @@ class Draft:
         self.vars: dict[str, Any] = {}
         self.unused: dict[str, Any] = {}
         self.given: list[tuple[str, Any]] = []
-        self.flaws: list[Flaw] = []
+        self.errors: list[FieldError] = []
         self.custom_id: str | None = None
         self.human_score: float | None = None
         self.human_pass: bool | None = None
@@ -42,7 +42,7 @@ class Draft:
         }
         return {**self.fields, **{name: value for name, value in own.items() if value is not None}}
 
-    def unstorable(self, text: str) -> list[Flaw]:
+    def unstorable(self, text: str) -> list[FieldError]:
         """The columns whose texts no database takes.
 
         Args:
@@ -52,16 +52,16 @@ class Draft:
         if is_text and "\\u0000" not in text:
             return []
         return [
-            Flaw("", f"Column {shown(column)} {fault}.", "invalid_text")
+            FieldError("", f"Column {shown(column)} {fault}.", "invalid_text")
             for column, value in self.given
             if (fault := _fault_within([column, value]))
         ]
 
     def fill(self, target: str, column: str, value: Any) -> None:
-        """Put a value where it belongs; a field that is filled already is a flaw."""
+        """Put a value where it belongs; a field that is filled already is a field error."""
         before = self._filled.setdefault(target, column)
         if before != column:
-            self.flaws.append(ambiguity(target, before, column))
+            self.errors.append(ambiguity(target, before, column))
             return
         if "." not in target and target not in _SET_APART and not isinstance(value, dict):
             self._put(self.fields, target, target, value)
@@ -77,7 +77,7 @@ class Draft:
 
     def _merge(self, into: dict[str, Any], target: str, value: Any) -> None:
         if not isinstance(value, dict):
-            self.flaws.append(Flaw(pointer_of(target), "vars needs an object of names and values.", "dict_type"))
+            self.errors.append(FieldError(pointer_of(target), "vars needs an object of names and values.", "dict_type"))
             return
         for name, each in cast("dict[str, Any]", value).items():
             self._put(into, name, target, each)
@@ -88,7 +88,7 @@ class Draft:
             self._merge(cast("dict[str, Any]", here), target, value)
         elif name in into:
             words = f"{target} is given twice: as a whole and by part."
-            self.flaws.append(Flaw(pointer_of(target), words, "ambiguous_columns"))
+            self.errors.append(FieldError(pointer_of(target), words, "ambiguous_columns"))
         else:
             into[name] = dict(cast("dict[str, Any]", value)) if isinstance(value, dict) else value
 
@@ -98,19 +98,21 @@ class Draft:
             self.custom_id = text
         elif not isinstance(value, str) or text:
             words = f"custom_id needs a text of at most {CUSTOM_ID_MAX} characters, or a whole number."
-            self.flaws.append(Flaw("/custom_id", words, "invalid_custom_id"))
+            self.errors.append(FieldError("/custom_id", words, "invalid_custom_id"))
 
     def set_score(self, value: Any) -> None:
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
             self.human_score = float(value)
         else:
-            self.flaws.append(Flaw("/human_score", "human_score needs a number from 0 to 1.", "invalid_human_score"))
+            self.errors.append(
+                FieldError("/human_score", "human_score needs a number from 0 to 1.", "invalid_human_score")
+            )
 
     def set_pass(self, value: Any) -> None:
         if isinstance(value, bool):
             self.human_pass = value
         else:
-            self.flaws.append(Flaw("/human_pass", "human_pass needs true or false.", "bool_type"))
+            self.errors.append(FieldError("/human_pass", "human_pass needs true or false.", "bool_type"))
 
 
 _SETTERS: dict[str, Callable[[Draft, Any], None]] = {
@@ -141,17 +143,17 @@ def assemble(pairs: Iterable[tuple[str, Any]], columns: Columns, *, is_table: bo
                 columns.blank[target] += 1
             _fill(draft, target, column, value, is_table=is_table)
     if draft.unused and not any(columns.targets_of(column) for column, _ in draft.given):
-        draft.flaws.append(_nothing_known(draft.unused))
+        draft.errors.append(_nothing_known(draft.unused))
     return draft
 
 
-def _nothing_known(unused: Mapping[str, Any]) -> Flaw:
+def _nothing_known(unused: Mapping[str, Any]) -> FieldError:
     """Of a row that would be the same request whatever it says."""
     words = f"No column fills a field; there are: {listed(list(unused))}. Rename or map one, as in instruct=question."
     wrapped = next((name for name, value in unused.items() if _are_rows(value)), None)
     if wrapped is not None:
         words = f"The row is an object around the rows: send the array that stands under {shown(wrapped)} alone."
-    return Flaw("", words, "no_known_field")
+    return FieldError("", words, "no_known_field")
 
 
 def _are_rows(value: Any) -> bool:
@@ -169,7 +171,7 @@ def _fill(draft: Draft, target: str, column: str, value: Any, *, is_table: bool)
         read = read_cell(value, kind) if is_table and kind else value
     except ValueError as error:
         words = f"{target} {error}." if column == target else f"{target} (column {shown(column)}) {error}."
-        draft.flaws.append(Flaw(pointer_of(target), words, "invalid_cell"))
+        draft.errors.append(FieldError(pointer_of(target), words, "invalid_cell"))
     else:
         draft.fill(target, column, read)
 

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from redraft.datasets.fields import OPEN, kind_of, kinds
-from redraft.errors import Flaw, Invalid
+from redraft.errors import FieldError, Invalid
 
 ALIASES = {
     "id": "custom_id",
@@ -116,8 +116,8 @@ def ambiguous(target: str, one: str, other: str) -> str:
     )
 
 
-def ambiguity(target: str, one: str, other: str) -> Flaw:
-    return Flaw(pointer_of(target), ambiguous(target, one, other), "ambiguous_columns")
+def ambiguity(target: str, one: str, other: str) -> FieldError:
+    return FieldError(pointer_of(target), ambiguous(target, one, other), "ambiguous_columns")
 
 
 def pointer_of(target: str) -> str:

@@ -13,11 +13,11 @@ from redraft.datasets.templates import RENDERED, has_placeholders, render_field
 from redraft.domain.bodies.pointers import place_of, words_of
 from redraft.domain.jobs.requests import EvaluateAnswer, GenerateAnswer
 from redraft.domain.jobs.states import JobKind
-from redraft.errors import Flaw, Invalid
+from redraft.errors import FieldError, Invalid
 
 ItemRequest = GenerateAnswer | EvaluateAnswer
 
-FLAWS_MAX = 20
+FIELD_ERRORS_MAX = 20
 _INSTRUCT_MISSING = "instruct (also called question, prompt or input) is missing"
 _NEVER_FOR_ALL = ("custom_id", "human_score", "human_pass", "answer")
 
@@ -68,17 +68,20 @@ class Merger:
 
     def item(self, row: Row) -> Item | BadRow:
         """A row as an item, or with what is wrong with it."""
-        flaws: list[Flaw] = []
-        body = self._body(row, flaws)
+        errors: list[FieldError] = []
+        body = self._body(row, errors)
         model = EvaluateAnswer if "answer" in row.fields else GenerateAnswer
-        if not flaws:
+        if not errors:
             try:
                 request = model.model_validate(body)
             except ValidationError as error:
-                flaws = [_with_columns(flaw, row) for flaw in _flaws_of(error, body, is_given="answer" in row.fields)]
+                errors = [
+                    _with_columns(field_error, row)
+                    for field_error in _field_errors_of(error, body, is_given="answer" in row.fields)
+                ]
             else:
                 return _item(row, request)
-        return BadRow(row.line, row.last_line, row.custom_id, tuple(flaws[:FLAWS_MAX]), row.digest)
+        return BadRow(row.line, row.last_line, row.custom_id, tuple(errors[:FIELD_ERRORS_MAX]), row.digest)
 
     def takes_literally(self, row: Row) -> bool:
         """Whether a row holds what looks like a template and is none, as there are no `vars` for it."""
@@ -89,7 +92,7 @@ class Merger:
         own, most = self._defaults.get("vars", {}), self._overrides.get("vars", {})
         return {**own, **row.vars, **most} if own or most else dict(row.vars)
 
-    def _body(self, row: Row, flaws: list[Flaw]) -> dict[str, Any]:
+    def _body(self, row: Row, errors: list[FieldError]) -> dict[str, Any]:
         has_answer = "answer" in row.fields
         layers = (
             _fitting(self._defaults, has_answer=has_answer),
@@ -103,7 +106,7 @@ class Merger:
         for name in sorted(RENDERED & body.keys()):
             is_own = name in row.fields and name not in self._overrides
             if (variables or not is_own) and has_placeholders(body[name]):
-                body[name] = render_field(name, body[name], variables, flaws)
+                body[name] = render_field(name, body[name], variables, errors)
         return body
 
 
@@ -129,19 +132,21 @@ def _item(row: Row, request: ItemRequest) -> Item:
     return Item(row.custom_id, row.line, kind, request, row.human_score, row.human_pass, row.digest)
 
 
-def _with_columns(flaw: Flaw, row: Row) -> Flaw:
+def _with_columns(error: FieldError, row: Row) -> FieldError:
     """What is missing may be there under another name."""
-    if (flaw.pointer, flaw.code) != ("/instruct", "missing") or not row.unused:
-        return flaw
-    return replace(flaw, detail=f"{flaw.detail[:-1]}; columns that fill no field: {listed(list(row.unused))}.")
+    if (error.pointer, error.code) != ("/instruct", "missing") or not row.unused:
+        return error
+    return replace(error, detail=f"{error.detail[:-1]}; columns that fill no field: {listed(list(row.unused))}.")
 
 
-def _flaws_of(error: ValidationError, body: Mapping[str, Any], *, is_given: bool) -> list[Flaw]:
-    found = (_flaw(each, body, is_given=is_given) for each in error.errors(include_url=False, include_input=False))
+def _field_errors_of(error: ValidationError, body: Mapping[str, Any], *, is_given: bool) -> list[FieldError]:
+    found = (
+        _field_error(each, body, is_given=is_given) for each in error.errors(include_url=False, include_input=False)
+    )
     return list(dict.fromkeys(found))
 
 
-def _flaw(error: Any, body: Mapping[str, Any], *, is_given: bool) -> Flaw:
+def _field_error(error: Any, body: Mapping[str, Any], *, is_given: bool) -> FieldError:
     pointer, kind = place_of(error, body), str(error["type"])
     field = pointer[1:].replace("/", ".")
     words = words_of(error, body)
@@ -151,39 +156,42 @@ def _flaw(error: Any, body: Mapping[str, Any], *, is_given: bool) -> Flaw:
         words = f"{field} is for answers to be written; this row brings one in its column answer."
     elif field:
         words = f"{field}: {words}."
-    return Flaw(pointer, words, kind)
+    return FieldError(pointer, words, kind)
 
 
 def _checked(layer: Mapping[str, Any], name: str) -> dict[str, Any]:
     """A run's defaults or overrides, tried out on a row that has what they lack."""
     given = dict(layer)
     variables = given.get("vars", {})
-    flaws = [
-        Flaw(f"/{name}/{each}", f"{each} belongs to a row, not to a run.", "misplaced")
+    errors = [
+        FieldError(f"/{name}/{each}", f"{each} belongs to a row, not to a run.", "misplaced")
         for each in _NEVER_FOR_ALL
         if each in given
     ]
     if not isinstance(variables, dict):
-        flaws.append(Flaw(f"/{name}/vars", "vars needs an object of names and values.", "dict_type"))
-    if not flaws:
-        flaws = _tried({key: value for key, value in given.items() if key != "vars"}, name)
-    if flaws:
-        message = flaws[0].detail if len(flaws) == 1 else f"The run's {name} are not valid."
-        raise Invalid(message, tuple(flaws))
+        errors.append(FieldError(f"/{name}/vars", "vars needs an object of names and values.", "dict_type"))
+    if not errors:
+        errors = _tried({key: value for key, value in given.items() if key != "vars"}, name)
+    if errors:
+        message = errors[0].detail if len(errors) == 1 else f"The run's {name} are not valid."
+        raise Invalid(message, tuple(errors))
     return given
 
 
-def _tried(fields: dict[str, Any], name: str) -> list[Flaw]:
+def _tried(fields: dict[str, Any], name: str) -> list[FieldError]:
     criteria = {} if fields.keys() & {"rubric", "profile"} else {"eval_crit": "a"}
     body = {"instruct": "a", **criteria, **fields}
     try:
         GenerateAnswer.model_validate(body)
     except ValidationError as error:
-        flaws = _flaws_of(error, body, is_given=False)
-        return [Flaw(f"/{name}{flaw.pointer}", _with_guess(flaw), flaw.code) for flaw in flaws]
+        errors = _field_errors_of(error, body, is_given=False)
+        return [
+            FieldError(f"/{name}{field_error.pointer}", _with_guess(field_error), field_error.code)
+            for field_error in errors
+        ]
     return []
 
 
-def _with_guess(flaw: Flaw) -> str:
-    is_unknown = flaw.code == "extra_forbidden"
-    return no_field(flaw.pointer[1:].replace("/", ".")) if is_unknown else flaw.detail
+def _with_guess(error: FieldError) -> str:
+    is_unknown = error.code == "extra_forbidden"
+    return no_field(error.pointer[1:].replace("/", ".")) if is_unknown else error.detail

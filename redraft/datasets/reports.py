@@ -11,7 +11,7 @@ from redraft.datasets.formats import Format
 from redraft.datasets.items import Item, ItemRequest, Merger
 from redraft.datasets.rows import BadRow, Row, RowReader
 from redraft.domain.jobs.requests import dump
-from redraft.errors import Flaw, Invalid
+from redraft.errors import FieldError, Invalid
 
 SAMPLES = 3
 ERRORS_SHOWN = 20
@@ -84,7 +84,7 @@ class Report:
         """See to it that there is something to run.
 
         Raises:
-            Invalid: no row is good (code `no_good_rows`); its flaws tell of the first ones.
+            Invalid: no row is good (code `no_good_rows`); its errors tell of the first ones.
         """
         if not self.good:
             raise no_good_rows(self.errors)
@@ -92,22 +92,22 @@ class Report:
 
 def no_good_rows(bad: Sequence[BadRow]) -> Invalid:
     """The error for a file without a good row: the fields that all rows lack, else the errors by line."""
-    lacking = [flaw for flaw in bad[0].errors if _is_lack(flaw) and all(flaw in each.errors for each in bad)]
-    flaws = [
-        replace(flaw, pointer=f"/defaults{flaw.pointer}", detail=f"No row can be used: {_without_field(flaw)}")
-        for flaw in lacking
-    ] or [replace(flaw, detail=f"Line {row.line}: {flaw.detail}") for row in bad for flaw in row.errors]
-    words = flaws[0].detail if lacking else f"No row can be used. {flaws[0].detail}"
-    return Invalid(words, tuple(flaws), code="no_good_rows")
+    lacking = [error for error in bad[0].errors if _is_lack(error) and all(error in each.errors for each in bad)]
+    errors = [
+        replace(error, pointer=f"/defaults{error.pointer}", detail=f"No row can be used: {_without_field(error)}")
+        for error in lacking
+    ] or [replace(error, detail=f"Line {row.line}: {error.detail}") for row in bad for error in row.errors]
+    words = errors[0].detail if lacking else f"No row can be used. {errors[0].detail}"
+    return Invalid(words, tuple(errors), code="no_good_rows")
 
 
-def _without_field(flaw: Flaw) -> str:
+def _without_field(error: FieldError) -> str:
     """The detail without the field's name: the pointer names it."""
-    return flaw.detail.removeprefix(f"{flaw.pointer[1:]}: ")
+    return error.detail.removeprefix(f"{error.pointer[1:]}: ")
 
 
-def _is_lack(flaw: Flaw) -> bool:
-    return flaw.code in _LACKS and flaw.pointer.count("/") == 1
+def _is_lack(error: FieldError) -> bool:
+    return error.code in _LACKS and error.pointer.count("/") == 1
 
 
 @dataclass(slots=True)

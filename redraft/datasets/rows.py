@@ -13,7 +13,7 @@ from redraft.datasets.json_rows import elements_of, parse_object
 from redraft.datasets.lines import HEAD_BYTES, ROW_CHARS_MAX, Line, decoded, lines_of
 from redraft.datasets.parquet import ParquetTable
 from redraft.datasets.tables import Table
-from redraft.errors import Flaw, Invalid
+from redraft.errors import FieldError, Invalid
 
 _HASH_CHARS = 24
 _TOLD = ("instruct", "reference")
@@ -57,7 +57,7 @@ class BadRow:
     line: int
     last_line: int
     custom_id: str | None
-    errors: tuple[Flaw, ...]
+    errors: tuple[FieldError, ...]
     digest: str
     told: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -182,18 +182,18 @@ class RowReader:
                 yield replace(line, text="", length=0), assemble(pairs, self.columns, is_table=True)
 
     def _row(self, line: Line, draft: Draft) -> Row | BadRow:
-        if draft.flaws:
-            return _bad(line, draft, draft.flaws, _text_hash(line, draft))
+        if draft.errors:
+            return _bad(line, draft, draft.errors, _text_hash(line, draft))
         try:
             text = canonical(draft.whole())
             digest = hash_of(text)
-            flaws = draft.unstorable(text)
+            errors = draft.unstorable(text)
         except (ValueError, RecursionError) as error:
             words = "is nested too deeply" if isinstance(error, RecursionError) else str(error)
-            return _bad(line, draft, [Flaw("", f"The row {words}.", "invalid_row")], _text_hash(line, draft))
+            return _bad(line, draft, [FieldError("", f"The row {words}.", "invalid_row")], _text_hash(line, draft))
         custom_id = draft.custom_id or f"row_{digest[:_HASH_CHARS]}"
-        if flaws:
-            return _bad(line, draft, flaws, digest)
+        if errors:
+            return _bad(line, draft, errors, digest)
         before = self._ids.add(custom_id, line.number)
         if before is not None:
             self.duplicates += 1
@@ -222,12 +222,12 @@ def _first_bytes(stream: BinaryIO) -> bytes:
 
 def _unreadable(fault: str) -> Draft:
     draft = Draft()
-    draft.flaws.append(Flaw("", f"The row {fault}.", "invalid_row"))
+    draft.errors.append(FieldError("", f"The row {fault}.", "invalid_row"))
     return draft
 
 
-def _bad(line: Line, draft: Draft, flaws: list[Flaw], digest: str) -> BadRow:
-    return BadRow(line.number, line.last, draft.custom_id, tuple(flaws), digest, _recognizable_texts(draft))
+def _bad(line: Line, draft: Draft, errors: list[FieldError], digest: str) -> BadRow:
+    return BadRow(line.number, line.last, draft.custom_id, tuple(errors), digest, _recognizable_texts(draft))
 
 
 def _recognizable_texts(draft: Draft) -> dict[str, Any]:
@@ -244,8 +244,8 @@ def _text_hash(line: Line, draft: Draft) -> str:
     return hash_of(line.text or repr((line.length, draft.given)))
 
 
-def _duplicate(custom_id: str | None, before: int) -> Flaw:
+def _duplicate(custom_id: str | None, before: int) -> FieldError:
     if custom_id is None:
         words = f"The row repeats line {before} in every column: to run it again, give it a custom_id."
-        return Flaw("", words, "duplicate_row")
-    return Flaw("/custom_id", f"custom_id {custom_id!r} is on line {before} already.", "duplicate_custom_id")
+        return FieldError("", words, "duplicate_row")
+    return FieldError("/custom_id", f"custom_id {custom_id!r} is on line {before} already.", "duplicate_custom_id")

@@ -14,7 +14,7 @@ from jinja2 import Template, TemplateError, TemplateSyntaxError, UndefinedError,
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from redraft.domain.bodies.fields import MAX_TEXT
-from redraft.errors import Flaw
+from redraft.errors import FieldError
 from redraft.prompts.templates import OPTIONS, describe_template_error
 
 RENDERED = frozenset({"instruct", "resp_format", "eval_crit", "system_instructions", "reference", "rubric"})
@@ -41,7 +41,7 @@ _INDENT_MAX = 4
 _NAMES_SHOWN = 20
 
 
-class TemplateFault(Exception):  # noqa: N818 - a row's flaw, not an error of the program
+class TemplateFault(Exception):  # noqa: N818 - a row's field error, not an error of the program
     """A text that cannot be rendered; the message says why, and `code` for programs."""
 
     def __init__(self, words: str, code: str) -> None:
@@ -85,12 +85,12 @@ def has_placeholders(value: Any) -> bool:
     return any(has_placeholders(each) for each in _parts(value))
 
 
-def render_field(name: str, value: Any, variables: Mapping[str, Any], flaws: list[Flaw]) -> Any:
-    """A field with all its texts rendered; what cannot be is added to the flaws, once."""
+def render_field(name: str, value: Any, variables: Mapping[str, Any], errors: list[FieldError]) -> Any:
+    """A field with all its texts rendered; what cannot be is added to the field errors, once."""
     try:
         return _render_within(value, variables)
     except TemplateFault as fault:
-        flaws.append(Flaw(f"/{name}", f"{name}: {fault}.", fault.code))
+        errors.append(FieldError(f"/{name}", f"{name}: {fault}.", fault.code))
         return value
 
 

@@ -43,7 +43,7 @@ def json_line(resource: Resource, *, exclude: set[str] | None = None) -> str:
     return resource.model_dump_json(exclude=exclude).translate(_LINE_ENDS) + "\n"
 
 
-class RowFlaw(Resource):
+class RowError(Resource):
     """What is wrong with a row."""
 
     pointer: str

@@ -73,7 +73,7 @@ class ProviderCatalog:
             return bool(self._openai_key or self._is_own_openai)
         if provider == "anthropic":
             return bool(self._anthropic_key or self._is_own_anthropic)
-        return self._local_flaw() is None
+        return self._local_failure() is None
 
     def check_configured(self, ref: ModelRef, pointer: str) -> None:
         """Refuse a model that cannot be called, before a job is made of it.
@@ -83,8 +83,8 @@ class ProviderCatalog:
                 (`unknown_model`).
         """
         if ref.provider == "local":
-            if flaw := self._local_flaw() or self._misnamed(ref):
-                raise Invalid.at(pointer, flaw, "unknown_model")
+            if failure := self._local_failure() or self._misnamed(ref):
+                raise Invalid.at(pointer, failure, "unknown_model")
         elif not self.is_configured(ref.provider):
             key = f"{ref.provider.upper()}_API_KEY"
             raise Invalid.at(pointer, f"{ref} needs a key: set {key}.", "provider_auth")
@@ -136,7 +136,7 @@ class ProviderCatalog:
 
     def _note(self, provider: str) -> str:
         if provider == "local":
-            return self._local_flaw() or "Runs on this machine. The bundled model is tiny: for trying out only."
+            return self._local_failure() or "Runs on this machine. The bundled model is tiny: for trying out only."
         if not self.is_configured(provider):
             return f"Set {provider.upper()}_API_KEY to use it."
         is_own = self._is_own_openai if provider == "openai" else self._is_own_anthropic
@@ -160,7 +160,7 @@ class ProviderCatalog:
     def _is_own_anthropic(self) -> bool:
         return is_own_server(self._settings.anthropic_base_url, "api.anthropic.com")
 
-    def _local_flaw(self) -> str | None:
+    def _local_failure(self) -> str | None:
         from redraft.providers.local.provider import missing_part
 
         return missing_part(self._settings.local_model)

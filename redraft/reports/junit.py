@@ -70,19 +70,19 @@ def _case(item: ItemOutcome, facts: RunFacts) -> Element:
     elif item.is_deleted:
         SubElement(case, "skipped", message="Its job was deleted.")
     elif item.status != "succeeded":
-        _flaw(case, "error", item.error_code or item.status, item.error_words or f"The item is {item.status}.")
+        _add_result(case, "error", item.error_code or item.status, item.error_words or f"The item is {item.status}.")
     elif item.success is None:
         SubElement(case, "skipped", message="No verdict was asked for.")
     elif not item.has_verdict:
-        _flaw(
+        _add_result(
             case, "error", item.error_code or "no_verdict", item.error_words or "The evaluator gave no usable verdict."
         )
     elif not item.is_accepted:
-        _flaw(case, "failure", item.stop_reason or "not_accepted", _why_not(item, facts.score_threshold))
+        _add_result(case, "failure", item.stop_reason or "not_accepted", _why_not(item, facts.score_threshold))
     return case
 
 
-def _flaw(case: Element, tag: str, kind: str, words: str) -> None:
+def _add_result(case: Element, tag: str, kind: str, words: str) -> None:
     SubElement(case, tag, type=one_line(kind), message=one_line(words)).text = one_line(words)
 
 
@@ -98,5 +98,5 @@ def _why_not(item: ItemOutcome, threshold: float | None) -> str:
 def _gate(gate: GateResult) -> Element:
     case = Element("testcase", name=GATE_NAMES[gate.gate], time="0.000")
     if not gate.passed:
-        _flaw(case, "failure", gate.gate, gate.words)
+        _add_result(case, "failure", gate.gate, gate.words)
     return case

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from redraft.cli import exits
 from redraft.cli.commands import app
 from redraft.cli.exits import Exit, GuardedGroup
-from redraft.errors import Conflict, Flaw, Forbidden, Invalid, NotFound, ProviderError, RedraftError, Unavailable
+from redraft.errors import Conflict, FieldError, Forbidden, Invalid, NotFound, ProviderError, RedraftError, Unavailable
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.support.shells import Shell
@@ -62,9 +62,13 @@ def test_each_kind_of_error_has_its_exit_code(error: BaseException, code: int) -
     assert "Traceback" not in result.stderr
 
 
-def test_flaws_are_told_one_by_one() -> None:
-    flaws = (Flaw("/iter_max", "too large", "x"), Flaw("/odd", "not known", "x"), Flaw("", "neither", "x"))
-    told = CliRunner().invoke(failing(Invalid("The request is not valid.", flaws)), ["fail"]).stderr
+def test_field_errors_are_told_one_by_one() -> None:
+    errors = (
+        FieldError("/iter_max", "too large", "x"),
+        FieldError("/odd", "not known", "x"),
+        FieldError("", "neither", "x"),
+    )
+    told = CliRunner().invoke(failing(Invalid("The request is not valid.", errors)), ["fail"]).stderr
     assert told.splitlines() == [
         "Error: The request is not valid.",
         "  --iter-max (/iter_max): too large",
@@ -73,9 +77,13 @@ def test_flaws_are_told_one_by_one() -> None:
     ]
 
 
-def test_a_flaw_names_what_the_command_has_and_nothing_that_its_message_says() -> None:
-    flaws = (Flaw("/model", "is unknown", "x"), Flaw("/samples", "too many", "x"), Flaw("", "Line 1: bad", "x"))
-    told = CliRunner().invoke(failing(Invalid("No row is good. Line 1: bad", flaws)), ["fail", "foo"]).stderr
+def test_a_field_error_names_what_the_command_has_and_nothing_that_its_message_says() -> None:
+    errors = (
+        FieldError("/model", "is unknown", "x"),
+        FieldError("/samples", "too many", "x"),
+        FieldError("", "Line 1: bad", "x"),
+    )
+    told = CliRunner().invoke(failing(Invalid("No row is good. Line 1: bad", errors)), ["fail", "foo"]).stderr
     assert told.splitlines() == [
         "Error: No row is good. Line 1: bad",
         "  MODEL (/model): is unknown",

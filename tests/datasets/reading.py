@@ -55,7 +55,7 @@ def bad(items: list[Any]) -> list[BadRow]:
 
 def told(items: list[Any]) -> list[tuple[int, str]]:
     """Line and words of each error."""
-    return [(row.line, flaw.detail) for row in bad(items) for flaw in row.errors]
+    return [(row.line, error.detail) for row in bad(items) for error in row.errors]
 
 
 def version_of(content: bytes | str, name: str = "", **options: Any) -> str:

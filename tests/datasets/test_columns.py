@@ -157,8 +157,8 @@ def test_json_rows_are_typed_already():
 
 
 def test_a_cell_that_does_not_fit_names_field_and_column():
-    flaw = bad_row_of("question,Iter Max\na,many\n", "a.csv").errors[0]
-    assert (flaw.pointer, flaw.detail) == ("/iter_max", "iter_max (column 'Iter Max') needs a whole number.")
+    error = bad_row_of("question,Iter Max\na,many\n", "a.csv").errors[0]
+    assert (error.pointer, error.detail) == ("/iter_max", "iter_max (column 'Iter Max') needs a whole number.")
 
 
 def test_a_mapping_renames():
@@ -200,8 +200,8 @@ def test_two_columns_for_one_field_are_refused_in_a_table():
 
 
 def test_two_columns_for_one_field_are_an_error_of_a_json_row():
-    flaw = bad_row_of('{"question": "a", "Question": "b"}').errors[0]
-    assert (flaw.pointer, flaw.code) == ("/instruct", "ambiguous_columns")
+    error = bad_row_of('{"question": "a", "Question": "b"}').errors[0]
+    assert (error.pointer, error.code) == ("/instruct", "ambiguous_columns")
 
 
 @pytest.mark.parametrize(

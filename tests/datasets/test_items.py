@@ -90,9 +90,9 @@ def test_something_to_evaluate_by_is_needed():
     assert "needs eval_crit or a rubric" in told(items_of('{"question": "a"}', defaults={}))[0][1]
 
 
-def test_all_flaws_of_a_row_are_told():
+def test_all_field_errors_of_a_row_are_told():
     text = '{"question": "a", "iter_max": 0, "candidates": 0, "resp_format": 3}'
-    assert {flaw.pointer for flaw in bad(items_of(text))[0].errors} == {"/iter_max", "/candidates", "/resp_format"}
+    assert {error.pointer for error in bad(items_of(text))[0].errors} == {"/iter_max", "/candidates", "/resp_format"}
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_all_flaws_of_a_row_are_told():
 def test_what_a_run_gives_is_checked_before_any_row(defaults: dict[str, Any], pointer: str, words: str):
     with pytest.raises(Invalid, match=words) as caught:
         Merger(defaults)
-    assert caught.value.flaws[0].pointer == pointer
+    assert caught.value.errors[0].pointer == pointer
 
 
 def test_overrides_are_checked_too():

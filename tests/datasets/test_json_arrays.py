@@ -89,4 +89,4 @@ def test_an_array_gives_the_rows_that_json_lines_give(values: list[dict[str, obj
 
 
 def said_by(row: Row | BadRow) -> object:
-    return [flaw.code for flaw in row.errors] if isinstance(row, BadRow) else row.digest
+    return [error.code for error in row.errors] if isinstance(row, BadRow) else row.digest

@@ -80,7 +80,7 @@ def test_a_dataset_without_a_good_row_is_refused():
     report = report_of("[1]\n{}", file_format="jsonl")
     with pytest.raises(Invalid, match=r"No row can be used. Line 1: The row is no JSON object") as caught:
         report.check_usable()
-    assert [flaw.detail[:7] for flaw in caught.value.flaws] == ["Line 1:", "Line 2:"]
+    assert [error.detail[:7] for error in caught.value.errors] == ["Line 1:", "Line 2:"]
 
 
 def test_a_dataset_without_any_row_is_refused():

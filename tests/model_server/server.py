@@ -17,7 +17,7 @@ from tests.model_server.logbook import Entry, Logbook
 from tests.model_server.quirks import refusal_of
 from tests.model_server.requests import PATHS, Asked, read_body
 from tests.model_server.scripts import Player, Reply, Rule, Script
-from tests.model_server.validators import flaw_of
+from tests.model_server.validators import error_of
 from tests.support.waiting import patient
 
 Responder = Callable[[Asked], Reply | None]
@@ -170,8 +170,8 @@ class ModelServer:
     def _reply_to(self, asked: Asked) -> Reply:
         if not (asked.headers.get("authorization") or asked.headers.get("x-api-key")):
             return Reply(status=401, raw=error_body(asked, 401, "You didn't provide an API key."))
-        if flaw := flaw_of(asked):
-            return Reply(status=400, raw=error_body(asked, 400, flaw))
+        if error := error_of(asked):
+            return Reply(status=400, raw=error_body(asked, 400, error))
         script = self._player.script
         if (refused := refusal_of(asked, script.quirks, script.flavour)) is not None:
             return Reply(status=400, raw=refused)

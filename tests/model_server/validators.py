@@ -20,10 +20,10 @@ _SCHEMA_KEYS_REFUSED = frozenset(
 )
 
 
-def flaw_of(asked: Asked) -> str | None:
+def error_of(asked: Asked) -> str | None:
     """The first thing wrong with a request in the words of its API, or None."""
     checks = _OPENAI if asked.dialect == "openai" else _ANTHROPIC
-    return next((flaw for check in checks for flaw in check(asked)), None)
+    return next((error for check in checks for error in check(asked)), None)
 
 
 def _fields_openai(asked: Asked) -> Iterator[str]:
@@ -52,7 +52,7 @@ def _format_openai(asked: Asked) -> Iterator[str]:
         if not str(named.get("name", "")).replace("_", "").replace("-", "").isalnum():
             yield "Invalid 'response_format.json_schema.name'"
         if named.get("strict"):
-            yield from schema_flaws(named.get("schema"))
+            yield from schema_errors(named.get("schema"))
 
 
 def _temperature(asked: Asked) -> Iterator[str]:
@@ -96,7 +96,7 @@ def _blocks_anthropic(asked: Asked) -> Iterator[str]:
 def _format_anthropic(asked: Asked) -> Iterator[str]:
     wanted = (asked.body.get("output_config") or {}).get("format") or {}
     if wanted:
-        yield from schema_flaws(wanted.get("schema"))
+        yield from schema_errors(wanted.get("schema"))
 
 
 def _texts(content: Any) -> list[str]:
@@ -105,7 +105,7 @@ def _texts(content: Any) -> list[str]:
     return [str(b.get("text", "")) for b in content or [] if b.get("type") == "text"]
 
 
-def schema_flaws(schema: Any) -> Iterator[str]:
+def schema_errors(schema: Any) -> Iterator[str]:
     """The rules of strict mode, over every subschema."""
     if not isinstance(schema, Mapping):
         yield "Invalid schema: not an object"
@@ -120,7 +120,7 @@ def schema_flaws(schema: Any) -> Iterator[str]:
             yield "Invalid schema: 'required' is required to be an array including every key in properties"
     nested = [*properties.values(), *schema.get("anyOf", []), *schema.get("$defs", {}).values()]
     for child in [*nested, *([schema["items"]] if "items" in schema else [])]:
-        yield from schema_flaws(child)
+        yield from schema_errors(child)
 
 
 _Check = Callable[[Asked], Iterator[str]]

@@ -91,10 +91,10 @@ def test_an_own_profile_judges(tmp_path: Path):
 def test_an_unknown_profile_is_told_with_the_known_ones():
     with pytest.raises(Invalid) as caught:
         load_profiles(None).get("kind")
-    (flaw,) = caught.value.flaws
-    assert (flaw.pointer, flaw.code) == ("/profile", "unknown_profile")
-    assert "'kind'" in flaw.detail
-    assert "comprehensive, criteria, evidence, grounding, quality" in flaw.detail
+    (error,) = caught.value.errors
+    assert (error.pointer, error.code) == ("/profile", "unknown_profile")
+    assert "'kind'" in error.detail
+    assert "comprehensive, criteria, evidence, grounding, quality" in error.detail
 
 
 def test_the_version_follows_the_contents_and_nothing_else(tmp_path: Path):

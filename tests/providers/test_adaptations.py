@@ -53,8 +53,8 @@ def anthropic(message: str) -> dict[str, Any]:
 
 
 def forbidden(*place: str) -> dict[str, Any]:
-    flaw = {"type": "extra_forbidden", "loc": list(place), "msg": "Extra inputs are not permitted"}
-    return {"detail": [{**flaw, "input": "max_tokens and temperature are unsupported"}]}
+    error = {"type": "extra_forbidden", "loc": list(place), "msg": "Extra inputs are not permitted"}
+    return {"detail": [{**error, "input": "max_tokens and temperature are unsupported"}]}
 
 
 USE_NEW_LIMIT = (

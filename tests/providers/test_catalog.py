@@ -41,7 +41,7 @@ def test_a_model_without_a_key_is_refused_with_the_keys_name(tmp_path: Path, pro
     with pytest.raises(Invalid, match=f"{provider.upper()}_API_KEY") as caught:
         catalog_of(tmp_path).check_configured(ModelRef(provider, "m"), "/evaluator_model")
     assert caught.value.code == "provider_auth"
-    assert caught.value.flaws[0].pointer == "/evaluator_model"
+    assert caught.value.errors[0].pointer == "/evaluator_model"
     for way in ({f"{provider}_api_key": "k"}, {f"{provider}_base_url": "http://127.0.0.1:1"}):
         catalog_of(tmp_path, **way).check_configured(ModelRef(provider, "m"), "/model")
 

@@ -6,9 +6,9 @@ import re
 from tests.rules.sources import ROOT, dotted, nodes
 
 # What stands at which place of a call; elsewhere a code is named
-POSITIONS = {"Invalid.at": 2, "Flaw": 2}
+POSITIONS = {"Invalid.at": 2, "FieldError": 2}
 # `__init__`: an error class that gives its code to the one it is derived from
-RAISED = {"Conflict", "Forbidden", "HttpProblem", "Invalid", "Invalid.at", "Flaw", "Unavailable", "__init__"}
+RAISED = {"Conflict", "Forbidden", "HttpProblem", "Invalid", "Invalid.at", "FieldError", "Unavailable", "__init__"}
 # The command line and the processes of embedded mode answer no request
 OUTSIDE = ("redraft/cli/", "redraft/embedded/")
 # Between worker and ledger, and of a delivery: no request meets them
@@ -26,7 +26,7 @@ def code_of(call: ast.Call) -> str | None:
 
 
 def test_the_code_of_an_error_is_found_wherever_a_call_gives_it():
-    calls = ['Conflict("w", code="a")', 'Invalid.at("/x", "w", "a")', 'Flaw("/x", "w", code="a")']
+    calls = ['Conflict("w", code="a")', 'Invalid.at("/x", "w", "a")', 'FieldError("/x", "w", code="a")']
     calls.append('super().__init__("w", code="a")')
     found = [code_of(call) for text in calls if isinstance(call := ast.parse(text, mode="eval").body, ast.Call)]
     assert found == ["a"] * 4

@@ -42,7 +42,7 @@ class _Wanted:
     name: str
     scopes: frozenset[str]
     days: str
-    flaws: Mapping[str, str]
+    errors: Mapping[str, str]
     token: str = ""
 
     @property
@@ -65,7 +65,7 @@ def show_keys(request: Request, context: ContextOf) -> Response:
 def create_key(request: Request, services: ServicesOf, form: FormOf) -> Response:
     """Make a key, and show it: here, now and never again."""
     wanted = _read(form)
-    if wanted.flaws:
+    if wanted.errors:
         return _keys_page(request, services, wanted, status=422)
     try:
         return _keys_page(request, services, created=_make(services, wanted), status=201)
@@ -90,14 +90,14 @@ def _make(services: Services, wanted: _Wanted) -> Mapping[str, object]:
 def _read(form: Form) -> _Wanted:
     name, days = form.text("name"), form.text("days")
     scopes = frozenset(form.texts("scope"))
-    flaws: dict[str, str] = {}
+    errors: dict[str, str] = {}
     if not 0 < len(name) <= NAME_CHARS_MAX:
-        flaws["name"] = f"Say what the key is for, in 1 to {NAME_CHARS_MAX} characters."
+        errors["name"] = f"Say what the key is for, in 1 to {NAME_CHARS_MAX} characters."
     if not scopes or scopes - set(Scope):
-        flaws["scope"] = "Choose at least one of the scopes."
+        errors["scope"] = "Choose at least one of the scopes."
     if days not in _LIFETIMES:
-        flaws["days"] = "Choose one of the times."
-    return _Wanted(name, scopes, days, flaws, form.text("token"))
+        errors["days"] = "Choose one of the times."
+    return _Wanted(name, scopes, days, errors, form.text("token"))
 
 
 def _keys_page(

@@ -33,10 +33,10 @@ async def test_model(request: Request, context: ContextOf, form: FormOf) -> Resp
     """One tiny call to a model, and the page with what came of it."""
     name = form.text("model")
     try:
-        checked, flaw = await _check(context, name), None
+        checked, field_error = await _check(context, name), None
     except Invalid as error:
-        checked, flaw = None, error.message
-    return await to_thread.run_sync(lambda: _settings_page(request, context, checked, name, flaw))
+        checked, field_error = None, error.message
+    return await to_thread.run_sync(lambda: _settings_page(request, context, checked, name, field_error))
 
 
 @router.get("/models/test")
@@ -50,20 +50,20 @@ async def _check(context: Context, name: str) -> ModelCheck:
 
 
 def _settings_page(
-    request: Request, context: Context, checked: ModelCheck | None = None, asked: str = "", flaw: str | None = None
+    request: Request, context: Context, checked: ModelCheck | None = None, asked: str = "", error: str | None = None
 ) -> Response:
     services = context.services
     return page(
         request,
         "settings/settings.html",
-        422 if flaw else 200,
+        422 if error else 200,
         models=installation.list_models(services),
         workers_alive=overview.list_workers(services),
         parts=installation.inspect_parts(services),
         checks=health.check_readiness(services),
         checked=checked,
         asked=asked,
-        flaw=flaw,
+        error=error,
     )
 
 

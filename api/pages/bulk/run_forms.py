@@ -22,14 +22,16 @@ _NUMBERS = ("iter_max", "score_threshold")
 _OF_RUN = ("repeat", "max_in_flight", "max_cost_usd")
 FIELDS = ("dataset_id", "name", *_TEXTS, "model", *_NUMBERS, *_OF_RUN, "webhook", "more", "overrides")
 ROWS_FIELDS = ("name", "format", "mapping", "rows")
-_FLAWS = 5
+_ERRORS_SHOWN = 5
 
 
 def filled_run(form: Form, error: Invalid) -> Filled:
     """The form to be shown again: what is wrong with a default stands at its field, or at that of all other ones."""
     is_of_rows = error.code == "no_good_rows"
-    flaws = tuple(replace(flaw, pointer=_place(flaw.pointer, is_of_rows=is_of_rows)) for flaw in error.flaws)
-    return filled(form, FIELDS, Invalid(error.message, flaws, code=error.code))
+    errors = tuple(
+        replace(field_error, pointer=_place(field_error.pointer, is_of_rows=is_of_rows)) for field_error in error.errors
+    )
+    return filled(form, FIELDS, Invalid(error.message, errors, code=error.code))
 
 
 def _place(pointer: str, *, is_of_rows: bool) -> str:
@@ -41,9 +43,9 @@ def _place(pointer: str, *, is_of_rows: bool) -> str:
 
 def filled_rows(form: Form, error: Invalid) -> Filled:
     """The form of a dataset, with what is wrong with its first rows at the field that holds them."""
-    words = " ".join(flaw.detail for flaw in error.flaws[:_FLAWS]) or error.message
-    known = {flaw.pointer for flaw in error.flaws} <= {f"/{name}" for name in ROWS_FIELDS}
-    return filled(form, ROWS_FIELDS, error if error.flaws and known else Invalid.at("/rows", words, error.code))
+    words = " ".join(field_error.detail for field_error in error.errors[:_ERRORS_SHOWN]) or error.message
+    known = {field_error.pointer for field_error in error.errors} <= {f"/{name}" for name in ROWS_FIELDS}
+    return filled(form, ROWS_FIELDS, error if error.errors and known else Invalid.at("/rows", words, error.code))
 
 
 def read_run(form: Form) -> CreateRun:

@@ -12,7 +12,7 @@ from api.pages.parts.job_words import ending
 from api.pages.parts.rendering import address
 from api.routes.jobs.jobs import JobQuery
 from redraft.domain.bodies.pointers import words_of
-from redraft.errors import Flaw, Invalid
+from redraft.errors import FieldError, Invalid
 from redraft.storage.jobs.jobs import JobFilter
 
 LIMIT = 50
@@ -91,7 +91,7 @@ def read_filter(pairs: Pairs) -> JobFilter:
     Raises:
         Invalid: a value cannot be understood.
     """
-    flaws = tuple(_unknown(name, value) for name, value in filters_of(pairs) if not _is_filter(name))
+    errors = tuple(_unknown(name, value) for name, value in filters_of(pairs) if not _is_filter(name))
     values: dict[str, Any] = {name: value for name, value in pairs if name in _SINGLE}
     values["status"] = [value for name, value in pairs if name == "status"]
     for name in _MOMENTS:
@@ -100,10 +100,10 @@ def read_filter(pairs: Pairs) -> JobFilter:
     try:
         query = JobQuery.model_validate({"limit": LIMIT, **values})
     except ValidationError as error:
-        flaws += tuple(_flaw(each) for each in error.errors(include_url=False))
-        raise Invalid(_MISTAKEN, flaws) from None
-    if flaws:
-        raise Invalid(_MISTAKEN, flaws)
+        errors += tuple(_field_error(each) for each in error.errors(include_url=False))
+        raise Invalid(_MISTAKEN, errors) from None
+    if errors:
+        raise Invalid(_MISTAKEN, errors)
     return query.as_filter({name.removeprefix(METADATA): value for name, value in pairs if _is_label(name)})
 
 
@@ -111,19 +111,19 @@ def _is_filter(name: str) -> bool:
     return name == "status" or name in _SINGLE or _is_label(name)
 
 
-def _unknown(name: str, value: str) -> Flaw:
+def _unknown(name: str, value: str) -> FieldError:
     """What is passed over would be a filter that lets everything through."""
     if name.removesuffix(".") == "metadata":
-        return Flaw("/metadata", f"write it as key=value; this is none: {value[:80]}", "invalid_filter")
-    return Flaw(f"/{name[:80]}", "there is no such filter", "invalid_filter")
+        return FieldError("/metadata", f"write it as key=value; this is none: {value[:80]}", "invalid_filter")
+    return FieldError(f"/{name[:80]}", "there is no such filter", "invalid_filter")
 
 
 def _is_label(name: str) -> bool:
     return name.startswith(METADATA) and name != METADATA
 
 
-def _flaw(error: Any) -> Flaw:
-    return Flaw("/" + str(error["loc"][0]), words_of(error), str(error["type"]))
+def _field_error(error: Any) -> FieldError:
+    return FieldError("/" + str(error["loc"][0]), words_of(error), str(error["type"]))
 
 
 def link(request: Request, **changes: Any) -> str:

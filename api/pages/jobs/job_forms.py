@@ -14,7 +14,7 @@ from redraft.domain.bodies.pointers import place_of, words_of
 from redraft.domain.jobs.requests import GenerateAnswer, GroundingOptions, dump
 from redraft.domain.jobs.rubric_lines import read_rubric, write_rubric
 from redraft.domain.structured.named_schemas import StructureName
-from redraft.errors import Flaw
+from redraft.errors import FieldError
 
 _OWN_WORDS = {"nothing_to_evaluate_by": "Say what makes an answer good, here or in a rubric"}
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
@@ -50,7 +50,7 @@ LABELS: dict[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class FormFlaw:
+class FormError:
     """What is wrong, and the id of the field where it is; empty: of the request as a whole."""
 
     field: str
@@ -219,40 +219,40 @@ class JobForm:
     def first_model(self) -> str | None:
         return next(iter(self.texts["model"].split("\n")), "").strip() or None
 
-    def body(self) -> tuple[dict[str, Any], list[FormFlaw]]:
+    def body(self) -> tuple[dict[str, Any], list[FormError]]:
         """The request as the API takes it, and what cannot even be read."""
-        flaws: list[FormFlaw] = []
-        body: dict[str, Any] = self._more(flaws)
+        errors: list[FormError] = []
+        body: dict[str, Any] = self._more(errors)
         for each in _FIELDS:
             if not self.texts[each.name].strip():
                 continue
             try:
                 _put(body, each.path, each.read(self.texts[each.name]))
             except ValueError as error:
-                flaws.append(FormFlaw(each.name, str(error)))
-        sources = [_source(number, row, flaws) for number, row in enumerate(self.sources, 1)]
-        return body | ({"sources": sources} if sources else {}), flaws
+                errors.append(FormError(each.name, str(error)))
+        sources = [_source(number, row, errors) for number, row in enumerate(self.sources, 1)]
+        return body | ({"sources": sources} if sources else {}), errors
 
-    def _more(self, flaws: list[FormFlaw]) -> dict[str, Any]:
+    def _more(self, errors: list[FormError]) -> dict[str, Any]:
         if not self.texts["more"].strip():
             return {}
         try:
             value = _read_json(self.texts["more"])
         except ValueError as error:
-            flaws.append(FormFlaw("more", str(error)))
+            errors.append(FormError("more", str(error)))
             return {}
         if not isinstance(value, dict):
-            flaws.append(FormFlaw("more", "this is no JSON object"))
+            errors.append(FormError("more", "this is no JSON object"))
             return {}
         return cast("dict[str, Any]", value)
 
 
-def _source(number: int, row: Mapping[str, str], flaws: list[FormFlaw]) -> dict[str, Any]:
+def _source(number: int, row: Mapping[str, str], errors: list[FormError]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     try:
         found = dict(_read_json(row["more"]) if row["more"].strip() else {})
     except (TypeError, ValueError):
-        flaws.append(FormFlaw(f"source_more_{number}", "this is no JSON object"))
+        errors.append(FormError(f"source_more_{number}", "this is no JSON object"))
     title = {"title": row["title"].strip()} if row["title"].strip() else {}
     return {**found, **title, "content": row["content"]}
 
@@ -315,47 +315,47 @@ def _put(body: dict[str, Any], path: Sequence[str], value: Any) -> None:
     body[last] = value
 
 
-def validate(body: Mapping[str, Any]) -> tuple[GenerateAnswer | None, list[FormFlaw]]:
+def validate(body: Mapping[str, Any]) -> tuple[GenerateAnswer | None, list[FormError]]:
     """The request, or what is wrong with it, field by field."""
     try:
         return GenerateAnswer.model_validate(body), []
     except ValidationError as error:
-        return None, located([*_flaws(error, body), *_lack_of_criteria(body)])
+        return None, located([*_field_errors(error, body), *_lack_of_criteria(body)])
 
 
-def _flaws(error: ValidationError, body: Mapping[str, Any]) -> list[Flaw]:
+def _field_errors(error: ValidationError, body: Mapping[str, Any]) -> list[FieldError]:
     return [
-        Flaw(place_of(each, body), _OWN_WORDS.get(each["type"]) or words_of(each), str(each["type"]))
+        FieldError(place_of(each, body), _OWN_WORDS.get(each["type"]) or words_of(each), str(each["type"]))
         for each in error.errors(include_url=False)
     ]
 
 
-def _lack_of_criteria(body: Mapping[str, Any]) -> list[Flaw]:
+def _lack_of_criteria(body: Mapping[str, Any]) -> list[FieldError]:
     """What is looked for only where no field is wrong in itself: it is told in the same round."""
     known = {name: body[name] for name in ("profile", "eval_crit", "rubric") if name in body}
     try:
         GenerateAnswer.model_validate({"instruct": "-", **known})
     except ValidationError as error:
-        return [flaw for flaw in _flaws(error, body) if flaw.code in _OWN_WORDS]
+        return [field_error for field_error in _field_errors(error, body) if field_error.code in _OWN_WORDS]
     return []
 
 
-def located(flaws: Iterable[Flaw]) -> list[FormFlaw]:
-    """Flaws of a request at the fields of the form."""
-    return list(dict.fromkeys(_located(flaw) for flaw in flaws))
+def located(errors: Iterable[FieldError]) -> list[FormError]:
+    """Field errors of a request at the fields of the form."""
+    return list(dict.fromkeys(_located(error) for error in errors))
 
 
-def _located(flaw: Flaw) -> FormFlaw:
-    parts = [part.replace("~1", "/").replace("~0", "~") for part in flaw.pointer.split("/")[1:]]
+def _located(error: FieldError) -> FormError:
+    parts = [part.replace("~1", "/").replace("~0", "~") for part in error.pointer.split("/")[1:]]
     if not parts:
-        return FormFlaw("", flaw.detail)
+        return FormError("", error.detail)
     if parts[0] == "sources" and len(parts) > 2 and parts[1].isdecimal():
         part = parts[2] if parts[2] in _SOURCE_PARTS else "more"
-        return FormFlaw(f"source_{part}_{int(parts[1]) + 1}", flaw.detail)
+        return FormError(f"source_{part}_{int(parts[1]) + 1}", error.detail)
     for length in range(len(parts), 0, -1):
         if found := _BY_PATH.get(tuple(parts[:length])):
-            return FormFlaw(found.name, _below(found.name, parts[length:]) + flaw.detail)
-    return FormFlaw("more", f"{'.'.join(parts)}: {flaw.detail}")
+            return FormError(found.name, _below(found.name, parts[length:]) + error.detail)
+    return FormError("more", f"{'.'.join(parts)}: {error.detail}")
 
 
 def _below(name: str, parts: Sequence[str]) -> str:

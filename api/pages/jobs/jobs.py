@@ -48,8 +48,8 @@ def show_jobs(request: Request, services: ServicesOf) -> Response:
     try:
         found, criteria = _look(request, services)
     except Invalid as error:
-        flaws = {flaw.pointer.removeprefix("/"): flaw.detail for flaw in error.flaws}
-        return page(request, "jobs/list.html", 422, **_context(request, services, JobLines([], None), flaws=flaws))
+        errors = {field_error.pointer.removeprefix("/"): field_error.detail for field_error in error.errors}
+        return page(request, "jobs/list.html", 422, **_context(request, services, JobLines([], None), errors=errors))
     return page(request, "jobs/list.html", **_context(request, services, found, criteria))
 
 
@@ -66,12 +66,12 @@ def _context(
     services: Services,
     found: JobLines,
     criteria: JobFilter | None = None,
-    flaws: Mapping[str, str] | None = None,
+    errors: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     return {
         "found": found,
         "criteria": criteria or JobFilter(),
-        "flaws": flaws or {},
+        "errors": errors or {},
         "labels": FILTERS,
         "is_narrowed": is_narrowed(request.query_params.multi_items()),
         "has_any": bool(found.lines) or job_lists.has_any(services),

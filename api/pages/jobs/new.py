@@ -11,7 +11,7 @@ from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from api.dependencies import Context, ContextOf, ServicesOf
-from api.pages.jobs.job_forms import LABELS, FormFlaw, JobForm, located, validate
+from api.pages.jobs.job_forms import LABELS, FormError, JobForm, located, validate
 from api.pages.parts.forms import FormOf
 from api.pages.parts.rendering import page, pages_router, see_other
 from api.pages.parts.snippets import Snippet, snippets_of
@@ -45,7 +45,7 @@ class _Desk:
 
     form: JobForm
     token: str
-    flaws: list[FormFlaw] = field(default_factory=list[FormFlaw])
+    errors: list[FormError] = field(default_factory=list[FormError])
     trouble: str | None = None
     status: int = 200
     found: Preview | None = None
@@ -84,7 +84,7 @@ def _clone(services: Services, request: Request) -> _Desk:
     job = queries.get_job(services, references.find_job_id(services, request.query_params["from"]))
     desk = _Desk(JobForm.of_request(job.request), new_token(), cloned=job.id, kind=job.kind)
     _look_at(request, services, desk)
-    desk.flaws = []
+    desk.errors = []
     return desk
 
 
@@ -96,7 +96,7 @@ def _send(request: Request, services: Services, desk: _Desk) -> str | None:
     try:
         return submit.submit(services, asked, _idempotency(request, desk)).job.id
     except Invalid as error:
-        desk.flaws, desk.status = located(error.flaws), 422
+        desk.errors, desk.status = located(error.errors), 422
         return None
 
 
@@ -108,13 +108,13 @@ def _idempotency(request: Request, desk: _Desk) -> Idempotency:
 
 
 def _read(desk: _Desk) -> GenerateAnswer | None:
-    body, flaws = desk.form.body()
+    body, errors = desk.form.body()
     asked, more = validate(body)
-    told = {flaw.field for flaw in flaws}
+    told = {error.field for error in errors}
     if "rubric" in told:
         told.add("eval_crit")
-    desk.flaws = [*flaws, *(each for each in more if each.field not in told)]
-    if desk.flaws:
+    desk.errors = [*errors, *(each for each in more if each.field not in told)]
+    if desk.errors:
         desk.status = 422
         return None
     return asked
@@ -128,7 +128,7 @@ def _look_at(request: Request, services: Services, desk: _Desk) -> None:
     try:
         desk.found = previews.preview(services, asked)
     except Invalid as error:
-        desk.flaws, desk.status = located(error.flaws), 422
+        desk.errors, desk.status = located(error.errors), 422
     desk.notes = [_NO_CHECK.format(line=line[:200]) for line in check_like(desk.form.texts["rubric"])[:_NOTES_MAX]]
     body = asked.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     base_url = str(request.base_url).rstrip("/")
@@ -150,9 +150,9 @@ async def _refine(request: Request, context: Context, desk: _Desk) -> None:
         asked = RefineQuestion.model_validate({"question": question, "model": desk.form.first_model})
         found = await draft(context, asked)
     except Invalid as error:
-        desk.flaws, desk.status = located(error.flaws), 422
+        desk.errors, desk.status = located(error.errors), 422
     except ValueError:
-        desk.flaws, desk.status = [FormFlaw("instruct", "Write a question first: it is what is refined")], 422
+        desk.errors, desk.status = [FormError("instruct", "Write a question first: it is what is refined")], 422
     except RedraftError as error:
         desk.trouble, desk.status = f"No draft was made. {error.message}", 502
     else:
@@ -178,8 +178,8 @@ _VERBS: dict[str, Callable[[Request, Context, _Desk], Awaitable[None]]] = {
 
 def _show(request: Request, services: Services, desk: _Desk, *, is_part: bool = False) -> Response:
     words: dict[str, list[str]] = {}
-    for flaw in desk.flaws:
-        words.setdefault(flaw.field, []).append(flaw.words)
+    for error in desk.errors:
+        words.setdefault(error.field, []).append(error.words)
     context: dict[str, Any] = {
         "desk": desk,
         "texts": desk.form.texts,

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from api.pages.parts.forms import Form
 from redraft.domain.bodies.pointers import place_of, words_of
-from redraft.errors import Flaw, Invalid, RedraftError
+from redraft.errors import FieldError, Invalid, RedraftError
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -21,22 +21,24 @@ class Filled:
     """The texts of a form's fields, and words for those that are wrong; "" has those for the form as a whole."""
 
     texts: Mapping[str, str] = field(default_factory=dict[str, str])
-    flaws: Mapping[str, str] = field(default_factory=dict[str, str])
+    errors: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def text(self, name: str) -> str:
         return self.texts.get(name, "")
 
-    def flaw(self, name: str) -> str:
-        return self.flaws.get(name, "")
+    def error(self, name: str) -> str:
+        return self.errors.get(name, "")
 
 
 def filled(form: Form, names: Sequence[str], error: RedraftError) -> Filled:
     """The form as it was sent, with the error at its fields."""
-    flaws: dict[str, str] = {}
-    for flaw in (error.flaws if isinstance(error, Invalid) else ()) or (Flaw("", error.message, error.code),):
-        name = flaw.pointer.removeprefix("/").partition("/")[0]
-        flaws.setdefault(name if name in names else "", flaw.detail)
-    return Filled({name: form.text(name) for name in names}, flaws)
+    errors: dict[str, str] = {}
+    for field_error in (error.errors if isinstance(error, Invalid) else ()) or (
+        FieldError("", error.message, error.code),
+    ):
+        name = field_error.pointer.removeprefix("/").partition("/")[0]
+        errors.setdefault(name if name in names else "", field_error.detail)
+    return Filled({name: form.text(name) for name in names}, errors)
 
 
 def read_number(text: str) -> float | str:
@@ -53,10 +55,10 @@ def read(model: type[T], values: Mapping[str, Any]) -> T:
     """A request from plain values.
 
     Raises:
-        Invalid: it is none; each flaw names its field.
+        Invalid: it is none; each error names its field.
     """
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        flaws = [Flaw(place_of(each, values), words_of(each), str(each["type"])) for each in error.errors()]
-        raise Invalid("The form is not filled in right.", tuple(flaws)) from None
+        errors = [FieldError(place_of(each, values), words_of(each), str(each["type"])) for each in error.errors()]
+        raise Invalid("The form is not filled in right.", tuple(errors)) from None

@@ -143,8 +143,8 @@ def _pointing_into_the_query() -> Any:
     try:
         yield
     except Invalid as error:
-        flaws = tuple(replace(flaw, pointer=_place(flaw.pointer)) for flaw in error.flaws)
-        raise Invalid(error.message, flaws, code=error.code) from error
+        errors = tuple(replace(field_error, pointer=_place(field_error.pointer)) for field_error in error.errors)
+        raise Invalid(error.message, errors, code=error.code) from error
 
 
 def _place(pointer: str) -> str:
@@ -194,7 +194,7 @@ def list_dataset_items(
     after: Annotated[Position | None, Query(description="`next_cursor` of the page before.")] = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> Response:
-    """Rows as they were read, with their flaws."""
+    """Rows as they were read, with their field errors."""
     found = datasets.list_items(services, dataset_id, after=-1 if after is None else after, limit=limit + 1)
     more = len(found) > limit
     page = found[:limit]

@@ -89,7 +89,7 @@ def show_check(found: DatasetCheck) -> None:
         _section(f"Line {sample['line']} as a request", _sample(sample))
     if found.errors:
         more = f", the first {len(found.errors)}" if found.bad > len(found.errors) else ""
-        _section(f"Rows that cannot be used{more}", _flaws(found))
+        _section(f"Rows that cannot be used{more}", _field_errors(found))
 
 
 def _cost(found: DatasetCheck) -> str:
@@ -118,10 +118,10 @@ def _sample(sample: Mapping[str, Any]) -> Iterator[str]:
             yield f"  {field}: {output.one_line(str(value), 160)}"
 
 
-def _flaws(found: DatasetCheck) -> Iterator[str]:
+def _field_errors(found: DatasetCheck) -> Iterator[str]:
     for row in found.errors:
-        for flaw in row.errors:
-            yield f"  line {row.line}: {output.one_line(flaw.detail)}"
+        for error in row.errors:
+            yield f"  line {row.line}: {output.one_line(error.detail)}"
 
 
 def _delimiter(delimiter: str) -> str:

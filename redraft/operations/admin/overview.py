@@ -175,16 +175,16 @@ def _model_troubles(services: Services) -> list[Trouble]:
     named: dict[str, Callable[[], ModelRef]] = {"REDRAFT_MODEL": services.providers.default_model}
     if settings.evaluator_model:
         named["REDRAFT_EVALUATOR_MODEL"] = lambda: parse_model(settings.evaluator_model, "/evaluator_model")
-    flaws = {setting: flaw for setting, read in named.items() if (flaw := _flaw(services, read))}
-    if not flaws and services.providers.default_model() == DEFAULT_LOCAL and not settings.local_model:
+    errors = {setting: error for setting, read in named.items() if (error := _field_error(services, read))}
+    if not errors and services.providers.default_model() == DEFAULT_LOCAL and not settings.local_model:
         return [_TINY]
     return [
-        Trouble(flaw, f"Then start Redraft again. {setting}=provider:name chooses another model.", "redraft models")
-        for setting, flaw in flaws.items()
+        Trouble(error, f"Then start Redraft again. {setting}=provider:name chooses another model.", "redraft models")
+        for setting, error in errors.items()
     ]
 
 
-def _flaw(services: Services, read: Callable[[], ModelRef]) -> str | None:
+def _field_error(services: Services, read: Callable[[], ModelRef]) -> str | None:
     try:
         services.providers.check_configured(read(), "/model")
     except Invalid as error:

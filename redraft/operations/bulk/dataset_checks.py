@@ -17,7 +17,7 @@ from redraft.domain.jobs.requests import JobFields
 from redraft.domain.jobs.states import JobKind
 from redraft.operations.jobs import submit
 from redraft.operations.jobs.previews import cost_max
-from redraft.operations.resource_base import Resource, RowFlaw, cost_usd
+from redraft.operations.resource_base import Resource, RowError, cost_usd
 from redraft.operations.services import Services
 
 _NANO = Decimal(10) ** 9
@@ -37,7 +37,7 @@ class UnfitRow(Resource):
     line: int
     last_line: int
     custom_id: str | None
-    errors: list[RowFlaw]
+    errors: list[RowError]
 
 
 class SampleRow(JobFields):

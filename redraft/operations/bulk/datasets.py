@@ -16,7 +16,7 @@ from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.requests import JobFields
 from redraft.errors import NotFound
 from redraft.operations.paging import read_cursor, write_cursor
-from redraft.operations.resource_base import Moment, Resource, RowFlaw, Urls
+from redraft.operations.resource_base import Moment, Resource, RowError, Urls
 from redraft.operations.services import Services
 from redraft.storage.bulk import datasets
 from redraft.storage.bulk.datasets import DatasetRecord
@@ -67,7 +67,7 @@ class DatasetItem(Resource):
     vars: dict[str, Any] | None
     human_score: float | None
     human_pass: bool | None
-    errors: Annotated[list[dict[str, Any]], As(list[RowFlaw])]
+    errors: Annotated[list[dict[str, Any]], As(list[RowError])]
 
 
 def import_dataset(
@@ -136,7 +136,7 @@ def _store_rows(services: Services, dataset_id: str, reader: RowReader) -> int:
 def _stored(dataset_id: str, position: int, row: Row | BadRow) -> dict[str, Any]:
     place = {"dataset_id": dataset_id, "position": position, "custom_id": row.custom_id, "line": row.line}
     if isinstance(row, BadRow):
-        errors = [asdict(flaw) for flaw in row.errors]
+        errors = [asdict(error) for error in row.errors]
         nothing = {"row": None, "human_score": None, "human_pass": None}
         return {**place, **nothing, "errors": errors, "told": dict(row.told) or None, "digest": row.digest}
     human = {"human_score": row.human_score, "human_pass": row.human_pass}

@@ -225,8 +225,8 @@ def _seconds(item: Mapping[str, Any]) -> float | None:
 def _error(item: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """The code and text of the error of an item; a bad row is represented by its first error."""
     if item["errors"]:
-        flaw = item["errors"][0]
-        return flaw["code"], flaw["detail"]
+        field_error = item["errors"][0]
+        return field_error["code"], field_error["detail"]
     error = item["error"]
     return (error["code"], error["detail"]) if error else (None, None)
 

@@ -17,7 +17,7 @@ from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.requests import Limits
 from redraft.domain.text.cleaning import clean_json
-from redraft.errors import Conflict, Flaw, Invalid, NotFound
+from redraft.errors import Conflict, FieldError, Invalid, NotFound
 from redraft.operations.bulk import scheduler
 from redraft.operations.bulk.datasets import find as find_dataset
 from redraft.operations.bulk.run_completion import end_run
@@ -90,7 +90,7 @@ def _find_replay(services: Services, idempotency: Idempotency | None, digest: st
         return None
     if known.request_hash != digest:
         words = f"This Idempotency-Key was used for run {known.id} with another body; use a new key."
-        raise Invalid(words, (Flaw("", words, "idempotency_key_reused"),), code="idempotency_key_reused")
+        raise Invalid(words, (FieldError("", words, "idempotency_key_reused"),), code="idempotency_key_reused")
     return known.id
 
 
@@ -148,10 +148,10 @@ def _tried(services: Services, merger: Merger, row: Row, body: CreateRun) -> Bad
         limits = Limits(max_cost_usd=body.max_cost_usd)
         submit.check_priced(services, limits, submit.models_named(ready.request))
     except Invalid as error:
-        flaws = error.flaws or (Flaw("", error.message, error.code),)
-        if {flaw.code for flaw in flaws} & _OF_ALL:
+        errors = error.errors or (FieldError("", error.message, error.code),)
+        if {field_error.code for field_error in errors} & _OF_ALL:
             raise
-        return BadRow(row.line, row.last_line, row.custom_id, flaws, row.digest)
+        return BadRow(row.line, row.last_line, row.custom_id, errors, row.digest)
     return None
 
 

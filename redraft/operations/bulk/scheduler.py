@@ -18,7 +18,7 @@ from redraft.datasets.items import Merger
 from redraft.datasets.rows import BadRow, Row
 from redraft.domain.jobs.requests import ContinueJob, Limits
 from redraft.domain.jobs.states import JobKind
-from redraft.errors import Flaw, Invalid, Unavailable
+from redraft.errors import FieldError, Invalid, Unavailable
 from redraft.operations.bulk.run_completion import end_run
 from redraft.operations.calls.budgets import spent_of_run, stopped_items, worst_cost
 from redraft.operations.jobs import lifecycle, submit
@@ -44,8 +44,8 @@ _NANO = 1_000_000_000
 # Errors of this process alone: another worker may have the key, the price or the profile
 _OF_THIS_WORKER = frozenset({"provider_auth", "unpriced_model", "unknown_profile"})
 _LONGEST_PAUSE_S = 60.0
-_UNUSABLE = Flaw("", "The row cannot become a job; the worker's log says why.", "row_unusable")
-_NOT_SCHEDULED = Flaw("", "The run's items cannot be started; the worker's log says why.", "run_not_fed")
+_UNUSABLE = FieldError("", "The row cannot become a job; the worker's log says why.", "row_unusable")
+_NOT_SCHEDULED = FieldError("", "The run's items cannot be started; the worker's log says why.", "run_not_fed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +214,11 @@ def _prepared(services: Services, run: RunRecord, item: dict[str, Any]) -> _Star
     try:
         return _taken_up(services, item) or _new(services, run, item)
     except Invalid as error:
-        flaws = error.flaws or (Flaw("", error.message, error.code),)
-        is_put_off = any(flaw.code in _OF_THIS_WORKER for flaw in flaws)
+        errors = error.errors or (FieldError("", error.message, error.code),)
+        is_put_off = any(field_error.code in _OF_THIS_WORKER for field_error in errors)
         if is_put_off:
             log.warning("item_put_off", run_id=run.id, item=item["number"], reason=error.message)
-        return _Started(item["number"], errors=[_error(flaw) for flaw in flaws], is_put_off=is_put_off)
+        return _Started(item["number"], errors=[_error(field_error) for field_error in errors], is_put_off=is_put_off)
     except Unavailable:
         raise
     except Exception:
@@ -243,7 +243,7 @@ def _taken_up(services: Services, item: dict[str, Any]) -> _Started | None:
 def _new(services: Services, run: RunRecord, item: dict[str, Any]) -> _Started:
     made = _merger(to_json(run.defaults), to_json(run.overrides)).item(Row(**item["row"]))
     if isinstance(made, BadRow):
-        return _Started(item["number"], errors=[_error(flaw) for flaw in made.errors])
+        return _Started(item["number"], errors=[_error(error) for error in made.errors])
     ready = submit.prepare(services, made.request)
     if run.max_cost_nano_usd is not None:
         limits = Limits(max_cost_usd=run.max_cost_nano_usd / _NANO)
@@ -256,8 +256,8 @@ def _merger(defaults: bytes, overrides: bytes) -> Merger:
     return Merger(from_json(defaults), from_json(overrides))
 
 
-def _error(flaw: Flaw) -> dict[str, Any]:
-    return {"pointer": flaw.pointer, "detail": flaw.detail, "code": flaw.code}
+def _error(error: FieldError) -> dict[str, Any]:
+    return {"pointer": error.pointer, "detail": error.detail, "code": error.code}
 
 
 def _store(services: Services, connection: Connection, run_id: str, made: Sequence[_Started]) -> list[JobRecord]:

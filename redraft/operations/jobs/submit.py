@@ -22,7 +22,7 @@ from redraft.domain.jobs.requests import (
 )
 from redraft.domain.jobs.states import JobKind, JobStatus, Step
 from redraft.domain.structured.answers import check_schema
-from redraft.errors import Conflict, Flaw, Invalid
+from redraft.errors import Conflict, FieldError, Invalid
 from redraft.operations.jobs.webhooks import check_webhook
 from redraft.operations.request_views import evaluators_of, models_named, needs_evaluator, schema_of
 from redraft.operations.results.grounding import grounding_reader
@@ -342,5 +342,5 @@ def _replay(connection: Connection, idempotency: Idempotency, digest: str) -> Su
         raise Conflict("The job of this Idempotency-Key was deleted at this moment; send the request again.")
     if known.request_hash != digest:
         words = f"This Idempotency-Key was used for job {known.id} with another body; use a new key."
-        raise Invalid(words, (Flaw("", words, "idempotency_key_reused"),), code="idempotency_key_reused")
+        raise Invalid(words, (FieldError("", words, "idempotency_key_reused"),), code="idempotency_key_reused")
     return Submission(known, is_replay=True)

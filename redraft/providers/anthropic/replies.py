@@ -10,7 +10,7 @@ from redraft.providers.shared.replies import (
     EMPTY,
     TOOL_CALL_ONLY,
     count,
-    finish_flaw,
+    finish_failure,
     finish_reason_of,
     items,
     mapping,
@@ -49,8 +49,8 @@ def read_reply(vendor: Vendor, answers: Sequence[Answer]) -> ChatReply:
         last.body if len(answers) == 1 else [answer.body for answer in answers],
         selected_headers(last.headers),
     )
-    if flaw := _flaw(vendor, last, blocks, reply):
-        raise UnusableReply(*flaw, reply)
+    if failure := _failure(vendor, last, blocks, reply):
+        raise UnusableReply(*failure, reply)
     return reply
 
 
@@ -77,15 +77,15 @@ def _sum(counts: Sequence[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def _flaw(
+def _failure(
     vendor: Vendor, last: Answer, blocks: Sequence[dict[str, Any]], reply: ChatReply
 ) -> tuple[ProviderErrorCode, str] | None:
     """Why a reply cannot be used, the strongest reason first."""
     told = words(mapping(last.body.get("stop_details")).get("explanation"))
-    if flaw := finish_flaw(vendor, reply.finish_reason, told or reply.text):
-        return flaw
+    if failure := finish_failure(vendor, reply.finish_reason, told or reply.text):
+        return failure
     if blocks and blocks[-1].get("type") == "tool_use":
         # Some servers call this a normal end
-        return finish_flaw(vendor, "tool_use", reply.text)
+        return finish_failure(vendor, "tool_use", reply.text)
     is_tool = any(block.get("type") in {"tool_use", "server_tool_use"} for block in blocks)
     return None if reply.text.strip() else ("empty_output", TOOL_CALL_ONLY if is_tool else EMPTY)

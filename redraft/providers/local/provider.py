@@ -85,9 +85,9 @@ class LocalProvider:
         with self._lock:
             if self._server is None:
                 own = self._settings.local_model
-                model, flaw = weights_path(own), missing_part(own)
-                if model is None or flaw is not None:
-                    raise ProviderError("unknown_model", flaw or "")
+                model, failure = weights_path(own), missing_part(own)
+                if model is None or failure is not None:
+                    raise ProviderError("unknown_model", failure or "")
                 folder = self._settings.data_dir.absolute() / "local-model"
                 self._server = LocalServer(folder, model, self._settings.local_context_tokens)
             return self._server

@@ -12,7 +12,7 @@ from redraft.providers.shared.replies import (
     REASONING_ONLY,
     content_text,
     count,
-    finish_flaw,
+    finish_failure,
     finish_reason_of,
     items,
     mapping,
@@ -49,8 +49,8 @@ def read_reply(vendor: Vendor, answer: Answer) -> ChatReply:
         answer.body,
         selected_headers(answer.headers),
     )
-    if flaw := _flaw(vendor, message, text, finish):
-        raise UnusableReply(*flaw, reply)
+    if failure := _failure(vendor, message, text, finish):
+        raise UnusableReply(*failure, reply)
     return reply
 
 
@@ -71,17 +71,17 @@ def usage_of(body: Mapping[str, Any]) -> Usage:
     )
 
 
-def _flaw(
+def _failure(
     vendor: Vendor, message: Mapping[str, Any], text: str, finish: str | None
 ) -> tuple[ProviderErrorCode, str] | None:
     """Why a reply cannot be used, the strongest reason first."""
     if refusal := words(message.get("refusal")).strip():
         return "refused", f"The model refused: {vendor.redact(refusal)}"
-    if flaw := finish_flaw(vendor, finish, text):
-        return flaw
+    if failure := finish_failure(vendor, finish, text):
+        return failure
     if message.get("tool_calls") or message.get("function_call"):
         # Some servers call this a normal end
-        return finish_flaw(vendor, "tool_calls", text)
+        return finish_failure(vendor, "tool_calls", text)
     return None if text.strip() else ("empty_output", _emptiness(message))
 
 

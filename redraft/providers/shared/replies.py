@@ -112,10 +112,10 @@ def _reason_text(value: Any) -> str:
     return value.strip() if isinstance(value, str) else json.dumps(value)
 
 
-def finish_flaw(vendor: Vendor, reason: str | None, text: str) -> tuple[ProviderErrorCode, str] | None:
+def finish_failure(vendor: Vendor, reason: str | None, text: str) -> tuple[ProviderErrorCode, str] | None:
     """Why a reply that ended for this reason cannot be used, whatever it says; None: the reason does not tell."""
     has_text = bool(answer_in(text).strip())
-    flaws: dict[Finish, tuple[ProviderErrorCode, str]] = {
+    failures: dict[Finish, tuple[ProviderErrorCode, str]] = {
         Finish.CUT: ("output_truncated", truncation(vendor, has_text=has_text)),
         Finish.CONTEXT_FULL: ("context_too_long", "The reply was cut: prompt and reply fill the model's context."),
         Finish.FILTERED: (
@@ -129,8 +129,8 @@ def finish_flaw(vendor: Vendor, reason: str | None, text: str) -> tuple[Provider
             f"{vendor.capital} broke the reply off (finish reason {reason}); what came is no answer.",
         ),
     }
-    flaw = flaws.get(classify_finish(reason))
-    return flaw and (flaw[0], vendor.redact(flaw[1]))
+    failure = failures.get(classify_finish(reason))
+    return failure and (failure[0], vendor.redact(failure[1]))
 
 
 def truncation(vendor: Vendor, *, has_text: bool) -> str:

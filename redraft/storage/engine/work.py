@@ -26,7 +26,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from redraft.errors import Invalid, Unavailable
 from redraft.redaction import redact
-from redraft.setting_values import database_flaw, sqlalchemy_url
+from redraft.setting_values import database_error, sqlalchemy_url
 from redraft.storage.engine import postgresql
 
 T = TypeVar("T")
@@ -119,12 +119,12 @@ def notify_after_commit(connection: Connection, news: News) -> None:
 def _read_url(url: str) -> URL:
     """Raises Invalid unless it is one of the two kinds of database; the URL itself may hold a password."""
     try:
-        flaw = database_flaw(url)
-        read = None if flaw else make_url(sqlalchemy_url(url))
+        error = database_error(url)
+        read = None if error else make_url(sqlalchemy_url(url))
     except (ArgumentError, ValueError):
-        flaw, read = database_flaw(""), None
+        error, read = database_error(""), None
     if read is None:
-        raise Invalid.at("/database_url", f"REDRAFT_DATABASE_URL {flaw}.", "invalid_database_url")
+        raise Invalid.at("/database_url", f"REDRAFT_DATABASE_URL {error}.", "invalid_database_url")
     return read
 
 

@@ -122,7 +122,7 @@ def test_a_deleted_jobs_observations_are_gone(client: httpx2.Client, services: S
 )
 def test_a_wrong_query_is_refused(client: httpx2.Client, path: str, name: str, code: str | None):
     problem = assert_problem(client.get(f"/v1/observations{path}"), 422)
-    assert [flaw["pointer"] for flaw in problem["errors"]] == [f"query/{name}"]
+    assert [error["pointer"] for error in problem["errors"]] == [f"query/{name}"]
     assert code in {None, problem["errors"][0]["code"]}
 
 

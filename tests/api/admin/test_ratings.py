@@ -111,7 +111,7 @@ def test_a_wrong_rating_is_refused_with_its_place(
 ):
     add_judged(services, job_id, criteria=CRITERIA)
     problem = assert_problem(rate(client, job_id, **body), 422)
-    assert [(flaw["pointer"], flaw["code"]) for flaw in problem["errors"]] == [(pointer, code)]
+    assert [(error["pointer"], error["code"]) for error in problem["errors"]] == [(pointer, code)]
     assert client.get(f"/v1/jobs/{job_id}/ratings").json() == {"data": []}
 
 
@@ -380,7 +380,7 @@ def test_ratings_of_a_time(client: httpx2.Client, services: Services, job_id: st
 )
 def test_a_wrong_query_is_refused(client: httpx2.Client, query: str, name: str):
     problem = assert_problem(client.get(f"/v1/calibration?{query}"), 422)
-    assert [flaw["pointer"] for flaw in problem["errors"]] == [f"query/{name}"]
+    assert [error["pointer"] for error in problem["errors"]] == [f"query/{name}"]
 
 
 def test_of_very_many_groups_the_largest_are_shown(services: Services, job_id: str):

@@ -93,7 +93,7 @@ def test_a_mapping_that_makes_no_sense_is_refused(client: httpx2.Client, chosen:
     assert count(client) == 0
 
 
-def test_items_are_paged_in_order_with_their_flaws(client: httpx2.Client):
+def test_items_are_paged_in_order_with_their_field_errors(client: httpx2.Client):
     data = b"".join(b'{"id": "r%d", "question": "Q"}\n' % n for n in range(5)) + b"nonsense\n"
     dataset = upload(client, data).json()
     assert (dataset["rows"], dataset["bad_rows"]) == (6, 1)

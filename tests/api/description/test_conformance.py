@@ -94,8 +94,8 @@ def check(document: Schema, operation: Operation, response: httpx2.Response) -> 
     assert (media_type in content) if content else not body, ("undeclared content type", told)
     if media_type.endswith(("/json", "+json")):
         wanted = {**content[media_type]["schema"], "components": document["components"]}
-        flaws = [error.message for error in Draft202012Validator(wanted).iter_errors(response.json())]
-        assert flaws == [], told
+        errors = [error.message for error in Draft202012Validator(wanted).iter_errors(response.json())]
+        assert errors == [], told
 
 
 def json_request(path: str, body: Any) -> Request:

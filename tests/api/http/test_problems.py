@@ -116,7 +116,7 @@ def test_json_that_is_no_object_is_refused(client: httpx2.Client):
         assert assert_problem(post_raw(client, body), 422)["errors"][0]["pointer"] == ""
 
 
-def test_a_thousand_flaws_are_cut_to_a_hundred(client: httpx2.Client):
+def test_a_thousand_field_errors_are_cut_to_a_hundred(client: httpx2.Client):
     body = {**REQUEST, **{f"field{n}": n for n in range(1000)}, "x" * 10_000: 1}
     problem = assert_problem(client.post("/v1/generate-answer", json=body), 422)
     assert len(problem["errors"]) == 100

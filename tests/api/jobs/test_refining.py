@@ -51,7 +51,7 @@ def test_the_answer_is_a_request_with_reasons_and_usage(client: httpx2.Client, s
 )
 def test_what_cannot_be_asked_is_refused(client: httpx2.Client, body: dict[str, Any], pointer: str, code: str):
     problem = assert_problem(client.post(PATH, json=body), 422)
-    assert [(flaw["pointer"], flaw["code"]) for flaw in problem["errors"]] == [(pointer, code)]
+    assert [(error["pointer"], error["code"]) for error in problem["errors"]] == [(pointer, code)]
 
 
 @pytest.mark.parametrize(

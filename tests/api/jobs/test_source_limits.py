@@ -26,9 +26,9 @@ def test_what_is_too_much_is_refused_by_its_limit(
     client: httpx2.Client, sources: list[object], pointer: str, words: str
 ):
     problem = assert_problem(client.post("/v1/generate-answer", json={**REQUEST, "sources": sources}), 422)
-    (flaw,) = problem["errors"]
-    assert flaw["pointer"] == pointer
-    assert words in flaw["detail"]
+    (error,) = problem["errors"]
+    assert error["pointer"] == pointer
+    assert words in error["detail"]
 
 
 def test_all_together_are_refused_by_the_bodys_limit(client: httpx2.Client):

@@ -105,7 +105,7 @@ def test_deliveries_are_found_under_their_own_noun_only(client: httpx2.Client):
 def test_a_run_whose_webhook_cannot_be_sent_is_refused_with_its_place(client: httpx2.Client):
     for webhook, pointer, code in WRONG_URLS:
         problem = assert_problem(start_run(client, webhook), 422)
-        assert [(flaw["pointer"], flaw["code"]) for flaw in problem["errors"]] == [(pointer, code)]
+        assert [(error["pointer"], error["code"]) for error in problem["errors"]] == [(pointer, code)]
     assert client.get("/v1/runs").json()["data"] == []
 
 
@@ -139,7 +139,7 @@ def test_what_cannot_be_sent_is_refused_with_its_place(
     client: httpx2.Client, webhook: dict[str, Any], pointer: str, code: str
 ):
     problem = assert_problem(submit(client, webhook), 422)
-    assert [(flaw["pointer"], flaw["code"]) for flaw in problem["errors"]] == [(pointer, code)]
+    assert [(error["pointer"], error["code"]) for error in problem["errors"]] == [(pointer, code)]
     assert client.get("/v1/jobs").json()["data"] == []
 
 

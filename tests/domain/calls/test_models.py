@@ -30,8 +30,8 @@ def test_anything_else_is_an_unknown_model_and_says_what_to_write(text):
     with pytest.raises(Invalid, match="provider:name") as caught:
         parse_model(text, "/model/1")
     assert caught.value.code == "unknown_model"
-    (flaw,) = caught.value.flaws
-    assert (flaw.pointer, flaw.code) == ("/model/1", "unknown_model")
+    (error,) = caught.value.errors
+    assert (error.pointer, error.code) == ("/model/1", "unknown_model")
 
 
 @pytest.mark.parametrize("text", ["openai:gpt-5-mini", "local:smollm2", "openai:a:b"])

@@ -11,7 +11,7 @@ from redraft.domain.evaluation.rubrics import Rubric
 RUBRICS: TypeAdapter[Rubric] = TypeAdapter(Rubric)
 
 
-def flaw(rubric: Any) -> tuple[str, str]:
+def error(rubric: Any) -> tuple[str, str]:
     with pytest.raises(ValidationError) as caught:
         RUBRICS.validate_python(rubric)
     (error,) = caught.value.errors()
@@ -66,20 +66,20 @@ def check(spec: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_wrong_with_a_criterion_is_told_where_it_is_mended(criterion: Any, place: str, words: str):
-    found_place, found_words = flaw([criterion])
+    found_place, found_words = error([criterion])
     assert found_place == place
     assert words in found_words
 
 
 def test_no_more_than_forty_characters_of_a_kind_are_repeated():
-    _, words = flaw([check({"kind": "max_words" + "x" * 1000})])
+    _, words = error([check({"kind": "max_words" + "x" * 1000})])
     assert "max_words" + "x" * 31 + "'…" in words
     assert "x" * 32 not in words
 
 
 def test_the_second_of_two_equal_ids_is_named():
     same = {"id": "a", "text": "Is short."}
-    assert flaw([same, {**same, "id": "b"}, same]) == (
+    assert error([same, {**same, "id": "b"}, same]) == (
         "/2/id",
         "the id 'a' is there already; give each criterion its own",
     )

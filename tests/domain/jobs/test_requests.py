@@ -49,10 +49,10 @@ def read(kind: type[Any] = GenerateAnswer, **values: Any) -> Any:
     return kind.model_validate_json(to_json({**LEAST, **values}))
 
 
-def flaws(kind: type[Any] = GenerateAnswer, **values: Any) -> list[tuple[tuple[Any, ...], str]]:
+def errors(kind: type[Any] = GenerateAnswer, **values: Any) -> list[tuple[tuple[Any, ...], str]]:
     with pytest.raises(ValidationError) as caught:
         kind.model_validate({**LEAST, **values})
-    return [(flaw["loc"], flaw["type"]) for flaw in caught.value.errors()]
+    return [(error["loc"], error["type"]) for error in caught.value.errors()]
 
 
 def test_the_defaults_are_the_contracts():
@@ -63,7 +63,7 @@ def test_the_defaults_are_the_contracts():
 # Case C06
 @pytest.mark.parametrize("iter_max", [0, -1, 11, 2.5, 3.0, "3", True, None, [3], math.nan])
 def test_iter_max_is_a_whole_number_from_1_to_10(iter_max):
-    assert flaws(iter_max=iter_max)[0][0] == ("iter_max",)
+    assert errors(iter_max=iter_max)[0][0] == ("iter_max",)
 
 
 @pytest.mark.parametrize("iter_max", [1, 10])
@@ -78,7 +78,7 @@ def test_a_threshold_of_0_is_a_value_and_not_unset(threshold):
 
 @pytest.mark.parametrize("threshold", [-0.01, 1.01, 80, "0.8", True, None, math.nan, math.inf])
 def test_a_threshold_is_a_number_from_0_to_1(threshold):
-    assert flaws(score_threshold=threshold)[0][0] == ("score_threshold",)
+    assert errors(score_threshold=threshold)[0][0] == ("score_threshold",)
 
 
 def test_a_temperature_of_0_is_a_value_and_not_unset():
@@ -130,7 +130,7 @@ def test_a_temperature_of_0_is_a_value_and_not_unset():
     ],
 )
 def test_wrong_types_and_sizes_are_refused_at_their_place(field, wrong):
-    assert {loc[0] for loc, _ in flaws(**{field: wrong})} == {field}
+    assert {loc[0] for loc, _ in errors(**{field: wrong})} == {field}
 
 
 @pytest.mark.parametrize(
@@ -160,12 +160,12 @@ def test_wrong_types_and_sizes_are_refused_at_their_place(field, wrong):
     ],
 )
 def test_what_is_wrong_inside_is_refused_at_its_place(place, values):
-    assert flaws(**values)[0][0] == place
+    assert errors(**values)[0][0] == place
 
 
 @pytest.mark.parametrize("key", ["", "k" * 65])
 def test_a_metadata_key_has_1_to_64_characters(key):
-    assert flaws(metadata={key: "v"})
+    assert errors(metadata={key: "v"})
 
 
 def test_metadata_at_its_bounds_is_legal():
@@ -177,23 +177,23 @@ def test_metadata_at_its_bounds_is_legal():
 @pytest.mark.parametrize("name", ["instruction", "threshold", "Instruct", "status", "id", "temperature"])
 def test_unknown_fields_are_refused(kind, name):
     rest = {"answer": "A"} if kind is EvaluateAnswer else {}
-    assert flaws(kind, **{name: "x"}, **rest) == [((name,), "extra_forbidden")]
+    assert errors(kind, **{name: "x"}, **rest) == [((name,), "extra_forbidden")]
 
 
 @pytest.mark.parametrize("name", ["iter_max", "model", "candidates", "revision", "stop"])
 def test_an_evaluation_takes_no_field_of_a_generation(name):
-    assert flaws(EvaluateAnswer, answer="A", **{name: OWN[name]}) == [((name,), "extra_forbidden")]
+    assert errors(EvaluateAnswer, answer="A", **{name: OWN[name]}) == [((name,), "extra_forbidden")]
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t", "\u00a0\u2003"])
 def test_a_blank_task_is_none(text):
-    assert [loc for loc, _ in flaws(instruct=text)] == [("instruct",)]
-    assert [loc for loc, _ in flaws(eval_crit=text)] == [("eval_crit",)]
+    assert [loc for loc, _ in errors(instruct=text)] == [("instruct",)]
+    assert [loc for loc, _ in errors(eval_crit=text)] == [("eval_crit",)]
 
 
 def test_a_task_has_200000_characters_at_most():
     assert read(instruct="é" * 200_000).instruct == "é" * 200_000
-    assert flaws(instruct="x" * 200_001) == [(("instruct",), "string_too_long")]
+    assert errors(instruct="x" * 200_001) == [(("instruct",), "string_too_long")]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_task_has_200000_characters_at_most():
     ],
 )
 def test_a_nul_character_is_refused_where_it_stands(place, values):
-    assert flaws(**values) == [(place, "nul_character")]
+    assert errors(**values) == [(place, "nul_character")]
 
 
 def test_a_lone_surrogate_is_no_text():
@@ -221,7 +221,7 @@ def test_a_lone_surrogate_is_no_text():
 
 
 def test_a_metadata_key_is_held_to_the_same_rules_as_a_text():
-    assert flaws(metadata={"a\x00": "v"})
+    assert errors(metadata={"a\x00": "v"})
 
 
 def test_emoji_and_escaped_pairs_are_text():
@@ -242,9 +242,9 @@ def test_required_fields_are_required(field):
 
 
 def test_an_answer_to_evaluate_is_required_and_may_be_empty():
-    assert flaws(EvaluateAnswer) == [(("answer",), "missing")]
+    assert errors(EvaluateAnswer) == [(("answer",), "missing")]
     assert read(EvaluateAnswer, answer="").answer == ""
-    assert flaws(EvaluateAnswer, answer="x" * 1_000_001) == [(("answer",), "string_too_long")]
+    assert errors(EvaluateAnswer, answer="x" * 1_000_001) == [(("answer",), "string_too_long")]
 
 
 def test_a_ladder_is_one_model_or_several():

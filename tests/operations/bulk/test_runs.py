@@ -260,7 +260,7 @@ def test_failed_items_are_done_again_only_when_asked_for(driver: Driver, model_s
 def test_what_every_item_would_fail_by_is_said_at_once(driver: Driver):
     with pytest.raises(Invalid) as caught:
         start(driver, rows(2), defaults={**DEFAULTS, "model": "nobody:knows"})
-    assert "unknown_model" in {flaw.code for flaw in caught.value.flaws}
+    assert "unknown_model" in {error.code for error in caught.value.errors}
     with pytest.raises(NotFound):
         runs.create_run(driver.services, CreateRun(dataset_id="ds_none"))
 
@@ -275,7 +275,7 @@ def test_a_run_of_which_no_row_can_be_used_is_refused_and_names_what_is_missing(
         with pytest.raises(Invalid) as caught:
             start(driver, data, **fields)
         assert caught.value.code == "no_good_rows"
-        assert caught.value.flaws[0].pointer == pointer
+        assert caught.value.errors[0].pointer == pointer
         assert words in caught.value.message
     assert runs.list_runs(driver.services, cursor=None, limit=9)[0] == []
 

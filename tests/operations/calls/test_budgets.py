@@ -92,9 +92,9 @@ def test_money_is_counted_by_the_models_price(priced: Driver, model_server: Mode
 def test_a_budget_in_money_needs_a_price(driver: Driver):
     with pytest.raises(Invalid) as caught:
         driver.submit(limits={"max_cost_usd": 1})
-    (flaw,) = caught.value.flaws
-    assert (flaw.pointer, flaw.code) == ("/limits/max_cost_usd", "unpriced_model")
-    assert "REDRAFT_PRICES" in flaw.detail
+    (error,) = caught.value.errors
+    assert (error.pointer, error.code) == ("/limits/max_cost_usd", "unpriced_model")
+    assert "REDRAFT_PRICES" in error.detail
 
 
 def test_a_job_goes_on_with_a_larger_budget(driver: Driver, model_server: ModelServer):

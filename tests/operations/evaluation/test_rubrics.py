@@ -203,7 +203,7 @@ def test_too_simple_a_task_is_answered_and_not_judged(driver: Driver, model_serv
 def test_unknown_profiles_and_what_a_profile_needs_are_refused_at_once(driver: Driver):
     with pytest.raises(Invalid) as unknown:
         driver.submit(profile="no-such")
-    assert unknown.value.flaws[0].code == "unknown_profile"
+    assert unknown.value.errors[0].code == "unknown_profile"
 
 
 @pytest.mark.parametrize(

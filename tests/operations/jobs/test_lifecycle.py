@@ -82,7 +82,7 @@ def test_an_unknown_model_is_refused_at_its_place_and_nothing_is_stored(
 ):
     with pytest.raises(Invalid) as caught:
         driver.submit(**values)
-    assert [(flaw.pointer, flaw.code) for flaw in caught.value.flaws] == [(pointer, "unknown_model")]
+    assert [(error.pointer, error.code) for error in caught.value.errors] == [(pointer, "unknown_model")]
     assert queries.list_jobs(driver.services, JobFilter())[0] == []
 
 

@@ -167,7 +167,7 @@ def test_it_takes_no_longer_than_one_call_may(make_services: Callable[..., Servi
 def test_a_model_that_cannot_be_called_is_refused_before_any_call(services: Services, model: str, code: str):
     with pytest.raises(Invalid) as caught:
         ask(services, model=model)
-    assert (caught.value.code, caught.value.flaws[0].pointer) == (code, "/model")
+    assert (caught.value.code, caught.value.errors[0].pointer) == (code, "/model")
     assert ledger(services) == []
 
 

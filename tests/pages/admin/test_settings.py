@@ -85,8 +85,8 @@ def test_any_model_can_be_tried_and_a_wrong_name_is_explained_at_its_field(visit
     field.fill("odd")
     field.press("Enter")
     assert field.get_attribute("aria-invalid") == "true"
-    assert field.get_attribute("aria-describedby") == "model-hint model-flaw"
-    assert "odd" in page.locator("#model-flaw").inner_text()
+    assert field.get_attribute("aria-describedby") == "model-hint model-error"
+    assert "odd" in page.locator("#model-error").inner_text()
 
 
 def test_a_provider_without_a_key_cannot_be_tried(start_api: Callable[..., ApiServer]):
@@ -187,7 +187,7 @@ def test_a_key_that_is_not_described_is_not_made(visit: Callable[..., Visitor], 
     page.get_by_label("What it is for").fill(" ")
     page.get_by_role("button", name="Make the key").click()
     expect(page.get_by_role("alert").get_by_role("link")).to_have_count(2)
-    assert page.get_by_label("What it is for").get_attribute("aria-describedby") == "name-flaw"
+    assert page.get_by_label("What it is for").get_attribute("aria-describedby") == "name-error"
     assert keys.list_keys(services) == []
 
 

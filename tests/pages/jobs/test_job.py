@@ -186,13 +186,13 @@ def test_what_cannot_be_continued_is_kept_in_the_form_with_the_reason(visit: Vis
     expect(page.get_by_label("Your guidance")).to_have_value("Mention violet.\nAnd sunsets.")
     wrong = page.get_by_label("More iterations at most")
     assert wrong.get_attribute("aria-invalid") == "true"
-    assert wrong.get_attribute("aria-describedby") == "iter_max-hint iter_max-flaw"
+    assert wrong.get_attribute("aria-describedby") == "iter_max-hint iter_max-error"
     assert page.locator("#iter_max-hint").inner_text() == "Empty: 3 more"
-    assert page.locator("#iter_max-flaw").inner_text().endswith("must be a whole number")
+    assert page.locator("#iter_max-error").inner_text().endswith("must be a whole number")
     wrong.fill("1")
     page.get_by_label("Threshold").fill("0.95")
     page.get_by_role("button", name="Continue").click()
-    expect(page.locator("#model-flaw")).to_contain_text("nobody")
+    expect(page.locator("#model-error")).to_contain_text("nobody")
     page.get_by_label("Generator").fill("openai:writer, openai:other")
     page.get_by_role("button", name="Continue").click()
     assert page.url.endswith(f"/jobs/{twice}?notice=continued")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from api.pages.jobs.job_forms import FormFlaw, JobForm, minimal, validate
+from api.pages.jobs.job_forms import FormError, JobForm, minimal, validate
 from api.pages.parts.forms import Form
 from api.pages.parts.snippets import snippets_of
 from redraft.domain.jobs.requests import GenerateAnswer, dump
@@ -56,10 +56,10 @@ def as_sent(form: JobForm) -> Form:
 def test_a_request_comes_back_from_the_form_as_it_was(request_: dict[str, Any]):
     wanted = dump(GenerateAnswer.model_validate(request_))
     form = JobForm.sent(as_sent(JobForm.of_request(wanted)))
-    body, flaws = form.body()
-    assert flaws == []
-    found, flaws = validate(body)
-    assert flaws == []
+    body, errors = form.body()
+    assert errors == []
+    found, errors = validate(body)
+    assert errors == []
     assert found
     assert dump(found) == wanted
 
@@ -73,7 +73,7 @@ def test_the_rest_is_shown_without_what_is_so_anyway():
 
 
 @pytest.mark.parametrize(
-    ("fields", "flaws"),
+    ("fields", "errors"),
     [
         ({"instruct": " "}, {"instruct"}),
         ({"instruct": "", "eval_crit": ""}, {"instruct", "eval_crit"}),
@@ -93,17 +93,17 @@ def test_the_rest_is_shown_without_what_is_so_anyway():
         ({"max_tokens": "0", "temperature": "3"}, {"max_tokens", "temperature"}),
     ],
 )
-def test_flaws_are_at_their_fields(fields: dict[str, str], flaws: set[str]):
+def test_field_errors_are_at_their_fields(fields: dict[str, str], errors: set[str]):
     form = JobForm.sent(Form({name: [text] for name, text in {**SMALL, **fields}.items()}))
     body, unread = form.body()
-    assert {flaw.field for flaw in [*unread, *validate(body)[1]]} == flaws
+    assert {error.field for error in [*unread, *validate(body)[1]]} == errors
 
 
-def test_a_flaw_within_a_field_says_where():
-    _, flaws = validate({**SMALL, "rubric": [{"id": "a", "text": "T"}, {"id": "a", "text": "T"}]})
-    assert flaws[0].field == "rubric"
-    assert flaws[0].words.startswith("criterion 2, id: ")
-    assert FormFlaw("source_content_2", "x").label == "Source 2, content"
+def test_a_field_error_within_a_field_says_where():
+    _, errors = validate({**SMALL, "rubric": [{"id": "a", "text": "T"}, {"id": "a", "text": "T"}]})
+    assert errors[0].field == "rubric"
+    assert errors[0].words.startswith("criterion 2, id: ")
+    assert FormError("source_content_2", "x").label == "Source 2, content"
 
 
 def snippets(body: dict[str, Any], *, with_key: bool = False) -> dict[str, str]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from redraft.domain.structured.answers import Parsed, read_answer
 from redraft.providers.shared.schemas import WRAPPER, NotStrict, strict_schema, unwrapped, why_not_strict, wire_schema
-from tests.model_server.validators import schema_flaws
+from tests.model_server.validators import schema_errors
 from tests.providers.shared.wire_schemas import fits, on_the_wire, pairs, whole
 
 CLOSED: dict[str, Any] = {"type": "object", "additionalProperties": False}
@@ -40,7 +40,7 @@ def test_whatever_is_strict_keeps_the_strict_rules(pair: tuple[Any, Any]):
     assert wire.schema["type"] == "object"
     assert (why_not_strict(schema) is None) == wire.is_strict
     if wire.is_strict:
-        assert list(schema_flaws(wire.schema)) == []
+        assert list(schema_errors(wire.schema)) == []
         assert strict_schema(wire.schema) == wire.schema
 
 
@@ -91,7 +91,7 @@ def test_a_root_that_is_no_object_is_wrapped(schema: dict[str, Any]):
     assert wire is not None
     assert wire.is_strict
     assert list(wire.schema["properties"]) == [WRAPPER]
-    assert list(schema_flaws(wire.schema)) == []
+    assert list(schema_errors(wire.schema)) == []
 
 
 def test_a_root_that_only_refers_becomes_what_it_refers_to():

@@ -1,13 +1,13 @@
 import pytest
 
 from redraft.providers.shared.failures import Vendor
-from redraft.providers.shared.replies import finish_flaw
+from redraft.providers.shared.replies import finish_failure
 
 
 @pytest.mark.parametrize("text", ["Half of an ans", ""])
 @pytest.mark.parametrize(("setting", "is_local"), [("OPENAI_BASE_URL", False), ("REDRAFT_LOCAL_MODEL", True)])
 def test_a_cut_reply_names_only_settings_that_raise_its_limit(text: str, setting: str, *, is_local: bool) -> None:
-    found = finish_flaw(Vendor("it", "KEY", setting), "length", text)
+    found = finish_failure(Vendor("it", "KEY", setting), "length", text)
     assert found is not None
     code, words = found
     assert code == "output_truncated"

@@ -29,7 +29,7 @@
     const row = rows[rows.length - 1].cloneNode(true);
     const number = rows.length + 1;
     row.querySelector("legend").textContent = `Source ${number}`;
-    for (const flaw of row.querySelectorAll(".flaw")) flaw.remove();
+    for (const error of row.querySelectorAll(".field-error")) error.remove();
     for (const label of row.querySelectorAll("label")) label.htmlFor = label.htmlFor.replace(/\d+$/, number);
     for (const field of row.querySelectorAll("input, textarea")) {
       field.id = field.id.replace(/\d+$/, number);
