@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Literal
 
 from redraft.domain.grounding.blocks import Layout, read_layout
-from redraft.domain.grounding.markers import Marker, Style, find_markers, markers_of
+from redraft.domain.grounding.citation_markers import Marker, Style, find_markers, markers_of
 from redraft.domain.grounding.reference_lists import RAISED_DIGITS, Known, Titled
 from redraft.domain.grounding.sentences import Sentence, sentences_of
 from redraft.domain.text.cleaning import fold

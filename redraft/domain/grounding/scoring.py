@@ -13,9 +13,9 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import Literal
 
+from redraft.domain.grounding.citation_markers import Style
 from redraft.domain.grounding.citations import Cited, markers_in, plain_sentence
 from redraft.domain.grounding.list_numbers import ListNumbers
-from redraft.domain.grounding.markers import Style
 from redraft.domain.grounding.non_statements import asks_for_sources, is_denial, is_small_talk
 from redraft.domain.grounding.sentences import Sentence
 from redraft.domain.numbers.quantities import Number

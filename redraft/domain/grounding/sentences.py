@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from redraft.domain.grounding.blocks import Block, Layout, code_spans
-from redraft.domain.grounding.markers import Marker
+from redraft.domain.grounding.citation_markers import Marker
 from redraft.domain.text.abbreviations import DATES, NEVER_LAST, ORDINALS, STARTERS, WITH_NUMBER
 
 Kind = Literal["statement", "question", "heading", "code", "row", "note"]

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from redraft.domain.grounding.citation_markers import Style
 from redraft.domain.grounding.citations import Issue, spelled_marker
-from redraft.domain.grounding.markers import Style
 from redraft.domain.grounding.non_statements import asks_for_sources
 from redraft.domain.grounding.scoring import Grounding, ScoredSentence, UnsourcedNumbers
 from redraft.domain.text.cleaning import preview

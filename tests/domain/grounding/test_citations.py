@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from redraft.domain.grounding.citation_markers import Style, find_markers
 from redraft.domain.grounding.citations import CITATIONS_MAX, ISSUES_MAX, Citation, Cited, read_citations
-from redraft.domain.grounding.markers import Style, find_markers
 from redraft.domain.grounding.reference_lists import is_place, write_endnotes
 from redraft.domain.grounding.scoring import ground, read_evidence
 from tests.domain.grounding.test_sentences import TEXTS

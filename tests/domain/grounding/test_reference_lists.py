@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from redraft.domain.grounding.citation_markers import Style
 from redraft.domain.grounding.citations import Cited, read_citations
-from redraft.domain.grounding.markers import Style
 from redraft.domain.grounding.reference_lists import Known, is_note, is_title, write_endnotes
 
 

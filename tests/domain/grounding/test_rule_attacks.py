@@ -4,8 +4,8 @@
 
 import pytest
 
+from redraft.domain.grounding.citation_markers import Style
 from redraft.domain.grounding.citations import read_citations
-from redraft.domain.grounding.markers import Style
 from redraft.domain.grounding.non_statements import is_denial, is_small_talk
 from redraft.domain.grounding.scoring import Grounding, ground, read_evidence
 from redraft.domain.grounding.support import Support, find_support

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from redraft.domain.grounding.citation_markers import Style
 from redraft.domain.grounding.citations import read_citations
-from redraft.domain.grounding.markers import Style
 from redraft.domain.grounding.non_statements import is_denial, is_small_talk
 from redraft.domain.grounding.scoring import Grounding, ScoredSentence, ground, read_evidence
 from redraft.domain.text.words import read_content

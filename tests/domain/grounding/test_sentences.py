@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redraft.domain.grounding.blocks import read_layout
-from redraft.domain.grounding.markers import Style, markers_of
+from redraft.domain.grounding.citation_markers import Style, markers_of
 from redraft.domain.grounding.sentences import Sentence, sentences_of
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from redraft.domain.grounding.citation_markers import Style
 from redraft.domain.grounding.citations import read_citations
-from redraft.domain.grounding.markers import Style
 from redraft.domain.grounding.scoring import ground, read_evidence
 from redraft.domain.grounding.support import SUPPORTED_SHARE_MIN, Support, find_support
 from redraft.domain.jobs.requests import Source

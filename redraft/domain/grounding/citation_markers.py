@@ -15,7 +15,7 @@ from typing import Literal
 from redraft.domain.grounding.blocks import Block, Layout, code_spans, read_layout
 from redraft.domain.grounding.reference_lists import SUPERSCRIPTS, is_note, is_place
 from redraft.domain.grounding.source_words import CITED, NUMBER_SIGN, SOURCE
-from redraft.domain.grounding.superscripts import can_be_cited, superscripts
+from redraft.domain.grounding.superscript_markers import can_be_cited, superscripts
 
 Style = Literal["inline", "footnote", "endnote"]
 
