@@ -6,10 +6,10 @@ from typing import Any
 from redraft.domain.calls.conversation import Message, Prompt, ReplySchema
 from redraft.domain.evaluation.claims import QuotedSources
 from redraft.domain.evaluation.json_extraction import Unusable
-from redraft.domain.evaluation.rubric_replies import read_rubric_reply
+from redraft.domain.evaluation.rubric_verdict_parsing import read_rubric_reply
 from redraft.domain.evaluation.rubrics import SCALE_TOP, Criterion
 from redraft.domain.evaluation.untrusted import Untrusted
-from redraft.domain.evaluation.verdicts import Verdict, read_claims_reply, read_reply
+from redraft.domain.evaluation.verdict_parsing import Verdict, read_claims_reply, read_reply
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.prompts.evaluator_context import EvaluatorContext, untrusted_texts
 from redraft.prompts.profiles import Profile

@@ -56,15 +56,15 @@ class EvaluatorContext:
     ) -> dict[str, Any]:
         """Return the values for the templates. The answer and other untrusted texts cannot leave their frames."""
         nonce = nonce_of(request, answer)
-        framed = _Framer(nonce, media=self.media)
-        shown = framed.of(answer, "answer")
+        frames = _Frames(nonce, media=self.media)
+        shown = frames.around(answer, "answer")
         views = {
-            "instruct": lambda: framed.plain(_task(request)),
+            "instruct": lambda: frames.plain(_task(request)),
             "resp_format": lambda: request.resp_format,
             "eval_crit": lambda: request.eval_crit,
-            "conversation": lambda: _turns(framed, request),
-            "sources": lambda: self._sources(request.sources, answer, framed),
-            "reference": lambda: framed.of(request.reference, "known-answer") if request.reference else None,
+            "conversation": lambda: _turns(frames, request),
+            "sources": lambda: self._sources(request.sources, answer, frames),
+            "reference": lambda: frames.around(request.reference, "known-answer") if request.reference else None,
         }
         values = {name: view() for name, view in views.items() if name in self.sees}
         values |= {
@@ -76,7 +76,7 @@ class EvaluatorContext:
         }
         return values | ({"criteria": tuple(map(criterion_view, criteria))} if criteria else {})
 
-    def _sources(self, sources: Sequence[Source], answer: str, framed: "_Framer") -> tuple[str, ...]:
+    def _sources(self, sources: Sequence[Source], answer: str, frames: "_Frames") -> tuple[str, ...]:
         """Frame each source by itself, `source-1` first."""
         contents = [source.content for source in sources]
         if self.source_chars is not None:
@@ -84,26 +84,26 @@ class EvaluatorContext:
         if self.sources_chars is not None:
             contents = excerpts(contents, answer, self.sources_chars)
         return tuple(
-            framed.of(source_text(source, content), f"source-{number}")
+            frames.around(source_text(source, content), f"source-{number}")
             for number, (source, content) in enumerate(zip(sources, contents, strict=True), 1)
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Framer:
+class _Frames:
     nonce: str
     media: bool = True
 
     def plain(self, text: str) -> str:
         return text if self.media else without_media(text)
 
-    def of(self, text: str, tag: str) -> str:
+    def around(self, text: str, tag: str) -> str:
         return frame(visible(self.plain(text)), tag, self.nonce, TAGS)
 
 
-def _turns(framed: _Framer, request: AnyRequest) -> tuple[tuple[str, str], ...]:
+def _turns(frames: _Frames, request: AnyRequest) -> tuple[tuple[str, str], ...]:
     return tuple(
-        (framed.of(user, f"user-turn-{number}"), framed.of(assistant, f"assistant-turn-{number}"))
+        (frames.around(user, f"user-turn-{number}"), frames.around(assistant, f"assistant-turn-{number}"))
         for number, (user, assistant) in enumerate(request.conversation, 1)
     )
 

@@ -13,11 +13,11 @@ from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from redraft.domain.bodies.fields import FilledText, StrictModel
 from redraft.domain.evaluation.rubrics import Criterion
-from redraft.domain.evaluation.verdicts import ReplyMap
+from redraft.domain.evaluation.verdict_parsing import ReplyMap
 from redraft.domain.jobs.requests import ProfileName
 from redraft.domain.structured.answers import check_schema
 from redraft.errors import Invalid
-from redraft.prompts.samples import SAMPLES, SHOWN_ANSWER, Sample
+from redraft.prompts.samples import SAMPLE_VALUES, SHOWN_ANSWER, TemplateValues
 from redraft.prompts.templates import describe_template_error, render_template, unknown_names
 
 PROFILE = "profile.toml"
@@ -272,11 +272,11 @@ def _try_templates(name: str, about: About, texts: Mapping[str, str], names: Map
     if unseen:
         raise ProfileError(f"{name}/{PROFILE}", f"needs: {unseen[0]!r} is not in sees; add it there")
     for template, file in names.items():
-        samples = [each.of(about.sees, has_criteria=template.startswith("rubric")) for each in SAMPLES]
+        samples = [each.of(about.sees, has_criteria=template.startswith("rubric")) for each in SAMPLE_VALUES]
         _try_template(f"{name}/{file}", texts[file], samples, is_system=template.endswith("system"))
 
 
-def _try_template(place: str, source: str, samples: Sequence[Sample], *, is_system: bool) -> None:
+def _try_template(place: str, source: str, samples: Sequence[TemplateValues], *, is_system: bool) -> None:
     known = frozenset(samples[0].values)
     try:
         unknown = unknown_names(source, known)
@@ -295,6 +295,6 @@ def _try_template(place: str, source: str, samples: Sequence[Sample], *, is_syst
 
 def _check_system(place: str, shown: Sequence[str]) -> None:
     for variable in ("frame_start", "frame_end"):
-        if any(SAMPLES[0].values[variable] not in text for text in shown):
+        if any(SAMPLE_VALUES[0].values[variable] not in text for text in shown):
             words = f"must say by {{{{ {variable} }}}} where the answer stands, and that it is data"
             raise ProfileError(place, words)

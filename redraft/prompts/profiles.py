@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic_core import to_json
 
-from redraft.domain.evaluation.verdicts import ReplyMap
+from redraft.domain.evaluation.verdict_parsing import ReplyMap
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.errors import Invalid
 from redraft.prompts import profile_files

@@ -13,13 +13,13 @@ _START, _END = f'<answer id="{_NONCE}">', f'</answer id="{_NONCE}">'
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class TemplateValues:
     values: Mapping[str, Any]
 
-    def of(self, sees: Collection[str], *, has_criteria: bool) -> "Sample":
+    def of(self, sees: Collection[str], *, has_criteria: bool) -> "TemplateValues":
         """Return only the values that a template of this kind gets."""
         known = {*sees, *ALWAYS, *(RUBRIC_ONLY if has_criteria else ())}
-        return Sample({name: value for name, value in self.values.items() if name in known})
+        return TemplateValues({name: value for name, value in self.values.items() if name in known})
 
 
 _SPARSE: dict[str, Any] = {
@@ -49,4 +49,4 @@ _FULL: dict[str, Any] = {
         CriterionView("b", "It is clear.", is_scale=True, anchors=(("0", "absent"), ("5", "fully"))),
     ),
 }
-SAMPLES = (Sample(_FULL), Sample(_SPARSE))
+SAMPLE_VALUES = (TemplateValues(_FULL), TemplateValues(_SPARSE))

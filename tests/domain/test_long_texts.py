@@ -10,7 +10,7 @@ from api.pages.parts.markdown import render_markdown
 from redraft.datasets.results import defused
 from redraft.domain.checks import measures
 from redraft.domain.evaluation.untrusted import Untrusted
-from redraft.domain.evaluation.verdicts import ReplyMap, read_reply
+from redraft.domain.evaluation.verdict_parsing import ReplyMap, read_reply
 from redraft.domain.grounding.citations import read_citations
 from redraft.domain.grounding.quotes import find_quote
 from redraft.domain.grounding.scoring import ground, read_evidence

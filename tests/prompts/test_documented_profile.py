@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from redraft.domain.evaluation.verdicts import Verdict
+from redraft.domain.evaluation.verdict_parsing import Verdict
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.prompts.evaluation import evaluation_prompt, read_verdict
 from redraft.prompts.profile_files import About, FieldMap

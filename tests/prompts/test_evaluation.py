@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from redraft.domain.calls.conversation import Prompt
 from redraft.domain.evaluation.json_extraction import Unusable
 from redraft.domain.evaluation.rubrics import Criterion
-from redraft.domain.evaluation.verdicts import Verdict
+from redraft.domain.evaluation.verdict_parsing import Verdict
 from redraft.domain.jobs.requests import EvaluateAnswer, GenerateAnswer
 from redraft.prompts.evaluation import evaluation_prompt, read_verdict
 from redraft.prompts.profiles import load_profiles

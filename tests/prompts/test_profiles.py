@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from redraft.domain.evaluation.verdicts import Verdict
+from redraft.domain.evaluation.verdict_parsing import Verdict
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.errors import Invalid
 from redraft.prompts.evaluation import evaluation_prompt, read_verdict

@@ -1,11 +1,11 @@
-"""Several verdicts on one answer become one: the mean of an evaluator's samples, the median of a panel."""
+"""Combine several verdicts on one answer: the mean of an evaluator's samples, the median of a panel."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Any, Literal, TypeVar
 
-from redraft.domain.evaluation.claims import ClaimCheck, merge_checks
+from redraft.domain.evaluation.claims import ClaimCheck, majority, mean_of_known, merge_checks
 from redraft.domain.evaluation.rubrics import (
     Criterion,
     CriterionResult,
@@ -16,21 +16,20 @@ from redraft.domain.evaluation.rubrics import (
     score_of,
 )
 from redraft.domain.evaluation.scores import meets
-from redraft.domain.evaluation.verdicts import Verdict
+from redraft.domain.evaluation.verdict_parsing import Verdict
 
 T = TypeVar("T")
 
-
+# Models evaluate this many criteria well in one call; docs/criteria.md names the measurement.
 CRITERIA_TOGETHER_MAX = 4
-"""Up to so many criteria are judged well in one call."""
 
 PerCall = Literal["auto", "all", "one"]
 
 
 def groups_of(rubric: Sequence[Criterion] | None, per_call: PerCall) -> list[tuple[Criterion, ...]]:
-    """What one evaluator is asked about, call by call: criteria of a rubric, or () for the profile's own.
+    """Group the criteria of a rubric by evaluator call.
 
-    None at all for a rubric that code can judge.
+    Without a rubric there is one call, with the empty group. A rubric of checks needs no call.
     """
     if rubric is None:
         return [()]
@@ -41,16 +40,14 @@ def groups_of(rubric: Sequence[Criterion] | None, per_call: PerCall) -> list[tup
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
-    """What one evaluator said, once.
+class EvaluatorVerdict:
+    """The verdict of one sample of one evaluator, or the in-job error if there is none.
 
     Attributes:
-        judge: the number of the evaluator in its panel, from 0 on.
-        verdict: None when it gave none.
-        error: then the in-job error that says why.
+        evaluator: the index of the evaluator in its panel.
     """
 
-    judge: int
+    evaluator: int
     model: str
     sample: int
     verdict: Verdict | None
@@ -59,13 +56,12 @@ class Opinion:
 
 @dataclass(frozen=True, slots=True)
 class CombinedVerdict:
-    """What an evaluation says of an answer.
+    """The verdict of an evaluation.
 
     Attributes:
-        criteria: the rubric, line by line, in its order; empty without one.
-        judges: who said what, one entry each; empty if only one was asked.
-        check: what was found for each claim, where claims were checked.
-        disagreement: how far apart the highest and the lowest score of the panel, or else of the samples, lie.
+        criteria: the results of the rubric in its order; empty without a rubric.
+        by_evaluator: an entry for each sample of each evaluator; empty if there was only one.
+        disagreement: the distance between the highest and the lowest score of the panel, else of the samples.
     """
 
     score: float
@@ -78,12 +74,12 @@ class CombinedVerdict:
     improvement_hint: str = ""
     criteria: tuple[CriterionResult, ...] = ()
     check: ClaimCheck | None = None
-    judges: tuple[dict[str, Any], ...] = ()
+    by_evaluator: tuple[dict[str, Any], ...] = ()
     disagreement: float | None = None
 
 
 def by_checks(rubric: Sequence[Criterion], checked: Sequence[CriterionResult]) -> CombinedVerdict:
-    """What code alone found. Criteria that only a model can judge count as not met: the score is what is sure."""
+    """Return the verdict of the checks alone. Criteria for a model count as not met, so the score is a lower bound."""
     found = by_id(checked)
     results = tuple(found.get(criterion.id) or result_of(criterion, None) for criterion in rubric)
     return CombinedVerdict(
@@ -96,123 +92,113 @@ def by_checks(rubric: Sequence[Criterion], checked: Sequence[CriterionResult]) -
 
 
 def dimensions_at(results: Iterable[CriterionResult], threshold: float) -> tuple[CriterionResult, ...]:
-    """The dimensions of a profile, each met when its score reaches the job's threshold."""
+    """Decide which dimensions of a profile pass: those whose score reaches the job's threshold."""
     return tuple(replace(each, passed=each.score is not None and meets(each.score, threshold)) for each in results)
 
 
 def by_threshold(combined: CombinedVerdict, threshold: float) -> CombinedVerdict:
-    """An evaluation by a profile's dimensions, as the job's threshold decides on them."""
+    """Apply the job's threshold to a verdict by dimensions."""
     criteria = dimensions_at(combined.criteria, threshold)
     return replace(combined, criteria=criteria, is_qualified=requirements_met(criteria))
 
 
-def combine(
-    opinions: Sequence[Opinion], rubric: Sequence[Criterion] = (), checked: Sequence[CriterionResult] = ()
-) -> CombinedVerdict | None:
-    """One evaluation out of several opinions; None when none of them holds a verdict."""
-    scored = [_scored(opinion, rubric, checked) for opinion in opinions if opinion.verdict is not None]
-    if not scored:
-        return None
-    judges = _by_evaluator(scored)
-    means = [fmean(each.score for each in samples) for samples in judges]
-    score = median(means)
-    spread = means if len(judges) > 1 else [each.score for each in scored]
-    closest = min(scored, key=lambda each: abs(each.score - score))
-    criteria = _merged(judges, rubric) if rubric else _merged_dimensions(judges, closest)
-    verdicts = [each.verdict for each in scored]
-    return CombinedVerdict(
-        score=score,
-        is_qualified=requirements_met(criteria),
-        meets_criteria=_majority([verdict.meets_criteria for verdict in verdicts]),
-        reasoning=_reasoning_of(criteria) if rubric else closest.verdict.evaluation_reasoning,
-        suggestions=_gaps(criteria) if rubric else _united(verdict.improvement_suggestions for verdict in verdicts),
-        confidence=_mean(verdict.confidence for verdict in verdicts),
-        issues=_united(verdict.issues for verdict in verdicts),
-        improvement_hint=closest.verdict.improvement_hint,
-        criteria=criteria,
-        check=_merged_check(verdicts),
-        judges=tuple(_entry(opinion, scored) for opinion in opinions) if len(opinions) > 1 else (),
-        disagreement=max(spread) - min(spread) if len(opinions) > 1 else None,
-    )
-
-
-def _merged_check(verdicts: Sequence[Verdict]) -> ClaimCheck | None:
-    checks = [verdict.check for verdict in verdicts if verdict.check is not None]
-    return merge_checks(checks) if checks else None
-
-
 @dataclass(frozen=True, slots=True)
 class _Scored:
-    opinion: Opinion
+    source: EvaluatorVerdict
     verdict: Verdict
     score: float
     criteria: tuple[CriterionResult, ...]
 
 
-def _scored(opinion: Opinion, rubric: Sequence[Criterion], checked: Sequence[CriterionResult]) -> _Scored:
-    verdict = opinion.verdict
-    if verdict is None:
-        raise ValueError("An opinion without a verdict has no score.")
-    if not rubric:
-        if verdict.score is None:
-            raise ValueError("A verdict without a rubric has a score of its own.")
-        return _Scored(opinion, verdict, verdict.score, verdict.criteria)
-    found = by_id([*checked, *verdict.criteria])
-    criteria = tuple(found[criterion.id] for criterion in rubric)
-    return _Scored(opinion, verdict, score_of(criteria), criteria)
+_Panel = list[list[_Scored]]
 
 
-def _by_evaluator(scored: Sequence[_Scored]) -> list[list[_Scored]]:
-    numbers = dict.fromkeys(each.opinion.judge for each in scored)
-    return [[each for each in scored if each.opinion.judge == number] for number in numbers]
+def combine(
+    given: Sequence[EvaluatorVerdict], rubric: Sequence[Criterion] = (), checked: Sequence[CriterionResult] = ()
+) -> CombinedVerdict | None:
+    """Combine the verdicts of all evaluators; None if none of them has a verdict."""
+    scored = [_score(each, each.verdict, rubric, checked) for each in given if each.verdict is not None]
+    if not scored:
+        return None
+    numbers = dict.fromkeys(each.source.evaluator for each in scored)
+    panel = [[each for each in scored if each.source.evaluator == number] for number in numbers]
+    # Samples first: an evaluator with more usable samples has no more weight in the panel.
+    means = [fmean(each.score for each in samples) for samples in panel]
+    score = median(means)
+    spread = means if len(panel) > 1 else [each.score for each in scored]
+    closest = min(scored, key=lambda each: abs(each.score - score))
+    criteria = _merge_criteria(panel, rubric, closest)
+    verdicts = [each.verdict for each in scored]
+    checks = [verdict.check for verdict in verdicts if verdict.check is not None]
+    return CombinedVerdict(
+        score=score,
+        is_qualified=requirements_met(criteria),
+        meets_criteria=majority(verdict.meets_criteria for verdict in verdicts),
+        reasoning=_reasoning_of(criteria) if rubric else closest.verdict.evaluation_reasoning,
+        suggestions=_gaps(criteria) if rubric else _united(verdict.improvement_suggestions for verdict in verdicts),
+        confidence=mean_of_known(verdict.confidence for verdict in verdicts),
+        issues=_united(verdict.issues for verdict in verdicts),
+        improvement_hint=closest.verdict.improvement_hint,
+        criteria=criteria,
+        check=merge_checks(checks) if checks else None,
+        by_evaluator=tuple(_entry(each, scored) for each in given) if len(given) > 1 else (),
+        disagreement=max(spread) - min(spread) if len(given) > 1 else None,
+    )
 
 
-def _merged(judges: Sequence[Sequence[_Scored]], rubric: Sequence[Criterion]) -> tuple[CriterionResult, ...]:
-    return tuple(_merge(criterion, judges, at) for at, criterion in enumerate(rubric))
+def _score(
+    source: EvaluatorVerdict, verdict: Verdict, rubric: Sequence[Criterion], checked: Sequence[CriterionResult]
+) -> _Scored:
+    if rubric:
+        found = by_id([*checked, *verdict.criteria])
+        criteria = tuple(found[criterion.id] for criterion in rubric)
+        return _Scored(source, verdict, score_of(criteria), criteria)
+    if verdict.score is None:
+        raise ValueError("A verdict without a rubric needs a score of its own.")
+    return _Scored(source, verdict, verdict.score, verdict.criteria)
 
 
-def _merged_dimensions(judges: Sequence[Sequence[_Scored]], closest: _Scored) -> tuple[CriterionResult, ...]:
-    """The dimensions in the words of the verdict that is closest, each with the middle of what was said."""
-    return tuple(replace(each, score=_middle(judges, at)) for at, each in enumerate(closest.criteria))
+def _merge_criteria(panel: _Panel, rubric: Sequence[Criterion], closest: _Scored) -> tuple[CriterionResult, ...]:
+    if rubric:
+        return tuple(_merge(criterion, panel, at) for at, criterion in enumerate(rubric))
+    return tuple(replace(each, score=_median(panel, at)) for at, each in enumerate(closest.criteria))
 
 
-def _middle(judges: Sequence[Sequence[_Scored]], at: int) -> float:
-    return median(fmean(each.criteria[at].score or 0.0 for each in samples) for samples in judges)
+def _median(panel: _Panel, at: int) -> float:
+    return median(fmean(each.criteria[at].score or 0.0 for each in samples) for samples in panel)
 
 
-def _merge(criterion: Criterion, judges: Sequence[Sequence[_Scored]], at: int) -> CriterionResult:
-    """The middle of what was said, in the words of somebody who said the same."""
-    value = _middle(judges, at)
-    merged = result_of(criterion, value)
-    said = [each.criteria[at] for samples in judges for each in samples]
-    words = next((result for result in said if result.passed == merged.passed), said[0])
+def _merge(criterion: Criterion, panel: _Panel, at: int) -> CriterionResult:
+    """Return the median result with the evidence and gap of an evaluator that decided the same."""
+    merged = result_of(criterion, _median(panel, at))
+    results = [each.criteria[at] for samples in panel for each in samples]
+    words = next((result for result in results if result.passed == merged.passed), results[0])
     return replace(merged, evidence=words.evidence, gap="" if merged.passed else words.gap)
 
 
-def _entry(opinion: Opinion, scored: Sequence[_Scored]) -> dict[str, Any]:
-    found = next((each for each in scored if each.opinion is opinion), None)
+def _entry(given: EvaluatorVerdict, scored: Sequence[_Scored]) -> dict[str, Any]:
+    found = next((each for each in scored if each.source is given), None)
     return {
-        "model": opinion.model,
-        "sample": opinion.sample,
+        "model": given.model,
+        "sample": given.sample,
         "status": "ok" if found else "error",
         "score": found.score if found else None,
         "reasoning": found.verdict.evaluation_reasoning if found else "",
-        "error": opinion.error,
+        "error": given.error,
     }
 
 
 def _reasoning_of(results: Iterable[CriterionResult]) -> str:
-    """The verdict in words, without what the generator must not see."""
-    lines = [
+    # It goes back to the generator, which must not see hidden criteria.
+    return "\n".join(
         f"{result.id}: {'met' if result.passed else 'not met'}. {result.evidence}".strip()
         for result in results
         if not result.hidden and result.passed is not None
-    ]
-    return "\n".join(lines)
+    )
 
 
 def _gaps(results: Iterable[CriterionResult]) -> tuple[str, ...]:
-    """What to change; a criterion that fails without a word of why is named at least."""
+    """Return the changes to make. A failing criterion without a gap is at least named."""
     failing = [result for result in results if result.passed is False and not result.hidden]
     return tuple(result.gap or f"Make this hold: {result.name}." for result in failing)
 
@@ -221,26 +207,12 @@ def _united(lists: Iterable[Iterable[T]]) -> tuple[T, ...]:
     return tuple(dict.fromkeys(each for texts in lists for each in texts))
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
-
-
-def _majority(flags: Sequence[bool | None]) -> bool | None:
-    known = [flag for flag in flags if flag is not None]
-    return None if not known else sum(known) * 2 > len(known)
-
-
 def merge_parts(parts: Sequence[Verdict]) -> Verdict:
-    """The verdicts on one criterion each, by the same evaluator, as one verdict on all of them."""
+    """Merge an evaluator's verdicts on single criteria into one verdict on all of them."""
     return replace(
         parts[0],
         criteria=tuple(result for part in parts for result in part.criteria),
-        evaluation_reasoning=_joined(part.evaluation_reasoning for part in parts),
+        evaluation_reasoning="\n".join(filter(None, (part.evaluation_reasoning.strip() for part in parts))),
         repaired=any(part.repaired for part in parts),
         issues=_united(part.issues for part in parts),
     )
-
-
-def _joined(texts: Iterable[str]) -> str:
-    return "\n".join(filter(None, (text.strip() for text in texts)))

@@ -1,15 +1,15 @@
-"""The claim check: what a judge says of each claim, and what of it holds. A quote counts if its source has it.
+"""Claim checks: what an evaluator says of each claim of an answer, and what of it holds.
 
-A claim is supported only if the judge says so and a source holds the quote word for word; docs/grounding.md has it.
+A claim is supported only if the evaluator says so and its source contains the quote word for word (docs/grounding.md).
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal, cast
 
-from redraft.domain.evaluation.json_extraction import Found, Unusable, repeated_in
+from redraft.domain.evaluation.json_extraction import Found, UnreadableError, repeated_in
 from redraft.domain.evaluation.reply_members import (
     flag_of,
     fraction_or_none,
@@ -26,24 +26,27 @@ from redraft.domain.text.cleaning import fold
 CLAIMS_MAX = 200
 
 Label = Literal["supported", "contradicted", "not_found"]
+LABEL_NAMES = ("label", "verdict", "supported")
 _LABELS: Mapping[str, Label] = {
     **dict.fromkeys(("supported", "entailed", "true", "yes"), "supported"),
     **dict.fromkeys(("contradicted", "refuted", "contradiction"), "contradicted"),
     **dict.fromkeys(("notfound", "unsupported", "notsupported", "neutral", "notmentioned", "false", "no"), "not_found"),
 }
+_NO_SOURCE = "No source says so."
+_ENDS = " .!?\u3002"
+_DIGITS = re.compile(r"(?<![\d.-])\d{1,9}(?!\d|\.[1-9])")
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One claim of an answer, and whether a source backs it.
+    """One claim of an answer.
 
     Attributes:
-        supported: the judge says so, and the source holds the quote.
-        label: the judge's word; `not_found` instead of `supported` where the quote is not in the source.
-        source: the number of the source that the judge names.
-        start: where the quote begins, in characters of that source; None when it is in none.
-        end: where it is over.
-        problem: why it is not supported; empty if it is.
+        supported: the evaluator says so, and the source contains the quote.
+        label: the evaluator's label; `not_found` instead of `supported` if the quote is not in the source.
+        source: the number of the source that the evaluator names.
+        start: the beginning of the quote in the source, `end` its end; None if it is not there.
+        problem: why the claim is not supported; empty if it is.
     """
 
     claim: str
@@ -55,13 +58,20 @@ class Claim:
     end: int | None
     problem: str
 
+    @property
+    def advice(self) -> str:
+        """The change to make in the next answer."""
+        wrong = self.label == "contradicted"
+        change = "Correct it." if wrong else "Cite a source that says so, soften it, or delete it."
+        return f"The claim {quoted(self.claim)} is not supported. {self.problem} {change}"
+
 
 @dataclass(frozen=True, slots=True)
 class ClaimCheck:
-    """What came of all claims.
+    """The check of all claims of an answer.
 
     Attributes:
-        grounded: the judge's word for the whole answer, None when it gave none; it never decides.
+        grounded: the evaluator's own verdict on the whole answer. It decides nothing.
         is_repaired: the reply was not valid JSON.
     """
 
@@ -72,18 +82,19 @@ class ClaimCheck:
 
     @property
     def score(self) -> float | None:
-        """The share of supported claims; None without any."""
-        return sum(each.supported for each in self.claims) / len(self.claims) if self.claims else None
+        """The share of supported claims; None without claims."""
+        return fmean(each.supported for each in self.claims) if self.claims else None
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What to change, for whoever writes the next answer."""
-        wrong = [_problem_of(each) for each in self.claims if not each.supported]
-        return tuple(shortened(wrong, "more claims have no support"))
+        """The changes to make in the next answer."""
+        return tuple(
+            shortened([each.advice for each in self.claims if not each.supported], "more claims have no support")
+        )
 
 
 class QuotedSources:
-    """Sources as quotes are looked for in them; each is read when it is first needed."""
+    """Sources in which quotes are searched for. Each is prepared when it is first needed."""
 
     def __init__(self, contents: Sequence[str], headings: Sequence[str] = ()) -> None:
         self._contents = contents
@@ -95,7 +106,7 @@ class QuotedSources:
         return len(self._contents)
 
     def find(self, number: int | None, quote: str) -> tuple[int, int] | None:
-        """Where the source of that number holds the quote, in characters of it."""
+        """Return the start and end of a quote in a source, or None if the source does not contain it."""
         if number is None or not quote or not 1 <= number <= self.count:
             return None
         if number not in self._read:
@@ -103,81 +114,73 @@ class QuotedSources:
         return find_quote(quote, self._read[number])
 
     def heads(self, number: int | None, quote: str) -> bool:
-        """Whether the quote stands in what is known of the source beside its content."""
+        """Return whether the title or the metadata of a source contains a quote."""
         if number is None or not quote or not 1 <= number <= len(self._headings):
             return False
         return find_quote(quote, self._headings[number - 1]) is not None
 
 
-def read_check(found: Found, sources: QuotedSources) -> ClaimCheck | Unusable:
-    """Read the claims of an evaluator's reply, and look for each quote."""
+def has_claims(value: Mapping[str, Any]) -> bool:
+    return isinstance(plain_members(value).get("claims"), list)
+
+
+def read_check(found: Found, sources: QuotedSources) -> ClaimCheck:
+    """Read the claims of an evaluator's reply, and search for each quote.
+
+    Raises:
+        UnreadableError: the claims are too many, incomplete or ambiguous.
+    """
     members = plain_members(found.value)
     entries = cast("list[Any]", members["claims"])
     if len(entries) > CLAIMS_MAX:
-        return Unusable("incomplete", f"The reply names {len(entries)} claims; at most {CLAIMS_MAX} are looked at.")
-    if _is_repeated(found) or any(repeated_in(entry) for entry in entries):
-        return Unusable("ambiguous", "The reply names its claims, or a part of one, more than once.")
+        words = f"The reply names {len(entries)} claims; at most {CLAIMS_MAX} are looked at."
+        raise UnreadableError("incomplete", words)
+    keys = [key for key in found.value if plain(key) == "claims"]
+    if len(keys) > 1 or found.value.repeated.intersection(keys) or any(map(repeated_in, entries)):
+        raise UnreadableError("ambiguous", "The reply names its claims, or a part of one, more than once.")
     claims = [_claim(plain_members(entry), sources) for entry in entries]
-    named = [claim for claim in claims if claim is not None]
-    if len(named) < len(claims):
-        return Unusable("incomplete", 'Each entry of "claims" needs a "claim" and a "label".')
-    united = _united([*named, *_listed(members.get("ungroundedclaims"), named)])
+    united = _united([*claims, *_ungrounded(members.get("ungroundedclaims"), claims)])
     grounded = flag_of(members.get("grounded"))
     return ClaimCheck(united, grounded, fraction_or_none(members.get("confidence")), is_repaired=False)
 
 
-def without_claims(unusable: Unusable) -> Unusable:
-    """Why there is no check, in the words of this profile."""
-    if unusable.kind != "missing_score":
-        return unusable
-    return Unusable("incomplete", 'The reply is a JSON object without a list "claims" of its own.')
-
-
-LABEL_NAMES = ("label", "verdict", "supported")
-
-
 def is_label(supported: bool, value: str) -> bool:  # noqa: FBT001 - bound by partial
-    """Whether a word is a label, and says that a claim is supported where it is."""
+    """Return whether a word is a label and, for a supported claim, whether it means supported."""
     label = _LABELS.get(plain(value))
     return label == "supported" if supported else label is not None
 
 
 def merge_checks(checks: Sequence[ClaimCheck]) -> ClaimCheck:
-    """What several judges found: a claim holds if more of those who name it call it supported than not."""
+    """Merge the checks of several evaluators. A claim is supported by a majority of those that name it."""
     votes: dict[str, list[Claim]] = {}
     for claim in (claim for check in checks for claim in check.claims):
         votes.setdefault(_key(claim.claim), []).append(claim)
-    flags = [check.grounded for check in checks if check.grounded is not None]
-    sure = [check.confidence for check in checks if check.confidence is not None]
+    elected = {key: majority(claim.supported for claim in claims) for key, claims in votes.items()}
     return ClaimCheck(
-        claims=tuple(_elected(claims) for claims in votes.values()),
-        grounded=sum(flags) * 2 > len(flags) if flags else None,
-        confidence=fmean(sure) if sure else None,
+        tuple(next(each for each in claims if each.supported == elected[key]) for key, claims in votes.items()),
+        grounded=majority(check.grounded for check in checks),
+        confidence=mean_of_known(check.confidence for check in checks),
         is_repaired=any(check.is_repaired for check in checks),
     )
 
 
-def _elected(claims: Sequence[Claim]) -> Claim:
-    holds = sum(claim.supported for claim in claims) * 2 > len(claims)
-    return next(claim for claim in claims if claim.supported == holds)
+def majority(flags: Iterable[bool | None]) -> bool | None:
+    """Return whether more than half of the known flags are true; None if none is known."""
+    known = [flag for flag in flags if flag is not None]
+    return sum(known) * 2 > len(known) if known else None
 
 
-def has_claims(value: Mapping[str, Any]) -> bool:
-    """Whether an object lists claims."""
-    return isinstance(plain_members(value).get("claims"), list)
-
-
-def _is_repeated(found: Found) -> bool:
-    keys = [key for key in found.value if plain(key) == "claims"]
-    return len(keys) > 1 or bool(found.repeated.intersection(keys))
+def mean_of_known(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
 
 
 def _key(text: str) -> str:
-    return fold(text).casefold().rstrip(_STOPS)
+    return fold(text).casefold().rstrip(_ENDS)
 
 
 def _united(claims: Sequence[Claim]) -> tuple[Claim, ...]:
-    """Each claim once: who calls one both supported and not has not supported it."""
+    """Return each claim once. A claim that is called both supported and unsupported is unsupported."""
     known: dict[str, Claim] = {}
     for claim in claims:
         before = known.get(_key(claim.claim))
@@ -186,9 +189,9 @@ def _united(claims: Sequence[Claim]) -> tuple[Claim, ...]:
     return tuple(known.values())
 
 
-def _listed(value: Any, named: Sequence[Claim]) -> list[Claim]:
-    """What the judge lists as ungrounded beside the claims: it takes away support, and gives none."""
-    known = {_key(claim.claim): claim.claim for claim in named if not claim.supported}
+def _ungrounded(value: Any, claims: Sequence[Claim]) -> list[Claim]:
+    """Read the separate list of ungrounded claims. It removes support and never adds any."""
+    known = {_key(claim.claim) for claim in claims if not claim.supported}
     items = cast("list[Any]", value) if isinstance(value, list) else texts_of(value)
     texts = [text for item in items[:CLAIMS_MAX] if (text := sentence_of(plain_members(item).get("claim") or item))]
     return [
@@ -198,18 +201,15 @@ def _listed(value: Any, named: Sequence[Claim]) -> list[Claim]:
     ]
 
 
-_STOPS = " .!?\u3002"
-_NO_SOURCE = "No source says so."
-
-
-def _claim(entry: Mapping[str, Any], sources: QuotedSources) -> Claim | None:
+def _claim(entry: Mapping[str, Any], sources: QuotedSources) -> Claim:
     claim, label = text_of(entry.get("claim")).strip(), _label(entry)
     if not claim or label is None:
-        return None
-    quote, source = sentence_of(entry.get("quote")), _number(entry.get("source"), sources)
+        raise UnreadableError("incomplete", 'Each entry of "claims" needs a "claim" and a "label".')
+    digits = _DIGITS.search(text_of(entry.get("source")))
+    source = int(digits[0]) if digits else 1 if sources.count == 1 else None
+    quote = sentence_of(entry.get("quote"))
     start, end = sources.find(source, quote) or (None, None)
-    is_there = start is not None or sources.heads(source, quote)
-    problem = _problem(label, source, quote, is_there=is_there)
+    problem = _problem(label, source, quote, is_there=start is not None or sources.heads(source, quote))
     if label == "supported" and problem:
         label = "not_found"
     return Claim(claim, not problem, label, source, quote, start, end, problem)
@@ -224,25 +224,12 @@ def _problem(label: Label, source: int | None, quote: str, *, is_there: bool) ->
         return ""
     if not quote:
         return "No quote was given that supports it."
-    # Without the quote: it is a source's text, and this goes to the writer as an instruction
+    # Without the quote, because it is untrusted text and this message goes to the generator.
     return f"Source {source} does not hold the quote." if source else "No source was named for the quote."
 
 
 def _label(entry: Mapping[str, Any]) -> Label | None:
-    said = [text_of(entry[name]) for name in ("label", "verdict", "supported") if entry.get(name) is not None]
-    labels: set[Label] = {_LABELS.get(plain(word), "not_found") for word in said}
-    # Who calls a claim both supported and not has not supported it
+    words = [text_of(entry[name]) for name in LABEL_NAMES if entry.get(name) is not None]
+    labels: set[Label] = {_LABELS.get(plain(word), "not_found") for word in words}
+    # Contradictory labels support nothing.
     return labels.pop() if len(labels) == 1 else "not_found" if labels else None
-
-
-_DIGITS = re.compile(r"(?<![\d.-])\d{1,9}(?!\d|\.[1-9])")
-
-
-def _number(value: Any, sources: QuotedSources) -> int | None:
-    digits = _DIGITS.search(text_of(value))
-    return int(digits[0]) if digits else 1 if sources.count == 1 else None
-
-
-def _problem_of(claim: Claim) -> str:
-    advice = "Correct it." if claim.label == "contradicted" else "Cite a source that says so, soften it, or delete it."
-    return f"The claim {quoted(claim.claim)} is not supported. {claim.problem} {advice}"

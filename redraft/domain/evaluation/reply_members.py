@@ -1,10 +1,10 @@
-"""The members of a model's reply as plain values, whatever it nests, misspells or says in other words."""
+"""Read the members of a model's reply as plain values, whatever they nest, misspell or paraphrase."""
 
 import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from redraft.domain.evaluation.json_extraction import Unusable
+from redraft.domain.evaluation.json_extraction import UnreadableError
 from redraft.domain.evaluation.scores import ScoreError, describe, read_score
 from redraft.domain.text.cleaning import clean, fold
 
@@ -14,18 +14,11 @@ _BULLET = re.compile(r"\A\s*(?:[-*\u2022\u2013]|\d{1,2}[.)])\s+")
 _TEXT_DEPTH_MAX = 20
 
 
-class UnreadableError(ValueError):
-    """A found object that holds no verdict; carries why."""
-
-    def __init__(self, unusable: Unusable) -> None:
-        super().__init__(unusable.message)
-        self.unusable = unusable
-
-
-def strict_flag(what: str, value: object) -> bool:
+def strict_flag(name: str, value: object) -> bool:
+    """Read a boolean; raises UnreadableError for anything else."""
     flag = flag_of(value) if isinstance(value, bool | str) else None
     if flag is None:
-        raise UnreadableError(Unusable("invalid_score", f"{what} is {describe(value)}, not true or false."))
+        raise UnreadableError("invalid_score", f"{name} is {describe(value)}, not true or false.")
     return flag
 
 
@@ -51,32 +44,23 @@ def plain_members(value: object) -> dict[str, Any]:
 
 
 def sentence_of(value: object) -> str:
-    """A text, or nothing where the words say that there is nothing."""
+    """Return the text, or nothing if the text says that there is nothing, as "none" does."""
     text = text_of(value)
-    return "" if _says_nothing(text) else text
-
-
-def _says_nothing(text: str) -> bool:
-    return fold(text).lower().rstrip(".") in _NO_SUGGESTION
+    return "" if fold(text).lower().rstrip(".") in _NO_SUGGESTION else text
 
 
 def texts_of(value: Any) -> tuple[str, ...]:
+    """Return the texts of a list, or of a text with bullets."""
     if isinstance(value, str):
-        value = _split_bullets(value)
+        lines = [line for line in value.splitlines() if line.strip()]
+        is_list = len(lines) > 1 and all(map(_BULLET.match, lines))
+        value = [_BULLET.sub("", line) for line in lines] if is_list else value
     items = cast("list[Any]", value) if isinstance(value, list) else [value]
-    texts = (text_of(item) for item in items)
-    return tuple(text for text in texts if not _says_nothing(text))
-
-
-def _split_bullets(text: str) -> list[str]:
-    lines = [line for line in text.splitlines() if line.strip()]
-    if len(lines) > 1 and all(_BULLET.match(line) for line in lines):
-        return [_BULLET.sub("", line) for line in lines]
-    return [text]
+    return tuple(filter(None, map(sentence_of, items)))
 
 
 def text_of(value: Any, room: int = _TEXT_DEPTH_MAX) -> str:
-    """A member as plain text: what models nest becomes lines."""
+    """Return a member as plain text. Nested members become lines."""
     if value is None or room == 0:
         return ""
     if isinstance(value, str):
@@ -90,7 +74,7 @@ def text_of(value: Any, room: int = _TEXT_DEPTH_MAX) -> str:
 
 
 def _without_controls(text: str) -> str:
-    r"""Undo what JSON makes of LaTeX: `"\frac"` is valid and means a form feed before "rac"."""
+    r"""Restore the LaTeX that JSON decoding breaks: `"\frac"` is valid JSON for a form feed before "rac"."""
     letters = {"\b": r"\b", "\f": r"\f", "\r": r"\r"}
     text = re.sub("[\b\f\r](?=[A-Za-z])", lambda match: letters[match[0]], text.replace("\r\n", "\n"))
     return clean(text.replace("\r", "\n"))

@@ -1,14 +1,14 @@
-"""Which verdicts a person should look at first: those that could as well have been others."""
+"""The order in which people review verdicts: the least certain first."""
 
 from dataclasses import dataclass
 
+# Evaluators whose scores are this far apart do not agree.
 DISAGREEMENT = 0.2
-"""Judges whose scores lie so far apart do not agree."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewPriority:
-    """How much a verdict is in doubt: the higher, the more; and why, in words."""
+    """How uncertain a verdict is, and the reason in words."""
 
     weight: float
     words: str
@@ -17,16 +17,17 @@ class ReviewPriority:
 def review_priority_of(
     score: float, threshold: float, *, disagreement: float | None, is_contradicted: bool
 ) -> ReviewPriority:
-    """What speaks against a verdict.
+    """Rank a verdict: contradicted ones first, then disagreeing evaluators, then scores near the threshold.
 
     Args:
-        score: the verdict's.
-        threshold: what it was held against.
-        disagreement: how far apart the scores of several judges lie; None where one judged.
+        score: the score of the verdict.
+        threshold: the score threshold of the job.
+        disagreement: the distance between the evaluators' scores; None with a single evaluator.
         is_contradicted: whether another evaluation of the same answer decided otherwise.
     """
     distance = abs(score - threshold)
     side = "above" if score >= threshold else "below"
+    # The distance is at most 1, so the ranges of the three kinds hardly overlap.
     if is_contradicted:
         return ReviewPriority(3 - distance, "another evaluation of this answer decided otherwise")
     if disagreement is not None and disagreement >= DISAGREEMENT:

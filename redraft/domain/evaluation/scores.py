@@ -1,4 +1,4 @@
-"""What a score is: a finite number in [0, 1], in the few ways that models write one.
+"""Scores: finite numbers in [0, 1], in the few notations that models use.
 
 Nothing is clamped and no scale is guessed: a bare 8 may mean 8/10, 8 % or a mistake.
 """
@@ -9,6 +9,7 @@ from decimal import Decimal
 
 from redraft.domain.text.cleaning import clean, preview
 
+# Room for the rounding error of binary fractions, as in a mean of 0.7, 0.8 and 0.9.
 TOLERANCE = 1e-9
 
 _NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
@@ -19,15 +20,11 @@ _SCORE = re.compile(
 
 
 class ScoreError(ValueError):
-    """A value that is no score; the message tells a person what was seen."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+    """A value that is not a score; the message names the value."""
 
 
 def meets(score: float, threshold: float) -> bool:
-    """Whether a score reaches a threshold; unrounded, with room for the error of binary fractions."""
+    """Return whether an unrounded score reaches a threshold."""
     return score >= threshold - TOLERANCE
 
 
@@ -35,7 +32,7 @@ def read_score(value: object) -> float:
     """Read a score: a number in [0, 1], or a text such as "0.85", "8/10", "85%", "4 out of 5".
 
     Raises:
-        ScoreError: anything else, with what was seen.
+        ScoreError: it is anything else.
     """
     if isinstance(value, str):
         number = _read_text(value)
@@ -52,23 +49,20 @@ def _read_text(text: str) -> float:
     match = _SCORE.fullmatch(text.strip())
     if match is None:
         raise ScoreError(f"The score is {describe(text)}, which is not a number.")
-    try:
-        return _divide(match["number"], "100" if match["percent"] else match["whole"])
-    except ArithmeticError:
-        raise ScoreError(f"The score {describe(text)} cannot be worked out.") from None
-
-
-def _divide(number: str, whole: str | None) -> float:
-    # In decimals, for 4.2 / 10 is 0.42 to a person.
+    whole = "100" if match["percent"] else match["whole"]
     if whole is None:
-        return float(number)
-    parts = Decimal(number), Decimal(whole)
-    # Two negatives would make a score.
-    return float(parts[0] / parts[1]) if min(parts) >= 0 else -1.0
+        return float(match["number"])
+    try:
+        # Decimals, because 4.2 / 10 is 0.42 to a person.
+        part, total = Decimal(match["number"]), Decimal(whole)
+        # Two negative numbers would make a valid score.
+        return float(part / total) if min(part, total) >= 0 else -1.0
+    except ArithmeticError:
+        raise ScoreError(f"The score {describe(text)} cannot be computed.") from None
 
 
 def describe(value: object) -> str:
-    """A short name of a JSON value, for messages."""
+    """Return a short name of a JSON value for messages."""
     if isinstance(value, str):
         return f'"{preview(clean(value), 40)}"'
     if isinstance(value, int) and value.bit_length() > 64:

@@ -35,7 +35,7 @@ class CheckFound(Resource):
     message: str
 
 
-class JudgeFound(Resource):
+class EvaluatorVerdict(Resource):
     """The verdict of one evaluator, if several evaluators or several samples were asked for."""
 
     model: str
@@ -85,7 +85,7 @@ class Evaluation(Resource):
     checks: list[CheckFound]
     grounding: ClaimsFound | None
     requirements_met: bool | None
-    judges: list[JudgeFound]
+    judges: list[EvaluatorVerdict]
     disagreement: float | None
     evaluator_model: str | None
     profile: str
@@ -233,7 +233,7 @@ def _evaluation(record: EvaluationRecord) -> Evaluation:
         criteria=[CriterionFound(**each) for each in record.criteria or ()],
         checks=[CheckFound(**each) for each in record.checks or ()],
         grounding=ClaimsFound.model_validate(record.grounding) if record.grounding else None,
-        judges=[JudgeFound(**each) for each in record.judges or ()],
+        judges=[EvaluatorVerdict(**each) for each in record.judges or ()],
         error=record.error,
     )
 

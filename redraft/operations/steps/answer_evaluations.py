@@ -186,7 +186,7 @@ def _from_verdict(
         criteria=[asdict(result) for result in combined.criteria] or None,
         checks=_check_results(step.request.rubric or (), combined.criteria),
         grounding=checked_claims(combined.check),
-        judges=list(combined.judges) or None,
+        judges=list(combined.by_evaluator) or None,
         disagreement=combined.disagreement,
         evaluator_model=_names(evaluators),
     )

@@ -13,10 +13,10 @@ from sqlalchemy import Connection
 
 from redraft.domain.calls.conversation import Prompt
 from redraft.domain.calls.models import parse_model
-from redraft.domain.evaluation.aggregation import CombinedVerdict, Opinion, combine, groups_of, merge_parts
+from redraft.domain.evaluation.aggregation import CombinedVerdict, EvaluatorVerdict, combine, groups_of, merge_parts
 from redraft.domain.evaluation.json_extraction import Unusable
 from redraft.domain.evaluation.rubrics import Criterion, CriterionResult, evaluated_by_model
-from redraft.domain.evaluation.verdicts import Verdict
+from redraft.domain.evaluation.verdict_parsing import Verdict
 from redraft.domain.jobs.job_errors import job_error
 from redraft.domain.jobs.states import Step
 from redraft.errors import Invalid, ProviderError
@@ -254,21 +254,21 @@ def verdict_on(
     replies: Sequence[EvaluatorReply], rubric: Sequence[Criterion], checked: Sequence[CriterionResult]
 ) -> CombinedVerdict | None:
     """Combine the replies about one answer into one verdict; None if no reply is usable."""
-    return combine(_opinions(replies), rubric, checked)
+    return combine(_evaluator_verdicts(replies), rubric, checked)
 
 
-def _opinions(replies: Sequence[EvaluatorReply]) -> list[Opinion]:
+def _evaluator_verdicts(replies: Sequence[EvaluatorReply]) -> list[EvaluatorVerdict]:
     by_evaluator: dict[tuple[int, int], list[EvaluatorReply]] = {}
     for each in replies:
         by_evaluator.setdefault((each.question.evaluator, each.question.sample), []).append(each)
-    return [_opinion(parts) for parts in by_evaluator.values()]
+    return [_evaluator_verdict(parts) for parts in by_evaluator.values()]
 
 
-def _opinion(parts: Sequence[EvaluatorReply]) -> Opinion:
+def _evaluator_verdict(parts: Sequence[EvaluatorReply]) -> EvaluatorVerdict:
     question = parts[0].question
     verdicts = [part.verdict for part in parts if part.verdict is not None]
     is_whole = len(verdicts) == len(parts)
     error = next((part.error for part in parts if part.error), None)
-    return Opinion(
+    return EvaluatorVerdict(
         question.evaluator, question.model, question.sample, merge_parts(verdicts) if is_whole else None, error
     )

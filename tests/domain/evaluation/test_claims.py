@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from redraft.domain.evaluation.claims import CLAIMS_MAX, ClaimCheck, QuotedSources, merge_checks
 from redraft.domain.evaluation.json_extraction import Unusable
-from redraft.domain.evaluation.verdicts import read_claims_reply
+from redraft.domain.evaluation.verdict_parsing import read_claims_reply
 
 SOURCES = ["Water boils at 100\u00a0°C at sea level.", "Ice “melts” at 0 °C. It takes heat."]
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from redraft.domain.evaluation.claims import QuotedSources
 from redraft.domain.evaluation.json_extraction import Unusable
-from redraft.domain.evaluation.rubric_replies import read_rubric_reply
+from redraft.domain.evaluation.rubric_verdict_parsing import read_rubric_reply
 from redraft.domain.evaluation.rubrics import Criterion
 from redraft.domain.evaluation.untrusted import Untrusted
-from redraft.domain.evaluation.verdicts import ReplyMap, Verdict, read_claims_reply, read_reply
+from redraft.domain.evaluation.verdict_parsing import ReplyMap, Verdict, read_claims_reply, read_reply
 
 CRITERIA = ReplyMap(
     score="score",

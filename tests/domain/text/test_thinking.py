@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from redraft.domain.evaluation.json_extraction import Unusable
 from redraft.domain.evaluation.untrusted import Untrusted
-from redraft.domain.evaluation.verdicts import ReplyMap, read_reply
+from redraft.domain.evaluation.verdict_parsing import ReplyMap, read_reply
 from redraft.domain.text.answer_stream import AnswerStream
 from redraft.domain.text.thinking import answer_in
-from tests.domain.evaluation.test_verdicts import GOOD, VERDICT, parse_verdict
+from tests.domain.evaluation.test_verdict_parsing import GOOD, VERDICT, parse_verdict
 from tests.support.waiting import cpu_bound
 
 # What stands before an answer, `SECRET` in it; and what may stand behind.

@@ -10,15 +10,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from redraft.domain.evaluation.json_extraction import (
-    OBJECTS_MAX,
     REPAIR_CHARS_MAX,
     REPAIR_MARKS_MAX,
     Found,
     Unusable,
     find_object,
 )
+from redraft.domain.evaluation.json_spans import OBJECTS_MAX
 from redraft.domain.evaluation.rubrics import Criterion
-from redraft.domain.evaluation.verdicts import ReplyMap, Verdict, read_reply
+from redraft.domain.evaluation.verdict_parsing import ReplyMap, Verdict, read_reply
 from tests.support.waiting import cpu_bound
 
 CRITERIA = ReplyMap(
@@ -377,7 +377,8 @@ def test_suggestions_in_any_shape_become_texts(value: object, suggestions: tuple
 
 def test_another_profile_can_find_its_own_object():
     found = find_object('Draft {"score": 1}, then {"quality_score": 0.5}', None, lambda value: "quality_score" in value)
-    assert found == Found({"quality_score": 0.5}, repaired=False, repeated=frozenset())
+    assert isinstance(found, Found)
+    assert (found.value, found.repaired, found.value.repeated) == ({"quality_score": 0.5}, False, frozenset())
 
 
 QUALITY = ReplyMap(

@@ -1,27 +1,33 @@
-"""JSON as models write it: read, or mended where it is almost JSON; nothing is invented."""
+"""Read JSON as models write it: valid, or repaired if it is almost valid. No value is invented."""
 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any, cast
+from collections.abc import Iterable, Iterator
+from typing import Any, Self, cast
 
 
 class JsonObject(dict[str, Any]):
-    """A JSON object that remembers how it was written.
+    """A JSON object that remembers its repeated keys.
 
     Attributes:
-        repeated: the keys that came twice with different values.
-        times: how often each name stands before a colon, at any depth; of a mended object only, for what
-            its inner objects repeat is lost.
+        repeated: the keys that occur more than once with different values.
+        times: how often each name stands before a colon at any depth. Only repaired objects have it, because a repair
+            loses the repeated keys of inner objects.
     """
 
-    repeated: frozenset[str] = frozenset()
-    times: Counter[str] | None = None
+    def __init__(self, members: Any = (), repeated: Iterable[str] = (), times: Counter[str] | None = None) -> None:
+        super().__init__(members)
+        self.repeated = frozenset(repeated)
+        self.times = times or Counter[str]()
+
+    @classmethod
+    def repaired(cls, members: dict[str, Any], times: Counter[str]) -> Self:
+        return cls(members, (key for key in members if times[key.strip()] > 1), times)
 
 
 def load_json(source: str, *, strict: bool = True) -> Any:
-    """The JSON value of a text; None when it is none, or is nested too deep."""
+    """Return the JSON value of a text, or None if it is no JSON or nested too deeply."""
     try:
         return json.loads(source, object_pairs_hook=_object_of, parse_int=_integer, strict=strict)
     except (ValueError, RecursionError):
@@ -47,18 +53,18 @@ _TRIPLE_QUOTED = re.compile(r'"""(?P<text>.*?)"""', re.DOTALL)
 _ESCAPE = re.compile(r'\\(?P<known>u[0-9a-fA-F]{4}|["\\/bfnrt])|\\')
 
 
-def mend_json(source: str) -> JsonObject | None:
-    """The object that an almost valid text means; None if it is too far from one."""
+def repair_json(source: str) -> JsonObject | None:
+    """Return the object that an almost valid text means, or None if it is too far from JSON."""
     source = _TRIPLE_QUOTED.sub(lambda match: json.dumps(match["text"], ensure_ascii=False), source)
     escaped = _ESCAPE.sub(lambda match: match[0] if match["known"] else r"\\", source)
     if isinstance(value := load_json(escaped, strict=False), JsonObject):
         return value
-    from json_repair import repair_json
+    import json_repair
 
     try:
-        value = repair_json(source, return_objects=True, skip_json_loads=True)
-        return _trusted(value, source) if isinstance(value, dict) else None
-    except Exception:  # noqa: BLE001 - a repairer that trips over a text must not fail the job
+        value = json_repair.repair_json(source, return_objects=True, skip_json_loads=True)
+        return _verified(value, source) if isinstance(value, dict) else None
+    except Exception:  # noqa: BLE001 - a repairer that fails on a text must not fail the job
         return None
 
 
@@ -69,15 +75,13 @@ _NAMED = re.compile(
 )
 
 
-def _trusted(value: dict[str, Any], source: str) -> JsonObject | None:
-    """The repaired object, unless it holds a number that the source does not: json-repair reads 1/10 as 1."""
+def _verified(value: dict[str, Any], source: str) -> JsonObject | None:
+    """Return the repaired object, or None if it has a number that is not in the source: json-repair reads 1/10 as 1."""
     members = list(_NAMED.finditer(source))
     written = {(member["key"].strip(), float(member["number"])) for member in members if member["number"]}
     if not written.issuperset(_numbers(value)):
         return None
-    trusted, times = JsonObject(value), Counter(member["key"].strip() for member in members)
-    trusted.repeated, trusted.times = frozenset(key for key in value if times[key.strip()] > 1), times
-    return trusted
+    return JsonObject.repaired(value, Counter(member["key"].strip() for member in members))
 
 
 def _numbers(value: Any, key: str = "") -> Iterator[tuple[str, float]]:

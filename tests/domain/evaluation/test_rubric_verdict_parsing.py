@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redraft.domain.evaluation.json_extraction import Unusable
-from redraft.domain.evaluation.rubric_replies import read_rubric_reply
+from redraft.domain.evaluation.rubric_verdict_parsing import read_rubric_reply
 from redraft.domain.evaluation.rubrics import Criterion
-from redraft.domain.evaluation.verdicts import Verdict
-from tests.domain.evaluation.test_verdicts import ANY_TEXT, STOPS
+from redraft.domain.evaluation.verdict_parsing import Verdict
+from tests.domain.evaluation.test_verdict_parsing import ANY_TEXT, STOPS
 
 SHORT = Criterion(id="short", text="It is short.")
 CLEAR = Criterion(id="clear.v2", text="It is clear.", kind="scale")

@@ -1,0 +1,148 @@
+"""Locate the JSON objects in a reply: the outermost ones outside its thinking text, and what surrounds them."""
+
+import re
+from collections import deque
+from dataclasses import dataclass, replace
+
+from redraft.domain.evaluation.lenient_json import JsonObject, load_json
+from redraft.domain.evaluation.untrusted import Untrusted
+from redraft.domain.text.thinking import (
+    CLOSER,
+    CLOSER_PATTERN,
+    OPENER,
+    OPENER_PATTERN,
+    SpellingKey,
+    closes_alone,
+    end_of_thought,
+    key_of,
+    last_end_of_thought,
+    may_stay_open,
+)
+
+# Scanning and reading take time per object, and no verdict has so many.
+OBJECTS_MAX = 1_000
+
+_NEARBY_CHARS = 500
+# Code fences and tags around an object mean nothing.
+_WRAPPING = re.compile(r"`{3,}\w*|<[^<>\n]{0,60}>")
+_LEAD = re.compile(r"(?<!\w)\w++\W++\w++[^\w:]*+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a reply that begins like a JSON object.
+
+    Attributes:
+        is_closed: it has an end; otherwise it runs to the end of the reply.
+        is_alone: the reply contains nothing else.
+        before: the text before it in its line.
+        after: the text after it, up to a limit.
+    """
+
+    source: str
+    is_closed: bool
+    is_alone: bool = False
+    before: str = ""
+    after: str = ""
+
+    @property
+    def has_lead(self) -> bool:
+        """Whether words lead to it without a colon, as in a sentence about it."""
+        return bool(_LEAD.search(_WRAPPING.sub("", self.before)))
+
+    @property
+    def has_sequel(self) -> bool:
+        """Whether words follow it in its line."""
+        return bool(re.search(r"\w", _WRAPPING.sub("", re.split(r"[\n{]", self.after)[0])))
+
+
+_NEXT = re.compile(
+    rf"(?P<opener>{OPENER_PATTERN})|(?P<closer>{CLOSER_PATTERN})"
+    r"""|(?P<object>\{(?=\s*+(?:["'“}/#]|[a-z_]\w{0,40}\s{0,9}:)))""",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(rf'"(?:[^"\\]++|\\.?)*+"?|[{{}}]|(?P<closer>{CLOSER_PATTERN})', re.DOTALL | re.IGNORECASE)
+
+
+def find_spans(text: str, untrusted: Untrusted) -> tuple[list[Span], bool]:
+    """Return the spans, and whether the text ends within thinking text.
+
+    One pass from left to right, because thinking tags within the strings of an object are only characters.
+    """
+    spans: list[Span] = []
+    unclosed: set[SpellingKey] = set()
+    at = start = 0
+    while (found := _NEXT.search(text, at)) and len(spans) <= OBJECTS_MAX:
+        at = max(found.end(), found.start() + 1)
+        if found["object"]:
+            at = _take_object(text, found.start(), spans, untrusted)
+        elif found["closer"]:
+            if _ends_thinking(text, found.start(), untrusted):
+                # The opener was in the prompt, so everything before is thinking.
+                spans.clear()
+                start = at
+        elif (opener := OPENER.match(text, found.start())) and _begins_thinking(opener, untrusted):
+            end = None if key_of(opener) in unclosed else _end_of_thought(text, opener, untrusted)
+            if end is None and may_stay_open(opener):
+                return spans, True
+            if end is None:
+                unclosed.add(key_of(opener))
+            at = max(at, end or 0)
+            start = at if end and not spans else start
+    return _mark_alone(text[start:], spans), False
+
+
+_AROUND = re.compile(r"\A\s*(?:<\|?\w{1,20}\|?>\s*)?`{3,}\w*|`{3,}\s*\Z|(?:</?\|?\w{1,20}\|?>\s*){1,3}\Z")
+
+
+def _end_of_thought(text: str, opener: re.Match[str], untrusted: Untrusted) -> int | None:
+    end = end_of_thought(text, opener, untrusted.closing)
+    if end is not None or text[: opener.start()].strip():
+        return end
+    # An answer may mention the evaluator's own tags. The last one closes if a single object is all that follows.
+    last = last_end_of_thought(text, opener)
+    is_last = last is not None and isinstance(load_json(_AROUND.sub("", text[last:]).strip()), JsonObject)
+    return last if is_last else None
+
+
+def _mark_alone(text: str, spans: list[Span]) -> list[Span]:
+    if len(spans) != 1 or not spans[0].is_closed:
+        return spans
+    beside = _WRAPPING.sub("", text.replace(spans[0].source, "", 1))
+    return spans if re.search(r"\w", beside) else [replace(spans[0], is_alone=True)]
+
+
+def _begins_thinking(opener: re.Match[str], untrusted: Untrusted) -> bool:
+    """An opener within a reply may be quoted. At the beginning it is the evaluator's own."""
+    return not opener.string[: opener.start()].strip() or key_of(opener) not in untrusted.opening
+
+
+def _ends_thinking(text: str, at: int, untrusted: Untrusted) -> bool:
+    closer = CLOSER.match(text, at)
+    return closer is not None and closes_alone(closer) and key_of(closer) not in untrusted.closing
+
+
+def _take_object(text: str, start: int, spans: list[Span], untrusted: Untrusted) -> int:
+    """Append the object that begins at `start`, and return the position after it."""
+    last = _object_end(text, start, untrusted)
+    if last is None:
+        spans.append(Span(text[start:], is_closed=False))
+        return len(text)
+    end = last.end()
+    if last[0] == "}":
+        before = re.split(r"[\n}]", text[max(0, start - _NEARBY_CHARS) : start])[-1]
+        spans.append(Span(text[start:end], is_closed=True, before=before, after=text[end : end + _NEARBY_CHARS]))
+    else:
+        # The brace was open in thinking text whose opener was in the prompt.
+        spans.clear()
+    return end
+
+
+def _object_end(text: str, start: int, untrusted: Untrusted) -> re.Match[str] | None:
+    depth = 0
+    for token in _TOKEN.finditer(text, start):
+        depth += (token[0] == "{") - (token[0] == "}")
+        if depth == 0 or (token["closer"] and _ends_thinking(text, token.start(), untrusted)):
+            return token
+    closers = (each for each in CLOSER.finditer(text, start) if _ends_thinking(text, each.start(), untrusted))
+    return next(iter(deque(closers, maxlen=1)), None)
