@@ -1,4 +1,4 @@
-"""Gates: thresholds of a run that decide the exit code of its command, each with a reason in words."""
+"""Gates: thresholds of a run that decide the exit code of its command. Each result has a reason in words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,8 +26,6 @@ BASELINE = "that of the baseline"
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """Whether a gate is passed, and why."""
-
     gate: Gate
     passed: bool
     words: str
@@ -40,24 +38,20 @@ def check_gates(
     min_pass_rate: float | None = None,
     fail_on_regression: bool = False,
 ) -> list[GateResult]:
-    """The gates that were asked for, in one order.
+    """Check the requested gates.
 
     Args:
-        items: all of the run.
-        comparison: with its baseline; without one `fail_on_regression` is not passed.
-        min_pass_rate: 0 to 1; None: not asked for.
-        fail_on_regression: whether a regression is asked about.
+        items: all items of the run.
+        comparison: the comparison with the baseline; without it `fail_on_regression` fails.
+        min_pass_rate: 0 to 1, or None to skip this gate.
+        fail_on_regression: whether to check for a regression.
     """
-    results: list[GateResult] = []
-    if min_pass_rate is not None:
-        results.append(check_pass_rate(items, min_pass_rate))
-    if fail_on_regression:
-        results.append(check_regression(comparison))
-    return results
+    results = [] if min_pass_rate is None else [check_pass_rate(items, min_pass_rate)]
+    return [*results, check_regression(comparison)] if fail_on_regression else results
 
 
 def check_pass_rate(items: Sequence[ItemOutcome], wanted: float) -> GateResult:
-    """Passed if at least that share of all items was accepted.
+    """Pass if at least the wanted share of all items was accepted.
 
     Items that failed, are invalid or were not evaluated count as not accepted; otherwise a run could pass by failing.
     The pass rate of the report leaves them out. The gate compares the share itself, not its interval.
@@ -77,30 +71,29 @@ def check_pass_rate(items: Sequence[ItemOutcome], wanted: float) -> GateResult:
 
 
 def check_regression(comparison: Comparison | None) -> GateResult:
-    """Not passed if the new run is shown to be worse than its baseline. A flip alone fails nothing: answers vary.
+    """Fail if the new run is shown to be worse than its baseline. A flip alone fails nothing, because answers vary.
 
-    Any one of these is a regression:
+    Each of these is a regression:
       - more rows newly fail than newly pass, by McNemar's exact test with p < 0.05;
-      - the mean score is lower, the 95 % interval of the difference wholly below 0, over at least 20 rows;
-      - more rows lost their verdict (failed, unfinished, not judged) than won one, by the same test.
+      - the mean score is lower: the 95 % interval of the difference is below 0, over at least 20 rows;
+      - more rows lost their verdict (failed, unfinished, not evaluated) than won one, by the same test.
 
     Without a real change, each of them fires in at most about one of 40 comparisons. A small regression may stay
     undetected, so the words count the newly failing rows and name the first ones. Without a row to compare, the gate
-    fails, because nothing can be ruled out.
+    fails, because no regression can be ruled out.
     """
     if comparison is None:
         return GateResult("fail_on_regression", passed=False, words="Not passed: there is no baseline to compare with.")
     if comparison.n == 0:
         return GateResult("fail_on_regression", passed=False, words="Not passed: no row can be compared.")
-    reasons = _regressions(comparison)
-    if reasons:
+    if reasons := _regressions(comparison):
         return GateResult("fail_on_regression", passed=False, words=f"Not passed: {' '.join(reasons)}")
     words = [f"Passed: no regression shown in {count(comparison.n, 'row')}.", say_flips(comparison)]
     return GateResult("fail_on_regression", passed=True, words=" ".join([*words, *_doubts(comparison)]))
 
 
 def _doubts(comparison: Comparison) -> list[str]:
-    """What lies below 0 by its interval and is not taken for shown."""
+    """Describe differences whose interval is below 0, but which are no regression."""
     score, rate = comparison.score, comparison.pass_rate
     words: list[str] = []
     if score and score.high is not None and score.high < 0:

@@ -1,4 +1,4 @@
-"""The rows of two runs beside each other, those that changed most first."""
+"""Align the rows of two runs, those with the largest change first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from redraft.domain.bulk.outcomes import SAME, ItemOutcome, by_row
 
 
 class Change(IntEnum):
-    """What a row comes to in the new run; in the order in which people want to see them."""
+    """The change of a row from the baseline to the new run, in the order in which pages list the rows."""
 
     NEWLY_FAILING = 0
     VERDICT_LOST = 1
@@ -24,7 +24,7 @@ class Change(IntEnum):
 
     @property
     def is_change(self) -> bool:
-        """Whether the row has changed: it is of both runs, and not the same."""
+        """Whether the row is in both runs and has changed."""
         return self < Change.ONLY_IN_BASELINE
 
     @property
@@ -34,11 +34,7 @@ class Change(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RowPair:
-    """A row of two runs, its repeats averaged; None where there is no verdict.
-
-    Attributes:
-        has_answer: whether there is an answer to read in either run.
-    """
+    """A row of two runs. A side without a verdict is None; `has_answer`: either run has an answer to read."""
 
     custom_id: str
     change: Change
@@ -48,22 +44,21 @@ class RowPair:
 
     @property
     def difference(self) -> float | None:
-        """Of the scores, the new less the baseline."""
+        """The difference of the scores, new minus baseline."""
         if self.baseline is None or self.new is None or self.baseline.score is None or self.new.score is None:
             return None
         return self.new.score - self.baseline.score
 
 
 def align(baseline: Sequence[ItemOutcome], new: Sequence[ItemOutcome]) -> list[RowPair]:
-    """All rows of both runs; by change, within it by how much the score changed, then by name."""
+    """Return all rows of both runs, ordered by kind of change, size of change, and name."""
     before, after = by_row(baseline), by_row(new)
     evaluated_before, evaluated_after = verdicts_of(before), verdicts_of(after)
     pairs: list[RowPair] = []
     for name in before.keys() | after.keys():
         old, fresh = evaluated_before.get(name), evaluated_after.get(name)
-        if name in before and name in after:
-            change = _change(old, fresh)
-        else:
+        change = _change(old, fresh)
+        if name not in before or name not in after:
             change = Change.ONLY_IN_BASELINE if name in before else Change.ONLY_IN_NEW
         has_answer = any(item.iterations for run in (before, after) for item in run.get(name, ()))
         pairs.append(RowPair(name, change, old, fresh, has_answer))
@@ -71,10 +66,10 @@ def align(baseline: Sequence[ItemOutcome], new: Sequence[ItemOutcome]) -> list[R
 
 
 def _change(old: RowVerdict | None, new: RowVerdict | None) -> Change:
-    if old is None or new is None:
-        if old is None and new is None:
-            return Change.NO_VERDICT
-        return Change.VERDICT_LOST if new is None else Change.VERDICT_WON
+    if old is None:
+        return Change.NO_VERDICT if new is None else Change.VERDICT_WON
+    if new is None:
+        return Change.VERDICT_LOST
     if old.passes != new.passes:
         return Change.NEWLY_PASSING if new.passes else Change.NEWLY_FAILING
     gain = 0.0 if old.score is None or new.score is None else new.score - old.score

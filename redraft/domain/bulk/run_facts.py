@@ -4,11 +4,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import get_args
 
-from redraft.domain.bulk.outcomes import ItemOutcome, by_row, sum_costs
+from redraft.domain.bulk.outcomes import ItemOutcome, ItemStatus, by_row, sum_costs
 from redraft.domain.bulk.recommendations import Recommendation, recommend_iter_max, recommend_threshold
 from redraft.domain.bulk.uplift import Uplift, measure_uplift
-from redraft.domain.statistics.bootstrap import SEED, mean_of
+from redraft.domain.statistics.bootstrap import mean_of
 from redraft.domain.statistics.estimates import (
     Correlation,
     Crossing,
@@ -25,14 +26,14 @@ UNKNOWN_ERROR = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many items are in each state: total = queued + running + succeeded + failed + canceled + invalid.
+    """The number of items in each state: total = queued + running + succeeded + failed + canceled + invalid.
 
     Attributes:
-        judged: of the succeeded ones, those with a verdict, which figures of scores and passes rest on.
-        accepted: of the judged ones.
-        rows: different `custom_id`s; as many as `total` without repeats.
-        deleted: of those that have ended, whose jobs were deleted: they are in no other figure than these counts.
-        deleted_answers: of the deleted ones, those that succeeded.
+        judged: the succeeded items with a verdict, which all figures of scores and passes use.
+        accepted: the accepted ones of `judged`.
+        rows: the number of different `custom_id`s.
+        deleted: the items that have ended and whose jobs were deleted. Only these counts include them.
+        deleted_answers: the succeeded ones of `deleted`.
     """
 
     total: int
@@ -51,13 +52,13 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a run has cost, failures included, and what that makes for each accepted answer.
+    """The cost of a run, failed calls included, in total and per accepted answer.
 
     Attributes:
-        total_usd: None where the price of a call is unknown or a job was deleted, never 0 for it.
-        known_usd: what is known of it: the least that it was.
-        unpriced: the items whose price is unknown.
-        per_accepted_usd: None without an accepted answer, or where the total is unknown; the tokens likewise.
+        total_usd: None if a price is unknown or a job was deleted.
+        known_usd: the sum of the known costs.
+        unpriced: the number of items with an unknown price.
+        per_accepted_usd: None without an accepted answer or without a total. The same holds for the tokens.
     """
 
     total_usd: Decimal | None
@@ -72,7 +73,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Seconds from the start to the end of the items that succeeded; quantiles by definition 7 (see `quantile`)."""
+    """Quantiles of the seconds from the start to the end of the succeeded items."""
 
     n: int
     p50: float
@@ -84,7 +85,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class ErrorGroup:
-    """The items with one error code, and what one of them says."""
+    """The items with one error code, with the message of one of them."""
 
     code: str
     count: int
@@ -94,14 +95,14 @@ class ErrorGroup:
 
 @dataclass(frozen=True, slots=True)
 class HumanAgreement:
-    """The evaluator beside the dataset's human columns, over the items with a verdict and a human one.
+    """The agreement of the evaluator with the dataset's human columns, over the items with both verdicts.
 
     Attributes:
-        passes: who passes what, with agreement and Cohen's kappa; its `n` is 0 without `human_pass`.
-        scores: how many items have both scores.
-        error: the mean absolute error of the scores; None where people score on another scale than 0 to 1.
-        bias: the evaluator's score less the human one, on the same condition.
-        order: Spearman's rank correlation, the usual figure for judges, since it holds on any scale.
+        passes: the table of both verdicts; its `n` is 0 without `human_pass`.
+        scores: the number of items with both scores.
+        error: the mean absolute error of the scores; None if people score on another scale than 0 to 1.
+        bias: the mean of (evaluator's score - human score); None on the same condition.
+        order: Spearman's rank correlation, which is valid on any scale.
     """
 
     passes: Crossing
@@ -113,7 +114,7 @@ class HumanAgreement:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """How many scores are at or above `low` and below `high`; the last one holds 1 as well."""
+    """The number of scores from `low` to below `high`; the last bin includes 1."""
 
     low: float
     high: float
@@ -125,12 +126,11 @@ class RunReport:
     """The figures of a run, finished or not. A figure that cannot be computed is None.
 
     Attributes:
-        stop_reasons: how many items ended for which, the most frequent first.
+        stop_reasons: the number of items by stop reason, the most frequent first.
         pass_rate: accepted / judged, with its Wilson interval; repeats of a row widen it.
-        final_score: the mean, rows resampled with their repeats.
-        uplift: from the first answer to the returned one, and what each iteration brought and cost.
-        agreement: None without a human verdict on an item that has one.
-        first_scores: a histogram; `final_scores` likewise.
+        final_score: the mean, with an interval that resamples rows with their repeats.
+        agreement: None if no item has both a verdict and a human one.
+        first_scores: a histogram, like `final_scores`.
     """
 
     counts: Counts
@@ -148,28 +148,28 @@ class RunReport:
     final_scores: tuple[Bin, ...]
 
 
-def report_on(items: Sequence[ItemOutcome], *, threshold: float | None = None, seed: int = SEED) -> RunReport:
-    """All figures of a run; the same for the same items, in whatever order they come.
+def report_on(items: Sequence[ItemOutcome], *, threshold: float | None = None) -> RunReport:
+    """Compute all figures of a run. The order of the items makes no difference.
 
     Args:
-        items: all of the run, in any state.
-        threshold: the run's, if all items have the same.
-        seed: of the bootstrap.
+        items: all items of the run, in any state.
+        threshold: the threshold of the run if all items have the same.
     """
     judged = [item for item in items if item.has_verdict]
     scored = [(item.final_score, item.custom_id) for item in judged if item.final_score is not None]
+    reasons = Counter(item.stop_reason for item in items if item.stop_reason is not None)
     return RunReport(
         counts=count_items(items),
-        stop_reasons=_ranked(item.stop_reason for item in items if item.stop_reason is not None),
+        stop_reasons=dict(sorted(reasons.items(), key=lambda named: (-named[1], named[0]))),
         pass_rate=pass_rate_of(judged),
-        final_score=mean_of([score for score, _ in scored], clusters=[row for _, row in scored], seed=seed),
-        uplift=measure_uplift(judged, seed=seed),
+        final_score=mean_of([score for score, _ in scored], clusters=[row for _, row in scored]),
+        uplift=measure_uplift(judged),
         iter_max_advice=recommend_iter_max(judged),
         threshold_advice=recommend_threshold(judged, threshold=threshold),
         costs=add_costs(items),
         latency=measure_latency(items),
         errors=group_errors(items),
-        agreement=compare_with_people(judged, seed=seed),
+        agreement=compare_with_people(judged),
         first_scores=histogram(item.first_score for item in judged),
         final_scores=histogram(item.final_score for item in judged),
     )
@@ -179,12 +179,7 @@ def count_items(items: Sequence[ItemOutcome]) -> Counts:
     by_status = Counter(item.status for item in items)
     return Counts(
         total=len(items),
-        queued=by_status["queued"],
-        running=by_status["running"],
-        succeeded=by_status["succeeded"],
-        failed=by_status["failed"],
-        canceled=by_status["canceled"],
-        invalid=by_status["invalid"],
+        **{status: by_status[status] for status in get_args(ItemStatus)},
         judged=sum(item.has_verdict for item in items),
         accepted=sum(item.is_accepted for item in items),
         rows=len({item.custom_id for item in items}),
@@ -194,13 +189,14 @@ def count_items(items: Sequence[ItemOutcome]) -> Counts:
 
 
 def pass_rate_of(items: Iterable[ItemOutcome]) -> Estimate | None:
-    """The share accepted of the items with a verdict."""
+    """Return the share of accepted items among those with a verdict."""
     rows = by_row(item for item in items if item.has_verdict).values()
     return clustered_share([(sum(item.is_accepted for item in row), len(row)) for row in rows])
 
 
 def add_costs(items: Sequence[ItemOutcome]) -> Costs:
-    spent = [item for item in items if item.has_called and not item.is_deleted]
+    # Items in these states have called no model.
+    spent = [item for item in items if item.status not in ("queued", "invalid") and not item.is_deleted]
     accepted = sum(item.is_accepted for item in items)
     is_whole = not any(item.is_deleted for item in items)
     total = sum_costs(item.cost_usd for item in spent) if is_whole else None
@@ -218,7 +214,7 @@ def add_costs(items: Sequence[ItemOutcome]) -> Costs:
 
 
 def measure_latency(items: Iterable[ItemOutcome]) -> Latency | None:
-    """None unless an item has succeeded: how soon others failed says nothing of answers."""
+    """Measure the time of the succeeded items; None without any. Failures may be much faster than answers."""
     seconds = sorted(item.seconds for item in items if item.status == "succeeded" and item.seconds is not None)
     if not seconds:
         return None
@@ -227,15 +223,13 @@ def measure_latency(items: Iterable[ItemOutcome]) -> Latency | None:
 
 
 def group_errors(items: Iterable[ItemOutcome]) -> tuple[ErrorGroup, ...]:
-    """The errors by code, the most frequent first: of items that failed or are invalid, and of those that ended early.
+    """Group the items that failed, are invalid or ended early by error code, the most frequent code first.
 
-    The example is that of the first `custom_id` in order.
+    The example is the first item by `custom_id` that has a message.
     """
     groups: defaultdict[str, list[ItemOutcome]] = defaultdict(list)
     for item in items:
-        if item.is_deleted:
-            continue
-        if item.error_code is not None or item.status in ("failed", "invalid"):
+        if not item.is_deleted and (item.error_code is not None or item.status in ("failed", "invalid")):
             groups[item.error_code or UNKNOWN_ERROR].append(item)
     found: list[ErrorGroup] = []
     for code, group in groups.items():
@@ -244,8 +238,8 @@ def group_errors(items: Iterable[ItemOutcome]) -> tuple[ErrorGroup, ...]:
     return tuple(sorted(found, key=lambda group: (-group.count, group.code)))
 
 
-def compare_with_people(items: Iterable[ItemOutcome], *, seed: int = SEED) -> HumanAgreement | None:
-    """None unless a person has judged an item that has a verdict."""
+def compare_with_people(items: Iterable[ItemOutcome]) -> HumanAgreement | None:
+    """Compare the verdicts with those of people; None if no item has both."""
     judged = [item for item in items if item.has_verdict]
     said = Counter((item.human_pass, item.is_accepted) for item in judged if item.human_pass is not None)
     scored = [
@@ -261,20 +255,16 @@ def compare_with_people(items: Iterable[ItemOutcome], *, seed: int = SEED) -> Hu
     return HumanAgreement(
         passes=Crossing(said[True, True], said[False, True], said[True, False], said[False, False]),
         scores=len(scored),
-        error=mean_of([abs(gap) for gap in gaps], clusters=rows, seed=seed),
-        bias=mean_of(gaps, clusters=rows, seed=seed),
+        error=mean_of([abs(gap) for gap in gaps], clusters=rows),
+        bias=mean_of(gaps, clusters=rows),
         order=spearman([(human, ours) for human, ours, _ in scored]),
     )
 
 
 def histogram(scores: Iterable[float | None], bins: int = BINS) -> tuple[Bin, ...]:
-    """How scores of 0 to 1 spread over bins of the same width; those that are None are left out.
+    """Count scores of 0 to 1 in bins of equal width, without those that are None.
 
-    A score within 1e-9 below the edge of a bin is in it, as one so near to a threshold meets it.
+    A score at most 1e-9 below a bin counts in it, because a score so close to a threshold also meets it.
     """
     counts = Counter(min(bins - 1, int(score * bins + bins * 1e-9)) for score in scores if score is not None)
     return tuple(Bin(at / bins, (at + 1) / bins, counts[at]) for at in range(bins))
-
-
-def _ranked(names: Iterable[str]) -> dict[str, int]:
-    return dict(sorted(Counter(names).items(), key=lambda named: (-named[1], named[0])))

@@ -1,33 +1,35 @@
-"""Did iterating help? Gains and costs of the iterations of a run.
+"""Measure whether iterating helped: gains and costs of the iterations of a run.
 
-The measured gain is an upper bound (the winner's curse). The returned answer has the best of several noisy scores of
-the loop's own evaluator, and the best of several noisy scores is too high on average, even if all answers are equally
-good. Verdicts of an independent evaluator or of people on the returned answers (`Backing`) have no such bias.
+The measured gain is an upper bound (the winner's curse): the returned answer has the best of several noisy scores of
+the loop's own evaluator, which is too high on average even if all answers are equally good. Verdicts of an independent
+evaluator or of people on the returned answers (`Backing`) have no such bias.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import fsum
-from typing import Literal
+from typing import Literal, get_args
 
 from redraft.domain.bulk.outcomes import SAME, ItemOutcome, by_row, sum_costs
 from redraft.domain.bulk.phrases import count, say_difference, say_share
-from redraft.domain.statistics.bootstrap import SEED, mean_difference
+from redraft.domain.statistics.bootstrap import mean_difference
 from redraft.domain.statistics.estimates import Estimate, Mean, clustered_share, share
 
 UNBACKED = (
-    "All scores are those of the loop's own judge, which also chose the answer to return. The best of several noisy "
-    "scores is too high on average, so the true gain may be smaller, or none. An audit, or people's verdicts on the "
-    "returned answers, would tell."
+    "All scores are those of the loop's own evaluator, which also chose the answer to return. The best of several "
+    "noisy scores is too high on average, so the true gain may be smaller or zero. An audit, or people's verdicts on "
+    "the returned answers, would show it."
 )
 
-Who = Literal["people", "the outside judge"]
+Who = Literal["people", "the independent evaluator"]
+WHO: tuple[Who, ...] = get_args(Who)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some of the items, and their share with its 95 % interval."""
+    """A part of the items, and its share with the 95 % interval."""
 
     count: int
     share: Estimate | None
@@ -35,19 +37,19 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class IterationYield:
-    """What one iteration cost and brought, over the items with a verdict.
+    """The gain and the cost of one iteration, over the items with a verdict.
 
     Attributes:
-        reached: the items that generated in it.
-        newly_accepted: those accepted in it for the first time.
-        accepted: those accepted in it or before.
-        pass_rate: `accepted` as a share of all items with a verdict, whether they reached it or not.
-        better: those whose score rose above their best before; None for the first, as the next three.
-        worse: those that scored lower in it than their best before; returning the best answer hides these.
-        mean_gain: how much the best score so far rose, on average over those that reached it; never negative.
-        mean_change: its score less the best before, on average; not biased by selection.
-        cost_usd: of the calls made in it; None where a price is unknown.
-        cost_per_accepted_usd: the same for each newly accepted item; None without any.
+        reached: the number of items with an answer of this iteration.
+        newly_accepted: the number of items accepted in it for the first time.
+        accepted: the number of items accepted in it or before.
+        pass_rate: `accepted` as a share of all items with a verdict.
+        better: the number of items with a higher score than before; None for iteration 1, like the next three.
+        worse: the number of items with a lower score than their best before, which the returned answers hide.
+        mean_gain: the mean rise of the best score so far; never negative.
+        mean_change: the mean of (its score - the best score before), which selection does not bias.
+        cost_usd: the cost of its calls; None if a price is unknown.
+        cost_per_accepted_usd: the cost per newly accepted item; None without any.
     """
 
     number: int
@@ -69,8 +71,8 @@ class Backing:
 
     Attributes:
         n: the number of items with such a verdict.
-        gap: the loop's score less theirs; None where they gave no score from 0 to 1.
-        confirmed: the share of the accepted answers with such a verdict that it accepts too.
+        gap: the difference of the loop's score and theirs; None without scores from 0 to 1.
+        confirmed: the share that they accept of the answers that the loop accepted.
     """
 
     who: Who
@@ -81,18 +83,16 @@ class Backing:
 
 @dataclass(frozen=True, slots=True)
 class Uplift:
-    """From the first answer to the returned one.
+    """The change from the first answers to the returned ones.
 
     Attributes:
-        n: the items with both scores.
-        revised: those of them that went beyond iteration 1.
+        n: the number of items with both scores.
+        revised: the number of these that went beyond iteration 1.
         first: their mean score at iteration 1.
-        returned: their mean score in the end, by the same judge.
-        gain: `returned` less `first`, paired, rows resampled with their repeats.
-        helped: the items whose returned answer scores higher than their first; `hurt`: lower; `unchanged`: the same.
-        iterations: from the first to the last that any item reached.
-        backings: of people and of the outside judge, where there are any.
-        words: all that, in sentences.
+        returned: their mean score at the end, by the same evaluator.
+        gain: the paired difference of both; its interval resamples rows with their repeats.
+        helped: the items with a higher score at the end; `hurt`: with a lower one; `unchanged`: with the same.
+        words: these figures in sentences.
     """
 
     n: int
@@ -108,8 +108,8 @@ class Uplift:
     words: tuple[str, ...]
 
 
-def measure_uplift(items: Sequence[ItemOutcome], *, seed: int = SEED) -> Uplift:
-    """What the loop brought over its first answers, from the items with a verdict."""
+def measure_uplift(items: Sequence[ItemOutcome]) -> Uplift:
+    """Compare the returned answers with the first ones, over the items with a verdict."""
     judged = [item for item in items if item.has_verdict]
     scored = [
         (item, item.first_score, item.final_score)
@@ -118,9 +118,11 @@ def measure_uplift(items: Sequence[ItemOutcome], *, seed: int = SEED) -> Uplift:
     ]
     pairs = [(first, final) for _, first, final in scored]
     revised = sum(item.iterations > 1 for item, _, _ in scored)
-    gain = mean_difference(pairs, clusters=[item.custom_id for item, _, _ in scored], seed=seed)
+    gain = mean_difference(pairs, clusters=[item.custom_id for item, _, _ in scored])
     helped, hurt, unchanged = (_part(scored, way) for way in (1, -1, 0))
-    backings = tuple(found for who in ("people", "the outside judge") if (found := _backing(judged, who, seed)))
+    backings = tuple(found for who in WHO if (found := _backing(judged, who)))
+    independent = tuple(map(_say_backing, backings)) or (UNBACKED,)
+    words = _say_gain(len(pairs), revised, gain, (helped, hurt, unchanged)) + (independent if revised else ())
     return Uplift(
         n=len(pairs),
         revised=revised,
@@ -132,17 +134,16 @@ def measure_uplift(items: Sequence[ItemOutcome], *, seed: int = SEED) -> Uplift:
         unchanged=unchanged,
         iterations=yields_of(judged),
         backings=backings,
-        words=(*_say_gain(len(pairs), revised, gain, (helped, hurt, unchanged)), *_say_backings(revised, backings)),
+        words=words,
     )
 
 
 def _part(scored: Sequence[tuple[ItemOutcome, float, float]], way: int) -> Part:
-    """The items whose score went up (1), down (-1) or nowhere (0)."""
-    rows: dict[str, tuple[int, int]] = {}
+    """Return the items whose score rose (1), fell (-1) or stayed (0)."""
+    rows: defaultdict[str, list[bool]] = defaultdict(list)
     for item, first, final in scored:
-        part, whole = rows.get(item.custom_id, (0, 0))
-        rows[item.custom_id] = (part + (_way(final - first) == way), whole + 1)
-    found = list(rows.values())
+        rows[item.custom_id].append(_way(final - first) == way)
+    found = [(sum(row), len(row)) for row in rows.values()]
     return Part(sum(part for part, _ in found), clustered_share(found))
 
 
@@ -151,7 +152,7 @@ def _way(change: float) -> int:
 
 
 def yields_of(items: Sequence[ItemOutcome]) -> tuple[IterationYield, ...]:
-    """What each iteration cost and brought; of items with a verdict."""
+    """Return the gain and the cost of each iteration, over the items with a verdict."""
     judged = [item for item in items if item.has_verdict]
     last = max((max(item.iterations, item.accepted_at or 0) for item in judged), default=0)
     rows = list(by_row(judged).values())
@@ -183,7 +184,7 @@ def _yield(number: int, items: Sequence[ItemOutcome], rows: Sequence[Sequence[It
 
 
 def _change(item: ItemOutcome, number: int) -> float | None:
-    """An iteration's score less the best before; None for the first, and where one of them is missing."""
+    """Return (the score of an iteration - the best score before), or None if one of them is missing."""
     score = item.scores_by_iteration[number - 1] if number <= len(item.scores_by_iteration) else None
     before = [each for each in item.scores_by_iteration[: number - 1] if each is not None]
     return score - max(before) if score is not None and before else None
@@ -194,39 +195,34 @@ def _average(values: Sequence[float]) -> float | None:
 
 
 def outside_verdict(item: ItemOutcome, who: Who) -> tuple[bool | None, float | None]:
-    """Whether somebody outside of the loop accepts the returned answer, and what score they give it."""
+    """Return the independent verdict on the returned answer, and its score."""
     if who == "people":
         return item.human_pass, item.human_score
     return item.audit_passed, item.audit_score
 
 
-def _backing(judged: Sequence[ItemOutcome], who: Who, seed: int) -> Backing | None:
+def _backing(judged: Sequence[ItemOutcome], who: Who) -> Backing | None:
     seen = [(item, *outside_verdict(item, who)) for item in judged]
     seen = [(item, passed, score) for item, passed, score in seen if passed is not None or score is not None]
     if not seen:
         return None
     scored = [
-        (s, item.final_score, item.custom_id) for item, _, s in seen if s is not None and item.final_score is not None
+        (score, item.final_score, item.custom_id)
+        for item, _, score in seen
+        if score is not None and item.final_score is not None
     ]
-    on_scale = all(0 <= theirs <= 1 for theirs, _, _ in scored)
+    pairs, rows = [(theirs, ours) for theirs, ours, _ in scored], [row for _, _, row in scored]
+    # People may score on a scale of their own, which has no difference to 0..1.
+    gap = mean_difference(pairs, clusters=rows) if all(0 <= theirs <= 1 for theirs, _ in pairs) else None
     of_accepted = [passed for item, passed, _ in seen if item.is_accepted and passed is not None]
-    return Backing(
-        who=who,
-        n=len(seen),
-        gap=mean_difference(
-            [(theirs, ours) for theirs, ours, _ in scored], clusters=[row for _, _, row in scored], seed=seed
-        )
-        if on_scale
-        else None,
-        confirmed=share(sum(of_accepted), len(of_accepted)),
-    )
+    return Backing(who, len(seen), gap, share(sum(of_accepted), len(of_accepted)))
 
 
 def _say_gain(n: int, revised: int, gain: Mean | None, parts: tuple[Part, Part, Part]) -> tuple[str, ...]:
     if n == 0:
-        return ("No item has both a first and a final score: what the loop brought cannot be told.",)
+        return ("No item has both a first and a final score: the effect of the loop is unknown.",)
     if revised == 0:
-        return (f"None of {count(n, 'item')} went beyond iteration 1: there is no revision to judge.",)
+        return (f"None of {count(n, 'item')} went beyond iteration 1: there is no revision to evaluate.",)
     helped, hurt, unchanged = parts
     counts = f"Helped: {helped.count}, {say_share(helped.share)}. Hurt: {hurt.count}, {say_share(hurt.share)}."
     return (
@@ -236,17 +232,8 @@ def _say_gain(n: int, revised: int, gain: Mean | None, parts: tuple[Part, Part, 
     )
 
 
-def _say_backings(revised: int, backings: Sequence[Backing]) -> tuple[str, ...]:
-    if revised == 0:
-        return ()
-    if not backings:
-        return (UNBACKED,)
-    return tuple(_say_backing(backing) for backing in backings)
-
-
 def _say_backing(backing: Backing) -> str:
-    who = backing.who
-    words = f"{who[0].upper()}{who[1:]} judged {count(backing.n, 'returned answer')}."
+    words = f"{backing.who[0].upper()}{backing.who[1:]} evaluated {count(backing.n, 'returned answer')}."
     if backing.confirmed:
         words += f" Of the accepted ones they accept {say_share(backing.confirmed)}."
     if backing.gap:

@@ -1,6 +1,6 @@
-"""Means and their bootstrap intervals, in plain Python.
+"""Means with bootstrap intervals.
 
-The same values give the same interval, in whatever order they come: the seed is fixed and values are sorted first.
+The same values give the same interval in any order, because the seed is fixed and the values are sorted first.
 """
 
 from collections import defaultdict
@@ -8,34 +8,30 @@ from collections.abc import Hashable, Sequence
 from math import fsum, hypot
 from random import Random
 
-from redraft.domain.statistics.estimates import Mean, read_quantile
+from redraft.domain.statistics.estimates import Z_95, Mean, read_quantile
 
 DRAWS = 2000
 SEED = 20261128
+# For more clusters the normal interval hardly differs, and resampling them would take seconds.
 CLUSTERS_DRAWN_MAX = 1000
-"""Of more clusters the interval is the normal one: the two hardly differ there, and draws would take seconds."""
 
-_NORMAL_QUANTILE = 1.959964
-# So that 0.9 - 0.7 and 0.8 - 0.6 are one value.
+# Rounding makes 0.9 - 0.7 and 0.8 - 0.6 the same value.
 _DIGITS = 12
 
 _Total = tuple[float, int]
 
 
-def mean_of(
-    values: Sequence[float], *, clusters: Sequence[Hashable] | None = None, seed: int = SEED, draws: int = DRAWS
-) -> Mean | None:
+def mean_of(values: Sequence[float], *, clusters: Sequence[Hashable] | None = None, draws: int = DRAWS) -> Mean | None:
     """Return the mean with its percentile bootstrap interval (Efron 1979), or None without values.
 
-    Whole clusters are drawn, with all their values, as many as there are (Davison and Hinkley 1997, 3.8); the mean is
-    that of all values, so that a cluster counts by its size. With few clusters, below 20 or so, percentile intervals
-    are too narrow (Hesterberg 2015): they hold the truth less often than 95 % of the time.
+    The bootstrap draws whole clusters with all their values (Davison and Hinkley 1997, 3.8). The mean is that of all
+    values, so a cluster counts by its size. With fewer than about 20 clusters a percentile interval is too narrow
+    (Hesterberg 2015): it contains the true mean in less than 95 % of the cases.
 
     Args:
-        values: finite.
-        clusters: what each value belongs to, such as the row that it is a repeat of.
-        seed: of the draws.
-        draws: how many resampled means the interval is read from.
+        values: finite numbers.
+        clusters: the group of each value, such as the row that it is a repeat of.
+        draws: the number of resampled means.
     """
     if not values:
         return None
@@ -44,41 +40,36 @@ def mean_of(
     if len(totals) < 2:
         return Mean(value, None, None, len(values), len(totals))
     if len(totals) > CLUSTERS_DRAWN_MAX:
-        margin = _NORMAL_QUANTILE * hypot(*sorted(total - value * size for total, size in totals)) / len(values)
+        margin = Z_95 * hypot(*sorted(total - value * size for total, size in totals)) / len(values)
         low, high = max(value - margin, min(values)), min(value + margin, max(values))
-        return Mean(value, low, high, len(values), len(totals))
-    means = _resampled_means(totals, Random(seed), draws)  # noqa: S311  # not for secrets
-    low, high = (read_quantile(means, at) for at in (0.025, 0.975))
-    return Mean(value, min(low, value), max(high, value), len(values), len(totals))
+    else:
+        means = _resampled_means(totals, draws)
+        low, high = min(read_quantile(means, 0.025), value), max(read_quantile(means, 0.975), value)
+    return Mean(value, low, high, len(values), len(totals))
 
 
 def mean_difference(
-    pairs: Sequence[tuple[float, float]],
-    *,
-    clusters: Sequence[Hashable] | None = None,
-    seed: int = SEED,
-    draws: int = DRAWS,
+    pairs: Sequence[tuple[float, float]], *, clusters: Sequence[Hashable] | None = None, draws: int = DRAWS
 ) -> Mean | None:
-    """The mean of the second less the first, pair by pair, with the interval of `mean_of`; None of nothing."""
-    return mean_of([after - before for before, after in pairs], clusters=clusters, seed=seed, draws=draws)
+    """Return the mean of (second - first) over the pairs with the interval of `mean_of`, or None without pairs."""
+    return mean_of([after - before for before, after in pairs], clusters=clusters, draws=draws)
 
 
 def _totals(values: Sequence[float], clusters: Sequence[Hashable] | None) -> list[_Total]:
-    """Each cluster's sum and size."""
-    if clusters is None:
-        return [(round(value, _DIGITS), 1) for value in values]
+    """Return the sum and the size of each cluster."""
     grouped: defaultdict[Hashable, list[float]] = defaultdict(list)
-    for value, cluster in zip(values, clusters, strict=True):
+    for value, cluster in zip(values, range(len(values)) if clusters is None else clusters, strict=True):
         grouped[cluster].append(value)
     return [(round(fsum(group), _DIGITS), len(group)) for group in grouped.values()]
 
 
-def _resampled_means(totals: Sequence[_Total], rng: Random, draws: int) -> list[float]:
-    """The means of resampled clusters, in ascending order."""
+def _resampled_means(totals: Sequence[_Total], draws: int) -> list[float]:
+    """Return the means of resampled clusters in ascending order."""
     # Sorted, so that the same values draw the same means in any order.
     ordered = sorted(totals)
     if ordered[0] == ordered[-1]:
         return [ordered[0][0] / ordered[0][1]]
+    rng = Random(SEED)  # noqa: S311 - not for secrets
     # Sum and size in one number, so that `sum` adds up both of them in C.
     both = [complex(total, size) for total, size in ordered]
     drawn = (sum(rng.choices(both, k=len(both))) for _ in range(draws))

@@ -1,20 +1,20 @@
-"""Shares, agreement, ranks, flips and their intervals. A figure that cannot be computed is None, never NaN."""
+"""Shares, agreement, rank correlation and their intervals. A figure that cannot be computed is None, never NaN."""
 
 import sys
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from math import atanh, floor, fsum, sqrt, tanh
 from statistics import NormalDist
 
 Z_95 = NormalDist().inv_cdf(0.975)
+# With fewer pairs the approximation of a correlation's interval is unreliable.
 RANKED_NEEDED = 10
-"""Below this many pairs a correlation has no interval: its approximation is not to be trusted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure, and the ends of its 95 % interval."""
+    """A figure with the ends of its 95 % interval."""
 
     value: float
     low: float
@@ -23,14 +23,13 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean over rows, and the ends of its 95 % interval.
+    """A mean with the ends of its 95 % interval.
 
     Attributes:
-        low: None, as `high`, where there are fewer than two clusters to resample. Where all clusters have the same
-            mean both are the mean itself, which tells that there is no variation, not that there is no doubt.
-        n: how many values.
-        clusters: how many groups of values that belong together, such as the repeats of a row; without groups, as many
-            as values.
+        low: None, like `high`, for fewer than two clusters. If all clusters have the same mean, both ends equal it,
+            which shows that nothing varies, not that the mean is certain.
+        n: the number of values.
+        clusters: the number of groups of related values, such as the repeats of a row; without groups equal to `n`.
     """
 
     value: float
@@ -42,16 +41,14 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Kappa(Estimate):
-    """Agreement beyond chance, from -1 to 1: 0 is what chance gives, 1 is perfect."""
+    """Agreement beyond chance, from -1 to 1: 0 is the agreement by chance, 1 is perfect."""
 
     standard_error: float
 
 
 def share(part: int, whole: int) -> Estimate | None:
-    """A share with its Wilson interval; None of nothing."""
-    if whole == 0:
-        return None
-    return _wilson(part / whole, whole)
+    """Return a share with its Wilson interval, or None if `whole` is 0."""
+    return _wilson(part / whole, whole) if whole else None
 
 
 def _wilson(value: float, whole: float) -> Estimate:
@@ -62,11 +59,11 @@ def _wilson(value: float, whole: float) -> Estimate:
 
 
 def clustered_share(clusters: Sequence[tuple[int, int]]) -> Estimate | None:
-    """A share over clusters, each (part, whole): the repeats of a row say less than as many rows.
+    """Return a share over clusters, each (part, whole). Repeats of a row carry less information than as many rows.
 
-    The Wilson interval of the effective number of values: that at which independent ones would vary as much as the
-    clusters do (Kish 1965; Franco, Little, Louis and Slud 2019). With one value to a cluster, or repeats that all say
-    the same, it is that of `share` over clusters.
+    The interval is the Wilson interval for the effective sample size: the number of independent values that would vary
+    as much as the clusters do (Kish 1965; Franco, Little, Louis and Slud 2019). With one value per cluster, or with
+    equal repeats, it is that of `share` over clusters.
     """
     counted = [(part, whole) for part, whole in clusters if whole]
     values = sum(whole for _, whole in counted)
@@ -80,14 +77,14 @@ def clustered_share(clusters: Sequence[tuple[int, int]]) -> Estimate | None:
 
 
 def paired_share_difference(differences: Sequence[float]) -> Mean | None:
-    """How much higher the second share is than the first, row by row; None of nothing.
+    """Return the mean paired difference of two shares, or None without rows.
 
-    The interval is the adjusted Wald interval of Bonett and Price (2012): one imagined row that flips each way goes
-    in. Unlike a bootstrap it is right for few flips, agrees with McNemar's test, and has a width where nothing flips.
+    The interval is the adjusted Wald interval of Bonett and Price (2012), which adds one imagined flip in each
+    direction. Unlike a bootstrap interval it is right for few flips, agrees with McNemar's test, and has a width even
+    without any flip.
 
     Args:
-        differences: for each row the second less the first: -1, 0 or 1; between them where repeats were averaged, for
-            which the same variance stands in.
+        differences: for each row the second value minus the first: -1, 0 or 1, or between them for averaged repeats.
     """
     rows = len(differences)
     if rows == 0:
@@ -101,16 +98,16 @@ def paired_share_difference(differences: Sequence[float]) -> Mean | None:
 
 
 def quantile(values: Sequence[float], at: float) -> float | None:
-    """The value below which a share `at` (0 to 1) of the values lies; None of nothing.
+    """Return the quantile at `at` (0 to 1), or None without values.
 
-    Between two values it is interpolated: definition 7 of Hyndman and Fan (1996), the default of numpy, pandas and R
-    and the PERCENTILE.INC of spreadsheets.
+    It interpolates between two values: definition 7 of Hyndman and Fan (1996), which is the default of numpy, pandas
+    and R, and PERCENTILE.INC in spreadsheets.
     """
     return read_quantile(sorted(values), at) if values else None
 
 
 def read_quantile(ordered: Sequence[float], at: float) -> float:
-    """The `quantile` of values that are in order; of one at least."""
+    """Return the `quantile` of sorted values; there must be at least one."""
     place = at * (len(ordered) - 1)
     below = floor(place)
     above = min(below + 1, len(ordered) - 1)
@@ -118,14 +115,11 @@ def read_quantile(ordered: Sequence[float], at: float) -> float:
 
 
 def mcnemar_p(one_way: int, other_way: int) -> float:
-    """The p-value of McNemar's exact test, two-sided: how often a fair coin is as lopsided as these flips are.
+    """Return the two-sided p-value of McNemar's exact test, between the smallest normal float and 1.
 
     Args:
-        one_way: the pairs that pass only in the first.
-        other_way: the pairs that pass only in the second. Those that are the same in both do not count.
-
-    Returns:
-        Above 0, at most 1; 1 without any flip. Where it is too small for a float it is the smallest normal one.
+        one_way: the number of pairs that pass only in the first run.
+        other_way: the number of pairs that pass only in the second run.
     """
     flips = one_way + other_way
     ways = tail = 1
@@ -137,7 +131,7 @@ def mcnemar_p(one_way: int, other_way: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """How far two orders agree, from -1 to 1; the ends of the 95 % interval are None where it cannot be told."""
+    """A rank correlation from -1 to 1; the ends of its 95 % interval are None if it has none."""
 
     value: float
     low: float | None
@@ -146,12 +140,9 @@ class Correlation:
 
 
 def spearman(pairs: Sequence[tuple[float, float]]) -> Correlation | None:
-    """Spearman's rank correlation; ties share the mean of their ranks.
+    """Return Spearman's rank correlation, or None if all values of one side are equal. Ties share their mean rank.
 
     The interval is that of Bonett and Wright (2000): Fisher's z with a variance of (1 + r² / 2) / (n - 3).
-
-    Returns:
-        None where one side has a single value: there is no order to agree on.
     """
     ranks = [_ranks([pair[side] for pair in pairs]) for side in (0, 1)]
     middle = (len(pairs) + 1) / 2
@@ -167,23 +158,15 @@ def spearman(pairs: Sequence[tuple[float, float]]) -> Correlation | None:
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    ranks = [0.0] * len(values)
-    before = 0
-    for _, group in groupby(sorted(range(len(values)), key=values.__getitem__), key=values.__getitem__):
-        places = list(group)
-        for place in places:
-            ranks[place] = before + (len(places) + 1) / 2
-        before += len(places)
-    return ranks
+    ordered = sorted(values)
+    return [(bisect_left(ordered, value) + bisect_right(ordered, value) + 1) / 2 for value in values]
 
 
 def cohens_kappa(table: Sequence[Sequence[int]]) -> Kappa | None:
-    """Cohen's kappa of a square table of counts, one rater's categories in its rows, the other's in its columns.
+    """Return Cohen's kappa of a square table of counts, or None if a rater has used a single category.
 
-    The interval rests on the asymptotic standard error of Fleiss, Cohen and Everitt (1969), and ends at -1 and 1.
-
-    Returns:
-        None where a rater has put everything into one category: there is no variation to agree on.
+    The rows are the categories of one rater, the columns those of the other. The interval uses the asymptotic standard
+    error of Fleiss, Cohen and Everitt (1969).
     """
     total = sum(map(sum, table))
     rows = [sum(row) for row in table]
@@ -203,7 +186,7 @@ def cohens_kappa(table: Sequence[Sequence[int]]) -> Kappa | None:
 def _spread(
     seen: Sequence[Sequence[float]], by_row: Sequence[float], by_column: Sequence[float], kappa: float
 ) -> float:
-    """The variance of kappa, times the count and the square of one minus the agreement by chance."""
+    """Return the variance of kappa, multiplied by the count and by (1 - agreement by chance) squared."""
     apart = 1 - kappa
     expected = sum(p * q for p, q in zip(by_row, by_column, strict=True))
     spread = -((kappa - expected * apart) ** 2)
@@ -216,7 +199,7 @@ def _spread(
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """Who passes what: how often a person and an evaluator agree, and which way they differ."""
+    """A table of two verdicts: the number of answers that a person and an evaluator pass or fail."""
 
     both_pass: int = 0
     only_evaluator_passes: int = 0
@@ -241,16 +224,14 @@ class Crossing:
 
     @property
     def kappa(self) -> Kappa | None:
-        return cohens_kappa(
-            [[self.both_pass, self.only_person_passes], [self.only_evaluator_passes, self.both_fail]],
-        )
+        return cohens_kappa([[self.both_pass, self.only_person_passes], [self.only_evaluator_passes, self.both_fail]])
 
     @property
     def sensitivity(self) -> Estimate | None:
-        """Of what the person passes, the share that the evaluator passes."""
+        """The share of the answers passed by the person that the evaluator passes too."""
         return share(self.both_pass, self.person_passes)
 
     @property
     def specificity(self) -> Estimate | None:
-        """Of what the person fails, the share that the evaluator fails."""
+        """The share of the answers failed by the person that the evaluator fails too."""
         return share(self.both_fail, self.n - self.person_passes)

@@ -66,7 +66,7 @@ def test_what_an_interval_says_and_does_not_show_is_told_beside_a_gate_that_is_p
     flips = check_regression(compare(base, new))
     assert flips.passed
     assert "Whether the pass rate differs from that of the baseline is open: -20.0 points" in flips.words
-    assert "chance alone may bring this" in flips.words
+    assert "chance alone may cause this" in flips.words
 
 
 def test_rows_that_lose_their_verdict_are_a_regression():

@@ -68,7 +68,7 @@ def test_an_interval_without_0_is_never_called_no_difference():
     assert say_difference("pass rate", few, than="before", unit="points", p=0.0625) == (
         "Whether the pass rate differs from before is open: -20.0 points (95 % interval -30.0 points to -10.0 points, "
         "19 rows, p = 0.062). The interval leaves out 0, but the exact test, which decides, says that chance alone may "
-        "bring this."
+        "cause this."
     )
 
 
@@ -91,7 +91,7 @@ def test_nothing_is_called_equal_and_nothing_shown_against_the_interval(
 
 
 def test_shares_names_and_p_values_are_said_shortly():
-    assert say_share(None) == "none to tell from"
+    assert say_share(None) == "no share (no items)"
     assert say_share(share(7, 10)) == "70.0 % (95 % interval 39.7 % to 89.2 %)"
     assert say_names(["a", "b"]) == "a, b"
     assert say_names([*"abcdefg"]) == "a, b, c, d, e and 2 more"

@@ -16,7 +16,7 @@ NONE_ACCEPTED = (
     "Look at the criteria, the threshold or the model first."
 )
 NONE_WENT_ON = (
-    "Nothing can be recommended for iter_max: no item went beyond iteration 1, so what a second one would bring to the "
+    "Nothing can be recommended for iter_max: no item went beyond iteration 1, so the effect of a second one on the "
     "5 items not accepted is unknown. Run them with iter_max 2 or more."
 )
 
@@ -47,7 +47,7 @@ def test_it_keeps_a_late_iteration_that_pays_after_one_that_does_not():
     assert found.value == 3
     assert found.words == (
         "iter_max 3: iteration 3 was reached by 40 items and brought 20 more accepted; it was the last, and 20 items "
-        "stayed unaccepted, so one more might pay, too."
+        "stayed unaccepted, so one more may help."
     )
 
 
@@ -64,7 +64,7 @@ def test_it_says_so_if_too_few_went_further():
     assert found.value == 2
     assert found.words == (
         "iter_max 2: iteration 2 was reached by 23 items and brought 20 more accepted; "
-        "too few items went on (3) to tell what more would bring."
+        "too few items went on (3) to know the effect of more."
     )
 
 
@@ -105,17 +105,17 @@ def test_people_say_from_which_score_on_answers_are_good():
     found = recommend_threshold(items)
     assert found.value == 0.8
     assert found.words == (
-        "Threshold 0.8: of 60 answers that scored so or higher people accept 100.0 % (95 % interval 94.0 % to 100.0 %)."
-        " At any lower threshold it would be less than 90.0 %."
+        "Threshold 0.8: people accept 100.0 % (95 % interval 94.0 % to 100.0 %) of 60 answers with a score of 0.8 or "
+        "higher. At any lower one it is below 90.0 %."
     )
 
 
-def test_without_people_an_outside_judge_says_it():
+def test_without_people_the_independent_evaluator_decides():
     found = recommend_threshold(many("bad", 40, 0.9, audit_passed=False))
     assert found.value is None
     assert found.words == (
-        "Nothing can be recommended for the threshold: whatever the score, the outside judge accepts less than 90.0 % "
-        "of the answers that scored so or higher (40 judged)."
+        "Nothing can be recommended for the threshold: at any score, the independent evaluator accepts less than "
+        "90.0 % of the answers with that score or a higher one (40 evaluated)."
     )
 
 
@@ -124,7 +124,7 @@ def test_the_loops_own_scores_recommend_no_threshold():
     found = recommend_threshold(items, threshold=0.8)
     assert found.value is None
     assert found.words.startswith("Nothing can be recommended for the threshold: fewer than 30 returned answers have")
-    assert found.words.endswith(" 4 items ended within 0.05 below the present one, 0.8.")
+    assert found.words.endswith(" 4 items ended at most 0.05 below the present one, 0.8.")
     assert "below the present one" not in recommend_threshold(items).words
     assert recommend_threshold([]).words == "Nothing can be recommended: 0 rows have a verdict, 30 are needed."
 
@@ -143,6 +143,6 @@ def test_a_threshold_that_few_answers_reach_is_not_recommended():
     found = recommend_threshold([*low, *high])
     assert found.value is None
     assert found.words == (
-        "Nothing can be recommended for the threshold: only 5 answers scored 0.95 or higher, from where on people "
-        "accept 90.0 %; that is too few to rest on."
+        "Nothing can be recommended for the threshold: people accept 90.0 % of 5 answers with a score of 0.95 or "
+        "higher, but so few answers are no basis."
     )

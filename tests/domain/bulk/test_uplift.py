@@ -86,13 +86,13 @@ def test_an_audit_tells_how_much_to_believe():
     items += many("bad", 15, 0.5, 0.9, audit_score=0.5, audit_passed=False)
     found = measure_uplift(items)
     (backing,) = found.backings
-    assert (backing.who, backing.n) == ("the outside judge", 30)
+    assert (backing.who, backing.n) == ("the independent evaluator", 30)
     assert backing.gap is not None
     assert backing.gap.value == pytest.approx(0.2)
     assert backing.confirmed == share(15, 30)
     assert UNBACKED not in found.words
     assert found.words[-1].startswith(
-        "The outside judge judged 30 returned answers. Of the accepted ones they accept 50.0 %"
+        "The independent evaluator evaluated 30 returned answers. Of the accepted ones they accept 50.0 %"
     )
     assert "The loop's own score is higher than theirs by 0.200" in found.words[-1]
 
@@ -107,19 +107,19 @@ def test_of_nothing_nothing_is_told(items: list[ItemOutcome]):
     found = measure_uplift(items)
     assert (found.n, found.first, found.returned, found.gain, found.iterations) == (0, None, None, None, ())
     assert (found.helped.count, found.helped.share) == (0, None)
-    assert found.words == ("No item has both a first and a final score: what the loop brought cannot be told.",)
+    assert found.words == ("No item has both a first and a final score: the effect of the loop is unknown.",)
 
 
 def test_of_one_row_there_is_a_difference_without_an_interval():
     found = measure_uplift([looped("a", 0.5, 0.75)])
     assert found.gain is not None
     assert (found.gain.value, found.gain.low, found.gain.high) == (0.25, None, None)
-    assert "of 1 row: from so few no interval can be told" in found.words[1]
+    assert "of 1 row: from so few no interval can be computed" in found.words[1]
 
 
 def test_without_a_revision_there_is_no_loop_to_judge():
     assert measure_uplift(many("row", 50, 0.9)).words == (
-        "None of 50 items went beyond iteration 1: there is no revision to judge.",
+        "None of 50 items went beyond iteration 1: there is no revision to evaluate.",
     )
 
 
