@@ -6,7 +6,7 @@ from redraft.domain.admin.scopes import read
 from redraft.errors import Forbidden
 from redraft.operations.admin.keys import Caller, hash_of
 from redraft.operations.services import Services
-from redraft.storage.admin import sign_ins
+from redraft.storage.admin import api_keys
 
 LIFETIME_S = 12 * 3600
 
@@ -15,7 +15,7 @@ def sign_in(services: Services, caller: Caller) -> str:
     """Create a session for the browser of this caller; only this call returns its token."""
     token = secrets.token_urlsafe(32)
     with services.database.write() as connection:
-        sign_ins.add(connection, hash_of(token), caller.key_id, lifetime_s=LIFETIME_S)
+        api_keys.add_sign_in(connection, hash_of(token), caller.key_id, lifetime_s=LIFETIME_S)
     return token
 
 
@@ -26,7 +26,7 @@ def authenticate(services: Services, token: str) -> Caller:
         Forbidden: the session or its key is no longer valid.
     """
     with services.database.read() as connection:
-        key = sign_ins.find_key(connection, hash_of(token))
+        key = api_keys.find_signed_in(connection, hash_of(token))
     if key is None:
         raise Forbidden("You are no longer signed in: sign in again with an API key.", code="unauthenticated")
     return Caller(key["id"], read(key["scopes"]))
@@ -35,4 +35,4 @@ def authenticate(services: Services, token: str) -> Caller:
 def sign_out(services: Services, token: str) -> None:
     """End the session with this token."""
     with services.database.write() as connection:
-        sign_ins.remove(connection, hash_of(token))
+        api_keys.remove_sign_in(connection, hash_of(token))

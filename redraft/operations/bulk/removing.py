@@ -13,7 +13,7 @@ from redraft.operations.admin.retention import next_size
 from redraft.operations.bulk import datasets as known_datasets
 from redraft.operations.bulk import runs as known_runs
 from redraft.operations.services import Services
-from redraft.storage.bulk import datasets, run_removal, runs
+from redraft.storage.bulk import datasets, runs
 
 _BATCH = 20
 _PAUSE_MIN_S = 0.002
@@ -31,7 +31,7 @@ def delete_run(services: Services, run_id: str) -> None:
     """
     with services.database.read() as connection:
         known_runs.find(connection, run_id)
-        _refuse_live(run_removal.live_job(connection, run_id), run_id)
+        _refuse_live(runs.live_job(connection, run_id), run_id)
     _in_batches(services, lambda connection, limit: _remove_items(connection, run_id, limit))
 
 
@@ -42,12 +42,12 @@ def _remove_items(connection: Connection, run_id: str, limit: int) -> int:
         return 0
     if run.status == "running":
         raise Conflict(f"Run {run_id} is running: cancel it before you delete it.", code="run_not_ended")
-    items = run_removal.first_items(connection, run_id, limit)
+    items = runs.first_items(connection, run_id, limit)
     if not items:
-        run_removal.remove(connection, run_id)
+        runs.remove(connection, run_id)
         return 0
-    _refuse_live(run_removal.remove_jobs(connection, [job_id for _, job_id in items if job_id]), run_id)
-    run_removal.remove_items(connection, run_id, [number for number, _ in items])
+    _refuse_live(runs.remove_jobs(connection, [job_id for _, job_id in items if job_id]), run_id)
+    runs.remove_items(connection, run_id, [number for number, _ in items])
     return len(items)
 
 
@@ -68,7 +68,7 @@ def delete_dataset(services: Services, dataset_id: str) -> None:
         if not datasets.hold(connection, dataset_id):
             raise NotFound("dataset", dataset_id)
         known_datasets.find(connection, dataset_id)
-        if (run_id := run_removal.one_of_dataset(connection, dataset_id)) is not None:
+        if (run_id := runs.one_of_dataset(connection, dataset_id)) is not None:
             words = f"Dataset {dataset_id} is used by run {run_id}: delete its runs before you delete it."
             raise Conflict(words, code="dataset_in_use")
         # Hidden at once: no new run can use it while its rows are deleted

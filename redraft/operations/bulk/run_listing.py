@@ -16,6 +16,7 @@ from redraft.operations.jobs.resources import WebhookDelivery
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.resource_base import Moment, Resource, cost_usd
 from redraft.operations.services import Services
+from redraft.storage.bulk import datasets as stored_datasets
 from redraft.storage.bulk import run_items as stored_items
 from redraft.storage.bulk import run_listing as stored
 from redraft.storage.bulk import runs as stored_runs
@@ -244,7 +245,7 @@ def get_sides(services: Services, baseline_id: str, run_id: str, custom_id: str,
     return Sides(*both, baseline, new)
 
 
-def _side(item: Mapping[Any, Any] | None) -> Side | None:
+def _side(item: Mapping[str, Any] | None) -> Side | None:
     if item is None:
         return None
     request: Mapping[str, Any] = item["request"] or {}
@@ -267,5 +268,5 @@ def list_bad_rows(services: Services, dataset_id: str, *, after: int, limit: int
     """
     with services.database.read() as connection:
         datasets.find(connection, dataset_id)
-        rows = stored.list_bad_rows(connection, dataset_id, after=after, limit=limit)
+        rows = stored_datasets.list_items(connection, dataset_id, after=after, limit=limit, only_bad=True)
     return [datasets.item_resource(row) for row in rows]

@@ -9,7 +9,7 @@ from redraft.domain.bodies.fields import As
 from redraft.domain.bulk.run_requests import RunWebhook
 from redraft.domain.jobs.requests import JobFields
 from redraft.operations.resource_base import Moment, Resource, Urls, UsageTotals, cost_usd, latency_ms
-from redraft.storage.bulk import run_items, run_listing, run_stalls, runs
+from redraft.storage.bulk import run_items, run_listing, runs
 from redraft.storage.bulk.runs import RunRecord
 
 
@@ -78,7 +78,7 @@ def run_resource(connection: Connection, run: RunRecord) -> Run:
 
 
 def _error(connection: Connection, run: RunRecord) -> RunError | None:
-    found = run_stalls.first(connection, run.id)
+    found = run_items.first_stall(connection, run.id)
     return None if found is None else RunError(**found[0], items=found[1])
 
 

@@ -27,7 +27,7 @@ from redraft.operations.jobs.submit import Ready
 from redraft.operations.services import Services
 from redraft.operations.steps import context
 from redraft.storage.admin import workers
-from redraft.storage.bulk import run_items, run_stalls, runs
+from redraft.storage.bulk import run_items, runs
 from redraft.storage.bulk.runs import RunRecord
 from redraft.storage.jobs import jobs
 from redraft.storage.jobs.jobs import JobRecord
@@ -182,7 +182,7 @@ def _stored(services: Services, run_id: str, made: Sequence[_Started]) -> list[J
 def _put_off(connection: Connection, run_id: str, errors: list[dict[str, Any]], number: int | None = None) -> None:
     since = datetime.now(UTC).isoformat(timespec="seconds")
     noted = [{**error, "since": since} for error in errors]
-    if run_stalls.put_off(connection, run_id, noted, None if number is None else [number]):
+    if run_items.put_off(connection, run_id, noted, None if number is None else [number]):
         runs.change(connection, run_id)
 
 
@@ -191,7 +191,7 @@ def _give_up(services: Services, run_id: str) -> None:
     since = datetime.now(UTC) - timedelta(seconds=services.settings.run_give_up_s)
     with services.database.write() as connection:
         run = runs.hold(connection, run_id)
-        if run is not None and run.status == "running" and run_stalls.give_up(connection, run_id, since):
+        if run is not None and run.status == "running" and run_items.give_up(connection, run_id, since):
             runs.change(connection, run_id)
             _end_if_done(services, connection, run)
 
@@ -319,7 +319,7 @@ def _end_if_done(services: Services, connection: Connection, run: RunRecord) -> 
     status, reason = "succeeded", "finished"
     if _is_spent(services, connection, run):
         reason = "budget_exhausted"
-    elif run_stalls.has_given_up(connection, run.id):
+    elif run_items.has_given_up(connection, run.id):
         status, reason = "canceled", "error"
     end_run(connection, run.id, status, reason)
     log.info("run_finished", run_id=run.id, reason=reason)

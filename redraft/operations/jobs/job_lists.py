@@ -16,7 +16,7 @@ from redraft.operations.jobs.resources import iteration_now
 from redraft.operations.paging import read_cursor, write_cursor
 from redraft.operations.resource_base import cost_usd, json_line, latency_ms
 from redraft.operations.services import Services
-from redraft.storage.engine import references
+from redraft.storage.engine import queries as stored
 from redraft.storage.engine.tables import jobs as jobs_table
 from redraft.storage.jobs import job_lists
 from redraft.storage.jobs.job_lists import JobRow
@@ -113,7 +113,7 @@ def refresh(services: Services, criteria: JobFilter, shown: Sequence[str], curso
 def has_any(services: Services) -> bool:
     """Whether the database holds any job."""
     with services.database.read() as connection:
-        return references.latest_id(connection, jobs_table) is not None
+        return stored.latest_id(connection, jobs_table) is not None
 
 
 def _lines(rows: Sequence[JobRow], scores: Sequence[tuple[str, int, float | None]]) -> list[JobLine]:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Table
 
 from redraft.errors import Conflict, NotFound
 from redraft.operations.services import Services
-from redraft.storage.engine import references
+from redraft.storage.engine import queries
 from redraft.storage.engine.bulk_tables import datasets, runs
 from redraft.storage.engine.tables import jobs as jobs_table
 from redraft.storage.jobs import jobs
@@ -23,6 +23,10 @@ def _jobs_with_name(connection: Connection, _table: Table, name: str) -> list[st
     return [job.id for job in jobs.list_page(connection, JobFilter(metadata={_NAME_LABEL: name}, limit=2))]
 
 
+def _ids_with_name(connection: Connection, table: Table, name: str) -> list[str]:
+    return queries.ids_where(connection, table, table.c.name == name)
+
+
 @dataclass(frozen=True, slots=True)
 class _Noun:
     word: str
@@ -32,8 +36,8 @@ class _Noun:
 
 
 _JOB = _Noun("job", "job_", jobs_table, _jobs_with_name)
-_RUN = _Noun("run", "run_", runs, references.ids_with_name)
-_DATASET = _Noun("dataset", "ds_", datasets, references.ids_with_name)
+_RUN = _Noun("run", "run_", runs, _ids_with_name)
+_DATASET = _Noun("dataset", "ds_", datasets, _ids_with_name)
 
 
 def find_job_id(services: Services, text: str) -> str:
@@ -85,14 +89,16 @@ def _find(services: Services, noun: _Noun, text: str) -> str:
 def _candidates(connection: Connection, noun: _Noun, text: str) -> tuple[list[str], str]:
     """The matching ids, and whether they match by `id` or by `name`."""
     if text == "latest":
-        newest = references.latest_id(connection, noun.table)
+        newest = queries.latest_id(connection, noun.table)
         return ([newest] if newest else []), "id"
     if not text:
         return [], "id"
     if _WHOLE_ID.fullmatch(text):
-        return references.whole_id(connection, noun.table, text), "id"
+        # By equality: not every database finds a beginning by the index
+        return queries.ids_where(connection, noun.table, noun.table.c.id == text), "id"
     beginning = text if text.startswith(noun.prefix) else noun.prefix + text
-    found = references.ids_that_begin(connection, noun.table, beginning) if text.isascii() else []
+    begins_so = noun.table.c.id.startswith(beginning, autoescape=True)
+    found = queries.ids_where(connection, noun.table, begins_so) if text.isascii() else []
     if found:
         return found, "id"
     return noun.ids_with_name(connection, noun.table, text), "name"

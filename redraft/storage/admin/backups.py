@@ -1,4 +1,4 @@
-"""Copies of a whole database into a file, consistent while others write."""
+"""Copies a whole database into a file: a consistent view, while other processes write."""
 
 import os
 import shutil
@@ -15,18 +15,17 @@ from redraft.errors import Unavailable
 from redraft.storage.engine.work import Database
 
 _PAGES_AT_ONCE = 512
-_WATCH_EVERY_S = 0.5
+_PROGRESS_EVERY_S = 0.5
 _LOCK_WAIT_MS = 10_000
 
 Progress = Callable[[float | None, int], None]
-"""Called now and then with the share that is copied, if it is known, and the bytes."""
+"""Called repeatedly with the copied share, if it is known, and the copied bytes."""
 
 
 def copy_sqlite(database: Database, target: Path, on_progress: Progress) -> None:
-    """Copy page by page from one view of the database: writers go on, and what they write is not in it.
+    """Copy page by page from one view of the database; later writes are not in the copy.
 
-    Raises:
-        Unavailable: the database cannot be read, or not be written there; or the copy is damaged.
+    Raises Unavailable if the database cannot be read or written there, or the copy is damaged.
     """
     try:
         with (
@@ -34,7 +33,7 @@ def copy_sqlite(database: Database, target: Path, on_progress: Progress) -> None
             closing(sqlite3.connect(target, isolation_level=None)) as copy,
         ):
             _copy_pages(source, copy, on_progress)
-            # One file, without a journal beside it, until it is used as a database
+            # Otherwise the copy would need its journal files too
             copy.execute("PRAGMA journal_mode=DELETE")
             findings = [str(row[0]) for row in copy.execute("PRAGMA integrity_check(5)")]
     except sqlite3.Error as error:
@@ -50,40 +49,33 @@ def _copy_pages(source: sqlite3.Connection, copy: sqlite3.Connection, on_progres
         on_progress(1 - left / max(1, total), (total - left) * size)
 
     copy.execute("PRAGMA synchronous=OFF")
-    # Within one view: without it, each write of another process would make the copy begin anew
+    # Without one transaction around it, each write of another process would restart the copy
     source.execute("BEGIN")
     source.execute("SELECT count(*) FROM sqlite_master").fetchone()
     source.backup(copy, pages=_PAGES_AT_ONCE, progress=progress)
 
 
 def dump_postgresql(database: Database, target: Path, on_progress: Progress) -> None:
-    """Let PostgreSQL's own `pg_dump` write an archive for `pg_restore`, in one view of the database.
+    """Write an archive for `pg_restore` with `pg_dump`, from one view of the database.
 
-    Raises:
-        Unavailable: there is no pg_dump; or it fails, and says why.
+    Raises Unavailable if there is no pg_dump, or with its message if it fails.
     """
     program = shutil.which("pg_dump")
     if program is None:
         words = f"pg_dump is not installed here. Where it is, run: {dump_command(database.url)}"
         raise Unavailable(words, code="pg_dump_missing")
     with _address(database.url) as address:
-        arguments = [
-            program,
-            "--format=custom",
-            "--no-password",
-            f"--lock-wait-timeout={_LOCK_WAIT_MS}",
-            f"--file={target}",
-            f"--dbname={address}",
-        ]
+        files = [f"--file={target}", f"--dbname={address}"]
+        arguments = [program, "--format=custom", "--no-password", f"--lock-wait-timeout={_LOCK_WAIT_MS}", *files]
         _run(arguments, lambda: on_progress(None, target.stat().st_size))
-    # Of the same version: another one may not know the format
+    # The one beside pg_dump has the same version: another version may not know the format
     restorer = Path(program).with_name("pg_restore")
     if restorer.exists():
         _run([str(restorer), "--list", "--file=/dev/null", str(target)], lambda: None)
 
 
 def dump_command(url: URL) -> str:
-    """For a person to run; it asks for the password."""
+    """The command for a person to run; it asks for the password."""
     return f"pg_dump --format=custom --file=FILE '{_without_password(url)}'"
 
 
@@ -93,7 +85,7 @@ def _run(arguments: list[str], watch: Callable[[], None]) -> None:
     ) as process:
         while True:
             try:
-                complaint = process.communicate(timeout=_WATCH_EVERY_S)[1]
+                complaint = process.communicate(timeout=_PROGRESS_EVERY_S)[1]
                 break
             except subprocess.TimeoutExpired:
                 watch()
@@ -113,7 +105,10 @@ def _without_password(url: URL) -> str:
 
 @contextmanager
 def _address(url: URL) -> Generator[str]:
-    """The database's address for a program of PostgreSQL's: a password lies in a private file, never in the open."""
+    """The database's address for a program of PostgreSQL, with the password in a private file.
+
+    Other users can read the arguments of a process.
+    """
     password = url.password or url.query.get("password")
     if not password:
         yield _without_password(url)

@@ -1,13 +1,13 @@
-"""Observations: what accepted answers made of ranked sources. None is changed; they go with their job."""
+"""Observations: which of its ranked sources an accepted answer used. They never change, and go with the job."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Executable, literal, select, tuple_
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ColumnElement, Connection, Executable, select
 
+from redraft.storage.engine.queries import Place, fetch_all, insert_unless_there, is_beyond
 from redraft.storage.engine.tables import observations
 
 _ROWS_AT_ONCE = 100
@@ -33,7 +33,7 @@ class ObservationRecord:
 
 @dataclass(frozen=True, slots=True)
 class ObservationFilter:
-    """Which observations are looked at; None = all."""
+    """The filter of a list of observations; None: all."""
 
     job_id: str | None = None
     created_after: datetime | None = None
@@ -41,33 +41,30 @@ class ObservationFilter:
 
 
 def add(connection: Connection, values: Mapping[str, Any]) -> None:
-    """Store an observation, unless that answer has one: a continuation may return the same one once more."""
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    key = [observations.c.job_id, observations.c.iteration, observations.c.candidate]
-    connection.execute(dialect.insert(observations).values(**values).on_conflict_do_nothing(index_elements=key))
+    """Store an observation, unless the answer has one: a continuation may return the same answer again."""
+    insert_unless_there(connection, observations, values, ("job_id", "iteration", "candidate"))
 
 
-def place_of(connection: Connection, observation_id: str) -> tuple[datetime, str] | None:
-    """Where it stands in the order of a list."""
+def place_of(connection: Connection, observation_id: str) -> Place | None:
+    """Where an observation stands in a list."""
     query = select(observations.c.created_at, observations.c.id).where(observations.c.id == observation_id)
     row = connection.execute(query).one_or_none()
     return None if row is None else (row.created_at, row.id)
 
 
 def list_page(
-    connection: Connection, criteria: ObservationFilter, *, after: tuple[datetime, str] | None, limit: int
+    connection: Connection, criteria: ObservationFilter, *, after: Place | None, limit: int
 ) -> list[ObservationRecord]:
-    """The next ones, oldest first."""
-    place = (observations.c.created_at, observations.c.id)
-    query = select(observations).where(*_conditions(criteria)).order_by(*place).limit(limit)
+    """The next observations, oldest first."""
+    query = select(observations).where(*_conditions(criteria))
     if after is not None:
-        given = (literal(value, column.type) for value, column in zip(after, place, strict=True))
-        query = query.where(tuple_(*place) > tuple_(*given))
-    return [ObservationRecord(**row) for row in connection.execute(query).mappings()]
+        query = query.where(is_beyond(observations, after, newest_first=False))
+    query = query.order_by(observations.c.created_at, observations.c.id).limit(limit)
+    return [ObservationRecord(**row) for row in fetch_all(connection, query)]
 
 
 def stream_sources(connection: Connection, criteria: ObservationFilter) -> Iterator[list[dict[str, Any]]]:
-    """The sources of each observation; a hundred at a time are in memory."""
+    """The sources of each observation, a hundred observations in memory at a time."""
     yield from connection.execution_options(yield_per=_ROWS_AT_ONCE).scalars(select_sources(criteria))
 
 

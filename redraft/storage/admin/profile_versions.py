@@ -1,30 +1,27 @@
-"""The texts of each version of a profile that has judged: prompts that have changed since can be read all the same."""
+"""The texts of each version of a profile that evaluated an answer: they can be read after the prompts have changed."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Connection, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from redraft.storage.engine.admin_tables import profile_versions as versions
+from redraft.storage.engine.queries import exists, fetch_all, insert_unless_there
 
 
 def is_kept(connection: Connection, name: str, version: str) -> bool:
-    query = select(1).where(versions.c.name == name, versions.c.version == version)
-    return connection.scalar(query) is not None
+    return exists(connection, versions.c.name == name, versions.c.version == version)
 
 
 def keep(connection: Connection, name: str, version: str, texts: Mapping[str, str]) -> None:
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(versions).values(name=name, version=version, texts=dict(texts))
-    connection.execute(statement.on_conflict_do_nothing())
+    values = {"name": name, "version": version, "texts": dict(texts)}
+    insert_unless_there(connection, versions, values, ("name", "version"))
 
 
 def list_of(connection: Connection, name: str, *, limit: int) -> list[dict[str, Any]]:
     """Versions, the latest first, without their texts."""
     query = select(versions.c.version, versions.c.first_used_at).where(versions.c.name == name)
-    query = query.order_by(versions.c.first_used_at.desc(), versions.c.version).limit(limit)
-    return [dict(row) for row in connection.execute(query).mappings()]
+    return fetch_all(connection, query.order_by(versions.c.first_used_at.desc(), versions.c.version).limit(limit))
 
 
 def texts_of(connection: Connection, name: str, version: str) -> dict[str, str] | None:

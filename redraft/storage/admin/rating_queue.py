@@ -1,23 +1,22 @@
-"""The latest evaluations that a person has not rated yet, and where one of them belongs."""
+"""The latest evaluations, for a person to rate, and the job and iteration of one of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Float, cast, func, select
+from sqlalchemy import Connection, Float, Select, cast, func, select
 
 from redraft.storage.engine.columns import text_in
+from redraft.storage.engine.queries import fetch_all, fetch_one
 from redraft.storage.engine.tables import evaluations, iterations, jobs, ratings
 
 LOOKBACK = 300
 _TASK_CHARS = 300
-_PLACE = (*(evaluations.c[name] for name in ("id", "job_id", "score", "passed", "status")), iterations.c.number)
-_TO_PLACE = (evaluations, iterations, iterations.c.id == evaluations.c.iteration_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One evaluation: what its queue is ordered by."""
+    """One evaluation, with the values that decide its position in the queue."""
 
     evaluation_id: str
     iteration_id: str
@@ -32,7 +31,8 @@ class Waiting:
 
 
 def latest(connection: Connection) -> list[Waiting]:
-    """The newest `LOOKBACK` evaluations, without those that are errors; ids sort by age."""
+    """The newest `LOOKBACK` evaluations, without errors."""
+    # Ids grow with time, so the primary key gives the order
     newest = select(evaluations.c.id).order_by(evaluations.c.id.desc()).limit(LOOKBACK).subquery()
     query = (
         select(
@@ -53,11 +53,11 @@ def latest(connection: Connection) -> list[Waiting]:
         .where(evaluations.c.status == "ok", evaluations.c.evaluator_model.is_not(None))
         .order_by(evaluations.c.id.desc())
     )
-    return [Waiting(**row) for row in connection.execute(query).mappings()]
+    return [Waiting(**row) for row in fetch_all(connection, query)]
 
 
 def rated_of(connection: Connection, evaluation_ids: Sequence[str], rater: str) -> set[str]:
-    """Those of which this person has said something as a whole."""
+    """Those of these evaluations that this person has rated as a whole."""
     query = select(ratings.c.evaluation_id).where(
         ratings.c.evaluation_id.in_(evaluation_ids), ratings.c.rater == rater, ratings.c.criterion_id.is_(None)
     )
@@ -68,25 +68,30 @@ def tasks_of(connection: Connection, job_ids: Sequence[str]) -> dict[str, str]:
     """The beginnings of the jobs' instructions."""
     task = func.substr(text_in(connection, jobs.c.request, "instruct"), 1, _TASK_CHARS)
     query = select(jobs.c.id, task).where(jobs.c.id.in_(job_ids))
-    return {row[0]: row[1] for row in connection.execute(query)}
+    return dict(connection.execute(query).all())
 
 
 def place_of(connection: Connection, evaluation_id: str) -> Mapping[str, Any] | None:
-    """The job and the iteration of an evaluation, and its verdict."""
-    query = select(*_PLACE).join_from(*_TO_PLACE).where(evaluations.c.id == evaluation_id)
-    row = connection.execute(query).mappings().one_or_none()
-    return None if row is None else dict(row)
+    """The job, the iteration and the verdict of an evaluation."""
+    return fetch_one(connection, _select_place(evaluation_id))
 
 
 def last_word(connection: Connection, evaluation_id: str, rater: str) -> Mapping[str, Any] | None:
-    """The same, with what this person said of it last; None when nothing."""
+    """The same with the latest rating of this person; None if there is none."""
     query = (
-        select(*_PLACE, ratings.c.verdict, ratings.c.score.label("own_score"))
-        .join_from(*_TO_PLACE)
+        _select_place(evaluation_id)
+        .add_columns(ratings.c.verdict, ratings.c.score.label("own_score"))
         .join(ratings, ratings.c.evaluation_id == evaluations.c.id)
-        .where(evaluations.c.id == evaluation_id, ratings.c.rater == rater, ratings.c.criterion_id.is_(None))
+        .where(ratings.c.rater == rater, ratings.c.criterion_id.is_(None))
         .order_by(ratings.c.created_at.desc(), ratings.c.id.desc())
         .limit(1)
     )
-    row = connection.execute(query).mappings().one_or_none()
-    return None if row is None else dict(row)
+    return fetch_one(connection, query)
+
+
+def _select_place(evaluation_id: str) -> Select[Any]:
+    columns = (evaluations.c[name] for name in ("id", "job_id", "score", "passed", "status"))
+    query = select(*columns, iterations.c.number).select_from(evaluations)
+    return query.join(iterations, iterations.c.id == evaluations.c.iteration_id).where(
+        evaluations.c.id == evaluation_id
+    )

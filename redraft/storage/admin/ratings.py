@@ -1,4 +1,4 @@
-"""Ratings: what people say of evaluations. None is changed; the latest of each rater counts."""
+"""Ratings of evaluations by people. They are never changed; the latest one of each rater counts."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Executable, Subquery, and_, case, func, insert, or_, select
 
+from redraft.storage.engine.queries import fetch_all
 from redraft.storage.engine.tables import evaluations, iterations, jobs, ratings
 
 _ROWS_AT_ONCE = 500
@@ -15,7 +16,7 @@ _OWN = ("id", "job_id", "evaluation_id", "criterion_id", "verdict", "score", "no
 
 @dataclass(frozen=True, slots=True)
 class RatingRecord:
-    """One row of `ratings`, with the place of what was rated."""
+    """One row of `ratings`, with the place of the rated answer."""
 
     id: str
     job_id: str
@@ -33,7 +34,10 @@ class RatingRecord:
 
 @dataclass(frozen=True, slots=True)
 class RatedEvaluation:
-    """One evaluation of a candidate; its fields are None where the candidate has none."""
+    """One evaluation of a candidate; its fields are None if the candidate was not evaluated.
+
+    `is_own`: it is the evaluation by which the job decided.
+    """
 
     candidate: int
     evaluation_id: str | None
@@ -46,7 +50,7 @@ class RatedEvaluation:
 
 @dataclass(frozen=True, slots=True)
 class RatingFilter:
-    """Which ratings are looked at; None = all."""
+    """The filter of ratings; None: all."""
 
     evaluator_model: str | None = None
     profile: str | None = None
@@ -57,9 +61,10 @@ class RatingFilter:
 
 
 def hold_evaluations(connection: Connection, job_id: str, number: int) -> list[RatedEvaluation]:
-    """The candidates of an iteration with all their evaluations, the job's own first; all stays until the end.
+    """The candidates of an iteration with all their evaluations, the job's own first.
 
-    A job that judges another one's answers anew has its own evaluations of them, and no others.
+    The jobs are locked until the unit of work ends, so that none of this is deleted meanwhile. A job that rescores the
+    answers of another job has only its own evaluations.
     """
     answering = jobs.alias("writer")
     is_rescoring = jobs.c.rescored_job_id.is_not(None)
@@ -88,7 +93,7 @@ def hold_evaluations(connection: Connection, job_id: str, number: int) -> list[R
 
 
 def add(connection: Connection, values: Mapping[str, Any]) -> datetime:
-    """Store a rating; when that was."""
+    """Store a rating; returns its time."""
     return connection.execute(insert(ratings).values(**values).returning(ratings.c.created_at)).scalar_one()
 
 
@@ -106,13 +111,13 @@ def of_job(connection: Connection, job_id: str) -> list[RatingRecord]:
         .where(ratings.c.job_id == job_id)
         .order_by(ratings.c.created_at, ratings.c.id)
     )
-    return [RatingRecord(**row) for row in connection.execute(query).mappings()]
+    return [RatingRecord(**row) for row in fetch_all(connection, query)]
 
 
 def stream_counting(connection: Connection, criteria: RatingFilter) -> Iterator[Mapping[Any, Any]]:
-    """The ratings that count, each beside what it is of, those of one evaluator, profile and criterion in a row.
+    """The ratings that count, each with the rated verdict, ordered by evaluator, profile and criterion.
 
-    Some hundred rows at a time are in memory, however many there are.
+    Some hundred rows are in memory at a time.
     """
     streamed = connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(select_counting(criteria))
     yield from streamed.mappings()
@@ -132,14 +137,14 @@ def select_counting(criteria: RatingFilter) -> Executable:
             case((of_criterion, evaluations.c.criteria)).label("criteria"),
         )
         .join(evaluations, evaluations.c.id == latest.c.evaluation_id)
-        # What code found has no evaluator to be trusted or not
+        # An evaluation in code has no evaluator to calibrate
         .where(latest.c.rank == 1, evaluations.c.evaluator_model.is_not(None), *_of_evaluations(criteria))
         .order_by(*kind)
     )
 
 
 def _latest(criteria: RatingFilter) -> Subquery:
-    """Ratings of the time asked for; rank 1 is the last word of a rater on one thing."""
+    """The ratings that match the filter; rank 1 is the latest one of a rater for an evaluation or criterion."""
     rank = (
         func.row_number()
         .over(

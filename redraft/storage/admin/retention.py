@@ -1,6 +1,6 @@
-"""Jobs that ended long ago: found beside the work, removed in small units of work; all that hangs on them goes too.
+"""Finds and removes jobs that ended long ago, in small units of work; the rows that belong to a job are removed too.
 
-Calls for no job, those of drafts, go by their own age.
+Calls without a job, such as those of drafts, are removed by their own age.
 """
 
 from collections import Counter
@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select
+from sqlalchemy import ColumnElement, Connection, delete, func, literal, select, tuple_
 
 from redraft.storage.bulk.runs import is_active
 from redraft.storage.engine.bulk_tables import runs
+from redraft.storage.engine.queries import count
 from redraft.storage.engine.tables import calls, jobs
 
 
@@ -22,33 +23,28 @@ class EndedJob:
 
 
 def count_ended(connection: Connection, before: datetime, statuses: Sequence[str]) -> dict[str, int]:
-    """How many jobs ended before then, by status."""
+    """The number of jobs that ended before then, by status."""
     query = select(jobs.c.status, func.count()).where(*_ended(before, statuses)).group_by(jobs.c.status)
-    return {row.status: row[1] for row in connection.execute(query)}
+    return dict(connection.execute(query).all())
 
 
 def find_ended(
     connection: Connection, before: datetime, statuses: Sequence[str], *, after: EndedJob | None, limit: int
 ) -> list[EndedJob]:
-    """The next jobs that ended before then, the longest ago first."""
-    query = select(jobs.c.finished_at, jobs.c.id).where(*_ended(before, statuses))
+    """The next jobs that ended before then, the earliest first."""
+    place = (jobs.c.finished_at, jobs.c.id)
+    query = select(*place).where(*_ended(before, statuses))
     if after is not None:
-        # The first condition is what the index knows
-        query = query.where(
-            jobs.c.finished_at >= after.finished_at,
-            or_(
-                jobs.c.finished_at > after.finished_at,
-                and_(jobs.c.finished_at == after.finished_at, jobs.c.id > after.id),
-            ),
-        )
-    rows = connection.execute(query.order_by(jobs.c.finished_at, jobs.c.id).limit(limit))
-    return [EndedJob(row.finished_at, row.id) for row in rows]
+        there = tuple_(literal(after.finished_at, jobs.c.finished_at.type), literal(after.id, jobs.c.id.type))
+        # The index knows the time only, so it finds the place by the first condition
+        query = query.where(jobs.c.finished_at >= after.finished_at, tuple_(*place) > there)
+    return [EndedJob(*row) for row in connection.execute(query.order_by(*place).limit(limit))]
 
 
 def remove_ended(connection: Connection, ids: Sequence[str], before: datetime) -> Counter[str]:
-    """Remove those of these jobs that are still ended, and in nobody's hands; how many by status.
+    """Remove those of these jobs that are still ended and not locked; returns their number by status.
 
-    One that somebody continues at this moment is alive again, or locked: it is left alone.
+    A job that is continued meanwhile is live or locked, and stays.
     """
     still_ended = select(jobs.c.id).where(jobs.c.id.in_(ids), *_ended(before, ()))
     free = list(connection.scalars(still_ended.with_for_update(skip_locked=True)))
@@ -58,12 +54,12 @@ def remove_ended(connection: Connection, ids: Sequence[str], before: datetime) -
 
 
 def count_jobless(connection: Connection, before: datetime) -> int:
-    """How many calls for no job were made before then."""
-    return connection.execute(select(func.count()).select_from(calls).where(*_jobless(before))).scalar_one()
+    """The number of calls without a job that were made before then."""
+    return count(connection, *_jobless(before))
 
 
 def remove_jobless(connection: Connection, before: datetime, *, limit: int) -> int:
-    """Remove the oldest of the calls for no job that were made before then; how many."""
+    """Remove the oldest calls without a job that were made before then; returns their number."""
     oldest = select(calls.c.id).where(*_jobless(before)).order_by(calls.c.started_at, calls.c.id).limit(limit)
     return connection.execute(delete(calls).where(calls.c.id.in_(oldest))).rowcount
 
@@ -73,7 +69,7 @@ def _jobless(before: datetime) -> list[ColumnElement[bool]]:
 
 
 def _ended(before: datetime, statuses: Sequence[str]) -> list[ColumnElement[bool]]:
-    # What a run has cost so far is the sum of its jobs
+    # The cost of a run is the sum over its jobs, and its budget is checked against it
     is_needed = jobs.c.run_id.is_not(None) & jobs.c.run_id.in_(select(runs.c.id).where(is_active()))
     has_ended = [jobs.c.finished_at.is_not(None), jobs.c.finished_at < before, ~is_needed]
     return [*has_ended, jobs.c.status.in_(statuses)] if statuses else has_ended

@@ -1,12 +1,13 @@
-"""What calls to models took, added up in the database."""
+"""The usage of model calls, added up in the database."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, String, and_, case, cast, func, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, FromClause, String, and_, cast, func, select
 
+from redraft.storage.engine.queries import fetch_all
 from redraft.storage.engine.tables import calls, jobs
 
 _SUMMED = ("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd")
@@ -24,27 +25,21 @@ class UsageFilter:
 
 def total(connection: Connection, criteria: UsageFilter) -> Mapping[str, Any]:
     """The sums over all calls."""
-    query = select(*_sums()).select_from(calls).where(*_conditions(criteria))
-    return dict(connection.execute(query).mappings().one())
+    return fetch_all(connection, select(*_SUMS).select_from(calls).where(*_conditions(criteria)))[0]
 
 
-def by_day_and_model(connection: Connection, criteria: UsageFilter, limit: int) -> list[Mapping[str, Any]]:
+def by_day_and_model(connection: Connection, criteria: UsageFilter, limit: int) -> list[dict[str, Any]]:
     """The sums of each day (UTC) and model, newest day first."""
-    day = _day(connection)
-    columns = (day.label("day"), calls.c.model)
-    query = select(*columns, *_sums()).where(*_conditions(criteria)).group_by(day, calls.c.model)
-    rows = connection.execute(query.order_by(day.desc(), calls.c.model).limit(limit)).mappings()
-    return [dict(row) for row in rows]
-
-
-def _day(connection: Connection) -> ColumnElement[str]:
     if connection.dialect.name == "sqlite":
-        return func.substr(cast(calls.c.finished_at, String), 1, 10)
-    return func.to_char(func.timezone("UTC", calls.c.finished_at), "YYYY-MM-DD")
+        day = func.substr(cast(calls.c.finished_at, String), 1, 10)
+    else:
+        day = func.to_char(func.timezone("UTC", calls.c.finished_at), "YYYY-MM-DD")
+    query = select(day.label("day"), calls.c.model, *_SUMS).where(*_conditions(criteria)).group_by(day, calls.c.model)
+    return fetch_all(connection, query.order_by(day.desc(), calls.c.model).limit(limit))
 
 
 def _conditions(criteria: UsageFilter) -> list[ColumnElement[bool]]:
-    # The first one is the index's own condition
+    # The first one is the condition of the partial index: SQLite does not infer it from the others
     found: list[ColumnElement[bool]] = [calls.c.finished_at.is_not(None)]
     found += [calls.c.finished_at >= criteria.since, calls.c.finished_at < criteria.until]
     if criteria.model is not None:
@@ -54,16 +49,16 @@ def _conditions(criteria: UsageFilter) -> list[ColumnElement[bool]]:
     return found
 
 
-def _sums() -> list[ColumnElement[int]]:
-    is_unpriced = and_(calls.c.cost_nano_usd.is_(None), calls.c.status.in_(("ok", "dup", "unknown")))
-    return [
-        func.count().label("calls"),
-        _count(calls.c.status.in_(("error", "unknown"))).label("failed_calls"),
-        _count(calls.c.cached).label("cached_calls"),
-        _count(is_unpriced).label("unpriced_calls"),
-        *(cast(func.coalesce(func.sum(calls.c[name]), 0), BigInteger).label(name) for name in _SUMMED),
-    ]
+def is_unpriced(table: FromClause) -> ColumnElement[bool]:
+    """Whether a call has no known cost. A failed call costs nothing; one with unknown outcome may have a cost."""
+    return and_(table.c.cost_nano_usd.is_(None), table.c.status.in_(("ok", "dup", "unknown")))
 
 
-def _count(condition: ColumnElement[bool]) -> ColumnElement[int]:
-    return cast(func.coalesce(func.sum(case((condition, 1), else_=0)), 0), BigInteger)
+_SUMS = (
+    func.count().label("calls"),
+    func.count().filter(calls.c.status.in_(("error", "unknown"))).label("failed_calls"),
+    func.count().filter(calls.c.cached).label("cached_calls"),
+    func.count().filter(is_unpriced(calls)).label("unpriced_calls"),
+    # PostgreSQL sums up bigint as numeric
+    *(cast(func.coalesce(func.sum(calls.c[name]), 0), BigInteger).label(name) for name in _SUMMED),
+)

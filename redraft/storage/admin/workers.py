@@ -1,18 +1,17 @@
-"""Workers that are alive, as the database last heard of them."""
+"""The heartbeats of workers."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Connection, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from redraft.storage.engine.admin_tables import worker_heartbeats as workers
 from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.queries import fetch_all, insert_into
 
 
 def beat(connection: Connection, values: Mapping[str, Any]) -> None:
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(workers).values(**values)
+    statement = insert_into(workers, connection.dialect.name).values(**values)
     connection.execute(statement.on_conflict_do_update(index_elements=[workers.c.id], set_={"seen_at": DbNow()}))
 
 
@@ -26,4 +25,4 @@ def forget_silent(connection: Connection, *, for_s: float) -> None:
 
 def alive(connection: Connection, *, within_s: float) -> list[dict[str, Any]]:
     query = select(workers).where(workers.c.seen_at >= DbNow(-within_s)).order_by(workers.c.started_at)
-    return [dict(row) for row in connection.execute(query).mappings()]
+    return fetch_all(connection, query)

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, or_, select, text, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, select, text, update
 
 from redraft.storage.engine.bulk_tables import dataset_items, datasets
 from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.queries import Place, fetch_all, fetch_one, list_newest
 from redraft.storage.engine.statements import add_rows
 
 _METADATA_NAMES = {
@@ -28,7 +29,7 @@ _METADATA_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class DatasetRecord:
-    """One row of `datasets`; without a version its import has not ended."""
+    """One row of `datasets`; `version` is None until its import has ended."""
 
     id: str
     name: str
@@ -45,12 +46,11 @@ def add(connection: Connection, values: Mapping[str, Any]) -> None:
 
 
 def add_items(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Append rows; all by one execution."""
     connection.execute(dataset_items.insert(), [dict(row) for row in rows])
 
 
 def finish(connection: Connection, dataset_id: str, values: Mapping[str, Any]) -> None:
-    """The import is over: its rows are counted, its version is known."""
+    """Store the number of rows and the version when the import has ended."""
     connection.execute(update(datasets).where(datasets.c.id == dataset_id).values(**values))
 
 
@@ -59,13 +59,13 @@ def remove(connection: Connection, dataset_id: str) -> None:
 
 
 def hold(connection: Connection, dataset_id: str, *, is_shared: bool = False) -> bool:
-    """Keep a dataset from being removed before this unit of work is committed; `is_shared`: others may, too."""
+    """Lock a dataset until the unit of work ends; `is_shared`: others may lock it too. False if there is none."""
     query = select(datasets.c.id).where(datasets.c.id == dataset_id)
     return connection.scalar(query.with_for_update(read=is_shared, key_share=is_shared)) is not None
 
 
 def remove_some(connection: Connection, dataset_id: str, limit: int) -> int:
-    """Remove some rows of a dataset, or the dataset itself when it has none left: then 0."""
+    """Remove some rows of a dataset, or the dataset itself if it has none; returns the number of rows."""
     is_its_own = dataset_items.c.dataset_id == dataset_id
     first = select(dataset_items.c.position).where(is_its_own).order_by(dataset_items.c.position).limit(limit)
     removed = connection.execute(delete(dataset_items).where(is_its_own, dataset_items.c.position.in_(first))).rowcount
@@ -75,7 +75,7 @@ def remove_some(connection: Connection, dataset_id: str, limit: int) -> int:
 
 
 def remove_unfinished(connection: Connection, *, older_than_s: float) -> None:
-    """What is left of imports that were broken off."""
+    """Remove the datasets of interrupted imports."""
     is_left = and_(datasets.c.version.is_(None), datasets.c.created_at < DbNow(-older_than_s))
     connection.execute(delete(datasets).where(is_left))
 
@@ -89,36 +89,29 @@ def find_version(connection: Connection, version: str) -> DatasetRecord | None:
     return _one(connection, datasets.c.version == version)
 
 
-def _one(connection: Connection, condition: Any) -> DatasetRecord | None:
+def _one(connection: Connection, condition: ColumnElement[bool]) -> DatasetRecord | None:
     query = select(datasets).where(condition).order_by(datasets.c.created_at, datasets.c.id).limit(1)
-    row = connection.execute(query).mappings().one_or_none()
+    row = fetch_one(connection, query)
     return None if row is None else DatasetRecord(**row)
 
 
-def list_page(connection: Connection, *, after: tuple[datetime, str] | None, limit: int) -> list[DatasetRecord]:
-    """Finished ones, newest first: one page and one more."""
-    query = select(datasets).where(datasets.c.version.is_not(None))
-    if after:
-        at, dataset_id = after
-        query = query.where(
-            or_(datasets.c.created_at < at, and_(datasets.c.created_at == at, datasets.c.id < dataset_id))
-        )
-    query = query.order_by(datasets.c.created_at.desc(), datasets.c.id.desc()).limit(limit + 1)
-    return [DatasetRecord(**row) for row in connection.execute(query).mappings()]
+def list_page(connection: Connection, *, after: Place | None, limit: int) -> list[DatasetRecord]:
+    """One page of the imported datasets, newest first, and one more."""
+    query = list_newest(datasets, after, limit, datasets.c.version.is_not(None))
+    return [DatasetRecord(**row) for row in fetch_all(connection, query)]
 
 
-def list_items(connection: Connection, dataset_id: str, *, after: int, limit: int) -> list[dict[str, Any]]:
-    """Rows whose position is beyond `after` (-1: all), in order."""
-    query = (
-        select(dataset_items)
-        .where(dataset_items.c.dataset_id == dataset_id, dataset_items.c.position > after)
-        .order_by(dataset_items.c.position)
-        .limit(limit)
-    )
-    return [dict(row) for row in connection.execute(query).mappings()]
+def list_items(
+    connection: Connection, dataset_id: str, *, after: int, limit: int, only_bad: bool = False
+) -> list[dict[str, Any]]:
+    """Rows after a position, in order; -1: from the first row on. `only_bad`: only invalid rows."""
+    query = select(dataset_items).where(dataset_items.c.dataset_id == dataset_id, dataset_items.c.position > after)
+    if only_bad:
+        query = query.where(dataset_items.c.errors.is_not(None))
+    return fetch_all(connection, query.order_by(dataset_items.c.position).limit(limit))
 
 
 def metadata_names(connection: Connection, dataset_id: str, limit: int) -> list[str]:
-    """The names that the rows' metadata have, so many at most, in order."""
+    """The first names in the metadata of the rows, in order."""
     statement = _METADATA_NAMES[connection.dialect.name]
     return list(connection.scalars(statement, {"dataset_id": dataset_id, "limit": limit}))

@@ -1,32 +1,44 @@
-"""Items of runs: the rows of a dataset, with their repeats, and the job of each."""
+"""The items of runs: the rows of a dataset with their repeats, each with its job.
 
-from collections.abc import Mapping, Sequence
+An item that no worker could start waits with the reason and the time in `errors`, and is given up in the end.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    Connection,
-    Select,
-    and_,
-    case,
-    func,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, select, update
 
 from redraft.storage.bulk.runs import RunRecord, is_active
+from redraft.storage.engine import queries
 from redraft.storage.engine.bulk_tables import dataset_items, run_items, runs
+from redraft.storage.engine.queries import exists, fetch_all
 from redraft.storage.engine.tables import calls, evaluations, iterations, jobs
 from redraft.storage.jobs.jobs import is_accepted
 
 _PAGE = 200
 
-
 DONE = ("succeeded", "failed")
-"""What an item comes to by its job: without one, the job was deleted."""
+"""The statuses that an item gets from its job: without a job, the job was deleted."""
+
+_ITEM = ("number", "position", "repeat", "status", "job_id", "errors")
+_JOB = (
+    *("stop_reason", "best_score", "best_iteration", "iteration", "model", "evaluator_model", "error", "calls"),
+    *("input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls", "started_at", "finished_at"),
+)
+_ROW = ("custom_id", "line", "human_score", "human_pass")
+
+
+def _is_in(run_id: str, *statuses: str) -> ColumnElement[bool]:
+    return and_(run_items.c.run_id == run_id, run_items.c.status.in_(statuses))
+
+
+def _are(run_id: str, numbers: Iterable[int]) -> ColumnElement[bool]:
+    return and_(run_items.c.run_id == run_id, run_items.c.number.in_(numbers))
 
 
 def count(connection: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, int]]:
-    """How many items of each run are in each status: one statement, so that they add up."""
+    """The number of items by run and status: one statement, so that they add up."""
     query = (
         select(run_items.c.run_id, run_items.c.status, func.count())
         .where(run_items.c.run_id.in_(run_ids))
@@ -39,22 +51,17 @@ def count(connection: Connection, run_ids: Sequence[str]) -> dict[str, dict[str,
 
 
 def count_deleted(connection: Connection, run_id: str) -> dict[str, int]:
-    """How many items of each status have ended and lost their jobs."""
-    query = (
-        select(run_items.c.status, func.count())
-        .where(run_items.c.run_id == run_id, run_items.c.status.in_(DONE), run_items.c.job_id.is_(None))
-        .group_by(run_items.c.status)
-    )
-    return {row.status: row[1] for row in connection.execute(query)}
+    """The number of ended items whose jobs were deleted, by status."""
+    query = select(run_items.c.status, func.count()).where(_is_in(run_id, *DONE), run_items.c.job_id.is_(None))
+    return dict(connection.execute(query.group_by(run_items.c.status)).all())
 
 
 def list_exhausted(connection: Connection, run_id: str, limit: int | None = None) -> list[tuple[int, dict[str, Any]]]:
-    """The items that ended for want of a budget, each with its job's limits."""
+    """The items that ended because their budget was used up, each with the limits of its job."""
     query = (
         select(run_items.c.number, jobs.c.request)
         .join_from(run_items, jobs, jobs.c.id == run_items.c.job_id)
-        .where(run_items.c.run_id == run_id, run_items.c.status.in_(("succeeded", "failed")))
-        .where(jobs.c.stop_reason == "budget_exhausted")
+        .where(_is_in(run_id, *DONE), jobs.c.stop_reason == "budget_exhausted")
         .limit(limit)
     )
     return [(number, request["limits"]) for number, request in connection.execute(query)]
@@ -62,92 +69,113 @@ def list_exhausted(connection: Connection, run_id: str, limit: int | None = None
 
 def take_queued(connection: Connection, run: RunRecord, limit: int, *, put_off: bool = False) -> list[dict[str, Any]]:
     """The next items to start, each with its row: those that were put off, or the others."""
-    its_row = and_(dataset_items.c.dataset_id == run.dataset_id, dataset_items.c.position == run_items.c.position)
+    columns = (
+        run_items.c.number,
+        run_items.c.job_id,
+        *(dataset_items.c[name] for name in ("row", "custom_id", "line")),
+    )
     query = (
-        select(
-            run_items.c.number, run_items.c.job_id, dataset_items.c.row, dataset_items.c.custom_id, dataset_items.c.line
-        )
-        .join_from(run_items, dataset_items, its_row)
-        .where(run_items.c.run_id == run.id, run_items.c.status == "queued")
+        select(*columns)
+        .join_from(run_items, dataset_items, is_row_of(run))
+        .where(_is_in(run.id, "queued"))
         .where(run_items.c.errors.is_not(None) if put_off else run_items.c.errors.is_(None))
         .order_by(run_items.c.number)
         .limit(limit)
     )
-    return [dict(row) for row in connection.execute(query).mappings()]
+    return fetch_all(connection, query)
+
+
+def is_row_of(run: RunRecord) -> ColumnElement[bool]:
+    """Joins the items of a run with their rows."""
+    return and_(dataset_items.c.dataset_id == run.dataset_id, dataset_items.c.position == run_items.c.position)
 
 
 def move_item(connection: Connection, run_id: str, number: int, **values: Any) -> None:
-    its_own = and_(run_items.c.run_id == run_id, run_items.c.number == number)
-    connection.execute(update(run_items).where(its_own).values(**values))
+    connection.execute(update(run_items).where(_are(run_id, [number])).values(**values))
 
 
 def end_item(connection: Connection, job_id: str, status: str) -> None:
-    """The item that this job is has come to its end; what a continuation of it comes to takes no success away."""
+    """Store the status of an ended job for its item. A continuation takes no success away."""
     its_own = and_(run_items.c.job_id == job_id, run_items.c.status != "succeeded")
     connection.execute(update(run_items).where(its_own).values(status=status))
 
 
 def end_queued(connection: Connection, run_id: str) -> None:
-    """Nothing more is started."""
-    waiting = and_(run_items.c.run_id == run_id, run_items.c.status == "queued")
-    connection.execute(update(run_items).where(waiting).values(status="canceled"))
+    """Cancel the items that have not been started."""
+    connection.execute(update(run_items).where(_is_in(run_id, "queued")).values(status="canceled"))
 
 
 def reopen_items(connection: Connection, run_id: str, statuses: Sequence[str]) -> int:
-    """Items of these statuses are to be taken up again, each with its job if it has one; how many."""
-    chosen = and_(run_items.c.run_id == run_id, run_items.c.status.in_(statuses))
-    statement = update(run_items).where(chosen).values(status="queued", errors=None)
+    """Queue the items of these statuses again, each with its job if it has one; returns their number."""
+    statement = update(run_items).where(_is_in(run_id, *statuses)).values(status="queued", errors=None)
     return connection.execute(statement).rowcount
 
 
 def reopen(connection: Connection, run_id: str, numbers: Sequence[int]) -> None:
-    """These items are to be taken up again."""
-    chosen = and_(run_items.c.run_id == run_id, run_items.c.number.in_(numbers))
-    connection.execute(update(run_items).where(chosen).values(status="queued"))
+    """Queue these items again."""
+    connection.execute(update(run_items).where(_are(run_id, numbers)).values(status="queued"))
 
 
 def has_queued(connection: Connection, run_id: str) -> bool:
-    query = select(run_items.c.number).where(run_items.c.run_id == run_id, run_items.c.status == "queued").limit(1)
-    return connection.scalar(query) is not None
+    return exists(connection, _is_in(run_id, "queued"))
 
 
 def still_queued(connection: Connection, run_id: str, numbers: Sequence[int]) -> set[int]:
-    query = select(run_items.c.number).where(
-        run_items.c.run_id == run_id, run_items.c.number.in_(numbers), run_items.c.status == "queued"
-    )
+    query = select(run_items.c.number).where(_are(run_id, numbers), run_items.c.status == "queued")
     return set(connection.scalars(query))
 
 
 def count_running(connection: Connection, run_id: str) -> int:
-    query = select(func.count()).where(run_items.c.run_id == run_id, run_items.c.status == "running")
-    return connection.scalar(query) or 0
+    return queries.count(connection, _is_in(run_id, "running"))
 
 
 def count_running_beside(connection: Connection, run_id: str) -> int:
-    """How many items of other active runs are under way."""
-    query = (
-        select(func.count())
-        .select_from(run_items.join(runs, runs.c.id == run_items.c.run_id))
-        .where(is_active(), run_items.c.status == "running", runs.c.id != run_id)
-    )
-    return connection.scalar(query) or 0
+    """The number of running items of other active runs."""
+    is_other = and_(runs.c.id == run_items.c.run_id, runs.c.id != run_id)
+    return queries.count(connection, is_other, is_active(), run_items.c.status == "running")
 
 
 def running_jobs(connection: Connection, run_id: str) -> list[str]:
-    query = select(run_items.c.job_id).where(run_items.c.run_id == run_id, run_items.c.status == "running")
+    query = select(run_items.c.job_id).where(_is_in(run_id, "running"))
     return [job_id for job_id in connection.scalars(query) if job_id]
 
 
-_ITEM = ("number", "position", "repeat", "status", "job_id", "errors")
+def put_off(
+    connection: Connection, run_id: str, errors: list[dict[str, Any]], numbers: Sequence[int] | None = None
+) -> int:
+    """Store why queued items (without numbers: all) could not be started; returns how many were not put off before."""
+    chosen = and_(_is_in(run_id, "queued"), run_items.c.errors.is_(None))
+    if numbers is not None:
+        chosen = and_(chosen, run_items.c.number.in_(numbers))
+    return connection.execute(update(run_items).where(chosen).values(errors=errors)).rowcount
 
 
-_JOB = (
-    *("stop_reason", "best_score", "best_iteration", "iteration", "model", "evaluator_model", "error", "calls"),
-    *("input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls", "started_at", "finished_at"),
-)
+def give_up(connection: Connection, run_id: str, since: datetime) -> int:
+    """Cancel the queued items that were put off before that time; returns their number. A resumed run retries them."""
+    query = select(run_items.c.number, run_items.c.errors).where(_is_put_off(run_id, "queued"))
+    late = [number for number, errors in connection.execute(query) if _since(errors) <= since]
+    if late:
+        connection.execute(update(run_items).where(_are(run_id, late)).values(status="canceled"))
+    return len(late)
 
 
-_ROW = ("custom_id", "line", "human_score", "human_pass")
+def _since(errors: list[dict[str, Any]]) -> datetime:
+    return datetime.fromisoformat(errors[0]["since"])
+
+
+def has_given_up(connection: Connection, run_id: str) -> bool:
+    return exists(connection, _is_put_off(run_id, "canceled"))
+
+
+def first_stall(connection: Connection, run_id: str) -> tuple[dict[str, Any], int] | None:
+    """The first reason why items are put off or were given up, and the number of such items."""
+    is_stalled = _is_put_off(run_id, "queued", "canceled")
+    errors = connection.scalar(select(run_items.c.errors).where(is_stalled).order_by(run_items.c.number).limit(1))
+    return None if errors is None else (errors[0], queries.count(connection, is_stalled))
+
+
+def _is_put_off(run_id: str, *statuses: str) -> ColumnElement[bool]:
+    return and_(_is_in(run_id, *statuses), run_items.c.errors.is_not(None))
 
 
 def list_items(
@@ -159,34 +187,25 @@ def list_items(
     statuses: Sequence[str] = (),
     with_texts: bool = False,
 ) -> list[dict[str, Any]]:
-    """Items beyond a number, in order, with their rows' and jobs' facts; `with_texts`: with result, request and row."""
-    query = _select_items(connection, run, with_texts=with_texts).where(run_items.c.number > after)
-    if statuses:
-        query = query.where(run_items.c.status.in_(statuses))
-    return [dict(row) for row in connection.execute(query.limit(limit)).mappings()]
-
-
-def _select_items(connection: Connection, run: RunRecord, *, with_texts: bool) -> Select[Any]:
-    its_row = and_(dataset_items.c.dataset_id == run.dataset_id, dataset_items.c.position == run_items.c.position)
-    # What a row says is asked for where no job tells what became of it
+    """Items after a number, in order, with facts of rows and jobs; `with_texts`: also with result, request and row."""
+    # The row says what the item was only if it has no job
     own_row = case((jobs.c.id.is_(None), dataset_items.c.row)).label("row")
     texts = (jobs.c.result, jobs.c.request, own_row, dataset_items.c.told) if with_texts else ()
-    return (
-        select(
-            *(run_items.c[name] for name in _ITEM),
-            *(jobs.c[name] for name in _JOB),
-            *(dataset_items.c[name] for name in _ROW),
-            is_accepted(connection).label("is_accepted"),
-            *texts,
-        )
-        .select_from(run_items.join(dataset_items, its_row).outerjoin(jobs, jobs.c.id == run_items.c.job_id))
-        .where(run_items.c.run_id == run.id)
-        .order_by(run_items.c.number)
-    )
+    named = ((run_items, _ITEM), (jobs, _JOB), (dataset_items, _ROW))
+    facts = (table.c[name] for table, names in named for name in names)
+    query = select_items(run, *facts, is_accepted(connection).label("is_accepted"), *texts)
+    query = query.where(run_items.c.number > after, *([run_items.c.status.in_(statuses)] if statuses else []))
+    return fetch_all(connection, query.limit(limit))
 
 
-def list_iterations(connection: Connection, run_id: str, numbers: Sequence[int]) -> list[Mapping[Any, Any]]:
-    """What each iteration of these items scored, in order: by the loop and by the audit, and whether it passed."""
+def select_items(run: RunRecord, *columns: ColumnElement[Any]) -> Select[Any]:
+    """Selects from the items of a run, their rows and their jobs, in order."""
+    joined = run_items.join(dataset_items, is_row_of(run)).outerjoin(jobs, jobs.c.id == run_items.c.job_id)
+    return select(*columns).select_from(joined).where(run_items.c.run_id == run.id).order_by(run_items.c.number)
+
+
+def list_iterations(connection: Connection, run_id: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """The scores of each iteration of these items in the loop and in the audit, and whether it passed, in order."""
     in_loop, in_audit = evaluations.c.role == "loop", evaluations.c.role == "audit"
     query = (
         select(
@@ -199,41 +218,41 @@ def list_iterations(connection: Connection, run_id: str, numbers: Sequence[int])
         )
         .join_from(run_items, iterations, iterations.c.job_id == run_items.c.job_id)
         .outerjoin(evaluations, evaluations.c.iteration_id == iterations.c.id)
-        .where(run_items.c.run_id == run_id, run_items.c.number.in_(numbers))
+        .where(_are(run_id, numbers))
         .group_by(run_items.c.number, iterations.c.number)
         .order_by(run_items.c.number, iterations.c.number)
     )
-    return list(connection.execute(query).mappings())
+    return fetch_all(connection, query)
 
 
-def list_verdicts(connection: Connection, run_id: str, numbers: Sequence[int]) -> list[Mapping[Any, Any]]:
-    """What the loop's judge said of the answers of these items' best iterations, in order."""
+def list_verdicts(connection: Connection, run_id: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """The verdicts of the loop on the answers of these items' best iterations, in order."""
     is_best = and_(iterations.c.job_id == jobs.c.id, iterations.c.number == jobs.c.best_iteration)
     in_loop = and_(evaluations.c.iteration_id == iterations.c.id, evaluations.c.role == "loop")
     names = ("score", "requirements_met", "reasoning", "suggestions")
     query = (
         select(run_items.c.number.label("item"), *(evaluations.c[name] for name in names))
-        .select_from(
-            run_items.join(jobs, jobs.c.id == run_items.c.job_id).join(iterations, is_best).join(evaluations, in_loop)
-        )
-        .where(run_items.c.run_id == run_id, run_items.c.number.in_(numbers), evaluations.c.score.is_not(None))
+        .join_from(run_items, jobs, jobs.c.id == run_items.c.job_id)
+        .join(iterations, is_best)
+        .join(evaluations, in_loop)
+        .where(_are(run_id, numbers), evaluations.c.score.is_not(None))
         .order_by(run_items.c.number, iterations.c.candidate)
     )
-    return list(connection.execute(query).mappings())
+    return fetch_all(connection, query)
 
 
-def list_costs(connection: Connection, run_id: str, numbers: Sequence[int]) -> list[Mapping[Any, Any]]:
-    """What each iteration of these items cost, in order; `unpriced`: of how many calls nobody knows."""
+def list_costs(connection: Connection, run_id: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """The cost of each iteration of these items, in order; `unpriced`: the number of calls with unknown cost."""
     query = (
         select(
             run_items.c.number.label("item"),
             calls.c.iteration,
             func.coalesce(func.sum(calls.c.cost_nano_usd), 0).label("cost"),
-            func.sum(case((calls.c.cost_nano_usd.is_(None), 1), else_=0)).label("unpriced"),
+            func.count().filter(calls.c.cost_nano_usd.is_(None)).label("unpriced"),
         )
         .join_from(run_items, calls, calls.c.job_id == run_items.c.job_id)
-        .where(run_items.c.run_id == run_id, run_items.c.number.in_(numbers))
+        .where(_are(run_id, numbers))
         .group_by(run_items.c.number, calls.c.iteration)
         .order_by(run_items.c.number, calls.c.iteration)
     )
-    return list(connection.execute(query).mappings())
+    return fetch_all(connection, query)

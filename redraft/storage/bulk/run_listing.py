@@ -1,4 +1,4 @@
-"""What people see of runs in lists: a page of runs or items at a time, by the same number of statements for each."""
+"""Lists of runs and items for pages: each page takes the same number of statements."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,9 +9,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Text, and_, cast, func, or_, select
 
 from redraft.domain.bulk.run_facts import UNKNOWN_ERROR
+from redraft.storage.bulk.run_items import select_items
 from redraft.storage.bulk.runs import RunRecord
 from redraft.storage.engine.bulk_tables import dataset_items, datasets, run_items
 from redraft.storage.engine.columns import moment, text_in
+from redraft.storage.engine.queries import fetch_all, fetch_one
 from redraft.storage.engine.tables import evaluations, iterations, jobs
 from redraft.storage.jobs.jobs import count_accepted, is_accepted
 
@@ -22,12 +24,7 @@ _LINE = re.compile(r"line (\d{1,9})")
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What all jobs of a run have come to.
-
-    Attributes:
-        accepted: how many of them.
-        unpriced_calls: of how many calls nobody knows what they cost.
-    """
+    """The number of accepted jobs of a run, and their cost; `unpriced_calls`: the number of calls without one."""
 
     accepted: int
     cost_nano_usd: int
@@ -36,12 +33,9 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class ItemFilter:
-    """Which items of a run.
+    """The filter of a list of items; None: all.
 
-    Attributes:
-        is_accepted: None: whether accepted or not.
-        error_code: as the report's error groups have it.
-        custom_id: of the row; one without is named by its line, as in `line 4`.
+    `error_code` is a code of the report's error groups. `custom_id` names a row, or its line, as in `line 4`.
     """
 
     statuses: tuple[str, ...] = ()
@@ -52,11 +46,11 @@ class ItemFilter:
 
 def dataset_names(connection: Connection, dataset_ids: Sequence[str]) -> dict[str, str]:
     query = select(datasets.c.id, datasets.c.name).where(datasets.c.id.in_(dataset_ids))
-    return {row[0]: row[1] for row in connection.execute(query)}
+    return dict(connection.execute(query).all())
 
 
 def totals(connection: Connection, run_ids: Sequence[str]) -> dict[str, Totals]:
-    """By run; none of a run without jobs. Read from an index alone."""
+    """The totals by run, without runs that have no job; read from an index alone."""
     accepted = count_accepted(connection, lambda table: table.c.run_id == jobs.c.run_id)
     sums = [func.sum(each) for each in (jobs.c.cost_nano_usd, jobs.c.unpriced_calls)]
     query = select(jobs.c.run_id, accepted, *sums).where(jobs.c.run_id.in_(run_ids)).group_by(jobs.c.run_id)
@@ -64,8 +58,8 @@ def totals(connection: Connection, run_ids: Sequence[str]) -> dict[str, Totals]:
 
 
 def latest_ends(connection: Connection, run_id: str, *, within_s: float, limit: int) -> list[datetime]:
-    """When the jobs that ended last have ended, the latest first; none that ended longer ago."""
-    # Not by the run's index: it would bring all of its jobs, to be put in order
+    """The times when the latest jobs of a run ended, the latest first."""
+    # The expression keeps the database from the run's index, by which it would read and sort all jobs of the run
     is_of_run = func.coalesce(jobs.c.run_id, "") == run_id
     since = moment(connection, ago_s=within_s)
     query = (
@@ -88,27 +82,22 @@ _JOB = (
 def list_items(
     connection: Connection, run: RunRecord, chosen: ItemFilter, *, after: int, limit: int
 ) -> list[dict[str, Any]]:
-    """Items beyond a number, in order, without their texts; of each question the beginning."""
-    its_row = and_(dataset_items.c.dataset_id == run.dataset_id, dataset_items.c.position == run_items.c.position)
+    """Items after a number, in order, with the beginning of each question."""
     question = func.coalesce(
         text_in(connection, jobs.c.request, "instruct"),
         text_in(connection, dataset_items.c.row, "fields", "instruct"),
     )
-    query = (
-        select(
-            *(run_items.c[name] for name in _ITEM),
-            *(dataset_items.c[name] for name in _ROW),
-            *(jobs.c[name] for name in _JOB),
-            is_accepted(connection).label("is_accepted"),
-            func.substr(cast(question, Text), 1, EXCERPT_CHARS).label("question"),
-            text_in(connection, jobs.c.request, "score_threshold").label("score_threshold"),
-        )
-        .select_from(run_items.join(dataset_items, its_row).outerjoin(jobs, jobs.c.id == run_items.c.job_id))
-        .where(run_items.c.run_id == run.id, run_items.c.number > after, *_conditions(connection, chosen))
-        .order_by(run_items.c.number)
-        .limit(limit)
+    query = select_items(
+        run,
+        *(run_items.c[name] for name in _ITEM),
+        *(dataset_items.c[name] for name in _ROW),
+        *(jobs.c[name] for name in _JOB),
+        is_accepted(connection).label("is_accepted"),
+        func.substr(cast(question, Text), 1, EXCERPT_CHARS).label("question"),
+        text_in(connection, jobs.c.request, "score_threshold").label("score_threshold"),
     )
-    return [dict(row) for row in connection.execute(query).mappings()]
+    wanted = query.where(run_items.c.number > after, *_conditions(connection, chosen))
+    return fetch_all(connection, wanted.limit(limit))
 
 
 def _conditions(connection: Connection, chosen: ItemFilter) -> list[ColumnElement[bool]]:
@@ -131,7 +120,7 @@ def _has_error(connection: Connection, code: str) -> ColumnElement[bool]:
         return and_(run_items.c.status.in_(_FAULTY), run_items.c.errors.is_(None), jobs.c.error.is_(None))
     of_row = text_in(connection, run_items.c.errors, 0, "code")
     of_job = text_in(connection, jobs.c.error, "code")
-    # Texts are read only where there are any
+    # The first conditions keep the database from parsing the texts of rows without errors
     return or_(
         and_(run_items.c.errors.is_not(None), of_row == code),
         and_(run_items.c.errors.is_(None), jobs.c.error.is_not(None), of_job == code),
@@ -154,8 +143,8 @@ def scores(connection: Connection, job_ids: Sequence[str]) -> dict[str, list[flo
     return found
 
 
-def find_item(connection: Connection, run: RunRecord, custom_id: str, repeat: int) -> Mapping[Any, Any] | None:
-    """One row in one of its repeats, with its job's result and request."""
+def find_item(connection: Connection, run: RunRecord, custom_id: str, repeat: int) -> Mapping[str, Any] | None:
+    """The item of a row and repeat, with the result and the request of its job."""
     is_row = and_(dataset_items.c.dataset_id == run.dataset_id, _is_named(custom_id))
     position = connection.scalar(select(dataset_items.c.position).where(is_row).limit(1))
     if position is None:
@@ -167,28 +156,13 @@ def find_item(connection: Connection, run: RunRecord, custom_id: str, repeat: in
         .select_from(run_items.outerjoin(jobs, jobs.c.id == run_items.c.job_id))
         .where(run_items.c.run_id == run.id, run_items.c.number == position * run.repeat + repeat)
     )
-    return connection.execute(query).mappings().one_or_none()
+    return fetch_one(connection, query)
 
 
 def _is_named(name: str) -> ColumnElement[bool]:
-    """A row that cannot be used may have no id: its line names it."""
+    """Whether a row has this name: an invalid row may have no id, and is named by its line."""
     is_named = dataset_items.c.custom_id == name
     found = _LINE.fullmatch(name)
     if found is None:
         return is_named
     return or_(is_named, and_(dataset_items.c.custom_id.is_(None), dataset_items.c.line == int(found[1])))
-
-
-def list_bad_rows(connection: Connection, dataset_id: str, *, after: int, limit: int) -> list[dict[str, Any]]:
-    """Rows that cannot be used, in order, beyond a position."""
-    query = (
-        select(dataset_items)
-        .where(
-            dataset_items.c.dataset_id == dataset_id,
-            dataset_items.c.position > after,
-            dataset_items.c.errors.is_not(None),
-        )
-        .order_by(dataset_items.c.position)
-        .limit(limit)
-    )
-    return [dict(row) for row in connection.execute(query).mappings()]

@@ -1,27 +1,23 @@
-"""Runs: one row each, its state and its sums."""
+"""Runs: the state of each, the usage of its jobs, and its removal some items at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Integer,
-    and_,
-    case,
-    func,
-    insert,
-    literal,
-    or_,
-    select,
-    update,
-)
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ColumnElement, Connection, Integer, Select, case, delete, func, insert, literal, select, update
 
 from redraft.storage.engine.bulk_tables import dataset_items, datasets, run_items, runs
 from redraft.storage.engine.columns import DbNow, moment
+from redraft.storage.engine.queries import (
+    Place,
+    exists,
+    fetch_all,
+    fetch_one,
+    insert_unless_there,
+    is_beyond,
+    list_newest,
+)
 from redraft.storage.engine.tables import calls, jobs
 
 
@@ -53,7 +49,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What all jobs of a run have cost so far; `unpriced_calls`: of how many calls nobody knows."""
+    """The usage of all jobs of a run so far; `unpriced_calls`: the number of calls with unknown cost."""
 
     calls: int
     input_tokens: int
@@ -64,55 +60,47 @@ class Sums:
 
 
 def add(connection: Connection, values: Mapping[str, Any]) -> bool:
-    """Store a run with all its items: the dataset's rows in order, each `repeat` times.
+    """Store a run with its items: the rows of the dataset in order, each `repeat` times.
 
-    Returns:
-        False when there is one with its idempotency key already; nothing is stored then.
+    Returns False, and stores nothing, if a run has its idempotency key.
     """
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = (
-        dialect.insert(runs)
-        .values(**values)
-        .on_conflict_do_nothing(index_elements=[runs.c.idempotency_scope, runs.c.idempotency_key])
-        .returning(runs.c.id)
-    )
-    if connection.scalar(statement) is None:
+    if not insert_unless_there(connection, runs, values, ("idempotency_scope", "idempotency_key")):
         return False
     repeat: int = values["repeat"]
     for number in range(1, repeat + 1):
-        is_bad = dataset_items.c.row.is_(None)
-        rows = select(
-            literal(values["id"]),
-            dataset_items.c.position * repeat + number,
-            dataset_items.c.position,
-            literal(number, Integer),
-            case((is_bad, "invalid"), else_="queued"),
-            dataset_items.c.errors,
-        ).where(dataset_items.c.dataset_id == values["dataset_id"])
-        names = ["run_id", "number", "position", "repeat", "status", "errors"]
-        connection.execute(insert(run_items).from_select(names, rows))
+        items = {
+            "run_id": literal(values["id"]),
+            "number": dataset_items.c.position * repeat + number,
+            "position": dataset_items.c.position,
+            "repeat": literal(number, Integer),
+            "status": case((dataset_items.c.row.is_(None), "invalid"), else_="queued"),
+            "errors": dataset_items.c.errors,
+        }
+        rows = select(*items.values()).where(dataset_items.c.dataset_id == values["dataset_id"])
+        connection.execute(insert(run_items).from_select(list(items), rows))
     return True
 
 
 def find_by_key(connection: Connection, scope: str, key: str) -> RunRecord | None:
-    condition = and_(runs.c.idempotency_scope == scope, runs.c.idempotency_key == key)
-    row = connection.execute(select(runs).where(condition)).mappings().one_or_none()
-    return None if row is None else RunRecord(**row)
+    return _one(connection, select(runs).where(runs.c.idempotency_scope == scope, runs.c.idempotency_key == key))
 
 
 def get(connection: Connection, run_id: str) -> RunRecord | None:
-    row = connection.execute(select(runs).where(runs.c.id == run_id)).mappings().one_or_none()
-    return None if row is None else RunRecord(**row)
+    return _one(connection, select(runs).where(runs.c.id == run_id))
 
 
 def hold(connection: Connection, run_id: str) -> RunRecord | None:
-    """A run, which nobody else can change before this unit of work is committed."""
-    row = connection.execute(select(runs).where(runs.c.id == run_id).with_for_update()).mappings().one_or_none()
+    """A run that is locked until the unit of work ends."""
+    return _one(connection, select(runs).where(runs.c.id == run_id).with_for_update())
+
+
+def _one(connection: Connection, query: Select[Any]) -> RunRecord | None:
+    row = fetch_one(connection, query)
     return None if row is None else RunRecord(**row)
 
 
 def is_running(connection: Connection, run_id: str) -> bool:
-    return connection.scalar(select(runs.c.id).where(runs.c.id == run_id, is_active())) is not None
+    return exists(connection, runs.c.id == run_id, is_active())
 
 
 def active_ids(connection: Connection) -> list[str]:
@@ -120,14 +108,14 @@ def active_ids(connection: Connection) -> list[str]:
 
 
 def is_active() -> ColumnElement[bool]:
-    # Spelled as in the index: SQLite takes it for no parameter
+    # A literal as in the partial index: SQLite does not use the index for a parameter
     return runs.c.status == literal("running", literal_execute=True)
 
 
 def latest_finished(connection: Connection, run: RunRecord) -> str | None:
-    """The newest run before this one, on the same rows, that was neither canceled nor stopped by its budget."""
+    """The newest earlier run of the same rows that was neither canceled nor stopped by its budget."""
     its_version = select(datasets.c.version).where(datasets.c.id == run.dataset_id).scalar_subquery()
-    is_earlier = or_(runs.c.created_at < run.created_at, and_(runs.c.created_at == run.created_at, runs.c.id < run.id))
+    is_earlier = is_beyond(runs, (run.created_at, run.id), newest_first=True)
     query = (
         select(runs.c.id)
         .join(datasets, datasets.c.id == runs.c.dataset_id)
@@ -138,14 +126,9 @@ def latest_finished(connection: Connection, run: RunRecord) -> str | None:
     return connection.scalar(query)
 
 
-def list_page(connection: Connection, *, after: tuple[datetime, str] | None, limit: int) -> list[RunRecord]:
-    """Newest first: one page and one more."""
-    query = select(runs)
-    if after:
-        at, run_id = after
-        query = query.where(or_(runs.c.created_at < at, and_(runs.c.created_at == at, runs.c.id < run_id)))
-    query = query.order_by(runs.c.created_at.desc(), runs.c.id.desc()).limit(limit + 1)
-    return [RunRecord(**row) for row in connection.execute(query).mappings()]
+def list_page(connection: Connection, *, after: Place | None, limit: int) -> list[RunRecord]:
+    """One page of the runs, newest first, and one more."""
+    return [RunRecord(**row) for row in fetch_all(connection, list_newest(runs, after, limit))]
 
 
 def sums(connection: Connection, run_id: str) -> Sums:
@@ -160,7 +143,7 @@ def max_cost(connection: Connection, run_id: str) -> int | None:
 
 
 def unpriced_models(connection: Connection, run_id: str) -> list[str]:
-    """The models of calls whose tokens are known and whose price is not, in order."""
+    """The models of calls with known tokens and unknown price, in order."""
     query = (
         select(calls.c.model)
         .distinct()
@@ -177,16 +160,46 @@ def change(connection: Connection, run_id: str, **values: Any) -> None:
 
 
 def go_on(connection: Connection, run: RunRecord) -> None:
-    """A run that has ended is no longer at its end; the time since then is idle."""
+    """Let an ended run be running again; the time since its end is idle."""
     at = moment(connection, ago_s=0)
     since = at - (run.finished_at or at)
     idle_ms = (run.idle_ms or 0) + round(since.total_seconds() * 1000)
-    ended_no_more = {"status": "running", "stop_reason": None, "finished_at": None}
-    change(connection, run.id, **ended_no_more, resumed_at=at, idle_ms=idle_ms)
+    is_open = {"status": "running", "stop_reason": None, "finished_at": None}
+    change(connection, run.id, **is_open, resumed_at=at, idle_ms=idle_ms)
 
 
 def finish(connection: Connection, run_id: str, status: str, stop_reason: str) -> RunRecord:
-    """End a run that is held; the run as it has ended."""
-    values = {"status": status, "stop_reason": stop_reason, "finished_at": DbNow()}
-    change(connection, run_id, **values)
-    return RunRecord(**connection.execute(select(runs).where(runs.c.id == run_id)).mappings().one())
+    """End a locked run; returns it as it has ended."""
+    change(connection, run_id, status=status, stop_reason=stop_reason, finished_at=DbNow())
+    return RunRecord(**fetch_all(connection, select(runs).where(runs.c.id == run_id))[0])
+
+
+def live_job(connection: Connection, run_id: str) -> str | None:
+    """A job of this run that has not ended."""
+    return connection.scalar(select(jobs.c.id).where(jobs.c.run_id == run_id, jobs.c.finished_at.is_(None)).limit(1))
+
+
+def one_of_dataset(connection: Connection, dataset_id: str) -> str | None:
+    """A run of this dataset."""
+    return connection.scalar(select(runs.c.id).where(runs.c.dataset_id == dataset_id).limit(1))
+
+
+def first_items(connection: Connection, run_id: str, limit: int) -> list[tuple[int, str | None]]:
+    """The numbers of the first remaining items, each with its job."""
+    query = select(run_items.c.number, run_items.c.job_id).where(run_items.c.run_id == run_id)
+    return [(number, job_id) for number, job_id in connection.execute(query.order_by(run_items.c.number).limit(limit))]
+
+
+def remove_jobs(connection: Connection, job_ids: Sequence[str]) -> str | None:
+    """Remove those of these jobs that have ended, with all that belongs to them; returns a job that is left."""
+    chosen = jobs.c.id.in_(job_ids)
+    connection.execute(delete(jobs).where(chosen, jobs.c.finished_at.is_not(None)))
+    return connection.scalar(select(jobs.c.id).where(chosen).limit(1))
+
+
+def remove_items(connection: Connection, run_id: str, numbers: Sequence[int]) -> None:
+    connection.execute(delete(run_items).where(run_items.c.run_id == run_id, run_items.c.number.in_(numbers)))
+
+
+def remove(connection: Connection, run_id: str) -> None:
+    connection.execute(delete(runs).where(runs.c.id == run_id))

@@ -27,6 +27,7 @@ from redraft.domain.calls.models import FREE_PROVIDER
 from redraft.domain.jobs.job_errors import job_error
 from redraft.domain.jobs.states import Step
 from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.queries import exists, fetch_all, fetch_one
 from redraft.storage.engine.statements import Change, add_rows, run
 from redraft.storage.engine.tables import calls, jobs
 
@@ -36,7 +37,7 @@ SlotKey = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """How a call was closed, whether it had been written off before, and whether it costs nothing in any case."""
+    """The status of a closed call, whether it was closed as lost before, and whether its model is free."""
 
     status: str
     was_lost: bool
@@ -61,19 +62,8 @@ _ABORTED = _lost("The call was aborted, because its job was canceled.", "cancele
 _AS_LOST = (calls.c.job_id, calls.c.provider)
 _SLOT = ("job_id", "iteration", "candidate", "step", "seq")
 _CLOSE_COLUMNS = (
-    "cached",
-    "response",
-    "reply_text",
-    "http_status",
-    "response_headers",
-    "finish_reason",
-    "input_tokens",
-    "cached_input_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-    "cost_nano_usd",
-    "latency_ms",
-    "error",
+    *("cached", "response", "reply_text", "http_status", "response_headers", "finish_reason", "error"),
+    *("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens", "cost_nano_usd", "latency_ms"),
 )
 _SUMMED = ("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "latency_ms")
 _LINE = (
@@ -97,25 +87,17 @@ def recorded_replies(
     """
     query = (
         select(*(calls.c[name] for name in _RECORDED))
-        .where(
-            calls.c.job_id == job_id,
-            calls.c.step == step,
-            calls.c.status.in_(("ok", "error")),
-        )
+        .where(calls.c.job_id == job_id, calls.c.step == step, calls.c.status.in_(("ok", "error")))
         .order_by(calls.c.status.desc(), calls.c.id)
     )
     if iteration is not None:
         query = query.where(calls.c.iteration == iteration)
     found: dict[SlotKey, Mapping[str, Any]] = {}
-    for row in connection.execute(query).mappings():
-        if row["status"] == "ok" or _is_final(step, row, with_failures=with_failures):
-            found.setdefault((row["iteration"], row["candidate"], row["seq"]), dict(row))
+    for row in fetch_all(connection, query):
+        is_cut_answer = step == Step.GENERATE and row["reply_text"] is not None
+        if row["status"] == "ok" or is_cut_answer or (with_failures and not row["error"]["retryable"]):
+            found.setdefault((row["iteration"], row["candidate"], row["seq"]), row)
     return found
-
-
-def _is_final(step: str, row: Mapping[Any, Any], *, with_failures: bool) -> bool:
-    is_cut_answer = step == Step.GENERATE and row["reply_text"] is not None
-    return is_cut_answer or (with_failures and not row["error"]["retryable"])
 
 
 def open_calls(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -149,16 +131,10 @@ def close_left(connection: Connection, in_flight: Sequence[tuple[str, int]]) -> 
 def close_abandoned(
     connection: Connection, *, after_s: float, ended_s: float, limit: int
 ) -> Mapping[str, Mapping[str, int]]:
-    """Close calls for no job, or for one that ended meanwhile, whose process never came back.
+    """Close calls of lost processes, `limit` at most: calls without a job, and calls of ended jobs.
 
-    Args:
-        connection: the unit of work.
-        after_s: how long after its start a call for no job is given up.
-        ended_s: how long after the end of its job a call is given up: whoever lives has aborted it by then.
-        limit: how many calls at once.
-
-    Returns:
-        What they add to their jobs' sums, by job.
+    A call without a job is closed `after_s` after its start, a call of an ended job `ended_s` after the end of the job:
+    a live process has aborted it by then. Returns the usage by job.
     """
     return _close_all(connection, _abandoned_statement(after_s, ended_s, limit))
 
@@ -173,18 +149,14 @@ def _close_all(connection: Connection, statement: Executable) -> dict[str, Count
 
 @cache
 def _abandoned_statement(after_s: float, ended_s: float, limit: int) -> Executable:
-    # Spelled out as in the index on started calls: SQLite takes it for no parameters
-    is_started = calls.c.status == bindparam("started", "started", literal_execute=True)
+    # A literal as in the partial index on started calls: SQLite does not use the index for a parameter
+    is_started = calls.c.status == literal("started", literal_execute=True)
+    has_no_job = calls.c.job_id.is_(None)
     old = (
         select(calls.c.id)
         .outerjoin(jobs, jobs.c.id == calls.c.job_id)
         .where(is_started, calls.c.started_at < DbNow(-min(after_s, ended_s)))
-        .where(
-            or_(
-                and_(calls.c.job_id.is_(None), calls.c.started_at < DbNow(-after_s)),
-                jobs.c.finished_at < DbNow(-ended_s),
-            )
-        )
+        .where(or_(has_no_job & (calls.c.started_at < DbNow(-after_s)), jobs.c.finished_at < DbNow(-ended_s)))
         .limit(limit)
     )
     is_open = and_(calls.c.id.in_(old), calls.c.status == "started")
@@ -205,7 +177,7 @@ def close(connection: Connection, call_id: str, values: Mapping[str, Any]) -> Cl
 
 
 def close_change(call_id: str, values: Mapping[str, Any], *, number: int = 0, was_lost: bool = False) -> Change:
-    """The change that `close` makes, the `number`-th of one statement."""
+    """The change that `close` makes. `number` tells the parameters of several changes in one statement apart."""
     name = f"c{number}_"
     given = {f"{name}{column}": values.get(column) for column in _CLOSE_COLUMNS} | {
         f"{name}cached": values.get("cached", False),
@@ -219,7 +191,7 @@ def close_change(call_id: str, values: Mapping[str, Any], *, number: int = 0, wa
 
 @cache
 def _close_statement(name: str) -> Update:
-    """Built once. Two that close a slot at the same moment meet in the index `uq_calls_ok`; `persist` repeats."""
+    """Built once. If two workers close a slot at once, the index `uq_calls_ok` refuses one, and `persist` repeats."""
     other = calls.alias()
     same_slot = and_(*(other.c[column] == calls.c[column] for column in _SLOT), other.c.status == "ok")
     is_second = and_(bindparam(f"{name}status", type_=String) == "ok", select(1).where(same_slot).exists())
@@ -238,23 +210,17 @@ def _close_statement(name: str) -> Update:
 
 def find_reusable(connection: Connection, cache_key: str) -> dict[str, Any] | None:
     """The oldest reply to an identical call: its text, its body and its finish reason."""
-    # Spelled out as in the index: SQLite takes it for no parameters
-    is_ok = calls.c.status == bindparam("ok", "ok", literal_execute=True)
-    query = (
-        select(calls.c.reply_text, calls.c.response, calls.c.finish_reason)
-        .where(calls.c.cache_key == cache_key, calls.c.cache_key.is_not(None), is_ok)
-        .order_by(calls.c.finished_at)
-        .limit(1)
-    )
-    row = connection.execute(query).mappings().one_or_none()
-    return None if row is None else dict(row)
+    # The conditions of the partial index, without parameters: otherwise SQLite does not use it
+    is_reusable = calls.c.cache_key.is_not(None) & (calls.c.status == literal("ok", literal_execute=True))
+    query = select(calls.c.reply_text, calls.c.response, calls.c.finish_reason)
+    query = query.where(calls.c.cache_key == cache_key, is_reusable).order_by(calls.c.finished_at).limit(1)
+    return fetch_one(connection, query)
 
 
 def usage_of_job(connection: Connection, job_id: str) -> list[dict[str, Any]]:
     """The usage of each call of a job, with its request where the usage is unknown."""
     names = ("model", "status", "cached", "http_status", "request", "input_tokens", "output_tokens", "cost_nano_usd")
-    query = select(*(calls.c[name] for name in names)).where(calls.c.job_id == job_id)
-    return [dict(row) for row in connection.execute(query).mappings()]
+    return fetch_all(connection, select(*(calls.c[name] for name in names)).where(calls.c.job_id == job_id))
 
 
 def open_in_run(connection: Connection, run_id: str) -> list[dict[str, Any]]:
@@ -264,11 +230,11 @@ def open_in_run(connection: Connection, run_id: str) -> list[dict[str, Any]]:
         .join_from(calls, jobs, jobs.c.id == calls.c.job_id)
         .where(calls.c.status == literal("started", literal_execute=True), jobs.c.run_id == run_id)
     )
-    return [dict(row) for row in connection.execute(query).mappings()]
+    return fetch_all(connection, query)
 
 
 def untold_in_run(connection: Connection, run_id: str) -> list[dict[str, Any]]:
-    """The calls of a run's jobs that are over, and of which nobody knows what they cost."""
+    """The ended calls of a run's jobs with unknown cost."""
     names = ("model", "request", "status", "http_status")
     query = (
         select(*(calls.c[name] for name in names))
@@ -277,14 +243,14 @@ def untold_in_run(connection: Connection, run_id: str) -> list[dict[str, Any]]:
         .where(calls.c.status != literal("started", literal_execute=True))
         .where(calls.c.input_tokens.is_(None), calls.c.cached.is_(False))
     )
-    return [dict(row) for row in connection.execute(query).mappings()]
+    return fetch_all(connection, query)
 
 
 def usage_by_attempt(connection: Connection, job_id: str) -> dict[tuple[int, int], dict[str, int]]:
     """The usage of each candidate, by (iteration, candidate)."""
     sums = {
         "calls": func.count(),
-        "unpriced_calls": func.sum(case((calls.c.cost_nano_usd.is_(None), 1), else_=0)),
+        "unpriced_calls": func.count().filter(calls.c.cost_nano_usd.is_(None)),
         **{name: func.coalesce(func.sum(calls.c[name]), 0) for name in _SUMMED},
     }
     query = (
@@ -292,7 +258,7 @@ def usage_by_attempt(connection: Connection, job_id: str) -> dict[tuple[int, int
         .where(calls.c.job_id == job_id)
         .group_by(calls.c.iteration, calls.c.candidate)
     )
-    rows = connection.execute(query).mappings()
+    rows = fetch_all(connection, query)
     return {(row["iteration"], row["candidate"]): {name: int(row[name]) for name in sums} for row in rows}
 
 
@@ -303,27 +269,19 @@ def set_aside(connection: Connection, call_id: str) -> None:
 
 def has_open(connection: Connection, job_id: str) -> bool:
     """Whether the job has an open call."""
-    query = select(calls.c.id).where(calls.c.job_id == job_id, calls.c.status == "started").limit(1)
-    return connection.execute(query).first() is not None
+    return exists(connection, calls.c.job_id == job_id, calls.c.status == "started")
 
 
 def of_job(connection: Connection, job_id: str) -> list[dict[str, Any]]:
-    query = select(calls).where(calls.c.job_id == job_id).order_by(calls.c.started_at, calls.c.id)
-    return [dict(row) for row in connection.execute(query).mappings()]
+    query = select(calls).where(calls.c.job_id == job_id)
+    return fetch_all(connection, query.order_by(calls.c.started_at, calls.c.id))
 
 
 def lines_of_job(connection: Connection, job_id: str, limit: int) -> list[dict[str, Any]]:
-    """The same without the texts, which may be large."""
-    query = (
-        select(*(calls.c[name] for name in _LINE))
-        .where(calls.c.job_id == job_id)
-        .order_by(calls.c.started_at, calls.c.id)
-        .limit(limit)
-    )
-    return [dict(row) for row in connection.execute(query).mappings()]
+    """The first calls of a job without their texts, which may be large."""
+    query = select(*(calls.c[name] for name in _LINE)).where(calls.c.job_id == job_id)
+    return fetch_all(connection, query.order_by(calls.c.started_at, calls.c.id).limit(limit))
 
 
 def get(connection: Connection, job_id: str, call_id: str) -> dict[str, Any] | None:
-    query = select(calls).where(calls.c.job_id == job_id, calls.c.id == call_id)
-    row = connection.execute(query).mappings().one_or_none()
-    return None if row is None else dict(row)
+    return fetch_one(connection, select(calls).where(calls.c.job_id == job_id, calls.c.id == call_id))

@@ -1,7 +1,4 @@
-"""Queries of the sweeper: due steps without a worker, and jobs that must end.
-
-Each query is built once, because workers sweep all the time.
-"""
+"""Queries of the sweeper: due steps without a worker, and jobs that must end."""
 
 from functools import cache
 
@@ -21,7 +18,7 @@ from redraft.storage.jobs.transitions import (
     is_live,
 )
 
-# No message is delayed for so long: a later time means that the clock was set back.
+# No step is notified so far ahead: a later time means that the clock was set back
 _NOTIFIED_AHEAD_S = 300.0
 
 
@@ -43,7 +40,7 @@ def take_due(
     return [DueStep(*row) for row in connection.execute(statement)]
 
 
-@cache
+@cache  # workers sweep all the time, and building this statement takes longer than running it
 def _due_statement(pause_s: float, limit: int, *, with_expired: bool, are_suspects: bool) -> Executable:
     losses = (ALONE_LOSSES, ALONE_LOSSES) if are_suspects else (0, FREE_LOSSES)
     *shorter, longest = (1,) if are_suspects else (1, 2, 4, 8, 16, 32, 64)
@@ -73,12 +70,7 @@ def _due_statement(pause_s: float, limit: int, *, with_expired: bool, are_suspec
 
 def guilty(connection: Connection, *, limit: int) -> list[str]:
     """Live jobs whose step has ended even a process of its own."""
-    return list(connection.execute(_guilty_query(limit)).scalars())
-
-
-@cache
-def _guilty_query(limit: int) -> Executable:
-    return select(jobs.c.id).where(is_live(), is_guilty()).limit(limit)
+    return list(connection.scalars(select(jobs.c.id).where(is_live(), is_guilty()).limit(limit)))
 
 
 def is_guilty() -> ColumnElement[bool]:
@@ -87,12 +79,7 @@ def is_guilty() -> ColumnElement[bool]:
 
 def overdue(connection: Connection, *, slack_s: float, limit: int) -> list[str]:
     """Live jobs past their deadline; a claimed job gets some slack, so that its holder can end it."""
-    return list(connection.execute(_overdue_query(slack_s, limit)).scalars())
-
-
-@cache
-def _overdue_query(slack_s: float, limit: int) -> Executable:
-    return select(jobs.c.id).where(is_live(), is_overdue(slack_s)).limit(limit)
+    return list(connection.scalars(select(jobs.c.id).where(is_live(), is_overdue(slack_s)).limit(limit)))
 
 
 def is_overdue(slack_s: float) -> ColumnElement[bool]:

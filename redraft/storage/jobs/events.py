@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Executable, select
 
+from redraft.storage.engine.queries import fetch_all
 from redraft.storage.engine.statements import add_rows
 from redraft.storage.engine.tables import events
 from redraft.storage.jobs import webhooks
 from redraft.storage.jobs.jobs import JobRecord
+
+_EVENTS = select(events.c.seq, events.c.type, events.c.data, events.c.at).order_by(events.c.seq)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,29 +41,19 @@ def add(connection: Connection, job: JobRecord, first_seq: int, new: Sequence[tu
 
 def of_types(connection: Connection, job_id: str, types: Sequence[str]) -> list[EventRecord]:
     """The events of these types, in order."""
-    query = (
-        select(events.c.seq, events.c.type, events.c.data, events.c.at)
-        .where(events.c.job_id == job_id, events.c.type.in_(types))
-        .order_by(events.c.seq)
-    )
-    return [EventRecord(**row) for row in connection.execute(query).mappings()]
+    return _list(connection, _EVENTS.where(events.c.job_id == job_id, events.c.type.in_(types)))
 
 
 def moments(connection: Connection, job_id: str, types: Sequence[str]) -> list[tuple[str, datetime]]:
-    """When each of these types happened, in order: their type and time alone."""
-    query = (
-        select(events.c.type, events.c.at)
-        .where(events.c.job_id == job_id, events.c.type.in_(types))
-        .order_by(events.c.seq)
-    )
-    return [(row[0], row[1]) for row in connection.execute(query)]
+    """The types and times of the events of these types, in order, without their data."""
+    query = select(events.c.type, events.c.at).where(events.c.job_id == job_id, events.c.type.in_(types))
+    return [(kind, at) for kind, at in connection.execute(query.order_by(events.c.seq))]
 
 
 def after(connection: Connection, job_id: str, seq: int, limit: int = 1000) -> list[EventRecord]:
-    query = (
-        select(events.c.seq, events.c.type, events.c.data, events.c.at)
-        .where(events.c.job_id == job_id, events.c.seq > seq)
-        .order_by(events.c.seq)
-        .limit(limit)
-    )
-    return [EventRecord(**row) for row in connection.execute(query).mappings()]
+    """The events after the number `seq`, in order."""
+    return _list(connection, _EVENTS.where(events.c.job_id == job_id, events.c.seq > seq).limit(limit))
+
+
+def _list(connection: Connection, query: Executable) -> list[EventRecord]:
+    return [EventRecord(**row) for row in fetch_all(connection, query)]

@@ -12,6 +12,7 @@ from redraft.domain.evaluation.rubrics import CriterionResult
 from redraft.domain.jobs.job_errors import OUTPUT_LIMIT
 from redraft.domain.jobs.loop import Attempt, Evaluation
 from redraft.domain.jobs.requests import sources_hash
+from redraft.storage.engine.queries import fetch_all
 from redraft.storage.engine.statements import add_rows
 from redraft.storage.engine.tables import evaluations, iterations
 from redraft.storage.jobs.jobs import JobRecord
@@ -26,9 +27,7 @@ class EvaluationRecord:
     """One verdict on one answer.
 
     Attributes:
-        criteria: the results of the rubric's criteria, as `CriterionResult`s; None without a rubric.
-        grounding: the result of a claim check; None without one.
-        checks: the results of the checks in code; None without checks.
+        criteria: the `CriterionResult`s of a rubric.
         judges: the verdicts of the evaluators, if there was more than one call.
         job_id: the job that evaluated; after a rescoring it is not the job of the answer. Empty before it is stored,
             like `role`.
@@ -73,11 +72,7 @@ class EvaluationRecord:
 
 @dataclass(frozen=True, slots=True)
 class IterationRecord:
-    """One candidate of one iteration, with its verdict if there is one.
-
-    Attributes:
-        is_outdated: whether a continuation has changed the sources since the answer was written.
-    """
+    """One candidate of one iteration, with its verdict; `is_outdated`: a continuation has changed the sources since."""
 
     id: str
     number: int
@@ -117,16 +112,12 @@ def of(connection: Connection, job: JobRecord, number: int | None = None) -> lis
     wanted: list[int] | None = job.request["iterations"] if is_rescore else None
     records = [_record(row) for row in rows if wanted is None or row["number"] in wanted]
     if is_rescore:
-        cut = _cut_ids(connection, given["p_job"])
+        # Answers that were cut off are not evaluated, so they are not rescored either
+        is_loop = and_(evaluations.c.job_id == given["p_job"], evaluations.c.role == "loop")
+        failed = select(evaluations.c.iteration_id, evaluations.c.error).where(is_loop, evaluations.c.status == "error")
+        cut = {row.iteration_id for row in connection.execute(failed) if OUTPUT_LIMIT in (row.error or {})}
         records = [record for record in records if record.id not in cut]
     return [_aged(record, job) for record in records] if job.continuations else records
-
-
-def _cut_ids(connection: Connection, job_id: str) -> set[str]:
-    """The ids of the iterations whose answers were cut off; these are not evaluated."""
-    failed = and_(evaluations.c.job_id == job_id, evaluations.c.role == "loop", evaluations.c.status == "error")
-    query = select(evaluations.c.iteration_id, evaluations.c.error).where(failed)
-    return {row.iteration_id for row in connection.execute(query) if OUTPUT_LIMIT in (row.error or {})}
 
 
 def _aged(record: IterationRecord, job: JobRecord) -> IterationRecord:
@@ -163,10 +154,7 @@ def further(connection: Connection, iteration_ids: Sequence[str]) -> list[tuple[
         .where(evaluations.c.iteration_id.in_(iteration_ids), evaluations.c.role != "loop")
         .order_by(evaluations.c.created_at, evaluations.c.id)
     )
-    return [
-        (row["iteration_id"], EvaluationRecord(**{name: row[name] for name in _EVALUATION}))
-        for row in connection.execute(query).mappings()
-    ]
+    return [(row.pop("iteration_id"), EvaluationRecord(**row)) for row in fetch_all(connection, query)]
 
 
 def audited(connection: Connection, job_id: str, model: str) -> set[tuple[str, float]]:
@@ -194,7 +182,7 @@ def add_iterations(connection: Connection, job_id: str, records: Sequence[Iterat
 
 
 def hold_existing(connection: Connection, iteration_ids: Sequence[str]) -> set[str]:
-    """The ids that still exist; these iterations cannot be deleted before this unit of work ends."""
+    """The ids that still exist; these iterations are locked against deletion until the unit of work ends."""
     query = select(iterations.c.id).where(iterations.c.id.in_(iteration_ids)).with_for_update(read=True, key_share=True)
     return set(connection.scalars(query))
 

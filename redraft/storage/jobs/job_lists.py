@@ -7,8 +7,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
+from redraft.storage.engine.queries import Place, fetch_all
 from redraft.storage.engine.tables import evaluations, iterations, jobs
-from redraft.storage.jobs.jobs import JobFilter, conditions, is_accepted
+from redraft.storage.jobs.jobs import JobFilter, conditions, in_order, is_accepted
 
 _BEGINNING = 2000
 _THRESHOLD = '"score_threshold":'
@@ -51,11 +52,8 @@ class JobRow:
 
 def page(connection: Connection, criteria: JobFilter) -> list[JobRow]:
     """One page and one more row, which shows whether there is a next page."""
-    found = [
-        row
-        for each in _by_status(criteria)
-        for row in _rows(connection, _page(_select(connection), connection, each, more=1))
-    ]
+    query = _select(connection)
+    found = [row for each in _by_status(criteria) for row in _rows(connection, _page(query, connection, each, more=1))]
     ordered = sorted(found, key=lambda row: (row.created_at, row.id), reverse=criteria.newest_first)
     return ordered[: criteria.limit + 1]
 
@@ -65,14 +63,14 @@ def _by_status(criteria: JobFilter) -> list[JobFilter]:
     return [replace(criteria, statuses=(status,)) for status in dict.fromkeys(criteria.statuses)] or [criteria]
 
 
-def _page(query: Any, connection: Connection, criteria: JobFilter, *, more: int = 0) -> Any:
+def _page(query: Any, connection: Connection, criteria: JobFilter, *, more: int) -> Any:
     matching = query.where(*conditions(connection, criteria))
-    return _ordered(matching, newest_first=criteria.newest_first).limit(criteria.limit + more)
+    return in_order(matching, newest_first=criteria.newest_first).limit(criteria.limit + more)
 
 
 def by_ids(connection: Connection, job_ids: Sequence[str], *, newest_first: bool) -> list[JobRow]:
     """The jobs that still exist, in the order of the list."""
-    return _rows(connection, _ordered(_select(connection).where(jobs.c.id.in_(job_ids)), newest_first=newest_first))
+    return _rows(connection, in_order(_select(connection).where(jobs.c.id.in_(job_ids)), newest_first=newest_first))
 
 
 def count(connection: Connection, criteria: JobFilter, *, most: int) -> int:
@@ -81,14 +79,11 @@ def count(connection: Connection, criteria: JobFilter, *, most: int) -> int:
     return connection.scalar(select(func.count()).select_from(some)) or 0
 
 
-def places(connection: Connection, criteria: JobFilter, *, more: int = 0) -> list[tuple[datetime, str]]:
-    """The places (created_at, id) of the jobs of a page, and of `more` further jobs."""
+def places(connection: Connection, criteria: JobFilter, *, more: int = 0) -> list[Place]:
+    """The places of the jobs of a page, and of `more` further jobs."""
     query = select(jobs.c.created_at, jobs.c.id)
-    found = [
-        (row.created_at, row.id)
-        for each in _by_status(criteria)
-        for row in connection.execute(_page(query, connection, each, more=more))
-    ]
+    pages = [_page(query, connection, each, more=more) for each in _by_status(criteria)]
+    found: list[Place] = [(row.created_at, row.id) for page in pages for row in connection.execute(page)]
     return sorted(found, reverse=criteria.newest_first)[: criteria.limit + more]
 
 
@@ -96,13 +91,13 @@ def scores(connection: Connection, job_ids: Sequence[str]) -> list[tuple[str, in
     """The best score of each evaluated iteration of these jobs, in order: (job id, number, score)."""
     judged = and_(evaluations.c.job_id.in_(job_ids), evaluations.c.role.in_(("loop", "rescore")))
     query = (
-        select(evaluations.c.job_id, iterations.c.number, func.max(evaluations.c.score).label("score"))
+        select(evaluations.c.job_id, iterations.c.number, func.max(evaluations.c.score))
         .join(iterations, iterations.c.id == evaluations.c.iteration_id)
         .where(judged)
         .group_by(evaluations.c.job_id, iterations.c.number)
         .order_by(evaluations.c.job_id, iterations.c.number)
     )
-    return [(row.job_id, row.number, row.score) for row in connection.execute(query)]
+    return [(job_id, number, score) for job_id, number, score in connection.execute(query)]
 
 
 def _select(connection: Connection) -> Select[Any]:
@@ -120,10 +115,5 @@ def _threshold(connection: Connection) -> ColumnElement[str]:
     return func.substr(jobs.c.request, find(head, _THRESHOLD) + len(_THRESHOLD), _THRESHOLD_CHARS)
 
 
-def _ordered(query: Any, *, newest_first: bool) -> Any:
-    order = (jobs.c.created_at, jobs.c.id)
-    return query.order_by(*(column.desc() if newest_first else column.asc() for column in order))
-
-
 def _rows(connection: Connection, query: Select[Any]) -> list[JobRow]:
-    return [JobRow(**row) for row in connection.execute(query).mappings()]
+    return [JobRow(**row) for row in fetch_all(connection, query)]

@@ -20,17 +20,15 @@ from sqlalchemy import (
     delete,
     false,
     func,
-    literal,
     literal_column,
     or_,
     select,
     text,
-    tuple_,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from redraft.domain.jobs.states import JobKind
 from redraft.storage.engine.columns import DbNow, text_in
+from redraft.storage.engine.queries import Place, fetch_all, fetch_one, insert_into, is_beyond
 from redraft.storage.engine.statements import defaults_of, fetch
 from redraft.storage.engine.tables import OTHER_KINDS, jobs
 
@@ -89,7 +87,7 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """The filter of a list of jobs. `after` is (created_at, id) of the last row of the page before."""
+    """The filter of a list of jobs. `after` is the last row of the page before."""
 
     statuses: tuple[str, ...] = ()
     stop_reason: str | None = None
@@ -100,7 +98,7 @@ class JobFilter:
     created_before: datetime | None = None
     metadata: Mapping[str, str] | None = None
     newest_first: bool = True
-    after: tuple[datetime, str] | None = None
+    after: Place | None = None
     limit: int = 20
 
 
@@ -118,11 +116,10 @@ def add(connection: Connection, values: Mapping[str, Any], deadline_s: float) ->
 
 @cache
 def _add_statement(dialect_name: str, names: tuple[str, ...]) -> Executable:
-    dialect = postgresql if dialect_name == "postgresql" else sqlite
     columns = {name: bindparam(f"p_{name}", type_=jobs.c[name].type) for name in names}
     times = {"deadline_at": DbNow(bindparam("p_deadline_s", type_=Float)), "rung_at": DbNow()}
     return (
-        dialect.insert(jobs)
+        insert_into(jobs, dialect_name)
         .values({**defaults_of(jobs, names), **columns, **times})
         .on_conflict_do_nothing(index_elements=[jobs.c.idempotency_scope, jobs.c.idempotency_key])
         .returning(*jobs.c)
@@ -140,15 +137,11 @@ def is_accepted(connection: Connection) -> ColumnElement[bool]:
 def count_accepted(
     connection: Connection, condition: Callable[[FromClause], ColumnElement[bool]]
 ) -> ColumnElement[int]:
-    """The number of accepted jobs, for a query that reads only columns of an index.
+    """The number of accepted jobs that meet a condition, for a query that reads only columns of an index.
 
     Reading the result of each job would need the table, so continued jobs are counted by a query of their own.
-
-    Args:
-        connection: the connection, for the dialect.
-        condition: selects jobs of a table.
     """
-    ended_so = func.coalesce(func.sum(case((jobs.c.stop_reason == "accepted", 1), else_=0)), 0)
+    ended_so = func.count().filter(jobs.c.stop_reason == "accepted")
     continued = jobs.alias("continued")
     # A literal, because SQLite uses the partial index only for a condition without parameters
     is_continued = continued.c.continuations > literal_column("0")
@@ -178,22 +171,24 @@ def version_of(connection: Connection, job_id: str) -> tuple[int, str] | None:
 
 
 def find_by_key(connection: Connection, scope: str, key: str) -> JobRecord | None:
-    condition = and_(jobs.c.idempotency_scope == scope, jobs.c.idempotency_key == key)
-    row = connection.execute(select(jobs).where(condition)).mappings().one_or_none()
+    has_key = and_(jobs.c.idempotency_scope == scope, jobs.c.idempotency_key == key)
+    row = fetch_one(connection, select(jobs).where(has_key))
     return None if row is None else as_record(row)
 
 
 def list_page(connection: Connection, criteria: JobFilter) -> list[JobRecord]:
     """One page and one row more, so that the caller knows whether there is a next page."""
-    query = select(jobs).where(*conditions(connection, criteria))
+    query = in_order(select(jobs).where(*conditions(connection, criteria)), newest_first=criteria.newest_first)
+    return [as_record(row) for row in fetch_all(connection, query.limit(criteria.limit + 1))]
+
+
+def in_order(query: Any, *, newest_first: bool) -> Any:
+    """Order a query of jobs as lists are ordered."""
     order = (jobs.c.created_at, jobs.c.id)
-    query = query.order_by(*(column.desc() if criteria.newest_first else column.asc() for column in order))
-    rows = connection.execute(query.limit(criteria.limit + 1)).mappings()
-    return [as_record(row) for row in rows]
+    return query.order_by(*(column.desc() if newest_first else column.asc() for column in order))
 
 
 def conditions(connection: Connection, criteria: JobFilter) -> list[ColumnElement[bool]]:
-    """The conditions of a filter."""
     found: list[ColumnElement[bool]] = []
     if criteria.statuses:
         found.append(jobs.c.status.in_(criteria.statuses))
@@ -210,7 +205,7 @@ def conditions(connection: Connection, criteria: JobFilter) -> list[ColumnElemen
         found.append(jobs.c.created_at < criteria.created_before)
     found.extend(_metadata_conditions(connection, criteria.metadata or {}))
     if criteria.after:
-        found.append(_beyond(criteria.after, newest_first=criteria.newest_first))
+        found.append(is_beyond(jobs, criteria.after, newest_first=criteria.newest_first))
     return found
 
 
@@ -226,13 +221,7 @@ def _metadata_conditions(connection: Connection, wanted: Mapping[str, str]) -> l
     ]
 
 
-def _beyond(after: tuple[datetime, str], *, newest_first: bool) -> ColumnElement[bool]:
-    """Compare whole rows, so that an index finds the place."""
-    place = tuple_(jobs.c.created_at, jobs.c.id)
-    goal = tuple_(literal(after[0], jobs.c.created_at.type), literal(after[1], jobs.c.id.type))
-    return place < goal if newest_first else place > goal
-
-
 def remove(connection: Connection, job_id: str) -> bool:
+    """Remove a job that has ended; False if there is none."""
     statement = delete(jobs).where(jobs.c.id == job_id, jobs.c.finished_at.is_not(None)).returning(jobs.c.id)
     return connection.scalar(statement) is not None

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Executable, and_, literal_column, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, literal_column, or_, select, update
 
 from redraft.domain.admin.urls import read_url
 from redraft.domain.jobs.ids import PREFIXES, new_id
 from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.queries import Place, exists, fetch_all, fetch_one, list_newest
 from redraft.storage.engine.statements import add_rows
 from redraft.storage.engine.tables import events, jobs, webhook_deliveries
 from redraft.storage.engine.work import notify_after_commit
@@ -82,7 +83,7 @@ def _add(connection: Connection, url: str, entries: Sequence[Mapping[str, Any]])
 
 
 def has_due(connection: Connection) -> bool:
-    return connection.scalar(select(1).where(_IS_DUE).limit(1)) is not None
+    return exists(connection, _IS_DUE)
 
 
 def claim(connection: Connection, *, lease_s: float, spared: Collection[str]) -> Claimed | None:
@@ -100,19 +101,15 @@ def claim(connection: Connection, *, lease_s: float, spared: Collection[str]) ->
         .values(attempts=_rows.attempts + 1, lease_expires_at=DbNow(lease_s))
         .returning(*_rows)
     )
-    row = connection.execute(statement).mappings().one_or_none()
+    row = fetch_one(connection, statement)
     if row is None:
         return None
     delivery = DeliveryRecord(**row)
     if delivery.event is not None:
         return Claimed(delivery, delivery.event, {})
-    found = connection.execute(_content(delivery)).one()
-    return Claimed(delivery, found.data, found.metadata)
-
-
-def _content(delivery: DeliveryRecord) -> Executable:
+    content = select(events.c.data, jobs.c.metadata).join_from(events, jobs, jobs.c.id == events.c.job_id)
     is_its = and_(events.c.job_id == delivery.job_id, events.c.seq == delivery.seq)
-    return select(events.c.data, jobs.c.metadata).join_from(events, jobs, jobs.c.id == events.c.job_id).where(is_its)
+    return Claimed(delivery, *connection.execute(content.where(is_its)).one())
 
 
 def close(connection: Connection, delivery: DeliveryRecord, values: Mapping[str, Any]) -> bool:
@@ -133,7 +130,7 @@ def send_again(connection: Connection, owner_id: str, delivery_id: str) -> Deliv
         .values(status="pending", next_at=DbNow(), attempts_before=_rows.attempts)
         .returning(*_rows)
     )
-    row = connection.execute(statement).mappings().one_or_none()
+    row = fetch_one(connection, statement)
     if row is None:
         return None
     notify_after_commit(connection, "webhooks")
@@ -143,27 +140,19 @@ def send_again(connection: Connection, owner_id: str, delivery_id: str) -> Deliv
 def list_of(connection: Connection, owner_id: str) -> list[DeliveryRecord]:
     """The deliveries of a job or a run, in the order of its events."""
     query = select(*_rows).where(_belongs_to(owner_id)).order_by(_rows.seq)
-    return [DeliveryRecord(**row) for row in connection.execute(query).mappings()]
+    return [DeliveryRecord(**row) for row in fetch_all(connection, query)]
 
 
 def _belongs_to(owner_id: str) -> ColumnElement[bool]:
     return (_rows.run_id if owner_id.startswith(PREFIXES["run"]) else _rows.job_id) == owner_id
 
 
-def latest(
-    connection: Connection, *, only_failed: bool, after: tuple[datetime, str] | None, limit: int
-) -> list[DeliveryRecord]:
-    """The deliveries of all jobs and runs, newest first: one page and one more."""
-    # Ids grow with time, so their index gives the order
-    query = select(*_rows)
+def latest(connection: Connection, *, only_failed: bool, after: Place | None, limit: int) -> list[DeliveryRecord]:
+    """One page of the deliveries of all jobs and runs, newest first, and one more."""
     if only_failed:
-        query = query.where(_IS_FAILED).order_by(_rows.created_at.desc(), _rows.id.desc())
-        if after:
-            at, delivery_id = after
-            is_older = or_(_rows.created_at < at, and_(_rows.created_at == at, _rows.id < delivery_id))
-            query = query.where(_rows.created_at <= at, is_older)
+        query = list_newest(webhook_deliveries, after, limit, _IS_FAILED)
     else:
-        query = query.order_by(_rows.id.desc())
-        if after:
-            query = query.where(_rows.id < after[1])
-    return [DeliveryRecord(**row) for row in connection.execute(query.limit(limit + 1)).mappings()]
+        # Ids grow with time, so their index gives the order; no index has the times of all deliveries
+        query = select(*_rows).where(*([_rows.id < after[1]] if after else [])).order_by(_rows.id.desc())
+        query = query.limit(limit + 1)
+    return [DeliveryRecord(**row) for row in fetch_all(connection, query)]

@@ -7,7 +7,7 @@ from redraft.errors import Conflict, NotFound
 from redraft.operations.bulk import datasets, removing, runs
 from redraft.operations.jobs import lifecycle
 from redraft.storage.bulk import datasets as stored_datasets
-from redraft.storage.bulk import run_removal
+from redraft.storage.bulk import runs as stored_runs
 from tests.model_server import ModelServer
 from tests.operations.bulk.test_runs import dataset, rows, start, under_way, work_off
 from tests.operations.driving import Driver
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.both_databases
 
 def job_ids(driver: Driver, run_id: str) -> list[str]:
     with driver.services.database.read() as connection:
-        return [job_id for _, job_id in run_removal.first_items(connection, run_id, 1000) if job_id]
+        return [job_id for _, job_id in stored_runs.first_items(connection, run_id, 1000) if job_id]
 
 
 def test_a_run_goes_with_its_items_and_jobs_and_leaves_others(driver: Driver, model_server: ModelServer):

@@ -9,7 +9,7 @@ from api.authentication import COOKIE
 from redraft.domain.admin.scopes import Scope
 from redraft.operations.admin import keys
 from redraft.operations.services import Services
-from redraft.storage.admin import sign_ins
+from redraft.storage.admin import api_keys
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
 
@@ -114,8 +114,8 @@ def test_a_sign_in_ends_with_its_key(guarded: ApiServer, services: Services, key
 def test_a_sign_in_ends_after_its_time(guarded: ApiServer, services: Services, key: str):
     [known] = keys.list_keys(services)
     with services.database.write() as connection:
-        sign_ins.add(connection, keys.hash_of("fresh"), known["id"], lifetime_s=60)
-        sign_ins.add(connection, keys.hash_of("stale"), known["id"], lifetime_s=-1)
+        api_keys.add_sign_in(connection, keys.hash_of("fresh"), known["id"], lifetime_s=60)
+        api_keys.add_sign_in(connection, keys.hash_of("stale"), known["id"], lifetime_s=-1)
     statuses = [
         guarded.client(headers={"Cookie": f"{COOKIE}={token}"}).get("/v1/jobs").status_code
         for token in ("fresh", "stale", "made-up")
