@@ -1,14 +1,15 @@
-"""From the columns of one row to the fields of a request, before anything is validated."""
+"""Turns the columns of one row into the fields of a request, before they are validated."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from redraft.datasets.columns import Columns, ambiguity, listed, pointer_of, shown
 from redraft.datasets.fields import OPEN, kind_of, read_cell
+from redraft.datasets.lines import fault_in
 from redraft.errors import FieldError
 
 CUSTOM_ID_MAX = 256
-# A row with an empty answer column is evaluated, never generated: a generation would cost money unasked.
+# A row with an empty answer is evaluated, never generated: a generation would cost money that nobody asked for
 _KEPT_EMPTY = ("answer", "vars")
 
 
@@ -16,8 +17,8 @@ class Draft:
     """The parts of a row that were read so far.
 
     Attributes:
-        fields: of a request, nested as there.
-        given: the columns as they were, for what cannot be told otherwise.
+        fields: the fields of a request, nested as there.
+        given: the columns with their values as they came.
     """
 
     def __init__(self) -> None:
@@ -32,7 +33,7 @@ class Draft:
         self._filled: dict[str, str] = {}
 
     def whole(self) -> dict[str, Any]:
-        """All that the row says, as one object; what it does not say is left out."""
+        """The whole row as one object, without what it leaves out."""
         own = {
             "custom_id": self.custom_id,
             "human_score": self.human_score,
@@ -43,13 +44,8 @@ class Draft:
         return {**self.fields, **{name: value for name, value in own.items() if value is not None}}
 
     def unstorable(self, text: str) -> list[FieldError]:
-        """The columns whose texts no database takes.
-
-        Args:
-            text: the row's canonical JSON.
-        """
-        is_text = text.isascii() or _is_encodable(text)
-        if is_text and "\\u0000" not in text:
+        """The columns with texts that no database stores; `text` is the canonical JSON of the row."""
+        if fault_in(text) is None and "\\u0000" not in text:
             return []
         return [
             FieldError("", f"Column {shown(column)} {fault}.", "invalid_text")
@@ -58,21 +54,19 @@ class Draft:
         ]
 
     def fill(self, target: str, column: str, value: Any) -> None:
-        """Put a value where it belongs; a field that is filled already is a field error."""
+        """Set a field; an error if another column has set it."""
         before = self._filled.setdefault(target, column)
+        head, dot, tail = target.partition(".")
         if before != column:
             self.errors.append(ambiguity(target, before, column))
-            return
-        if "." not in target and target not in _SET_APART and not isinstance(value, dict):
-            self._put(self.fields, target, target, value)
-            return
-        head, dot, tail = target.partition(".")
-        if target in _SETTERS:
+        elif target in _SETTERS:
             _SETTERS[target](self, value)
         elif head == "vars":
             self._merge(self.vars, target, {tail: value} if dot else value)
+        elif not dot and not isinstance(value, dict):
+            self._put(self.fields, target, target, value)
         else:
-            names = (head, tail) if head in OPEN else tuple(target.split("."))
+            names = [head, tail] if head in OPEN else target.split(".")
             self._merge(self.fields, target, _nested([name for name in names if name], value))
 
     def _merge(self, into: dict[str, Any], target: str, value: Any) -> None:
@@ -93,7 +87,8 @@ class Draft:
             into[name] = dict(cast("dict[str, Any]", value)) if isinstance(value, dict) else value
 
     def set_id(self, value: Any) -> None:
-        text = str(value).strip() if _is_id(value) else ""
+        is_id = isinstance(value, str | int) and not isinstance(value, bool)
+        text = str(value).strip() if is_id else ""
         if 0 < len(text) <= CUSTOM_ID_MAX:
             self.custom_id = text
         elif not isinstance(value, str) or text:
@@ -120,16 +115,12 @@ _SETTERS: dict[str, Callable[[Draft, Any], None]] = {
     "human_score": Draft.set_score,
     "human_pass": Draft.set_pass,
 }
-_SET_APART = frozenset({*_SETTERS, "vars"})
 
 
 def assemble(pairs: Iterable[tuple[str, Any]], columns: Columns, *, is_table: bool) -> Draft:
-    """What the columns of a row say. Nothing given (null, an empty cell) leaves a field to the run's defaults.
+    """Read the columns of a row. A null or an empty cell leaves its field to the defaults of the run.
 
-    Args:
-        pairs: columns with their values.
-        columns: what they mean.
-        is_table: whether the values are cells, whose texts stand for numbers and JSON as well.
+    `is_table`: the values are cells, whose texts may stand for numbers and JSON.
     """
     draft = Draft()
     for column, value in pairs:
@@ -148,16 +139,13 @@ def assemble(pairs: Iterable[tuple[str, Any]], columns: Columns, *, is_table: bo
 
 
 def _nothing_known(unused: Mapping[str, Any]) -> FieldError:
-    """Of a row that would be the same request whatever it says."""
+    """The error of a row without a known column: all such rows would be the same request."""
     words = f"No column fills a field; there are: {listed(list(unused))}. Rename or map one, as in instruct=question."
-    wrapped = next((name for name, value in unused.items() if _are_rows(value)), None)
-    if wrapped is not None:
-        words = f"The row is an object around the rows: send the array that stands under {shown(wrapped)} alone."
+    for name, value in unused.items():
+        if isinstance(value, list) and any(isinstance(each, dict) for each in cast("list[Any]", value)):
+            words = f"The row is an object around the rows: send the array that stands under {shown(name)} alone."
+            break
     return FieldError("", words, "no_known_field")
-
-
-def _are_rows(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(each, dict) for each in cast("list[Any]", value))
 
 
 def _fill(draft: Draft, target: str, column: str, value: Any, *, is_table: bool) -> None:
@@ -176,29 +164,17 @@ def _fill(draft: Draft, target: str, column: str, value: Any, *, is_table: bool)
         draft.fill(target, column, read)
 
 
-def _is_id(value: Any) -> bool:
-    return isinstance(value, str | int) and not isinstance(value, bool)
-
-
 def _nested(names: list[str], value: Any) -> dict[str, Any]:
     for name in reversed(names):
         value = {name: value}
     return value
 
 
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _fault_within(value: Any) -> str | None:
     if isinstance(value, str):
         if "\x00" in value:
             return "holds a NUL character; remove it"
-        return None if _is_encodable(value) else "holds half a surrogate pair; it is no text"
+        return fault_in(value) and "holds half a surrogate pair; it is no text"
     parts: Iterable[Any] = ()
     if isinstance(value, Mapping):
         parts = (each for pair in cast("Mapping[str, Any]", value).items() for each in pair)

@@ -1,4 +1,4 @@
-"""Which column fills which field: by its name, by an alias, or as the user maps it."""
+"""Maps columns to fields: by name, by alias, or as the user maps them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,21 +17,20 @@ ALIASES = {
     "target": "reference",
     "ideal": "reference",
 }
+# Each JSON row may have new names: more than these are not counted, so that memory stays bounded
 NAMES_KEPT_MAX = 1000
-"""So many different columns are remembered; JSON rows may bring new ones for ever."""
 _ECHOED_CHARS = 100
 
 
 class Columns:
-    """What the columns of one dataset mean, and which of them are used.
+    """The meaning of a dataset's columns, and which of them are used.
+
+    Raises Invalid if the mapping names an unknown field (code `invalid_mapping`).
 
     Attributes:
-        used: by field, the column that filled it last.
-        unused: in how many rows each column stood that fills no field.
-        blank: by field, how many rows have its column with nothing in it.
-
-    Raises:
-        Invalid: the mapping names a field that there is not (code `invalid_mapping`).
+        used: the last column that filled each field.
+        unused: the number of rows with each column that fills no field.
+        blank: the number of rows with an empty column for each field.
     """
 
     def __init__(self, mapping: Mapping[str, str]) -> None:
@@ -45,22 +44,18 @@ class Columns:
         self.blank: Counter[str] = Counter()
 
     def targets_of(self, column: str) -> tuple[str, ...]:
-        """The fields that a column fills, by dotted name; none when it is kept aside."""
+        """The dotted names of the fields that a column fills; none if it is kept aside."""
         known = self._known.get(column)
         if known is None:
-            known = self._resolve(column)
+            target = target_named(column)
+            own = () if target is None or target in self._taken else (target,)
+            known = tuple(self._mapped.get(column, own))
             if len(self._known) < NAMES_KEPT_MAX:
                 self._known[column] = known
         return known
 
-    def _resolve(self, column: str) -> tuple[str, ...]:
-        if column in self._mapped:
-            return tuple(self._mapped[column])
-        target = target_named(column)
-        return () if target is None or target in self._taken else (target,)
-
     def note(self, column: str, targets: Sequence[str]) -> None:
-        """Record that a row had this column."""
+        """Count a column of a row."""
         if not targets:
             if column in self.unused or len(self.unused) < NAMES_KEPT_MAX:
                 self.unused[column] += 1
@@ -70,16 +65,15 @@ class Columns:
                 self.used[target] = column
 
     def never_seen(self) -> list[str]:
-        """The columns that the mapping names and no row has had."""
+        """The mapped columns that no row had."""
         seen = set(self.used.values())
         return [column for column in self._mapped if column not in seen]
 
     def check_header(self, header: Sequence[str]) -> None:
-        """See to it that a table's columns fit together.
+        """Check the columns of a table.
 
-        Raises:
-            Invalid: two columns mean one field (`ambiguous_columns`), or a mapped one is not there
-                (`invalid_mapping`).
+        Raises Invalid if two columns mean one field (`ambiguous_columns`), or a mapped one is missing
+        (`invalid_mapping`).
         """
         absent = next((column for column in self._mapped if column not in header), None)
         if absent is not None:
@@ -89,12 +83,13 @@ class Columns:
         for column in header:
             for target in self.targets_of(column):
                 if target in by_target:
-                    raise Invalid(ambiguous(target, by_target[target], column), code="ambiguous_columns")
+                    words = ambiguity(target, by_target[target], column).detail
+                    raise Invalid(words, code="ambiguous_columns")
                 by_target[target] = column
 
 
 def target_named(column: str) -> str | None:
-    """The field that a column's own name means; letters may be small or capital, blanks stand for `_`."""
+    """The field that a column's name means, in any case; blanks and hyphens count as `_`."""
     head, dot, tail = column.strip().partition(".")
     if dot and tail and _folded(head) in OPEN:
         return f"{_folded(head)}.{tail}"
@@ -104,20 +99,14 @@ def target_named(column: str) -> str | None:
 
 
 def suggestion(column: str) -> str | None:
-    """The field that somebody may have meant by a column that fills none."""
+    """A field with a similar name, for a column that fills none."""
     near = get_close_matches(_folded(column.strip())[:_ECHOED_CHARS], [*kinds(), *ALIASES], 1, 0.75)
     return near[0] if near else None
 
 
-def ambiguous(target: str, one: str, other: str) -> str:
-    return (
-        f"Columns {shown(one)} and {shown(other)} both mean {target}: map one of them, as in {target}={one},"
-        " and the other is kept aside."
-    )
-
-
 def ambiguity(target: str, one: str, other: str) -> FieldError:
-    return FieldError(pointer_of(target), ambiguous(target, one, other), "ambiguous_columns")
+    words = f"Columns {shown(one)} and {shown(other)} both mean {target}: map one of them, as in {target}={one},"
+    return FieldError(pointer_of(target), f"{words} and the other is kept aside.", "ambiguous_columns")
 
 
 def pointer_of(target: str) -> str:
@@ -144,7 +133,7 @@ def guess(name: str, known: Sequence[str]) -> str:
 
 
 def no_field(name: str) -> str:
-    """Say that there is no such field, and what may have been meant."""
+    """The error for an unknown field, with a similar one."""
     if name == "kind":
         return (
             "kind is no field: a row that has an answer becomes evaluate_answer, any other generate_answer."
@@ -157,8 +146,7 @@ def _mappable(target: str) -> str:
     found = target if kind_of(target) else target_named(target)
     if found:
         return found
-    known = list(kinds())
-    words = f"A column cannot fill {shown(target)}{guess(target, known)}: there is no such field."
+    words = f"A column cannot fill {shown(target)}{guess(target, list(kinds()))}: there is no such field."
     raise Invalid.at("/mapping", words, "invalid_mapping")
 
 

@@ -1,11 +1,11 @@
-"""What makes two rows, and two datasets, the same: a hash over what they say, not over how they are written.
+"""The hashes of rows and datasets: two are the same if they have the same values, however these are written.
 
-A row's hash is the SHA-256 of its canonical JSON: one object of the fields that its columns fill (aliases, mapping
-and dotted names resolved; what the row does not give is left out), `custom_id` if given, `human_score`, `human_pass`,
-`vars`, and the columns kept aside under `unused`. Names are sorted, there is no white space, numbers without a
-fraction are whole (1.0 is 1), texts are UTF-8 and not escaped beyond what JSON demands. A row that cannot be read
-counts by its text. A dataset's hash, its version, is the SHA-256 of the rows' 32 bytes each, in order; blank lines,
-encoding, line ends, order of columns and delimiter play no part.
+The hash of a row is the SHA-256 of its canonical JSON: one object with the fields that its columns fill (aliases,
+mapping and dotted names resolved), `custom_id` if given, `human_score`, `human_pass`, `vars`, and the columns kept
+aside under `unused`. Names are sorted, there is no white space, numbers without a fraction are integers (1.0 is 1), and
+texts are UTF-8 with the escapes that JSON demands. The hash of an unreadable row is that of its text. The hash of a
+dataset, its version, is the SHA-256 of the 32 bytes of each row in order; blank lines, encoding, line ends, order of
+columns and delimiter do not change it.
 """
 
 import hashlib
@@ -19,11 +19,7 @@ _EMPTY = 0
 
 
 def canonical(row: Mapping[str, Any]) -> str:
-    """A row as the one JSON text that all its spellings share.
-
-    Raises:
-        ValueError: it holds a number that JSON does not have.
-    """
+    """The canonical JSON of a row. Raises ValueError if it holds a number that JSON does not have."""
     return json.dumps(_whole(row), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
@@ -38,7 +34,7 @@ def _whole(value: Any) -> Any:
 
 
 def hash_of(text: str) -> str:
-    """SHA-256 in hex of a text, even one that holds half a character."""
+    """SHA-256 in hex of a text, which may hold half a surrogate pair."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -56,10 +52,9 @@ class DatasetHash:
 
 
 class FirstLines:
-    """On which line each id came first: 32 to 64 bytes an id, however long the ids are.
+    """The first line of each id, in an open-addressing table of 32 to 64 bytes per id; a dict takes twice as much.
 
-    Ids are told apart by 8 bytes of a hash: among a million, two different ones pass for the same with a chance of
-    3 in 100 million.
+    It keeps 8 bytes of a hash of each id: two of a million ids have the same with a probability of 3 in 100 million.
     """
 
     def __init__(self) -> None:
@@ -68,7 +63,7 @@ class FirstLines:
         self._count = 0
 
     def add(self, name: str, line: int) -> int | None:
-        """The line on which the same id came before; None when it is new, and remembered from now on."""
+        """The first line with the same id; None for a new id, which is stored."""
         digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         key = int.from_bytes(digest) or 1
         slot = self._slot_of(key)
@@ -81,7 +76,7 @@ class FirstLines:
         return None
 
     def _slot_of(self, key: int) -> int:
-        """Where a key is, or where there is room for it."""
+        """The slot of a key, or the free one for it."""
         keys, last = self._keys, len(self._keys) - 1
         slot = key & last
         while keys[slot] not in (_EMPTY, key):

@@ -1,4 +1,4 @@
-"""What a column can mean: the fields of a job, by dotted name, and how a cell of text becomes their value."""
+"""The fields that a column can fill, by dotted name, and how the text of a cell becomes their value."""
 
 import math
 import re
@@ -21,13 +21,13 @@ _BOOLEANS = {
 }
 _INTEGER = re.compile(r"[+-]?\d{1,18}(?:\.0+)?", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-# With three digits or more behind it, a comma may separate thousands, unless nothing stands before it.
+# A comma before three digits or more may separate thousands, except after a single 0
 _DECIMAL_COMMA = re.compile(r"[+-]?(?:0,\d+|\d+,\d{1,2})", re.ASCII)
 
 
 @cache
 def kinds() -> Mapping[str, Kind]:
-    """Every field that a column may fill: those of both requests, of the objects in them, and the row's own."""
+    """All fields that a column may fill: those of both requests and of the objects in them, and the row's own."""
     found: dict[str, Kind] = dict(_OWN)
     for model in (GenerateAnswer, EvaluateAnswer):
         schema = model.model_json_schema(by_alias=True)
@@ -37,12 +37,12 @@ def kinds() -> Mapping[str, Kind]:
 
 @cache
 def parts() -> frozenset[str]:
-    """The fields that are objects of named parts, which are merged part by part."""
+    """The fields that are objects, which are merged name by name."""
     return frozenset(name.rpartition(".")[0] for name in kinds() if "." in name) | set(OPEN)
 
 
 def kind_of(target: str) -> Kind | None:
-    """How a field's cell is read; None when there is no such field."""
+    """The kind of a field; None if there is no such field."""
     head, dot, name = target.partition(".")
     if head in OPEN and dot:
         return "text" if name else None
@@ -76,14 +76,9 @@ def _kind(types: set[Any]) -> Kind:
 
 
 def read_cell(value: Any, kind: Kind) -> Any:
-    """The value of a field that a cell of a table means.
+    """The value of a cell for a field of this kind; a cell of Parquet may have a type already.
 
-    Args:
-        value: a text, or what is typed already, as in Parquet.
-        kind: what the field holds.
-
-    Raises:
-        ValueError: the text is none of that kind; says why, in words that follow the field's name.
+    Raises ValueError if the text has another kind, with words that follow the name of the field.
     """
     if not isinstance(value, str):
         return _read_typed(value, kind)
@@ -94,14 +89,16 @@ def read_cell(value: Any, kind: Kind) -> Any:
             return parse_json(value) if value.lstrip().startswith(("[", "{")) else value
         case "integer" | "number":
             return _read_number(value.strip(), kind)
+        case "boolean" if (text := value.strip().lower()) in _BOOLEANS:
+            return _BOOLEANS[text]
         case "boolean":
-            return _read_boolean(value.strip().lower())
+            raise ValueError("needs true or false")
         case "json":
             return parse_json(value)
 
 
 def _read_typed(value: Any, kind: Kind) -> Any:
-    """Parquet stores a column of whole numbers as floats where some are missing, and a column of digits as numbers."""
+    """Undo what Parquet does: a column of integers with gaps comes as floats, and a column of digits as numbers."""
     if kind == "integer" and isinstance(value, float) and value.is_integer():
         return int(value)
     if kind == "text" and isinstance(value, int | float) and not isinstance(value, bool):
@@ -119,9 +116,3 @@ def _read_number(text: str, kind: Literal["integer", "number"]) -> int | float:
     if _DECIMAL_COMMA.fullmatch(text):
         return float(text.replace(",", "."))
     raise ValueError("needs a number, such as 0.8")
-
-
-def _read_boolean(text: str) -> bool:
-    if text not in _BOOLEANS:
-        raise ValueError("needs true or false")
-    return _BOOLEANS[text]

@@ -1,4 +1,4 @@
-"""Which format a file has: its name tells, else its first bytes."""
+"""Finds the format of a file by its name, otherwise by its first bytes."""
 
 from pathlib import PurePath
 from typing import Literal, get_args
@@ -27,24 +27,17 @@ _PACKED = {
 
 
 def format_of(name: str, head: bytes) -> Format:
-    """The format of a file.
+    """The format of a file with this name, which may be empty, and these first bytes.
 
-    Args:
-        name: the file's; empty where there is none.
-        head: its first bytes.
-
-    Raises:
-        Invalid: it is packed, or in no known encoding (`unknown_format`, `unknown_encoding`).
+    Raises Invalid if it is compressed (`unknown_format`) or has an unknown encoding (`unknown_encoding`).
     """
     packed = next((words for magic, words in _PACKED.items() if head.startswith(magic)), None)
     if packed:
         raise Invalid(f"The file is {packed}.", code="unknown_format")
     if head.startswith(b"PAR1"):
         return "parquet"
-    return _BY_SUFFIX.get(PurePath(name.lower()).suffix) or _by_content(head)
-
-
-def _by_content(head: bytes) -> Format:
+    if by_suffix := _BY_SUFFIX.get(PurePath(name.lower()).suffix):
+        return by_suffix
     text = head.decode("utf-16" if encoding_of(head) == "utf-16" else "utf-8-sig", "replace").lstrip(BOM).lstrip()
     if text.startswith("["):
         return "json"
