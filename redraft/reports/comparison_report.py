@@ -1,4 +1,4 @@
-"""The report of a comparison, section by section. No difference shown is never reported as equality."""
+"""The report of a comparison, section by section. It never calls a difference that is not shown equality."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ _NAMES_CHARS = 1500
 
 
 def report_of(tables: AnyTables) -> Report:
-    """The report that every format shows, of a run or of a comparison."""
+    """Build the report of a run or of a comparison, which every format shows."""
     return run_report(tables) if isinstance(tables, RunTables) else comparison_report(tables)
 
 
@@ -28,16 +28,33 @@ def comparison_report(tables: ComparisonTables) -> Report:
         figures=_headline(found),
         gates=tables.gates,
         notes=_notes(tables),
-        sections=(_differences(found), _flips(found), _left_out(found), _sides(tables)),
+        sections=(
+            # The other sections show the other sentences.
+            Section("differences", "Differences", found.words[: 1 if found.mcnemar_p is None else 2]),
+            _flips(found),
+            _left_out(found),
+            _sides(tables),
+        ),
     )
 
 
 def _headline(found: Comparison) -> tuple[Figure, ...]:
-    rate, score, p = found.pass_rate, found.score, found.mcnemar_p
+    p = found.mcnemar_p
+    has_scores = found.wins + found.ties + found.losses > 0
+    rows = (
+        wording.row("Pass rate", found.pass_rate, wording.points),
+        wording.row("Mean score", found.score, wording.change),
+    )
     return (
-        Figure("Pass rate", wording.points(rate and rate.value), _interval(wording.points_span(rate))),
-        Figure("Mean score", wording.change(score and score.value), _interval(wording.change_span(score))),
-        Figure("Wins, ties, losses", f"{found.wins} / {found.ties} / {found.losses}", _by_score(found)),
+        *(
+            Figure(name, value, "no interval: too few rows" if span == DASH else f"95 % interval {span}")
+            for name, value, span in rows
+        ),
+        Figure(
+            "Wins, ties, losses",
+            f"{found.wins} / {found.ties} / {found.losses}",
+            "rows, by score" if has_scores else "no row has a score in both runs",
+        ),
         Figure(
             "Flips",
             f"+{len(found.newly_passing)} / -{len(found.newly_failing)}",
@@ -46,18 +63,9 @@ def _headline(found: Comparison) -> tuple[Figure, ...]:
     )
 
 
-def _by_score(found: Comparison) -> str:
-    has_scores = found.wins + found.ties + found.losses > 0
-    return "rows, by score" if has_scores else "no row has a score in both runs"
-
-
-def _interval(span: str) -> str:
-    return "no interval: too few rows" if span == DASH else f"95 % interval {span}"
-
-
 def _notes(tables: ComparisonTables) -> tuple[str, ...]:
     old, new = tables.baseline, tables.new
-    notes = [f"The run {name} is {facts.status}." for name, facts in _unfinished(tables)]
+    notes = [f"The run {facts.name} is {facts.status}." for facts in (old, new) if facts.status != "succeeded"]
     if old.score_threshold != new.score_threshold:
         notes.append(
             "The runs have different thresholds: an answer may pass in one and fail in the other for that reason alone."
@@ -69,15 +77,6 @@ def _notes(tables: ComparisonTables) -> tuple[str, ...]:
     if old.dataset_version != new.dataset_version:
         notes.append("The datasets differ: rows are paired by custom_id, even if their contents differ.")
     return tuple(notes)
-
-
-def _unfinished(tables: ComparisonTables) -> list[tuple[str, RunFacts]]:
-    return [(facts.name, facts) for facts in (tables.baseline, tables.new) if facts.status != "succeeded"]
-
-
-def _differences(found: Comparison) -> Section:
-    """Score and pass rate in words, or that nothing can be compared; other sections show the other words."""
-    return Section("differences", "Differences", found.words[: 1 if found.mcnemar_p is None else 2])
 
 
 def _flips(found: Comparison) -> Section:
@@ -99,8 +98,7 @@ def _left_out(found: Comparison) -> Section:
     number = verdicts.repeats_without
     repeats = (f"{count(number, 'repeat')} without a verdict, of rows that are compared.",) if number else ()
     if not any(names for _, names in kinds):
-        words = repeats or ("All rows of both runs are compared.",)
-        return Section("left_out", "Rows left out", words)
+        return Section("left_out", "Rows left out", repeats or ("All rows of both runs are compared.",))
     return Section("left_out", "Rows left out", repeats, (_names("Rows left out", kinds),))
 
 
@@ -110,7 +108,7 @@ def _names(caption: str, kinds: Sequence[tuple[str, tuple[str, ...]]]) -> Table:
 
 
 def _some(names: Sequence[str]) -> str:
-    """As many names as a cell takes, and how many more there are."""
+    """Join the names that fit into a cell, and count the others."""
     shown: list[str] = []
     for name in names[:_NAMES_MAX]:
         shown.append(one_line(name))

@@ -1,6 +1,6 @@
-"""Reports and comparisons as JSON: the domain's own names, null where a figure cannot be told.
+"""Reports and comparisons as JSON: the names of the domain, null for a figure that cannot be computed.
 
-Money is a decimal string. Nothing is rounded but quotients of money, to the nano-dollar.
+Money is a decimal string. Only quotients of money are rounded, to the nano-dollar.
 """
 
 import json
@@ -12,41 +12,29 @@ from typing import Any, cast
 
 from redraft.domain.statistics.estimates import Crossing
 from redraft.domain.text.screens import reveal_in_json
-from redraft.reports.tables import AnyTables, ComparisonTables, RunTables
+from redraft.reports.tables import AnyTables, RunTables
 
 _NANO = Decimal("1e-9")
 _OF_CROSSINGS = ("n", "agreement", "kappa", "sensitivity", "specificity")
 
 
-def report_figures(tables: RunTables) -> dict[str, Any]:
-    """The report as plain values for JSON, under the names of `RunReport`."""
-    return {
-        "object": "run_report",
-        "run": _plain(tables.facts),
-        "gates": _plain(tables.gates),
-        **_plain(tables.report),
-    }
-
-
-def comparison_figures(tables: ComparisonTables) -> dict[str, Any]:
-    """The comparison as plain values for JSON, under the names of `Comparison`; all ids, however many."""
-    return {
-        "object": "comparison",
-        "baseline": _plain(tables.baseline),
-        "new": _plain(tables.new),
-        "gates": _plain(tables.gates),
-        **_plain(tables.comparison),
-    }
+def figures_of(tables: AnyTables) -> dict[str, Any]:
+    """Return a report or a comparison as plain values for JSON, under the names of `RunReport` and `Comparison`."""
+    if isinstance(tables, RunTables):
+        head, body = {"object": "run_report", "run": tables.facts}, tables.report
+    else:
+        head, body = {"object": "comparison", "baseline": tables.baseline, "new": tables.new}, tables.comparison
+    return {**_plain(head), "gates": _plain(tables.gates), **_plain(body)}
 
 
 def render_json(tables: AnyTables) -> str:
-    figures = report_figures(tables) if isinstance(tables, RunTables) else comparison_figures(tables)
-    return reveal_in_json(json.dumps(figures, ensure_ascii=False, indent=2, allow_nan=False)) + "\n"
+    return reveal_in_json(json.dumps(figures_of(tables), ensure_ascii=False, indent=2, allow_nan=False)) + "\n"
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
-        return _money(value)
+        # Without an exponent and trailing zeros.
+        return f"{value.quantize(_NANO).normalize() + 0:f}"
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if is_dataclass(value):
@@ -59,9 +47,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(each) for each in cast("Sequence[Any]", value)]
     return value
-
-
-def _money(value: Decimal) -> str:
-    """Without exponent or idle zeros."""
-    rounded = value.quantize(_NANO).normalize()
-    return f"{rounded + 0:f}"

@@ -1,4 +1,4 @@
-"""The report formats by name: media type, file suffix and render function of each."""
+"""The formats of reports by name: media type, file suffix and render function."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Tables_contra = TypeVar("Tables_contra", contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Format(Generic[Tables_contra]):
-    """One format of a report: `render` returns the whole file."""
+    """A format of a report. `render` returns the whole file."""
 
     media_type: str
     suffix: str
@@ -30,7 +30,7 @@ COMPARISON_FORMATS: Mapping[str, Format[AnyTables]] = {
     "json": Format("application/json", ".json", render_json),
 }
 
-# JUnit's test cases are the items of one run: a comparison has none
+# The test cases of JUnit are the items of one run, so it has no comparison.
 FORMATS: Mapping[str, Format[RunTables]] = {
     **COMPARISON_FORMATS,
     "junit": Format("application/xml", ".xml", render_junit),

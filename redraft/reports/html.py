@@ -1,6 +1,6 @@
-"""Renders reports as one HTML file without external resources: no script, no URL, one style sheet allowed by hash.
+"""Render reports as one HTML file without external resources: no script, no URL, one style sheet allowed by hash.
 
-Every text is cleaned and escaped; only our own SVG is inserted as it is.
+The environment cleans and escapes every text except our own SVG.
 """
 
 from base64 import b64encode
@@ -16,34 +16,26 @@ from markupsafe import Markup
 from redraft.domain.text.screens import one_line
 from redraft.reports.comparison_report import report_of
 from redraft.reports.model import GATE_NAMES
-from redraft.reports.pictures import (
-    Picture,
-    draw_costs,
-    draw_differences,
-    draw_pairs,
-    draw_pass_rates,
-    draw_scores,
-)
+from redraft.reports.pictures import Picture, draw_costs, draw_differences, draw_pairs, draw_pass_rates, draw_scores
 from redraft.reports.tables import AnyTables, RunTables
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
 Links = Mapping[str, Callable[[str], str]]
-"""By a section's key, what makes an address of what stands in the first column of its tables."""
+"""For the key of a section, a function that makes a URL of a cell in the first column of its tables."""
 
 
 def render_html(tables: AnyTables) -> str:
-    """The report as one HTML file."""
     return _render("report.html", tables, {}, policy=content_security_policy(), style=Markup(_style()))  # noqa: S704
 
 
 def render_body(tables: AnyTables, links: Links | None = None) -> Markup:
-    """The same without head, title and facts, for a page that has its own."""
+    """Render a report without head, title and facts, for a page that has its own."""
     return Markup(_render("body.html", tables, links or {}))  # noqa: S704 - escaped by the template
 
 
 def content_security_policy() -> str:
-    """The policy that the file sets in a meta element; a server of the file also sends it as a header."""
+    """Return the policy of the file's meta element. A server of the file also sends it as a header."""
     digest = b64encode(sha256(_style().encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 

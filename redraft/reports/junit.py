@@ -1,6 +1,6 @@
-"""A run as JUnit XML, which CI servers show: a test case for each item, and for each gate.
+"""Render a run as JUnit XML for CI servers: a test case for each item and each gate.
 
-It holds to the stricter of the schemas in use, that of Ant (windyroad) and that of Jenkins.
+The file is valid under both schemas in use: that of Ant (windyroad) and that of Jenkins.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from redraft.domain.bulk.gates import GateResult
 from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.text.screens import one_line
 from redraft.reports.model import GATE_NAMES
-from redraft.reports.run_report import stop_words
+from redraft.reports.run_report import item_name, stop_words
 from redraft.reports.tables import RunFacts, RunTables
 from redraft.reports.wording import score
 
@@ -19,7 +19,6 @@ _NOT_RUN = {"queued": "Not started yet.", "running": "Not finished yet.", "cance
 
 
 def render_junit(tables: RunTables) -> str:
-    """XML 1.0 in UTF-8."""
     root = Element("testsuites")
     _suite(root, tables.facts, tables.facts.name, (_case(item, tables.facts) for item in tables.items))
     if tables.gates:
@@ -63,8 +62,7 @@ def _suite(root: Element, facts: RunFacts, name: str, cases: Iterable[Element]) 
 
 
 def _case(item: ItemOutcome, facts: RunFacts) -> Element:
-    name = item.custom_id if item.repeat == 1 else f"{item.custom_id} (repeat {item.repeat})"
-    case = Element("testcase", name=one_line(name), time=f"{item.seconds or 0:.3f}")
+    case = Element("testcase", name=one_line(item_name(item)), time=f"{item.seconds or 0:.3f}")
     if item.status in _NOT_RUN:
         SubElement(case, "skipped", message=_NOT_RUN[item.status])
     elif item.is_deleted:
@@ -72,7 +70,7 @@ def _case(item: ItemOutcome, facts: RunFacts) -> Element:
     elif item.status != "succeeded":
         _add_result(case, "error", item.error_code or item.status, item.error_words or f"The item is {item.status}.")
     elif item.success is None:
-        SubElement(case, "skipped", message="No verdict was asked for.")
+        SubElement(case, "skipped", message="No verdict was requested.")
     elif not item.has_verdict:
         _add_result(
             case, "error", item.error_code or "no_verdict", item.error_words or "The evaluator gave no usable verdict."

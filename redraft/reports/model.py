@@ -1,4 +1,4 @@
-"""The content of a report in one order, without a format: text, Markdown and HTML render the same model."""
+"""The content of a report without a format. Text, Markdown and HTML render the same model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,11 +8,7 @@ from redraft.domain.bulk.gates import GateResult
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells.
-
-    Attributes:
-        numeric: all columns but the first are figures.
-    """
+    """A table; `numeric`: all columns but the first are figures."""
 
     caption: str
     headers: tuple[str, ...]
@@ -21,13 +17,13 @@ class Table:
 
     @property
     def is_wide(self) -> bool:
-        """Whether the table needs the whole width of a page, as tables of words do."""
+        """Whether the table needs the whole width of a page."""
         return not self.numeric
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Sentences, then tables; `key` names it for whoever has a picture to put beside it."""
+    """Sentences and tables. The HTML format finds the pictures of a section by its `key`."""
 
     key: str
     title: str
@@ -46,12 +42,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A whole report.
-
-    Attributes:
-        facts: names and values.
-        notes: missing data and caveats, as sentences.
-    """
+    """A whole report; `notes` are sentences about missing data and caveats."""
 
     title: str
     facts: tuple[tuple[str, str], ...]

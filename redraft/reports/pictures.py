@@ -1,4 +1,4 @@
-"""The pictures of a report: scores, passes, first against returned answers, costs, differences."""
+"""The pictures of a report: scores, pass rates, costs, first and returned scores, differences."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ from redraft.domain.statistics.estimates import Mean
 from redraft.reports.svg import Plot, label, line, picture, tag, ticks_to
 from redraft.reports.wording import change, points, price
 
+# More dots make the page slow, so that scores are rounded to a coarser grid.
 _SPOTS_MAX = 600
 _GRIDS = (1000, 50, 20)
-_LARGEST_SPOT = 11.0
-_SMALLEST_SPOT = 2.5
+_SMALLEST_SPOT, _LARGEST_SPOT = 2.5, 11.0
 _TENTHS = [at / 5 for at in range(6)]
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A drawing and the words below it, with a legend of (class, what it stands for)."""
+    """A drawing with its caption and a legend of (class, meaning)."""
 
     drawing: Markup
     caption: str
@@ -33,7 +33,7 @@ class Picture:
 
 
 def draw_scores(first: Sequence[Bin], final: Sequence[Bin], threshold: float | None) -> Picture | None:
-    """A histogram, first and returned answers side by side; None without scores."""
+    """Draw a histogram of the scores of first and returned answers; None without scores."""
     largest = max((each.count for each in (*first, *final)), default=0)
     if not largest:
         return None
@@ -46,18 +46,21 @@ def draw_scores(first: Sequence[Bin], final: Sequence[Bin], threshold: float | N
         for each in bins
         if each.count
     ]
-    names = [label(f"{tick:g}", plot.x(tick), plot.bottom + 16) for tick in _TENTHS]
     drawing = picture(
         "scores",
-        "How the scores spread",
+        "Distribution of the scores",
         f"Histogram of the scores of first and returned answers in {len(first)} bins from 0 to 1.",
         *plot.rows(ticks, lambda tick: f"{tick:,.0f}"),
         *bars,
         *_threshold(plot, threshold),
-        *names,
+        *_tenths(plot),
         plot.name_x("score"),
     )
     return Picture(drawing, "Items by score.", (("first", "first answer"), ("returned", "returned answer")))
+
+
+def _tenths(plot: Plot) -> list[Markup]:
+    return [label(f"{tick:g}", plot.x(tick), plot.bottom + 16) for tick in _TENTHS]
 
 
 def _threshold(plot: Plot, threshold: float | None) -> list[Markup]:
@@ -71,29 +74,30 @@ def _threshold(plot: Plot, threshold: float | None) -> list[Markup]:
 
 
 def draw_pass_rates(yields: Sequence[IterationYield]) -> Picture | None:
-    """The share accepted by each iteration, with its interval; None without iterations."""
+    """Draw the share accepted by each iteration with its interval; None without iterations."""
     if not yields:
         return None
     plot = Plot(x_min=0.5, x_max=len(yields) + 0.5)
-    width = min(64.0, (plot.right - plot.left) / len(yields) * 0.6)
     parts: list[Markup] = []
     for each in yields:
         middle, rate = plot.x(each.number), each.pass_rate
         if rate is not None:
-            parts.append(plot.bar(middle, width, rate.value, "returned"))
+            parts.append(plot.bar(middle, _width(plot, yields), rate.value, "returned"))
             parts.append(line(middle, plot.y(rate.low), middle, plot.y(rate.high), "whisker"))
             parts.append(label(percent(rate.value), middle, plot.y(rate.high) - 5, class_="value"))
-    return Picture(
-        picture(
-            "pass-rates",
-            "Pass rate by iteration",
-            f"The share of items accepted in each of {count(len(yields), 'iteration')} or before, with 95 % intervals.",
-            *plot.rows([0, 0.25, 0.5, 0.75, 1], lambda tick: f"{tick:.0%}"),
-            *parts,
-            *_numbers(plot, yields),
-        ),
-        "Accepted by this iteration, of all items judged; the line is the 95 % interval.",
+    drawing = picture(
+        "pass-rates",
+        "Pass rate by iteration",
+        f"The share of items accepted in each of {count(len(yields), 'iteration')} or before, with 95 % intervals.",
+        *plot.rows([0, 0.25, 0.5, 0.75, 1], lambda tick: f"{tick:.0%}"),
+        *parts,
+        *_numbers(plot, yields),
     )
+    return Picture(drawing, "Accepted in this iteration or before, of all evaluated items, with the 95 % interval.")
+
+
+def _width(plot: Plot, yields: Sequence[IterationYield]) -> float:
+    return min(64.0, (plot.right - plot.left) / len(yields) * 0.6)
 
 
 def _numbers(plot: Plot, yields: Sequence[IterationYield]) -> list[Markup]:
@@ -102,48 +106,44 @@ def _numbers(plot: Plot, yields: Sequence[IterationYield]) -> list[Markup]:
 
 
 def draw_costs(yields: Sequence[IterationYield]) -> Picture | None:
-    """What a newly accepted answer cost in each iteration; None where no price or no answer tells."""
+    """Draw the cost of a newly accepted answer in each iteration; None if no such cost is known."""
     known = {each.number: each.cost_per_accepted_usd for each in yields if each.cost_per_accepted_usd is not None}
     if not known:
         return None
     ticks = ticks_to(float(max(known.values())))
     plot = Plot(x_min=0.5, x_max=len(yields) + 0.5, y_max=ticks[-1] * 1.08, left=64)
-    width = min(64.0, (plot.right - plot.left) / len(yields) * 0.6)
     parts: list[Markup] = []
     for each in yields:
         middle, cost = plot.x(each.number), known.get(each.number)
         if cost is not None:
-            parts.append(plot.bar(middle, width, float(cost), "cost"))
+            parts.append(plot.bar(middle, _width(plot, yields), float(cost), "cost"))
         words = price(cost) if cost is not None else "unknown" if each.newly_accepted else "none accepted"
         parts.append(label(words, middle, plot.y(float(cost or 0)) - 5, class_="value"))
-    return Picture(
-        picture(
-            "costs",
-            "Cost per accepted answer, by iteration",
-            "What each iteration cost for each answer that was accepted in it for the first time.",
-            *plot.rows(ticks, _say_dollars),
-            *parts,
-            *_numbers(plot, yields),
-        ),
-        "What an iteration cost, for each answer newly accepted in it.",
+    drawing = picture(
+        "costs",
+        "Cost per accepted answer, by iteration",
+        "The cost of each iteration per answer that was accepted in it for the first time.",
+        *plot.rows(ticks, lambda tick: f"${tick:.4g}"),
+        *parts,
+        *_numbers(plot, yields),
     )
-
-
-def _say_dollars(tick: float) -> str:
-    return f"${tick:.4g}"
+    return Picture(drawing, "The cost of an iteration per answer newly accepted in it.")
 
 
 def draw_pairs(items: Sequence[ItemOutcome], threshold: float | None) -> Picture | None:
-    """First score against returned score; dots that would lie on each other are one larger dot."""
+    """Draw first against returned scores. Items with the same scores are one larger dot."""
     spots, grid = _spots(items)
     if not spots:
         return None
     plot = Plot(height=412)
     largest = max(spots.values())
-    dots = [
-        tag("circle", cx=plot.x(first), cy=plot.y(final), r=_radius(number, largest), class_=_way(first, final))
-        for (first, final), number in sorted(spots.items(), key=lambda spot: -spot[1])
-    ]
+    dots: list[Markup] = []
+    # The largest first, so that they do not cover the smaller ones.
+    for (first, final), number in spots.most_common():
+        # The area shows the number, except for the smallest dots, which must be visible.
+        radius = max(_SMALLEST_SPOT, min(_LARGEST_SPOT, 4 * sqrt(largest)) * sqrt(number / largest))
+        way = "unchanged" if abs(final - first) <= SAME else "helped" if final > first else "hurt"
+        dots.append(tag("circle", cx=plot.x(first), cy=plot.y(final), r=radius, class_=way))
     total = sum(spots.values())
     drawing = picture(
         "pairs",
@@ -153,20 +153,20 @@ def draw_pairs(items: Sequence[ItemOutcome], threshold: float | None) -> Picture
         line(plot.x(0), plot.y(0), plot.x(1), plot.y(1), "diagonal"),
         *_threshold(plot, threshold),
         *dots,
-        *(label(f"{tick:g}", plot.x(tick), plot.bottom + 16) for tick in _TENTHS),
+        *_tenths(plot),
         plot.name_x("score of the first answer"),
         height=412,
     )
     rounded = "" if grid == _GRIDS[0] else f" Scores are rounded to {1 / grid:g} here."
     return Picture(
         drawing,
-        f"Up: score of the returned answer. On the line nothing changed; the larger a dot, the more items.{rounded}",
+        f"Up: score of the returned answer. On the line: no change. Larger dots: more items.{rounded}",
         (("helped", "helped"), ("unchanged", "unchanged"), ("hurt", "hurt")),
     )
 
 
 def _spots(items: Sequence[ItemOutcome]) -> tuple[Counter[tuple[float, float]], int]:
-    """How many items are where, on the finest grid on which a page can hold them."""
+    """Count the items by first and returned score, on the finest grid with at most `_SPOTS_MAX` dots."""
     pairs = [
         (item.first_score, item.final_score)
         for item in items
@@ -180,19 +180,8 @@ def _spots(items: Sequence[ItemOutcome]) -> tuple[Counter[tuple[float, float]], 
     return spots, _GRIDS[-1]
 
 
-def _radius(number: int, largest: int) -> float:
-    """The area stands for the number, but for the smallest dots, which must be seen."""
-    return max(_SMALLEST_SPOT, min(_LARGEST_SPOT, 4 * sqrt(largest)) * sqrt(number / largest))
-
-
-def _way(first: float, final: float) -> str:
-    if abs(final - first) <= SAME:
-        return "unchanged"
-    return "helped" if final > first else "hurt"
-
-
 def draw_differences(found: Comparison) -> Picture | None:
-    """The differences of pass rate and mean score with their intervals, about 0; None without any."""
+    """Draw the differences of pass rate and mean score with their intervals; None without any."""
     kinds = (("pass rate", found.pass_rate, points), ("mean score", found.score, change))
     shown = [(name, mean, say(mean.value)) for name, mean, say in kinds if mean]
     if not shown:
@@ -202,26 +191,21 @@ def draw_differences(found: Comparison) -> Picture | None:
     plot = Plot(x_min=-reach, x_max=reach, height=176, left=86)
     rows = [part for at, row in enumerate(shown) for part in _interval(plot, 48 + 46 * at, *row)]
     scale = [-reach, -reach / 2, 0, reach / 2, reach]
-    return Picture(
-        picture(
-            "differences",
-            "New run less baseline",
-            "The differences of pass rate and mean score with their 95 % intervals; 0 is no difference.",
-            *(line(plot.x(at), plot.top, plot.x(at), plot.bottom, "zero" if at == 0 else "grid") for at in scale),
-            *(label(f"{at:+.3g}" if at else "0", plot.x(at), plot.bottom + 16) for at in scale),
-            *rows,
-            plot.name_x("new run less baseline (0.1 is 10 points)"),
-            height=176,
-        ),
-        "Dot: the difference. Line: its 95 % interval. To the right the new run is higher.",
+    drawing = picture(
+        "differences",
+        "New run minus baseline",
+        "The differences of pass rate and mean score with their 95 % intervals; 0 is no difference.",
+        *(line(plot.x(at), plot.top, plot.x(at), plot.bottom, "zero" if at == 0 else "grid") for at in scale),
+        *(label(f"{at:+.3g}" if at else "0", plot.x(at), plot.bottom + 16) for at in scale),
+        *rows,
+        plot.name_x("new run minus baseline (0.1 is 10 points)"),
+        height=176,
     )
+    return Picture(drawing, "Dot: the difference. Line: its 95 % interval. To the right the new run is higher.")
 
 
 def _interval(plot: Plot, y: float, name: str, mean: Mean, value: str) -> list[Markup]:
-    parts = [
-        label(name, plot.left - 6, y + 4, "end"),
-        label(value, plot.x(mean.value), y - 10, class_="value"),
-    ]
+    parts = [label(name, plot.left - 6, y + 4, "end"), label(value, plot.x(mean.value), y - 10, class_="value")]
     if mean.low is not None and mean.high is not None:
         parts.append(line(plot.x(mean.low), y, plot.x(mean.high), y, "whisker"))
     parts.append(tag("circle", cx=plot.x(mean.value), cy=y, r=5, class_="helped"))

@@ -1,4 +1,4 @@
-"""What a run's report says, section by section."""
+"""The report of a run, section by section."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,113 +11,95 @@ from redraft.domain.jobs.states import say_stop_reason
 from redraft.reports import wording
 from redraft.reports.model import Figure, Report, Section, Table
 from redraft.reports.tables import RunFacts, RunTables
-from redraft.reports.wording import DASH
+from redraft.reports.wording import DASH, number
 
-_STATES = ("succeeded", "failed", "invalid", "canceled", "running", "queued")
-_WITHOUT_VERDICT = ("invalid", "failed", "canceled", "running", "queued")
+_STATES = ("succeeded", "invalid", "failed", "canceled", "running", "queued")
 _LOWEST_SHOWN = 10
 _BY_ROW = "by row"
+_INTERVAL = "95 % interval"
 _COLUMNS = (
     "New: accepted in it for the first time. Pass rate: accepted in it or before. Better, worse, change: its score "
-    "against the best before. Each new: the cost for each newly accepted."
+    "compared with the best score before. Each new: the cost of each newly accepted answer."
 )
 
 
 def stop_words(item: ItemOutcome) -> str:
-    """Say why an item ended; nothing for one that has not ended."""
+    """Say why an item ended; an empty text for one that has not ended."""
     return say_stop_reason(item.stop_reason, only_evaluates=item.only_evaluates) if item.stop_reason else ""
+
+
+def item_name(item: ItemOutcome) -> str:
+    return item.custom_id if item.repeat == 1 else f"{item.custom_id} (repeat {item.repeat})"
 
 
 def run_report(tables: RunTables) -> Report:
     report = tables.report
     sections = (
         _loop(report),
-        _iterations(report),
+        _iterations(report.uplift.iterations),
         _advice(report),
         _scores(report),
         _costs(report.costs, report.counts.accepted),
         _times(report),
         _items(tables),
-        _lowest(tables),
+        _lowest(tables.items),
         _errors(report),
-        _people(report),
+        _agreement(report.agreement),
     )
     return Report(
         title=f"Report: {tables.facts.name}",
         facts=facts_of(tables.facts),
         figures=_headline(report),
         gates=tables.gates,
-        notes=_notes(report, tables.facts.unpriced_models),
+        notes=(*_notes(report), *_gaps(report, tables.facts.unpriced_models)),
         sections=tuple(section for section in sections if section is not None),
     )
 
 
 def facts_of(facts: RunFacts) -> tuple[tuple[str, str], ...]:
-    """What names a run, for a list of names and values."""
-    dataset = facts.dataset_name + (f" (version {facts.dataset_version[:12]})" if facts.dataset_version else "")
+    """Return names and values that identify a run."""
+    version = f" (version {facts.dataset_version[:12]})" if facts.dataset_version else ""
+    iter_max = _BY_ROW if facts.models else DASH
     return (
         ("Run", facts.id),
         ("Status", facts.status),
-        ("Dataset", dataset),
+        ("Dataset", facts.dataset_name + version),
         ("Model", wording.listed(facts.models)),
         ("Evaluator", wording.listed(facts.evaluator_models)),
         ("Threshold", _BY_ROW if facts.score_threshold is None else f"{facts.score_threshold:g}"),
-        ("iter_max", _iter_max(facts)),
+        ("iter_max", iter_max if facts.iter_max is None else str(facts.iter_max)),
         ("Created", wording.moment(facts.created_at)),
         ("Finished", wording.moment(facts.finished_at)),
     )
 
 
-def _iter_max(facts: RunFacts) -> str:
-    if facts.iter_max is not None:
-        return str(facts.iter_max)
-    return _BY_ROW if facts.models else DASH
-
-
 def _headline(report: RunReport) -> tuple[Figure, ...]:
-    counts, mean, gain, costs = report.counts, report.final_score, report.uplift.gain, report.costs
-    rate = report.pass_rate
-    return (
-        Figure(
-            "Pass rate",
-            wording.share(rate),
-            f"95 % interval {wording.share_span(rate)}; {counts.accepted} of {count(counts.judged, 'item')} judged"
-            if rate
-            else "no answer has a verdict yet",
-        ),
-        Figure("Items counted", f"{counts.judged} of {counts.total}", _left_out(counts)),
-        Figure(
-            "Mean score",
-            wording.score(mean.value) if mean else DASH,
-            _sureness(wording.span(mean), is_missing=mean is None),
-        ),
-        Figure(
-            "Gain by the loop",
-            wording.change(gain.value) if gain else DASH,
-            _sureness(wording.change_span(gain), is_missing=gain is None),
-        ),
-        Figure("Cost per accepted answer", _per_accepted(report), f"{_total(costs)} in all"),
+    counts, rate = report.counts, report.pass_rate
+    share_span = (
+        f"{_INTERVAL} {wording.share_span(rate)}; {counts.accepted} of {count(counts.judged, 'item')} evaluated"
     )
+    price = wording.price(report.costs.per_accepted_usd) if counts.accepted else DASH
+    figures = [
+        Figure("Pass rate", wording.share(rate), share_span if rate else "no answer has a verdict yet"),
+        Figure("Items counted", f"{counts.judged} of {counts.total}", _left_out(counts)),
+    ]
+    for name, value, span in (
+        wording.row("Mean score", report.final_score),
+        wording.row("Gain by the loop", report.uplift.gain, wording.change),
+    ):
+        missing = "no scores" if value == DASH else "no interval: only one row"
+        figures.append(Figure(name, value, missing if span == DASH else f"{_INTERVAL} {span}"))
+    return (*figures, Figure("Cost per accepted answer", price, f"{_total(report.costs)} in all"))
 
 
 def _left_out(counts: Counts) -> str:
-    """Who is in no rate and no score, and why."""
+    """Say which items the rates and scores leave out, and why."""
     deleted = {"failed": counts.deleted - counts.deleted_answers}
-    kinds = [(getattr(counts, state) - deleted.get(state, 0), state) for state in _WITHOUT_VERDICT]
+    kinds = [(getattr(counts, state) - deleted.get(state, 0), state) for state in _STATES[1:]]
     kinds.append((counts.succeeded - counts.judged - counts.deleted_answers, "without a verdict"))
     kinds.append((counts.deleted, "deleted"))
-    words = ", ".join(f"{number} {kind}" for number, kind in kinds if number)
+    words = ", ".join(f"{items} {kind}" for items, kind in kinds if items)
     return f"left out: {words}" if words else "none is left out"
-
-
-def _sureness(interval: str, *, is_missing: bool) -> str:
-    if is_missing:
-        return "no scores to tell from"
-    return "no interval: only one row" if interval == DASH else f"95 % interval {interval}"
-
-
-def _per_accepted(report: RunReport) -> str:
-    return DASH if report.counts.accepted == 0 else wording.price(report.costs.per_accepted_usd)
 
 
 def _total(costs: Costs) -> str:
@@ -126,7 +108,7 @@ def _total(costs: Costs) -> str:
     return f"{'unknown, ' if costs.unpriced else ''}at least {wording.money(costs.known_usd)}"
 
 
-def _notes(report: RunReport, unpriced_models: Sequence[str]) -> tuple[str, ...]:
+def _notes(report: RunReport) -> list[str]:
     counts = report.counts
     ended = counts.total - counts.queued - counts.running
     notes: list[str] = []
@@ -141,41 +123,34 @@ def _notes(report: RunReport, unpriced_models: Sequence[str]) -> tuple[str, ...]
     if counts.judged and report.final_score is None:
         notes.append("No returned answer has a score.")
     if report.final_score and report.final_score.low is None:
-        notes.append("Only one row has a score: it says next to nothing of others.")
-    return (*notes, *_gaps(report, unpriced_models))
+        notes.append("Only one row has a score, which says almost nothing about others.")
+    return notes
 
 
 def _gaps(report: RunReport, unpriced_models: Sequence[str]) -> list[str]:
-    """What is not known any more, or never was."""
+    """Describe deleted and unknown data."""
     counts, costs = report.counts, report.costs
     notes: list[str] = []
     if counts.deleted:
         what = "job of this run was" if counts.deleted == 1 else "jobs of this run were"
-        notes.append(f"{counts.deleted} {what} deleted: what they came to and cost is in no figure of this report.")
+        notes.append(f"{counts.deleted} {what} deleted: no figure of this report includes their results and costs.")
     if costs.unpriced:
-        notes.append(
-            f"What {count(costs.unpriced, 'item')} cost is unknown, and so is what the run cost: "
-            f"{_why_unpriced(unpriced_models)}"
-        )
+        why = "the prices of some calls are unknown."
+        if unpriced_models:
+            why = f"no price is known of {say_names(unpriced_models)}. REDRAFT_PRICES sets prices for later calls."
+        notes.append(f"The cost of {count(costs.unpriced, 'item')} is unknown, and so is the cost of the run: {why}")
     return notes
-
-
-def _why_unpriced(models: Sequence[str]) -> str:
-    if models:
-        return f"no price is known of {say_names(models)}. REDRAFT_PRICES sets prices, for calls to come."
-    return "of some calls nobody knows what became of them."
 
 
 def _items(tables_of: RunTables) -> Section:
     counts = tables_of.report.counts
-    states = [(state, getattr(counts, state)) for state in _STATES]
-    rows = tuple((state, wording.number(number)) for state, number in states if number)
-    total = f"{count(counts.total, 'item')}, of {count(counts.rows, 'row')} of the dataset." if counts.total else ""
+    rows = tuple((state, number(items)) for state in _STATES if (items := getattr(counts, state)))
+    total = f"{count(counts.total, 'item')} from {count(counts.rows, 'row')} of the dataset." if rows else "None."
     tables = [Table("Items by state", ("State", "Items"), rows)] if rows else []
     if reasons := Counter(words for item in tables_of.items if (words := stop_words(item))):
-        why = tuple((words, wording.number(number)) for words, number in reasons.most_common())
+        why = tuple((words, number(items)) for words, items in reasons.most_common())
         tables.append(Table("Why they ended", ("Reason", "Items"), why))
-    return Section("items", "Items", (total or "None.",), tuple(tables))
+    return Section("items", "Items", (total,), tuple(tables))
 
 
 def _loop(report: RunReport) -> Section:
@@ -185,66 +160,60 @@ def _loop(report: RunReport) -> Section:
         which = f"the {count(uplift.n, 'item')} of {judged} whose first answer has a score, too"
         words = (f"Compared here: {which}; the mean score above is of all.", *words)
     if uplift.n:
-        # The interval is of all that are judged
-        span = wording.span(report.final_score) if uplift.n == judged else DASH
         scores = (
             ("First answer", wording.score(uplift.first), DASH),
-            ("Returned answer", wording.score(uplift.returned), span),
+            # The interval covers all evaluated items.
             (
-                "Difference",
-                wording.change(uplift.gain.value if uplift.gain else None),
-                wording.change_span(uplift.gain),
+                "Returned answer",
+                wording.score(uplift.returned),
+                wording.span(report.final_score) if uplift.n == judged else DASH,
             ),
+            wording.row("Difference", uplift.gain, wording.change),
         )
-        tables.append(Table("First answers against returned ones", ("", "Mean score", "95 % interval"), scores))
+        tables.append(Table("First answers against returned ones", ("", "Mean score", _INTERVAL), scores))
         parts = (("Helped", uplift.helped), ("Hurt", uplift.hurt), ("Unchanged", uplift.unchanged))
         rows = tuple(
-            (name, wording.number(part.count), wording.share(part.share), wording.share_span(part.share))
+            (name, number(part.count), wording.share(part.share), wording.share_span(part.share))
             for name, part in parts
         )
-        tables.append(Table("What became of the items", ("", "Items", "Share", "95 % interval"), rows))
-    return Section("loop", "Did the loop pay?", words, tuple(tables))
+        tables.append(Table("Effect on the items", ("", "Items", "Share", _INTERVAL), rows))
+    return Section("loop", "Did iterating help?", words, tuple(tables))
 
 
-def _iterations(report: RunReport) -> Section | None:
-    yields = report.uplift.iterations
+def _iterations(yields: Sequence[IterationYield]) -> Section | None:
     if not yields:
         return None
-    return Section("iterations", "What each iteration brought", (_COLUMNS,), (_passes(yields), _changes(yields)))
-
-
-def _passes(yields: Sequence[IterationYield]) -> Table:
-    rows = tuple(
+    passes = tuple(
         (
             str(each.number),
-            wording.number(each.reached),
-            wording.number(each.newly_accepted),
+            number(each.reached),
+            number(each.newly_accepted),
             wording.share(each.pass_rate),
             wording.share_span(each.pass_rate),
         )
         for each in yields
     )
-    return Table("Accepted", ("Iteration", "Reached", "New", "Pass rate", "95 % interval"), rows)
-
-
-def _changes(yields: Sequence[IterationYield]) -> Table:
-    rows = tuple(
+    changes = tuple(
         (
             str(each.number),
-            DASH if each.better is None else wording.number(each.better),
-            DASH if each.worse is None else wording.number(each.worse),
+            number(each.better),
+            number(each.worse),
             wording.change(each.mean_change),
             wording.money(each.cost_usd),
             wording.price(each.cost_per_accepted_usd) if each.newly_accepted else DASH,
         )
         for each in yields
     )
-    return Table("Changes and costs", ("Iteration", "Better", "Worse", "Change", "Cost", "Each new"), rows)
+    tables = (
+        Table("Accepted", ("Iteration", "Reached", "New", "Pass rate", _INTERVAL), passes),
+        Table("Changes and costs", ("Iteration", "Better", "Worse", "Change", "Cost", "Each new"), changes),
+    )
+    return Section("iterations", "Gain of each iteration", (_COLUMNS,), tables)
 
 
 def _advice(report: RunReport) -> Section:
     words = dict.fromkeys((report.iter_max_advice.words, report.threshold_advice.words))
-    return Section("advice", "What to set", tuple(words))
+    return Section("advice", "Recommended settings", tuple(words))
 
 
 def _scores(report: RunReport) -> Section | None:
@@ -252,8 +221,7 @@ def _scores(report: RunReport) -> Section | None:
     if not any(first.count or final.count for first, final in bins):
         return None
     rows = tuple(
-        (f"{first.low:.1f} to {first.high:.1f}", wording.number(first.count), wording.number(final.count))
-        for first, final in bins
+        (f"{first.low:.1f} to {first.high:.1f}", number(first.count), number(final.count)) for first, final in bins
     )
     return Section("scores", "Scores", (), (Table("Items by score", ("Score", "First", "Returned"), rows),))
 
@@ -261,17 +229,17 @@ def _scores(report: RunReport) -> Section | None:
 def _costs(costs: Costs, accepted: int) -> Section:
     rows = (
         ("Cost", _total(costs), wording.price(costs.per_accepted_usd) if accepted else DASH),
-        ("Input tokens", wording.number(costs.input_tokens), wording.number(costs.input_tokens_per_accepted)),
-        ("Output tokens", wording.number(costs.output_tokens), wording.number(costs.output_tokens_per_accepted)),
+        ("Input tokens", number(costs.input_tokens), number(costs.input_tokens_per_accepted)),
+        ("Output tokens", number(costs.output_tokens), number(costs.output_tokens_per_accepted)),
     )
-    words = () if accepted else ("No answer was accepted, so there is no cost for each.",)
+    words = () if accepted else ("No answer was accepted, so there is no cost per accepted answer.",)
     return Section("costs", "Costs", words, (Table("Costs", ("", "In all", "Per accepted answer"), rows),))
 
 
 def _times(report: RunReport) -> Section:
     found = report.latency
     if found is None:
-        return Section("times", "Time", ("No item has succeeded: there is no time to tell.",))
+        return Section("times", "Time", ("No item has succeeded, so there are no times.",))
     values = (found.p50, found.p90, found.p95, found.p99, found.longest)
     names = ("Half within", "90 % within", "95 % within", "99 % within", "Longest")
     rows = tuple((name, wording.seconds(value)) for name, value in zip(names, values, strict=True))
@@ -279,15 +247,15 @@ def _times(report: RunReport) -> Section:
     return Section("times", "Time", (f"Of {count(found.n, 'item')} that succeeded.",), (table,))
 
 
-def _lowest(tables: RunTables) -> Section | None:
-    """The answers to look at first."""
-    missed = [item for item in tables.items if item.has_verdict and not item.is_accepted]
+def _lowest(items: Sequence[ItemOutcome]) -> Section | None:
+    """List the answers with the lowest scores, which are worth reading first."""
+    missed = [item for item in items if item.has_verdict and not item.is_accepted]
     if not missed:
         return None
     worst = sorted(missed, key=lambda item: (item.final_score or 0, item.custom_id, item.repeat))[:_LOWEST_SHOWN]
     rows = tuple(
         (
-            item.custom_id if item.repeat == 1 else f"{item.custom_id} (repeat {item.repeat})",
+            item_name(item),
             wording.score(item.first_score),
             wording.score(item.final_score),
             str(item.iterations),
@@ -296,7 +264,7 @@ def _lowest(tables: RunTables) -> Section | None:
         for item in worst
     )
     headers = ("custom_id", "First score", "Returned score", "Iterations", "Why it ended")
-    words = f"Of {count(len(missed), 'item')} judged and not accepted."
+    words = f"Of {count(len(missed), 'item')} evaluated and not accepted."
     return Section("lowest", "Lowest scores", (words,), (Table("Lowest scores", headers, rows, numeric=False),))
 
 
@@ -304,53 +272,40 @@ def _errors(report: RunReport) -> Section:
     if not report.errors:
         return Section("errors", "Errors", ("None.",))
     rows = tuple(
-        (group.code, wording.number(group.count), group.example_id, group.example_words or DASH)
-        for group in report.errors
+        (group.code, number(group.count), group.example_id, group.example_words or DASH) for group in report.errors
     )
-    headers = ("Code", "Items", "For example", "What it says")
+    headers = ("Code", "Items", "Example", "Message of the example")
     return Section("errors", "Errors", (), (Table("Errors by code", headers, rows, numeric=False),))
 
 
-def _people(report: RunReport) -> Section:
-    if report.agreement is None:
-        words = "No person has judged an answer of this run: the dataset has no human_score and no human_pass."
+def _agreement(found: HumanAgreement | None) -> Section:
+    if found is None:
+        words = "No person has rated an answer of this run: the dataset has no human_score and no human_pass."
         return Section("people", "Agreement with people", (words,))
-    return _agreement(report.agreement)
-
-
-def _agreement(found: HumanAgreement) -> Section:
-    passes, words, tables = found.passes, list[str](), list[Table]()
+    passes, sentences, tables = found.passes, list[str](), list[Table]()
     if passes.n:
-        words.append(f"Evaluator and people agree on {say_share(passes.agreement)} of {count(passes.n, 'item')}.")
-        words.append(_say_kappa(found))
+        sentences.append(f"Evaluator and people agree on {say_share(passes.agreement)} of {count(passes.n, 'item')}.")
+        sentences.append(_say_kappa(found))
         rows = (
             ("Evaluator accepts", str(passes.both_pass), str(passes.only_evaluator_passes)),
             ("Evaluator does not", str(passes.only_person_passes), str(passes.both_fail)),
         )
-        tables.append(Table("Who accepts what", ("", "Person accepts", "Person does not"), rows))
+        tables.append(Table("Verdicts of evaluator and person", ("", "Person accepts", "Person does not"), rows))
     if found.scores:
         rows = (
-            (
-                "Mean absolute error",
-                wording.score(found.error.value if found.error else None),
-                wording.span(found.error),
-            ),
-            (
-                "Evaluator less person",
-                wording.change(found.bias.value if found.bias else None),
-                wording.change_span(found.bias),
-            ),
-            ("Rank correlation", wording.score(found.order.value if found.order else None), wording.span(found.order)),
+            wording.row("Mean absolute error", found.error),
+            wording.row("Evaluator minus person", found.bias, wording.change),
+            wording.row("Rank correlation", found.order),
         )
-        tables.append(Table(f"Scores of {count(found.scores, 'item')}", ("", "Value", "95 % interval"), rows))
+        tables.append(Table(f"Scores of {count(found.scores, 'item')}", ("", "Value", _INTERVAL), rows))
         if found.error is None:
-            words.append("People score on another scale than 0 to 1: only the order can be compared.")
-    return Section("people", "Agreement with people", tuple(words), tuple(tables))
+            sentences.append("People score on another scale than 0 to 1: only the order can be compared.")
+    return Section("people", "Agreement with people", tuple(sentences), tuple(tables))
 
 
 def _say_kappa(found: HumanAgreement) -> str:
     kappa = found.passes.kappa
     if kappa is None:
-        return "Cohen's kappa cannot be told: one of them says the same of all."
+        return "Cohen's kappa is undefined: one side gives all items the same verdict."
     interval = f"{wording.score(kappa.low)} to {wording.score(kappa.high)}"
-    return f"Cohen's kappa, agreement beyond chance: {wording.score(kappa.value)} (95 % interval {interval})."
+    return f"Cohen's kappa, agreement beyond chance: {wording.score(kappa.value)} ({_INTERVAL} {interval})."

@@ -1,17 +1,17 @@
-"""SVG, built from the server's own figures. No names, no scripts, no styles of its own: the page's classes paint it."""
+"""Build SVG from figures. It contains no names, scripts or styles: classes of the page style it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, floor, log10
+from typing import ClassVar
 
 from markupsafe import Markup, escape
 
 WIDTH, HEIGHT = 420, 264
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 30, 44
 
 
 def tag(_name: str, *children: Markup | str, **attributes: str | float) -> Markup:
-    """An element; `_` in the name of an attribute is `-`, one at its end falls off."""
+    """Write an element. `_` in the name of an attribute becomes `-`, and is dropped at its end."""
     written = "".join(f' {name.rstrip("_").replace("_", "-")}="{_value(value)}"' for name, value in attributes.items())
     inner = "".join(escape(child) for child in children)
     return Markup(f"<{_name}{written}>{inner}</{_name}>" if inner else f"<{_name}{written}/>")  # noqa: S704
@@ -30,7 +30,7 @@ def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
 
 
 def picture(key: str, title: str, description: str, *parts: Markup, height: int = HEIGHT) -> Markup:
-    """A whole picture, named and described for those who do not see it."""
+    """Write a picture with a title and a description for screen readers."""
     return tag(
         "svg",
         tag("title", title, id=f"{key}-title"),
@@ -44,25 +44,19 @@ def picture(key: str, title: str, description: str, *parts: Markup, height: int 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """The area between the axes. `x_max` and `y_max` are what their ends stand for; both begin at `x_min` and 0."""
+    """The area between the axes, which show the values from `x_min` to `x_max` and from 0 to `y_max`."""
 
     x_max: float = 1
     y_max: float = 1
     x_min: float = 0
     height: int = HEIGHT
-    left: int = _LEFT
-
-    @property
-    def right(self) -> int:
-        return WIDTH - _RIGHT
-
-    @property
-    def top(self) -> int:
-        return _TOP
+    left: int = 52
+    right: ClassVar[int] = WIDTH - 14
+    top: ClassVar[int] = 30
 
     @property
     def bottom(self) -> int:
-        return self.height - _BOTTOM
+        return self.height - 44
 
     def x(self, value: float) -> float:
         return self.left + (value - self.x_min) / (self.x_max - self.x_min) * (self.right - self.left)
@@ -71,15 +65,12 @@ class Plot:
         return self.bottom - value / self.y_max * (self.bottom - self.top)
 
     def rows(self, ticks: list[float], say: Callable[[float], str]) -> list[Markup]:
-        """Lines across, each with what it stands for."""
-        return [
-            part
-            for tick in ticks
-            for part in (
-                line(self.left, self.y(tick), self.right, self.y(tick), "grid"),
-                label(say(tick), self.left - 6, self.y(tick) + 4, "end"),
-            )
-        ]
+        """Draw a horizontal line with a label for each tick."""
+        parts: list[Markup] = []
+        for tick in ticks:
+            parts.append(line(self.left, self.y(tick), self.right, self.y(tick), "grid"))
+            parts.append(label(say(tick), self.left - 6, self.y(tick) + 4, "end"))
+        return parts
 
     def bar(self, middle: float, width: float, value: float, class_: str) -> Markup:
         top = self.y(value)
@@ -90,7 +81,7 @@ class Plot:
 
 
 def ticks_to(largest: float, wanted: int = 4) -> list[float]:
-    """Round numbers from 0 to the first at or above the largest; about as many as wanted."""
+    """Return about `wanted` round numbers from 0 to the first one at or above the largest value."""
     if largest <= 0:
         return [0.0, 1.0]
     rough = largest / wanted

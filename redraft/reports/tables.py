@@ -1,4 +1,4 @@
-"""The data of a report: figures from the domain and the facts that name the run. No database here."""
+"""The data of a report: figures from the domain and the facts that identify the run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,12 +16,11 @@ class RunFacts:
     """The facts that identify a run.
 
     Attributes:
-        models: the generators; `evaluator_models`: the evaluators.
-        score_threshold: that in force, the default included; None unless all items share one; `iter_max` likewise,
-            and None where no answer is written.
-        cost_usd: of all its calls; None where a price is unknown.
-        unpriced_models: the models with unknown prices.
-        deleted_jobs: how many of its jobs were deleted: what they cost is not in `cost_usd`.
+        models: the generators.
+        score_threshold: the threshold in force, or None unless all items have the same.
+        iter_max: the limit in force; None also for a run that generates no answers.
+        cost_usd: the cost of all calls, without those of deleted jobs; None if a price is unknown.
+        deleted_jobs: the number of deleted jobs.
     """
 
     id: str
@@ -42,13 +41,7 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class RunTables:
-    """The data of a run for a report.
-
-    Attributes:
-        gates: the results of the requested gates.
-        items: all of the run, for JUnit's test cases and the picture of first against returned scores; other formats
-            do without.
-    """
+    """The data of a run for a report; `items` are all items of the run."""
 
     facts: RunFacts
     report: RunReport
@@ -58,7 +51,7 @@ class RunTables:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonTables:
-    """A run beside its baseline."""
+    """The data of a comparison for a report."""
 
     baseline: RunFacts
     new: RunFacts

@@ -1,4 +1,4 @@
-"""Reports for a terminal: tables drawn by rich where one is, plain lines elsewhere."""
+"""Render reports for a terminal with rich, and as plain lines elsewhere."""
 
 from collections.abc import Iterator
 from io import StringIO
@@ -17,7 +17,7 @@ _PLAIN_WIDTH = 10_000
 
 
 def print_report(console: Console, tables: AnyTables) -> None:
-    """Print with rich on a terminal; elsewhere the lines of `render_text`, whatever the console's width."""
+    """Print a report with rich on a terminal, else the lines of `render_text` without regard to the console's width."""
     if not console.is_terminal:
         console.print(Text(render_text(tables)), soft_wrap=True, end="")
         return
@@ -26,7 +26,7 @@ def print_report(console: Console, tables: AnyTables) -> None:
 
 
 def render_text(tables: AnyTables) -> str:
-    """Plain lines, aligned by spaces."""
+    """Render a report as plain lines, aligned by spaces."""
     stream = StringIO()
     console = Console(file=stream, width=_PLAIN_WIDTH, color_system=None, force_terminal=False)
     for part in _parts(report_of(tables), is_plain=True):
@@ -38,10 +38,8 @@ def _parts(report: Report, *, is_plain: bool) -> Iterator[Text | RichTable]:
     yield _styled(report.title, "bold")
     yield Text("  ".join(f"{name}: {one_line(value)}" for name, value in report.facts), style="dim")
     yield Text("")
-    yield _draw(
-        Table("", ("", "", ""), tuple((each.name, each.value, each.detail) for each in report.figures), numeric=False),
-        is_plain=is_plain,
-    )
+    figures = tuple((each.name, each.value, each.detail) for each in report.figures)
+    yield _draw(Table("", ("", "", ""), figures, numeric=False), is_plain=is_plain)
     for gate in report.gates:
         yield _styled(f"Gate {GATE_NAMES[gate.gate].lower()}: {gate.words}", "green" if gate.passed else "bold red")
     for note in report.notes:
@@ -63,10 +61,7 @@ def _section(section: Section, *, is_plain: bool) -> Iterator[Text | RichTable]:
 
 def _draw(table: Table, *, is_plain: bool) -> RichTable:
     drawn = RichTable(
-        box=None if is_plain else box.SIMPLE_HEAD,
-        pad_edge=False,
-        header_style="bold",
-        show_header=any(table.headers),
+        box=None if is_plain else box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_header=any(table.headers)
     )
     for at, header in enumerate(table.headers):
         drawn.add_column(_styled(header), justify="right" if table.numeric and at else "left", overflow="fold")

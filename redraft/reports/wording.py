@@ -1,5 +1,6 @@
-"""Formats figures as short texts for table cells; an unknown figure is a dash."""
+"""Format figures as short texts for table cells. An unknown figure is a dash."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -7,9 +8,11 @@ from redraft.domain.bulk.phrases import dollars, percent
 from redraft.domain.statistics.estimates import Correlation, Estimate, Mean
 
 DASH = "\N{EN DASH}"
-"""Stands for an unknown figure."""
+
+_Interval = Mean | Correlation | None
 
 
+# In the functions below, adding 0.0 turns -0.0 into 0.0.
 def score(value: float | None) -> str:
     return DASH if value is None else f"{round(value, 3) + 0.0:.3f}"
 
@@ -19,7 +22,7 @@ def change(value: float | None) -> str:
 
 
 def points(value: float | None) -> str:
-    """A difference of shares."""
+    """Format a difference of shares."""
     return DASH if value is None else f"{round(value * 100, 1) + 0.0:+.1f} points"
 
 
@@ -31,22 +34,16 @@ def share_span(estimate: Estimate | None) -> str:
     return DASH if estimate is None else f"{percent(estimate.low)} to {percent(estimate.high)}"
 
 
-def span(mean: Mean | Correlation | None) -> str:
+def span(mean: _Interval, written: Callable[[float], str] = score) -> str:
+    """Format the interval of a mean or a correlation with `written`."""
     if mean is None or mean.low is None or mean.high is None:
         return DASH
-    return f"{score(mean.low)} to {score(mean.high)}"
+    return f"{written(mean.low).removesuffix(' points')} to {written(mean.high)}"
 
 
-def change_span(mean: Mean | None) -> str:
-    if mean is None or mean.low is None or mean.high is None:
-        return DASH
-    return f"{change(mean.low)} to {change(mean.high)}"
-
-
-def points_span(mean: Mean | None) -> str:
-    if mean is None or mean.low is None or mean.high is None:
-        return DASH
-    return f"{points(mean.low).removesuffix(' points')} to {points(mean.high)}"
+def row(name: str, mean: _Interval, written: Callable[[float | None], str] = score) -> tuple[str, str, str]:
+    """Format a table row of a name, a value and its interval."""
+    return name, written(mean.value if mean else None), span(mean, written)
 
 
 def money(cost: Decimal | None) -> str:
@@ -54,14 +51,14 @@ def money(cost: Decimal | None) -> str:
 
 
 def price(cost: Decimal | None) -> str:
-    """What one thing cost: three digits that count below a dollar, so that near prices can be told apart."""
+    """Format the cost of one thing: below a dollar with three significant digits, so that similar prices differ."""
     if cost is None or cost == 0 or cost >= 1:
         return money(cost)
     return f"${cost:.{2 - cost.adjusted()}f}"
 
 
 def number(value: float | None) -> str:
-    """A count, or a mean of counts, with its thousands told apart."""
+    """Format a count, or a mean of counts, with separators of thousands."""
     return DASH if value is None else f"{value:,.0f}"
 
 
@@ -69,9 +66,7 @@ def seconds(value: float) -> str:
     if value < 59.95:
         return f"{value:.2f} s" if value < 9.995 else f"{value:.1f} s"
     whole = round(value)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{value / 3600:,.1f} h"
+    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{value / 3600:,.1f} h"
 
 
 def moment(at: datetime | None) -> str:
@@ -79,4 +74,4 @@ def moment(at: datetime | None) -> str:
 
 
 def listed(names: tuple[str, ...]) -> str:
-    return ", ".join(names) if names else DASH
+    return ", ".join(names) or DASH

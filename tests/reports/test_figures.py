@@ -6,13 +6,13 @@ from decimal import Decimal
 from hypothesis import given, settings
 
 from redraft.domain.bulk.outcomes import ItemOutcome
-from redraft.reports.figures import comparison_figures, render_json, report_figures
+from redraft.reports.figures import figures_of, render_json
 from tests.domain.bulk.outcomes import RUNS, looped, many
 from tests.reports.sheets import HOSTILE, comparison_tables, hostile_sheet, run_tables
 
 
 def test_the_names_are_stable():
-    figures = report_figures(run_tables())
+    figures = figures_of(run_tables())
     assert list(figures) == [
         *("object", "run", "gates", "counts", "stop_reasons", "pass_rate", "final_score", "uplift"),
         *("iter_max_advice", "threshold_advice", "costs", "latency", "errors", "agreement"),
@@ -31,7 +31,7 @@ def test_the_names_are_stable():
         *("number", "reached", "newly_accepted", "accepted", "pass_rate", "better", "worse", "mean_gain"),
         *("mean_change", "cost_usd", "cost_per_accepted_usd"),
     ]
-    compared = comparison_figures(comparison_tables([], []))
+    compared = figures_of(comparison_tables([], []))
     assert list(compared) == [
         *("object", "baseline", "new", "gates", "n", "score", "pass_rate", "mcnemar_p", "wins", "ties", "losses"),
         *("newly_passing", "newly_failing", "verdicts", "only_in_baseline", "only_in_new", "words"),
@@ -54,24 +54,24 @@ def test_figures_are_those_of_the_report(items):
 
 
 def test_money_is_a_decimal_string_and_unknown_is_null():
-    costs = report_figures(run_tables(many("a", 3, 0.9, price=Decimal("0.000001"))))["costs"]
+    costs = figures_of(run_tables(many("a", 3, 0.9, price=Decimal("0.000001"))))["costs"]
     assert (costs["total_usd"], costs["per_accepted_usd"]) == ("0.000003", "0.000001")
-    third = report_figures(run_tables([looped("a", 0.9), looped("b", 0.9), looped("c", 0.9, price=Decimal("0.02"))]))
+    third = figures_of(run_tables([looped("a", 0.9), looped("b", 0.9), looped("c", 0.9, price=Decimal("0.02"))]))
     assert third["costs"]["per_accepted_usd"] == "0.013333333"
-    assert report_figures(run_tables([looped("a", 0.9, price=None)]))["costs"]["total_usd"] is None
-    assert report_figures(run_tables([ItemOutcome("a")]))["costs"]["total_usd"] == "0"
-    assert report_figures(run_tables(many("a", 10, 0.9, price=Decimal(10))))["costs"]["total_usd"] == "100"
+    assert figures_of(run_tables([looped("a", 0.9, price=None)]))["costs"]["total_usd"] is None
+    assert figures_of(run_tables([ItemOutcome("a")]))["costs"]["total_usd"] == "0"
+    assert figures_of(run_tables(many("a", 10, 0.9, price=Decimal(10))))["costs"]["total_usd"] == "100"
 
 
 def test_times_are_utc_and_gates_are_told():
-    figures = report_figures(run_tables())
+    figures = figures_of(run_tables())
     assert figures["run"]["created_at"] == "2026-11-28T01:02:03.000Z"
     assert figures["gates"][0]["gate"] == "min_pass_rate"
     assert figures["gates"][0]["passed"] is False
 
 
 def test_agreement_has_its_derived_figures():
-    passes = report_figures(run_tables(many("a", 4, 0.9, human_pass=True)))["agreement"]["passes"]
+    passes = figures_of(run_tables(many("a", 4, 0.9, human_pass=True)))["agreement"]["passes"]
     assert (passes["n"], passes["both_pass"], passes["agreement"]["value"], passes["kappa"]) == (4, 4, 1, None)
 
 

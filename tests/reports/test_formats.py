@@ -70,7 +70,7 @@ def test_long_texts_are_cut():
     [
         ([], "This run has no items."),
         ([looped("a", 0.9), *[looped(f"b{n}", 0.9, repeat=2) for n in range(2)]][:1], "Only one row has a score"),
-        ([looped("a", 0.9, price=None), looped("b", 0.9)], "and so is what the run cost: of some calls nobody"),
+        ([looped("a", 0.9, price=None), looped("b", 0.9)], "and so is the cost of the run: the prices of some calls"),
         (
             [looped("a", None, success=None, stop_reason="evaluation_skipped")],
             "No answer has a verdict, so there is no pass",

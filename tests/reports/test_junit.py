@@ -76,7 +76,7 @@ def test_each_item_is_a_test_case():
 
 def test_a_missing_verdict_is_no_failure():
     skipped = looped("a", None, success=None, stop_reason="evaluation_skipped")
-    assert _outcome(skipped) == ("skipped", "", "No verdict was asked for.")
+    assert _outcome(skipped) == ("skipped", "", "No verdict was requested.")
     unusable = looped("a", None, stop_reason="evaluator_error")
     assert _outcome(unusable) == ("error", "no_verdict", "The evaluator gave no usable verdict.")
 

@@ -26,7 +26,7 @@ def test_the_figures_to_see_first_come_first():
     lines = _lines(render_text(run_tables()))
     assert lines[0] == "Report: Nightly"
     assert lines[1].startswith("Run: run_1 Status: succeeded Dataset: faq.jsonl (version 9f86d081884c) Model: openai:")
-    assert lines[3].startswith("Pass rate 77.8 % 95 % interval 63.7 % to 87.5 %; 35 of 45 items judged")
+    assert lines[3].startswith("Pass rate 77.8 % 95 % interval 63.7 % to 87.5 %; 35 of 45 items evaluated")
     assert lines[4] == "Items counted 45 of 47 left out: 1 invalid, 1 failed"
     assert lines[5].startswith("Mean score 0.839 95 % interval ")
     assert lines[7] == "Cost per accepted answer $0.0229 $0.80 in all"
@@ -47,7 +47,7 @@ def test_the_loop_the_advice_the_errors_and_the_times_are_told():
     assert any(line.startswith("iter_max 2: iteration 3 was reached by 10 items") for line in lines)
     assert "provider_timeout 1 late It took too long." in lines
     assert "Half within 2.00 s" in lines
-    assert "No person has judged an answer of this run" in text
+    assert "No person has rated an answer of this run" in text
     assert "hard-0000 0.500 0.700 3 iteration limit" in lines
 
 
@@ -62,7 +62,7 @@ def test_agreement_with_people_is_told():
     items = [*many("a", 8, 0.9, human_pass=True, human_score=4), *many("b", 4, 0.5, human_pass=True, human_score=2)]
     text = render_text(run_tables(items))
     assert "Evaluator and people agree on 66.7 %" in text
-    assert "Cohen's kappa cannot be told" in text
+    assert "Cohen's kappa is undefined" in text
     assert "People score on another scale than 0 to 1" in text
     on_scale = [looped(f"r{n}", n / 20, human_pass=n > 9, human_score=n / 20) for n in range(20)]
     assert "Cohen's kappa, agreement beyond chance: 0.4" in render_text(run_tables(on_scale))
@@ -73,7 +73,7 @@ def test_a_run_of_which_nothing_has_ended_says_so():
     text = render_text(run_tables(items, status="running", finished_at=None))
     assert "Nothing has ended yet: 1 running, 1 queued." in text
     assert "no answer has a verdict yet" in text
-    assert "No item has succeeded: there is no time to tell." in text
+    assert "No item has succeeded, so there are no times." in text
     assert "This run has not ended: 1 of 2 items so far." in render_text(run_tables([looped("a", 0.9), items[0]]))
 
 
@@ -85,7 +85,7 @@ def test_an_unknown_price_is_never_nothing():
 
 def test_a_model_without_a_price_is_named_with_the_setting_that_mends_it():
     text = render_text(run_tables([looped("a", 0.9, price=None)], cost_usd=None, unpriced_models=("openai:writer",)))
-    assert "no price is known of openai:writer. REDRAFT_PRICES sets prices, for calls to come." in text
+    assert "no price is known of openai:writer. REDRAFT_PRICES sets prices for later calls." in text
 
 
 def test_limits_that_differ_from_row_to_row_are_said_to():
@@ -101,7 +101,9 @@ def test_who_is_left_out_is_told_beside_the_pass_rate():
 
 
 def test_without_an_accepted_answer_there_is_no_cost_for_each():
-    assert "No answer was accepted, so there is no cost for each." in render_text(run_tables([looped("a", 0.1)]))
+    assert "No answer was accepted, so there is no cost per accepted answer." in render_text(
+        run_tables([looped("a", 0.1)])
+    )
 
 
 def test_a_pipe_gets_the_plain_lines_and_a_terminal_tables_that_fit():

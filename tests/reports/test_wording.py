@@ -27,7 +27,9 @@ def test_near_prices_can_be_told_apart(cost, words):
 
 def test_what_cannot_be_told_is_a_dash_or_unknown():
     bare = Mean(0.5, None, None, 1, 1)
-    assert {wording.span(bare), wording.change_span(bare), wording.points_span(bare), wording.moment(None)} == {DASH}
+    assert {wording.span(bare), wording.span(bare, wording.change), wording.row("", None)[1], wording.moment(None)} == {
+        DASH
+    }
     assert {wording.score(None), wording.change(None), wording.points(None), wording.number(None)} == {DASH}
     assert wording.price(None) == wording.money(None) == "unknown"
 

@@ -54,7 +54,7 @@ def compare(
     from redraft.operations.bulk import run_results
     from redraft.operations.bulk.report_tables import comparison_tables
     from redraft.operations.jobs import references
-    from redraft.reports.figures import comparison_figures
+    from redraft.reports.figures import figures_of
     from redraft.reports.formats import COMPARISON_FORMATS
     from redraft.reports.text import print_report
 
@@ -70,7 +70,7 @@ def compare(
         write_file(file, [render(COMPARISON_FORMATS, tables, file)], "--report")
         output.say(f"Wrote the comparison to {file}.", "dim")
     if as_json:
-        output.write_json(comparison_figures(tables))
+        output.write_json(figures_of(tables))
     else:
         print_report(output.stdout(), tables)
     raise typer.Exit(exit_of_gates(gates))

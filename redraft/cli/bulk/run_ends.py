@@ -21,7 +21,7 @@ from redraft.operations.bulk.report_tables import comparison_tables, run_tables
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.jobs import references
 from redraft.operations.services import Services
-from redraft.reports.figures import comparison_figures, report_figures
+from redraft.reports.figures import figures_of
 from redraft.reports.formats import FORMATS
 from redraft.reports.tables import ComparisonTables, RunTables
 from redraft.reports.text import print_report
@@ -119,8 +119,8 @@ def print_run(services: Services, run: Run, wanted: Wanted) -> list[GateResult]:
 
 def _show(run: Run, tables: RunTables, beside: ComparisonTables | None, *, as_json: bool) -> None:
     if as_json:
-        comparison = beside and comparison_figures(beside)
-        data = {"run": run.model_dump(mode="json"), "report": report_figures(tables), "comparison": comparison}
+        comparison = beside and figures_of(beside)
+        data = {"run": run.model_dump(mode="json"), "report": figures_of(tables), "comparison": comparison}
         output.write_json(data)
         return
     print_report(output.stdout(), tables)

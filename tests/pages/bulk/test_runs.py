@@ -117,11 +117,11 @@ def test_a_run_goes_on_before_the_eyes_until_its_report(
     run = start(Driver(services), rows(12), max_in_flight=4)
     page = visitor.go(f"/runs/{run.id}")
     expect(page.get_by_text("0 of 12 items have ended")).to_be_visible()
-    assert page.get_by_role("heading", name="Did the loop pay?").count() == 0
+    assert page.get_by_role("heading", name="Did iterating help?").count() == 0
     page.evaluate("window.stays = true")
     start_worker(services)
     expect(page.get_by_text("12 of 12 items have ended")).to_be_visible(timeout=patient(30_000))
-    expect(page.get_by_role("heading", name="Did the loop pay?")).to_be_visible()
+    expect(page.get_by_role("heading", name="Did iterating help?")).to_be_visible()
     assert page.evaluate("window.stays")
     visitor.check_accessible()
 
@@ -193,7 +193,7 @@ def test_a_run_is_canceled_resumed_and_its_errors_tried_again_without_javascript
     assert "The run goes on." in told(page)
     work_off(driver, run)
     page.reload()
-    assert "Did the loop pay?" in told(page)
+    assert "Did iterating help?" in told(page)
     page.get_by_role("button", name="Retry 1 failed").click()
     assert work_off(driver, run).counts.failed == 0
 
@@ -283,11 +283,11 @@ def test_what_cannot_be_compared_is_asked_for(visitor: Visitor, driver: Driver, 
 def test_a_large_run_is_reckoned_after_its_page_is_there(visit: Callable[..., Visitor], driver: Driver):
     run = runs.cancel_run(driver.services, start(driver, rows(1001), max_in_flight=1).id)[0]
     plain = visit(java_script_enabled=False).go(f"/runs/{run.id}")
-    assert "Did the loop pay?" not in told(plain)
+    assert "Did iterating help?" not in told(plain)
     plain.get_by_role("link", name="Show the report").click()
-    assert "Did the loop pay?" in told(plain)
+    assert "Did iterating help?" in told(plain)
     page = visit().go(f"/runs/{run.id}")
-    expect(page.get_by_role("heading", name="Did the loop pay?")).to_be_visible()
+    expect(page.get_by_role("heading", name="Did iterating help?")).to_be_visible()
     other = runs.cancel_run(driver.services, start(driver, rows(1001), max_in_flight=1).id)[0]
     plain.goto(f"{plain.url.partition('/runs')[0]}/runs/compare?baseline={run.id}&run={other.id}")
     plain.get_by_role("link", name="Compare them").click()
