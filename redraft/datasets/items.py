@@ -1,4 +1,4 @@
-"""From rows to requests: a run's defaults, the row over them, its overrides over both, validated as one body."""
+"""Turns rows into requests: the defaults of a run, the row and the overrides are merged and validated as one body."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -24,16 +24,15 @@ _NEVER_FOR_ALL = ("custom_id", "human_score", "human_pass", "answer")
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A row that can become a job.
+    """A good row.
 
     Attributes:
         custom_id: unique within the dataset.
-        line: on which the row begins, from 1 on.
-        kind: `evaluate_answer` if the row brings an answer, else `generate_answer`.
+        line: the first line of the row, from 1 on.
+        kind: `evaluate_answer` if the row has an answer.
         request: validated; its models are not resolved.
-        human_score: 0 to 1, a person's.
-        human_pass: whether a person passes it.
-        digest: the row's, without defaults and overrides.
+        human_score: the score of a person, 0 to 1.
+        digest: the hash of the row without defaults and overrides.
     """
 
     custom_id: str
@@ -46,28 +45,23 @@ class Item:
 
 
 class Merger:
-    """What a run adds to every row: `vars` and any field of a job, beneath the row's own or over them.
+    """Adds the defaults and overrides of a run, `vars` and any field of a job, to every row.
 
-    Objects of named parts (`limits`, `sampling`, `metadata`, `vars`, …) are merged part by part; anything else is
-    replaced as a whole. Texts of the run are templates wherever they hold braces; those of a row are if it has
-    `vars`, or if the run gives some: a row without any may ask about braces.
+    Objects (`limits`, `sampling`, `metadata`, `vars`, …) are merged name by name; other values are replaced. Texts of
+    the run with braces are templates. Texts of a row are templates only if the row or the run has `vars`: without them,
+    a question about braces is sent as it is.
     """
 
     def __init__(self, defaults: Mapping[str, Any] | None = None, overrides: Mapping[str, Any] | None = None) -> None:
-        """Check what the run gives.
-
-        Raises:
-            Invalid: a field is unknown, or its value can never be right (code `invalid_request`).
-        """
+        """Raises Invalid if a field is unknown or has an invalid value (code `invalid_request`)."""
         self._defaults = _checked(defaults or {}, "defaults")
         self._overrides = _checked(overrides or {}, "overrides")
 
     def items(self, rows: Iterable[Row | BadRow]) -> Iterator[Item | BadRow]:
-        """Each row as an item, or with what is wrong with it."""
         return (row if isinstance(row, BadRow) else self.item(row) for row in rows)
 
     def item(self, row: Row) -> Item | BadRow:
-        """A row as an item, or with what is wrong with it."""
+        """The item of a row, or the row with its errors."""
         errors: list[FieldError] = []
         body = self._body(row, errors)
         model = EvaluateAnswer if "answer" in row.fields else GenerateAnswer
@@ -75,16 +69,16 @@ class Merger:
             try:
                 request = model.model_validate(body)
             except ValidationError as error:
-                errors = [
-                    _with_columns(field_error, row)
-                    for field_error in _field_errors_of(error, body, is_given="answer" in row.fields)
-                ]
+                found = _field_errors_of(error, body, is_given="answer" in row.fields)
+                errors = [_with_columns(each, row) for each in found]
             else:
-                return _item(row, request)
+                kind = JobKind.EVALUATE_ANSWER if isinstance(request, EvaluateAnswer) else JobKind.GENERATE_ANSWER
+                human = (row.human_score, row.human_pass)
+                return Item(row.custom_id, row.line, kind, request, *human, row.digest)
         return BadRow(row.line, row.last_line, row.custom_id, tuple(errors[:FIELD_ERRORS_MAX]), row.digest)
 
     def takes_literally(self, row: Row) -> bool:
-        """Whether a row holds what looks like a template and is none, as there are no `vars` for it."""
+        """Whether a row has texts that look like templates, but no `vars`."""
         texts = [row.fields[name] for name in RENDERED & row.fields.keys()]
         return not self._variables(row) and any(map(has_placeholders, texts))
 
@@ -93,14 +87,8 @@ class Merger:
         return {**own, **row.vars, **most} if own or most else dict(row.vars)
 
     def _body(self, row: Row, errors: list[FieldError]) -> dict[str, Any]:
-        has_answer = "answer" in row.fields
-        layers = (
-            _fitting(self._defaults, has_answer=has_answer),
-            row.fields,
-            _fitting(self._overrides, has_answer=has_answer),
-        )
         body: dict[str, Any] = {}
-        for layer in layers:
+        for layer in (_fitting(self._defaults, row), row.fields, _fitting(self._overrides, row)):
             _merge(body, layer, "")
         variables = self._variables(row)
         for name in sorted(RENDERED & body.keys()):
@@ -110,9 +98,9 @@ class Merger:
         return body
 
 
-def _fitting(layer: Mapping[str, Any], *, has_answer: bool) -> dict[str, Any]:
-    """What a run gives goes to the rows that it fits: nothing is generated where an answer is given."""
-    known = (EvaluateAnswer if has_answer else GenerateAnswer).model_fields
+def _fitting(layer: Mapping[str, Any], row: Row) -> dict[str, Any]:
+    """The fields of the run for this kind of row: a row with an answer takes no fields of a generation."""
+    known = (EvaluateAnswer if "answer" in row.fields else GenerateAnswer).model_fields
     return {name: value for name, value in layer.items() if name in known}
 
 
@@ -127,13 +115,8 @@ def _merge(into: dict[str, Any], layer: Mapping[str, Any], above: str) -> None:
             into[name] = value
 
 
-def _item(row: Row, request: ItemRequest) -> Item:
-    kind = JobKind.EVALUATE_ANSWER if isinstance(request, EvaluateAnswer) else JobKind.GENERATE_ANSWER
-    return Item(row.custom_id, row.line, kind, request, row.human_score, row.human_pass, row.digest)
-
-
 def _with_columns(error: FieldError, row: Row) -> FieldError:
-    """What is missing may be there under another name."""
+    """Name the unused columns if the instruction is missing: it may be in one of them."""
     if (error.pointer, error.code) != ("/instruct", "missing") or not row.unused:
         return error
     return replace(error, detail=f"{error.detail[:-1]}; columns that fill no field: {listed(list(row.unused))}.")
@@ -160,7 +143,7 @@ def _field_error(error: Any, body: Mapping[str, Any], *, is_given: bool) -> Fiel
 
 
 def _checked(layer: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A run's defaults or overrides, tried out on a row that has what they lack."""
+    """The defaults or overrides of a run, validated with an instruction and criteria added."""
     given = dict(layer)
     variables = given.get("vars", {})
     errors = [

@@ -1,4 +1,4 @@
-"""JSON lines, and the elements of one large JSON array, one at a time."""
+"""Parses JSON lines, and the elements of one large JSON array, one at a time."""
 
 import io
 import json
@@ -11,32 +11,24 @@ from redraft.datasets.lines import BOM, ROW_CHARS_MAX, Line, fault_in, read_text
 from redraft.errors import Invalid
 
 _CHUNK_CHARS = 65_536
-_PLAIN = re.compile(r'[^"\[\]{},]*+')
-_PLAIN_WITHIN = re.compile(r'[^"\[\]{}]*+')
-_IN_STRING = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_MARK = re.compile(r'["\[\]{},]')
+_MARK_IN_STRING = re.compile(r'"|\\.?', re.DOTALL)
 _ECHOED_CHARS = 60
 
 
-def parse_object(text: str) -> dict[str, Any]:
-    """The object that a row is.
-
-    Raises:
-        ValueError: it is none; says why, in words that follow the row's place.
-    """
-    value = parse_json(text.lstrip(BOM))
+def parse_row(line: Line) -> dict[str, Any]:
+    """The object of a row. Raises ValueError with words that follow the place of the row."""
+    if line.fault:
+        raise ValueError(line.fault)
+    value = parse_json(line.text.lstrip(BOM))
     if not isinstance(value, dict):
-        shown = text.strip()[:_ECHOED_CHARS]
-        hint = "; if the file is one JSON array, name its format: json" if shown == "[" else ""
+        hint = "; if the file is one JSON array, name its format: json" if line.text.strip() == "[" else ""
         raise ValueError(f"is no JSON object with the row's columns{hint}")  # noqa: TRY004 - a row's error
     return cast("dict[str, Any]", value)
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text: names once in an object, numbers finite.
-
-    Raises:
-        ValueError: it is none; says why.
-    """
+    """The value of a JSON text. Raises ValueError if it is none, repeats a name, or has a number that is not finite."""
     try:
         return json.loads(text, object_pairs_hook=_unique_names, parse_constant=_refused, parse_float=_finite)
     except json.JSONDecodeError as error:
@@ -66,19 +58,17 @@ def _finite(text: str) -> float:
 
 
 def elements_of(text: io.TextIOWrapper, longest: int = ROW_CHARS_MAX) -> Iterator[Line]:
-    """The texts between the commas of a JSON array, with the lines on which they stand.
+    """The texts between the commas of a JSON array, with their line numbers.
 
-    They are cut by brackets and strings alone: one that is no JSON does not spoil those after it. What follows the
-    array, and an array that is not closed, are lines with a fault.
-
-    Raises:
-        Invalid: the file does not begin with an array (code `unknown_format`), or breaks off within a character.
+    Only brackets and strings are read, so an element that is no JSON does not affect those after it. Text after the
+    array, and an array that is not closed, are lines with a fault. Raises Invalid if the file does not begin with an
+    array (code `unknown_format`), or ends within a character.
     """
     return _Cutter(text, longest).elements()
 
 
 class _Cutter:
-    """Goes through an array once and keeps one element of it."""
+    """Reads an array once, with one element of it in memory."""
 
     def __init__(self, text: io.TextIOWrapper, longest: int) -> None:
         self._text = text
@@ -128,41 +118,26 @@ class _Cutter:
         return text[1:] or self._read()
 
     def _find_cut(self, chunk: str, at: int) -> int:
-        """Where an element ends; the chunk's length if not within it."""
-        if self._is_closed:
-            return len(chunk)
-        while at < len(chunk):
-            if self._in_string:
-                at = self._through_string(chunk, at)
-                continue
-            at = _end(_PLAIN if self._depth == 1 else _PLAIN_WITHIN, chunk, at)
-            if at == len(chunk):
-                break
-            if self._meets(chunk[at]):
-                return at
-            at += 1
+        """Where the element ends; the length of the chunk if it goes on."""
+        # The backslash at the end of the chunk before escapes the first character of this one
+        at += self._is_escaped
+        self._is_escaped = False
+        while not self._is_closed and (found := self._marks().search(chunk, at)):
+            at, mark = found.end(), found[0]
+            if mark == '"':
+                self._in_string = not self._in_string
+            elif mark in {"[", "{"}:
+                self._depth += 1
+            elif mark in {"]", "}"}:
+                self._depth -= 1
+                self._is_closed = self._depth == 0
+            self._is_escaped = mark == "\\"
+            if self._is_closed or (mark == "," and self._depth == 1):
+                return found.start()
         return len(chunk)
 
-    def _meets(self, mark: str) -> bool:
-        """Whether a mark outside of strings ends an element."""
-        if mark == '"':
-            self._in_string = True
-        elif mark in "[{":
-            self._depth += 1
-        elif mark in "]}":
-            self._depth -= 1
-            self._is_closed = self._depth == 0
-        return self._is_closed or mark == ","
-
-    def _through_string(self, chunk: str, at: int) -> int:
-        if self._is_escaped:
-            self._is_escaped = False
-            return at + 1
-        at = _end(_IN_STRING, chunk, at)
-        if at < len(chunk):
-            self._in_string = chunk[at] != '"'
-            self._is_escaped = chunk[at] == "\\"
-        return at + 1
+    def _marks(self) -> re.Pattern[str]:
+        return _MARK_IN_STRING if self._in_string else _MARK
 
     def _keep(self, piece: str) -> None:
         if self._start is None:
@@ -200,8 +175,3 @@ class _Cutter:
             yield self._faulty("breaks off: the array is not closed")
         elif self._start is not None:
             yield self._faulty("comes after the end of the array")
-
-
-def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    found = pattern.match(text, at)
-    return found.end() if found else at

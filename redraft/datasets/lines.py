@@ -1,7 +1,6 @@
-"""A file's bytes as numbered lines of text, never more than one of them in memory.
+"""Decodes a file into numbered lines of text, with one line in memory at a time.
 
-What is no text is told where it is met: a line with bytes that are not UTF-8 is handed on with `Line.fault`, so that
-the lines around it still count.
+A line with bytes that are not UTF-8 has a `fault`, so that the lines around it can still be used.
 """
 
 import codecs
@@ -12,8 +11,8 @@ from typing import BinaryIO
 
 from redraft.errors import Invalid
 
+# A longer row is bad
 ROW_CHARS_MAX = 10_000_000
-"""A row that is longer is an error of its own."""
 
 HEAD_BYTES = 4096
 BOM = "\ufeff"
@@ -26,14 +25,13 @@ _ADVICE = 'Save the file as UTF-8; spreadsheets call it "CSV UTF-8"'
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line, or whatever else of a file is one row.
+    """One line, or the lines of one row.
 
     Attributes:
-        number: of its first line, from 1 on.
-        last: the number of its last line.
-        text: with its line end; empty where it is too long to be kept.
-        length: in characters, line end included.
-        fault: why it cannot be read, in words for a person; None: it can.
+        number: the number of the first line, from 1 on.
+        text: with its line end; empty if it is too long.
+        length: in characters with the line end.
+        fault: why it cannot be read, for a person.
     """
 
     number: int
@@ -48,7 +46,7 @@ class Line:
 
 
 class _Rejoined(io.RawIOBase):
-    """A stream whose first bytes have been looked at already."""
+    """A stream with the bytes that were already read from it."""
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
         self._head = head
@@ -66,11 +64,7 @@ class _Rejoined(io.RawIOBase):
 
 
 def encoding_of(head: bytes) -> str:
-    """The encoding that a file's first bytes tell, by its name in Python.
-
-    Raises:
-        Invalid: it is none that is read (code `unknown_encoding`).
-    """
+    """Python's name of the encoding, by the first bytes. Raises Invalid for any other (code `unknown_encoding`)."""
     if head.startswith(_UTF_32) or b"\x00\x00\x00" in head[:4]:
         raise Invalid(f"The file is in UTF-32. {_ADVICE}", code="unknown_encoding")
     if head.startswith(_UTF_16):
@@ -81,36 +75,19 @@ def encoding_of(head: bytes) -> str:
 
 
 def decoded(head: bytes, rest: BinaryIO) -> io.TextIOWrapper:
-    """The text of a file, line ends as they are.
-
-    Args:
-        head: the bytes that were read from it already.
-        rest: where the others come from.
-
-    Raises:
-        Invalid: the encoding is none that is read.
-    """
+    """The text of a file with its line ends; `head` has the bytes that were already read. Raises as `encoding_of`."""
     encoding = encoding_of(head)
-    head = _with_one_mark(head, encoding)
+    mark = head[:2] if encoding == "utf-16" else codecs.BOM_UTF8
+    # Some programs add a byte order mark at each save
+    while head.startswith(mark * 2):
+        head = head[len(mark) :]
     stream = io.BufferedReader(_Rejoined(head, rest))
     keep = "surrogatepass" if encoding == "utf-16" else "surrogateescape"
     return io.TextIOWrapper(stream, encoding=encoding, errors=keep, newline="")
 
 
-def _with_one_mark(head: bytes, encoding: str) -> bytes:
-    """Programs that save a file anew may put a byte order mark before the one that is there."""
-    mark = head[:2] if encoding == "utf-16" else codecs.BOM_UTF8
-    while head.startswith(mark * 2):
-        head = head[len(mark) :]
-    return head
-
-
 def lines_of(text: io.TextIOWrapper, longest: int = ROW_CHARS_MAX) -> Iterator[Line]:
-    """All lines, blank ones included. Of one that is too long nothing is kept.
-
-    Raises:
-        Invalid: the file breaks off within a character of UTF-16 (code `unknown_encoding`).
-    """
+    """All lines with blank ones; a line that is too long has no text. Raises as `read_text`."""
     number = 0
     end = ""
     while line := read_text(text, longest + 1, after_line=number):
@@ -127,10 +104,9 @@ def lines_of(text: io.TextIOWrapper, longest: int = ROW_CHARS_MAX) -> Iterator[L
 
 
 def read_text(text: io.TextIOWrapper, size: int, *, after_line: int, is_line: bool = True) -> str:
-    """The next characters, up to the line's end or whatever they are.
+    """The next characters, or those up to the end of the line.
 
-    Raises:
-        Invalid: the file breaks off within a character of UTF-16 (code `unknown_encoding`).
+    Raises Invalid if the file ends within a character of UTF-16 (code `unknown_encoding`).
     """
     try:
         return text.readline(size) if is_line else text.read(size)
@@ -144,7 +120,7 @@ def too_long(length: int, longest: int) -> str:
 
 
 def fault_in(text: str) -> str | None:
-    """What keeps a text from being one: bytes that are not UTF-8, half a character of UTF-16."""
+    """Why a text is invalid: it has bytes that are not UTF-8, or half a surrogate pair. None: it is valid."""
     if text.isascii():
         return None
     try:
@@ -159,9 +135,9 @@ def fault_in(text: str) -> str | None:
 
 
 def _skip_line(text: io.TextIOWrapper, number: int, piece: str) -> tuple[int, str]:
-    """The length of a line whose first piece was read, and its last character.
+    """The length and the last character of a line, whose first piece was read.
 
-    A piece may end between CR and LF: that LF is no line of its own.
+    A piece may end between CR and LF: the caller must not count that LF as a line.
     """
     length = 0
     while piece:

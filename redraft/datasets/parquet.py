@@ -1,4 +1,4 @@
-"""Parquet, by pyarrow, which is there with `pip install redraft[parquet]`; unpacked in a child process with limits."""
+"""Reads Parquet in a child process with limits; needs pyarrow, from `pip install redraft[parquet]`."""
 
 import io
 import shutil
@@ -15,19 +15,15 @@ from redraft.datasets.lines import ROW_CHARS_MAX, Line, lines_of
 from redraft.errors import Invalid
 from redraft.sandbox.parquet import CPU_S, MEMORY_MAX
 
+# For all rows as JSON: some kilobytes of Parquet can hold any number of equal rows
 UNPACKED_CHARS_MAX = 4 << 30
-"""Of all rows as JSON: a file of some kilobytes can hold any number of equal ones."""
 
 
 class ParquetTable:
-    """The columns of a Parquet file, and then its rows as lines of JSON.
+    """The names of the columns of a Parquet file, as `header`, and its rows as lines of JSON.
 
-    Attributes:
-        header: the names of the columns.
-
-    Raises:
-        Invalid: pyarrow is not there (`parquet_missing`), or the file is none (`unknown_format`), or is too large when
-            unpacked (`file_too_large`).
+    Raises Invalid if pyarrow is not installed (`parquet_missing`), or the file is no Parquet (`unknown_format`) or too
+    large when unpacked (`file_too_large`).
     """
 
     def __init__(
@@ -44,11 +40,7 @@ class ParquetTable:
         self.header: list[str] = [name for line in self._unpacked("header") for name in parse_json(line.text)]
 
     def rows(self) -> Iterator[Line]:
-        """Each row, its number as that of its line.
-
-        Raises:
-            Invalid: the file is damaged, or too large when unpacked.
-        """
+        """Each row, with its number as line number. Raises Invalid if the file is damaged or too large."""
         left = self._unpacked_chars_max
         for line in self._unpacked("rows"):
             left -= line.length
@@ -71,11 +63,11 @@ class ParquetTable:
 
 @contextmanager
 def _child(stream: BinaryIO, what: str) -> Generator["subprocess.Popen[Any]"]:
-    """A process that unpacks the stream; it ends with the block."""
+    """A process that unpacks the stream, until the block ends."""
     with ExitStack() as parts:
         file = _with_number(stream, parts)
         file.seek(0)
-        # Without our environment, which holds keys; Arrow's own pools take more addresses than they use
+        # Without our environment, which has keys. Arrow's own pools reserve more memory than the limit allows
         child = subprocess.Popen(  # noqa: S603 - our own command, no shell
             [sys.executable, "-I", "-m", "redraft.sandbox.parquet", what],
             env={"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"},
@@ -91,7 +83,7 @@ def _child(stream: BinaryIO, what: str) -> Generator["subprocess.Popen[Any]"]:
 
 
 def _with_number(stream: BinaryIO, parts: ExitStack) -> BinaryIO:
-    """The stream, or a copy of it in a file that another process can read."""
+    """The stream, or a copy of it in a file, which another process can read."""
     try:
         stream.fileno()
     except OSError:

@@ -1,4 +1,4 @@
-"""The report of `datasets check`: what a run would do with a file and cost at most."""
+"""The report of `datasets check`: the jobs that a run would make of a file, and their highest possible cost."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ _LACKS = frozenset({"missing", "nothing_to_evaluate_by"})
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The most that something can cost, in USD; None when it cannot be told, as when models have no known price."""
+    """The highest possible cost of a request in USD; None if it is unknown, as without the prices of all models."""
 
     usd: Decimal | None
     unpriced_models: tuple[str, ...] = ()
@@ -32,66 +32,68 @@ CostOf = Callable[[ItemRequest], Cost]
 
 @dataclass(frozen=True, slots=True)
 class UnusedColumn:
-    """A column that fills no field; `meant` is the field that it may have been meant for."""
+    """A column that fills no field; `meant` is a field with a similar name."""
 
     name: str
     rows: int
     meant: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Report:
-    """A dataset as a run would see it.
+    """A dataset as a run would read it.
 
     Attributes:
-        format: as given or found out; `delimiter` is a table's.
-        digest: the dataset's version.
-        rows: how many there are: the good and the bad ones.
-        kinds: how many good rows become jobs of each kind.
-        mapping: by field, the column that fills it.
-        never_seen: columns that the mapping names and no row has.
-        unused: columns that are kept aside.
+        rows: the number of all rows, good and bad.
+        kinds: the number of jobs of each kind.
+        mapping: the column that fills each field.
+        never_seen: mapped columns that no row has.
         samples: the first good rows as normal requests.
-        duplicates: rows with an id that was there before; they are among the bad ones.
-        blank: by field, in how many rows its column is there and empty.
-        literal: rows that look like templates and have no `vars`: their braces are sent as they are.
-        errors: the first bad rows.
-        calls_max: the most model calls that the good rows can take, retries aside.
-        cost_max_usd: what they can cost at most; None when any price is unknown.
-        unpriced_models: those of which no price is known.
+        duplicates: bad rows with the id of an earlier row.
+        blank: the number of rows in which the column of a field is empty.
+        literal: rows that look like templates but have no `vars`: their braces are sent as they are.
+        calls_max: the highest possible number of model calls without retries.
+        cost_max_usd: their highest possible cost; None if a price is unknown.
     """
 
     format: Format
     delimiter: str | None
-    digest: str
-    rows: int
-    good: int
-    bad: int
-    kinds: Mapping[str, int]
-    mapping: Mapping[str, str]
-    never_seen: list[str]
-    unused: list[UnusedColumn]
-    samples: list[dict[str, Any]]
-    duplicates: int
-    blank: Mapping[str, int]
-    literal: int
-    errors: list[BadRow]
-    calls_max: int
-    cost_max_usd: Decimal | None
-    unpriced_models: list[str]
+    digest: str = ""
+    rows: int = 0
+    good: int = 0
+    bad: int = 0
+    kinds: Counter[str] = field(default_factory=Counter[str])
+    mapping: Mapping[str, str] = field(default_factory=dict[str, str])
+    never_seen: list[str] = field(default_factory=list[str])
+    unused: list[UnusedColumn] = field(default_factory=list[UnusedColumn])
+    samples: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    duplicates: int = 0
+    blank: Mapping[str, int] = field(default_factory=dict[str, int])
+    literal: int = 0
+    errors: list[BadRow] = field(default_factory=list[BadRow])
+    calls_max: int = 0
+    cost_max_usd: Decimal | None = Decimal(0)
+    unpriced_models: list[str] = field(default_factory=list[str])
 
     def check_usable(self) -> None:
-        """See to it that there is something to run.
-
-        Raises:
-            Invalid: no row is good (code `no_good_rows`); its errors tell of the first ones.
-        """
+        """Raise Invalid with the first errors if no row is good (code `no_good_rows`)."""
         if not self.good:
             raise no_good_rows(self.errors)
 
+    def add(self, item: Item, calls: int, cost: Cost) -> None:
+        """Count a good row."""
+        self.good += 1
+        self.kinds[item.kind.value] += 1
+        self.calls_max += calls
+        self.cost_max_usd = None if self.cost_max_usd is None or cost.usd is None else self.cost_max_usd + cost.usd
+        self.unpriced_models = sorted({*self.unpriced_models, *cost.unpriced_models})
+        if len(self.samples) < SAMPLES:
+            own = {"line": item.line, "custom_id": item.custom_id, "kind": item.kind.value}
+            self.samples.append({**own, **dump(item.request)})
+
 
 def no_good_rows(bad: Sequence[BadRow]) -> Invalid:
-    """The error for a file without a good row: the fields that all rows lack, else the errors by line."""
+    """The error for a file without a good row: the fields that all rows lack, otherwise the errors by line."""
     lacking = [error for error in bad[0].errors if _is_lack(error) and all(error in each.errors for each in bad)]
     errors = [
         replace(error, pointer=f"/defaults{error.pointer}", detail=f"No row can be used: {_without_field(error)}")
@@ -102,7 +104,7 @@ def no_good_rows(bad: Sequence[BadRow]) -> Invalid:
 
 
 def _without_field(error: FieldError) -> str:
-    """The detail without the field's name: the pointer names it."""
+    """The detail without the name of the field, which the pointer has."""
     return error.detail.removeprefix(f"{error.pointer[1:]}: ")
 
 
@@ -110,78 +112,33 @@ def _is_lack(error: FieldError) -> bool:
     return error.code in _LACKS and error.pointer.count("/") == 1
 
 
-@dataclass(slots=True)
-class _Tally:
-    calls_of: CallsOf
-    cost_of: CostOf
-    errors_max: int
-    kinds: Counter[str] = field(default_factory=Counter[str])
-    samples: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    errors: list[BadRow] = field(default_factory=list[BadRow])
-    calls: int = 0
-    cost: Decimal | None = Decimal(0)
-    unpriced: set[str] = field(default_factory=set[str])
-    literal: int = 0
-
-    def add(self, item: Item | BadRow) -> None:
-        if isinstance(item, BadRow):
-            if len(self.errors) < self.errors_max:
-                self.errors.append(item)
-            return
-        self.kinds[item.kind.value] += 1
-        self.calls += self.calls_of(item.request)
-        cost = self.cost_of(item.request)
-        self.cost = None if self.cost is None or cost.usd is None else self.cost + cost.usd
-        self.unpriced.update(cost.unpriced_models)
-        if len(self.samples) < SAMPLES:
-            self.samples.append(self._sample(item))
-
-    @staticmethod
-    def _sample(item: Item) -> dict[str, Any]:
-        return {"line": item.line, "custom_id": item.custom_id, "kind": item.kind.value, **dump(item.request)}
-
-
 def check(
     reader: RowReader, merger: Merger, *, calls_of: CallsOf, cost_of: CostOf, errors_max: int = ERRORS_SHOWN
 ) -> Report:
-    """Go through a dataset once and tell what a run would make of it.
+    """Read a dataset once, and report what a run would make of it.
+
+    Raises Invalid if the file as a whole cannot be read, or has no rows.
 
     Args:
-        reader: the file, not yet gone through.
-        merger: the run's defaults and overrides.
-        calls_of: the most model calls that one request can take.
-        cost_of: the most that one request can cost.
-        errors_max: of so many bad rows the report tells; at least one.
-
-    Raises:
-        Invalid: the file as a whole cannot be read, or holds no rows.
+        reader: the file, from its beginning.
+        merger: the defaults and overrides of the run.
+        calls_of: the highest possible number of model calls of a request.
+        cost_of: the highest possible cost of a request.
+        errors_max: the number of bad rows in the report, at least one.
     """
-    tally = _Tally(calls_of, cost_of, max(1, errors_max))
+    report = Report(reader.format, reader.delimiter)
     for row in reader:
+        item = row
         if isinstance(row, Row):
-            tally.literal += merger.takes_literally(row)
-            tally.add(merger.item(row))
-        else:
-            tally.add(row)
+            report.literal += merger.takes_literally(row)
+            item = merger.item(row)
+        if isinstance(item, Item):
+            report.add(item, calls_of(item.request), cost_of(item.request))
+        elif isinstance(item, BadRow) and len(report.errors) < max(1, errors_max):
+            report.errors.append(item)
     columns = reader.columns
-    good = tally.kinds.total()
-    return Report(
-        format=reader.format,
-        delimiter=reader.delimiter,
-        digest=reader.digest,
-        rows=reader.seen,
-        good=good,
-        bad=reader.seen - good,
-        kinds=tally.kinds,
-        mapping=columns.used,
-        never_seen=columns.never_seen(),
-        unused=[UnusedColumn(name, count, suggestion(name)) for name, count in columns.unused.items()],
-        samples=tally.samples,
-        duplicates=reader.duplicates,
-        blank=columns.blank,
-        literal=tally.literal,
-        errors=tally.errors,
-        calls_max=tally.calls,
-        cost_max_usd=tally.cost,
-        unpriced_models=sorted(tally.unpriced),
-    )
+    report.digest, report.rows, report.duplicates = reader.digest, reader.seen, reader.duplicates
+    report.bad = report.rows - report.good
+    report.mapping, report.never_seen, report.blank = columns.used, columns.never_seen(), columns.blank
+    report.unused = [UnusedColumn(name, count, suggestion(name)) for name, count in columns.unused.items()]
+    return report

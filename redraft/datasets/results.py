@@ -1,10 +1,9 @@
-"""Results as text, one line at a time: JSON lines, and CSV that a spreadsheet may open.
+"""Writes results one line at a time: JSON lines, and CSV that a spreadsheet can open safely.
 
-A spreadsheet takes a cell for a formula that begins with `=`, `+`, `-`, `@` (or their full-width forms), a tab or a
-line end, and a formula can send the other cells away. Such a cell gets one apostrophe before it, which says "text".
-Numbers are written as they are; a text that looks like one is a text. Many spreadsheets separate cells at semicolons
-or tabs, whatever quotes stand around them, so that a formula within a text gets an apostrophe, too, wherever such a
-cell or line could begin. JSON lines hold every text as it is.
+A spreadsheet computes a cell that begins with `=`, `+`, `-`, `@` (or their full-width forms), a tab or a line end as a
+formula, which can send the other cells to a server. Such a text gets an apostrophe before it, which means "text";
+numbers do not. Many spreadsheets also split cells at semicolons, tabs and line ends within quotes, so a formula behind
+one of these gets an apostrophe too. JSON lines have every text unchanged.
 """
 
 import csv
@@ -19,18 +18,15 @@ from redraft.datasets.lines import BOM
 
 _SIGNS = "=+\\-@＝＋－＠"  # noqa: RUF001 - full-width forms are formulas, too
 _FORMULA = re.compile(rf"\s*[{_SIGNS}]|[\t\r\n]")
-# A minus or plus at the beginning of a line, with a blank behind it, is a list's bullet.
-# From one tab on it is not looked beyond the next, which is looked at itself: the time is that of the text's length.
+# A minus or plus at the beginning of a line, with a blank behind it, is the bullet of a list.
+# The lookahead stops at the next tab, where the search starts again: the time is linear in the length of the text.
 _FORMULA_WITHIN = re.compile(rf"(?<=[;\t])(?=[^\S\r\n\t]*[{_SIGNS}])|(?<=[\r\n])(?=[^\S\r\n]*(?![+-]\s)[{_SIGNS}])")
 
 
 def csv_lines(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, bom: bool = False) -> Iterator[str]:
-    """A header, and a record for each row, in CSV of RFC 4180: commas, quotes where needed, CRLF.
+    """A header and the rows as CSV of RFC 4180. A missing value is an empty cell; objects and lists are JSON.
 
-    Args:
-        rows: values by column; one that is missing or None is an empty cell, objects and lists are JSON.
-        columns: which ones, in order; what a row has beyond them is left out.
-        bom: whether to begin with a byte order mark, by which Excel knows UTF-8.
+    `bom`: begin with a byte order mark, by which Excel recognizes UTF-8.
     """
     yield (BOM if bom else "") + _record(columns)
     for row in rows:
@@ -38,14 +34,14 @@ def csv_lines(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, bom:
 
 
 def jsonl_lines(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Iterator[str]:
-    """A JSON object on a line for each row, with all columns in order; what is missing is null."""
+    """A JSON object on a line for each row, with all columns in order; a missing value is null."""
     for row in rows:
         named = {column: row.get(column) for column in columns}
         yield json.dumps(named, ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
 
 
 def cell_of(value: Any) -> str:
-    """A value as the text of a cell that no spreadsheet computes."""
+    """The text of a cell that no spreadsheet computes."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -56,7 +52,7 @@ def cell_of(value: Any) -> str:
 
 
 def defused(text: str) -> str:
-    """A text that is no formula: with an apostrophe wherever a part of it could be taken for one."""
+    """The text with an apostrophe before each part that a spreadsheet could compute."""
     return ("'" if _FORMULA.match(text) else "") + _FORMULA_WITHIN.sub("'", text)
 
 

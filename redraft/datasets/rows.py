@@ -1,6 +1,6 @@
-"""The rows of a file, as fields of requests: one at a time, each good or with what is wrong with it."""
+"""Reads the rows of a file as fields of requests, one at a time: each good, or bad with its errors."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, cast
@@ -9,7 +9,7 @@ from redraft.datasets.assembling import Draft, assemble
 from redraft.datasets.columns import Columns
 from redraft.datasets.digests import DatasetHash, FirstLines, canonical, hash_of
 from redraft.datasets.formats import Format, format_of
-from redraft.datasets.json_rows import elements_of, parse_object
+from redraft.datasets.json_rows import elements_of, parse_row
 from redraft.datasets.lines import HEAD_BYTES, ROW_CHARS_MAX, Line, decoded, lines_of
 from redraft.datasets.parquet import ParquetTable
 from redraft.datasets.tables import Table
@@ -21,18 +21,15 @@ _TOLD = ("instruct", "reference")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row, its columns resolved; not yet a request.
+    """One row with its columns resolved, not validated.
 
     Attributes:
         custom_id: the row's own, or `row_` and the beginning of its hash.
-        line: on which it begins, from 1 on; in Parquet the row's number.
-        last_line: on which it ends.
-        fields: those of a request that the row gives, nested as there; not validated.
-        vars: the values of templates.
-        human_score: 0 to 1, a person's.
-        human_pass: whether a person passes it.
-        unused: the columns that fill no field, as they were.
-        digest: SHA-256 in hex; `redraft/datasets/digests.py` says of what.
+        line: the first line, from 1 on; in Parquet the number of the row.
+        fields: the fields of a request that the row sets, nested as there.
+        human_score: the score of a person, 0 to 1.
+        unused: the columns that fill no field.
+        digest: SHA-256 in hex of the canonical row (`redraft/datasets/digests.py`).
     """
 
     custom_id: str
@@ -48,11 +45,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that cannot be used, and why; `custom_id` if it is known.
-
-    Attributes:
-        told: those of its texts by which a person knows it again, as far as they could be read.
-    """
+    """A row that cannot be used, with its errors; `told`: its texts by which a person recognizes it."""
 
     line: int
     last_line: int
@@ -63,13 +56,12 @@ class BadRow:
 
 
 class RowReader:
-    """The rows of one file, to be gone through once.
+    """The rows of one file, to be read once.
 
     Attributes:
-        format: as given or found out.
-        delimiter: of a table in text; None elsewhere.
-        columns: what the columns mean; which of them were met is known at the end.
-        seen: how many rows have been read, good and bad; `duplicates` of them had the id of an earlier one.
+        delimiter: of a table in text; None for other formats.
+        columns: complete after the last row.
+        seen: the number of rows read, good and bad; `duplicates` of them had the id of an earlier one.
     """
 
     def __init__(
@@ -82,20 +74,19 @@ class RowReader:
         mapping: Mapping[str, str] | None = None,
         row_chars_max: int = ROW_CHARS_MAX,
     ) -> None:
-        """Look at a file's first bytes and, in a table, at its header.
+        """Read the first bytes of a file and the header of a table.
+
+        Raises Invalid if the file as a whole cannot be read (`unknown_format`, `unknown_encoding`, `parquet_missing`,
+        `no_rows`, `invalid_header`, `duplicate_column`), or its columns are not clear (`ambiguous_columns`,
+        `invalid_mapping`).
 
         Args:
-            stream: bytes; a pipe will do, except for Parquet. The caller closes it.
-            name: the file's; tells the format unless `file_format` does.
-            file_format: what to read it as.
-            delimiter: one character between the cells of a table; None: found out, a tab in TSV.
-            mapping: the column for each field that is called otherwise.
-            row_chars_max: a longer row is an error of its own.
-
-        Raises:
-            Invalid: the file as a whole cannot be read (`unknown_format`, `unknown_encoding`, `parquet_missing`,
-                `no_rows`, `invalid_header`, `duplicate_column`), or its columns are not clear
-                (`ambiguous_columns`, `invalid_mapping`).
+            stream: bytes, from a pipe too, except for Parquet. The caller closes it.
+            name: the name of the file, for its format.
+            file_format: the format, whatever the name and the content.
+            delimiter: one character between the cells of a table; None: found by the first lines, a tab in TSV.
+            mapping: the column of each field that has another name.
+            row_chars_max: a longer row is bad.
         """
         self.columns = Columns(mapping or {})
         self.delimiter: str | None = None
@@ -110,15 +101,11 @@ class RowReader:
 
     @property
     def digest(self) -> str:
-        """The dataset's version, once all rows have been read: SHA-256 in hex."""
+        """The version of the dataset after the last row: SHA-256 in hex."""
         return self._hash.hexdigest()
 
     def __iter__(self) -> Iterator[Row | BadRow]:
-        """All rows in order.
-
-        Raises:
-            Invalid: there are none (`no_rows`), or the file breaks off so that nothing more can be read.
-        """
+        """All rows in order. Raises Invalid if there are none (`no_rows`), or the rest of the file cannot be read."""
         for line, draft in self._drafts:
             self.seen += 1
             row = self._row(line, draft)
@@ -129,7 +116,11 @@ class RowReader:
 
     def _open(self, stream: BinaryIO, head: bytes, delimiter: str | None) -> Iterator[tuple[Line, Draft]]:
         if self.format == "parquet":
-            return self._open_parquet(stream)
+            with suppress(AttributeError, OSError):
+                stream.seek(0)
+            file = ParquetTable(stream, self._longest)
+            self.columns.check_header(file.header)
+            return self._objects(file.rows(), file.header)
         text = decoded(head, stream)
         if self.format == "json":
             return self._objects(elements_of(text, self._longest))
@@ -140,24 +131,19 @@ class RowReader:
         self.columns.check_header(table.header)
         return self._records(table)
 
-    def _open_parquet(self, stream: BinaryIO) -> Iterator[tuple[Line, Draft]]:
-        with suppress(AttributeError, OSError):
-            stream.seek(0)
-        file = ParquetTable(stream, self._longest)
-        self.columns.check_header(file.header)
-        return self._parquet_rows(file)
-
-    def _objects(self, lines: Iterator[Line]) -> Iterator[tuple[Line, Draft]]:
+    def _objects(self, lines: Iterator[Line], header: Sequence[str] | None = None) -> Iterator[tuple[Line, Draft]]:
+        """The rows that are JSON objects. With a header they are rows of a table, and their values are cells."""
         for line in lines:
-            if line.fault:
-                yield line, _unreadable(line.fault)
-                continue
             try:
-                pairs = parse_object(line.text)
+                row = parse_row(line)
             except ValueError as error:
                 yield line, _unreadable(str(error))
+                continue
+            if header is None:
+                yield line, assemble(row.items(), self.columns, is_table=False)
             else:
-                yield line, assemble(pairs.items(), self.columns, is_table=False)
+                pairs = ((name, row.get(name)) for name in header)
+                yield replace(line, text="", length=0), assemble(pairs, self.columns, is_table=True)
 
     def _records(self, table: Table) -> Iterator[tuple[Line, Draft]]:
         for record in table.records():
@@ -167,19 +153,6 @@ class RowReader:
             else:
                 pairs = zip(table.header, record.cells, strict=True)
                 yield line, assemble(pairs, self.columns, is_table=True)
-
-    def _parquet_rows(self, file: ParquetTable) -> Iterator[tuple[Line, Draft]]:
-        for line in file.rows():
-            if line.fault:
-                yield line, _unreadable(line.fault)
-                continue
-            try:
-                row = parse_object(line.text)
-            except ValueError as error:
-                yield line, _unreadable(str(error))
-            else:
-                pairs = ((name, row.get(name)) for name in file.header)
-                yield replace(line, text="", length=0), assemble(pairs, self.columns, is_table=True)
 
     def _row(self, line: Line, draft: Draft) -> Row | BadRow:
         if draft.errors:
@@ -231,7 +204,7 @@ def _bad(line: Line, draft: Draft, errors: list[FieldError], digest: str) -> Bad
 
 
 def _recognizable_texts(draft: Draft) -> dict[str, Any]:
-    """Texts alone: what else it holds may be what is wrong with it."""
+    """The texts of a bad row; its other values may be the reason why it is bad."""
     found: dict[str, Any] = {name: draft.fields[name] for name in _TOLD if isinstance(draft.fields.get(name), str)}
     labels = draft.fields.get("metadata")
     if isinstance(labels, dict):

@@ -1,6 +1,6 @@
-"""CSV and TSV: records of cells, with the lines on which they stand.
+"""Reads CSV and TSV as records of cells, with their line numbers.
 
-A record that is no CSV spoils its own line alone: reading goes on with the line after it.
+After a record that is no CSV, reading continues with the next line.
 """
 
 import csv
@@ -15,14 +15,13 @@ from redraft.datasets.lines import BOM, ROW_CHARS_MAX, Line, lines_of, too_long
 from redraft.errors import Invalid
 
 DELIMITERS = (",", ";", "\t", "|")
-# A spreadsheet may say so in a line of its own before the header.
+# Some spreadsheets name the delimiter in a line before the header
 _SEPARATOR = re.compile(r"sep=(.)[\r\n]*", re.IGNORECASE)
 _SAMPLE_LINES = 50
 _SAMPLE_CHARS = 65_536
 _RECORD_LINES_MAX = 100_000
+# How many times the greatest length of a row is read again after unclosed quotes: more would take too long
 _READ_AGAIN_MAX = 10
-"""So many rows of the greatest length are read a second time, after quotes that nobody closes; more could take for
-ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +29,9 @@ class Record:
     """One row of a table.
 
     Attributes:
-        number: of its first line; `last` is that of its last one.
-        cells: as they are, lines within them ended by a line feed; empty when `fault` says why there are none.
-        text: what it was read from; empty where it is too long to be kept.
+        number: the number of the first line; `last` is that of the last one.
+        cells: with line feeds as line ends; empty if there is a `fault`.
+        text: its lines; empty if it is too long.
     """
 
     number: int
@@ -43,14 +42,9 @@ class Record:
 
 
 class Table:
-    """The header of a table, and then its records.
+    """The header of a table, with `column N` for a column without a name, and its records.
 
-    Attributes:
-        delimiter: what stands between cells.
-        header: the names of the columns, `column N` for one that has none.
-
-    Raises:
-        Invalid: there is no header that can be used (`no_rows`, `invalid_header`, `duplicate_column`).
+    Raises Invalid if the header cannot be used (`no_rows`, `invalid_header`, `duplicate_column`).
     """
 
     def __init__(self, text: io.TextIOWrapper, delimiter: str | None, longest: int = ROW_CHARS_MAX) -> None:
@@ -67,7 +61,7 @@ class Table:
         self.header = self._read_header()
 
     def records(self) -> Iterator[Record]:
-        """Those with something in a cell; a wrong number of cells is a fault."""
+        """The records that are not empty; a wrong number of cells is a fault."""
         for record in self._records:
             if record.fault is None and len(record.cells) != len(self.header):
                 yield Record(record.number, record.last, [], record.text, self._miscounted(record))
@@ -94,21 +88,12 @@ class Table:
 
 
 def sniff(lines: Sequence[str]) -> str:
-    """The delimiter of a table: the one by which most records have as many cells as the header, and more than one.
-
-    Args:
-        lines: its first ones.
-    """
+    """The delimiter with which most of the first lines have as many cells as the header, and more than one."""
     return max(DELIMITERS, key=lambda delimiter: _fit(lines, delimiter))
 
 
 def has_blanks_before_quotes(lines: Sequence[str], delimiter: str) -> bool:
-    """Whether blanks stand between a delimiter and the quote of a cell, as in `1, "a, b"`: they belong to no cell.
-
-    Args:
-        lines: whole records, or the first lines of a table.
-        delimiter: between the cells.
-    """
+    """Whether records have blanks between a delimiter and a quote, as in `1, "a, b"`: these belong to no cell."""
     if not any(f"{delimiter} " in line and ' "' in line for line in lines):
         return False
     return _quotes_at_start(lines, delimiter, skips_blanks=False) > _quotes_at_start(
@@ -139,12 +124,12 @@ def _sample(lines: Iterator[Line]) -> list[Line]:
     return sample
 
 
-class _Overlong(Exception):  # noqa: N818 - leaves csv's reader, is no error of ours
+class _Overlong(Exception):  # noqa: N818 - ends a call of csv's reader
     pass
 
 
 class _Feed:
-    """Hands lines to csv's reader and remembers which ones a record took."""
+    """Gives lines to csv's reader, and records the lines of each record."""
 
     def __init__(self, lines: Iterator[Line], longest: int) -> None:
         self._lines = lines
@@ -171,7 +156,7 @@ class _Feed:
         self._length = 0
 
     def give_back(self) -> None:
-        """All lines of a record but its first, as long as there is patience."""
+        """Let all lines of a record but the first be read again, within `_READ_AGAIN_MAX`."""
         again = self.taken[1:]
         self._chars_left -= sum(line.length for line in again)
         self._lines_left -= len(again)

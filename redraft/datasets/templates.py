@@ -1,8 +1,8 @@
-"""Templates in the texts of a dataset and of a run's defaults: names of `vars` in double braces.
+"""Templates in the texts of a dataset and of the defaults of a run: names of `vars` in double braces.
 
-A text that somebody sent is rendered here, so the language is small: values, their parts, a few filters and `if`.
-Nothing in it loops, calls or multiplies. How much stands in it is counted before it is parsed, since the compiler's
-time grows faster than the text, and every value that a filter makes is bounded: no row can keep a worker busy.
+Users send these texts, so the language is small: values, their parts, a few filters and `if`, without loops, calls and
+multiplication. The tokens are counted before parsing, because the time of Jinja's compiler grows faster than the text,
+and each value of a filter is bounded: no row can keep a worker busy.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from redraft.errors import FieldError
 from redraft.prompts.templates import OPTIONS, describe_template_error
 
 RENDERED = frozenset({"instruct", "resp_format", "eval_crit", "system_instructions", "reference", "rubric"})
-"""The fields whose texts may be templates. Sources, conversations and answers are what others wrote: never."""
+"""The fields whose texts may be templates. Sources, conversations and answers never are: others wrote them."""
 
 FILTERS = frozenset(
     {"capitalize", "default", "first", "int", "float", "join", "last", "length", "lower", "round", "title", "tojson"}
@@ -41,8 +41,8 @@ _INDENT_MAX = 4
 _NAMES_SHOWN = 20
 
 
-class TemplateFault(Exception):  # noqa: N818 - a row's field error, not an error of the program
-    """A text that cannot be rendered; the message says why, and `code` for programs."""
+class TemplateFault(Exception):  # noqa: N818 - an error of a row, not of the program
+    """A text cannot be rendered."""
 
     def __init__(self, words: str, code: str) -> None:
         super().__init__(words)
@@ -50,7 +50,7 @@ class TemplateFault(Exception):  # noqa: N818 - a row's field error, not an erro
 
 
 def _bounded_filter(apply: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(apply)  # with what Jinja has noted on it: whether it wants the environment
+    @wraps(apply)  # copies the attribute by which Jinja passes the environment
     def bounded(*arguments: Any) -> Any:
         value = apply(*arguments)
         if isinstance(value, str) and len(value) > MAX_TEXT:
@@ -61,7 +61,7 @@ def _bounded_filter(apply: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Rows(ImmutableSandboxedEnvironment):
-    """Values are JSON, so a dot leads to a member, never to a method: a column may be named `items`."""
+    """A dot reads a member of a JSON value, never a method: a column may be named `items`."""
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         try:
@@ -73,13 +73,13 @@ class _Rows(ImmutableSandboxedEnvironment):
         return self.getitem(obj, attribute)
 
 
-# Nothing is computed while it is compiled, which takes the cube of a chain's length
+# Without the optimizer, which takes cubic time for a long chain of operators
 _ROWS = _Rows(**OPTIONS, optimized=False)
 _ROWS.filters = {name: _bounded_filter(_ROWS.filters[name]) for name in FILTERS}
 
 
 def has_placeholders(value: Any) -> bool:
-    """Whether a text, or one within, looks like a template."""
+    """Whether a text, or a text within the value, looks like a template."""
     if isinstance(value, str):
         return any(mark in value for mark in _MARKS)
     return any(has_placeholders(each) for each in _parts(value))
@@ -95,11 +95,10 @@ def render_field(name: str, value: Any, variables: Mapping[str, Any], errors: li
 
 
 def render(source: str, variables: Mapping[str, Any]) -> str:
-    """A text with the values of its variables, `{{ name }}` or `{{ vars.name }}`.
+    """Replace the variables of a text, `{{ name }}` or `{{ vars.name }}`.
 
-    Raises:
-        TemplateFault: it is no template of this language (`invalid_template`), names a variable that is not there
-            (`undefined_variable`), or becomes too long (`string_too_long`).
+    Raises TemplateFault if it is no template of this language (`invalid_template`), names an unknown variable
+    (`undefined_variable`), or becomes too long (`string_too_long`).
     """
     if not has_placeholders(source):
         return source
@@ -136,7 +135,7 @@ def _parts(value: Any) -> list[Any]:
 
 @lru_cache(maxsize=256)
 def _compiled(source: str) -> Template:
-    """Looked at before it is compiled, as the compiler computes what is constant."""
+    """Check and compile a template, in this order: the compiler computes constants."""
     _count(source)
     tree = _ROWS.parse(source)
     for node in tree.find_all(nodes.Node):
@@ -149,7 +148,7 @@ def _compiled(source: str) -> Template:
 
 
 def _count(source: str) -> None:
-    """Refuse what is too much for parser and compiler, which recurse: by its tokens, as they come."""
+    """Refuse too many tokens for the parser and the compiler, which recurse."""
     total = in_tag = filters = depth = 0
     for line, kind, text in _ROWS.lex(source):
         if kind in _OPENING:
@@ -180,7 +179,7 @@ def _check_filter(node: nodes.Filter) -> None:
 
 
 def _is_short(argument: nodes.Expr, most: int) -> bool:
-    """A number may stand for so many blanks or digits."""
+    """Whether an argument is a short constant: a number may mean so many blanks or digits."""
     value = argument.value if isinstance(argument, nodes.Const) else None
     if isinstance(value, str):
         return len(value) <= most
