@@ -1,7 +1,7 @@
 """Split an answer into blocks: prose, headings, code, rows of tables, notes.
 
-This is no parser of CommonMark. It finds what sentences and citations need, takes linear time, and never fails;
-docs/decisions/0023-less-analysis-of-grounded-text.md says why no library is used.
+This is not a CommonMark parser. It finds what sentences and citations need, takes linear time, and never fails;
+docs/decisions/0023-less-analysis-of-grounded-text.md says why it uses no library.
 """
 
 import re
@@ -43,11 +43,7 @@ _TICKS = re.compile("`+")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive lines of one kind.
-
-    Attributes:
-        is_quote: the lines stand in a block quote.
-    """
+    """Consecutive lines of one kind; `is_quote`: they stand in a block quote."""
 
     start: int
     end: int
@@ -57,7 +53,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A text with its blocks, the entries of its reference lists, and the sources where they are known."""
+    """A text with its blocks, the entries of its reference lists, and the sources if they are known."""
 
     text: str
     blocks: tuple[Block, ...]
@@ -69,7 +65,6 @@ class _Reader:
     """Reads the lines once. Each `_take_…` method returns whether it has read the lines at `at`."""
 
     def __init__(self, text: str, known: Known | None) -> None:
-        self.text = text
         self.known = known
         self.lines = read_lines(text)
         self.reference_lists = find_reference_lists(text, self.lines, known)
@@ -79,26 +74,22 @@ class _Reader:
         self.prose: list[Line] = []
         self.in_list = False
 
-    def read(self) -> Layout:
+    def read(self) -> None:
         while self.at < len(self.lines):
             line = self.lines[self.at]
             if not line.text:
                 self._end_prose()
                 self.at += 1
-            elif not self._take_special(line):
+            elif not (
+                self._take_fence(line)
+                or self._take_indented(line)
+                or self._take_underline(line)
+                or self._take_table(line)
+                or self._take_endnotes(line)
+                or self._take_line(line)
+            ):
                 self._take_prose(line)
         self._end_prose()
-        return Layout(self.text, tuple(self.blocks), tuple(self.entries), self.known)
-
-    def _take_special(self, line: Line) -> bool:
-        return (
-            self._take_fence(line)
-            or self._take_indented(line)
-            or self._take_underline(line)
-            or self._take_table(line)
-            or self._take_endnotes(line)
-            or self._take_line(line)
-        )
 
     def _take_prose(self, line: Line) -> None:
         if line.starts_block or (self.prose and self.prose[-1].is_quote != line.is_quote):
@@ -111,22 +102,21 @@ class _Reader:
         self.at += 1
 
     def _end_prose(self) -> None:
-        if self.prose:
-            first, last = self.prose[0], self.prose[-1]
-            is_heading = len(self.prose) == 1 and _BOLD.fullmatch(first.text)
-            kind: Kind = "heading" if is_heading else "prose"
-            self.blocks.append(Block(first.start, last.end, kind, first.is_quote))
-            self.prose = []
+        prose, self.prose = self.prose, []
+        if prose:
+            is_heading = len(prose) == 1 and _BOLD.fullmatch(prose[0].text)
+            self._add(prose[0], prose[-1], "heading" if is_heading else "prose")
 
-    def _add(self, first: Line, last: Line, kind: Kind) -> None:
+    def _add(self, first: Line, last: Line, kind: Kind, skipped: int = 0) -> None:
+        """Add a block of lines, without the first characters if `skipped` is given."""
         self._end_prose()
-        self.blocks.append(Block(first.start, last.end, kind, first.is_quote))
+        self.blocks.append(Block(min(first.start + skipped, last.end), last.end, kind, first.is_quote))
 
     @cached_property
     def _closers(self) -> dict[str, list[int]]:
-        """For each fence character, the longest closing fence at or after each line.
+        """For each fence character, the length of the longest closing fence at or after each line.
 
-        It makes the search for a closing fence constant in time; without it many open fences take quadratic time.
+        Without it, the search for the closing fences of many open ones would take quadratic time.
         """
         longest: dict[str, list[int]] = {"`": [0], "~": [0]}
         for line in reversed(self.lines):
@@ -141,16 +131,17 @@ class _Reader:
         if not found:
             return False
         fence = found["fence"]
-        is_closed = self._closers[fence[0]][self.at + 1] >= len(fence)
         end = self.at + 1
-        # An unclosed fence must not hide the rest of the answer from the rule, so it ends at the next blank line.
-        while end < len(self.lines) and not (is_closed or not self.lines[end].text):
+        if self._closers[fence[0]][end] >= len(fence):
+            while not _closes(self.lines[end].text, fence):
+                end += 1
             end += 1
-        while is_closed and not _closes(self.lines[end].text, fence):
-            end += 1
-        last = min(end, len(self.lines) - 1) if is_closed else end - 1
-        self._add(line, self.lines[last], "code")
-        self.at = last + 1
+        else:
+            # An unclosed fence must not hide the rest of the answer from the rule, so it ends at the next blank line.
+            while end < len(self.lines) and self.lines[end].text:
+                end += 1
+        self._add(line, self.lines[end - 1], "code")
+        self.at = end
         return True
 
     def _take_indented(self, line: Line) -> bool:
@@ -165,7 +156,7 @@ class _Reader:
 
     def _take_underline(self, line: Line) -> bool:
         if len(self.prose) == 1 and not line.starts_block and _UNDERLINE.fullmatch(line.text):
-            title, self.prose = self.prose[0], []
+            title = self.prose.pop()
             self._add(title, title, "heading")
         elif not _RULE.fullmatch(line.text) and not _TAGS.fullmatch(line.text):
             return False
@@ -177,21 +168,22 @@ class _Reader:
     def _take_table(self, line: Line) -> bool:
         if "|" not in line.text:
             return False
-        is_rule = _TABLE_RULE.fullmatch(line.text) is not None
-        has_head = self.at + 1 < len(self.lines) and _is_table_rule(self.lines[self.at + 1].text)
-        if not (is_rule or has_head or line.text.startswith("|") or self._is_in_table()):
+        is_rule, is_head = _is_table_rule(line.text), _is_table_rule(self._text_at(self.at + 1))
+        before = self._text_at(self.at - 1)
+        is_behind_row = bool(self.blocks) and self.blocks[-1].kind == "row" and not self.prose and "|" in before
+        if not (is_rule or is_head or line.text.startswith("|") or is_behind_row or _is_table_rule(before)):
             return False
         if is_rule:
             self._end_prose()
         else:
-            self._add(_without_pipes(line), _without_pipes(line), "heading" if has_head else "row")
+            text = line.text.rstrip("| \t")
+            skipped = len(text) - len(text.lstrip("| \t"))
+            self._add(line, replace(line, end=line.start + len(text)), "heading" if is_head else "row", skipped)
         self.at += 1
         return True
 
-    def _is_in_table(self) -> bool:
-        before = self.lines[self.at - 1].text if self.at else ""
-        is_row = bool(self.blocks) and self.blocks[-1].kind == "row" and not self.prose
-        return "|" in before and (is_row or _is_table_rule(before))
+    def _text_at(self, at: int) -> str:
+        return self.lines[at].text if 0 <= at < len(self.lines) else ""
 
     def _take_endnotes(self, line: Line) -> bool:
         reference_list = self.reference_lists.get(self.at)
@@ -207,7 +199,6 @@ class _Reader:
         return True
 
     def _take_listed(self, line: Line) -> bool:
-        """Read a list in one line: `Sources: [1], [3]`."""
         entries = list_in_one_line(line.text, line.start, self.known)
         if not entries:
             return False
@@ -218,32 +209,24 @@ class _Reader:
 
     def _take_lone_heading(self, line: Line) -> bool:
         """Read a heading such as "Notes" that no reference list follows."""
-        after = self.lines[self.at + 1] if self.at + 1 < len(self.lines) else None
         if self.prose or not heads_a_list(line.text):
             return False
-        goes_on = (
-            after is not None and after.text and not after.starts_block and not line.text.endswith((":", "**", "#"))
-        )
-        if goes_on and not line.text.startswith(("#", "*")):
+        is_marked = line.text.endswith((":", "**", "#")) or line.text.startswith(("#", "*"))
+        if not is_marked and self._text_at(self.at + 1) and not self.lines[self.at + 1].starts_block:
             return False
-        start = line.end - len(line.text.lstrip("# \t"))
-        self.blocks.append(Block(start, line.end, "heading", line.is_quote))
+        self._add(line, line, "heading", len(line.text) - len(line.text.lstrip("# \t")))
         self.at += 1
         return True
 
     def _take_line(self, line: Line) -> bool:
         heading = _HEADING.match(line.text)
         if heading:
-            start = line.start + heading.end()
-            self._end_prose()
-            self.blocks.append(Block(min(start, line.end), line.end, "heading", line.is_quote))
+            self._add(line, line, "heading", heading.end())
             self.in_list = False
         elif _defines_link(line.text):
             self._add(line, line, "note")
         elif label := DEFINITION.match(line.text):
-            self._end_prose()
-            start = line.start + (label.end() if label["name"] else 0)
-            self.blocks.append(Block(min(start, line.end), line.end, "prose", line.is_quote))
+            self._add(line, line, "prose", label.end() if label["name"] else 0)
         else:
             return False
         self.at += 1
@@ -264,16 +247,11 @@ def _is_table_rule(text: str) -> bool:
     return "|" in text and _TABLE_RULE.fullmatch(text) is not None
 
 
-def _without_pipes(line: Line) -> Line:
-    text = line.text.rstrip("| \t")
-    inner = text.lstrip("| \t")
-    start = line.start + len(text) - len(inner)
-    return replace(line, start=start, end=start + len(inner), text=inner)
-
-
 def read_layout(text: str, known: Known | None = None) -> Layout:
-    """Read the blocks of a text. Known sources help to distinguish a reference list from any other list."""
-    return _Reader(text, known).read()
+    """Read the blocks of a text. Known sources help to distinguish a reference list from other lists."""
+    reader = _Reader(text, known)
+    reader.read()
+    return Layout(text, tuple(reader.blocks), tuple(reader.entries), known)
 
 
 def code_spans(layout: Layout) -> Iterator[tuple[int, int]]:
@@ -282,10 +260,10 @@ def code_spans(layout: Layout) -> Iterator[tuple[int, int]]:
         if block.kind == "code":
             yield block.start, block.end
         elif block.kind != "note":
-            yield from _ticked(layout.text, block.start, block.end)
+            yield from _inline_code(layout.text, block.start, block.end)
 
 
-def _ticked(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _inline_code(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     runs = [(found.start(), found.end()) for found in _TICKS.finditer(text, start, end)]
     by_length: dict[int, list[int]] = {}
     for at, (first, last) in enumerate(runs):

@@ -1,4 +1,4 @@
-"""Citation markers: `[Source 2]`, `[Sources 1-3, 5]`, `[2]`, `【2】`, `².`; and brackets that are none.
+"""The grammar of citation markers: `[Source 2]`, `[Sources 1-3, 5]`, `[2]`, `【2】`, `²`.
 
 docs/grounding.md lists the spellings of markers, the brackets that are ignored, and those that are issues.
 """
@@ -8,7 +8,7 @@ docs/grounding.md lists the spellings of markers, the brackets that are ignored,
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -100,6 +100,7 @@ _OPERATOR = re.compile(
 )
 _CALL = re.compile(r"[A-Za-z_]\(\Z")
 _COMPOUND = re.compile(r"\.\w+\(|-[A-Za-z]{3}|[a-z]{3}")
+_WORD_END = re.compile(r"\w+\Z")
 _FIRST_ITEM = re.compile(r"\b([A-Za-z]\w{0,49})\[0\]")
 _FORMULA = re.compile(
     r"\$\$(?=[^$]{0,1000}\\[a-z])[^$]{1,1000}\$\$|\\\((?:[^\\]|\\(?!\))){1,1000}\\\)"
@@ -109,30 +110,14 @@ _FORMULA = re.compile(
 _BEFORE_A_WORD = frozenset(("", " ", "\t", "\n", "("))
 _ASSIGNED = re.compile(r"[ \t]*(?:[-+*/%]?=(?!=)|\+\+|--)|\.\w+\(|\[[a-z_]")
 # Closing quotation marks by opening ones; languages pair them in different ways.
-_QUOTES = {
-    '"': '"',
-    "'": "'",
-    "`": "`",
-    "\u201c": "\u201d",
-    "\u201d": "\u201d",
-    "\u201e": "\u201c\u201d",
-    "\u2018": "\u2019",
-    "\u2019": "\u2019",
-    "\u201a": "\u2018\u2019",
-    "\u00ab": "\u00bb",
-    "\u00bb": "\u00ab",
-    "\u300c": "\u300d",
-    "\u300e": "\u300f",
-}
+_QUOTES = dict(zip("\"'`“”‘’«»「『", "\"'`””’’»«」』", strict=True)) | {"„": "“”", "‚": "‘’"}
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A citation marker in a text.
+    """A citation marker in a text. Positions are in characters.
 
     Attributes:
-        start: its beginning, in characters.
-        end: its end.
         spans: the first and the last number of each part: `[1, 3-5]` has (1, 1) and (3, 5).
         is_named: it contains "source", so a reference list cannot renumber it.
         is_plain: it is nothing but numbers in brackets, which may also be a vector.
@@ -223,8 +208,8 @@ def _plain(letter: str) -> str:
 def _citing(
     citing: re.Match[str], found: re.Match[str], places: list[int], layout: Layout, sources: int
 ) -> Marker | None:
-    spans = _spans(citing["parts"], is_named=citing["name"] is not None)
     is_named = citing["name"] is not None
+    spans = _spans(citing["parts"], is_named=is_named)
     if not is_named and _is_other_numbers(citing["parts"], spans):
         return None
     more = _noted(citing["tail"], spans[-1][1], layout) if citing["tail"] else ()
@@ -270,15 +255,11 @@ def _noted(tail: str, number: int, layout: Layout) -> tuple[tuple[int, int], ...
     found: list[tuple[int, int]] = []
     at = 0
     for again in _AGAIN.finditer(tail):
-        if not _is_note(tail[at : again.start()], number, layout):
+        if not is_note(tail[at : again.start()].strip("\u2020 "), number, layout.known):
             return None
         found += _spans(again["numbers"], is_named=True)
         at, number = again.end(), found[-1][1]
-    return tuple(found) if _is_note(tail[at:], number, layout) else None
-
-
-def _is_note(text: str, number: int, layout: Layout) -> bool:
-    return is_note(text.strip("\u2020 "), number, layout.known)
+    return tuple(found) if is_note(tail[at:].strip("\u2020 "), number, layout.known) else None
 
 
 def _spans(parts: str, *, is_named: bool) -> tuple[tuple[int, int], ...]:
@@ -309,7 +290,8 @@ def _is_index(found: re.Match[str], index_end: int, arrays: set[str]) -> bool:
     is_argument = "," in found["said"] and _CALL.search(text, before, start) is not None
     if start == index_end or is_argument or _OPERATOR.search(text, before, start):
         return True
-    name = _glued(text, start)
+    glued = _WORD_END.search(text, max(0, start - 50), start)
+    name = glued[0] if glued else ""
     word = name.strip("_")
     if not word or not word.isascii():
         return text[max(0, start - 1) : start] in _BEFORE_A_WORD and _COMPOUND.match(text, end) is not None
@@ -318,19 +300,11 @@ def _is_index(found: re.Match[str], index_end: int, arrays: set[str]) -> bool:
     return is_name or bool(_ASSIGNED.match(text, end) or _COMPOUND.match(text, end))
 
 
-def _glued(text: str, at: int) -> str:
-    start = at
-    while start > 0 and at - start < 50 and (text[start - 1].isalnum() or text[start - 1] == "_"):
-        start -= 1
-    return text[start:at]
-
-
 def _is_other_numbers(parts: str, spans: tuple[tuple[int, int], ...]) -> bool:
     """Whether numbers are a year, a fraction, thousands as in `[1,000]`, or an interval from zero as in `[0, 1]`."""
     is_interval = len(spans) == 2 and spans[0] == (0, 0) and "," in parts
-    return (
-        is_interval or any(sign in parts for sign in ("/", "+", ",0")) or any(first > _BARE_MAX for first, _ in spans)
-    )
+    has_sign = any(sign in parts for sign in ("/", "+", ",0"))
+    return is_interval or has_sign or any(first > _BARE_MAX for first, _ in spans)
 
 
 def _footnotes(text: str, style: Style) -> Iterator[Marker]:
@@ -344,13 +318,18 @@ def _footnotes(text: str, style: Style) -> Iterator[Marker]:
 
 def _without_quoted(text: str, markers: list[Marker], quotes: list[Block]) -> list[Marker]:
     """Leave out markers that are only mentioned: alone in quotation marks, or alone in a block quote."""
-    kept = [marker for cluster in _clusters(text, markers) if not _is_enclosed(text, cluster) for marker in cluster]
+    kept: list[Marker] = []
+    for cluster in _clusters(text, markers):
+        before, end = text[max(0, cluster[0].start - 1) : cluster[0].start], cluster[-1].end
+        if text[end : end + 1] not in tuple(_QUOTES.get(before, "")):
+            kept += cluster
     starts = [marker.start for marker in kept]
     dropped: set[int] = set()
     for block in quotes:
         within = range(bisect_left(starts, block.start), bisect_left(starts, block.end))
-        if within and not any(map(str.isalnum, _between(text, block, [kept[at] for at in within]))):
-            dropped.update(within)
+        if within:
+            around = texts_between(text, block.start, block.end, [kept[at] for at in within])
+            dropped.update(() if any(map(str.isalnum, "".join(around))) else within)
     return [marker for at, marker in enumerate(kept) if at not in dropped]
 
 
@@ -365,12 +344,8 @@ def _clusters(text: str, markers: list[Marker]) -> Iterator[list[Marker]]:
         yield cluster
 
 
-def _is_enclosed(text: str, cluster: list[Marker]) -> bool:
-    start, end = cluster[0].start, cluster[-1].end
-    return start > 0 and text[end : end + 1] in tuple(_QUOTES.get(text[start - 1], ""))
-
-
-def _between(text: str, block: Block, markers: list[Marker]) -> str:
-    ends = [block.start, *(marker.end for marker in markers)]
-    starts = [*(marker.start for marker in markers), block.end]
-    return "".join(text[end:start] for end, start in zip(ends, starts, strict=True))
+def texts_between(text: str, start: int, end: int, markers: Sequence[Marker]) -> list[str]:
+    """Return the parts of a range of the text before, between and behind the markers in it."""
+    ends = [start, *(marker.end for marker in markers)]
+    starts = [*(marker.start for marker in markers), end]
+    return [text[first:last] for first, last in zip(ends, starts, strict=True)]

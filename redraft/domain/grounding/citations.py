@@ -1,29 +1,28 @@
-"""Citations of an answer: each marker with its source, its position and its sentence; and issues.
+"""Read the citations of an answer: each marker with its source, position and sentence, and the issues of markers.
 
 A marker that points to no source is an issue, because dropping it silently would hide an invented source.
 """
 
 import re
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from operator import attrgetter
 from typing import Literal
 
 from redraft.domain.grounding.blocks import Layout, read_layout
-from redraft.domain.grounding.citation_markers import Marker, Style, find_markers, markers_of
+from redraft.domain.grounding.citation_markers import Marker, Style, find_markers, markers_of, texts_between
 from redraft.domain.grounding.reference_lists import RAISED_DIGITS, Known, Titled
 from redraft.domain.grounding.sentences import Sentence, sentences_of
 from redraft.domain.text.cleaning import fold
 
 _QUOTE_SIGN = re.compile(r"\n[ \t]*>[> \t]*")
-
-_START = attrgetter("start")
+_START, _START_POS = attrgetter("start"), attrgetter("start_pos")
 _NO_SPACE_BEFORE = ".,;:!?)]\u3002\uff0c\u3001\uff01\uff1f\u061f\u06d4"
 
+# A marker such as `[1-200]` is 200 citations, so an answer full of them could fill the memory.
 CITATIONS_MAX = 5000
-"""A mark such as `[1-200]` is 200 citations: an answer full of them must not fill the memory."""
-
 ISSUES_MAX = 1000
 
 IssueCode = Literal["out_of_range", "zero", "reversed_range", "unread_mark", "too_many"]
@@ -37,8 +36,7 @@ class Citation:
         source_index: from 0.
         source_number: from 1, as in the marker.
         quoted_text: the sentence of the marker, without markers; empty for an entry of a reference list.
-        start_pos: the beginning of the marker, in characters of the answer.
-        end_pos: the end of the marker.
+        start_pos: the beginning of the marker in characters of the answer, like `end_pos`.
     """
 
     source_index: int
@@ -52,11 +50,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """A problem with a citation marker.
-
-    Attributes:
-        number: the number in the marker; for a range, the invalid end.
-    """
+    """A problem with a citation marker. `number` is the number in the marker, or the invalid end of a range."""
 
     code: IssueCode
     message: str
@@ -93,43 +87,34 @@ def read_citations(answer: str, sources: Sequence[Titled], style: Style = "inlin
     """Read the citations of an answer. Never raises, whatever the answer is."""
     layout = read_layout(answer, Known(sources))
     labels = {entry.label: entry.number for entry in layout.entries}
+    is_named = any(entry.is_named and 1 <= entry.number <= len(sources) for entry in layout.entries)
     markers = [_by_labels(marker, labels) for marker in markers_of(layout, style, len(sources))]
-    named = any(entry.is_named and 1 <= entry.number <= len(sources) for entry in layout.entries)
-    markers = _without_values(markers, len(sources), is_named=named)
+    markers = _without_values(markers, len(sources), is_named=is_named)
     sentences = sentences_of(layout, markers)
+    starts = [sentence.start for sentence in sentences]
     reading = _Reading(answer, sources, style)
-    numbers: dict[int, dict[int, None]] = {}
-    for sentence, its_markers in _by_sentence(markers, sentences):
-        quoted = plain_sentence(answer, sentence, its_markers) if sentence else ""
-        cited = {number: None for marker in its_markers for number in reading.add(marker, quoted)}
-        if sentence is not None:
-            numbers[sentence.start] = cited
+    numbers: list[tuple[int, ...]] = [()] * len(sentences)
+
+    def sentence_at(marker: Marker) -> int | None:
+        at = bisect_right(starts, marker.start) - 1
+        return at if at >= 0 and marker.start < sentences[at].end else None
+
+    for at, group in groupby(markers, key=sentence_at):
+        its_markers = list(group)
+        quoted = "" if at is None else plain_sentence(answer, sentences[at], its_markers)
+        cited = dict.fromkeys(number for marker in its_markers for number in reading.add(marker, quoted))
+        if at is not None:
+            numbers[at] = tuple(cited)
     listed = reading.add_list(layout)
     return Cited(
         layout,
         tuple(markers),
         tuple(sentences),
-        tuple(tuple(numbers.get(sentence.start, ())) for sentence in sentences),
+        tuple(numbers),
         listed,
-        tuple(sorted(reading.citations, key=lambda citation: citation.start_pos)),
-        tuple(sorted(reading.issues, key=lambda issue: issue.start_pos)),
+        citations=tuple(sorted(reading.citations, key=_START_POS)),
+        issues=tuple(sorted(reading.issues, key=_START_POS)),
     )
-
-
-def _by_sentence(
-    markers: list[Marker], sentences: Sequence[Sentence]
-) -> Iterator[tuple[Sentence | None, list[Marker]]]:
-    """Group the markers by sentence; markers outside sentences have None."""
-    at = first = 0
-    while first < len(markers):
-        while at < len(sentences) and sentences[at].end <= markers[first].start:
-            at += 1
-        sentence = sentences[at] if at < len(sentences) and sentences[at].start <= markers[first].start else None
-        last = first + 1
-        while sentence and last < len(markers) and markers[last].start < sentence.end:
-            last += 1
-        yield sentence, markers[first:last]
-        first = last
 
 
 def _by_labels(marker: Marker, labels: dict[int, int]) -> Marker:
@@ -145,11 +130,7 @@ def _without_values(markers: list[Marker], sources: int, *, is_named: bool) -> l
 
     They are values if none of them points to sources only, while markers of another spelling or a list do.
     """
-    fitting = [
-        marker
-        for marker in markers
-        if marker.spans and all(1 <= first <= last <= sources for first, last in marker.spans)
-    ]
+    fitting = [marker for marker in markers if _exists(marker, sources)]
     if any(marker.is_plain for marker in fitting) or not (fitting or is_named):
         return markers
     return [marker for marker in markers if not marker.is_plain]
@@ -192,23 +173,25 @@ class _Reading:
         return tuple(listed)
 
     def _numbers(self, marker: Marker, first: int, last: int) -> Sequence[int]:
-        most = len(self.sources)
+        count = len(self.sources)
         if first > last:
             self._report("reversed_range", marker, first, f"counts backwards, from {first} to {last}")
         for number in dict.fromkeys((first, last)):
             if number == 0:
                 self._report("zero", marker, 0, "cites source 0; sources are numbered from 1")
-            elif number > most:
-                there = {0: "there are no sources", 1: "the only source is 1"}.get(most, f"the sources are 1 to {most}")
-                self._report("out_of_range", marker, number, f"cites source {number}, but {there}")
-        return _existing(first, last, most)
+            elif number > count:
+                known = {0: "there are no sources", 1: "the only source is 1"}.get(
+                    count, f"the sources are 1 to {count}"
+                )
+                self._report("out_of_range", marker, number, f"cites source {number}, but {known}")
+        return _existing(first, last, count)
 
     def _report(self, code: IssueCode, marker: Marker, number: int, words: str) -> None:
         if len(self.issues) < ISSUES_MAX:
             message = f"{self.answer[marker.start : marker.end]} {words}."
             self.issues.append(Issue(code, message, number, marker.start, marker.end))
         elif self.issues[-1].code != "too_many":
-            words = f"More than {ISSUES_MAX:,} marks are wrong; from here on they are not listed."
+            words = f"More than {ISSUES_MAX:,} markers are wrong; from here on they are not listed."
             self.issues.append(Issue("too_many", words, number, marker.start, marker.end))
 
     def _citation(self, number: int, quoted: str, start: int, end: int) -> Citation:
@@ -225,19 +208,11 @@ def spelled_marker(numbers: Iterable[int], style: Style) -> str:
 
 def plain_sentence(answer: str, sentence: Sentence, markers: Sequence[Marker]) -> str:
     """Return a sentence without its markers, on one line, and without the space before a full stop that they leave."""
-    parts = list(_parts(answer, sentence, markers))
+    parts = texts_between(answer, sentence.start, sentence.end, markers_in(markers, sentence))
     for at, part in enumerate(parts[1:], 1):
         if part.lstrip()[:1] in {"", *_NO_SPACE_BEFORE}:
             parts[at - 1 : at + 1] = parts[at - 1].rstrip(), part.lstrip()
     return fold(_QUOTE_SIGN.sub(" ", "".join(parts)))
-
-
-def _parts(answer: str, sentence: Sentence, markers: Sequence[Marker]) -> Iterator[str]:
-    at = sentence.start
-    for marker in markers_in(markers, sentence):
-        yield answer[at : marker.start]
-        at = marker.end
-    yield answer[at : sentence.end]
 
 
 def markers_in(markers: Sequence[Marker], sentence: Sentence) -> Sequence[Marker]:
@@ -252,21 +227,17 @@ def cited_numbers(text: str, sources: int) -> set[int]:
 
 
 def _existing(first: int, last: int, sources: int) -> Sequence[int]:
-    """Return the existing sources of a range.
-
-    If the range is invalid, only its ends count: `[1-99999]` must not cite every source.
-    """
+    """Return the existing sources of a range. Of an invalid one only the ends count: `[1-99999]` cites no other."""
     if 1 <= first <= last <= sources:
         return range(first, last + 1)
     return [number for number in dict.fromkeys((first, last)) if 1 <= number <= sources]
 
 
+def _exists(marker: Marker, sources: int) -> bool:
+    return marker.spans != () and all(1 <= first <= last <= sources for first, last in marker.spans)
+
+
 def without_markers(text: str, sources: int) -> str:
     """Return the text without the markers of existing sources."""
-    kept: list[str] = []
-    at = 0
-    for marker in find_markers(text):
-        if marker.spans and all(1 <= first <= last <= sources for first, last in marker.spans):
-            kept.append(text[at : marker.start])
-            at = marker.end
-    return "".join((*kept, text[at:]))
+    markers = [marker for marker in find_markers(text) if _exists(marker, sources)]
+    return "".join(texts_between(text, 0, len(text), markers))

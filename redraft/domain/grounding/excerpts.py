@@ -1,4 +1,4 @@
-"""Excerpts of sources that are too long for an evaluator; `[…]` stands for omitted parts."""
+"""Cut sources that are too long for an evaluator to excerpts; `[…]` stands for omitted parts."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -15,7 +15,7 @@ _BREAK = re.compile(r"\n\s*\n|(?<=[.!?\u3002\uff01\uff1f])\s+|\n")
 
 @dataclass(frozen=True, slots=True)
 class _Passage:
-    """A part of a source. `worth`: the number of different words and numbers of the answer in it."""
+    """A part of a source; `worth` is the number of different words and numbers of the answer in it."""
 
     source: int
     start: int
@@ -26,22 +26,23 @@ class _Passage:
 def excerpts(contents: Sequence[str], answer: str, chars: int) -> list[str]:
     """Cut the sources to `chars` characters in total.
 
-    Sources that fit stay whole. Else the passages most similar to the answer are kept in their order: first one of each
-    cited source, then one of each other source, then the most similar ones. A source without any is `[…]`.
+    Sources that fit stay whole. Otherwise the passages most similar to the answer stay, in their order: first one of
+    each cited source, then one of each other source, then the most similar ones. A source without any becomes `[…]`.
     """
     if sum(map(len, contents)) <= chars:
         return list(contents)
     wanted = _words(answer)
-    passages = [each for at, content in enumerate(contents) for each in _passages(at, content, wanted)]
-    chosen: list[_Passage] = []
+    passages = [
+        _Passage(at, start, end, len(wanted & _words(content[start:end])))
+        for at, content in enumerate(contents)
+        for start, end in _spans(content)
+    ]
+    spans: list[list[tuple[int, int]]] = [[] for _ in contents]
     room = chars
     for each in _ranked(passages, cited_numbers(answer, len(contents))):
         if each.end - each.start <= room:
-            chosen.append(each)
+            spans[each.source].append((each.start, each.end))
             room -= each.end - each.start
-    spans: list[list[tuple[int, int]]] = [[] for _ in contents]
-    for each in chosen:
-        spans[each.source].append((each.start, each.end))
     return [_joined(content, sorted(kept)) for content, kept in zip(contents, spans, strict=True)]
 
 
@@ -58,11 +59,6 @@ def _ranked(passages: Sequence[_Passage], cited: Collection[int]) -> list[_Passa
 def _words(text: str) -> frozenset[str]:
     read = read_content(text)
     return frozenset(read.stems) | {str(value) for _, values in read.numbers for value in values}
-
-
-def _passages(source: int, content: str, wanted: frozenset[str]) -> Iterator[_Passage]:
-    for start, end in _spans(content):
-        yield _Passage(source, start, end, len(wanted & _words(content[start:end])))
 
 
 def _spans(content: str) -> Iterator[tuple[int, int]]:

@@ -1,7 +1,7 @@
-"""Numbers by which an answer counts and orders. They are blanked, because no source has to contain them.
+"""Blank the numbers by which an answer counts and orders, because no source has to contain them.
 
-They are enumerators (`Step 1:`, `(2)`, `1.1`), names of sources (`according to Source 2`), and counts of what the
-answer itself lists (`Here are 3 facts:`); docs/grounding.md has the rule.
+They are enumerators (`Step 1:`, `(2)`, `1.1`), names of sources (`according to Source 2`), and counts of the answer's
+own items (`Here are 3 facts:`); docs/grounding.md has the rule.
 """
 
 # ruff: noqa: RUF001  (dashes)
@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 from redraft.domain.grounding.source_words import CITED
 
-COUNT_MAX = 12
+# A larger number is rarely a count of the answer's own items.
+_COUNT_MAX = 12
 
 _DIGITS = re.compile("[0-9\u2460-\u2473\u2776-\u277f]")
 _STEPS = (
@@ -70,7 +71,7 @@ _PARTS = re.compile(
 
 
 class ListNumbers:
-    """Blanks these numbers in the sentences of one answer, which must come in order."""
+    """Blanks these numbers in the sentences of one answer, which must be passed in order."""
 
     def __init__(self, sources: int, items: int, numbered: Iterable[int] = ()) -> None:
         self._sources = sources
@@ -127,6 +128,6 @@ class ListNumbers:
         return [
             found.span("n")
             for found in _COUNT.finditer(plain)
-            if 1 <= int(found["n"]) <= COUNT_MAX
+            if 1 <= int(found["n"]) <= _COUNT_MAX
             and (presents or int(found["n"]) == self._items or _PARTS.match(plain, found.end()))
         ]

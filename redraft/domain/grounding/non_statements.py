@@ -1,4 +1,4 @@
-"""Sentences that state nothing: small talk, and sentences that say that the sources do not answer.
+"""Recognise sentences that state nothing: small talk, and sentences that say that the sources do not answer.
 
 Both are short lists. The whole sentence has to match, so that no statement can hide behind "I hope" or "unfortunately".
 A sentence that is not recognised counts as a statement without a source, which costs an iteration.
@@ -71,14 +71,14 @@ _ASKS = re.compile(
 
 
 def is_small_talk(plain: str) -> bool:
-    """Whether a sentence only speaks to the reader, as "Sure!" and "I hope this helps." do."""
+    """Whether a sentence only addresses the reader, such as "Sure!" and "I hope this helps."."""
     words = [word.casefold().replace("\u2019", "'") for word in _WORD.findall(plain)]
     is_listed = _TALK_WORDS.issuperset(words)
     return len(plain) <= _CHARS_MAX and (is_listed or _TALK_HAN.fullmatch(plain) is not None)
 
 
 def is_denial(plain: str) -> bool:
-    """Whether a sentence says no more than that the sources do not answer, or that its author does not know."""
+    """Whether a sentence says only that the sources do not answer, or that its author does not know."""
     content = _LEAD_IN.sub("", " ".join(plain.split()).strip("*_\"' ").replace("\u2019", "'"))
     if len(plain) > _CHARS_MAX or _GOES_ON.search(content):
         return False

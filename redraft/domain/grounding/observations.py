@@ -1,16 +1,14 @@
-"""Observations: which of a retriever's ranked sources accepted answers cite.
+"""Observations: which of a retriever's ranked sources accepted answers cite."""
 
-An observation is one accepted answer with the retriever's ranking and the cited sources.
-"""
-
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from redraft.domain.statistics.estimates import Estimate, share
 
+# With fewer, the interval of a share is too wide to conclude anything from it.
 OBSERVATIONS_NEEDED = 30
-"""With fewer, a share's interval is too wide to conclude anything from."""
 
 
 class Chunk(Protocol):
@@ -34,7 +32,7 @@ class ObservedSource:
         source_number: from 1, in the job's order.
         relevance_score: from the retriever.
         rank: from 1, the highest score first; None without a score.
-        cited: whether the answer cites it; None where citations are not read.
+        cited: whether the answer cites it; None if its citations are not read.
     """
 
     source_number: int
@@ -48,9 +46,9 @@ class ObservedSource:
 
 def ranks_of(scores: Sequence[float | None]) -> list[int | None]:
     """Rank the scores: 1 for the highest. Equal scores keep their order; None has no rank."""
-    scored = [(score, index) for index, score in enumerate(scores) if score is not None]
+    scored = [(-score, index) for index, score in enumerate(scores) if score is not None]
     found: list[int | None] = [None] * len(scores)
-    for rank, (_, index) in enumerate(sorted(scored, key=lambda each: -each[0]), 1):
+    for rank, (_, index) in enumerate(sorted(scored), 1):
         found[index] = rank
     return found
 
@@ -60,7 +58,7 @@ def observe_sources(sources: Sequence[Chunk], used: Collection[int] | None) -> l
 
     Args:
         sources: in the job's order.
-        used: the indices of the cited ones, from 0; None where citations are not read.
+        used: the indices of the cited ones, from 0; None if citations are not read.
     """
     ranks = ranks_of([source.relevance_score for source in sources])
     return [
@@ -79,12 +77,7 @@ def observe_sources(sources: Sequence[Chunk], used: Collection[int] | None) -> l
 
 @dataclass(frozen=True, slots=True)
 class RankShare:
-    """The share of answers that cite the source of one rank.
-
-    Attributes:
-        offered: the number of accepted answers with a source of this rank.
-        share: cited of offered, with its Wilson interval.
-    """
+    """The share of the answers with a source of this rank that cite it, with its Wilson interval."""
 
     rank: int
     offered: int
@@ -117,51 +110,28 @@ class RankReport:
     ranks: tuple[RankShare, ...]
 
 
-@dataclass(slots=True)
-class _Mean:
-    n: int = 0
-    value: float = 0.0
-
-    def add(self, number: float) -> None:
-        # Divides before it adds, because the sum of scores may overflow.
-        self.n += 1
-        self.value += number / self.n - self.value / self.n
-
-    @property
-    def known(self) -> float | None:
-        return self.value if self.n else None
-
-
-@dataclass(slots=True)
-class _Tally:
-    offered: dict[int, int] = field(default_factory=dict[int, int])
-    cited: dict[int, int] = field(default_factory=dict[int, int])
-    means: dict[bool, _Mean] = field(default_factory=lambda: {True: _Mean(), False: _Mean()})
-
-    def add(self, source: ObservedSource) -> None:
-        if source.rank is None or source.relevance_score is None or source.cited is None:
-            return
-        self.offered[source.rank] = self.offered.get(source.rank, 0) + 1
-        self.cited[source.rank] = self.cited.get(source.rank, 0) + source.cited
-        self.means[source.cited].add(source.relevance_score)
-
-    def shares(self) -> tuple[RankShare, ...]:
-        return tuple(
-            RankShare(rank, offered, self.cited[rank], estimate)
-            for rank, offered in sorted(self.offered.items())
-            if (estimate := share(self.cited[rank], offered)) is not None
-        )
-
-
 def report_ranks(observations: Iterable[Sequence[ObservedSource]]) -> RankReport:
-    """Count the citations by rank. Reads the observations as a stream, so that their number does not matter."""
-    tally, read, left_out = _Tally(), 0, 0
+    """Count the citations by rank. It reads the observations as a stream, so memory does not grow with them."""
+    counts: Counter[tuple[int, bool]] = Counter()
+    sizes: Counter[bool] = Counter()
+    means: dict[bool, float] = {}
+    read = left_out = 0
     for sources in observations:
         if any(source.cited is None for source in sources):
             left_out += 1
             continue
         read += 1
         for source in sources:
-            tally.add(source)
-    means = MeanScores(tally.means[True].known, tally.means[False].known)
-    return RankReport(read, left_out, OBSERVATIONS_NEEDED, means, tally.shares())
+            cited, score = source.cited is True, source.relevance_score
+            if source.rank is not None and score is not None:
+                counts[source.rank, cited] += 1
+                sizes[cited] += 1
+                mean = means.get(cited, 0.0)
+                # Divides before it adds, because the sum of scores may overflow.
+                means[cited] = mean + (score / sizes[cited] - mean / sizes[cited])
+    shares: list[RankShare] = []
+    for rank in sorted({rank for rank, _ in counts}):
+        cited, offered = counts[rank, True], counts[rank, True] + counts[rank, False]
+        if estimate := share(cited, offered):
+            shares.append(RankShare(rank, offered, cited, estimate))
+    return RankReport(read, left_out, OBSERVATIONS_NEEDED, MeanScores(means.get(True), means.get(False)), tuple(shares))

@@ -1,7 +1,7 @@
-"""Find quotes in a source, word for word. What a model says about a quote does not count.
+"""Find quotes in a source, word for word.
 
-The comparison ignores how quotation marks, dashes, white space and letters are encoded, and invisible characters.
-Any other difference counts. docs/grounding.md has the rules.
+The comparison ignores the encoding of quotation marks, dashes, white space and letters, and invisible characters. Any
+other difference counts. docs/grounding.md has the rules.
 """
 
 import re
@@ -13,16 +13,12 @@ from functools import lru_cache
 from redraft.domain.text.visible_text import visible
 from redraft.domain.text.words import is_unspaced
 
-QUOTE_CHARS_MIN = 8
-"""Letters and digits that a quote must have; those of scripts without spaces count twice."""
-
-PART_CHARS_MIN = 6
-"""The same for each part of a quote with ellipses."""
-
-GAP_CHARS_MAX = 300
-"""What an ellipsis may stand for: more would let words from anywhere be joined to any statement."""
-
-PARTS_MAX = 3
+# The minimum of letters and digits in a quote, and in each part of one with ellipses. Those of scripts without spaces
+# count twice. Shorter quotes occur in any source by chance.
+_QUOTE_CHARS_MIN, _PART_CHARS_MIN = 8, 6
+# A longer gap would let a quote join distant words into a statement that the source does not make.
+_GAP_CHARS_MAX = 300
+_PARTS_MAX = 3
 # Bounds the attempts at places that would cut a word: in `aaaa…` each character is one.
 _TRIES_MAX = 1000
 _SINGLE = "\u2018\u2019\u201a\u201b\u2032\u02bc\u00b4`\uff07"
@@ -40,9 +36,9 @@ class Quotable:
     """A source, normalised for the search for quotes.
 
     Attributes:
-        text: the source in normal form NFKD, with one spelling for signs that read the same.
-        places: positions in `text` where unchanged parts of the source begin; ascending.
-        origins: the positions of those parts in the source.
+        text: the source in normal form NFKD, with one spelling for equivalent signs.
+        places: the positions in `text` where unchanged parts of the source begin, in ascending order.
+        origins: the positions of these parts in the source.
     """
 
     text: str
@@ -63,7 +59,7 @@ def read_quotable(source: str) -> Quotable:
     length = at = 0
     ends_in_space = True
     for found in _SPECIAL.finditer(source):
-        plain, written = source[at : found.start()], _written(found[0])
+        plain, written = source[at : found.start()], " " if found[0].isspace() else _plain(found[0][0])
         if written == " " and (not plain or plain.endswith(" ")) and ends_in_space:
             written = ""
         parts += [plain, written]
@@ -75,25 +71,17 @@ def read_quotable(source: str) -> Quotable:
     return Quotable("".join(parts), places, origins)
 
 
-def _written(special: str) -> str:
-    if special.isspace():
-        return " "
-    return "-" if special[0] == "-" else _plain(special)
-
-
 @lru_cache(maxsize=10_000)
 def _plain(char: str) -> str:
     if char in _SAME:
         return _SAME[char]
-    if not visible(char):
-        return ""
-    return unicodedata.normalize("NFKD", char)
+    return unicodedata.normalize("NFKD", char) if visible(char) else ""
 
 
 def find_quote(quote: str, source: str | Quotable) -> tuple[int, int] | None:
-    """Find a quote in a source. Returns its position in the original source, or None.
+    """Return the position of a quote in the original source, or None.
 
-    An ellipsis stands for up to `GAP_CHARS_MAX` characters. The parts around it must follow in this order, and the
+    An ellipsis stands for up to `_GAP_CHARS_MAX` characters. The parts around it must follow in this order, and the
     position reaches from the first part to the last. The case of the first letter of each part, full stops at the end
     and quotation marks around the quote do not count.
     """
@@ -107,21 +95,17 @@ def find_quote(quote: str, source: str | Quotable) -> tuple[int, int] | None:
 
 
 def _find_parts(parts: list[str], text: str) -> tuple[int, int] | None:
-    weights = [_weight(part) for part in parts]
-    if not 1 <= len(parts) <= PARTS_MAX or sum(weights) < QUOTE_CHARS_MIN or min(weights) < PART_CHARS_MIN:
+    weights = [sum(2 if is_unspaced(char) else 1 for char in part if char.isalnum()) for part in parts]
+    if not 1 <= len(parts) <= _PARTS_MAX or sum(weights) < _QUOTE_CHARS_MIN or min(weights) < _PART_CHARS_MIN:
         return None
     start, end = -1, 0
     for part in parts:
         place = _find(part, text, end)
-        if place is None or (start >= 0 and place[0] - end > GAP_CHARS_MAX):
+        if place is None or (start >= 0 and place[0] - end > _GAP_CHARS_MAX):
             return None
         start = place[0] if start < 0 else start
         end = place[1]
     return start, end
-
-
-def _weight(text: str) -> int:
-    return sum(2 if is_unspaced(char) else 1 for char in text if char.isalnum())
 
 
 def _find(part: str, text: str, start: int) -> tuple[int, int] | None:
@@ -139,9 +123,8 @@ def _find(part: str, text: str, start: int) -> tuple[int, int] | None:
 
 def _is_whole(text: str, start: int, end: int) -> bool:
     """Whether a match begins and ends at the bounds of words, so that "able" is not found in "unable"."""
-    if end < len(text) and unicodedata.combining(text[end]):
-        return False
-    return not (_joins(text, start) or _joins(text, end))
+    has_accent = end < len(text) and unicodedata.combining(text[end]) != 0
+    return not (has_accent or _joins(text, start) or _joins(text, end))
 
 
 def _joins(text: str, at: int) -> bool:

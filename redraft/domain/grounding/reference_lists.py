@@ -1,13 +1,13 @@
-"""Reference lists and definitions of footnotes at the end of an answer.
+"""Read reference lists and definitions of footnotes at the end of an answer.
 
 A list is a line such as "Sources" or "References", and entries beneath it that each begin with a number and name a
-source. If an entry says more than that, all the lines are prose: otherwise an answer could state anything beneath a
-heading "Notes", where the grounding rule does not look.
+source. If an entry says more than that, all the lines are prose. Otherwise an answer could state anything beneath a
+heading "Notes", which the grounding rule does not check.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -61,23 +61,18 @@ _TITLE_WORDS, _TITLE_CHARS = 10, 100
 _STOPPED_WORDS, _NAME_CHARS_MIN = 2, 3
 _STOPS = (".", "!", "?", "\u2026", "\u3002", "\uff01", "\uff1f")
 # Statements nearly always contain one of these; titles seldom do.
-_VERBS = frozenset(
-    {
-        "is", "are", "was", "were", "be", "been", "has", "have", "had", "does", "did", "can", "could",
-        "will", "would", "shall", "should", "may", "might", "must", "says", "said", "ist", "sind", "war",
-        "waren", "wird", "wurde", "wurden", "hat", "haben", "hatte", "kann", "soll", "muss", "est", "sont",
-        "était", "ont", "sera", "es", "son", "fue", "fueron", "era", "tiene", "tienen", "è", "sono",
-        "aveva", "hanno", "é", "são", "foi", "tem", "были", "был", "была",
-    }
-)  # fmt: skip
-
-
-REST_CHARS_MAX = 4000
-"""No entry is so long: more than a title, two names and an address."""
+_VERB_LIST = """
+    is are was were be been has have had does did can could will would shall should may might must says said ist sind
+    war waren wird wurde wurden hat haben hatte kann soll muss est sont était ont sera es son fue fueron era tiene
+    tienen è sono aveva hanno é são foi tem были был была
+"""
+_VERBS = frozenset(_VERB_LIST.split())
+# Longer than any title with two names and a URL.
+_REST_CHARS_MAX = 4000
 
 
 class Titled(Protocol):
-    """The names of a source. Its `title` is read too, if it has one."""
+    """The ids of a source. `Known` also reads its `title` if it has one."""
 
     @property
     def chunk_id(self) -> str | None: ...
@@ -95,11 +90,11 @@ class Known:
         return 1 <= number <= len(self._sources)
 
     def names(self, number: int) -> list[str]:
-        """The names of a source, the longest first, because a longer name may contain a shorter one."""
+        """Return the names of a source, the longest first, because a longer name may contain a shorter one."""
         return self._names[number - 1] if self.has(number) else []
 
     def has_title(self, number: int) -> bool:
-        return self.has(number) and _title(self._sources[number - 1]) is not None
+        return self.has(number) and bool(_title(self._sources[number - 1]))
 
     @cached_property
     def _names(self) -> list[list[str]]:
@@ -109,9 +104,9 @@ class Known:
         ]
 
 
-def _title(source: Titled) -> str | None:
-    title: str | None = getattr(source, "title", None)
-    return title if title and not title.isspace() else None
+def _title(source: Titled) -> str:
+    title: str = getattr(source, "title", None) or ""
+    return "" if title.isspace() else title
 
 
 def _plain(text: str) -> str:
@@ -120,13 +115,11 @@ def _plain(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of a reference list.
+    """One entry of a reference list, with the position of label and number in characters of the answer.
 
     Attributes:
         label: the number at the beginning of the line.
         number: the number of the source; it differs from the label in `1. Source 3: …`.
-        start: the beginning of label and number, in characters of the answer.
-        end: their end.
         is_named: it contains "source".
         is_plain: it begins like an item of any numbered list: `1.`, `1)`.
     """
@@ -143,19 +136,13 @@ def heads_a_list(line: str) -> bool:
     return _HEADING.fullmatch(line.strip()) is not None
 
 
-def heads_notes(line: str) -> bool:
-    """Whether a heading may also stand above remarks, so that each entry has to name a known source."""
-    found = _HEADING.fullmatch(line.strip())
-    return found is not None and found["notes"] is not None
-
-
 def list_in_one_line(line: str, start: int, known: Known | None) -> list[Entry]:
     """Read the entries of a line such as `Sources: [1], [3]`; none if the line says anything else.
 
     Args:
         line: without its line end.
-        start: where the line begins in the answer.
-        known: the sources, where they are known.
+        start: its position in the answer.
+        known: the sources if they are known.
     """
     head = _IN_ONE_LINE.match(line)
     entries: list[Entry] = []
@@ -174,44 +161,38 @@ def list_in_one_line(line: str, start: int, known: Known | None) -> list[Entry]:
     return entries
 
 
-def read_entry(line: str, start: int) -> Entry | None:
-    """Read the beginning of a line as an entry. Only `names_source` decides whether it is one.
-
-    Args:
-        line: without its line end.
-        start: where the line begins in the answer.
-    """
+def _read_entry(line: str, start: int) -> Entry | None:
+    """Read the beginning of the line at `start` as an entry. `_names_source` decides whether it is one."""
     found = _ENTRY.match(line)
     if found is None:
         return None
-    label = next(found[name] for name in "abcde" if found[name])
+    label = int(next(found[name] for name in "abcde" if found[name]).translate(PLAIN_DIGITS))
     named: str | None = found["f"]
-    number = int(label.translate(PLAIN_DIGITS))
+    first, last = found.span("whole")
     return Entry(
-        number,
-        int(named) if named else number,
-        start + found.start("whole"),
-        start + found.end("whole"),
+        label,
+        int(named or label),
+        start + first,
+        start + last,
         is_named=bool(named or found["a"] or found["e"]),
         is_plain=bool(found["c"]) and not named,
     )
 
 
-def names_source(entry: Entry, rest: str, known: Known | None, *, must_name: bool = False) -> bool:
+def _names_source(entry: Entry, rest: str, known: Known | None, *, must_name: bool = False) -> bool:
     """Whether an entry names a source and says nothing else.
 
     Args:
         entry: the beginning of the line.
         rest: the rest of the line, with the lines that continue it.
-        known: the sources, where they are known.
+        known: the sources if they are known.
         must_name: the entry must contain a known name; any title is not enough.
     """
-    if len(rest) >= REST_CHARS_MAX or (entry.is_plain and known is not None and not known.has(entry.number)):
+    if len(rest) >= _REST_CHARS_MAX or (entry.is_plain and known is not None and not known.has(entry.number)):
         return False
     bare = _ADDRESS.sub(" ", rest)
     left = _without_names(bare, entry.number, known)
-    names = known.names(entry.number) if known else []
-    is_shared = bool(names) and _shares(left, names)
+    is_shared = known is not None and _shares(left, known.names(entry.number))
     is_called = is_shared or left != _plain(bare)
     is_named = is_called or entry.is_named or bare != rest
     is_titled = known is not None and known.has_title(entry.number)
@@ -236,16 +217,12 @@ def is_note(text: str, number: int, known: Known | None) -> bool:
 def _without_names(text: str, number: int, known: Known | None) -> str:
     left = _plain(text)
     for name in known.names(number) if known else ():
-        if (at := _find_name(name, left)) >= 0:
-            left = f"{left[:at]} {left[at + len(name) :]}"
+        before, found, after = left.partition(name)
+        is_cut = before[-1:].isalnum() or after[:1].isalnum()
+        # A name of one or two letters has to be the whole text.
+        if found and not is_cut and (len(name) >= _NAME_CHARS_MIN or name == left):
+            left = f"{before} {after}"
     return left
-
-
-def _find_name(name: str, text: str) -> int:
-    """Return the position of a name as whole words, or -1. A name of one or two letters has to be the whole text."""
-    at = text.find(name) if len(name) >= _NAME_CHARS_MIN or name == text else -1
-    is_cut = text[max(0, at - 1) : at].isalnum() or text[at + len(name) : at + len(name) + 1].isalnum()
-    return -1 if is_cut else at
 
 
 def _shares(text: str, names: Iterable[str]) -> bool:
@@ -257,7 +234,7 @@ def _shares(text: str, names: Iterable[str]) -> bool:
 
 def is_title(text: str) -> bool:
     """Whether words without URLs can be a title or an author: short, no sentence, no numbers except of pages."""
-    if len(text) > REST_CHARS_MAX:
+    if len(text) > _REST_CHARS_MAX:
         return False
     folded = _ADDRESS.sub(" ", text.casefold())
     if _DIGIT.search(folded) and _DIGIT.search(folded := _PLACES.sub(" ", folded)):
@@ -280,23 +257,8 @@ DEFINITION = re.compile(rf"(?:\[\^(?P<name>[^\]\s]{{1,60}})\]:|(?P<raised>[{SUPE
 _USED = re.compile(rf"\[\^([^\]\s]{{1,60}})\](?!:)|([{SUPERSCRIPTS}]+)")
 # Lines such as "I hope this helps." may follow a list.
 _FAREWELL_LINES, _FAREWELL_CHARS = 2, 200
-# More than any request has sources; it bounds the work on hostile answers.
+# More than the sources of any request. It bounds the work on hostile answers.
 _ENTRIES_MAX = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class ReferenceList:
-    """The lines of a reference list, or of definitions of footnotes.
-
-    Attributes:
-        first: the first line beneath the heading, or the first line if there is no heading.
-        end: the line after the last one.
-        entries: those that name a source by its number.
-    """
-
-    first: int
-    end: int
-    entries: tuple[Entry, ...]
 
 
 @dataclass(slots=True)
@@ -309,31 +271,39 @@ class _Item:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """Consecutive items. `head` is the line of the heading, `first` the line of the first item."""
+class ReferenceList:
+    """The lines of a reference list, or of definitions of footnotes.
+
+    Attributes:
+        head: the line of the heading, or the first line if there is no heading.
+        first: the first line beneath the heading.
+        end: the line after the last one.
+        entries: the entries that name a source by its number.
+    """
 
     head: int
     first: int
     end: int
     items: Sequence[_Item]
+    entries: tuple[Entry, ...] = ()
 
 
 def find_reference_lists(text: str, lines: Sequence[Line], known: Known | None) -> dict[int, ReferenceList]:
-    """Find the reference lists at the end of an answer, by the line that they begin with.
+    """Find the reference lists at the end of an answer, by their first line.
 
-    Only a farewell of two lines may follow them. Anywhere else such lines are a list like any other.
+    Only a farewell of two lines may follow them. Anywhere else such lines are an ordinary list.
     """
     used: dict[str, int] = {}
     for label in _USED.finditer(text):
         used.setdefault(label[1] or label[2], label.start())
     found: dict[int, ReferenceList] = {}
     limit = len(lines)
-    for run in reversed(list(_runs(text, lines))):
-        entries = _entries(run, lines, known, used) if _is_farewell(lines[run.end : limit]) else None
+    for each in reversed(list(_candidates(text, lines))):
+        entries = _entries(each, lines, known, used) if _is_farewell(lines[each.end : limit]) else None
         if entries is None:
             break
-        found[run.head] = ReferenceList(run.first, run.end, entries)
-        limit = run.head
+        found[each.head] = replace(each, entries=entries)
+        limit = each.head
     return found
 
 
@@ -343,18 +313,21 @@ def _is_farewell(lines: Sequence[Line]) -> bool:
     return len(content) <= _FAREWELL_LINES and is_short and not any(map(_FENCE.match, content))
 
 
-def _entries(run: _Run, lines: Sequence[Line], known: Known | None, used: dict[str, int]) -> tuple[Entry, ...] | None:
-    """Return the entries of a run, or None if one of its items says more than the name of a source."""
-    if run.head < run.first:
-        must_name = heads_notes(lines[run.head].text)
-        entries = [item.entry for item in run.items if item.entry]
-        is_list = all(
-            item.entry and names_source(item.entry, item.rest, known, must_name=must_name) for item in run.items
-        )
-        return tuple(entries) if is_list else None
-    if not all(_defines(item, known, used, run.items[0].line.begin) for item in run.items):
-        return None
-    return tuple(item.entry for item in run.items if item.entry and item.entry.is_named)
+def _entries(
+    found: ReferenceList, lines: Sequence[Line], known: Known | None, used: dict[str, int]
+) -> tuple[Entry, ...] | None:
+    """Return the entries of a list, or None if one of its items says more than the name of a source."""
+    begin = found.items[0].line.begin
+    if found.head == found.first:
+        is_list = all(_defines(item, known, used, begin) for item in found.items)
+        return tuple(item.entry for item in found.items if item.entry and item.entry.is_named) if is_list else None
+    heading = _HEADING.fullmatch(lines[found.head].text.strip())
+    # Such a heading may also stand above remarks.
+    must_name = heading is not None and heading["notes"] is not None
+    is_list = all(
+        item.entry and _names_source(item.entry, item.rest, known, must_name=must_name) for item in found.items
+    )
+    return tuple(item.entry for item in found.items if item.entry) if is_list else None
 
 
 def _defines(item: _Item, known: Known | None, used: dict[str, int], begin: int) -> bool:
@@ -362,10 +335,10 @@ def _defines(item: _Item, known: Known | None, used: dict[str, int], begin: int)
     label = DEFINITION.match(item.line.text)
     if not label or used.get(label["name"] or label["raised"], begin) >= begin:
         return False
-    return names_source(item.entry, item.rest, known) if item.entry else is_title(item.rest)
+    return _names_source(item.entry, item.rest, known) if item.entry else is_title(item.rest)
 
 
-def _runs(text: str, lines: Sequence[Line]) -> Iterator[_Run]:
+def _candidates(text: str, lines: Sequence[Line]) -> Iterator[ReferenceList]:
     at = 0
     while at < len(lines):
         head = at
@@ -376,7 +349,7 @@ def _runs(text: str, lines: Sequence[Line]) -> Iterator[_Run]:
         first = at
         at, items = _read_items(text, lines, first, needs_label=first == head)
         if 0 < len(items) <= _ENTRIES_MAX:
-            yield _Run(head, first, at, items)
+            yield ReferenceList(head, first, at, items)
         at = max(at, head + 1)
 
 
@@ -386,12 +359,12 @@ def _read_items(text: str, lines: Sequence[Line], at: int, *, needs_label: bool)
     while at < len(lines) and len(items) <= _ENTRIES_MAX:
         line = lines[at]
         label = DEFINITION.match(line.text)
-        entry = read_entry(text[line.begin : line.end], line.begin)
+        entry = _read_entry(text[line.begin : line.end], line.begin)
         if label if needs_label else entry:
             start = entry.end if entry else line.start + (label.end() if label else 0)
             items.append(_Item(line, entry, text[start : line.end]))
         elif line.text and items and line.indent >= 2:
-            items[-1].rest = f"{items[-1].rest} {line.text}"[:REST_CHARS_MAX]
+            items[-1].rest = f"{items[-1].rest} {line.text}"[:_REST_CHARS_MAX]
         elif line.text or not items:
             break
         at += 1

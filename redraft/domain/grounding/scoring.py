@@ -1,13 +1,13 @@
-"""The grounding score, computed without a model; docs/grounding.md has the formula.
+"""Compute the grounding score without a model; docs/grounding.md has the formula.
 
 The score compares words and numbers, not meaning: the negation of a source's statement scores like the statement. The
-claim check by a model finds those.
+claim check by a model finds negations.
 """
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
@@ -22,29 +22,29 @@ from redraft.domain.numbers.quantities import Number
 from redraft.domain.text.languages import CONFIDENCE_MIN, LETTERS_MIN, guess_language
 from redraft.domain.text.words import TextContent, read_content, stem
 
+# The share of a sentence's content words and numbers that a source must contain to support it. docs/grounding.md has
+# the measurement: paraphrases of a source reach it, other sentences about its subject do not.
 OVERLAP_MIN = 0.5
-"""The share of a sentence's content words and numbers that a source must hold to support it."""
 
 Support = Literal["full", "half", "none"]
 _WORTH: dict[Support, float] = {"full": 1.0, "half": 0.5, "none": 0.0}
 
-_ITEM = re.compile(r"(?:\A|[\r\n])[ \t>]*(?:[-*+•◦▪‣·\u2013]|(?P<number>\d{1,3})[.)])[ \t]+(?:\[[ xX]\][ \t]+)?[*_]*\Z")
+_LIST_SIGN = re.compile(
+    r"(?:\A|[\r\n])[ \t>]*(?:[-*+•◦▪‣·\u2013]|(?P<number>\d{1,3})[.)])[ \t]+(?:\[[ xX]\][ \t]+)?[*_]*\Z"
+)
 _HEADS = 20
 _HEAD_CHARS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredSentence:
-    """A sentence that states something, with its support.
+    """A sentence that states something, with its support and its position in characters of the answer.
 
     Attributes:
         text: as in the answer, with its markers.
-        start: its beginning, in characters of the answer.
-        end: its end.
         cited: the numbers of the existing sources that it cites.
         support: `full` from cited sources, `half` from others, `none`.
-        best_source: the number of the source with most of its words; None if no source has any.
-        overlap: the share of its content words and numbers in the sources behind `support`, else in `best_source`.
+        overlap: the share of its content words and numbers in the sources behind `support`, else in the best source.
         missing_numbers: its numbers that are in no source, as written.
         rests_on: the sources of the reference list, if the rule counts them as cited by this sentence.
     """
@@ -54,7 +54,6 @@ class ScoredSentence:
     end: int
     cited: tuple[int, ...]
     support: Support
-    best_source: int | None
     overlap: float
     missing_numbers: tuple[str, ...]
     rests_on: tuple[int, ...] = ()
@@ -76,7 +75,7 @@ class Grounding:
 
     Attributes:
         score: 0..1, or None if the answer states nothing.
-        sentences: those that state something, in order.
+        sentences: those that state something.
         sources_used: the indices of the cited sources, from 0.
         sentences_cited: the number of sentences, questions included, that cite an existing source.
         sentences_total: the number of sentences, questions included.
@@ -103,13 +102,13 @@ class Evidence:
         stems: for each stem, the numbers of the sources that contain it.
         values: for each numeric value, the numbers of the sources that contain it.
         ordered: the values in ascending order, for ranges.
-        known: the numbers of the question and the conversation: an answer may repeat them, but they support nothing.
+        known: the numbers of the question and the conversation. An answer may repeat them, but they support nothing.
         count: the number of sources.
         heads: the beginnings of the sources, for the guess of their language.
     """
 
-    stems: dict[str, list[int]]
-    values: dict[float, list[int]]
+    stems: Mapping[str, list[int]]
+    values: Mapping[float, list[int]]
     ordered: tuple[float, ...]
     known: tuple[float, ...]
     count: int
@@ -120,23 +119,21 @@ def read_evidence(contents: Iterable[str], known: Iterable[str] = ()) -> Evidenc
     """Index the sources, numbered from 1. The index serves all answers to the same sources.
 
     Args:
-        contents: the sources' texts.
-        known: texts whose numbers an answer may repeat: the question, the conversation.
+        contents: the texts of the sources.
+        known: the question and the conversation, whose numbers an answer may repeat.
     """
-    stems: dict[str, list[int]] = {}
-    values: dict[float, list[int]] = {}
+    stems: defaultdict[str, list[int]] = defaultdict(list)
+    values: defaultdict[float, list[int]] = defaultdict(list)
     heads: list[str] = []
-    count = 0
-    for count, content in enumerate(contents, 1):
+    for number, content in enumerate(contents, 1):
         read = read_content(content)
         for each in read.stems:
-            stems.setdefault(each, []).append(count)
+            stems[each].append(number)
         for value in _values(read):
-            values.setdefault(value, []).append(count)
-        if count <= _HEADS:
-            heads.append(content[:_HEAD_CHARS])
+            values[value].append(number)
+        heads.append(content[:_HEAD_CHARS])
     asked = {value for text in known for value in _values(read_content(text))}
-    return Evidence(stems, values, tuple(sorted(values)), tuple(sorted(asked)), count, tuple(heads))
+    return Evidence(stems, values, tuple(sorted(values)), tuple(sorted(asked)), len(heads), tuple(heads[:_HEADS]))
 
 
 def _values(read: TextContent) -> set[float]:
@@ -153,14 +150,12 @@ def ground(answer: str, cited: Cited, evidence: Evidence, style: Style = "inline
         style: the requested style; with `endnote` each sentence cites the reference list.
     """
     reading = _Reading(answer, cited, evidence, style)
+    prose: list[tuple[int, ...]] = []
     for sentence, numbers in zip(cited.sentences, cited.numbers, strict=True):
         reading.read(sentence, numbers)
+        if sentence.states or sentence.kind == "question":
+            prose.append(numbers)
     scored = reading.scored
-    prose = [
-        numbers
-        for sentence, numbers in zip(cited.sentences, cited.numbers, strict=True)
-        if sentence.states or sentence.kind == "question"
-    ]
     score = sum(_WORTH[each.support] for each in scored) / len(scored) if scored else None
     return Grounding(
         score,
@@ -184,10 +179,12 @@ class _Reading:
         # With a reference list and no marker in the text, the whole answer cites the listed sources.
         self.whole = () if cited.markers else cited.listed
         self.listed_for_all = self.whole if style == "endnote" else ()
-        items = [_item(answer, block.start) for block in cited.layout.blocks if block.kind in {"prose", "row"}]
-        rows = sum(block.kind == "row" for block in cited.layout.blocks)
-        numbers = {int(item["number"]) for item in items if item and item["number"]}
-        self.list_numbers = ListNumbers(evidence.count, sum(map(bool, items)) + rows, numbers)
+        blocks = cited.layout.blocks
+        starts = [block.start for block in blocks if block.kind in {"prose", "row"}]
+        list_signs = [_LIST_SIGN.search(answer[max(0, start - 12) : start]) for start in starts]
+        rows = sum(block.kind == "row" for block in blocks)
+        numbers = {int(sign["number"]) for sign in list_signs if sign and sign["number"]}
+        self.list_numbers = ListNumbers(evidence.count, sum(map(bool, list_signs)) + rows, numbers)
         self.scored: list[ScoredSentence] = []
         self.unsourced: list[UnsourcedNumbers] = []
         self.has_gap = False
@@ -199,16 +196,12 @@ class _Reading:
         bare = self.list_numbers.blank(plain, is_lead_in=sentence.kind == "heading")
         read = read_content(bare)
         if not sentence.states:
-            self._add_unsourced(sentence, read)
+            if missing := missing_of(read, self.evidence):
+                self.unsourced.append(UnsourcedNumbers(sentence.text, sentence.start, sentence.end, missing))
             self.has_gap = self.has_gap or (sentence.kind == "question" and asks_for_sources(plain))
         elif not self._states_nothing(sentence, bare, read) and (read.stems or read.amounts):
             rests_on = () if numbers else self.listed_for_all
             self.scored.append(_score_sentence(sentence, numbers, numbers or self.whole, rests_on, read, self.evidence))
-
-    def _add_unsourced(self, sentence: Sentence, read: TextContent) -> None:
-        missing = missing_of(read, self.evidence)
-        if missing:
-            self.unsourced.append(UnsourcedNumbers(sentence.text, sentence.start, sentence.end, missing))
 
     def _states_nothing(self, sentence: Sentence, bare: str, read: TextContent) -> bool:
         # A cited sentence is checked, whatever it says.
@@ -228,15 +221,14 @@ class _Reading:
         return any(map(str.isalnum, self.answer)) and not is_cited and (hides or not self.has_gap)
 
 
-def _item(answer: str, start: int) -> re.Match[str] | None:
-    """Match the list sign before a block."""
-    return _ITEM.search(answer[max(0, start - 12) : start])
-
-
 def missing_of(read: TextContent, evidence: Evidence) -> tuple[str, ...]:
     """Return the numbers, as written, that are neither in a source nor in the question or the conversation."""
-    missing = (each.text for each in read.amounts if not _holders(each, evidence) and not _is_known(each, evidence))
-    return tuple(dict.fromkeys(missing))
+    missing: dict[str, None] = {}
+    for each in read.amounts:
+        is_known = any(value in each.values or each.low <= value <= each.high for value in evidence.known)
+        if not is_known and not _holders(each, evidence):
+            missing[each.text] = None
+    return tuple(missing)
 
 
 def _score_sentence(
@@ -250,9 +242,7 @@ def _score_sentence(
     numbers = [_holders(each, evidence) for each in read.amounts]
     items = [*(evidence.stems.get(each, []) for each in read.stems), *map(list, numbers)]
     missing = missing_of(read, evidence)
-    held = Counter(chain.from_iterable(items))
-    best = min(held, key=lambda number: (-held[number], number not in relied_on, number), default=None)
-    best_share = held[best] / len(items) if best is not None else 0.0
+    best_share = max(Counter(chain.from_iterable(items)).values(), default=0) / len(items)
     relied = set(relied_on)
     share = sum(1 for holders in items if not relied.isdisjoint(holders)) / len(items)
     support: Support = "none"
@@ -262,7 +252,7 @@ def _score_sentence(
     elif not missing and max(share, best_share) >= OVERLAP_MIN:
         support = "half"
     overlap = share if support == "full" else best_share
-    return ScoredSentence(sentence.text, sentence.start, sentence.end, cited, support, best, overlap, missing, rests_on)
+    return ScoredSentence(sentence.text, sentence.start, sentence.end, cited, support, overlap, missing, rests_on)
 
 
 def _holders(number: Number, evidence: Evidence) -> set[int]:
@@ -274,12 +264,6 @@ def _holders(number: Number, evidence: Evidence) -> set[int]:
     for name in number.names:
         holders.update(evidence.stems.get(stem(name), ()))
     return holders
-
-
-def _is_known(number: Number, evidence: Evidence) -> bool:
-    return bool(evidence.known) and any(
-        value in number.values or number.low <= value <= number.high for value in evidence.known
-    )
 
 
 def _is_foreign(answer: str, heads: tuple[str, ...]) -> bool:

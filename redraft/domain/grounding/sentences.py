@@ -17,10 +17,10 @@ from redraft.domain.text.abbreviations import DATES, NEVER_LAST, ORDINALS, START
 
 Kind = Literal["statement", "question", "heading", "code", "row", "note"]
 
-_MARK, _CODE = "\ue000", "\ue001"
+_MARKER, _CODE = "\ue000", "\ue001"
 # East Asian brackets in pairs. They enclose a quotation within a sentence, or a sentence of its own.
 _QUOTATIONS = dict(zip("「『《〈｢〝“‘\"＂'", "」』》〉｣〟”’\"＂'", strict=True))
-_TITLES = {opener: _QUOTATIONS[opener] for opener in "「『《〈｢〝"}
+_TITLES = "「『《〈｢〝"
 _WIDE_CLOSERS = _QUOTATIONS | dict(zip("（【〔〖〘〚［｛", "）】〕〗〙〛］｝", strict=True))
 _PARTICLES = "とっだでのはがをにも、，；。"
 # Korean suffixes after a quotation ("said so"), which continue the sentence.
@@ -36,9 +36,10 @@ _WIDE = "\u3002\uff01\uff1f\uff61\uff0e"
 _STRONG = "\u061f\u06d4\u0964\u0965\u0589\u1362\u17d4\u104b\u203c\u2047\u2048\u2049"
 _STOP = re.compile(
     rf"(?<![\[(.\u2026])(?P<stop>[.!?\u2026{_WIDE}{_STRONG}]+(?:[ \u00a0]\.)*)(?P<close>[{_CLOSERS}]*)"
-    rf"(?P<marks>(?:[ \t]*{_MARK})*(?:[ \t]*\r?\n[ \t>]*{_MARK}(?:[ \t]*{_MARK})*(?=[ \t]*(?:\r?\n|\Z)))?)(?P<gap>\s*)"
+    rf"(?P<marks>(?:[ \t]*{_MARKER})*(?:[ \t]*\r?\n[ \t>]*{_MARKER}(?:[ \t]*{_MARKER})*(?=[ \t]*(?:\r?\n|\Z)))?)"
+    r"(?P<gap>\s*)"
 )
-_NEXT = re.compile(rf"[{_OPENERS}{_MARK}\s]*(?P<word>[^\W_]*)")
+_NEXT = re.compile(rf"[{_OPENERS}{_MARKER}\s]*(?P<word>[^\W_]*)")
 _TOKEN_CHARS_MAX = 40
 _QUESTION = re.compile(rf"[?\uff1f\u061f\u2047\u2048\u2049][!\u2026.]*[{_CLOSERS}]*\Z")
 _BOLD_LEAD_IN = re.compile(r"(\*\*|__)[^*_\n]{1,80}\1[:\uff1a]?\Z")
@@ -51,12 +52,9 @@ _BOLD_WORDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence, or another part of a text.
+    """A sentence with its markers, or another part of a text, with its position in characters.
 
     Attributes:
-        start: its beginning, in characters of the text.
-        end: its end, with its markers and without white space.
-        text: the text between them.
         kind: `heading` includes a table's head and a lead-in that ends with a colon; `note` is a line of a reference
             list, a definition of a footnote or a link, or markers outside of sentences.
     """
@@ -72,7 +70,7 @@ class Sentence:
 
 
 def sentences_of(layout: Layout, markers: Sequence[Marker]) -> list[Sentence]:
-    """Return the sentences in order. Only white space, markup and signs stand between them."""
+    """Return the sentences in order. Between them are only white space, markup and signs."""
     masked = _masked(layout, markers)
     found: list[Sentence] = []
     for at, block in enumerate(layout.blocks, 1):
@@ -85,7 +83,7 @@ def sentences_of(layout: Layout, markers: Sequence[Marker]) -> list[Sentence]:
 def _masked(layout: Layout, markers: Sequence[Marker]) -> str:
     """Mask markers and code in a text at the same length, so that full stops in them end no sentence."""
     spans = [(start, end, _CODE) for start, end in code_spans(layout)]
-    spans += [(marker.start, marker.end, _MARK) for marker in markers]
+    spans += [(marker.start, marker.end, _MARKER) for marker in markers]
     parts: list[str] = []
     at = 0
     for start, end, char in sorted(spans):
@@ -95,11 +93,8 @@ def _masked(layout: Layout, markers: Sequence[Marker]) -> str:
 
 
 def _spans(masked: str, block: Block) -> Iterator[tuple[int, int]]:
-    if block.kind != "prose":
-        yield block.start, block.end
-        return
     start = block.start
-    for found in _STOP.finditer(masked, block.start, block.end):
+    for found in _STOP.finditer(masked, block.start, block.end) if block.kind == "prose" else ():
         end = _boundary(masked, found, start, block.end)
         if end is not None:
             yield start, end
@@ -114,7 +109,9 @@ def _boundary(masked: str, found: re.Match[str], start: int, end: int) -> int | 
     after = _NEXT.match(masked, found.end(), min(end, found.end() + 100))
     word = after["word"] if after else ""
     is_new_line = "\n" in found["gap"] or "\r" in found["gap"]
-    goes_on = (_is_lower(word) or (found["close"] != "" and word.startswith(_SAID))) and not is_new_line
+    # A word in lower case continues the sentence unless it is a name such as iPhone or pH.
+    is_lower = word[:1].islower() and not word[1:2].isupper()
+    goes_on = (is_lower or (found["close"] != "" and word.startswith(_SAID))) and not is_new_line
     if found["stop"][-1] in _WIDE:
         return _behind_wide(masked, found, start, end)
     is_end = bool(found["gap"] or found["marks"]) and _ends(masked, found, start, word)
@@ -129,33 +126,33 @@ def _boundary(masked: str, found: re.Match[str], start: int, end: int) -> int | 
 def _behind_wide(masked: str, found: re.Match[str], start: int, end: int) -> int | None:
     """Return the same for an East Asian full stop, which may only end a quotation: `「やめろ。」の一言だった。`."""
     at = found.end("stop")
-    open_ones = [opener for opener in _WIDE_CLOSERS if _is_open(masked[max(start, at - _QUOTE_CHARS_MAX) : at], opener)]
+    open_ones = [opener for opener in _WIDE_CLOSERS if _is_open(masked, opener, start, at)]
     if not open_ones:
         return at if found["close"][:1] in _QUOTATIONS else found.end()
     if found["marks"] or "\n" in found["gap"]:
         return found.end()
     if not found["close"]:
-        closers = (_WIDE_CLOSERS[opener] for opener in open_ones)
-        within = any(masked.find(closer, at, min(end, at + _QUOTE_CHARS_MAX)) >= 0 for closer in closers)
-        return None if within else found.end()
+        return None if any(_closes(masked, opener, at, end) for opener in open_ones) else found.end()
     follows = masked[found.end()]
-    is_non_statement = masked[start] in open_ones and masked[start] not in _QUOTATIONS and follows not in _PARTICLES
+    is_aside = masked[start] in open_ones and masked[start] not in _QUOTATIONS and follows not in _PARTICLES
     is_next = follows in _QUOTATIONS and not _MORE_QUOTATIONS.match(masked, found.end(), end)
-    return found.end() if is_non_statement or is_next else None
+    return found.end() if is_aside or is_next else None
 
 
 def _is_in_wide_quotation(masked: str, found: re.Match[str], start: int, end: int) -> bool:
     """Whether a full stop of another script is within an East Asian quotation or title: `《Hello! Project》`."""
-    before = masked[max(start, found.end() - _QUOTE_CHARS_MAX) : found.end()]
-    return any(
-        _is_open(before, opener) and masked.find(closer, found.end(), min(end, found.end() + _QUOTE_CHARS_MAX)) >= 0
-        for opener, closer in _TITLES.items()
-    )
+    at = found.end()
+    return any(_is_open(masked, each, start, at) and _closes(masked, each, at, end) for each in _TITLES)
 
 
-def _is_open(text: str, opener: str) -> bool:
-    closer = _WIDE_CLOSERS[opener]
-    return text.count(opener) % 2 == 1 if opener == closer else text.count(opener) > text.count(closer)
+def _is_open(text: str, opener: str, start: int, at: int) -> bool:
+    closer, start = _WIDE_CLOSERS[opener], max(start, at - _QUOTE_CHARS_MAX)
+    opened = text.count(opener, start, at)
+    return opened % 2 == 1 if opener == closer else opened > text.count(closer, start, at)
+
+
+def _closes(text: str, opener: str, at: int, end: int) -> bool:
+    return text.find(_WIDE_CLOSERS[opener], at, min(end, at + _QUOTE_CHARS_MAX)) >= 0
 
 
 # The maximum number of signs before the number of an item: `**1. Bern**`.
@@ -167,7 +164,7 @@ def _ends(masked: str, found: re.Match[str], start: int, word: str) -> bool:
     if found["stop"] != "." or found["close"].strip("*_"):
         return True
     at = found.start()
-    while at > max(start, found.start() - _TOKEN_CHARS_MAX) and _is_in_token(masked[at - 1]):
+    while at > max(start, found.start() - _TOKEN_CHARS_MAX) and (masked[at - 1].isalnum() or masked[at - 1] in ".°º"):
         at -= 1
     token = masked[at : found.start()]
     is_first = at - start <= _SIGNS_MAX and not any(map(str.isalnum, masked[start:at]))
@@ -176,10 +173,6 @@ def _ends(masked: str, found: re.Match[str], start: int, word: str) -> bool:
     # In `50°C.` and `m².` the letters are units, not initials.
     is_whole = at == start or masked[at - 1].isspace() or masked[at - 1] in _BEFORE
     return not token or not is_whole or _token_ends(token, word)
-
-
-def _is_in_token(char: str) -> bool:
-    return char.isalnum() or char in ".\u00b0\u00ba"
 
 
 def _token_ends(token: str, word: str) -> bool:
@@ -196,20 +189,15 @@ def _token_ends(token: str, word: str) -> bool:
     return not (is_initials and (len(token) == 1 or "." in token)) or follower in STARTERS
 
 
-def _is_lower(word: str) -> bool:
-    """Whether a word continues a sentence: it is in lower case and no name such as iPhone or pH."""
-    return word[:1].islower() and not word[1:2].isupper()
-
-
 def _kind(masked: str, start: int, end: int, block: Block, *, is_final: bool) -> Kind:
-    content = masked[start:end].replace(_MARK, "").strip()
+    content = masked[start:end].replace(_MARKER, "").strip()
     if block.kind == "heading" and _is_bold_prose(content):
         return "statement"
     if block.kind != "prose":
         return block.kind
     if _QUESTION.search(content):
         return "question"
-    is_cited = _MARK in masked[start:end]
+    is_cited = _MARKER in masked[start:end]
     if not is_cited and _is_lead_in(content, is_last=end == block.end, is_final=is_final):
         return "heading"
     return "statement"
@@ -237,9 +225,9 @@ def _add(found: list[Sentence], text: str, masked: str, span: tuple[int, int], k
     content = masked[start:end]
     if any(char.isalnum() or char == _CODE for char in content) or (kind in {"code", "note"} and content):
         found.append(Sentence(start, end, text[start:end], kind))
-    elif _MARK in content and found and found[-1].kind in {"statement", "question", "row"}:
+    elif _MARKER in content and found and found[-1].kind in {"statement", "question", "row"}:
         found[-1] = replace(found[-1], end=end, text=text[found[-1].start : end])
-    elif _MARK in content:
+    elif _MARKER in content:
         found.append(Sentence(start, end, text[start:end], "note"))
 
 

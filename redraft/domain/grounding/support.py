@@ -14,8 +14,9 @@ from redraft.domain.grounding.non_statements import asks_for_sources
 from redraft.domain.grounding.scoring import Grounding, ScoredSentence, UnsourcedNumbers
 from redraft.domain.text.cleaning import preview
 
+# The share of the statements that must cite a source, or share half of their words with one. It allows an answer a
+# conclusion of its own.
 SUPPORTED_SHARE_MIN = 0.8
-"""The share of the sentences that state something which must cite a source, or share half of their words with one."""
 
 _PROBLEMS_MAX = 10
 _TEXT_CHARS = 300
@@ -29,13 +30,11 @@ Reason = Literal["number", "uncited", "unrelated"]
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A sentence that no source supports.
+    """A sentence that no source supports, with its position in characters of the text.
 
     Attributes:
         reason: `number`: it contains a number that is in no source; `uncited`: it cites no source and resembles none;
             `unrelated`: it cites a source, but shares no word with any source in its language.
-        start_pos: its beginning, in characters of the text.
-        end_pos: its end.
     """
 
     text: str
@@ -69,15 +68,15 @@ def find_support(
     Args:
         grounding: the scored sentences of the answer.
         issues: the issues of its markers.
-        sources: the number of sources; without any, every statement is unsupported.
+        sources: the number of sources. Without any, every statement is unsupported.
         must_cite: an answer that states something has to cite a source.
         style: the requested style of citations, whose spelling the feedback names.
     """
     if sources == 0:
         return _without_sources(grounding, issues)
     compares_words = must_cite or not grounding.is_foreign
-    uncited = tuple(_unsupported(grounding.sentences, compares_words=compares_words, is_foreign=grounding.is_foreign))
-    unsourced = tuple(_unsourced(grounding.unsourced))
+    uncited = list(_unsupported(grounding, compares_words=compares_words))
+    unsourced = [_unsupported_by(each, "number", each.missing_numbers) for each in grounding.unsourced]
     unsupported = tuple(sorted((*uncited, *unsourced), key=lambda each: each.start_pos))
     is_silent = must_cite and grounding.is_silent
     cites_nothing = must_cite and bool(grounding.sentences) and not grounding.sources_used
@@ -88,7 +87,9 @@ def find_support(
         is_sound=is_sound,
         unsupported=unsupported,
         problems=(
-            *_problems(issues, unsupported, missing=_missing(style) if cites_nothing else ""),
+            *_wrong_markers(issues),
+            *((_missing(style),) if cites_nothing else ()),
+            *shortened([_feedback_on(each) for each in unsupported], "more statements have no support"),
             *((_SILENT,) if is_silent else ()),
         ),
     )
@@ -96,37 +97,27 @@ def find_support(
 
 def _without_sources(grounding: Grounding, issues: Sequence[Issue]) -> Support:
     """Apply the rule to an answer without sources: every statement is invented."""
-    made_up = [each for each in grounding.sentences if not asks_for_sources(each.text)]
-    stated = tuple(Unsupported(each.text, "uncited", (), each.start, each.end) for each in made_up)
-    wrong = [_wrong(issue) for issue in issues]
-    problems = (*shortened(wrong, "more citation markers are wrong"), *((_UNASKED,) if stated else ()))
+    stated = tuple(_unsupported_by(each, "uncited") for each in grounding.sentences if not asks_for_sources(each.text))
     is_met = not issues and not stated
+    problems = (*_wrong_markers(issues), *((_UNASKED,) if stated else ()))
     return Support(met=is_met, is_sound=is_met, unsupported=stated, problems=problems)
 
 
-def _unsupported(
-    sentences: Iterable[ScoredSentence], *, compares_words: bool, is_foreign: bool
-) -> Iterable[Unsupported]:
-    for each in sentences:
+def _unsupported(grounding: Grounding, *, compares_words: bool) -> Iterable[Unsupported]:
+    for each in grounding.sentences:
         is_supported = each.cited or each.rests_on or each.support != "none"
         if each.missing_numbers:
-            yield Unsupported(each.text, "number", each.missing_numbers, each.start, each.end)
+            yield _unsupported_by(each, "number", each.missing_numbers)
         elif not is_supported and compares_words:
-            yield Unsupported(each.text, "uncited", (), each.start, each.end)
-        elif each.cited and each.overlap == 0 and not is_foreign:
-            yield Unsupported(each.text, "unrelated", (), each.start, each.end)
+            yield _unsupported_by(each, "uncited")
+        elif each.cited and each.overlap == 0 and not grounding.is_foreign:
+            yield _unsupported_by(each, "unrelated")
 
 
-def _unsourced(found: Iterable[UnsourcedNumbers]) -> Iterable[Unsupported]:
-    for each in found:
-        yield Unsupported(each.text, "number", each.missing_numbers, each.start, each.end)
-
-
-def _problems(issues: Sequence[Issue], unsupported: Sequence[Unsupported], *, missing: str) -> Iterable[str]:
-    yield from shortened([_wrong(issue) for issue in issues], "more citation markers are wrong")
-    if missing:
-        yield missing
-    yield from shortened([_feedback_on(each) for each in unsupported], "more statements have no support")
+def _unsupported_by(
+    sentence: ScoredSentence | UnsourcedNumbers, reason: Reason, missing: tuple[str, ...] = ()
+) -> Unsupported:
+    return Unsupported(sentence.text, reason, missing, sentence.start, sentence.end)
 
 
 def _missing(style: Style) -> str:
@@ -136,9 +127,11 @@ def _missing(style: Style) -> str:
     return f"The answer cites no source: name the source behind each statement by its number, as in {wanted}."
 
 
-def _wrong(issue: Issue) -> str:
-    tells_what_to_do = issue.code in {"too_many", "unread_mark"}
-    return issue.message if tells_what_to_do else f"{issue.message} Cite a source that exists, or delete the marker."
+def _wrong_markers(issues: Sequence[Issue]) -> list[str]:
+    what_to_do = " Cite a source that exists, or delete the marker."
+    # The messages of these two already say what to do.
+    wrong = [each.message + ("" if each.code in {"too_many", "unread_mark"} else what_to_do) for each in issues]
+    return shortened(wrong, "more citation markers are wrong")
 
 
 def _feedback_on(each: Unsupported) -> str:
