@@ -29,11 +29,7 @@ def write_cursor(page: Sequence[Placed], *, more: bool) -> str | None:
 
 
 def read_cursor(cursor: str | None) -> tuple[datetime, str] | None:
-    """The place that a cursor names.
-
-    Raises:
-        Invalid: it is not one of ours (code `invalid_cursor`).
-    """
+    """The place that a cursor names. Raises Invalid if it is not one of ours (code `invalid_cursor`)."""
     if cursor is None:
         return None
     try:

@@ -97,8 +97,7 @@ class Deliverer:
     def run_once(self) -> None:
         """Wait until the outbox changes, at most for the pause of a sweep, then start the due deliveries.
 
-        Raises:
-            Unavailable: the database is away.
+        Raises Unavailable if the database is away.
         """
         news = self._services.database.news["webhooks"]
         news.wait(self._services.settings.sweep_s)
@@ -153,8 +152,7 @@ class Deliverer:
 def deliver(services: Services, claimed: Claimed, places: Places) -> None:
     """Make one attempt: post the event without an open unit of work, then store the outcome.
 
-    Raises:
-        Unavailable: the outcome cannot be stored; the delivery is sent again after its lease expires.
+    Raises Unavailable if the outcome cannot be stored; the delivery is sent again after its lease expires.
     """
     delivery = claimed.delivery
     started_at = time.monotonic()

@@ -101,11 +101,7 @@ def _price(services: Services, ref: ModelRef, usage: Usage) -> str | None:
 
 
 def inspect_parts(services: Services) -> Parts:
-    """Collect the versions and addresses.
-
-    Raises:
-        Unavailable: the database is away.
-    """
+    """Collect the versions and addresses. Raises Unavailable if the database is away."""
     settings = services.settings
     with services.database.read() as connection:
         size = metrics.size_bytes(connection)

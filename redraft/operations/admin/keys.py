@@ -103,8 +103,7 @@ def revoke_key(services: Services, prefix: str) -> str:
 def authenticate(services: Services, token: str | None) -> Caller:
     """The caller with this token.
 
-    Raises:
-        Forbidden: the token is missing (`unauthenticated`) or not valid (`invalid_key`).
+    Raises Forbidden if the token is missing (`unauthenticated`) or not valid (`invalid_key`).
     """
     if not token:
         raise Forbidden("Send your API key as 'Authorization: Bearer rd_…'.", code="unauthenticated")

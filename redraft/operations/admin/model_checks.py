@@ -32,8 +32,7 @@ class ModelCheck:
 def check_model(services: Services, name: str = "", *, timeout_s: float | None = None) -> ModelCheck:
     """Make one short real call to a model; without a name to the default model.
 
-    Raises:
-        Invalid: the name is not a model's, or the model cannot be called.
+    Raises Invalid if the name is not a model's, or the model cannot be called.
     """
     providers = services.providers
     ref = resolve_model(providers, name or str(providers.default_model()), "/model")

@@ -44,8 +44,7 @@ class Retention:
 def too_old(services: Services, older_s: float, statuses: Sequence[str] = ()) -> Retention:
     """The selection of jobs that ended this long ago, by the clock of the database.
 
-    Raises:
-        Invalid: a status is not one of an ended job, or the time is before the year 1.
+    Raises Invalid if a status is not one of an ended job, or the time is before the year 1.
     """
     strange = [status for status in statuses if status not in ENDED_STATUSES]
     if strange:
@@ -116,8 +115,7 @@ def prune_drafts(services: Services, what: Retention) -> int:
 def forget_some(services: Services) -> None:
     """Delete some old jobs and calls of drafts. Every sweep calls it; it acts about every 15 seconds.
 
-    Raises:
-        Unavailable: the database does not answer; a later sweep deletes them.
+    Raises Unavailable if the database does not answer; a later sweep deletes them.
     """
     settings = services.settings
     is_turn = random.random() * _FORGET_EVERY_S < settings.sweep_s  # noqa: S311 - spreads load, guards nothing

@@ -22,8 +22,7 @@ def sign_in(services: Services, caller: Caller) -> str:
 def authenticate(services: Services, token: str) -> Caller:
     """The caller whose key created the session with this token.
 
-    Raises:
-        Forbidden: the session or its key is no longer valid.
+    Raises Forbidden if the session or its key is no longer valid.
     """
     with services.database.read() as connection:
         key = api_keys.find_signed_in(connection, hash_of(token))

@@ -58,8 +58,7 @@ def report(
 ) -> UsageReport:
     """The usage of the calls that ended within a span; the default is the last 30 days.
 
-    Raises:
-        Invalid: the span is longer than a year (`span_too_long`), or ends before it begins (`empty_span`).
+    Raises Invalid if the span is longer than a year (`span_too_long`), or ends before it begins (`empty_span`).
     """
     until = created_before or datetime.now(UTC)
     since = created_after or until - timedelta(days=DAYS_USUAL)

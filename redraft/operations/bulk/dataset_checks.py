@@ -89,8 +89,7 @@ def check_dataset(
 ) -> Report:
     """Read a file once, as a run with these defaults and overrides would.
 
-    Raises:
-        Invalid: the file cannot be read, or the defaults or overrides are not valid.
+    Raises Invalid if the file cannot be read, or the defaults or overrides are not valid.
     """
     merger = Merger(defaults, overrides)
     reader = RowReader(stream, name, file_format=file_format, mapping=mapping)

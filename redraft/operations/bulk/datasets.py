@@ -156,11 +156,7 @@ def _finish(services: Services, dataset_id: str, reader: RowReader, bad: int) ->
 
 
 def get_dataset(services: Services, dataset_id: str) -> Dataset:
-    """One dataset.
-
-    Raises:
-        NotFound: there is no such dataset.
-    """
+    """One dataset. Raises NotFound if there is no such dataset."""
     with services.database.read() as connection:
         return _resource(find(connection, dataset_id))
 
@@ -168,8 +164,7 @@ def get_dataset(services: Services, dataset_id: str) -> Dataset:
 def list_datasets(services: Services, *, cursor: str | None, limit: int) -> tuple[list[Dataset], str | None]:
     """A page of datasets, newest first, and the cursor of the next page.
 
-    Raises:
-        Invalid: the cursor is not one of ours.
+    Raises Invalid if the cursor is not one of ours.
     """
     after = read_cursor(cursor)
     with services.database.read() as connection:
@@ -181,8 +176,7 @@ def list_datasets(services: Services, *, cursor: str | None, limit: int) -> tupl
 def list_items(services: Services, dataset_id: str, *, after: int, limit: int) -> list[DatasetItem]:
     """The rows after this position, in the file's order; the first row has position 0.
 
-    Raises:
-        NotFound: there is no such dataset.
+    Raises NotFound if there is no such dataset.
     """
     with services.database.read() as connection:
         find(connection, dataset_id)

@@ -23,11 +23,7 @@ _LOOKED_AT = 200
 
 
 def run_tables(services: Services, run_id: str) -> RunTables:
-    """The report of a run, with its name, dataset, models and limits.
-
-    Raises:
-        NotFound: there is no such run.
-    """
+    """The report of a run, with its name, dataset, models and limits. Raises NotFound if there is no such run."""
     run = runs.get_run(services, run_id)
     items = run_results.outcomes(services, run_id)
     return RunTables(facts_of(services, run), run_results.report_of(run.defaults, run.overrides, items), items=items)

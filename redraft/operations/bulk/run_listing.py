@@ -128,8 +128,7 @@ class Sides:
 def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[list[RunLine], str | None]:
     """A page of runs, newest first, and the cursor of the next page; by a fixed number of queries.
 
-    Raises:
-        Invalid: the cursor is not one of ours.
+    Raises Invalid if the cursor is not one of ours.
     """
     after = read_cursor(cursor)
     with services.database.read() as connection:
@@ -166,11 +165,7 @@ def _cost(totals: Totals) -> str | None:
 
 
 def view_run(services: Services, run_id: str) -> RunView:
-    """One run with its dataset, its progress and its deliveries.
-
-    Raises:
-        NotFound: there is no such run.
-    """
+    """One run with its dataset, its progress and its deliveries. Raises NotFound if there is no such run."""
     run = runs.get_run(services, run_id)
     left_s = _seconds_left(services, run)
     spent = runs.say_spent(services, run_id) if run.stop_reason == "budget_exhausted" else None
@@ -199,8 +194,7 @@ def list_items(
 ) -> tuple[list[ItemLine], int | None]:
     """A page of the items after this number, in the dataset's order, and the number before the next page.
 
-    Raises:
-        NotFound: there is no such run.
+    Raises NotFound if there is no such run.
     """
     with services.database.read() as connection:
         run = runs.find(connection, run_id)
@@ -230,11 +224,7 @@ def _item(item: Mapping[str, Any], scores: Sequence[float | None]) -> ItemLine:
 
 
 def get_sides(services: Services, baseline_id: str, run_id: str, custom_id: str, repeat: int) -> Sides:
-    """A row of two runs with both answers.
-
-    Raises:
-        NotFound: a run does not exist, or neither run has such a row.
-    """
+    """A row of two runs with both answers. Raises NotFound if a run does not exist, or neither run has such a row."""
     both = runs.get_run(services, baseline_id), runs.get_run(services, run_id)
     with services.database.read() as connection:
         baseline, new = (
@@ -263,8 +253,7 @@ def _side(item: Mapping[str, Any] | None) -> Side | None:
 def list_bad_rows(services: Services, dataset_id: str, *, after: int, limit: int) -> list[DatasetItem]:
     """The bad rows of a dataset after this position, in order; the first row has position 0.
 
-    Raises:
-        NotFound: there is no such dataset.
+    Raises NotFound if there is no such dataset.
     """
     with services.database.read() as connection:
         datasets.find(connection, dataset_id)

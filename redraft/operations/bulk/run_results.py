@@ -51,8 +51,7 @@ def list_items(
 ) -> list[dict[str, Any]]:
     """The results of the items after this number, in order, each with its `number`; the first item has number 1.
 
-    Raises:
-        NotFound: there is no such run.
+    Raises NotFound if there is no such run.
     """
     run = _run(services, run_id)
     page = _page(services, run, after, limit=limit, statuses=statuses, with_texts=True)
@@ -62,8 +61,7 @@ def list_items(
 def stream_results(services: Services, run_id: str) -> Iterator[dict[str, Any]]:
     """One result per item and repeat, in the dataset's order. No connection is held between two pages.
 
-    Raises:
-        NotFound: there is no such run.
+    Raises NotFound if there is no such run.
     """
     run = _run(services, run_id)
     return (_result(item, page) for page in _pages(services, run, with_texts=True) for item in page.items)
@@ -72,8 +70,7 @@ def stream_results(services: Services, run_id: str) -> Iterator[dict[str, Any]]:
 def stream_table(services: Services, run_id: str) -> tuple[tuple[str, ...], Iterator[dict[str, Any]]]:
     """The columns and the rows of a table of the results, with a column `metadata.NAME` for each name in the metadata.
 
-    Raises:
-        NotFound: there is no such run.
+    Raises NotFound if there is no such run.
     """
     run = _run(services, run_id)
     names = _metadata_names(services, run)
@@ -96,21 +93,13 @@ def _spread(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def outcomes(services: Services, run_id: str) -> list[ItemOutcome]:
-    """The outcomes of all items: the input of reports and comparisons.
-
-    Raises:
-        NotFound: there is no such run.
-    """
+    """The outcomes of all items: the input of reports and comparisons. Raises NotFound if there is no such run."""
     run = _run(services, run_id)
     return [_outcome(item, page) for page in _pages(services, run) for item in page.items]
 
 
 def report(services: Services, run_id: str) -> RunReport:
-    """The report of a run in its current state.
-
-    Raises:
-        NotFound: there is no such run.
-    """
+    """The report of a run in its current state. Raises NotFound if there is no such run."""
     run = _run(services, run_id)
     return report_of(run.defaults, run.overrides, outcomes(services, run_id))
 

@@ -137,8 +137,7 @@ def _good_rows(services: Services, dataset_id: str) -> Iterator[Row]:
 def _tried(services: Services, merger: Merger, row: Row, body: CreateRun) -> BadRow | None:
     """The row with its errors if it cannot become a job of this run; otherwise None.
 
-    Raises:
-        Invalid: every row would have the same error.
+    Raises Invalid if every row would have the same error.
     """
     item = merger.item(row)
     if isinstance(item, BadRow):
@@ -156,11 +155,7 @@ def _tried(services: Services, merger: Merger, row: Row, body: CreateRun) -> Bad
 
 
 def get_run(services: Services, run_id: str) -> Run:
-    """One run as it is now.
-
-    Raises:
-        NotFound: there is no such run.
-    """
+    """One run as it is now. Raises NotFound if there is no such run."""
     with services.database.read() as connection:
         return run_resource(connection, find(connection, run_id))
 
@@ -168,8 +163,7 @@ def get_run(services: Services, run_id: str) -> Run:
 def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[list[Run], str | None]:
     """A page of runs, newest first, and the cursor of the next page.
 
-    Raises:
-        Invalid: the cursor is not one of ours.
+    Raises Invalid if the cursor is not one of ours.
     """
     after = read_cursor(cursor)
     with services.database.read() as connection:
@@ -181,8 +175,7 @@ def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[li
 def find_baseline_id(services: Services, run_id: str) -> str | None:
     """The newest earlier run on the same rows that was not canceled; None without one.
 
-    Raises:
-        NotFound: there is no such run.
+    Raises NotFound if there is no such run.
     """
     with services.database.read() as connection:
         return runs.latest_finished(connection, find(connection, run_id))
@@ -260,8 +253,7 @@ def _raise_budget(connection: Connection, run: RunRecord, max_cost_usd: float | 
 def say_spent(services: Services, run_id: str) -> str:
     """The message that a run's budget is used up, with the cost of a single call.
 
-    Raises:
-        NotFound: there is no such run.
+    Raises NotFound if there is no such run.
     """
     with services.database.read() as connection:
         run = find(connection, run_id)

@@ -94,8 +94,7 @@ class RunScheduler:
     def run_once(self) -> None:
         """Wait until a job of a run ends, at most for the pause of a sweep, then start items.
 
-        Raises:
-            Unavailable: the database is away.
+        Raises Unavailable if the database is away.
         """
         news = self._services.database.news["runs"]
         news.wait(self._services.settings.sweep_s)
@@ -118,8 +117,7 @@ def schedule_all(services: Services) -> None:
 def schedule(services: Services, run_id: str) -> None:
     """Start items until the window is full. End the run if no item is left, or if none can be started.
 
-    Raises:
-        Unavailable: the database is away.
+    Raises Unavailable if the database is away.
     """
     try:
         while _start_some(services, run_id):

@@ -37,8 +37,7 @@ class ProfileView:
 def view_profile(services: Services, name: str, *, version: str = "", other: str = "") -> ProfileView:
     """A profile, compared with one of its used versions or with another profile if one is named.
 
-    Raises:
-        NotFound: there is no such profile, or no such version of it.
+    Raises NotFound if there is no such profile, or no such version of it.
     """
     profile = _find(services, name)
     with services.database.read() as connection:

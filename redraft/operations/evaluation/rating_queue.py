@@ -140,11 +140,7 @@ def _last(said: Any) -> LastWord:
 
 
 def verdict_on(services: Services, evaluation_id: str, opinion: Opinion) -> Literal["agree", "disagree", "unsure"]:
-    """Whether a rater's blind opinion agrees with the evaluation.
-
-    Raises:
-        NotFound: there is no such evaluation.
-    """
+    """Whether a rater's blind opinion agrees with the evaluation. Raises NotFound if there is no such evaluation."""
     if opinion == "unsure":
         return "unsure"
     with services.database.read() as connection:

@@ -165,8 +165,7 @@ def _criterion(criteria: Sequence[dict[str, Any]], criterion: str) -> dict[str, 
 def list_ratings(services: Services, job_id: str) -> list[Rating]:
     """All ratings of a job, oldest first. A later rating of the same thing by the same rater replaces an earlier one.
 
-    Raises:
-        NotFound: there is no such job.
+    Raises NotFound if there is no such job.
     """
     with services.database.read() as connection:
         version_of(connection, job_id)

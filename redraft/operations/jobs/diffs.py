@@ -29,18 +29,13 @@ class AnswerDiff(Resource):
 def diff(services: Services, job_id: str, old: int, new: int) -> AnswerDiff:
     """Compare the answers of two iterations. An iteration with several candidates is represented by the best one.
 
-    Raises:
-        NotFound: there is no such job, or no such iteration.
+    Raises NotFound if there is no such job, or no such iteration.
     """
     return diff_of(queries.list_iterations(services, job_id), old, new, job_id)
 
 
 def diff_of(iterations: Sequence[Iteration], old: int, new: int, job_id: str) -> AnswerDiff:
-    """Compare two of these iterations.
-
-    Raises:
-        NotFound: an iteration is missing.
-    """
+    """Compare two of these iterations. Raises NotFound if an iteration is missing."""
     found = compare_words(_answer(iterations, old, job_id), _answer(iterations, new, job_id))
     parts = [DiffPart(kind=part.kind, text=part.text) for part in found.parts]
     return AnswerDiff(from_iteration=old, to_iteration=new, is_cut=found.is_cut, parts=parts)

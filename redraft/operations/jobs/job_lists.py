@@ -82,11 +82,7 @@ class Done:
 
 
 def list_lines(services: Services, criteria: JobFilter, cursor: str | None = None) -> JobLines:
-    """One page of the list, by two queries.
-
-    Raises:
-        Invalid: the cursor is not one of ours.
-    """
+    """One page of the list, by two queries. Raises Invalid if the cursor is not one of ours."""
     criteria = replace(criteria, after=read_cursor(cursor))
     with services.database.read() as connection:
         rows = job_lists.page(connection, criteria)
@@ -98,8 +94,7 @@ def list_lines(services: Services, criteria: JobFilter, cursor: str | None = Non
 def refresh(services: Services, criteria: JobFilter, shown: Sequence[str], cursor: str | None = None) -> JobLines:
     """The current state of the shown jobs, and the number of newer jobs on the first page, by three queries.
 
-    Raises:
-        Invalid: the cursor is not one of ours.
+    Raises Invalid if the cursor is not one of ours.
     """
     criteria = replace(criteria, after=read_cursor(cursor))
     with services.database.read() as connection:
@@ -173,8 +168,7 @@ def do_to_matching(
 ) -> Done:
     """Cancel or delete one batch of the matching jobs, newest first. A batch ends after `BATCH_S` seconds.
 
-    Raises:
-        Invalid: the cursor is not one of ours.
+    Raises Invalid if the cursor is not one of ours.
     """
     wanted = open_to(deed, replace(criteria, newest_first=True, after=read_cursor(cursor), limit=batch))
     if wanted is None:

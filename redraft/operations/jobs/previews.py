@@ -49,8 +49,7 @@ class Preview:
 def preview(services: Services, request: GenerateAnswer) -> Preview:
     """Check a request and estimate its worst case; nothing is stored.
 
-    Raises:
-        Invalid: `submit.normalise` refuses the request.
+    Raises Invalid if `submit.normalise` refuses the request.
     """
     normal = submit.normalise(services, request)
     cost = cost_max(services, request)

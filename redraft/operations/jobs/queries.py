@@ -18,11 +18,7 @@ _TERMINAL = frozenset(status.value for status in TERMINAL)
 
 
 def get_job(services: Services, job_id: str, *, with_iterations: bool = False) -> Job:
-    """The resource of a job.
-
-    Raises:
-        NotFound: there is no such job.
-    """
+    """The resource of a job. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         record = record_of(connection, job_id)
         written = iterations_of(connection, record) if with_iterations else None
@@ -32,8 +28,7 @@ def get_job(services: Services, job_id: str, *, with_iterations: bool = False) -
 def get_version(services: Services, job_id: str) -> tuple[int, bool]:
     """A job's version, and whether the job has ended: enough for a conditional request.
 
-    Raises:
-        NotFound: there is no such job.
+    Raises NotFound if there is no such job.
     """
     with services.database.read() as connection:
         version, status = version_of(connection, job_id)
@@ -43,8 +38,7 @@ def get_version(services: Services, job_id: str) -> tuple[int, bool]:
 def version_of(connection: Connection, job_id: str) -> tuple[int, str]:
     """A job's version and status, by the cheapest query that finds a missing job.
 
-    Raises:
-        NotFound: there is no such job.
+    Raises NotFound if there is no such job.
     """
     found = jobs.version_of(connection, job_id)
     if found is None:
@@ -55,8 +49,7 @@ def version_of(connection: Connection, job_id: str) -> tuple[int, str]:
 def list_jobs(services: Services, criteria: JobFilter, cursor: str | None = None) -> tuple[list[Job], str | None]:
     """One page of jobs, and the cursor of the next page; None on the last page.
 
-    Raises:
-        Invalid: the cursor is not one of ours.
+    Raises Invalid if the cursor is not one of ours.
     """
     criteria = replace(criteria, after=read_cursor(cursor))
     with services.database.read() as connection:
@@ -68,8 +61,7 @@ def list_jobs(services: Services, criteria: JobFilter, cursor: str | None = None
 def list_iterations(services: Services, job_id: str, number: int | None = None) -> list[Iteration]:
     """All iterations of a job, or the candidates of one iteration, with all their evaluations.
 
-    Raises:
-        NotFound: there is no such job, or no such iteration.
+    Raises NotFound if there is no such job, or no such iteration.
     """
     with services.database.read() as connection:
         found = iterations_of(connection, record_of(connection, job_id), number)
@@ -96,22 +88,14 @@ def iterations_of(connection: Connection, job: JobRecord, number: int | None = N
 
 
 def criteria_matrix(services: Services, job_id: str) -> CriteriaMatrix:
-    """Which iteration met which criterion.
-
-    Raises:
-        NotFound: there is no such job.
-    """
+    """Which iteration met which criterion. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         records = history.of(connection, record_of(connection, job_id))
     return iterations.criteria_matrix(records)
 
 
 def record_of(connection: Connection, job_id: str) -> JobRecord:
-    """A job's row.
-
-    Raises:
-        NotFound: there is no such job.
-    """
+    """A job's row. Raises NotFound if there is no such job."""
     record = jobs.get(connection, job_id)
     if record is None:
         raise NotFound("job", job_id)
@@ -119,11 +103,7 @@ def record_of(connection: Connection, job_id: str) -> JobRecord:
 
 
 def list_calls(services: Services, job_id: str, *, full: bool = False) -> list[Call]:
-    """The calls of a job, from the ledger.
-
-    Raises:
-        NotFound: there is no such job.
-    """
+    """The calls of a job, from the ledger. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         version_of(connection, job_id)
         rows = calls.of_job(connection, job_id)
@@ -131,11 +111,7 @@ def list_calls(services: Services, job_id: str, *, full: bool = False) -> list[C
 
 
 def get_call(services: Services, job_id: str, call_id: str, *, full: bool = False) -> Call:
-    """One row of the ledger.
-
-    Raises:
-        NotFound: there is no such call of this job.
-    """
+    """One row of the ledger. Raises NotFound if there is no such call of this job."""
     with services.database.read() as connection:
         row = calls.get(connection, job_id, call_id)
     if row is None:
@@ -155,8 +131,7 @@ def list_continuations(services: Services, job: Job) -> list[Event]:
 def list_events(services: Services, job_id: str, after: int, limit: int = 1000) -> tuple[list[Event], bool]:
     """Events newer than `after`, and whether the job has ended and has no further events.
 
-    Raises:
-        NotFound: there is no such job.
+    Raises NotFound if there is no such job.
     """
     with services.database.read() as connection:
         _, status = version_of(connection, job_id)

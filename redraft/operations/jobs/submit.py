@@ -85,11 +85,9 @@ class Estimate:
 def normalise(services: Services, request: AnyRequest) -> AnyRequest:
     """Fill in the models, and ensure that each can be called.
 
-    Raises:
-        Invalid: a model is unknown or its provider has no key (`unknown_model`, `provider_auth`); the answer's
-            schema is not valid (`invalid_schema`); there is a budget in USD and a price is unknown
-            (`unpriced_model`); the webhook cannot be signed, or its address is not allowed
-            (`webhooks_not_configured`, `address_not_allowed`).
+    Raises Invalid if a model is unknown or its provider has no key (`unknown_model`, `provider_auth`); the answer's
+    schema is not valid (`invalid_schema`); there is a budget in USD and a price is unknown (`unpriced_model`); the
+    webhook cannot be signed, or its address is not allowed (`webhooks_not_configured`, `address_not_allowed`).
     """
     providers = services.providers
     update: dict[str, Any] = {}
@@ -109,8 +107,7 @@ def normalise(services: Services, request: AnyRequest) -> AnyRequest:
 def normalise_evaluators(services: Services, request: AnyRequest, fallback: str) -> dict[str, Any]:
     """The fields that name evaluators, with full model names; a panel replaces the single evaluator.
 
-    Raises:
-        Invalid: a model cannot be called, or the profile is unknown or needs a field that is missing.
+    Raises Invalid if a model cannot be called, or the profile is unknown or needs a field that is missing.
     """
     providers, evaluation = services.providers, request.evaluation
     missing = services.profiles.get(request.profile).missing(request)
@@ -130,8 +127,7 @@ def normalise_evaluators(services: Services, request: AnyRequest, fallback: str)
 def check_priced(services: Services, limits: Limits, models: Sequence[str]) -> None:
     """Refuse a budget in USD if it cannot be enforced.
 
-    Raises:
-        Invalid: a model's price is unknown (code `unpriced_model`).
+    Raises Invalid if a model's price is unknown (code `unpriced_model`).
     """
     if limits.max_cost_usd is None:
         return

@@ -117,11 +117,7 @@ class EventsView(JobView):
 
 
 def view_job(services: Services, job_id: str) -> JobView:
-    """The job alone.
-
-    Raises:
-        NotFound: there is no such job.
-    """
+    """The job alone. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         record = queries.record_of(connection, job_id)
         facts = facts_of(connection, record)
@@ -129,11 +125,7 @@ def view_job(services: Services, job_id: str) -> JobView:
 
 
 def view_request(services: Services, job_id: str) -> RequestView:
-    """The job, with the requests of its continuations.
-
-    Raises:
-        NotFound: there is no such job.
-    """
+    """The job, with the requests of its continuations. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         record = queries.record_of(connection, job_id)
         facts = facts_of(connection, record)
@@ -142,11 +134,7 @@ def view_request(services: Services, job_id: str) -> RequestView:
 
 
 def view_history(services: Services, job_id: str) -> HistoryView:
-    """The job, with its iterations and the ratings of their evaluations.
-
-    Raises:
-        NotFound: there is no such job.
-    """
+    """The job, with its iterations and the ratings of their evaluations. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         record = queries.record_of(connection, job_id)
         written = queries.iterations_of(connection, record)
@@ -157,11 +145,7 @@ def view_history(services: Services, job_id: str) -> HistoryView:
 
 
 def view_calls(services: Services, job_id: str) -> CallsView:
-    """The job, with its calls but without their texts.
-
-    Raises:
-        NotFound: there is no such job.
-    """
+    """The job, with its calls but without their texts. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         record = queries.record_of(connection, job_id)
         rows = calls.lines_of_job(connection, job_id, CALLS_MAX + 1)
@@ -176,11 +160,7 @@ def _line(row: Mapping[str, Any]) -> CallLine:
 
 
 def view_call(services: Services, job_id: str, call_id: str) -> CallView:
-    """The job, with one call.
-
-    Raises:
-        NotFound: there is no such job, or no such call of it.
-    """
+    """The job, with one call. Raises NotFound if there is no such job, or no such call of it."""
     with services.database.read() as connection:
         record = queries.record_of(connection, job_id)
         row = calls.get(connection, job_id, call_id)
@@ -193,8 +173,7 @@ def view_call(services: Services, job_id: str, call_id: str) -> CallView:
 def view_events(services: Services, job_id: str, after: int = 0) -> EventsView:
     """The job, with its events after a number, and their deliveries to its webhook.
 
-    Raises:
-        NotFound: there is no such job.
+    Raises NotFound if there is no such job.
     """
     with services.database.read() as connection:
         record = queries.record_of(connection, job_id)

@@ -30,9 +30,8 @@ def keys_of(settings: Settings) -> list[bytes]:
 def check_webhook(services: Services, webhook: Webhook | RunWebhook | None) -> None:
     """Refuse a webhook that cannot be sent, as far as that is known before its name is resolved.
 
-    Raises:
-        Invalid: no secret is set (`webhooks_not_configured`), or the host is an address that is not public
-            (`address_not_allowed`).
+    Raises Invalid if no secret is set (`webhooks_not_configured`), or the host is an address that is not public
+    (`address_not_allowed`).
     """
     if webhook is None:
         return
@@ -48,8 +47,7 @@ def check_webhook(services: Services, webhook: Webhook | RunWebhook | None) -> N
 def list_deliveries(services: Services, owner_id: str) -> list[WebhookDelivery]:
     """What was or will be sent of the events of a job or a run, in their order.
 
-    Raises:
-        NotFound: there is no such job or run.
+    Raises NotFound if there is no such job or run.
     """
     with services.database.read() as connection:
         if not owner_id.startswith(PREFIXES["run"]):
@@ -65,8 +63,7 @@ def latest_deliveries(
 ) -> tuple[list[DeliveryLine], str | None]:
     """The newest deliveries over all jobs and runs, and the cursor of the next page if there is one.
 
-    Raises:
-        Invalid: the cursor is not one of ours.
+    Raises Invalid if the cursor is not one of ours.
     """
     after = read_cursor(cursor)
     with services.database.read() as connection:
@@ -79,8 +76,7 @@ def latest_deliveries(
 def redeliver(services: Services, owner_id: str, delivery_id: str) -> WebhookDelivery:
     """Send a delivery now, whatever became of it before, and again by the whole schedule if need be.
 
-    Raises:
-        NotFound: there is no such delivery of this job or run.
+    Raises NotFound if there is no such delivery of this job or run.
     """
     with services.database.write() as connection:
         found = webhooks.send_again(connection, owner_id, delivery_id)
