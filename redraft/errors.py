@@ -14,7 +14,9 @@ Each entry point has one table that turns them into its own terms: `api/http/pro
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+
+T = TypeVar("T")
 
 ProviderErrorCode = Literal[
     "provider_auth",
@@ -65,6 +67,13 @@ class NotFound(RedraftError):  # noqa: N818 - the five kinds read as states, not
         super().__init__(f"There is no {noun} {name!r}.")
         self.noun = noun
         self.name = name
+
+
+def existing(value: T | None, noun: str, name: str) -> T:
+    """The value. Raises NotFound if it is None."""
+    if value is None:
+        raise NotFound(noun, name)
+    return value
 
 
 class Conflict(RedraftError):  # noqa: N818

@@ -1,4 +1,4 @@
-"""Pages of lists: a cursor is the place of the last row, in a form that nobody takes for anything else."""
+"""Cursors of lists: a cursor encodes the time and the id of the last row of a page."""
 
 import base64
 import re
@@ -20,28 +20,27 @@ class Placed(Protocol):
     def created_at(self) -> datetime: ...
 
 
-def write_cursor(page: Sequence[Placed], *, more: bool) -> str | None:
-    """The cursor behind a page; None when nothing is there, or nothing is on it to go on from."""
-    if not more or not page:
-        return None
-    text = f"{page[-1].created_at.isoformat()}|{page[-1].id}"
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+def next_cursor(rows: Sequence[Placed], limit: int) -> str | None:
+    """The cursor of the page after the first `limit` rows; None if there are no more rows."""
+    return write_cursor(rows[limit - 1].created_at, rows[limit - 1].id) if len(rows) > limit else None
+
+
+def write_cursor(created_at: datetime, row_id: str) -> str:
+    # Base64, so that nobody builds cursors by hand and relies on their content
+    return base64.urlsafe_b64encode(f"{created_at.isoformat()}|{row_id}".encode()).decode().rstrip("=")
 
 
 def read_cursor(cursor: str | None) -> tuple[datetime, str] | None:
-    """The place that a cursor names. Raises Invalid if it is not one of ours (code `invalid_cursor`)."""
+    """The time and the id in a cursor. Raises Invalid if it is not one of ours (code `invalid_cursor`)."""
     if cursor is None:
         return None
+    invalid = Invalid.at("/after", "This is not a cursor; use next_cursor of the previous page.", "invalid_cursor")
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
         at, _, row_id = text.partition("|")
-        moment = datetime.fromisoformat(at).astimezone(UTC)
+        created_at = datetime.fromisoformat(at).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise _no_cursor() from error
+        raise invalid from error
     if not _ID.fullmatch(row_id):
-        raise _no_cursor()
-    return moment, row_id
-
-
-def _no_cursor() -> Invalid:
-    return Invalid.at("/after", "This is no cursor of ours; take next_cursor from the page before.", "invalid_cursor")
+        raise invalid
+    return created_at, row_id

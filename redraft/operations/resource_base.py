@@ -1,4 +1,4 @@
-"""The base of all resources, and the types and functions that several of them share."""
+"""The base class of API resources, and the types and functions that several of them share."""
 
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -9,17 +9,17 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 from redraft.domain.jobs.job_errors import TITLES
 
-_NANO = Decimal(10) ** 9
+NANO = Decimal(10) ** 9
+"""Costs are stored as integers, in billionths of a USD, so that sums are exact in both databases."""
+
 _LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
-_SUMS = ("calls", "input_tokens", "cached_input_tokens", "output_tokens")
 
 
-def _rfc3339(moment: datetime) -> str:
+def rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-Moment = Annotated[datetime, PlainSerializer(_rfc3339, return_type=str, when_used="json")]
-
+Moment = Annotated[datetime, PlainSerializer(rfc3339, return_type=str, when_used="json")]
 
 ROOT_PATH: ContextVar[str] = ContextVar("root_path", default="")
 """The path under which a proxy shows the API (REDRAFT_ROOT_PATH); empty outside of a request."""
@@ -36,15 +36,20 @@ Urls = Annotated[dict[str, str], PlainSerializer(_from_outside, when_used="json"
 class Resource(BaseModel):
     model_config = ConfigDict(frozen=True)
 
+    @classmethod
+    def from_row(cls, row: Any, **computed: Any) -> Self:
+        """The resource of a row: `computed` fields, and the others from the columns of the same names."""
+        names = [name for name in cls.model_fields if name not in computed and hasattr(row, name)]
+        return cls(**computed, **{name: getattr(row, name) for name in names})
+
 
 def json_line(resource: Resource, *, exclude: set[str] | None = None) -> str:
-    """A resource as one line of JSON."""
-    # Some readers end lines where Unicode does
+    # Unicode has line separators that JSON does not escape, and some readers split lines at them
     return resource.model_dump_json(exclude=exclude).translate(_LINE_ENDS) + "\n"
 
 
 class RowError(Resource):
-    """What is wrong with a row."""
+    """A validation error in a row."""
 
     pointer: str
     detail: str
@@ -77,14 +82,13 @@ class UsageTotals(Resource):
     @classmethod
     def of(cls, row: Any, latency_ms: int | None) -> Self:
         """The usage of a row with columns for its sums."""
-        cost = None if row.unpriced_calls else cost_usd(row.cost_nano_usd)
-        return cls(**{name: getattr(row, name) for name in _SUMS}, cost_usd=cost, latency_ms=latency_ms)
+        return cls.from_row(row, cost_usd=cost_usd(row.cost_nano_usd, row.unpriced_calls), latency_ms=latency_ms)
 
 
 def latency_ms(since: datetime, until: datetime | None) -> int | None:
     return None if until is None else round((until - since).total_seconds() * 1000)
 
 
-def cost_usd(nano: int | None) -> str | None:
-    """A decimal string without exponent or trailing zeros; None, an unknown cost, stays None."""
-    return None if nano is None else f"{(Decimal(nano) / _NANO).normalize():f}"
+def cost_usd(nano: int | None, unpriced_calls: int = 0) -> str | None:
+    """A decimal string without exponent or trailing zeros; None if the cost is unknown."""
+    return None if nano is None or unpriced_calls else f"{(Decimal(nano) / NANO).normalize():f}"

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from api.pages.parts.filters import duration, score
 from redraft.domain.jobs.intervals import merged
 from redraft.operations.jobs.iterations import CriteriaMatrix, MatrixColumn
-from redraft.operations.jobs.views import CallLine
+from redraft.operations.jobs.resources import CallLine
 from redraft.reports.svg import Plot, label, line, picture, tag
 
 CRITERIA_DRAWN_MAX = 6

@@ -30,7 +30,7 @@ from api.pages.parts.sparklines import sparkline
 from redraft.domain.jobs.states import JobKind, JobStatus, StopReason
 from redraft.errors import Invalid
 from redraft.operations.jobs import job_lists
-from redraft.operations.jobs.job_lists import COUNT_MAX, Deed, Done, JobLines
+from redraft.operations.jobs.job_lists import COUNT_MAX, Action, ActionResult, JobLines
 from redraft.operations.services import Services
 from redraft.storage.jobs.jobs import JobFilter
 
@@ -113,7 +113,7 @@ class _Bulk:
         ids: the marked jobs; empty: all that match `filters`, which is a part of an address.
     """
 
-    deed: Deed
+    deed: Action
     ids: list[str]
     filters: str
     back: str
@@ -125,7 +125,7 @@ class _Bulk:
             raise Invalid.at("/do", "Only cancel and delete are possible.", "unknown_deed")
         # It goes into an address.
         is_own = own_path(f"/jobs?{back}") != "/"
-        return cls(cast("Deed", deed), only_jobs(ids)[:_IDS_MAX], filters, back if is_own else "")
+        return cls(cast("Action", deed), only_jobs(ids)[:_IDS_MAX], filters, back if is_own else "")
 
     @property
     def criteria(self) -> JobFilter:
@@ -161,7 +161,7 @@ def _frozen(services: Services, bulk: _Bulk) -> dict[str, Any]:
     if bulk.ids:
         return {"bulk": bulk, "total": len(bulk.ids), "most": COUNT_MAX}
     criteria = job_lists.freeze(services, bulk.criteria)
-    possible = job_lists.open_to(bulk.deed, criteria)
+    possible = job_lists.possible(bulk.deed, criteria)
     total = job_lists.count(services, possible) if possible else 0
     until = criteria.created_before
     kept = [pair for pair in pairs_of(bulk.filters) if pair[0] != "created_before"]
@@ -188,13 +188,13 @@ def _bulk_of(form: Form) -> _Bulk:
     return bulk
 
 
-def _do(services: Services, bulk: _Bulk, cursor: str | None) -> Done:
+def _do(services: Services, bulk: _Bulk, cursor: str | None) -> ActionResult:
     if bulk.ids:
-        return job_lists.do_to(services, bulk.deed, bulk.ids)
-    return job_lists.do_to_matching(services, bulk.deed, bulk.criteria, cursor)
+        return job_lists.act_on(services, bulk.deed, bulk.ids)
+    return job_lists.act_on_matching(services, bulk.deed, bulk.criteria, cursor)
 
 
-def _sums(form: Form, result: Done) -> Done:
+def _sums(form: Form, result: ActionResult) -> ActionResult:
     """With what the batches before came to."""
     done, kept = _number(form.text("done")) + result.done, _number(form.text("kept")) + result.kept
     return replace(result, done=done, kept=kept)

@@ -21,8 +21,8 @@ from redraft.domain.jobs.requests import DEFAULT_PROFILE, GenerateAnswer
 from redraft.domain.jobs.rubric_lines import check_like
 from redraft.errors import Invalid, RedraftError
 from redraft.operations.admin import installation
-from redraft.operations.jobs import previews, queries, references, submit
-from redraft.operations.jobs.previews import Preview
+from redraft.operations.jobs import cost_estimates, queries, references, submit
+from redraft.operations.jobs.cost_estimates import Preview
 from redraft.operations.jobs.refine import Refinement
 from redraft.operations.jobs.submit import Idempotency
 from redraft.operations.services import Services
@@ -126,7 +126,7 @@ def _look_at(request: Request, services: Services, desk: _Desk) -> None:
     if asked is None:
         return
     try:
-        desk.found = previews.preview(services, asked)
+        desk.found = cost_estimates.preview(services, asked)
     except Invalid as error:
         desk.errors, desk.status = located(error.errors), 422
     desk.notes = [_NO_CHECK.format(line=line[:200]) for line in check_like(desk.form.texts["rubric"])[:_NOTES_MAX]]

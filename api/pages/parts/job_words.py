@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from redraft.domain.jobs.states import JobKind, StopReason, say_stop_reason
-from redraft.operations.jobs.iterations import CriterionFound, Evaluation
+from redraft.operations.jobs.iterations import CriterionOutcome, Evaluation
 
 STOPS: dict[str, str] = {
     StopReason.ACCEPTED: "Accepted: the answer reached the threshold.",
@@ -46,7 +46,7 @@ REMEDIES: dict[str, str] = {
 }
 
 
-def criteria_words(criteria: Sequence[CriterionFound]) -> str:
+def criteria_words(criteria: Sequence[CriterionOutcome]) -> str:
     """What became of the criteria, the unmet ones by their texts."""
     judged = [each for each in criteria if each.passed is not None]
     unmet = [each for each in judged if not each.passed]
@@ -58,7 +58,7 @@ def criteria_words(criteria: Sequence[CriterionFound]) -> str:
     return f"{len(unmet)} of {len(judged)} not met: {told}"
 
 
-def _unmet_words(found: CriterionFound) -> str:
+def _unmet_words(found: CriterionOutcome) -> str:
     text = found.text or found.id
     return f"{text} ({found.gap})" if found.gap else text
 
@@ -78,7 +78,7 @@ def beside_criteria(evaluation: Evaluation) -> list[str]:
     return [each for each in evaluation.improvement_suggestions if each not in told]
 
 
-def _name(found: CriterionFound) -> str:
+def _name(found: CriterionOutcome) -> str:
     text = found.text.strip().rstrip(".") or found.id
     return f"it must not be true that: {text}" if found.weight < 0 else text
 

@@ -13,7 +13,7 @@ from api.http.responses import render, render_submitted
 from api.notifications.jobs import wait_for
 from redraft.domain.bodies.fields import As
 from redraft.domain.jobs.requests import AnyRequest, EvaluateAnswer, GenerateAnswer
-from redraft.operations.jobs import queries, submit
+from redraft.operations.jobs import cost_estimates, queries, submit
 from redraft.operations.jobs.resources import Job, JobWarning
 from redraft.operations.jobs.submit import Idempotency
 
@@ -50,7 +50,7 @@ class Submitter:
     async def submit(self, body: AnyRequest) -> Response:
         services = self._context.services
         if self._validate_only:
-            estimate = await run_in_threadpool(submit.estimate, services, body)
+            estimate = await run_in_threadpool(cost_estimates.preview, services, body)
             return render(JobEstimate.model_validate(estimate, from_attributes=True))
         submission = await run_in_threadpool(submit.submit, services, body, self._idempotency)
         await self._wait(submission.job.id)

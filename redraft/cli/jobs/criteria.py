@@ -9,7 +9,7 @@ from redraft.cli.views.verdicts import SIGNS, has_signs, level_of, state_of
 from redraft.domain.bulk.phrases import say_score
 
 if TYPE_CHECKING:
-    from redraft.operations.jobs.iterations import CriteriaMatrix, MatrixColumn, MatrixRow
+    from redraft.operations.jobs.iterations import CriteriaMatrix, CriterionRow, MatrixColumn
 
 EPILOG = options.examples("redraft jobs criteria latest", "redraft jobs criteria 0199a3 --json")
 
@@ -51,16 +51,16 @@ def _title(column: "MatrixColumn") -> str:
     return f"{column.number}" + (f".{column.candidate}" if column.candidate > 1 else "")
 
 
-def _name(row: "MatrixRow") -> str:
+def _name(row: "CriterionRow") -> str:
     return output.one_line(f"{row.id} (required)" if row.required else row.id)
 
 
-def _text(row: "MatrixRow") -> str:
+def _text(row: "CriterionRow") -> str:
     words = row.text or row.kind
     return output.one_line(f"must not be: {words}" if row.weight < 0 else words, 200)
 
 
-def _cell(row: "MatrixRow", column: "MatrixColumn", *, with_signs: bool) -> Text:
+def _cell(row: "CriterionRow", column: "MatrixColumn", *, with_signs: bool) -> Text:
     cell = next((each for each in column.cells if each.id == row.id), None)
     if cell is None:
         return Text(_NONE)

@@ -148,7 +148,7 @@ def show(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> 
             return
         view = views.view_calls(services, job_id)
         iterations = queries.list_iterations(services, job_id)
-        continued = queries.list_continuations(services, view.job)
+        continued = views.view_request(services, job_id).continued
     show_job(view.job, iterations, took(view), continued)
 
 

@@ -9,7 +9,7 @@ from redraft.cli.views.verdicts import MET, NOT_MET, SIGNS, Line, has_signs
 from redraft.domain.grounding.reference_lists import write_endnotes
 
 if TYPE_CHECKING:
-    from redraft.operations.jobs.iterations import ClaimFound, ClaimsFound, GroundingFound, Iteration
+    from redraft.operations.jobs.iterations import CheckedClaim, ClaimCheckResult, GroundingResult, Iteration
     from redraft.operations.jobs.resources import Job
 
 _SHOWN_MAX = 10
@@ -17,7 +17,7 @@ _QUOTED_MAX = 3
 _LABELS = {"supported": "supported", "contradicted": "contradicted", "not_found": "not supported"}
 
 
-def score_text(found: "GroundingFound | None") -> str:
+def score_text(found: "GroundingResult | None") -> str:
     """The grounding score behind a comma; nothing where there is none."""
     return f", grounding {found.grounding_score:.2f}" if found and found.grounding_score is not None else ""
 
@@ -49,13 +49,13 @@ def _unsupported(each: Any) -> str:
     return f'not supported: "{output.one_line(each.text)}" ({why})'
 
 
-def claim_lines(checked: "ClaimsFound | None") -> Iterator[Line]:
+def claim_lines(checked: "ClaimCheckResult | None") -> Iterator[Line]:
     """Each claim that an evaluator looked for in the sources, and whether its quote holds."""
     for claim in checked.claims if checked else ():
         yield _signed(MET if claim.supported else NOT_MET, _claim(claim)), ""
 
 
-def _claim(claim: "ClaimFound") -> str:
+def _claim(claim: "CheckedClaim") -> str:
     words = f"{_LABELS[claim.label]}: {output.one_line(claim.claim)}"
     if claim.supported:
         return f'{words} - source {claim.source}: "{output.one_line(claim.quote, 200)}"'

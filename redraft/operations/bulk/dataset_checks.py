@@ -15,8 +15,7 @@ from redraft.datasets.rows import RowReader
 from redraft.domain.bodies.fields import As
 from redraft.domain.jobs.requests import JobFields
 from redraft.domain.jobs.states import JobKind
-from redraft.operations.jobs import submit
-from redraft.operations.jobs.previews import cost_max
+from redraft.operations.jobs.cost_estimates import calls_max, cost_max
 from redraft.operations.resource_base import Resource, RowError, cost_usd
 from redraft.operations.services import Services
 
@@ -93,7 +92,9 @@ def check_dataset(
     """
     merger = Merger(defaults, overrides)
     reader = RowReader(stream, name, file_format=file_format, mapping=mapping)
-    return check(reader, merger, calls_of=partial(submit.calls_max, services), cost_of=partial(cost_max, services))
+    return check(
+        reader, merger, calls_of=lambda request: calls_max(services, request).total, cost_of=partial(cost_max, services)
+    )
 
 
 def check_resource(report: Report) -> DatasetCheck:

@@ -15,7 +15,7 @@ from redraft.domain.bodies.fields import As
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.requests import JobFields
 from redraft.errors import NotFound
-from redraft.operations.paging import read_cursor, write_cursor
+from redraft.operations.paging import next_cursor, read_cursor
 from redraft.operations.resource_base import Moment, Resource, RowError, Urls
 from redraft.operations.services import Services
 from redraft.storage.bulk import datasets
@@ -169,8 +169,7 @@ def list_datasets(services: Services, *, cursor: str | None, limit: int) -> tupl
     after = read_cursor(cursor)
     with services.database.read() as connection:
         records = datasets.list_page(connection, after=after, limit=limit)
-    page = records[:limit]
-    return [_resource(record) for record in page], write_cursor(page, more=len(records) > limit)
+    return [_resource(record) for record in records[:limit]], next_cursor(records, limit)
 
 
 def list_items(services: Services, dataset_id: str, *, after: int, limit: int) -> list[DatasetItem]:

@@ -13,7 +13,7 @@ from redraft.operations.bulk.datasets import Dataset, DatasetItem
 from redraft.operations.bulk.run_resources import Run, RunCounts
 from redraft.operations.jobs import webhooks
 from redraft.operations.jobs.resources import WebhookDelivery
-from redraft.operations.paging import read_cursor, write_cursor
+from redraft.operations.paging import next_cursor, read_cursor
 from redraft.operations.resource_base import Moment, Resource, cost_usd
 from redraft.operations.services import Services
 from redraft.storage.bulk import datasets as stored_datasets
@@ -134,7 +134,7 @@ def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[li
     with services.database.read() as connection:
         records = stored_runs.list_page(connection, after=after, limit=limit)
         lines = _lines(connection, records[:limit])
-    return lines, write_cursor(records[:limit], more=len(records) > limit)
+    return lines, next_cursor(records, limit)
 
 
 def _lines(connection: Connection, records: Sequence[RunRecord]) -> list[RunLine]:

@@ -15,7 +15,6 @@ from redraft.datasets.rows import BadRow, Row
 from redraft.domain.bulk.phrases import dollars
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
 from redraft.domain.jobs.ids import new_id
-from redraft.domain.jobs.requests import Limits
 from redraft.domain.text.cleaning import clean_json
 from redraft.errors import Conflict, FieldError, Invalid, NotFound
 from redraft.operations.bulk import scheduler
@@ -24,10 +23,10 @@ from redraft.operations.bulk.run_completion import end_run
 from redraft.operations.bulk.run_resources import Run, run_resource
 from redraft.operations.calls.budgets import spent_of_run, stopped_items
 from redraft.operations.jobs import lifecycle, submit
-from redraft.operations.jobs.previews import dearest_call
+from redraft.operations.jobs.cost_estimates import dearest_call
 from redraft.operations.jobs.submit import Idempotency
 from redraft.operations.jobs.webhooks import check_webhook
-from redraft.operations.paging import read_cursor, write_cursor
+from redraft.operations.paging import next_cursor, read_cursor
 from redraft.operations.resource_base import cost_usd
 from redraft.operations.services import Services
 from redraft.storage.bulk import datasets, run_items, runs
@@ -144,8 +143,7 @@ def _tried(services: Services, merger: Merger, row: Row, body: CreateRun) -> Bad
         return item
     try:
         ready = submit.prepare(services, item.request)
-        limits = Limits(max_cost_usd=body.max_cost_usd)
-        submit.check_priced(services, limits, submit.models_named(ready.request))
+        submit.check_priced(services, ready.request, body.max_cost_usd)
     except Invalid as error:
         errors = error.errors or (FieldError("", error.message, error.code),)
         if {field_error.code for field_error in errors} & _OF_ALL:
@@ -169,7 +167,7 @@ def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[li
     with services.database.read() as connection:
         records = runs.list_page(connection, after=after, limit=limit)
         page = [run_resource(connection, record) for record in records[:limit]]
-    return page, write_cursor(records[:limit], more=len(records) > limit)
+    return page, next_cursor(records, limit)
 
 
 def find_baseline_id(services: Services, run_id: str) -> str | None:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from redraft.datasets.items import Merger
 from redraft.datasets.rows import BadRow, Row
-from redraft.domain.jobs.requests import ContinueJob, Limits
+from redraft.domain.jobs.requests import ContinueJob
 from redraft.domain.jobs.states import JobKind
 from redraft.errors import FieldError, Invalid, Unavailable
 from redraft.operations.bulk.run_completion import end_run
@@ -40,7 +40,6 @@ _LOOKED_AT = 200
 _SHARE = 0.75
 # A worker that starts later fills the window
 _WITHOUT_WORKERS = 4
-_NANO = 1_000_000_000
 # Errors of this process alone: another worker may have the key, the price or the profile
 _OF_THIS_WORKER = frozenset({"provider_auth", "unpriced_model", "unknown_profile"})
 _LONGEST_PAUSE_S = 60.0
@@ -243,9 +242,7 @@ def _new(services: Services, run: RunRecord, item: dict[str, Any]) -> _Started:
     if isinstance(made, BadRow):
         return _Started(item["number"], errors=[_error(error) for error in made.errors])
     ready = submit.prepare(services, made.request)
-    if run.max_cost_nano_usd is not None:
-        limits = Limits(max_cost_usd=run.max_cost_nano_usd / _NANO)
-        submit.check_priced(services, limits, submit.models_named(ready.request))
+    submit.check_priced(services, ready.request, run.max_cost_nano_usd)
     return _Started(item["number"], ready)
 
 

@@ -13,8 +13,8 @@ from redraft.storage.jobs.history import EvaluationRecord, IterationRecord
 Role = Literal["loop", "audit", "rescore"]
 
 
-class CriterionFound(Resource):
-    """The result for one criterion of the rubric, or for one dimension of the profile."""
+class CriterionRow(Resource):
+    """One criterion of the rubric, or one dimension of the profile."""
 
     id: str
     text: str
@@ -22,13 +22,18 @@ class CriterionFound(Resource):
     weight: float
     required: bool
     hidden: bool
+
+
+class CriterionOutcome(CriterionRow):
+    """The result for one criterion."""
+
     score: float | None
     passed: bool | None
     evidence: str
     gap: str
 
 
-class CheckFound(Resource):
+class CheckOutcome(Resource):
     id: str
     kind: str
     passed: bool
@@ -36,7 +41,7 @@ class CheckFound(Resource):
 
 
 class EvaluatorVerdict(Resource):
-    """The verdict of one evaluator, if several evaluators or several samples were asked for."""
+    """The verdict of one call, if the job has several evaluators or samples."""
 
     model: str
     sample: int
@@ -46,7 +51,7 @@ class EvaluatorVerdict(Resource):
     error: Annotated[dict[str, Any] | None, As(StepError | None)]
 
 
-class ClaimFound(Resource):
+class CheckedClaim(Resource):
     """One claim of the answer; `start` and `end` of the quote, in characters of its source."""
 
     claim: str
@@ -59,11 +64,11 @@ class ClaimFound(Resource):
     problem: str
 
 
-class ClaimsFound(Resource):
+class ClaimCheckResult(Resource):
     """The result of a claim check. `grounded` is the model's statement; code has checked the claims' quotes."""
 
     grounded: bool | None
-    claims: list[ClaimFound]
+    claims: list[CheckedClaim]
     ungrounded_claims: list[str]
     confidence: float | None
 
@@ -81,9 +86,9 @@ class Evaluation(Resource):
     improvement_suggestions: list[str]
     issues: list[str]
     improvement_hint: str | None
-    criteria: list[CriterionFound]
-    checks: list[CheckFound]
-    grounding: ClaimsFound | None
+    criteria: list[CriterionOutcome]
+    checks: list[CheckOutcome]
+    grounding: ClaimCheckResult | None
     requirements_met: bool | None
     judges: list[EvaluatorVerdict]
     disagreement: float | None
@@ -94,7 +99,7 @@ class Evaluation(Resource):
     error: Annotated[dict[str, Any] | None, As(StepError | None)]
 
 
-class CitationFound(Resource):
+class Citation(Resource):
     """A citation marker that points to a source; positions in characters of the answer."""
 
     source_index: int
@@ -106,8 +111,8 @@ class CitationFound(Resource):
     end_pos: int
 
 
-class MarkIssue(Resource):
-    """A citation marker that points to no source, or that is not understood."""
+class MarkerIssue(Resource):
+    """A citation marker that names no source, or that cannot be read."""
 
     code: str
     message: str
@@ -116,7 +121,7 @@ class MarkIssue(Resource):
     end_pos: int
 
 
-class UnsupportedFound(Resource):
+class UnsupportedStatement(Resource):
     """A statement for which code finds no support in any source; positions in characters of the answer."""
 
     text: str
@@ -126,15 +131,15 @@ class UnsupportedFound(Resource):
     end_pos: int
 
 
-class GroundingFound(Resource):
-    """What code found out about an answer and its sources."""
+class GroundingResult(Resource):
+    """How an answer uses its sources, as far as code can check it."""
 
-    citations: list[CitationFound]
-    issues: list[MarkIssue]
+    citations: list[Citation]
+    issues: list[MarkerIssue]
     sources_used: list[int] = Field(description="Indices of the cited sources, from 0 on.")
     sources_provided: int | None = None
     grounding_score: float | None
-    unsupported: list[UnsupportedFound] = Field(default=[])
+    unsupported: list[UnsupportedStatement] = Field(default=[])
     met: bool | None = Field(default=None, description="Whether code finds the answer grounded in its sources.")
     cited_text: str | None = Field(
         default=None, description="The prose of a structured answer; all positions refer to it."
@@ -162,20 +167,9 @@ class Iteration(Resource):
     status: Literal["generated", "evaluated", "evaluation_failed", "evaluation_skipped"]
     evaluation: Evaluation | None
     further_evaluations: list[Evaluation] = Field(default=[])
-    grounding: GroundingFound | None = None
+    grounding: GroundingResult | None = None
     usage: IterationUsage
     created_at: Moment
-
-
-class MatrixRow(Resource):
-    """One criterion of the matrix."""
-
-    id: str
-    text: str
-    kind: str
-    weight: float
-    required: bool
-    hidden: bool
 
 
 class MatrixCell(Resource):
@@ -198,7 +192,7 @@ class MatrixColumn(Resource):
 class CriteriaMatrix(Resource):
     """Which attempt met which criterion. Empty without a rubric."""
 
-    criteria: list[MatrixRow]
+    criteria: list[CriterionRow]
     iterations: list[MatrixColumn]
 
 
@@ -206,57 +200,49 @@ def iteration_resource(
     record: IterationRecord, usage: Mapping[str, int], further: Sequence[EvaluationRecord] = ()
 ) -> Iteration:
     """One candidate; `further` are its evaluations outside of the loop."""
-    names = ("id", "number", "candidate", "generator_model", "answer", "feedback_given", "status", "created_at")
-    return Iteration(
-        **{name: getattr(record, name) for name in names},
+    return Iteration.from_row(
+        record,
         evaluation=record.evaluation and _evaluation(record.evaluation),
         further_evaluations=[_evaluation(each) for each in further],
-        grounding=GroundingFound.model_validate(record.grounding) if record.grounding else None,
+        grounding=GroundingResult.model_validate(record.grounding) if record.grounding else None,
         usage=_usage(usage),
     )
 
 
 def _usage(sums: Mapping[str, int]) -> IterationUsage:
-    known = {name: sums.get(name, 0) for name in IterationUsage.model_fields if name != "cost_usd"}
-    cost = None if sums.get("unpriced_calls") else cost_usd(sums.get("cost_nano_usd", 0))
-    return IterationUsage(**known, cost_usd=cost)
+    cost = cost_usd(sums.get("cost_nano_usd", 0), sums.get("unpriced_calls", 0))
+    return IterationUsage.model_validate({**dict.fromkeys(IterationUsage.model_fields, 0), **sums, "cost_usd": cost})
 
 
 def _evaluation(record: EvaluationRecord) -> Evaluation:
-    names = ("id", "role", "job_id", "status", "score", "passed", "meets_criteria", "confidence", "improvement_hint")
-    names += ("requirements_met", "disagreement", "evaluator_model", "profile", "profile_version", "reused_from")
-    return Evaluation(
-        **{name: getattr(record, name) for name in names},
+    return Evaluation.from_row(
+        record,
         evaluation_reasoning=record.reasoning,
         improvement_suggestions=record.suggestions,
         issues=record.issues or [],
-        criteria=[CriterionFound(**each) for each in record.criteria or ()],
-        checks=[CheckFound(**each) for each in record.checks or ()],
-        grounding=ClaimsFound.model_validate(record.grounding) if record.grounding else None,
+        criteria=[CriterionOutcome(**each) for each in record.criteria or ()],
+        checks=[CheckOutcome(**each) for each in record.checks or ()],
+        grounding=ClaimCheckResult.model_validate(record.grounding) if record.grounding else None,
         judges=[EvaluatorVerdict(**each) for each in record.judges or ()],
-        error=record.error,
     )
 
 
 def criteria_matrix(records: Sequence[IterationRecord]) -> CriteriaMatrix:
-    """Which criteria each attempt met, in the order of the attempts."""
     attempts = [record.as_attempt() for record in records]
     rows = {result.id: result for attempt in attempts for result in attempt.criteria}
     return CriteriaMatrix(
-        criteria=[MatrixRow.model_validate(row, from_attributes=True) for row in rows.values()],
+        criteria=[CriterionRow.from_row(row) for row in rows.values()],
         iterations=[_column(attempt, attempts) for attempt in attempts],
     )
 
 
 def _column(attempt: Attempt, attempts: Sequence[Attempt]) -> MatrixColumn:
     before = met_before(attempt, attempts)
-    cells = [
-        MatrixCell(
-            id=each.id, score=each.score, passed=each.passed, regressed=each.passed is False and each.id in before
-        )
-        for each in attempt.criteria
-    ]
-    passed = attempt.evaluation is not None and attempt.evaluation.passed
-    return MatrixColumn(
-        number=attempt.iteration, candidate=attempt.candidate, score=attempt.score, passed=passed, cells=cells
+    return MatrixColumn.from_row(
+        attempt,
+        number=attempt.iteration,
+        passed=attempt.evaluation is not None and attempt.evaluation.passed,
+        cells=[
+            MatrixCell.from_row(each, regressed=each.passed is False and each.id in before) for each in attempt.criteria
+        ],
     )

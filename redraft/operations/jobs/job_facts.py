@@ -1,4 +1,4 @@
-"""Facts about a job that its row does not hold: missing requirements, idle time between runs, open calls."""
+"""Facts about a job that its row does not hold: missing requirements, time between continuations, open calls."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,22 +15,22 @@ from redraft.storage.jobs.jobs import JobRecord
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """Facts about a job that its row does not hold.
+    """Facts about a job.
 
     Attributes:
-        held_back: the missing requirements of the best answer, if its score reaches the threshold but it was not
-            accepted; otherwise empty.
+        held_back: what the best answer lacks, if its score reaches the threshold but it was not accepted.
         rested_ms: the total time between each end of the job and the next continuation.
         is_call_out: whether a call is still open although the job was canceled.
     """
 
-    held_back: tuple[str, ...] = ()
-    rested_ms: int = 0
-    is_call_out: bool = False
+    held_back: tuple[str, ...]
+    rested_ms: int
+    is_call_out: bool
 
 
 def facts_of(connection: Connection, job: JobRecord) -> JobFacts:
-    """Collect the facts. Each query is made only for jobs that can have the fact, and most jobs need none."""
+    """Collect the facts."""
+    # Every page of a job asks for them, so each query is made only for jobs that can have the fact
     return JobFacts(
         held_back=tuple(_held_back(connection, job)) if _has_score(job) else (),
         rested_ms=_rested_ms(connection, job) if job.continuations else 0,
@@ -49,10 +49,10 @@ def _has_score(job: JobRecord) -> bool:
 
 
 def _held_back(connection: Connection, job: JobRecord) -> Sequence[str]:
-    records = {(each.number, each.candidate): each for each in history.of(connection, job)}
     number = job.result["best_iteration"] if job.result else None
-    best = best_of(each.as_attempt() for each in records.values() if each.number == number)
-    record = records[best.iteration, best.candidate] if best else None
+    records = {each.candidate: each for each in history.of(connection, job) if each.number == number}
+    best = best_of(each.as_attempt() for each in records.values())
+    record = records[best.candidate] if best else None
     return shortcomings(record, record.evaluation) if record and record.evaluation else ()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from redraft.domain.jobs.requests import ContinueJob, GenerateAnswer, dump
+from redraft.domain.jobs.requests import ContinueJob, GenerateAnswer, dump, ladder
 from redraft.domain.jobs.states import JobStatus, Step, StopReason, ensure_can_continue, sources_of
 from redraft.errors import Conflict
 from redraft.operations.jobs import submit
@@ -32,13 +32,9 @@ class Continuation:
 
 
 def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
-    """Cancel a job at once. The lease becomes invalid: a later reply is only recorded in the ledger.
+    """Cancel a job at once. Its lease becomes invalid, so a later reply is only recorded in the ledger.
 
-    Returns:
-        The job, and whether this call ended it; False if it had ended before.
-
-    Raises:
-        NotFound: there is no such job.
+    Returns the job, and whether this call ended it. Raises NotFound if there is no such job.
     """
     with services.database.write() as connection:
         job = record_of(connection, job_id)
@@ -78,13 +74,7 @@ def continue_job(services: Services, job_id: str, change: ContinueJob) -> JobRec
 def plan_continuation(
     services: Services, job: JobRecord, change: ContinueJob, *, keeps_limit: bool = False
 ) -> Continuation:
-    """Plan a continuation without storing it.
-
-    Args:
-        services: the services.
-        job: the job as it is stored.
-        change: the fields that the continuation changes.
-        keeps_limit: whether the job gets no more than the iterations that it had left.
+    """Plan a continuation without storing it; with `keeps_limit` the job only gets the iterations that it had left.
 
     Raises:
         Conflict: the job has not ended, or only evaluates.
@@ -95,7 +85,7 @@ def plan_continuation(
     values = _continuation(services, job, request, change)
     is_waiting = _waits_for_verdict(services, job, request)
     if is_waiting:
-        # With a person's guidance another answer is wanted whatever the verdict
+        # A person who gives guidance wants another answer, whatever the verdict on the last one is
         first = job.iteration + 1 if change.guidance else job.iteration
         values |= {"step": Step.EVALUATE.value, "first_iteration": first}
     if keeps_limit:
@@ -138,7 +128,7 @@ def _changed(services: Services, job: JobRecord, change: ContinueJob) -> Generat
     given = {name: getattr(change, name) for name in change.model_fields_set - {"guidance"}}
     update = {name: value for name, value in given.items() if value is not None}
     if change.limits is not None:
-        # Limits that are not named stay: a longer deadline must not remove a budget
+        # A request with only a longer deadline must not remove the budget
         named = {name: getattr(change.limits, name) for name in change.limits.model_fields_set}
         update["limits"] = request.limits.model_copy(update=named)
     if change.model is not None:
@@ -148,7 +138,7 @@ def _changed(services: Services, job: JobRecord, change: ContinueJob) -> Generat
         update["evaluation"] = request.evaluation.model_copy(update={"panel": []})
     changed = request.model_copy(update=update)
     changed = changed.model_copy(update=submit.normalise_evaluators(services, changed, ""))
-    submit.check_priced(services, changed.limits, submit.models_named(changed))
+    submit.check_priced(services, changed, changed.limits.max_cost_usd)
     return changed
 
 
@@ -161,7 +151,7 @@ def _continuation(services: Services, job: JobRecord, request: GenerateAnswer, c
         "error": None,
         "request": dump(request),
         "warnings": submit.warnings_of(services, request),
-        "model": request.model[0] if isinstance(request.model, list) else request.model,
+        "model": ladder(request)[0],
         "evaluator_model": request.evaluator_model,
         "guidance": change.guidance,
         "deadline_at": DbNow(request.limits.deadline_s),

@@ -5,11 +5,11 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from redraft.domain.jobs.states import TERMINAL
-from redraft.errors import NotFound
+from redraft.errors import NotFound, existing
 from redraft.operations.jobs import iterations, resources
 from redraft.operations.jobs.iterations import CriteriaMatrix, Iteration
 from redraft.operations.jobs.resources import Call, Event, Job
-from redraft.operations.paging import read_cursor, write_cursor
+from redraft.operations.paging import next_cursor, read_cursor
 from redraft.operations.services import Services
 from redraft.storage.jobs import calls, events, history, jobs
 from redraft.storage.jobs.jobs import JobFilter, JobRecord
@@ -26,43 +26,28 @@ def get_job(services: Services, job_id: str, *, with_iterations: bool = False) -
 
 
 def get_version(services: Services, job_id: str) -> tuple[int, bool]:
-    """A job's version, and whether the job has ended: enough for a conditional request.
-
-    Raises NotFound if there is no such job.
-    """
+    """A job's version, and whether it has ended, for conditional requests. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         version, status = version_of(connection, job_id)
     return version, status in _TERMINAL
 
 
 def version_of(connection: Connection, job_id: str) -> tuple[int, str]:
-    """A job's version and status, by the cheapest query that finds a missing job.
-
-    Raises NotFound if there is no such job.
-    """
-    found = jobs.version_of(connection, job_id)
-    if found is None:
-        raise NotFound("job", job_id)
-    return found
+    """A job's version and status, by the cheapest query there is. Raises NotFound if there is no such job."""
+    return existing(jobs.version_of(connection, job_id), "job", job_id)
 
 
 def list_jobs(services: Services, criteria: JobFilter, cursor: str | None = None) -> tuple[list[Job], str | None]:
-    """One page of jobs, and the cursor of the next page; None on the last page.
-
-    Raises Invalid if the cursor is not one of ours.
-    """
+    """One page of jobs, and the cursor of the next page; None on the last page. Raises Invalid for a bad cursor."""
     criteria = replace(criteria, after=read_cursor(cursor))
     with services.database.read() as connection:
         records = jobs.list_page(connection, criteria)
     page = records[: criteria.limit]
-    return [resources.job_resource(record) for record in page], write_cursor(page, more=len(records) > len(page))
+    return [resources.job_resource(record) for record in page], next_cursor(records, criteria.limit)
 
 
 def list_iterations(services: Services, job_id: str, number: int | None = None) -> list[Iteration]:
-    """All iterations of a job, or the candidates of one iteration, with all their evaluations.
-
-    Raises NotFound if there is no such job, or no such iteration.
-    """
+    """All candidates of a job or of one iteration. Raises NotFound if there is no such job, or no such iteration."""
     with services.database.read() as connection:
         found = iterations_of(connection, record_of(connection, job_id), number)
     if number is not None and not found:
@@ -96,10 +81,7 @@ def criteria_matrix(services: Services, job_id: str) -> CriteriaMatrix:
 
 def record_of(connection: Connection, job_id: str) -> JobRecord:
     """A job's row. Raises NotFound if there is no such job."""
-    record = jobs.get(connection, job_id)
-    if record is None:
-        raise NotFound("job", job_id)
-    return record
+    return existing(jobs.get(connection, job_id), "job", job_id)
 
 
 def list_calls(services: Services, job_id: str, *, full: bool = False) -> list[Call]:
@@ -114,18 +96,7 @@ def get_call(services: Services, job_id: str, call_id: str, *, full: bool = Fals
     """One row of the ledger. Raises NotFound if there is no such call of this job."""
     with services.database.read() as connection:
         row = calls.get(connection, job_id, call_id)
-    if row is None:
-        raise NotFound("call", call_id)
-    return resources.call_resource(row, full=full)
-
-
-def list_continuations(services: Services, job: Job) -> list[Event]:
-    """The events of the continuations of a job, in order; each holds its request."""
-    if not job.continuations:
-        return []
-    with services.database.read() as connection:
-        records = events.of_types(connection, job.id, ("job.continued",))
-    return [resources.event_resource(record) for record in records]
+    return resources.call_resource(existing(row, "call", call_id), full=full)
 
 
 def list_events(services: Services, job_id: str, after: int, limit: int = 1000) -> tuple[list[Event], bool]:

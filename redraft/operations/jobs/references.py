@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import Connection, Table
 
@@ -15,12 +16,11 @@ from redraft.storage.jobs import jobs
 from redraft.storage.jobs.jobs import JobFilter
 
 _WHOLE_ID = re.compile(r"[a-z]+_[0-9a-f]{32}")
-_NAME_LABEL = "name"
 
 
 def _jobs_with_name(connection: Connection, _table: Table, name: str) -> list[str]:
-    """The jobs with this name: jobs have no column for it, so their metadata `name` counts."""
-    return [job.id for job in jobs.list_page(connection, JobFilter(metadata={_NAME_LABEL: name}, limit=2))]
+    # Jobs have no column for a name
+    return [job.id for job in jobs.list_page(connection, JobFilter(metadata={"name": name}, limit=2))]
 
 
 def _ids_with_name(connection: Connection, table: Table, name: str) -> list[str]:
@@ -35,42 +35,13 @@ class _Noun:
     ids_with_name: Callable[[Connection, Table, str], list[str]]
 
 
-_JOB = _Noun("job", "job_", jobs_table, _jobs_with_name)
-_RUN = _Noun("run", "run_", runs, _ids_with_name)
-_DATASET = _Noun("dataset", "ds_", datasets, _ids_with_name)
-
-
-def find_job_id(services: Services, text: str) -> str:
-    """A job's id, from its id, a unique beginning (with or without `job_`), its unique label `name`, or `latest`.
+def _find(noun: _Noun, services: Services, text: str) -> str:
+    """The id of a job, run or dataset.
 
     Raises:
-        NotFound: no job matches.
-        Conflict: several jobs match (code `ambiguous_id`).
+        NotFound: nothing matches.
+        Conflict: several match (code `ambiguous_id`).
     """
-    return _find(services, _JOB, text)
-
-
-def find_run_id(services: Services, text: str) -> str:
-    """A run's id, from its id, a unique beginning (with or without `run_`), its unique name, or `latest`.
-
-    Raises:
-        NotFound: no run matches.
-        Conflict: several runs match (code `ambiguous_id`).
-    """
-    return _find(services, _RUN, text)
-
-
-def find_dataset_id(services: Services, text: str) -> str:
-    """A dataset's id, from its id, a unique beginning (with or without `ds_`), its unique name, or `latest`.
-
-    Raises:
-        NotFound: no dataset matches.
-        Conflict: several datasets match (code `ambiguous_id`).
-    """
-    return _find(services, _DATASET, text)
-
-
-def _find(services: Services, noun: _Noun, text: str) -> str:
     text = text.strip()
     with services.database.read() as connection:
         found, kind = _candidates(connection, noun, text)
@@ -102,3 +73,8 @@ def _candidates(connection: Connection, noun: _Noun, text: str) -> tuple[list[st
     if found:
         return found, "id"
     return noun.ids_with_name(connection, noun.table, text), "name"
+
+
+find_job_id = partial(_find, _Noun("job", "job_", jobs_table, _jobs_with_name))
+find_run_id = partial(_find, _Noun("run", "run_", runs, references.ids_with_name))
+find_dataset_id = partial(_find, _Noun("dataset", "ds_", datasets, references.ids_with_name))

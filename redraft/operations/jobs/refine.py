@@ -28,7 +28,7 @@ KIND = "draft_rubric"
 
 _RECORD_REPLY_S = 30.0
 _CUT = frozenset({"output_truncated", "empty_output"})
-# A draft never waits for a slot, so all drafts share one message, which is never sent.
+# The limiter needs a message that it could send to a waiting step; a draft never waits, so all drafts share this one
 _TURN = StepMessage(Step.GENERATE, "draft", 0)
 
 
@@ -56,8 +56,7 @@ def refine(services: Services, asked: RefineQuestion) -> Refinement:
     with services.limiter.session() as session:
         drafting = _Drafting(services, model, asked.question, session)
         draft = drafting.run()
-    names = ("instruct", "resp_format", "eval_crit", "rubric", "reasoning")
-    return Refinement(**{name: getattr(draft, name) for name in names}, usage=_usage(drafting.outcomes))
+    return Refinement.from_row(draft, usage=_usage(drafting.outcomes))
 
 
 def must_acquire(services: Services, asked: RefineQuestion) -> bool:
@@ -68,17 +67,13 @@ def must_acquire(services: Services, asked: RefineQuestion) -> bool:
 
 def _usage(outcomes: list[Outcome]) -> UsageTotals:
     sums = sum_usage(outcomes)
-    return UsageTotals(
-        calls=len(outcomes),
-        input_tokens=sums.get("input_tokens", 0),
-        cached_input_tokens=sums.get("cached_input_tokens", 0),
-        output_tokens=sums.get("output_tokens", 0),
-        cost_usd=None if sums.get("unpriced_calls") else cost_usd(sums.get("cost_nano_usd", 0)),
-    )
+    counts = {"input_tokens": 0, "cached_input_tokens": 0, "output_tokens": 0, **sums, "calls": len(outcomes)}
+    cost = cost_usd(sums.get("cost_nano_usd", 0), sums.get("unpriced_calls", 0))
+    return UsageTotals.model_validate({**counts, "latency_ms": None, "cost_usd": cost})
 
 
 class _Drafting:
-    """A question and its calls."""
+    """The calls for one draft."""
 
     def __init__(self, services: Services, model: ModelRef, question: str, session: LimiterSession) -> None:
         self._services = services
@@ -127,12 +122,12 @@ class _Drafting:
             raise ProviderError("provider_timeout", "The draft took longer than REDRAFT_CALL_TIMEOUT_S.")
         if not self.outcomes:
             self._take_turn(planned)
-        database = self._services.database
-        with database.write() as connection:
+        with self._services.database.write() as connection:
             calls.open_calls(connection, [planned.row])
         outcome = make_call(self._services, planned, timeout_s=left_s)
         self.outcomes.append(outcome)
-        database.persist(partial(close_calls, outcomes=[outcome]), for_s=_RECORD_REPLY_S)
+        # The call is paid for: a database that is away for a moment must not lose its row
+        self._services.database.persist(partial(close_calls, outcomes=[outcome]), for_s=_RECORD_REPLY_S)
         rate_limits.record(self._session, [outcome])
         return outcome
 

@@ -1,16 +1,18 @@
 """The resources of jobs, calls, events and webhook deliveries, for API, command line and pages alike."""
 
-from dataclasses import fields
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import ConfigDict, Field
 
 from redraft.domain.bodies.fields import As
 from redraft.domain.evaluation.calibration import Verdict
+from redraft.domain.jobs.intervals import Interval
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.domain.jobs.states import JobKind, JobStatus, StopReason
 from redraft.domain.jobs.webhooks import message_type
-from redraft.operations.jobs.iterations import CitationFound, Iteration, Role
+from redraft.operations.jobs.iterations import Citation, Iteration, Role
 from redraft.operations.resource_base import Moment, Resource, StepError, Urls, UsageTotals, cost_usd, latency_ms
 from redraft.storage.admin.ratings import RatingRecord
 from redraft.storage.jobs.events import EventRecord
@@ -28,7 +30,7 @@ class JobResult(Resource):
     total_iterations: int
     final_score: float | None
     best_iteration: int
-    citations: list[CitationFound]
+    citations: list[Citation]
     sources_used: list[int] = Field(description="Indices of the cited sources, from 0 on.")
     sources_provided: int
     grounding_score: float | None
@@ -73,31 +75,45 @@ class JobWarning(Resource):
     message: str
 
 
-class Call(Resource):
+class CallLine(Resource):
+    """A call without its request and its response."""
+
     id: str
     type: str
     iteration: int
     candidate: int
-    provider: str
     model: str
     attempt: int
     status: Literal["started", "succeeded", "failed"]
     cached: bool
-    request: Any
-    response: Any
-    truncated: bool
     http_status: int | None
-    response_headers: dict[str, str] | None
     finish_reason: str | None
     input_tokens: int | None
-    cached_input_tokens: int | None
     output_tokens: int | None
-    reasoning_tokens: int | None
     cost_usd: str | None
     latency_ms: int | None
     error: Annotated[dict[str, Any] | None, As(StepError | None)]
     started_at: Moment
     finished_at: Moment | None
+
+    @property
+    def interval(self) -> Interval:
+        """Start and end in seconds since the epoch, by the stored latency, so that chart and number agree."""
+        start = self.started_at.timestamp()
+        if self.latency_ms is not None:
+            return start, start + self.latency_ms / 1000
+        end = self.finished_at or datetime.now(UTC)
+        return start, max(start, end.timestamp())
+
+
+class Call(CallLine):
+    provider: str
+    request: Any
+    response: Any
+    truncated: bool
+    response_headers: dict[str, str] | None
+    cached_input_tokens: int | None
+    reasoning_tokens: int | None
 
 
 class Event(Resource):
@@ -164,32 +180,21 @@ class Rating(Resource):
 
 def job_resource(record: JobRecord, iterations: list[Iteration] | None = None) -> Job:
     is_live = record.finished_at is None
-    return Job(
-        id=record.id,
-        kind=record.kind,
-        status=record.status,
-        stop_reason=record.stop_reason,
-        created_at=record.created_at,
-        started_at=record.started_at,
-        finished_at=record.finished_at,
-        progress=Progress(
+    base = f"/v1/jobs/{record.id}"
+    parts = ("iterations", "calls", "events", "cancel", "continue")
+    return Job.from_row(
+        record,
+        progress=Progress.from_row(
+            record,
             iteration=iteration_now(record),
             iter_max=record.iteration_limit,
             step=record.step if is_live else None,
-            best_score=record.best_score,
-            best_iteration=record.best_iteration,
             score_threshold=record.request["score_threshold"],
         ),
-        request=record.request,
         result=record.result and {**record.result, **_spent(record)},
         warnings=[JobWarning(**warning) for warning in record.warnings],
         usage=UsageTotals.of(record, latency_ms(record.created_at, record.finished_at)),
-        error=record.error,
-        metadata=record.metadata,
-        version=record.version,
-        continuations=record.continuations,
-        run_id=record.run_id,
-        urls=_urls(record.id),
+        urls={"self": base, **{part: f"{base}/{part}" for part in parts}, "web": f"/jobs/{record.id}"},
         iterations=iterations,
     )
 
@@ -202,7 +207,7 @@ def iteration_now(record: JobRecord | JobRow) -> int:
 
 def _spent(record: JobRecord) -> dict[str, int | None]:
     """The usage of the whole job, as part of its result."""
-    # Added when it is read: a late worker may still add a call to an ended job
+    # Not stored with the result, since a late worker may still add a call to an ended job
     return {
         "input_tokens": record.input_tokens,
         "output_tokens": record.output_tokens,
@@ -210,39 +215,24 @@ def _spent(record: JobRecord) -> dict[str, int | None]:
     }
 
 
-def _urls(job_id: str) -> dict[str, str]:
-    base = f"/v1/jobs/{job_id}"
-    parts = ("iterations", "calls", "events", "cancel", "continue")
-    return {"self": base, **{part: f"{base}/{part}" for part in parts}, "web": f"/jobs/{job_id}"}
-
-
-_CALL_STATUS: dict[str, Literal["started", "succeeded", "failed"]] = {
-    "started": "started",
-    "ok": "succeeded",
-    "dup": "succeeded",
-    "error": "failed",
-    "unknown": "failed",
-}
-_OMITTED = frozenset({"job_id", "step", "seq", "lease_token", "reply_text", "cost_nano_usd", "status"})
+_CALL_STATUS = {"started": "started", "ok": "succeeded", "dup": "succeeded", "error": "failed", "unknown": "failed"}
+# A page and a terminal stay usable; the API gives whole texts with `full`
 _TEXT_LIMIT = 256 * 1024
 
 
-def call_status(stored: str) -> Literal["started", "succeeded", "failed"]:
-    """The public status of a call."""
-    return _CALL_STATUS[stored]
+def call_line(row: Mapping[str, Any]) -> CallLine:
+    return CallLine.model_validate(_shown(row))
 
 
-def call_resource(row: dict[str, Any], *, full: bool = False) -> Call:
+def call_resource(row: Mapping[str, Any], *, full: bool = False) -> Call:
     """A row of the ledger; texts over 256 KB are cut unless `full` is set."""
-    shown = {name: value for name, value in row.items() if name not in _OMITTED}
     cut = _Cut(None if full else _TEXT_LIMIT)
-    shown["request"], shown["response"] = cut.of(row["request"]), cut.of(row["response"])
-    return Call(
-        **shown,
-        status=call_status(row["status"]),
-        cost_usd=cost_usd(row["cost_nano_usd"]),
-        truncated=cut.has_cut,
-    )
+    texts = {name: cut.of(row[name]) for name in ("request", "response")}
+    return Call.model_validate({**_shown(row), **texts, "truncated": cut.has_cut})
+
+
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {**row, "status": _CALL_STATUS[row["status"]], "cost_usd": cost_usd(row["cost_nano_usd"])}
 
 
 class _Cut:
@@ -254,27 +244,19 @@ class _Cut:
 
     def of(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self._text(value)
+            is_long = self._limit is not None and len(value) > self._limit
+            self.has_cut = self.has_cut or is_long
+            return value[: self._limit]
         if isinstance(value, list):
             return [self.of(each) for each in cast("list[Any]", value)]
         if isinstance(value, dict):
             return {name: self.of(each) for name, each in cast("dict[str, Any]", value).items()}
         return value
 
-    def _text(self, text: str) -> str:
-        if self._limit is None or len(text) <= self._limit:
-            return text
-        self.has_cut = True
-        return text[: self._limit]
-
 
 def delivery_resource(record: DeliveryRecord) -> WebhookDelivery:
-    names = ("id", "job_id", "run_id", "seq", "url", "status", "attempts", "next_at", "created_at", "delivered_at")
-    return WebhookDelivery(
-        **{name: getattr(record, name) for name in names},
-        type=message_type(record.type),
-        http_status=record.last_status,
-        error=record.last_error,
+    return WebhookDelivery.from_row(
+        record, type=message_type(record.type), http_status=record.last_status, error=record.last_error
     )
 
 
@@ -283,9 +265,8 @@ def event_resource(record: EventRecord, ended: JobRecord | None = None) -> Event
     data = record.data
     if ended is not None and record.type == "done" and data.get("result"):
         data = {**data, "result": {**data["result"], **_spent(ended)}}
-    return Event(seq=record.seq, type=record.type, data=data)
+    return Event.from_row(record, data=data)
 
 
 def rating_resource(record: RatingRecord) -> Rating:
-    names = [field.name for field in fields(record) if field.name != "criterion_id"]
-    return Rating(criterion=record.criterion_id, **{name: getattr(record, name) for name in names})
+    return Rating.from_row(record, criterion=record.criterion_id)

@@ -1,7 +1,10 @@
-"""Submits a job: normalises the request, stores the job, and notifies the workers after the commit."""
+"""Submits a job: normalises the request, stores the job, and notifies the workers after the commit.
+
+What a request can cost is estimated in `cost_estimates.py`.
+"""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,22 +12,20 @@ from pydantic_core import to_json
 from sqlalchemy import Connection
 
 from redraft.domain.calls.models import ModelRef, parse_model
-from redraft.domain.evaluation.aggregation import groups_of
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.requests import (
     AnyRequest,
     EvaluateAnswer,
     GenerateAnswer,
-    Limits,
     RescoreAnswers,
     dump,
     ladder,
 )
 from redraft.domain.jobs.states import JobKind, JobStatus, Step
 from redraft.domain.structured.answers import check_schema
-from redraft.errors import Conflict, FieldError, Invalid
+from redraft.errors import Conflict, Invalid
 from redraft.operations.jobs.webhooks import check_webhook
-from redraft.operations.request_views import evaluators_of, models_named, needs_evaluator, schema_of
+from redraft.operations.request_views import evaluators_of, models_named, needs_evaluator
 from redraft.operations.results.grounding import grounding_reader
 from redraft.operations.results.job_results import event
 from redraft.operations.services import Services
@@ -35,13 +36,6 @@ from redraft.providers.shared.protocol import Usage
 from redraft.storage.jobs import events, history, jobs
 from redraft.storage.jobs.history import IterationRecord
 from redraft.storage.jobs.jobs import JobRecord
-
-SAME_MODEL = "evaluator_is_generator"
-TINY_EVALUATOR = "evaluator_is_tiny"
-NO_CONTEXT = "no_context"
-GROUNDING_UNREAD = "grounding_not_read"
-CRITERIA_UNJUDGED = "eval_crit_not_judged"
-EVALUATORS_UNUSED = "evaluators_not_asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +67,6 @@ class Submission:
     is_replay: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A normalised request with its warnings and its maximum of calls; nothing is stored."""
-
-    request: dict[str, Any]
-    warnings: list[dict[str, str]]
-    calls_max: int
-
-
 def normalise(services: Services, request: AnyRequest) -> AnyRequest:
     """Fill in the models, and ensure that each can be called.
 
@@ -90,17 +75,16 @@ def normalise(services: Services, request: AnyRequest) -> AnyRequest:
     webhook cannot be signed, or its address is not allowed (`webhooks_not_configured`, `address_not_allowed`).
     """
     providers = services.providers
-    update: dict[str, Any] = {}
+    update: dict[str, Any] = {"grounding": request.grounds}
     if isinstance(request, GenerateAnswer):
         update["model"] = resolve_ladder(providers, request.model)
-    fallback = services.settings.evaluator_model or (update["model"][0] if update else str(providers.default_model()))
-    update |= normalise_evaluators(services, request, fallback)
+    fallback = services.settings.evaluator_model or (update["model"][0] if "model" in update else None)
+    update |= normalise_evaluators(services, request, fallback or str(providers.default_model()))
     if isinstance(request, GenerateAnswer) and isinstance(request.answer_schema, Mapping):
         check_schema(request.answer_schema, "/answer_schema")
-    update["grounding"] = request.grounds
     check_webhook(services, request.webhook)
     normal = request.model_copy(update=update)
-    check_priced(services, normal.limits, models_named(normal))
+    check_priced(services, normal, normal.limits.max_cost_usd)
     return normal
 
 
@@ -118,130 +102,80 @@ def normalise_evaluators(services: Services, request: AnyRequest, fallback: str)
         str(resolve_model(providers, name, f"/evaluation/panel/{index}")) for index, name in enumerate(evaluation.panel)
     ]
     audit = evaluation.audit and str(resolve_model(providers, evaluation.audit, "/evaluation/audit"))
-    single = (
-        panel[0] if panel else str(resolve_model(providers, request.evaluator_model or fallback, "/evaluator_model"))
-    )
+    evaluator = request.evaluator_model or fallback
+    single = panel[0] if panel else str(resolve_model(providers, evaluator, "/evaluator_model"))
     return {"evaluator_model": single, "evaluation": evaluation.model_copy(update={"panel": panel, "audit": audit})}
 
 
-def check_priced(services: Services, limits: Limits, models: Sequence[str]) -> None:
-    """Refuse a budget in USD if it cannot be enforced.
-
-    Raises Invalid if a model's price is unknown (code `unpriced_model`).
-    """
-    if limits.max_cost_usd is None:
-        return
-    for name in models:
+def check_priced(services: Services, request: AnyRequest, budget: float | None) -> None:
+    """Raises Invalid if a budget cannot be enforced, since a model has no known price (code `unpriced_model`)."""
+    for name in models_named(request) if budget is not None else ():
         if services.providers.price(parse_model(name), Usage(input_tokens=1, output_tokens=1)) is None:
             words = f"The price of {name} is unknown, so a budget in USD cannot be enforced: set REDRAFT_PRICES for it."
             raise Invalid.at("/limits/max_cost_usd", words, "unpriced_model")
 
 
 def resolve_ladder(providers: ProviderCatalog, model: str | list[str] | None) -> list[str]:
-    if model is None:
-        return [str(resolve_model(providers, str(providers.default_model()), "/model"))]
-    if isinstance(model, str):
-        return [str(resolve_model(providers, model, "/model"))]
-    return [str(resolve_model(providers, name, f"/model/{index}")) for index, name in enumerate(model)]
+    if isinstance(model, list):
+        return [str(resolve_model(providers, name, f"/model/{index}")) for index, name in enumerate(model)]
+    name = str(providers.default_model()) if model is None else model
+    return [str(resolve_model(providers, name, "/model"))]
 
 
 def resolve_model(providers: ProviderCatalog, name: str, pointer: str) -> ModelRef:
+    """The model with this name. Raises Invalid if there is none, or its provider has no key."""
     ref = parse_model(name, pointer)
     providers.check_configured(ref, pointer)
     return ref
 
 
 def warnings_of(services: Services, request: AnyRequest) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = []
+    """The warnings about a normalised request; docs/errors.md explains their codes."""
+    about_evaluators = _weak_evaluators if needs_evaluator(request) else _idle_evaluators
+    found = (*_unreadable_grounding(request), *about_evaluators(services, request))
+    return [{"code": code, "message": message} for code, message in found]
+
+
+def _unreadable_grounding(request: AnyRequest) -> Iterator[tuple[str, str]]:
     if request.grounds and not request.sources:
-        text = "The answer must be grounded in sources, but the job has none: the answer can only ask for them."
-        found.append({"code": NO_CONTEXT, "message": text})
-    if _is_unread(request):
-        text = "Citations are not read in answers with their own schema, so require_grounding accepts all of them."
-        found.append({"code": GROUNDING_UNREAD, "message": text})
-    if not needs_evaluator(request):
-        return [*found, *_idle_evaluators(request)]
-    found += _unreliable_evaluators(services, request)
-    if request.eval_crit and "eval_crit" not in services.profiles.get(request.profile).sees:
-        text = f"Profile {request.profile!r} does not use eval_crit: only the generator sees it, no evaluator does."
-        found.append({"code": CRITERIA_UNJUDGED, "message": text})
-    return found
+        yield (
+            "no_context",
+            "The answer must be grounded in sources, but the job has none: the answer can only ask for them.",
+        )
+    has_schema = isinstance(request, GenerateAnswer) and isinstance(request.answer_schema, Mapping)
+    if has_schema and request.grounds and request.grounds.require_grounding:
+        yield (
+            "grounding_not_read",
+            "Citations are not read in answers with their own schema, so require_grounding accepts all of them.",
+        )
 
 
-def _unreliable_evaluators(services: Services, request: AnyRequest) -> list[dict[str, str]]:
-    """Warnings about models that evaluate their own answers, or that are too small to evaluate."""
-    found: list[dict[str, str]] = []
+def _weak_evaluators(services: Services, request: AnyRequest) -> Iterator[tuple[str, str]]:
+    """Warnings about models that evaluate their own answers, are too small to evaluate, or ignore the criteria."""
     evaluators = evaluators_of(request)
     own = [model for model in evaluators if isinstance(request, GenerateAnswer) and model in ladder(request)]
     if own:
         text = f"{', '.join(own)} evaluates its own answers; a model of another family evaluates better."
-        found.append({"code": SAME_MODEL, "message": text})
+        yield "evaluator_is_generator", text
     if str(DEFAULT_LOCAL) in evaluators and not services.settings.local_model:
         text = f"{DEFAULT_LOCAL} is too small to evaluate reliably: use checks, or choose another evaluator."
-        found.append({"code": TINY_EVALUATOR, "message": text})
-    return found
+        yield "evaluator_is_tiny", text
+    if request.eval_crit and "eval_crit" not in services.profiles.get(request.profile).sees:
+        text = f"Profile {request.profile!r} does not use eval_crit: only the generator sees it, no evaluator does."
+        yield "eval_crit_not_judged", text
 
 
-def _is_unread(request: AnyRequest) -> bool:
-    """Whether grounding is required although citations cannot be read in an answer with its own schema."""
-    has_own = isinstance(request, GenerateAnswer) and isinstance(request.answer_schema, Mapping)
-    return has_own and request.grounds is not None and request.grounds.require_grounding
-
-
-def _idle_evaluators(request: AnyRequest) -> list[dict[str, str]]:
+def _idle_evaluators(_services: Services, request: AnyRequest) -> Iterator[tuple[str, str]]:
     """Warnings about fields that have no effect, because the rubric has only checks."""
-    evaluation, found = request.evaluation, list[dict[str, str]]()
+    evaluation = request.evaluation
     if request.eval_crit:
         text = "The rubric holds only checks, so no model evaluates eval_crit: add a binary criterion for it."
-        found.append({"code": CRITERIA_UNJUDGED, "message": text})
+        yield "eval_crit_not_judged", text
     settings = {"panel": evaluation.panel, "samples": evaluation.samples > 1, "audit": evaluation.audit}
     idle = [name for name, is_set in settings.items() if is_set]
     if idle:
         text = f"The rubric holds only checks, so no evaluator is called: {', '.join(idle)} have no effect."
-        found.append({"code": EVALUATORS_UNUSED, "message": text})
-    return found
-
-
-def estimate(services: Services, request: AnyRequest) -> Estimate:
-    """The answer to `validate_only`: the normalised request, and its maximum of calls without retries."""
-    normal = normalise(services, request)
-    return Estimate(dump(normal), warnings_of(services, normal), calls_max(services, normal))
-
-
-@dataclass(frozen=True, slots=True)
-class CallsMax:
-    """The maximum of model calls of a request, without retries after failures.
-
-    Attributes:
-        generate: the calls of this type in each iteration, like `evaluate` and `repair`.
-        audit: the calls after the end of the loop, with their repairs.
-    """
-
-    iterations: int
-    generate: int
-    evaluate: int
-    repair: int
-    audit: int
-
-    @property
-    def total(self) -> int:
-        return self.iterations * (self.generate + self.evaluate + self.repair) + self.audit
-
-
-def calls_max(services: Services, request: AnyRequest) -> int:
-    """The maximum of model calls of a request, without retries after failures."""
-    return estimate_calls(services, request).total
-
-
-def estimate_calls(services: Services, request: AnyRequest) -> CallsMax:
-    """The maximum by type: each evaluator call, and each generation with a schema, may need one repair."""
-    questions = len(groups_of(request.rubric, services.settings.criteria_per_call))
-    judged = questions * len(evaluators_of(request)) * request.evaluation.samples
-    audited = 2 * questions if request.evaluation.audit else 0
-    if not isinstance(request, GenerateAnswer):
-        return CallsMax(1, 0, judged, judged, audited)
-    many, repaired = request.candidates, judged + (1 if schema_of(request) else 0)
-    return CallsMax(request.iter_max, many, many * judged, many * repaired, 2 * audited)
+        yield "evaluators_not_asked", text
 
 
 def submit(services: Services, request: AnyRequest, idempotency: Idempotency | None = None) -> Submission:
@@ -261,7 +195,7 @@ def submit(services: Services, request: AnyRequest, idempotency: Idempotency | N
         if job is None:
             raise RuntimeError("A job without an idempotency key met another one.")
     reached(FaultPoint.SUBMITTED, job.id)
-    # After the commit: a worker that is faster would find no job. If the process dies here, the sweeper notifies
+    # After the commit, since a fast worker would find no job. If this process dies here, the sweeper notifies instead
     context.notify(services, context.message_of(job))
     services.queue.wake(job.id)
     return Submission(job, is_replay=False)
@@ -284,7 +218,18 @@ def store(
     if job is None:
         return None
     if isinstance(ready.request, EvaluateAnswer):
-        history.add_iterations(connection, job.id, [_given_answer(job, ready.request, ready.grounding)])
+        given = IterationRecord(
+            id=new_id("iteration"),
+            number=1,
+            candidate=1,
+            generator_model=None,
+            answer=ready.request.answer,
+            feedback_given=None,
+            created_at=job.created_at,
+            evaluation=None,
+            grounding=ready.grounding,
+        )
+        history.add_iterations(connection, job.id, [given])
     events.add(connection, job, 1, [event("job.queued", "The job is stored and waits for a worker.")])
     return job
 
@@ -302,12 +247,12 @@ def _row(ready: Ready, idempotency: Idempotency | None) -> dict[str, Any]:
         "idempotency_key": idempotency.key if idempotency else None,
         "request_hash": ready.digest,
         "event_seq": 1,
-        **_beginning(request),
+        **_first_step(request),
     }
 
 
-def _beginning(request: AnyRequest) -> dict[str, Any]:
-    """The first step of a job of this kind, as columns."""
+def _first_step(request: AnyRequest) -> dict[str, Any]:
+    """The columns that hold the kind and the first step of a job."""
     if isinstance(request, GenerateAnswer):
         place = {"step": Step.GENERATE.value, "iteration": 0, "iteration_limit": request.iter_max}
         return {**place, "kind": JobKind.GENERATE_ANSWER.value, "model": ladder(request)[0]}
@@ -318,25 +263,11 @@ def _beginning(request: AnyRequest) -> dict[str, Any]:
     return {"step": Step.EVALUATE.value, "iteration": 1, "iteration_limit": 1, "kind": JobKind.EVALUATE_ANSWER.value}
 
 
-def _given_answer(job: JobRecord, request: EvaluateAnswer, grounding: dict[str, Any] | None) -> IterationRecord:
-    return IterationRecord(
-        id=new_id("iteration"),
-        number=1,
-        candidate=1,
-        generator_model=None,
-        answer=request.answer,
-        feedback_given=None,
-        created_at=job.created_at,
-        evaluation=None,
-        grounding=grounding,
-    )
-
-
 def _replay(connection: Connection, idempotency: Idempotency, digest: str) -> Submission:
     known = jobs.find_by_key(connection, idempotency.scope, idempotency.key)
     if known is None:
         raise Conflict("The job of this Idempotency-Key was deleted at this moment; send the request again.")
     if known.request_hash != digest:
         words = f"This Idempotency-Key was used for job {known.id} with another body; use a new key."
-        raise Invalid(words, (FieldError("", words, "idempotency_key_reused"),), code="idempotency_key_reused")
+        raise Invalid.at("", words, "idempotency_key_reused")
     return Submission(known, is_replay=True)

@@ -9,8 +9,8 @@ import pytest
 from redraft.domain.jobs.requests import ContinueJob, GenerateAnswer
 from redraft.errors import Invalid
 from redraft.operations.jobs import queries
+from redraft.operations.jobs.cost_estimates import preview
 from redraft.operations.jobs.lifecycle import continue_job
-from redraft.operations.jobs.submit import estimate
 from redraft.prompts.profiles import BUILT_IN
 from tests.model_server import ModelServer
 from tests.operations.driving import LEAST, Driver
@@ -86,7 +86,7 @@ def test_criteria_are_judged_together_or_each_on_its_own(
 
     assert job.stop_reason == "accepted", driver.iterations(job.id)
     assert [call.type for call in driver.calls(job.id)].count("evaluate") == asked
-    assert estimate(driver.services, GenerateAnswer.model_validate({**LEAST, "rubric": rubric})).calls_max == 3 * (
+    assert preview(driver.services, GenerateAnswer.model_validate({**LEAST, "rubric": rubric})).calls_max == 3 * (
         1 + 2 * asked
     )
 

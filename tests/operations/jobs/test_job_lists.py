@@ -119,11 +119,11 @@ def test_of_shown_jobs_all_may_be_gone(driver: Driver):
     assert (found.lines, found.next_cursor, found.more) == ([], None, 2)
 
 
-def do_all(driver: Driver, deed: job_lists.Deed, criteria: JobFilter, batch: int) -> tuple[int, int, int]:
+def do_all(driver: Driver, deed: job_lists.Action, criteria: JobFilter, batch: int) -> tuple[int, int, int]:
     done = kept = rounds = 0
     cursor = None
     while True:
-        result = job_lists.do_to_matching(driver.services, deed, criteria, cursor, batch=batch)
+        result = job_lists.act_on_matching(driver.services, deed, criteria, cursor, batch=batch)
         done, kept, rounds = done + result.done, kept + result.kept, rounds + 1
         cursor = result.cursor
         if cursor is None:
@@ -135,7 +135,7 @@ def test_all_that_match_are_done_in_batches_and_those_that_come_later_are_not_me
     odd = replace(ALL, metadata={"n": "1"})
     frozen = job_lists.freeze(driver.services, odd)
     later = driver.submit(metadata={"n": "1"})
-    possible = job_lists.open_to("cancel", frozen)
+    possible = job_lists.possible("cancel", frozen)
     assert possible
     assert job_lists.count(driver.services, possible) == 3
     assert job_lists.count(driver.services, possible, most=2) == 2
@@ -149,10 +149,10 @@ def test_all_that_match_are_done_in_batches_and_those_that_come_later_are_not_me
 
 def test_what_cannot_be_done_is_counted_and_left(driver: Driver):
     ended, queued = driver.run_new().id, driver.submit()
-    done = job_lists.do_to(driver.services, "cancel", [ended, queued, "job_" + "0" * 32])
+    done = job_lists.act_on(driver.services, "cancel", [ended, queued, "job_" + "0" * 32])
     assert (done.done, done.kept) == (1, 2)
-    assert job_lists.open_to("cancel", replace(ALL, statuses=("failed",))) is None
-    assert job_lists.do_to_matching(driver.services, "cancel", replace(ALL, statuses=("failed",))).done == 0
+    assert job_lists.possible("cancel", replace(ALL, statuses=("failed",))) is None
+    assert job_lists.act_on_matching(driver.services, "cancel", replace(ALL, statuses=("failed",))).done == 0
 
 
 def test_an_export_holds_every_job_that_matches(driver: Driver):

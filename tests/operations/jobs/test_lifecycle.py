@@ -9,7 +9,8 @@ import pytest
 from redraft.domain.jobs.requests import ContinueJob, EvaluateAnswer, GenerateAnswer
 from redraft.errors import Conflict, Invalid, NotFound
 from redraft.operations.jobs import lifecycle, queries, references
-from redraft.operations.jobs.submit import Idempotency, estimate, submit
+from redraft.operations.jobs.cost_estimates import preview
+from redraft.operations.jobs.submit import Idempotency, submit
 from redraft.operations.steps.sweeper import sweep
 from redraft.storage.jobs.jobs import JobFilter
 from tests.model_server import ModelServer, Reply
@@ -87,10 +88,10 @@ def test_an_unknown_model_is_refused_at_its_place_and_nothing_is_stored(
 
 
 def test_an_estimate_is_the_normal_form_and_bounds_the_calls_without_storing_anything(driver: Driver):
-    found = estimate(driver.services, GenerateAnswer.model_validate({**LEAST, "iter_max": 2, "candidates": 3}))
+    found = preview(driver.services, GenerateAnswer.model_validate({**LEAST, "iter_max": 2, "candidates": 3}))
     assert (found.request["model"], found.request["evaluator_model"]) == (["openai:writer"], "openai:judge")
     assert found.calls_max == 2 * 3 * 3
-    judged = estimate(driver.services, EvaluateAnswer.model_validate({**LEAST, "answer": "A"}))
+    judged = preview(driver.services, EvaluateAnswer.model_validate({**LEAST, "answer": "A"}))
     assert judged.calls_max == 2
     assert queries.list_jobs(driver.services, JobFilter())[0] == []
 

@@ -13,7 +13,7 @@ from api.pages.jobs.job_charts import draw_waterfall
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.operations.jobs import lifecycle
-from redraft.operations.jobs.views import CallLine
+from redraft.operations.jobs.resources import CallLine
 from redraft.operations.services import Services
 from redraft.storage.engine.tables import calls, events, jobs
 from tests.model_server import ModelServer
@@ -169,10 +169,10 @@ def test_the_length_of_a_bar_is_the_latency_of_its_call():
 
 
 def line_of(call_id: str, started_at: datetime, latency_ms: int) -> CallLine:
-    values: dict[str, Any] = dict.fromkeys(CallLine.__dataclass_fields__)
+    values: dict[str, Any] = dict.fromkeys(CallLine.model_fields)
     values |= {"id": call_id, "type": "generate", "status": "succeeded", "started_at": started_at}
     values |= {"latency_ms": latency_ms, "finished_at": started_at + timedelta(seconds=0.5)}
-    return CallLine(**values)
+    return CallLine.model_construct(**values)
 
 
 def test_the_queue_says_how_many_wait_and_no_more(client: httpx2.Client, services: Services, submit_job: Submit):
