@@ -1,4 +1,4 @@
-"""What a job asks for, as its steps need it: read from its stored request."""
+"""Views of a stored request: the schema of its answer, its evaluators and models, the rules of its loop."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,7 +27,7 @@ def parse_request(job: JobRecord) -> AnyRequest:
 
 
 def readable_request(job: JobRecord) -> AnyRequest | None:
-    """The same for whoever ends a job: None when it was stored by a version that let more pass."""
+    """The request for ending a job; None if an earlier version stored it and this one does not accept it."""
     try:
         return parse_request(job)
     except ValidationError:
@@ -35,7 +35,7 @@ def readable_request(job: JobRecord) -> AnyRequest | None:
 
 
 def structure_of(request: AnyRequest) -> Structure | None:
-    """The named structure that an answer must have, if any."""
+    """The named structure that the answer must have, if any."""
     named = request.answer_schema if isinstance(request, GenerateAnswer) else None
     if isinstance(named, str):
         return named
@@ -43,7 +43,7 @@ def structure_of(request: AnyRequest) -> Structure | None:
 
 
 def schema_of(request: AnyRequest) -> Mapping[str, Any] | None:
-    """What an answer must fit, if anything."""
+    """The JSON Schema that the answer must match, if any."""
     own = None if isinstance(request, EvaluateAnswer) else request.answer_schema
     if isinstance(own, Mapping):
         return own
@@ -67,7 +67,7 @@ def rules_of(job: JobRecord, request: AnyRequest, profiles: Profiles) -> Rules:
 
 
 def _is_yes_no(request: AnyRequest, profiles: Profiles) -> bool:
-    """Whether an evaluation can only say yes or no: by the profile, or by a rubric with nothing else to score."""
+    """Whether an evaluation can only say yes or no: by the profile, or by a rubric with one binary criterion."""
     if request.rubric:
         scoring = [criterion for criterion in request.rubric if criterion.weight]
         return len(scoring) == 1 and scoring[0].kind != "scale"
@@ -79,7 +79,7 @@ def _is_yes_no(request: AnyRequest, profiles: Profiles) -> bool:
 
 
 def evaluators_of(request: AnyRequest) -> tuple[str, ...]:
-    """The evaluators: the panel, or the one; the request must be normalised."""
+    """The panel, or the single evaluator; the request must be normalised."""
     return tuple(request.evaluation.panel) or (request.evaluator_model or "",)
 
 
@@ -91,12 +91,12 @@ def models_named(request: AnyRequest) -> list[str]:
 
 
 def needs_evaluator(request: AnyRequest) -> bool:
-    """Whether any of it is judged by a model: a rubric of checks is not."""
+    """Whether a model evaluates the answer; False for a rubric that holds only checks."""
     return bool(groups_of(request.rubric, "auto"))
 
 
 def models_of(job: JobRecord, request: AnyRequest) -> tuple[str, ...]:
-    """Whom the job's current step asks: its iteration's entry of the ladder, or those who judge."""
+    """The models of the job's current step: the iteration's entry of the ladder, or the evaluators."""
     if job.step == Step.AUDIT:
         return (request.evaluation.audit or "",)
     if job.step == Step.EVALUATE or not isinstance(request, GenerateAnswer):

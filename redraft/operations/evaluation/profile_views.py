@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from typing import Any
 
 from redraft.domain.text.diffs import Diff, compare_words
 from redraft.errors import Invalid, NotFound
@@ -14,23 +14,16 @@ _VERSIONS_MAX = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """A version that was used in an evaluation."""
-
-    version: str
-    first_used_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class ProfileView:
-    """A profile with its used versions, the latest first.
+    """A profile with the versions that evaluations have used, the latest first.
 
     Attributes:
+        versions: each with `version` and `first_used_at`.
         changes: the diff by file with an earlier version or another profile; None without a comparison.
     """
 
     profile: Profile
-    versions: Sequence[Version]
+    versions: Sequence[Mapping[str, Any]]
     changes: Mapping[str, Diff] | None
 
 
@@ -48,7 +41,7 @@ def view_profile(services: Services, name: str, *, version: str = "", other: str
     if before is None and other:
         before = _find(services, other).texts
     changes = None if before is None else _compare(before, profile.texts)
-    return ProfileView(profile, [Version(**each) for each in found], changes)
+    return ProfileView(profile, found, changes)
 
 
 def _find(services: Services, name: str) -> Profile:

@@ -1,14 +1,14 @@
-"""The queue of evaluations for a rater: of the latest evaluations the most doubtful ones first."""
+"""The queue of evaluations for a rater: the latest evaluations, those with the most doubtful verdicts first."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy import Connection
 
-from redraft.domain.evaluation.review_priority import review_priority_of
-from redraft.errors import NotFound
+from redraft.domain.evaluation.review_priority import ReviewPriority, review_priority_of
+from redraft.errors import NotFound, existing
 from redraft.operations.jobs import queries
 from redraft.operations.jobs.iterations import Evaluation, Iteration
 from redraft.operations.jobs.resources import Job, job_resource
@@ -43,45 +43,26 @@ class QueueItem:
 
 
 @dataclass(frozen=True, slots=True)
-class LastWord:
-    """The last rating of a person, with the rated evaluation."""
-
-    evaluation_id: str
-    job_id: str
-    number: int
-    passed: bool
-    score: float | None
-    verdict: str
-    own_score: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class RatingQueue:
     """The first lines of the queue.
 
     Attributes:
         waiting: the length of the queue.
         looked_at: the maximum of latest evaluations that the queue is made from.
+        last: the evaluation that the person rated last, with their `verdict` and `own_score`.
     """
 
     lines: list[QueueLine]
     waiting: int
     looked_at: int
     item: QueueItem | None
-    last: LastWord | None
+    last: Mapping[str, Any] | None
 
 
 def view_queue(services: Services, rater: str, *, chosen: str | None = None, last: str | None = None) -> RatingQueue:
-    """The queue of a rater, with one evaluation to rate: the chosen one, otherwise the first.
+    """The evaluations that a person has not rated, with one to rate: the `chosen` one, otherwise the first.
 
-    Args:
-        services: the services.
-        rater: the person; evaluations that they have rated are left out.
-        chosen: the id of the chosen evaluation.
-        last: the id of the evaluation that was rated before.
-
-    Raises:
-        NotFound: there is no such evaluation.
+    `last` is the id of the evaluation that was rated before. Raises NotFound if there is no such evaluation.
     """
     with services.database.read() as connection:
         latest = rating_queue.latest(connection)
@@ -96,7 +77,7 @@ def view_queue(services: Services, rater: str, *, chosen: str | None = None, las
         QueueLine(each.evaluation_id, each.job_id, each.number, tasks.get(each.job_id, ""), each.role, why)
         for each, why in first
     ]
-    return RatingQueue(lines, len(waiting), LOOKBACK, item, _last(said) if said else None)
+    return RatingQueue(lines, len(waiting), LOOKBACK, item, said)
 
 
 def _ordered(latest: Sequence[Waiting], rated: Collection[str]) -> list[tuple[Waiting, str]]:
@@ -104,27 +85,19 @@ def _ordered(latest: Sequence[Waiting], rated: Collection[str]) -> list[tuple[Wa
     verdicts: defaultdict[str, set[bool]] = defaultdict(set)
     for each in latest:
         verdicts[each.iteration_id].add(each.passed)
-    reasons = [
-        (
-            each,
-            review_priority_of(
-                each.score,
-                each.threshold,
-                disagreement=each.disagreement,
-                is_contradicted=len(verdicts[each.iteration_id]) > 1,
-            ),
+
+    def priority(each: Waiting) -> ReviewPriority:
+        is_contradicted = len(verdicts[each.iteration_id]) > 1
+        return review_priority_of(
+            each.score, each.threshold, disagreement=each.disagreement, is_contradicted=is_contradicted
         )
-        for each in latest
-        if each.evaluation_id not in rated
-    ]
-    reasons.sort(key=lambda pair: -pair[1].weight)
-    return [(each, doubt.words) for each, doubt in reasons]
+
+    found = [(each, priority(each)) for each in latest if each.evaluation_id not in rated]
+    return [(each, reason.words) for each, reason in sorted(found, key=lambda pair: -pair[1].weight)]
 
 
 def _item(connection: Connection, evaluation_id: str) -> QueueItem:
-    place = rating_queue.place_of(connection, evaluation_id)
-    if place is None:
-        raise NotFound("evaluation", evaluation_id)
+    place = existing(rating_queue.place_of(connection, evaluation_id), "evaluation", evaluation_id)
     record = queries.record_of(connection, place["job_id"])
     for iteration in queries.iterations_of(connection, record, place["number"]):
         for evaluation in (iteration.evaluation, *iteration.further_evaluations):
@@ -133,18 +106,10 @@ def _item(connection: Connection, evaluation_id: str) -> QueueItem:
     raise NotFound("evaluation", evaluation_id)
 
 
-def _last(said: Any) -> LastWord:
-    return LastWord(
-        said["id"], said["job_id"], said["number"], said["passed"], said["score"], said["verdict"], said["own_score"]
-    )
-
-
 def verdict_on(services: Services, evaluation_id: str, opinion: Opinion) -> Literal["agree", "disagree", "unsure"]:
-    """Whether a rater's blind opinion agrees with the evaluation. Raises NotFound if there is no such evaluation."""
+    """Whether a rater who does not see the verdict agrees with it. Raises NotFound if there is no such evaluation."""
     if opinion == "unsure":
         return "unsure"
     with services.database.read() as connection:
-        place = rating_queue.place_of(connection, evaluation_id)
-    if place is None:
-        raise NotFound("evaluation", evaluation_id)
+        place = existing(rating_queue.place_of(connection, evaluation_id), "evaluation", evaluation_id)
     return "agree" if (opinion == "passes") == place["passed"] else "disagree"

@@ -2,14 +2,13 @@
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection
 
-from redraft.domain.evaluation.calibration import Bias, Calibration, Rated, Status, Threshold, calibrate
+from redraft.domain.evaluation.calibration import Bias, Rated, Status, Threshold, calibrate
 from redraft.domain.evaluation.ratings import RateEvaluation
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.statistics.estimates import Crossing, Estimate, Kappa
@@ -24,6 +23,8 @@ from redraft.storage.jobs import history
 
 GROUPS_MAX = 500
 """The maximum of groups in a report; groups with the most ratings come first."""
+_GROUPED_BY = ("evaluator_model", "profile", "profile_version", "criterion")
+_COLUMNS = ("evaluator_model", "profile", "profile_version", "criterion_id")
 
 
 class CalibrationGroup(Resource):
@@ -59,10 +60,11 @@ def rate(services: Services, job_id: str, number: int, body: RateEvaluation, rat
     with services.database.write() as connection:
         found = ratings.hold_evaluations(connection, job_id, number)
         if all(each.evaluation_id is None for each in found):
-            _ensure_has(connection, job_id, number)
+            _ensure_iteration(connection, job_id, number)
         evaluation = _choose(found, body)
         _ensure_rateable(evaluation)
-        _ensure_criterion(evaluation, body.criterion)
+        if body.criterion is not None:
+            _ensure_criterion(evaluation.criteria or [], body.criterion)
         values: dict[str, Any] = {
             "id": new_id("rating"),
             "job_id": job_id,
@@ -76,39 +78,28 @@ def rate(services: Services, job_id: str, number: int, body: RateEvaluation, rat
     return rating_resource(RatingRecord(**values, **place, created_at=created_at))
 
 
-def _ensure_has(connection: Connection, job_id: str, number: int) -> None:
-    job = record_of(connection, job_id)
-    known = sorted({record.number for record in history.of(connection, job)})
+def _ensure_iteration(connection: Connection, job_id: str, number: int) -> None:
+    known = sorted({record.number for record in history.of(connection, record_of(connection, job_id))})
     if number not in known:
-        raise NoIteration(job_id, number, known)
-
-
-class NoIteration(NotFound):
-    """The job has no such iteration; the message names its iterations."""
-
-    def __init__(self, job_id: str, number: int, known: Sequence[int]) -> None:
-        super().__init__("iteration", f"{job_id}/{number}")
-        self.message = f"Job {job_id} has {_iterations_in_words(known)}, not {number}."
-        if not known:
-            self.message = f"Job {job_id} has no answers; there is nothing to rate."
-        self.args = (self.message,)
-
-
-def _iterations_in_words(known: Sequence[int]) -> str:
-    if len(known) == 1:
-        return f"iteration {known[0]}"
-    is_row = bool(known) and known[-1] - known[0] == len(known) - 1
-    return "the iterations " + (f"{known[0]} to {known[-1]}" if is_row else ", ".join(map(str, known)))
+        error = NotFound("iteration", f"{job_id}/{number}")
+        error.message = f"Job {job_id} has no answers; there is nothing to rate."
+        if known:
+            has_gaps = known[-1] - known[0] >= len(known)
+            listed = ", ".join(map(str, known)) if has_gaps else f"{known[0]} to {known[-1]}"
+            iterations = f"iteration {known[0]}" if len(known) == 1 else f"the iterations {listed}"
+            error.message = f"Job {job_id} has {iterations}, not {number}."
+        error.args = (error.message,)
+        raise error
 
 
 def _choose(found: Sequence[RatedEvaluation], body: RateEvaluation) -> RatedEvaluation:
     if body.evaluation_id is not None:
         return _by_id(found, body.evaluation_id, body.candidate)
-    own = [each for each in found if each.is_own]
     if body.candidate is not None:
-        return _by_candidate(own, found, body.candidate)
-    # With equal scores the first candidate counts, as in the loop
-    return max([*own, _unevaluated(found[0].candidate)], key=lambda each: -1.0 if each.score is None else each.score)
+        return _by_candidate(found, body.candidate)
+    own = [*(each for each in found if each.is_own), _unevaluated(found[0].candidate)]
+    # Of equal scores `max` takes the first candidate, as the loop does
+    return max(own, key=lambda each: -1.0 if each.score is None else each.score)
 
 
 def _by_id(found: Sequence[RatedEvaluation], evaluation_id: str, candidate: int | None) -> RatedEvaluation:
@@ -122,12 +113,12 @@ def _by_id(found: Sequence[RatedEvaluation], evaluation_id: str, candidate: int 
     return evaluation
 
 
-def _by_candidate(own: Sequence[RatedEvaluation], found: Sequence[RatedEvaluation], candidate: int) -> RatedEvaluation:
+def _by_candidate(found: Sequence[RatedEvaluation], candidate: int) -> RatedEvaluation:
     known = sorted({each.candidate for each in found})
     if candidate not in known:
         words = f"This iteration has no candidate {candidate}; it has {', '.join(map(str, known))}."
         raise Invalid.at("/candidate", words, "unknown_candidate")
-    return next((each for each in own if each.candidate == candidate), _unevaluated(candidate))
+    return next((each for each in found if each.is_own and each.candidate == candidate), _unevaluated(candidate))
 
 
 def _unevaluated(candidate: int) -> RatedEvaluation:
@@ -137,25 +128,22 @@ def _unevaluated(candidate: int) -> RatedEvaluation:
 def _ensure_rateable(evaluation: RatedEvaluation) -> None:
     if evaluation.status == "ok":
         return
-    why = {None: "has not been evaluated", "error": "could not be evaluated: its evaluation is an error"}
-    reason = why.get(evaluation.status, "was not evaluated")
+    reasons = {None: "has not been evaluated", "error": "could not be evaluated: its evaluation is an error"}
+    reason = reasons.get(evaluation.status, "was not evaluated")
     words = f"Candidate {evaluation.candidate} {reason}; there is no verdict to rate."
     raise Invalid.at("", words, "not_rateable")
 
 
-def _ensure_criterion(evaluation: RatedEvaluation, criterion: str | None) -> None:
-    if criterion is None:
-        return
-    known = evaluation.criteria or []
-    if not known:
-        words = "This evaluation has no criteria of its own; leave criterion out to rate it as a whole."
-        raise Invalid.at("/criterion", words, "unknown_criterion")
+def _ensure_criterion(known: Sequence[dict[str, Any]], criterion: str) -> None:
     found = _criterion(known, criterion)
     if found is None:
         words = f"This evaluation has no such criterion; it has {', '.join(each['id'] for each in known)}."
+        if not known:
+            words = "This evaluation has no criteria of its own; leave criterion out to rate it as a whole."
         raise Invalid.at("/criterion", words, "unknown_criterion")
     if found["passed"] is None:
-        raise Invalid.at("/criterion", "This criterion was not judged; there is no verdict to rate.", "not_rateable")
+        words = "This criterion was not evaluated; there is no verdict to rate."
+        raise Invalid.at("/criterion", words, "not_rateable")
 
 
 def _criterion(criteria: Sequence[dict[str, Any]], criterion: str) -> dict[str, Any] | None:
@@ -163,10 +151,7 @@ def _criterion(criteria: Sequence[dict[str, Any]], criterion: str) -> dict[str, 
 
 
 def list_ratings(services: Services, job_id: str) -> list[Rating]:
-    """All ratings of a job, oldest first. A later rating of the same thing by the same rater replaces an earlier one.
-
-    Raises NotFound if there is no such job.
-    """
+    """All ratings of a job, oldest first, replaced ones included. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         version_of(connection, job_id)
         return [rating_resource(record) for record in ratings.of_job(connection, job_id)]
@@ -175,36 +160,21 @@ def list_ratings(services: Services, job_id: str) -> list[Rating]:
 def calibration(services: Services, criteria: RatingFilter, *, precision: float) -> tuple[list[CalibrationGroup], int]:
     """The agreement of each evaluator with people, most ratings first, and the number of groups that are left out.
 
-    Args:
-        services: the services.
-        criteria: the filter of ratings.
-        precision: the precision that a suggested threshold must reach, 0 to 1.
+    A suggested threshold reaches at least this `precision`, 0 to 1.
     """
     count = 0
 
     def groups() -> Iterator[CalibrationGroup]:
         nonlocal count
-        for key, rows in groupby(ratings.stream_counting(connection, criteria), key=_KIND):
+        for key, rows in groupby(ratings.stream_counting(connection, criteria), key=itemgetter(*_COLUMNS)):
             count += 1
-            yield _group(key, calibrate(_rated(rows), precision=precision))
+            named = dict(zip(_GROUPED_BY, key, strict=True))
+            found = calibrate(_rated(rows), precision=precision)
+            yield CalibrationGroup.from_row(found, **named)
 
     with services.database.read() as connection:
         found = heapq.nlargest(GROUPS_MAX, groups(), key=lambda group: (group.n, group.unsure))
     return found, count - len(found)
-
-
-_KIND = itemgetter("evaluator_model", "profile", "profile_version", "criterion_id")
-
-
-def _group(key: tuple[Any, ...], found: Calibration) -> CalibrationGroup:
-    evaluator_model, profile, profile_version, criterion = key
-    return CalibrationGroup(
-        evaluator_model=evaluator_model,
-        profile=profile,
-        profile_version=profile_version,
-        criterion=criterion,
-        **{field.name: getattr(found, field.name) for field in fields(found)},
-    )
 
 
 def _rated(rows: Iterator[Mapping[Any, Any]]) -> Iterator[Rated]:
@@ -220,10 +190,6 @@ def _rated(rows: Iterator[Mapping[Any, Any]]) -> Iterator[Rated]:
 def _rated_criterion(row: Mapping[Any, Any], found: Mapping[str, Any]) -> Rated:
     score, own_score = found["score"], row["own_score"]
     if found["weight"] < 0:
-        # The score of a criterion with negative weight says how much of a fault there is: less is better
-        score, own_score = _turned(score), _turned(own_score)
+        # The score of a criterion with negative weight is the size of a fault: less is better
+        score, own_score = (None if each is None else 1 - each for each in (score, own_score))
     return Rated(row["verdict"], found["passed"], score, own_score)
-
-
-def _turned(score: float | None) -> float | None:
-    return None if score is None else 1 - score

@@ -25,11 +25,11 @@ from redraft.storage.jobs import history
 from redraft.storage.jobs.history import IterationRecord
 from redraft.storage.jobs.jobs import JobRecord
 
-_AS_IT_WAS = frozenset(EvaluationFields.model_fields) - {"webhook"}
+_KEPT = frozenset(EvaluationFields.model_fields) - {"webhook"}
 
 
 def rescore(services: Services, job_id: str, change: RescoreJob, idempotency: Idempotency | None = None) -> Submission:
-    """Submit a new job that evaluates the answers of this job, which is not changed.
+    """Submit a new job that evaluates the answers of this job. This job does not change.
 
     Raises:
         NotFound: there is no such job.
@@ -41,50 +41,45 @@ def rescore(services: Services, job_id: str, change: RescoreJob, idempotency: Id
 
 
 def request_for(services: Services, job_id: str, change: RescoreJob, *, drops_rubric: bool = False) -> RescoreAnswers:
-    """The request of the new job; `drops_rubric` evaluates by criteria in words. Raises what `rescore` raises."""
+    """The request of the new job; with `drops_rubric` it evaluates by `eval_crit`. Raises what `rescore` raises."""
     with services.database.read() as connection:
         job = record_of(connection, job_id)
         _ensure_can_rescore(job)
         records = history.of(connection, job)
     request = _request(job, change, _numbers(job, records, change), drops_rubric=drops_rubric)
-    _ensure_few_calls(request, records)
-    return request
-
-
-def _ensure_few_calls(request: RescoreAnswers, records: list[IterationRecord]) -> None:
-    by_iteration = Counter(record.number for record in records if record.number in request.iterations)
-    calls = max(by_iteration.values()) * evaluator_calls_max(request)
+    candidates = Counter(record.number for record in records if record.number in request.iterations)
+    calls = max(candidates.values()) * evaluator_calls_max(request)
     if calls > EVALUATOR_CALLS_MAX:
-        words = f"This asks for up to {calls} evaluator calls per iteration, at most {EVALUATOR_CALLS_MAX} are made."
+        words = f"This needs up to {calls} evaluator calls per iteration; the maximum is {EVALUATOR_CALLS_MAX}."
         raise Invalid.at("/evaluation", words, "too_many_judge_calls")
+    return request
 
 
 def _ensure_can_rescore(job: JobRecord) -> None:
     if job.kind == JobKind.RESCORE_ANSWERS:
-        words = f"Job {job.id} judges the answers of job {job.rescored_job_id} anew; rescore that one."
-        raise Conflict(words)
+        raise Conflict(f"Job {job.id} rescores the answers of job {job.rescored_job_id}; rescore that one.")
     if JobStatus(job.status) not in TERMINAL:
-        words = f"Job {job.id} is {job.status}; its answers can be judged anew once it has ended."
+        words = f"Job {job.id} is {job.status}; its answers can be rescored after it has ended."
         raise Conflict(words, code="job_not_terminal")
 
 
 def _numbers(job: JobRecord, records: list[IterationRecord], change: RescoreJob) -> list[int]:
     known = sorted({record.number for record in records if not record.as_attempt().is_cut})
     if not known:
-        raise Conflict(f"Job {job.id} has written no answer; there is nothing to judge.")
+        raise Conflict(f"Job {job.id} has written no answer; there is nothing to evaluate.")
     wanted = sorted(set(change.iterations or known))
     unknown = [number for number in wanted if number not in known]
     if unknown:
         words = f"Job {job.id} has the iterations {known[0]} to {known[-1]}, not {unknown[0]}."
         if any(record.number == unknown[0] for record in records):
-            words = f"The answer of iteration {unknown[0]} was cut off: there is no whole answer to judge."
+            words = f"The answer of iteration {unknown[0]} was cut off: there is no whole answer to evaluate."
         raise Invalid.at("/iterations", words, "unknown_iteration")
     return wanted
 
 
 def _request(job: JobRecord, change: RescoreJob, numbers: list[int], *, drops_rubric: bool) -> RescoreAnswers:
     before = parse_request(job)
-    kept = {name: getattr(before, name) for name in _AS_IT_WAS}
+    kept = {name: getattr(before, name) for name in _KEPT}
     given = {name: getattr(change, name) for name in change.model_fields_set - {"iterations"}}
     named = {name: value for name, value in given.items() if value is not None}
     if drops_rubric or named.get("profile", DEFAULT_PROFILE) != DEFAULT_PROFILE:
@@ -94,10 +89,10 @@ def _request(job: JobRecord, change: RescoreJob, numbers: list[int], *, drops_ru
         words = "Rescoring has no audit: rescore by that model instead, as evaluator_model."
         raise Invalid.at("/evaluation/audit", words, "audit_misplaced")
     # A rescoring must give a new verdict: it is never skipped as too simple, nor taken from the cache
-    anew: dict[str, Any] = {"audit": None, "skip": "never" if options.skip == "auto" else options.skip}
+    changed: dict[str, Any] = {"audit": None, "skip": "never" if options.skip == "auto" else options.skip}
     if "evaluator_model" in named and change.evaluation is None:
-        anew["panel"] = []
-    fields: dict[str, Any] = {**kept, **named, "evaluation": options.model_copy(update=anew), "cache": "off"}
+        changed["panel"] = []
+    fields: dict[str, Any] = {**kept, **named, "evaluation": options.model_copy(update=changed), "cache": "off"}
     fields |= {"job_id": job.id, "iterations": numbers, "answer_schema": schema_of(before)}
     try:
         return RescoreAnswers.model_validate(fields)

@@ -24,12 +24,9 @@ _OBSERVED = frozenset({JobKind.GENERATE_ANSWER.value, JobKind.EVALUATE_ANSWER.va
 
 
 def complete(connection: Connection, job: JobRecord, values: Mapping[str, Any] | None) -> None:
-    """Store what depends on the end of a job: its observation, and the status of its item in a run.
+    """If these columns end the job, store its observation and the status of its item in a run.
 
-    Args:
-        connection: the unit of work that ends the job, after its last evaluations are stored.
-        job: the row before that change.
-        values: the changed columns; nothing is stored unless they end the job.
+    The unit of work is the one that ends the job, after its last evaluations are stored. `job` is the row before that.
     """
     if values is None or values.get("stop_reason") is None:
         return
@@ -43,11 +40,10 @@ def _observe(connection: Connection, job: JobRecord, values: Mapping[str, Any]) 
     """Store an observation if the job ends with an accepted answer to ranked sources."""
     if values["stop_reason"] != StopReason.ACCEPTED or not _has_ranked_sources(job):
         return
-    records = history.of(connection, job)
     number = values["result"]["best_iteration"]
-    best = best_of(record.as_attempt() for record in records if record.number == number)
-    place = best and (best.iteration, best.candidate)
-    returned = next((record for record in records if (record.number, record.candidate) == place), None)
+    records = {record.candidate: record for record in history.of(connection, job) if record.number == number}
+    best = best_of(record.as_attempt() for record in records.values())
+    returned = records[best.candidate] if best else None
     request = readable_request(job)
     if returned is not None and request is not None and not _has_other_sources(connection, job, returned.number):
         observations.add(connection, _row(job, request, returned))
@@ -92,12 +88,9 @@ def _row(job: JobRecord, request: AnyRequest, record: IterationRecord) -> dict[s
 
 
 def close_orphaned_calls(connection: Connection, job: JobRecord, *, is_holder_gone: bool = False) -> None:
-    """Close the calls whose workers are lost, in the unit of work that ends their job; a live worker closes its own.
+    """Close the calls of lost workers in the unit of work that has ended their job; a live worker closes its own.
 
-    Args:
-        connection: the unit of work, after the job has ended.
-        job: as it was before.
-        is_holder_gone: whether nobody closes the calls of the last lease, although it has not expired.
+    `job` is the row before that. `is_holder_gone` says that the worker is lost although its lease has not expired.
     """
     expires_at = job.lease_expires_at
     is_held = not is_holder_gone and expires_at is not None and expires_at > moment(connection, ago_s=0)

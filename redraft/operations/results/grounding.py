@@ -1,4 +1,4 @@
-"""What an answer makes of its sources, found by code as soon as it is written, and kept beside it."""
+"""Checks by code how an answer uses its sources, and what the job's result says of them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -15,14 +15,15 @@ from redraft.operations.request_views import schema_of, structure_of
 from redraft.storage.jobs.history import IterationRecord
 
 NOTHING: dict[str, Any] = {"citations": [], "sources_used": [], "grounding_score": None, "cited_text": None}
+# A long answer without sources would store itself twice
 _UNSUPPORTED_MAX = 200
 
 
 def grounding_reader(request: AnyRequest) -> Callable[[str], dict[str, Any] | None]:
-    """Reads the sources once, for all answers to a request.
+    """Read the sources once, and return a function that checks an answer to the request.
 
-    What it returns for an answer: citations, what is wrong with marks, the score, and what no source supports; None
-    for a job without sources, and for an answer whose schema does not say where its prose is.
+    The function returns the citations, the issues of citation markers, the grounding score and the unsupported
+    statements. It returns None for a job without sources, and for an answer whose schema does not name its prose.
     """
     options = request.grounds
     structure = structure_of(request)
@@ -33,7 +34,7 @@ def grounding_reader(request: AnyRequest) -> Callable[[str], dict[str, Any] | No
     count = len(request.sources)
     style = options.citation_style
     version = sources_hash([dump(source) for source in request.sources])
-    # A given answer was not told to
+    # The generator of a given answer was not asked to cite
     must_cite = options.include_citations and not isinstance(request, EvaluateAnswer)
 
     def read(answer: str) -> dict[str, Any] | None:
@@ -62,10 +63,10 @@ def grounding_reader(request: AnyRequest) -> Callable[[str], dict[str, Any] | No
 
 
 def meets_rule(request: AnyRequest, grounding: Mapping[str, Any] | None, check: ClaimCheck | None) -> bool:
-    """Whether an answer may be accepted for what it makes of its sources.
+    """Whether the grounding rule allows that an answer is accepted.
 
-    A claim check stands for what code takes for uncited, as far as its claims go; wrong marks and numbers from
-    nowhere stay wrong.
+    A claim check can clear the statements that code found uncited. It cannot clear wrong citation markers, or numbers
+    that are in no source.
     """
     if request.grounds is None or not request.grounds.require_grounding:
         return True
@@ -78,7 +79,7 @@ def meets_rule(request: AnyRequest, grounding: Mapping[str, Any] | None, check: 
 
 
 def problems_of(request: AnyRequest, grounding: Mapping[str, Any] | None, check: ClaimCheck | None) -> tuple[str, ...]:
-    """What code found that the next answer has to change; a claim check names uncited claims itself."""
+    """The grounding problems for the feedback. A claim check names uncited claims itself."""
     if request.grounds is None or grounding is None:
         return ()
     if not request.grounds.require_grounding:
@@ -91,7 +92,7 @@ def problems_of(request: AnyRequest, grounding: Mapping[str, Any] | None, check:
 
 
 def _unchecked(grounding: Mapping[str, Any], check: ClaimCheck) -> list[str]:
-    """What code takes for uncited, and no claim is about: a judge that leaves it out has not vouched for it."""
+    """The statements that code found uncited and that no checked claim covers, since the evaluator left them out."""
     claims = [read_content(claim.claim).stems for claim in check.claims]
     uncited = [each["text"] for each in grounding.get("unsupported", ()) if each["reason"] != "number"]
     return [text for text in uncited if not any(_covers(claim, read_content(text).stems) for claim in claims)]
@@ -103,9 +104,7 @@ def _covers(claim: frozenset[str], sentence: frozenset[str]) -> bool:
 
 def checked_claims(check: ClaimCheck | None) -> dict[str, Any] | None:
     """A claim check as it is stored and shown."""
-    if check is None:
-        return None
-    return {
+    return check and {
         "grounded": check.grounded,
         "claims": [asdict(claim) for claim in check.claims],
         "ungrounded_claims": [claim.claim for claim in check.claims if not claim.supported],
@@ -113,8 +112,8 @@ def checked_claims(check: ClaimCheck | None) -> dict[str, Any] | None:
     }
 
 
-def rests_on(request: AnyRequest, record: IterationRecord) -> dict[str, Any]:
-    """What a job's result says of the sources of its answer."""
+def grounding_fields(request: AnyRequest, record: IterationRecord) -> dict[str, Any]:
+    """The fields of a job's result about the sources of its answer."""
     grounding, verdict = record.grounding or NOTHING, record.evaluation
     structure = structure_of(request)
     provided = grounding.get("sources_provided", len(request.sources))
@@ -128,7 +127,7 @@ def rests_on(request: AnyRequest, record: IterationRecord) -> dict[str, Any]:
 
 
 def _unsupported_claims(record: IterationRecord) -> list[str]:
-    """What nobody vouches for, in the order of the answer: by the claim check, else by code."""
+    """The unsupported statements in the order of the answer: by the claim check if there is one, otherwise by code."""
     checked = record.evaluation.grounding if record.evaluation else None
     if checked and checked["claims"]:
         return checked["ungrounded_claims"]
@@ -136,7 +135,7 @@ def _unsupported_claims(record: IterationRecord) -> list[str]:
 
 
 def final_answer(request: AnyRequest, record: IterationRecord) -> str:
-    """The answer, with what no source supports listed beneath it if that was asked for."""
+    """The answer; with `annotate_unverified`, its unsupported statements are listed below it."""
     unsupported = _unsupported_claims(record)
     if not unsupported or request.grounds is None or not request.grounds.annotate_unverified:
         return record.answer

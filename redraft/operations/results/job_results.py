@@ -12,7 +12,8 @@ from redraft.domain.jobs.requests import AnyRequest
 from redraft.domain.jobs.states import JobKind, Step, StopReason, ending_status
 from redraft.domain.structured.answers import Parsed, read_answer
 from redraft.operations.request_views import rules_of, schema_of
-from redraft.operations.results.grounding import final_answer, meets_rule, rests_on
+from redraft.operations.resource_base import rfc3339
+from redraft.operations.results.grounding import final_answer, grounding_fields, meets_rule
 from redraft.prompts.profiles import Profiles
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.jobs.history import IterationRecord
@@ -26,11 +27,11 @@ _WORDS = {
     StopReason.PLATEAU: "The score stopped rising; this is the best answer.",
     StopReason.UNCHANGED: "The model repeated an earlier answer; this is the best one.",
     StopReason.BUDGET_EXHAUSTED: "The budget is used up; this is the best answer so far.",
-    StopReason.DEADLINE_EXCEEDED: "The deadline passed; this is what there was by then.",
-    StopReason.EVALUATOR_ERROR: "No evaluation could be used; this is the last answer, unjudged.",
-    StopReason.EVALUATION_SKIPPED: "This is the answer; the task is too simple to judge it.",
+    StopReason.DEADLINE_EXCEEDED: "The deadline passed; this is the best answer so far.",
+    StopReason.EVALUATOR_ERROR: "No evaluation could be used; this is the last answer, without a verdict.",
+    StopReason.EVALUATION_SKIPPED: "This is the answer; the task is too simple for an evaluation.",
     StopReason.CANCELED: "The job was canceled.",
-    StopReason.ERROR: "A step failed permanently; this is what there was by then.",
+    StopReason.ERROR: "A step failed permanently; this is the best answer so far.",
 }
 
 _BELOW = {
@@ -45,14 +46,15 @@ _UNQUALIFIED = {
 
 @dataclass(frozen=True, slots=True)
 class Ending:
+    """The last change of a job's row, as columns, and its `done` event."""
+
     values: Mapping[str, Any]
     event: Event
 
 
 def event(kind: str, message: str, **facts: Any) -> Event:
     """An event, with a message in plain words and the time."""
-    at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return kind, {"message": message, "at": at, **facts}
+    return kind, {"message": message, "at": rfc3339(datetime.now(UTC)), **facts}
 
 
 def ending(
@@ -70,7 +72,7 @@ def ending(
         job: the row before that change.
         request: the job's request; None if it cannot be parsed, and then there is no result.
         records: all iterations, with their evaluations.
-        reason: the stop reason. A job in its audit keeps the loop's reason instead, unless it is canceled.
+        reason: the stop reason. A job in its audit keeps the stop reason of its loop, unless it is canceled.
         error: the error that ends the job, if any.
     """
     warnings = job.warnings
@@ -116,7 +118,7 @@ def _words(job: JobRecord, request: AnyRequest | None, reason: StopReason, resul
 
 
 def audit_failed(why: str) -> dict[str, str]:
-    """The warning of a job whose audit gave nothing."""
+    """The warning of a job whose audit gave no score."""
     return {"code": "audit_failed", "message": f"The audit gave no score: {why}"}
 
 
@@ -129,7 +131,7 @@ def loops_reason(
 
 
 def attempts_of(request: AnyRequest, records: Iterable[IterationRecord]) -> list[Attempt]:
-    """A job's answers as the loop compares them: by the threshold and the rules that are in force now."""
+    """A job's answers for the loop, by the current threshold and rules."""
     return [_attempt(request, record) for record in records]
 
 
@@ -150,19 +152,14 @@ def _result(records: Sequence[IterationRecord], request: AnyRequest, rules: Rule
         return None
     record = next(r for r in records if (r.number, r.candidate) == (best.iteration, best.candidate))
     schema = schema_of(request)
+    read = None if schema is None else read_answer(best.answer, schema)
+    is_skipped = best.evaluation is not None and best.evaluation.is_skipped
     return {
         "final_answer": best.answer if schema is not None else final_answer(request, record),
-        "parsed": _parsed(best.answer, schema),
-        "success": None
-        if best.evaluation and best.evaluation.is_skipped
-        else is_accepted(best, request.score_threshold),
+        "parsed": read.value if isinstance(read, Parsed) else None,
+        "success": None if is_skipped else is_accepted(best, request.score_threshold),
         "total_iterations": max(record.number for record in records),
         "final_score": best.score,
         "best_iteration": best.iteration,
-        **rests_on(request, record),
+        **grounding_fields(request, record),
     }
-
-
-def _parsed(answer: str, schema: Mapping[str, Any] | None) -> Any:
-    read = read_answer(answer, schema) if schema is not None else None
-    return read.value if isinstance(read, Parsed) else None
