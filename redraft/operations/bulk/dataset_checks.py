@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from decimal import Decimal
 from functools import partial
 from typing import Annotated, Any, BinaryIO
 
@@ -16,10 +15,8 @@ from redraft.domain.bodies.fields import As
 from redraft.domain.jobs.requests import JobFields
 from redraft.domain.jobs.states import JobKind
 from redraft.operations.jobs.cost_estimates import calls_max, cost_max
-from redraft.operations.resource_base import Resource, RowError, cost_usd
+from redraft.operations.resource_base import NANO, Resource, RowError, cost_usd
 from redraft.operations.services import Services
-
-_NANO = Decimal(10) ** 9
 
 
 class UnusedColumn(Resource):
@@ -30,7 +27,7 @@ class UnusedColumn(Resource):
     meant: str | None = Field(description="The field that it may have been meant for.")
 
 
-class UnfitRow(Resource):
+class BadRowReport(Resource):
     """A row that cannot become a job."""
 
     line: int
@@ -45,11 +42,11 @@ class SampleRow(JobFields):
     line: int = Field(description="The line of the file where the row begins.")
     custom_id: str
     kind: JobKind
-    answer: str = Field(description="Of a row whose answer is judged.")
+    answer: str = Field(description="Of a row whose answer is evaluated.")
 
 
 class DatasetCheck(Resource):
-    """What a run would make of a file; nothing is stored."""
+    """The rows of a file as a run would read them; nothing is stored."""
 
     format: str
     delimiter: str | None
@@ -57,7 +54,7 @@ class DatasetCheck(Resource):
     rows: int = Field(description="Good and bad ones.")
     good: int
     bad: int
-    kinds: dict[str, int] = Field(description="How many good rows become jobs of each kind.")
+    kinds: dict[str, int] = Field(description="By kind of job, the number of good rows.")
     mapping: dict[str, str] = Field(description="By field, the column that fills it.")
     never_seen: list[str] = Field(description="Columns that the mapping names and no row has.")
     unused: list[UnusedColumn]
@@ -65,15 +62,15 @@ class DatasetCheck(Resource):
         description="The first good rows as normal requests."
     )
     duplicates: int = Field(description="Rows with the id of an earlier one; they are bad.")
-    blank: dict[str, int] = Field(description="By field, in how many rows its column is empty.")
+    blank: dict[str, int] = Field(description="By field, the number of rows whose column for it is empty.")
     literal: int = Field(description="Rows that look like templates and have no vars.")
-    errors: list[UnfitRow] = Field(description="The first bad rows.")
-    calls_max: int = Field(description="The most model calls that it can take, retries after failures aside.")
+    errors: list[BadRowReport] = Field(description="The first bad rows.")
+    calls_max: int = Field(description="The maximum of model calls, without retries after failures.")
     cost_max_usd: str | None = Field(
-        description="What they can cost at most, a call without an output limit counted with 8192 tokens; "
-        "null when a price is unknown."
+        description="Their maximum cost, with 8192 output tokens for a call without an output limit; "
+        "null if a price is unknown."
     )
-    unpriced_models: list[str] = Field(description="Those of which no price is known: REDRAFT_PRICES sets it.")
+    unpriced_models: list[str] = Field(description="Models without a known price: REDRAFT_PRICES sets it.")
 
 
 def check_dataset(
@@ -100,5 +97,5 @@ def check_dataset(
 def check_resource(report: Report) -> DatasetCheck:
     known = {**asdict(report), "kinds": dict(report.kinds), "blank": dict(report.blank)}
     cost = report.cost_max_usd
-    known |= {"version": known.pop("digest"), "cost_max_usd": None if cost is None else cost_usd(int(cost * _NANO))}
+    known |= {"version": known.pop("digest"), "cost_max_usd": None if cost is None else cost_usd(int(cost * NANO))}
     return DatasetCheck.model_validate(known)

@@ -23,7 +23,7 @@ Remove = Callable[[Connection, int], int]
 
 
 def delete_run(services: Services, run_id: str) -> None:
-    """Remove a run that has ended, with its items and their jobs.
+    """Delete a run that has ended, with its items and their jobs.
 
     Raises:
         NotFound: there is no such run.
@@ -58,7 +58,7 @@ def _refuse_live(job_id: str | None, run_id: str) -> None:
 
 
 def delete_dataset(services: Services, dataset_id: str) -> None:
-    """Remove a dataset that no run uses, with its rows.
+    """Delete a dataset that no run uses, with its rows.
 
     Raises:
         NotFound: there is no such dataset.

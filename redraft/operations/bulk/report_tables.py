@@ -19,6 +19,7 @@ from redraft.storage.bulk import run_items as stored_items
 
 Number = TypeVar("Number", int, float)
 
+# All items of a run usually have the same models and limits, so the first ones tell them
 _LOOKED_AT = 200
 
 
@@ -49,10 +50,9 @@ def compare_by_row(services: Services, baseline_id: str, run_id: str) -> tuple[C
 
 
 def facts_of(services: Services, run: Run) -> RunFacts:
-    """The name, dataset, models and limits of a run; a limit only if the first items agree on it."""
+    """The name, dataset, models and limits of a run; a limit is left out if the first items differ in it."""
     dataset = datasets.get_dataset(services, run.dataset_id)
     with services.database.read() as connection:
-        # Without their texts
         items = stored_items.list_items(connection, runs.find(connection, run.id), limit=_LOOKED_AT)
         deleted = stored_items.count_deleted(connection, run.id)
     requests = _first_requests(services, run)

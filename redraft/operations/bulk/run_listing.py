@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from redraft.errors import NotFound
 from redraft.operations.bulk import datasets, runs
 from redraft.operations.bulk.datasets import Dataset, DatasetItem
-from redraft.operations.bulk.run_resources import Run, RunCounts
+from redraft.operations.bulk.run_resources import Run, RunCounts, counts_of
 from redraft.operations.jobs import webhooks
 from redraft.operations.jobs.resources import WebhookDelivery
 from redraft.operations.paging import next_cursor, read_cursor
@@ -25,10 +25,10 @@ from redraft.storage.bulk.runs import RunRecord
 
 __all__ = ["ItemFilter"]
 
+# Enough items for a steady estimate, and a window that is short enough to follow the run's speed
 _ENDS = 50
 _LATELY_S = 600.0
 _NONE = Totals(0, 0, 0)
-_STATUSES = ("queued", "running", "succeeded", "failed", "canceled", "invalid")
 
 
 class RunLine(Resource):
@@ -49,11 +49,11 @@ class RunLine(Resource):
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """One run as it is now.
+    """The current state of a run.
 
     Attributes:
         seconds_left: the estimate by the speed of the latest items; None if no item has ended lately.
-        spent: why the budget allows no further call; None if it allows one.
+        spent: the message that the budget is used up; None if it is not.
         deleted: the number of items per status whose jobs were deleted.
         deliveries: the deliveries to the run's webhook.
     """
@@ -71,8 +71,7 @@ class RunView:
         return self.run.status != "running" and self.run.counts.running == 0
 
 
-@dataclass(frozen=True, slots=True)
-class ItemLine:
+class ItemLine(Resource):
     """An item in a list.
 
     Attributes:
@@ -117,7 +116,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """A row in a baseline and in a new run; None for a run without it."""
+    """A row in a baseline and in a new run; None if a run does not have the row."""
 
     baseline_run: Run
     new_run: Run
@@ -126,15 +125,11 @@ class Sides:
 
 
 def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[list[RunLine], str | None]:
-    """A page of runs, newest first, and the cursor of the next page; by a fixed number of queries.
-
-    Raises Invalid if the cursor is not one of ours.
-    """
+    """A page of runs, newest first, and the cursor of the next page. Raises Invalid for a bad cursor."""
     after = read_cursor(cursor)
     with services.database.read() as connection:
         records = stored_runs.list_page(connection, after=after, limit=limit)
-        lines = _lines(connection, records[:limit])
-    return lines, next_cursor(records, limit)
+        return _lines(connection, records[:limit]), next_cursor(records, limit)
 
 
 def _lines(connection: Connection, records: Sequence[RunRecord]) -> list[RunLine]:
@@ -143,25 +138,15 @@ def _lines(connection: Connection, records: Sequence[RunRecord]) -> list[RunLine
     counts = stored_items.count(connection, ids)
     totals = {**dict.fromkeys(ids, _NONE), **stored.totals(connection, ids)}
     return [
-        RunLine(
-            **{name: getattr(record, name) for name in ("id", "name", "dataset_id", "status", "stop_reason")},
+        RunLine.from_row(
+            record,
             dataset_name=names.get(record.dataset_id, ""),
-            created_at=record.created_at,
-            finished_at=record.finished_at,
-            counts=_counts(counts[record.id], totals[record.id].accepted),
-            cost_usd=_cost(totals[record.id]),
+            counts=counts_of(counts[record.id], totals[record.id].accepted),
+            cost_usd=cost_usd(totals[record.id].cost_nano_usd, totals[record.id].unpriced_calls),
             max_cost_usd=cost_usd(record.max_cost_nano_usd),
         )
         for record in records
     ]
-
-
-def _counts(found: Mapping[str, int], accepted: int) -> RunCounts:
-    return RunCounts(total=sum(found.values()), **{name: found.get(name, 0) for name in _STATUSES}, accepted=accepted)
-
-
-def _cost(totals: Totals) -> str | None:
-    return None if totals.unpriced_calls else cost_usd(totals.cost_nano_usd)
 
 
 def view_run(services: Services, run_id: str) -> RunView:
@@ -192,10 +177,7 @@ def _seconds_left(services: Services, run: Run) -> float | None:
 def list_items(
     services: Services, run_id: str, chosen: ItemFilter, *, after: int, limit: int
 ) -> tuple[list[ItemLine], int | None]:
-    """A page of the items after this number, in the dataset's order, and the number before the next page.
-
-    Raises NotFound if there is no such run.
-    """
+    """The items after this number, and the number before the next page. Raises NotFound if there is no such run."""
     with services.database.read() as connection:
         run = runs.find(connection, run_id)
         found = stored.list_items(connection, run, chosen, after=after, limit=limit + 1)
@@ -205,26 +187,25 @@ def list_items(
 
 
 def _item(item: Mapping[str, Any], scores: Sequence[float | None]) -> ItemLine:
-    names = ("number", "custom_id", "repeat", "line", "status", "stop_reason", "best_score", "model", "job_id")
     errors: Sequence[Mapping[str, Any]] = item["errors"] or ()
     error: Mapping[str, Any] = errors[0] if errors else item["error"] or {}
     threshold, started, ended = item["score_threshold"], item["started_at"], item["finished_at"]
-    return ItemLine(
-        **{name: item[name] for name in names},
-        question=item["question"] or "",
-        scores=tuple(scores),
-        score_threshold=None if threshold is None else float(threshold),
-        cost_usd=None if item["job_id"] is None or item["unpriced_calls"] else cost_usd(item["cost_nano_usd"]),
-        ms=None if started is None or ended is None else (ended - started).total_seconds() * 1000,
-        error_code=error.get("code"),
-        error=error.get("detail"),
-        errors=errors,
-        is_accepted=bool(item["is_accepted"]) if item["status"] == "succeeded" else None,
-    )
+    computed: Mapping[str, Any] = {
+        "question": item["question"] or "",
+        "scores": tuple(scores),
+        "score_threshold": None if threshold is None else float(threshold),
+        "cost_usd": cost_usd(item["cost_nano_usd"], item["unpriced_calls"] or 0) if item["job_id"] else None,
+        "ms": None if started is None or ended is None else (ended - started).total_seconds() * 1000,
+        "error_code": error.get("code"),
+        "error": error.get("detail"),
+        "errors": errors,
+        "is_accepted": bool(item["is_accepted"]) if item["status"] == "succeeded" else None,
+    }
+    return ItemLine.model_validate({**item, **computed})
 
 
 def get_sides(services: Services, baseline_id: str, run_id: str, custom_id: str, repeat: int) -> Sides:
-    """A row of two runs with both answers. Raises NotFound if a run does not exist, or neither run has such a row."""
+    """A row in two runs. Raises NotFound if a run does not exist, or neither run has the row."""
     both = runs.get_run(services, baseline_id), runs.get_run(services, run_id)
     with services.database.read() as connection:
         baseline, new = (
@@ -251,10 +232,7 @@ def _side(item: Mapping[str, Any] | None) -> Side | None:
 
 
 def list_bad_rows(services: Services, dataset_id: str, *, after: int, limit: int) -> list[DatasetItem]:
-    """The bad rows of a dataset after this position, in order; the first row has position 0.
-
-    Raises NotFound if there is no such dataset.
-    """
+    """The bad rows of a dataset after this position, the first being 0. Raises NotFound if there is no such dataset."""
     with services.database.read() as connection:
         datasets.find(connection, dataset_id)
         rows = stored_datasets.list_items(connection, dataset_id, after=after, limit=limit, only_bad=True)

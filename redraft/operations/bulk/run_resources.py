@@ -1,5 +1,6 @@
 """The resource of a bulk run, for API, command line and pages alike."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -11,6 +12,8 @@ from redraft.domain.jobs.requests import JobFields
 from redraft.operations.resource_base import Moment, Resource, Urls, UsageTotals, cost_usd, latency_ms
 from redraft.storage.bulk import run_items, run_listing, runs
 from redraft.storage.bulk.runs import RunRecord
+
+_STATUSES = ("queued", "running", "succeeded", "failed", "canceled", "invalid")
 
 
 class RunCounts(Resource):
@@ -65,41 +68,26 @@ class Run(Resource):
 
 def run_resource(connection: Connection, run: RunRecord) -> Run:
     """The current state of a run."""
-    names = ("id", "name", "dataset_id", "status", "stop_reason", "created_at", "finished_at", "repeat")
-    names += ("max_in_flight", "webhook", "defaults", "overrides", "version")
-    return Run(
-        **{name: getattr(run, name) for name in names},
-        error=_error(connection, run),
-        counts=_counts(connection, run),
-        usage=UsageTotals.of(runs.sums(connection, run.id), _latency_ms(run)),
+    stalled = run_items.first_stall(connection, run.id)
+    totals = run_listing.totals(connection, [run.id]).get(run.id)
+    whole_ms = latency_ms(run.created_at, run.finished_at)
+    # Without the time between an end and a resume
+    active_ms = None if whole_ms is None else max(0, whole_ms - (run.idle_ms or 0))
+    base = f"/v1/runs/{run.id}"
+    parts = ("items", "results", "report", "compare", "events", "cancel", "resume")
+    return Run.from_row(
+        run,
+        error=stalled and RunError(**stalled[0], items=stalled[1]),
+        counts=counts_of(run_items.count(connection, [run.id])[run.id], totals.accepted if totals else 0),
+        usage=UsageTotals.of(runs.sums(connection, run.id), active_ms),
         max_cost_usd=cost_usd(run.max_cost_nano_usd),
-        urls=_urls(run.id),
+        urls={"self": base, **{part: f"{base}/{part}" for part in parts}},
     )
 
 
-def _error(connection: Connection, run: RunRecord) -> RunError | None:
-    found = run_items.first_stall(connection, run.id)
-    return None if found is None else RunError(**found[0], items=found[1])
-
-
-def _counts(connection: Connection, run: RunRecord) -> RunCounts:
-    found = run_items.count(connection, [run.id])[run.id]
-    names = ("queued", "running", "succeeded", "failed", "canceled", "invalid")
-    counted = {name: found.get(name, 0) for name in names}
-    totals = run_listing.totals(connection, [run.id]).get(run.id)
-    return RunCounts(total=sum(counted.values()), **counted, accepted=totals.accepted if totals else 0)
-
-
-def _latency_ms(run: RunRecord) -> int | None:
-    """The time from start to end, without the time between an end and a resume."""
-    whole = latency_ms(run.created_at, run.finished_at)
-    return None if whole is None else max(0, whole - (run.idle_ms or 0))
-
-
-def _urls(run_id: str) -> dict[str, str]:
-    base = f"/v1/runs/{run_id}"
-    parts = ("items", "results", "report", "compare", "events", "cancel", "resume")
-    return {"self": base, **{part: f"{base}/{part}" for part in parts}}
+def counts_of(by_status: Mapping[str, int], accepted: int) -> RunCounts:
+    counted = {name: by_status.get(name, 0) for name in _STATUSES}
+    return RunCounts(total=sum(counted.values()), **counted, accepted=accepted)
 
 
 def say_progress(run: Run) -> str:

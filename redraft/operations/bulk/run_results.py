@@ -11,12 +11,11 @@ from pydantic_core import to_json
 from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.bulk.run_facts import RunReport, report_on
 from redraft.operations.bulk.runs import find
-from redraft.operations.resource_base import cost_usd
+from redraft.operations.resource_base import NANO, cost_usd
 from redraft.operations.services import Services
 from redraft.storage.bulk import datasets, run_items, runs
 from redraft.storage.bulk.runs import RunRecord
 
-_NANO = Decimal(10) ** 9
 _PAGE = 200
 
 RESULT_COLUMNS = (
@@ -29,7 +28,7 @@ RESULT_COLUMNS = (
 """The columns of a line of the results, in this order."""
 
 METADATA_COLUMNS_MAX = 100
-"""The most names in the metadata that get a column each; with more names the metadata is one column."""
+"""The maximum of names in the metadata that get a column each; with more names the metadata is one column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +48,14 @@ class _Page:
 def list_items(
     services: Services, run_id: str, *, after: int, limit: int, statuses: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
-    """The results of the items after this number, in order, each with its `number`; the first item has number 1.
-
-    Raises NotFound if there is no such run.
-    """
+    """The results of the items after this number, the first being 1. Raises NotFound if there is no such run."""
     run = _run(services, run_id)
     page = _page(services, run, after, limit=limit, statuses=statuses, with_texts=True)
     return [{"number": item["number"], **_result(item, page)} for item in page.items]
 
 
 def stream_results(services: Services, run_id: str) -> Iterator[dict[str, Any]]:
-    """One result per item and repeat, in the dataset's order. No connection is held between two pages.
-
-    Raises NotFound if there is no such run.
-    """
+    """One result per item, in the dataset's order. Raises NotFound if there is no such run."""
     run = _run(services, run_id)
     return (_result(item, page) for page in _pages(services, run, with_texts=True) for item in page.items)
 
@@ -72,20 +65,16 @@ def stream_table(services: Services, run_id: str) -> tuple[tuple[str, ...], Iter
 
     Raises NotFound if there is no such run.
     """
-    run = _run(services, run_id)
-    names = _metadata_names(services, run)
     rows = stream_results(services, run_id)
+    with services.database.read() as connection:
+        run = find(connection, run_id)
+        found = datasets.metadata_names(connection, run.dataset_id, METADATA_COLUMNS_MAX + 1)
+    names = sorted({*found, *_labels(run.defaults), *_labels(run.overrides)})
     if len(names) > METADATA_COLUMNS_MAX:
         return RESULT_COLUMNS, rows
     at = RESULT_COLUMNS.index("metadata")
     columns = (*RESULT_COLUMNS[:at], *(f"metadata.{name}" for name in names), *RESULT_COLUMNS[at + 1 :])
     return columns, map(_spread, rows)
-
-
-def _metadata_names(services: Services, run: RunRecord) -> list[str]:
-    with services.database.read() as connection:
-        found = datasets.metadata_names(connection, run.dataset_id, METADATA_COLUMNS_MAX + 1)
-    return sorted({*found, *_labels(run.defaults), *_labels(run.overrides)})
 
 
 def _spread(row: dict[str, Any]) -> dict[str, Any]:
@@ -122,6 +111,7 @@ def _run(services: Services, run_id: str) -> RunRecord:
 
 
 def _pages(services: Services, run: RunRecord, *, with_texts: bool = False) -> Iterator[_Page]:
+    # Each page is a unit of work of its own: a slow reader must hold no connection
     after = 0
     while (page := _page(services, run, after, with_texts=with_texts)).items:
         yield page
@@ -157,14 +147,17 @@ def _by_item(rows: Sequence[Mapping[Any, Any]]) -> dict[int, list[Mapping[Any, A
 def _outcome(item: Mapping[str, Any], page: _Page) -> ItemOutcome:
     written = page.iterations.get(item["number"], ())
     best = next((row for row in written if row["number"] == item["best_iteration"]), None)
-    code, words = _error(item)
+    # A bad row is represented by its first error
+    error: Mapping[str, Any] = item["errors"][0] if item["errors"] else item["error"] or {}
+    has_verdict = item["status"] == "succeeded" and item["stop_reason"] not in {None, "evaluation_skipped"}
+    started, finished = item["started_at"], item["finished_at"]
     return ItemOutcome(
         # A bad row may have no id: its line names it
         custom_id=item["custom_id"] or f"line {item['line']}",
         repeat=item["repeat"],
         status=item["status"],
         stop_reason=item["stop_reason"],
-        success=_success(item),
+        success=bool(item["is_accepted"]) if has_verdict else None,
         first_score=written[0]["score"] if written and written[0]["number"] == 1 else None,
         final_score=item["best_score"],
         best_iteration=item["best_iteration"],
@@ -175,9 +168,9 @@ def _outcome(item: Mapping[str, Any], page: _Page) -> ItemOutcome:
         cost_by_iteration=_cost_by_iteration(page.costs.get(item["number"], ()), len(written)),
         input_tokens=item["input_tokens"] or 0,
         output_tokens=item["output_tokens"] or 0,
-        seconds=_seconds(item),
-        error_code=code,
-        error_words=words,
+        seconds=(finished - started).total_seconds() if started and finished else None,
+        error_code=error.get("code"),
+        error_words=error.get("detail"),
         human_score=item["human_score"],
         human_pass=item["human_pass"],
         audit_score=best["audit_score"] if best else None,
@@ -187,75 +180,41 @@ def _outcome(item: Mapping[str, Any], page: _Page) -> ItemOutcome:
     )
 
 
-def _success(item: Mapping[str, Any]) -> bool | None:
-    if item["status"] != "succeeded" or item["stop_reason"] in {None, "evaluation_skipped"}:
-        return None
-    return bool(item["is_accepted"])
-
-
 def _cost(item: Mapping[str, Any]) -> Decimal | None:
     if item["job_id"] is None:
         # If the item has ended, its job was deleted and its cost is unknown
         return Decimal(0) if item["status"] in {"queued", "canceled", "invalid"} else None
-    return None if item["unpriced_calls"] else Decimal(item["cost_nano_usd"]) / _NANO
+    return None if item["unpriced_calls"] else Decimal(item["cost_nano_usd"]) / NANO
 
 
 def _cost_by_iteration(rows: Sequence[Mapping[Any, Any]], iterations: int) -> tuple[Decimal | None, ...]:
-    costs = {row["iteration"]: None if row["unpriced"] else Decimal(row["cost"]) / _NANO for row in rows}
+    costs = {row["iteration"]: None if row["unpriced"] else Decimal(row["cost"]) / NANO for row in rows}
     return tuple(costs.get(number, Decimal(0)) for number in range(1, iterations + 1))
-
-
-def _seconds(item: Mapping[str, Any]) -> float | None:
-    if item["started_at"] is None or item["finished_at"] is None:
-        return None
-    return (item["finished_at"] - item["started_at"]).total_seconds()
-
-
-def _error(item: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """The code and text of the error of an item; a bad row is represented by its first error."""
-    if item["errors"]:
-        field_error = item["errors"][0]
-        return field_error["code"], field_error["detail"]
-    error = item["error"]
-    return (error["code"], error["detail"]) if error else (None, None)
 
 
 def _result(item: Mapping[str, Any], page: _Page) -> dict[str, Any]:
     found = _outcome(item, page)
     request: Mapping[str, Any] = item["request"] or {}
-    said = request or _fields(item)
+    # The fields of the item's row; of a bad row those that could be read
+    fields: Mapping[str, Any] = request or (item["row"]["fields"] if item["row"] else item["told"] or {})
     # Of several candidates the returned one, as `redraft.domain.jobs.loop.best_of` chooses it
     verdicts = page.verdicts.get(item["number"], ())
     verdict = max(verdicts, key=lambda each: (each["requirements_met"] is not False, each["score"]), default=None)
     result: Mapping[str, Any] = item["result"] or {}
-    same = ("repeat", "status", "stop_reason", "success", "final_score", "first_score", "best_iteration", "iterations")
-    plain = ("line", "model", "evaluator_model", "job_id")
     return {
-        **{name: getattr(found, name) for name in same},
-        **{name: item[name] for name in plain},
-        "custom_id": found.custom_id,
+        **{name: getattr(found, name) for name in RESULT_COLUMNS if hasattr(found, name)},
+        **{name: item[name] for name in ("line", "model", "evaluator_model", "job_id")},
         "final_answer": result.get("final_answer"),
         "score_threshold": request.get("score_threshold"),
         "calls": item["calls"] or 0,
-        "input_tokens": found.input_tokens,
-        "output_tokens": found.output_tokens,
         "cost_usd": cost_usd(item["cost_nano_usd"] or 0) if found.cost_usd is not None else None,
-        "seconds": found.seconds,
-        "human_score": found.human_score,
-        "human_pass": found.human_pass,
-        "error_code": found.error_code,
         "error": found.error_words,
         "evaluation_reasoning": verdict and verdict["reasoning"],
         "improvement_suggestions": verdict and verdict["suggestions"],
-        "instruct": _text(said.get("instruct")),
-        "reference": _text(said.get("reference")),
-        "metadata": _labels(said),
+        "instruct": _text(fields.get("instruct")),
+        "reference": _text(fields.get("reference")),
+        "metadata": _labels(fields),
     }
-
-
-def _fields(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields of the item's row; of a bad row those that could be read."""
-    return item["row"]["fields"] if item["row"] else item["told"] or {}
 
 
 def _labels(fields: Mapping[str, Any]) -> dict[str, Any]:

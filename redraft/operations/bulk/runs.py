@@ -16,7 +16,7 @@ from redraft.domain.bulk.phrases import dollars
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.text.cleaning import clean_json
-from redraft.errors import Conflict, FieldError, Invalid, NotFound
+from redraft.errors import Conflict, FieldError, Invalid, NotFound, existing
 from redraft.operations.bulk import scheduler
 from redraft.operations.bulk.datasets import find as find_dataset
 from redraft.operations.bulk.run_completion import end_run
@@ -27,16 +27,15 @@ from redraft.operations.jobs.cost_estimates import dearest_call
 from redraft.operations.jobs.submit import Idempotency
 from redraft.operations.jobs.webhooks import check_webhook
 from redraft.operations.paging import next_cursor, read_cursor
-from redraft.operations.resource_base import cost_usd
+from redraft.operations.resource_base import NANO, cost_usd
 from redraft.operations.services import Services
 from redraft.storage.bulk import datasets, run_items, runs
 from redraft.storage.bulk.datasets import DatasetRecord
 from redraft.storage.bulk.runs import RunRecord
 
-_NANO = 1_000_000_000
 _PAGE = 200
 # Errors that every item of the run would have
-_OF_ALL = frozenset({"unknown_model", "provider_auth", "unpriced_model", "unknown_profile"})
+_COMMON_ERRORS = frozenset({"unknown_model", "provider_auth", "unpriced_model", "unknown_profile"})
 
 
 def create_run(services: Services, body: CreateRun, idempotency: Idempotency | None = None) -> Run:
@@ -56,7 +55,7 @@ def create_run_once(services: Services, body: CreateRun, idempotency: Idempotenc
             cannot be called, or a price is unknown although there is a budget; the webhook cannot be sent; or the key
             was used with another body.
     """
-    # Runs that were stored before webhooks existed keep their digests
+    # A body without a webhook has the digest of before webhooks existed, so that old keys still replay
     asked = body.model_dump(exclude=None if body.webhook else {"webhook"})
     digest = hashlib.sha256(to_json(clean_json(asked))).hexdigest()
     known = _find_replay(services, idempotency, digest)
@@ -66,7 +65,7 @@ def create_run_once(services: Services, body: CreateRun, idempotency: Idempotenc
     merger = Merger(body.defaults, body.overrides)
     with services.database.read() as connection:
         dataset = find_dataset(connection, body.dataset_id)
-    _try_rows(services, dataset.id, merger, body)
+    _ensure_startable(services, dataset.id, merger, body)
     row = {**_row(body, dataset), "request_hash": digest}
     if idempotency:
         row |= {"idempotency_scope": idempotency.scope, "idempotency_key": idempotency.key}
@@ -89,12 +88,11 @@ def _find_replay(services: Services, idempotency: Idempotency | None, digest: st
         return None
     if known.request_hash != digest:
         words = f"This Idempotency-Key was used for run {known.id} with another body; use a new key."
-        raise Invalid(words, (FieldError("", words, "idempotency_key_reused"),), code="idempotency_key_reused")
+        raise Invalid.at("", words, "idempotency_key_reused")
     return known.id
 
 
 def _row(body: CreateRun, dataset: DatasetRecord) -> dict[str, Any]:
-    limit = body.max_cost_usd
     return {
         "id": new_id("run"),
         "name": (body.name or "").strip() or dataset.name,
@@ -104,17 +102,21 @@ def _row(body: CreateRun, dataset: DatasetRecord) -> dict[str, Any]:
         "overrides": body.overrides,
         "repeat": body.repeat,
         "max_in_flight": body.max_in_flight,
-        "max_cost_nano_usd": None if limit is None else round(limit * _NANO),
+        "max_cost_nano_usd": None if body.max_cost_usd is None else _nano(body.max_cost_usd),
         "total": dataset.rows * body.repeat,
         "webhook": body.webhook and body.webhook.model_dump(),
     }
 
 
-def _try_rows(services: Services, dataset_id: str, merger: Merger, body: CreateRun) -> None:
+def _nano(usd: float) -> int:
+    return round(usd * int(NANO))
+
+
+def _ensure_startable(services: Services, dataset_id: str, merger: Merger, body: CreateRun) -> None:
     """Ensure that at least one row can become a job, and that no error is common to all rows."""
     bad: list[BadRow] = []
     for row in _good_rows(services, dataset_id):
-        found = _tried(services, merger, row, body)
+        found = _try_row(services, merger, row, body)
         if found is None:
             return
         bad.append(found)
@@ -133,11 +135,8 @@ def _good_rows(services: Services, dataset_id: str) -> Iterator[Row]:
         after = page[-1]["position"]
 
 
-def _tried(services: Services, merger: Merger, row: Row, body: CreateRun) -> BadRow | None:
-    """The row with its errors if it cannot become a job of this run; otherwise None.
-
-    Raises Invalid if every row would have the same error.
-    """
+def _try_row(services: Services, merger: Merger, row: Row, body: CreateRun) -> BadRow | None:
+    """The errors of a row that cannot become a job; otherwise None. Raises Invalid if every row has the same error."""
     item = merger.item(row)
     if isinstance(item, BadRow):
         return item
@@ -145,8 +144,8 @@ def _tried(services: Services, merger: Merger, row: Row, body: CreateRun) -> Bad
         ready = submit.prepare(services, item.request)
         submit.check_priced(services, ready.request, body.max_cost_usd)
     except Invalid as error:
-        errors = error.errors or (FieldError("", error.message, error.code),)
-        if {field_error.code for field_error in errors} & _OF_ALL:
+        flaws = error.errors or (FieldError("", error.message, error.code),)
+        if {flaw.code for flaw in flaws} & _COMMON_ERRORS:
             raise
         return BadRow(row.line, row.last_line, row.custom_id, errors, row.digest)
     return None
@@ -159,10 +158,7 @@ def get_run(services: Services, run_id: str) -> Run:
 
 
 def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[list[Run], str | None]:
-    """A page of runs, newest first, and the cursor of the next page.
-
-    Raises Invalid if the cursor is not one of ours.
-    """
+    """A page of runs, newest first, and the cursor of the next page. Raises Invalid for a bad cursor."""
     after = read_cursor(cursor)
     with services.database.read() as connection:
         records = runs.list_page(connection, after=after, limit=limit)
@@ -171,10 +167,7 @@ def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[li
 
 
 def find_baseline_id(services: Services, run_id: str) -> str | None:
-    """The newest earlier run on the same rows that was not canceled; None without one.
-
-    Raises NotFound if there is no such run.
-    """
+    """The newest earlier run on the same rows that was not canceled. Raises NotFound if there is no such run."""
     with services.database.read() as connection:
         return runs.latest_finished(connection, find(connection, run_id))
 
@@ -182,14 +175,10 @@ def find_baseline_id(services: Services, run_id: str) -> str | None:
 def cancel_run(services: Services, run_id: str) -> tuple[Run, bool]:
     """Cancel a run and its running jobs; results of items that have ended stay.
 
-    Returns:
-        The run, and whether this call ended it; False if it had ended before.
-
-    Raises:
-        NotFound: there is no such run.
+    Returns the run, and whether this call ended it. Raises NotFound if there is no such run.
     """
     with services.database.write() as connection:
-        run = _hold(connection, run_id)
+        run = existing(runs.hold(connection, run_id), "run", run_id)
         is_ours = run.status == "running"
         if is_ours:
             run_items.end_queued(connection, run_id)
@@ -222,7 +211,7 @@ def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
         raise Conflict(say_spent(services, run_id), code="run_budget_exhausted")
     _cancel_all(services, late)
     with services.database.write() as connection:
-        run = _hold(connection, run_id)
+        run = existing(runs.hold(connection, run_id), "run", run_id)
         stopped = _raise_budget(connection, run, body.max_cost_usd)
         statuses = ["canceled"] if run.status != "running" else []
         statuses += ["failed"] if body.retry == "errors" else []
@@ -237,10 +226,10 @@ def _raise_budget(connection: Connection, run: RunRecord, max_cost_usd: float | 
     """Raise the budget of a run, and reopen the items that the old budget stopped; returns their number."""
     if max_cost_usd is None:
         return 0
-    raised = round(max_cost_usd * _NANO)
+    raised = _nano(max_cost_usd)
     if run.max_cost_nano_usd is None or raised <= run.max_cost_nano_usd:
-        has = "none" if run.max_cost_nano_usd is None else f"one of ${cost_usd(run.max_cost_nano_usd)}"
-        words = f"A budget can only be raised, and run {run.id} has {has}."
+        current = "none" if run.max_cost_nano_usd is None else f"one of ${cost_usd(run.max_cost_nano_usd)}"
+        words = f"A budget can only be raised, and run {run.id} has {current}."
         raise Invalid.at("/max_cost_usd", words, "budget_not_raised")
     runs.change(connection, run.id, max_cost_nano_usd=raised)
     stopped = stopped_items(connection, run.id)
@@ -266,15 +255,5 @@ def say_spent(services: Services, run_id: str) -> str:
 
 
 def find(connection: Connection, run_id: str) -> RunRecord:
-    """Raises NotFound: there is no such run."""
-    run = runs.get(connection, run_id)
-    if run is None:
-        raise NotFound("run", run_id)
-    return run
-
-
-def _hold(connection: Connection, run_id: str) -> RunRecord:
-    run = runs.hold(connection, run_id)
-    if run is None:
-        raise NotFound("run", run_id)
-    return run
+    """A run's row. Raises NotFound if there is no such run."""
+    return existing(runs.get(connection, run_id), "run", run_id)

@@ -5,7 +5,7 @@ Every worker schedules. It locks the run while it starts items, so that no item 
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -34,6 +34,7 @@ from redraft.storage.jobs.jobs import JobRecord
 
 log = structlog.get_logger()
 
+# A batch is one unit of work that locks the run
 _AT_ONCE = 25
 _LOOKED_AT = 200
 # The share of all workers' threads for runs: single jobs must not wait for a run
@@ -41,25 +42,25 @@ _SHARE = 0.75
 # A worker that starts later fills the window
 _WITHOUT_WORKERS = 4
 # Errors of this process alone: another worker may have the key, the price or the profile
-_OF_THIS_WORKER = frozenset({"provider_auth", "unpriced_model", "unknown_profile"})
+_ERRORS_OF_THIS_WORKER = frozenset({"provider_auth", "unpriced_model", "unknown_profile"})
 _LONGEST_PAUSE_S = 60.0
 _UNUSABLE = FieldError("", "The row cannot become a job; the worker's log says why.", "row_unusable")
 _NOT_SCHEDULED = FieldError("", "The run's items cannot be started; the worker's log says why.", "run_not_fed")
 
 
 @dataclass(frozen=True, slots=True)
-class _Started:
+class _Prepared:
     """An item before it is stored: its job or continuation, or its errors.
 
     Attributes:
-        is_put_off: whether another worker, or this one later, may be able to start the item in spite of its errors.
+        is_postponed: whether another worker, or this one later, may be able to start the item in spite of its errors.
         live_job_id: the item's job, if a user has continued it meanwhile.
     """
 
     number: int
     ready: Ready | Continuation | None = None
     errors: list[dict[str, Any]] | None = None
-    is_put_off: bool = False
+    is_postponed: bool = False
     live_job_id: str | None = None
 
 
@@ -107,6 +108,7 @@ class RunScheduler:
 
 
 def schedule_all(services: Services) -> None:
+    """Start items of all active runs. Raises Unavailable if the database is away."""
     with services.database.read() as connection:
         active = runs.active_ids(connection)
     for run_id in active:
@@ -114,7 +116,7 @@ def schedule_all(services: Services) -> None:
 
 
 def schedule(services: Services, run_id: str) -> None:
-    """Start items until the window is full. End the run if no item is left, or if none can be started.
+    """Start items until the window of the run is full. End the run if no item is left, or if none can be started.
 
     Raises Unavailable if the database is away.
     """
@@ -129,7 +131,7 @@ def schedule(services: Services, run_id: str) -> None:
         _pauses.lengthen(run_id, services.settings.sweep_s)
         with services.database.write() as connection:
             if runs.is_running(connection, run_id):
-                _put_off(connection, run_id, [_error(_NOT_SCHEDULED)])
+                _postpone(connection, run_id, [asdict(_NOT_SCHEDULED)])
         _give_up(services, run_id)
 
 
@@ -149,7 +151,7 @@ def _start_some(services: Services, run_id: str) -> bool:
     started = _stored(services, run_id, made)
     for job in started:
         context.notify(services, context.message_of(job))
-    if any(each.is_put_off for each in made):
+    if any(each.is_postponed for each in made):
         _pauses.lengthen(run_id, services.settings.sweep_s)
     elif started and are_late:
         _pauses.end(run_id)
@@ -160,7 +162,7 @@ def _start_some(services: Services, run_id: str) -> bool:
     return has_room or (bool(started) and len(items) == _AT_ONCE)
 
 
-def _stored(services: Services, run_id: str, made: Sequence[_Started]) -> list[JobRecord]:
+def _stored(services: Services, run_id: str, made: Sequence[_Prepared]) -> list[JobRecord]:
     """Store the items and return their jobs. An item that cannot be stored becomes invalid; the others are stored."""
     try:
         with services.database.write() as connection:
@@ -173,10 +175,10 @@ def _stored(services: Services, run_id: str, made: Sequence[_Started]) -> list[J
         log.exception("items_could_not_be_stored", run_id=run_id, items=len(made))
     if len(made) > 1:
         return [job for each in made for job in _stored(services, run_id, [each])]
-    return _stored(services, run_id, [_Started(made[0].number, errors=[_error(_UNUSABLE)])])
+    return _stored(services, run_id, [_Prepared(made[0].number, errors=[asdict(_UNUSABLE)])])
 
 
-def _put_off(connection: Connection, run_id: str, errors: list[dict[str, Any]], number: int | None = None) -> None:
+def _postpone(connection: Connection, run_id: str, errors: list[dict[str, Any]], number: int | None = None) -> None:
     since = datetime.now(UTC).isoformat(timespec="seconds")
     noted = [{**error, "since": since} for error in errors]
     if run_items.put_off(connection, run_id, noted, None if number is None else [number]):
@@ -194,36 +196,33 @@ def _give_up(services: Services, run_id: str) -> None:
 
 
 def _room(services: Services, connection: Connection, run: RunRecord) -> int:
-    return window_of(services, connection, run) - run_items.count_running(connection, run.id)
-
-
-def window_of(services: Services, connection: Connection, run: RunRecord) -> int:
-    """How many jobs of a run may run at once; all runs together leave some worker threads to single jobs."""
+    """The number of further jobs of the run that may run now; all runs leave some worker threads to single jobs."""
     alive = workers.alive(connection, within_s=3 * services.settings.heartbeat_s)
     threads = sum(worker["concurrency"] for worker in alive)
-    if not threads:
-        return min(run.max_in_flight, _WITHOUT_WORKERS)
-    return min(run.max_in_flight, max(1, int(threads * _SHARE) - run_items.count_running_beside(connection, run.id)))
+    window = _WITHOUT_WORKERS
+    if threads:
+        window = max(1, int(threads * _SHARE) - run_items.count_running_beside(connection, run.id))
+    return min(run.max_in_flight, window) - run_items.count_running(connection, run.id)
 
 
-def _prepared(services: Services, run: RunRecord, item: dict[str, Any]) -> _Started:
+def _prepared(services: Services, run: RunRecord, item: dict[str, Any]) -> _Prepared:
     """Prepare the job of an item, or collect the errors that prevent it."""
     try:
-        return _taken_up(services, item) or _new(services, run, item)
+        return _continued(services, item) or _new(services, run, item)
     except Invalid as error:
-        errors = error.errors or (FieldError("", error.message, error.code),)
-        is_put_off = any(field_error.code in _OF_THIS_WORKER for field_error in errors)
-        if is_put_off:
+        flaws = error.errors or (FieldError("", error.message, error.code),)
+        is_postponed = any(flaw.code in _ERRORS_OF_THIS_WORKER for flaw in flaws)
+        if is_postponed:
             log.warning("item_put_off", run_id=run.id, item=item["number"], reason=error.message)
-        return _Started(item["number"], errors=[_error(field_error) for field_error in errors], is_put_off=is_put_off)
+        return _Prepared(item["number"], errors=[asdict(flaw) for flaw in flaws], is_postponed=is_postponed)
     except Unavailable:
         raise
     except Exception:
         log.exception("item_unusable", run_id=run.id, item=item["number"])
-        return _Started(item["number"], errors=[_error(_UNUSABLE)])
+        return _Prepared(item["number"], errors=[asdict(_UNUSABLE)])
 
 
-def _taken_up(services: Services, item: dict[str, Any]) -> _Started | None:
+def _continued(services: Services, item: dict[str, Any]) -> _Prepared | None:
     """Continue the job of an item that was started before, so that nothing is paid twice; None if it has no job."""
     if item["job_id"] is None:
         return None
@@ -232,18 +231,18 @@ def _taken_up(services: Services, item: dict[str, Any]) -> _Started | None:
     if job is None or job.kind != JobKind.GENERATE_ANSWER:
         return None
     if job.finished_at is None:
-        return _Started(item["number"], live_job_id=job.id)
+        return _Prepared(item["number"], live_job_id=job.id)
     ready = lifecycle.plan_continuation(services, job, ContinueJob(), keeps_limit=True)
-    return _Started(item["number"], ready)
+    return _Prepared(item["number"], ready)
 
 
-def _new(services: Services, run: RunRecord, item: dict[str, Any]) -> _Started:
+def _new(services: Services, run: RunRecord, item: dict[str, Any]) -> _Prepared:
     made = _merger(to_json(run.defaults), to_json(run.overrides)).item(Row(**item["row"]))
     if isinstance(made, BadRow):
-        return _Started(item["number"], errors=[_error(error) for error in made.errors])
+        return _Prepared(item["number"], errors=[asdict(flaw) for flaw in made.errors])
     ready = submit.prepare(services, made.request)
     submit.check_priced(services, ready.request, run.max_cost_nano_usd)
-    return _Started(item["number"], ready)
+    return _Prepared(item["number"], ready)
 
 
 @lru_cache(maxsize=64)
@@ -251,11 +250,7 @@ def _merger(defaults: bytes, overrides: bytes) -> Merger:
     return Merger(from_json(defaults), from_json(overrides))
 
 
-def _error(error: FieldError) -> dict[str, Any]:
-    return {"pointer": error.pointer, "detail": error.detail, "code": error.code}
-
-
-def _store(services: Services, connection: Connection, run_id: str, made: Sequence[_Started]) -> list[JobRecord]:
+def _store(services: Services, connection: Connection, run_id: str, made: Sequence[_Prepared]) -> list[JobRecord]:
     """Start the items that are still queued and fit into the window. Other workers may have started some."""
     run = runs.hold(connection, run_id)
     if run is None or run.status != "running":
@@ -264,13 +259,13 @@ def _store(services: Services, connection: Connection, run_id: str, made: Sequen
         run_items.end_queued(connection, run_id)
         made = ()
     queued = run_items.still_queued(connection, run_id, [each.number for each in made])
-    room = min(_room(services, connection, run), _carried(services, connection, run, made))
+    room = min(_room(services, connection, run), _affordable(services, connection, run, made))
     started: list[JobRecord] = []
     for each in made:
         if each.number not in queued or len(started) >= room:
             continue
-        if each.is_put_off:
-            _put_off(connection, run_id, each.errors or [], each.number)
+        if each.is_postponed:
+            _postpone(connection, run_id, each.errors or [], each.number)
         elif each.errors is not None:
             run_items.move_item(connection, run_id, each.number, status="invalid", errors=each.errors)
         elif (job := _job_of(connection, run_id, each)) is not None:
@@ -280,8 +275,8 @@ def _store(services: Services, connection: Connection, run_id: str, made: Sequen
     return started
 
 
-def _carried(services: Services, connection: Connection, run: RunRecord, made: Sequence[_Started]) -> int:
-    """How many more jobs the run's budget allows if all make their most expensive call at once; at least one."""
+def _affordable(services: Services, connection: Connection, run: RunRecord, made: Sequence[_Prepared]) -> int:
+    """The number of further jobs that the run's budget allows if each makes its most expensive call; at least one."""
     requests = [each.ready.request for each in made if isinstance(each.ready, Ready)]
     if run.max_cost_nano_usd is None or not requests:
         return len(made)
@@ -291,7 +286,7 @@ def _carried(services: Services, connection: Connection, run: RunRecord, made: S
     return max(0 if under_way else 1, left // max(1, dearest) - under_way)
 
 
-def _job_of(connection: Connection, run_id: str, item: _Started) -> JobRecord | None:
+def _job_of(connection: Connection, run_id: str, item: _Prepared) -> JobRecord | None:
     """Store the job of an item; None if the job was changed meanwhile, and the item stays queued."""
     if isinstance(item.ready, Continuation):
         return lifecycle.store_continuation(connection, item.ready)
