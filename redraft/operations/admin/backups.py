@@ -25,13 +25,10 @@ class Backup:
 def back_up(
     services: Services, file: Path, *, may_replace: bool = False, on_progress: Progress = lambda _share, _size: None
 ) -> Backup:
-    """Copy the database into a file without downtime.
+    """Copy the database into a file without downtime. With `may_replace` a complete copy replaces an existing file.
 
-    Args:
-        services: the services.
-        file: the target, readable by its owner only, since it holds all tasks and answers.
-        may_replace: whether an existing file is replaced after the copy is complete.
-        on_progress: called repeatedly with the copied share, if it is known, and the copied bytes.
+    Only the owner can read the file, since it holds all tasks and answers. `on_progress` gets the copied share, if it
+    is known, and the copied bytes.
 
     Raises:
         Conflict: the file exists.
@@ -50,8 +47,9 @@ def back_up(
 
 
 def _check_place(services: Services, file: Path, *, may_replace: bool) -> None:
-    source = services.database.url.database
-    if services.database.is_sqlite and source and file.resolve() in _files_of(Path(source).resolve()):
+    source = str(Path(services.database.url.database or "").resolve())
+    own = {source, *(source + end for end in ("-wal", "-shm", "-journal"))}
+    if services.database.is_sqlite and str(file.resolve()) in own:
         raise Invalid.at("/file", f"{file} is the database itself, or belongs to it.", "backup_file")
     if file.is_dir():
         raise Invalid.at("/file", f"{file} is a folder; name a file.", "backup_file")
@@ -59,10 +57,6 @@ def _check_place(services: Services, file: Path, *, may_replace: bool) -> None:
         raise Invalid.at("/file", f"{file} is a device, a pipe or a socket; name a file.", "backup_file")
     if file.exists() and not may_replace:
         raise Conflict(f"{file} is there already; --force replaces it.", code="file_exists")
-
-
-def _files_of(database: Path) -> list[Path]:
-    return [database, *(database.with_name(database.name + end) for end in ("-wal", "-shm", "-journal"))]
 
 
 @contextlib.contextmanager

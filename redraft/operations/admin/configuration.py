@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import AliasChoices, SecretStr
+from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource, TomlConfigSettingsSource
 
@@ -18,7 +19,7 @@ class Setting:
     """A setting in effect.
 
     Attributes:
-        name: the environment variable. A setting with two has the used one, otherwise the one without prefix.
+        name: the environment variable. Of several names it is the one in use, by default the one without prefix.
         value: the value as a user writes it, without passwords; a secret is masked.
         origin: `default`, `redraft.toml`, `.env`, `environment`, or `command line`.
     """
@@ -36,12 +37,21 @@ class Setting:
 
 def settings_in_effect(settings: Settings) -> list[Setting]:
     """Every setting, in the order of their documentation."""
-    origins, found = _origins(), [source.env_vars for source in _environments()]
+    # In the order of precedence, the strongest first
+    environment, dotenv = EnvSettingsSource(Settings), DotEnvSettingsSource(Settings)
+    sources = (("environment", environment), (".env", dotenv), ("redraft.toml", TomlConfigSettingsSource(Settings)))
+    by_source = {origin: {name.lower().removeprefix("redraft_") for name in source()} for origin, source in sources}
+
+    def origin_of(name: str, field: FieldInfo) -> str:
+        default = field.get_default(call_default_factory=True, validated_data={})
+        fallback = "default" if getattr(settings, name) == default else "command line"
+        return next((origin for origin, names in by_source.items() if name in names), fallback)
+
     return [
         Setting(
-            _name_of(name, found),
+            _name_of(name, [environment.env_vars, dotenv.env_vars]),
             _shown(name, getattr(settings, name)),
-            origins.get(name) or ("command line" if name in _changed(settings) else "default"),
+            origin_of(name, field),
             field.description or "",
             is_secret="SecretStr" in str(field.annotation),
         )
@@ -56,26 +66,6 @@ def _name_of(setting: str, environments: Sequence[Collection[str]]) -> str:
     names = [str(each) for each in alias.choices]
     used = (name for environment in environments for name in names if name.lower() in environment)
     return next(used, names[-1])
-
-
-def _environments() -> tuple[EnvSettingsSource, EnvSettingsSource]:
-    """The sources of environment variables, in the order of precedence."""
-    return EnvSettingsSource(Settings), DotEnvSettingsSource(Settings)
-
-
-def _origins() -> dict[str, str]:
-    environment, dotenv = _environments()
-    sources = (("redraft.toml", TomlConfigSettingsSource(Settings)), (".env", dotenv), ("environment", environment))
-    return {name.lower().removeprefix("redraft_"): origin for origin, source in sources for name in source()}
-
-
-def _changed(settings: Settings) -> set[str]:
-    """The settings whose value is not the default."""
-    defaults = {
-        name: field.get_default(call_default_factory=True, validated_data={})
-        for name, field in Settings.model_fields.items()
-    }
-    return {name for name, default in defaults.items() if getattr(settings, name) != default}
 
 
 def _shown(name: str, value: Any) -> str:

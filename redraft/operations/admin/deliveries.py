@@ -30,7 +30,7 @@ AT_ONCE_MAX = 16
 PER_RECEIVER_MAX = 2
 """The maximum to one host and port."""
 SLOW_AT_ONCE_MAX = 8
-"""The maximum to receivers that did not answer the last time, so that they never take all places."""
+"""The maximum to receivers that did not answer the last time, so that they never take all slots."""
 _SLOW_KNOWN_MAX = 200
 # Longer than any attempt: resolving the name, 15 s for the request, and storing the outcome
 LEASE_S = 90.0
@@ -38,7 +38,7 @@ _STORE_FOR_S = 30.0
 _GONE = 410
 
 
-class Places:
+class DeliverySlots:
     """The deliveries in flight in this process by receiver, and the receivers that were slow."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Deliverer:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._places = Places()
+        self._slots = DeliverySlots()
         self._is_closing = False
 
     def run_once(self) -> None:
@@ -106,7 +106,7 @@ class Deliverer:
 
     def send_due(self) -> None:
         """Start the due deliveries, each in a thread, up to the maximum."""
-        if self._is_closing or not self._places.has_room:
+        if self._is_closing or not self._slots.has_room:
             return
         with self._services.database.read() as connection:
             is_idle = not webhooks.has_due(connection)
@@ -119,44 +119,44 @@ class Deliverer:
 
     def finish(self, within_s: float) -> bool:
         """Wait for the deliveries in flight; False if some did not end in time. Another worker sends these again."""
-        return self._places.wait_empty(within_s)
+        return self._slots.wait_empty(within_s)
 
     def _claim(self) -> list[Claimed]:
         found: list[Claimed] = []
         try:
             with self._services.database.write() as connection:
-                while self._places.has_room:
-                    claimed = webhooks.claim(connection, lease_s=LEASE_S, spared=self._places.spared())
+                while self._slots.has_room:
+                    claimed = webhooks.claim(connection, lease_s=LEASE_S, spared=self._slots.spared())
                     if claimed is None:
                         break
-                    self._places.enter(claimed.delivery.receiver)
+                    self._slots.enter(claimed.delivery.receiver)
                     found.append(claimed)
         except BaseException:
             for claimed in found:
-                self._places.leave(claimed.delivery.receiver)
+                self._slots.leave(claimed.delivery.receiver)
             raise
         return found
 
     def _send(self, claimed: Claimed) -> None:
         receiver = claimed.delivery.receiver
         try:
-            deliver(self._services, claimed, self._places)
+            deliver(self._services, claimed, self._slots)
         except Unavailable as error:
             log.warning("webhook_outcome_not_stored", delivery_id=claimed.delivery.id, reason=error.message)
         finally:
-            self._places.leave(receiver)
-            # The last look may have found more due deliveries than free places
+            self._slots.leave(receiver)
+            # The last look may have found more due deliveries than free slots
             self._services.database.news["webhooks"].set()
 
 
-def deliver(services: Services, claimed: Claimed, places: Places) -> None:
+def deliver(services: Services, claimed: Claimed, slots: DeliverySlots) -> None:
     """Make one attempt: post the event without an open unit of work, then store the outcome.
 
     Raises Unavailable if the outcome cannot be stored; the delivery is sent again after its lease expires.
     """
     delivery = claimed.delivery
     started_at = time.monotonic()
-    values = _attempt(services, claimed, places)
+    values = _attempt(services, claimed, slots)
     is_ours = services.database.persist(partial(webhooks.close, delivery=delivery, values=values), for_s=_STORE_FOR_S)
     log.info(
         "webhook_attempted",
@@ -171,21 +171,21 @@ def deliver(services: Services, claimed: Claimed, places: Places) -> None:
     )
 
 
-def _attempt(services: Services, claimed: Claimed, places: Places) -> dict[str, Any]:
+def _attempt(services: Services, claimed: Claimed, slots: DeliverySlots) -> dict[str, Any]:
     receiver = claimed.delivery.receiver
     try:
         reply = _post(services, claimed)
     except Forbidden as error:
         return _failed(error.message)
     except Invalid as error:
-        return _put_off(claimed, error.message)
+        return _reschedule(claimed, error.message)
     except Unavailable as error:
-        places.record(receiver, is_slow=True)
-        return _put_off(claimed, error.message)
+        slots.record(receiver, is_slow=True)
+        return _reschedule(claimed, error.message)
     except Exception as error:
         log.exception("webhook_crashed", delivery_id=claimed.delivery.id)
-        return _put_off(claimed, f"The attempt crashed: {type(error).__name__}; the worker's log says more.")
-    places.record(receiver, is_slow=False)
+        return _reschedule(claimed, f"The attempt crashed: {type(error).__name__}; the worker's log says more.")
+    slots.record(receiver, is_slow=False)
     return _outcome_of(claimed, reply)
 
 
@@ -217,10 +217,12 @@ def _outcome_of(claimed: Claimed, reply: Reply) -> dict[str, Any]:
         return _failed("The receiver answered 410: it accepts no further events.", _GONE)
     redirect = ", a redirect, which is not followed" if 300 <= reply.status < 400 else ""
     words = f"The receiver answered {reply.status}{redirect}."
-    return _put_off(claimed, words, reply.status, read_retry_after(reply.retry_after))
+    return _reschedule(claimed, words, reply.status, read_retry_after(reply.retry_after))
 
 
-def _put_off(claimed: Claimed, words: str, status: int | None = None, asked_s: float | None = None) -> dict[str, Any]:
+def _reschedule(
+    claimed: Claimed, words: str, status: int | None = None, asked_s: float | None = None
+) -> dict[str, Any]:
     """Reschedule a delivery by the retry schedule; after its end the delivery has failed."""
     delivery = claimed.delivery
     wait = wait_s(delivery.attempts - delivery.attempts_before, asked_s=asked_s)

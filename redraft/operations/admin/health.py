@@ -20,18 +20,17 @@ class Check:
 
 def check_readiness(services: Services) -> list[Check]:
     """Database, migrations, broker and workers, each bounded to a few seconds."""
-    checks = [_check("database", lambda: _database(services))]
-    if checks[0].is_ready:
-        checks.append(_check("migrations", lambda: _migrations(services)))
-    if all(check.is_ready for check in checks):
-        checks.append(_check("workers", lambda: _workers(services)))
-    checks.append(_check("broker", lambda: _broker(services)))
-    return checks
+    checks: list[Check] = []
+    # Each needs the one before it
+    for name, probe in (("database", _database), ("migrations", _migrations), ("workers", _workers)):
+        if all(check.is_ready for check in checks):
+            checks.append(_check(services, name, probe))
+    return [*checks, _check(services, "broker", _broker)]
 
 
-def _check(name: str, probe: Callable[[], str]) -> Check:
+def _check(services: Services, name: str, probe: Callable[[Services], str]) -> Check:
     try:
-        return Check(name, is_ready=True, detail=probe())
+        return Check(name, is_ready=True, detail=probe(services))
     except Unavailable as error:
         return Check(name, is_ready=False, detail=error.message)
 

@@ -1,7 +1,6 @@
 """The parts of this installation: models with prices, database, broker, versions."""
 
 import platform
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -14,7 +13,7 @@ from redraft.providers.shared.protocol import Usage
 from redraft.storage.admin import metrics
 from redraft.storage.engine import schema
 
-# Prices are per million tokens, computed from few, since some prices rise with the length of a prompt.
+# Prices per million tokens are computed from the price of a short call, since some prices rise with the prompt's length
 _ASKED_TOKENS = 1000
 _PER_MILLION = Decimal(1_000_000) / _ASKED_TOKENS / 10**9
 
@@ -52,8 +51,10 @@ class Parts:
 
 def list_models(services: Services) -> list[ModelLine]:
     """A model of each provider, the default models, and the models with a price or a limit in the settings."""
-    notes = {each.provider: each.note for each in services.providers.models()}
-    refs = _refs(services)
+    settings, known = services.settings, services.providers.models()
+    notes = {each.provider: each.note for each in known}
+    names = [*(each.id for each in known), settings.evaluator_model, *settings.prices, *settings.model_limits]
+    refs = [ref for name in names if (ref := _read(name))]
     uses = _uses(services)
     return [
         ModelLine(
@@ -65,16 +66,8 @@ def list_models(services: Services) -> list[ModelLine]:
             _price(services, ref, Usage(_ASKED_TOKENS, 0, 0)),
             _price(services, ref, Usage(0, 0, _ASKED_TOKENS)),
         )
-        for ref in refs
+        for ref in dict.fromkeys(refs)
     ]
-
-
-def _refs(services: Services) -> Sequence[ModelRef]:
-    settings = services.settings
-    names = [each.id for each in services.providers.models()]
-    names += [settings.evaluator_model, *settings.prices, *settings.model_limits]
-    found = [ref for name in names if (ref := _read(name))]
-    return list(dict.fromkeys(found))
 
 
 def _read(name: str) -> ModelRef | None:

@@ -47,7 +47,7 @@ def create_key(
         name: the name of the key.
         scopes: the permissions of the key.
         lifetime_s: the seconds until the key expires; None if it is valid until it is revoked.
-        once: an idempotency key: a second call with the same value creates no key.
+        once: an idempotency key; a second call with the same value creates no key.
 
     Raises:
         Conflict: a key was created with this `once` (`key_made`), or a valid key has this name (`key_name_taken`).

@@ -6,9 +6,8 @@ which an index answers quickly however many jobs are stored.
 
 import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +18,7 @@ from redraft.storage.admin import metrics, workers
 from redraft.storage.engine import schema
 
 WINDOW_S = 300.0
+# Several Prometheus servers may scrape at once; each collection costs the database some queries
 _FRESH_S = 5.0
 # Model names come from requests: the less used ones share a label, so that the number of series stays bounded
 _MODELS_MAX = 30
@@ -52,15 +52,31 @@ FAMILIES = {
 """The help text of each metric; all names get the prefix `redraft_`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    name: str
-    value: float
-    labels: Mapping[str, str]
+class Gauges:
+    """The values of the metrics by name and labels."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, dict[str, float]] = {name: {} for name in FAMILIES}
+
+    def add(self, name: str, value: float, **labels: str) -> None:
+        """Add to the value with these labels, which begins with 0."""
+        escaped = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
+        values = self._values[name]
+        values[escaped] = values.get(escaped, 0.0) + float(value)
+
+    def exposition(self) -> str:
+        """Prometheus' text format, version 0.0.4."""
+        lines: list[str] = []
+        for name, values in self._values.items():
+            if values:
+                lines += [f"# HELP redraft_{name} {FAMILIES[name]}", f"# TYPE redraft_{name} gauge"]
+            for labels, value in values.items():
+                lines.append(f"redraft_{name}{f'{{{labels}}}' if labels else ''} {value:.15g}")
+        return "\n".join(lines) + "\n"
 
 
-def sample(name: str, value: float, **labels: str) -> Sample:
-    return Sample(name, value, labels)
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 class Metrics:
@@ -76,20 +92,23 @@ class Metrics:
         """All metrics in the text format of Prometheus; only `…_up` metrics if the database does not answer."""
         with self._lock:
             if time.monotonic() >= self._stale_at:
-                self._text = exposition(collect(self._services))
+                self._text = collect(self._services).exposition()
                 self._stale_at = time.monotonic() + _FRESH_S
             return self._text
 
 
-def collect(services: Services) -> list[Sample]:
+def collect(services: Services) -> Gauges:
     """Every metric, by short read transactions."""
     began = time.monotonic()
-    found: list[Sample] = []
-    is_up = _is_up(lambda: found.extend(_from_database(services)))
-    found.append(sample("database_up", is_up))
-    found.append(sample("broker_up", _is_up(services.queue.ping)))
-    found.append(sample("metrics_seconds", time.monotonic() - began))
-    return found
+    gauges = Gauges()
+    is_up = _is_up(lambda: _add_from_database(gauges, services))
+    if not is_up:
+        # A database that went away half-way has left some values, which would read as all there are
+        gauges = Gauges()
+    gauges.add("database_up", is_up)
+    gauges.add("broker_up", _is_up(services.queue.ping))
+    gauges.add("metrics_seconds", time.monotonic() - began)
+    return gauges
 
 
 def _is_up(probe: Callable[[], None]) -> bool:
@@ -100,47 +119,50 @@ def _is_up(probe: Callable[[], None]) -> bool:
     return True
 
 
-def _from_database(services: Services) -> list[Sample]:
+def _add_from_database(gauges: Gauges, services: Services) -> None:
     database = services.database
     version = schema.current(database) or ""
-    found = [sample("build_info", 1, version=__version__, schema=version, database=database.url.get_backend_name())]
+    gauges.add("build_info", 1, version=__version__, schema=version, database=database.url.get_backend_name())
     if not schema.standing(database).is_usable:
-        return found
+        return
     with database.read() as connection:
-        found.append(sample("database_bytes", metrics.size_bytes(connection)))
-        found += _workers(workers.alive(connection, within_s=3 * services.settings.heartbeat_s))
-        found += _live(metrics.live_steps(connection))
-        found += _open_calls(metrics.open_calls(connection))
-        found += _deliveries(metrics.deliveries(connection))
+        gauges.add("database_bytes", metrics.size_bytes(connection))
+        _add_workers(gauges, workers.alive(connection, within_s=3 * services.settings.heartbeat_s))
+        _add_live(gauges, metrics.live_steps(connection))
+        open_calls = metrics.open_calls(connection)
+        deliveries = metrics.deliveries(connection)
     with database.read() as connection:
         ended = metrics.ended_jobs(connection, within_s=WINDOW_S)
-        closed = metrics.closed_calls(connection, within_s=WINDOW_S)
-    found += [
-        sample("jobs_ended_5m", row["jobs"], status=row["status"], stop_reason=row["stop_reason"]) for row in ended
-    ]
-    return found + list(_closed_calls(closed))
+        closed_calls = metrics.closed_calls(connection, within_s=WINDOW_S)
+    shown = _model_labels(open_calls)
+    for row in open_calls:
+        gauges.add("calls_open", row["calls"], model=shown(row["model"]))
+    for row in deliveries:
+        gauges.add("webhook_deliveries", row["deliveries"], status=row["status"])
+    gauges.add("webhook_oldest_due_seconds", max(_age_s(row, "due_since") for row in deliveries))
+    for row in ended:
+        gauges.add("jobs_ended_5m", row["jobs"], status=row["status"], stop_reason=row["stop_reason"])
+    shown = _model_labels(closed_calls)
+    for row in closed_calls:
+        _add_closed(gauges, row, shown(row["model"]))
 
 
-def _workers(alive: list[dict[str, Any]]) -> list[Sample]:
-    count = Counter(worker["version"] for worker in alive)
-    slots: Counter[str] = Counter()
-    for worker in alive:
-        slots[worker["version"]] += worker["concurrency"]
-    return [
-        *(sample("workers", count[version], version=version) for version in count or [__version__]),
-        *(sample("worker_slots", slots[version], version=version) for version in slots or [__version__]),
-    ]
+def _add_workers(gauges: Gauges, alive: list[dict[str, Any]]) -> None:
+    for worker in alive or [{"version": __version__, "concurrency": 0}]:
+        gauges.add("workers", 1 if alive else 0, version=worker["version"])
+        gauges.add("worker_slots", worker["concurrency"], version=worker["version"])
 
 
-def _live(rows: list[dict[str, Any]]) -> Iterator[Sample]:
+def _add_live(gauges: Gauges, rows: list[dict[str, Any]]) -> None:
+    # Values of 0 are listed too: an alert on a series that is missing never fires
     for status in ("queued", "running"):
-        yield sample("jobs_live", sum(row["jobs"] for row in rows if row["status"] == status), status=status)
+        gauges.add("jobs_live", sum(row["jobs"] for row in rows if row["status"] == status), status=status)
     for step in ("generate", "evaluate"):
         for state in _STATES:
-            yield sample("steps", sum(row[state] for row in rows if row["step"] == step), state=state, step=step)
-    yield sample("jobs_suspected", sum(row["suspects"] for row in rows))
-    yield sample("oldest_wait_seconds", max((_age_s(row, "due_since") for row in rows), default=0.0))
-    yield sample("sweeper_lag_seconds", max((_age_s(row, "unheard_since") for row in rows), default=0.0))
+            gauges.add("steps", sum(row[state] for row in rows if row["step"] == step), state=state, step=step)
+    gauges.add("jobs_suspected", sum(row["suspects"] for row in rows))
+    gauges.add("oldest_wait_seconds", max((_age_s(row, "due_since") for row in rows), default=0.0))
+    gauges.add("sweeper_lag_seconds", max((_age_s(row, "unheard_since") for row in rows), default=0.0))
 
 
 def _age_s(row: Mapping[str, Any], name: str) -> float:
@@ -148,32 +170,8 @@ def _age_s(row: Mapping[str, Any], name: str) -> float:
     return 0.0 if since is None else max(0.0, (row["now"] - since).total_seconds())
 
 
-def _open_calls(rows: list[dict[str, Any]]) -> list[Sample]:
-    shown = _busiest(rows)
-    counts: Counter[str] = Counter()
-    for row in rows:
-        counts[shown(row["model"])] += row["calls"]
-    return [sample("calls_open", count, model=model) for model, count in counts.items()]
-
-
-def _deliveries(rows: list[dict[str, Any]]) -> Iterator[Sample]:
-    for row in rows:
-        yield sample("webhook_deliveries", row["deliveries"], status=row["status"])
-    yield sample("webhook_oldest_due_seconds", max(_age_s(row, "due_since") for row in rows))
-
-
-def _closed_calls(rows: list[dict[str, Any]]) -> Iterator[Sample]:
-    shown = _busiest(rows)
-    sums: defaultdict[tuple[str, tuple[tuple[str, str], ...]], float] = defaultdict(float)
-    for row in rows:
-        for each in _of_closed(row, shown(row["model"])):
-            sums[each.name, tuple(each.labels.items())] += each.value
-    for (name, labels), value in sums.items():
-        yield Sample(name, value, dict(labels))
-
-
-def _of_closed(row: Mapping[str, Any], model: str) -> Iterator[Sample]:
-    yield sample(
+def _add_closed(gauges: Gauges, row: Mapping[str, Any], model: str) -> None:
+    gauges.add(
         "calls_5m",
         row["calls"],
         model=model,
@@ -182,39 +180,16 @@ def _of_closed(row: Mapping[str, Any], model: str) -> Iterator[Sample]:
         http_status=str(row["http_status"] or ""),
         cached=str(bool(row["cached"])).lower(),
     )
-    yield sample("call_seconds_5m", row["latency_ms"] / 1000, model=model, type=row["type"])
+    gauges.add("call_seconds_5m", row["latency_ms"] / 1000, model=model, type=row["type"])
     for kind in ("input", "cached_input", "output"):
-        yield sample("tokens_5m", row[f"{kind}_tokens"], model=model, kind=kind)
-    yield sample("cost_usd_5m", row["cost_nano_usd"] / 1e9, model=model)
-    yield sample("unpriced_calls_5m", row["unpriced"], model=model)
+        gauges.add("tokens_5m", row[f"{kind}_tokens"], model=model, kind=kind)
+    gauges.add("cost_usd_5m", row["cost_nano_usd"] / 1e9, model=model)
+    gauges.add("unpriced_calls_5m", row["unpriced"], model=model)
 
 
-def _busiest(rows: list[dict[str, Any]]) -> Callable[[str], str]:
+def _model_labels(rows: list[dict[str, Any]]) -> Callable[[str], str]:
     counts: Counter[str] = Counter()
     for row in rows:
         counts[row["model"]] += row["calls"]
     named = {model for model, _ in counts.most_common(_MODELS_MAX)}
     return lambda model: model if model in named else _OTHER
-
-
-def exposition(samples: Iterable[Sample]) -> str:
-    """Prometheus' text format, version 0.0.4."""
-    by_name: dict[str, list[Sample]] = {name: [] for name in FAMILIES}
-    for each in samples:
-        by_name[each.name].append(each)
-    lines: list[str] = []
-    for name, found in by_name.items():
-        if found:
-            lines += [f"# HELP redraft_{name} {FAMILIES[name]}", f"# TYPE redraft_{name} gauge"]
-            lines += [f"redraft_{name}{_labels(each.labels)} {float(each.value):.15g}" for each in found]
-    return "\n".join(lines) + "\n"
-
-
-def _labels(labels: Mapping[str, str]) -> str:
-    if not labels:
-        return ""
-    return "{" + ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items()) + "}"
-
-
-def _escape(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -11,8 +11,8 @@ from redraft.operations.resource_base import cost_usd
 from redraft.operations.services import Services
 from redraft.providers.shared.protocol import ADAPTATIONS_MAX, UnusableReply, Usage
 
-# With these errors the model answered and the key is valid
-_USABLE_ALL_THE_SAME = frozenset({"output_truncated", "empty_output", "refused"})
+# With these errors the model answered, so the key is valid
+_ANSWERED = frozenset({"output_truncated", "empty_output", "refused"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +30,14 @@ class ModelCheck:
 
 
 def check_model(services: Services, name: str = "", *, timeout_s: float | None = None) -> ModelCheck:
-    """Make one short real call to a model; without a name to the default model.
-
-    Raises Invalid if the name is not a model's, or the model cannot be called.
-    """
+    """Make one short real call to a model, by default to the default model. Raises Invalid if it cannot be called."""
     providers = services.providers
     ref = resolve_model(providers, name or str(providers.default_model()), "/model")
     longest_s = services.settings.call_timeout_s
     started_at = time.monotonic()
     usage, error = _ask(services, ref, longest_s if timeout_s is None else min(timeout_s, longest_s), ADAPTATIONS_MAX)
-    return ModelCheck(
-        str(ref),
-        round((time.monotonic() - started_at) * 1000),
-        cost_usd(providers.price(ref, usage)) if usage else None,
-        error,
-    )
+    latency_ms = round((time.monotonic() - started_at) * 1000)
+    return ModelCheck(str(ref), latency_ms, cost_usd(providers.price(ref, usage)) if usage else None, error)
 
 
 def _ask(
@@ -58,4 +51,4 @@ def _ask(
         if error.is_adapted and adaptations:
             return _ask(services, ref, timeout_s, adaptations - 1)
         usage = error.usage if isinstance(error, UnusableReply) else None
-        return usage, None if error.code in _USABLE_ALL_THE_SAME else error
+        return usage, None if error.code in _ANSWERED else error

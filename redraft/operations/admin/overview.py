@@ -3,9 +3,10 @@
 It makes a fixed number of short queries, each from an index.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -20,12 +21,13 @@ from redraft.storage.bulk import run_items, runs
 from redraft.storage.bulk.runs import RunRecord
 from redraft.storage.engine.columns import moment
 
-_ROWS = 8
+_JOBS = 8
+_RUNS = 5
 _STARTER = {True: "redraft serve", False: "redraft worker"}
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class Problem:
     """A problem that blocks jobs, or a note about one that does not, with its remedy."""
 
     words: str
@@ -34,8 +36,8 @@ class Trouble:
     is_note: bool = False
 
 
-_TINY = Trouble(
-    "No key of a provider is set, so the bundled tiny model writes: for trying out only.",
+_TINY = Problem(
+    "No key of a provider is set, so the bundled tiny model generates answers: only for trying out.",
     "Set OPENAI_API_KEY or ANTHROPIC_API_KEY, in the environment or in .env, and start Redraft again.",
     is_note=True,
 )
@@ -43,12 +45,11 @@ _TINY = Trouble(
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures at the top of the page.
+    """The figures at the top of the page; those of today are since midnight UTC.
 
     Attributes:
         oldest_wait_s: the longest time that a step of a queued job has been due; None if none is due.
-        ended_today: the jobs that ended since midnight UTC, like all following figures.
-        cost_today: the cost of these jobs in USD; None if the price of any call is unknown.
+        cost_today: the cost of the jobs that ended today in USD; None if the price of any call is unknown.
     """
 
     queued: int
@@ -68,52 +69,6 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
-    """A live worker, and the number of its steps in flight."""
-
-    id: str
-    host: str
-    pid: int
-    version: str
-    concurrency: int
-    in_flight: int
-    started_at: datetime
-    seen_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class JobLine:
-    """One line about a job; `task` is the beginning of its instruction."""
-
-    id: str
-    kind: str
-    status: str
-    stop_reason: str | None
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    model: str | None
-    step: str
-    iteration: int
-    iteration_limit: int
-    best_score: float | None
-    cost_nano_usd: int
-    unpriced_calls: int
-    task: str
-    score_threshold: float
-    is_accepted: bool
-
-    @property
-    def iteration_now(self) -> int:
-        """The iteration that is being worked on."""
-        return self.iteration + (self.step == "generate")
-
-    @property
-    def cost_usd(self) -> str | None:
-        return None if self.unpriced_calls else cost_usd(self.cost_nano_usd)
-
-
-@dataclass(frozen=True, slots=True)
 class RunLine:
     """A run; `ended` is the number of ended items while it is running, otherwise None."""
 
@@ -123,11 +78,13 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
+    """Jobs, runs and workers; a job is a row of `storage/admin/overview.py` with `iteration_now` and `cost_usd`."""
+
     figures: Figures
-    running: Sequence[JobLine]
-    last_jobs: Sequence[JobLine]
+    running: Sequence[Mapping[str, Any]]
+    last_jobs: Sequence[Mapping[str, Any]]
     last_runs: Sequence[RunLine]
-    workers: Sequence[Worker]
+    workers: Sequence[Mapping[str, Any]]
 
     @property
     def is_new(self) -> bool:
@@ -139,25 +96,20 @@ class Activity:
 class Overview:
     """The whole page; `activity` is None while the database cannot be used."""
 
-    troubles: Sequence[Trouble]
+    problems: Sequence[Problem]
     checks: Sequence[Check]
     activity: Activity | None
 
 
 def view_overview(services: Services) -> Overview:
-    """Collect the whole page."""
     checks = check_readiness(services)
     can_read = all(check.is_ready for check in checks if check.name in {"database", "migrations"})
-    return Overview(find_troubles(services, checks), checks, _activity(services) if can_read else None)
+    # The worst first
+    problems = [_problem_of(services, check) for check in checks if not check.is_ready] + _model_problems(services)
+    return Overview(problems, checks, _activity(services) if can_read else None)
 
 
-def find_troubles(services: Services, checks: Sequence[Check]) -> list[Trouble]:
-    """The problems of the installation with their remedies, the worst first."""
-    found = [_trouble(services, check) for check in checks if not check.is_ready]
-    return found + _model_troubles(services)
-
-
-def _trouble(services: Services, check: Check) -> Trouble:
+def _problem_of(services: Services, check: Check) -> Problem:
     starter = _STARTER[services.settings.is_embedded_broker]
     remedies = {
         "database": ("Check that it runs and that REDRAFT_DATABASE_URL names it.", "redraft doctor"),
@@ -167,52 +119,53 @@ def _trouble(services: Services, check: Check) -> Trouble:
     }
     remedy, command = remedies[check.name]
     words = "No worker is alive." if check.name == "workers" else check.detail
-    return Trouble(words, remedy, command)
+    return Problem(words, remedy, command)
 
 
-def _model_troubles(services: Services) -> list[Trouble]:
+def _model_problems(services: Services) -> list[Problem]:
     settings = services.settings
     named: dict[str, Callable[[], ModelRef]] = {"REDRAFT_MODEL": services.providers.default_model}
     if settings.evaluator_model:
         named["REDRAFT_EVALUATOR_MODEL"] = lambda: parse_model(settings.evaluator_model, "/evaluator_model")
-    errors = {setting: error for setting, read in named.items() if (error := _field_error(services, read))}
-    if not errors and services.providers.default_model() == DEFAULT_LOCAL and not settings.local_model:
+    found: list[Problem] = []
+    for setting, read in named.items():
+        try:
+            services.providers.check_configured(read(), "/model")
+        except Invalid as error:
+            remedy = f"Then start Redraft again. {setting}=provider:name chooses another model."
+            found.append(Problem(error.message, remedy, "redraft models"))
+    if not found and services.providers.default_model() == DEFAULT_LOCAL and not settings.local_model:
         return [_TINY]
-    return [
-        Trouble(error, f"Then start Redraft again. {setting}=provider:name chooses another model.", "redraft models")
-        for setting, error in errors.items()
-    ]
+    return found
 
 
-def _field_error(services: Services, read: Callable[[], ModelRef]) -> str | None:
-    try:
-        services.providers.check_configured(read(), "/model")
-    except Invalid as error:
-        return error.message
-    return None
-
-
-def list_workers(services: Services) -> list[Worker]:
-    """The workers that are alive."""
+def list_workers(services: Services) -> list[dict[str, Any]]:
+    """The workers that are alive, each with the number of its steps `in_flight`."""
     with services.database.read() as connection:
         return _workers(connection, services)
 
 
-def _workers(connection: Connection, services: Services) -> list[Worker]:
+def _workers(connection: Connection, services: Services) -> list[dict[str, Any]]:
     in_flight = overview.steps_in_flight(connection)
     alive = workers.alive(connection, within_s=3 * services.settings.heartbeat_s)
-    return [Worker(**each, in_flight=in_flight.get(each["id"], 0)) for each in alive]
+    return [{**each, "in_flight": in_flight.get(each["id"], 0)} for each in alive]
 
 
 def _activity(services: Services) -> Activity:
     with services.database.read() as connection:
         return Activity(
             figures=_figures(connection),
-            running=[JobLine(**row) for row in overview.running(connection, limit=_ROWS)],
-            last_jobs=[JobLine(**row) for row in overview.last_ended(connection, limit=_ROWS)],
+            running=[_job_line(row) for row in overview.running(connection, limit=_JOBS)],
+            last_jobs=[_job_line(row) for row in overview.last_ended(connection, limit=_JOBS)],
             last_runs=_runs(connection),
             workers=_workers(connection, services),
         )
+
+
+def _job_line(row: Mapping[str, Any]) -> dict[str, Any]:
+    # While an answer is generated, the row still counts the iterations before it
+    iteration_now = row["iteration"] + (row["step"] == "generate")
+    return {**row, "iteration_now": iteration_now, "cost_usd": cost_usd(row["cost_nano_usd"], row["unpriced_calls"])}
 
 
 def _figures(connection: Connection) -> Figures:
@@ -224,23 +177,17 @@ def _figures(connection: Connection) -> Figures:
         queued=live.get("queued", 0),
         running=live.get("running", 0),
         oldest_wait_s=overview.waiting_s(connection),
-        ended_today=today["ended"],
-        succeeded_today=today["succeeded"],
-        failed_today=today["failed"],
-        canceled_today=today["canceled"],
-        accepted_today=today["accepted"],
-        cost_today=None if today["unpriced_calls"] else cost_usd(today["cost_nano_usd"]),
+        **{f"{name}_today": today[name] for name in ("ended", "succeeded", "failed", "canceled", "accepted")},
+        cost_today=cost_usd(today["cost_nano_usd"], today["unpriced_calls"]),
     )
 
 
 def _runs(connection: Connection) -> list[RunLine]:
-    records = runs.list_page(connection, after=None, limit=_ROWS - 3)[: _ROWS - 3]
+    records = runs.list_page(connection, after=None, limit=_RUNS)[:_RUNS]
     # Counting is slow, and the counts of ended runs are not shown
     counts = run_items.count(connection, [run.id for run in records if run.status == "running"])
-    return [RunLine(run, _ended(counts.get(run.id))) for run in records]
-
-
-def _ended(counts: dict[str, int] | None) -> int | None:
-    if counts is None:
-        return None
-    return sum(number for status, number in counts.items() if status not in {"queued", "running"})
+    ended = {
+        run_id: sum(number for status, number in by_status.items() if status not in {"queued", "running"})
+        for run_id, by_status in counts.items()
+    }
+    return [RunLine(run, ended.get(run.id)) for run in records]

@@ -23,6 +23,7 @@ ENDED_STATUSES = tuple(sorted(status.value for status in TERMINAL))
 _PAGE = 1000
 _BATCH = 20
 _BATCH_MAX = 500
+# SQLite has one writer: workers wait for a batch that takes longer
 _BATCH_S = 0.05
 _PAUSE_MIN_S = 0.01
 _PERSIST_S = 60.0
@@ -44,11 +45,11 @@ class Retention:
 def too_old(services: Services, older_s: float, statuses: Sequence[str] = ()) -> Retention:
     """The selection of jobs that ended this long ago, by the clock of the database.
 
-    Raises Invalid if a status is not one of an ended job, or the time is before the year 1.
+    Raises Invalid if a status is not the status of an ended job, or the time is before the year 1.
     """
-    strange = [status for status in statuses if status not in ENDED_STATUSES]
-    if strange:
-        words = f"{strange[0]!r} is not one of {', '.join(ENDED_STATUSES)}."
+    unknown = [status for status in statuses if status not in ENDED_STATUSES]
+    if unknown:
+        words = f"{unknown[0]!r} is not one of {', '.join(ENDED_STATUSES)}."
         raise Invalid.at("/status", words, "status")
     with services.database.read() as connection:
         return Retention(moment(connection, ago_s=older_s), tuple(statuses))
@@ -61,15 +62,9 @@ def count(services: Services, what: Retention) -> dict[str, int]:
 
 
 def prune(services: Services, what: Retention, on_progress: Progress = lambda _done, _of: None) -> dict[str, int]:
-    """Delete the selected jobs. It can be interrupted at any time and repeated.
+    """Delete the selected jobs, never live ones. Returns their number by status.
 
-    Args:
-        services: the services.
-        what: the selection; it never includes live jobs.
-        on_progress: called after each batch with the number of deleted jobs, and the total.
-
-    Returns:
-        The number of deleted jobs, by status.
+    It can be interrupted at any time and repeated. `on_progress` gets the number of deleted jobs, and the total.
     """
     total = sum(count(services, what).values())
     removed: Counter[str] = Counter()
@@ -79,7 +74,10 @@ def prune(services: Services, what: Retention, on_progress: Progress = lambda _d
         while waiting:
             batch = [waiting.popleft() for _ in range(min(size, len(waiting)))]
             began = time.monotonic()
-            removed += _remove(services, batch, what.before)
+            ids = [job.id for job in batch]
+            removed += services.database.persist(
+                lambda connection, ids=ids: retention.remove_ended(connection, ids, what.before), for_s=_PERSIST_S
+            )
             took_s = time.monotonic() - began
             on_progress(removed.total(), total)
             size = next_size(size, took_s)
@@ -91,10 +89,8 @@ def prune(services: Services, what: Retention, on_progress: Progress = lambda _d
 
 def count_drafts(services: Services, what: Retention) -> int:
     """The number of old calls of drafts; 0 if the selection names statuses, which drafts do not have."""
-    if what.statuses:
-        return 0
     with services.database.read() as connection:
-        return retention.count_jobless(connection, what.before)
+        return 0 if what.statuses else retention.count_jobless(connection, what.before)
 
 
 def prune_drafts(services: Services, what: Retention) -> int:
@@ -142,15 +138,8 @@ def _pages(services: Services, what: Retention) -> Iterator[list[EndedJob]]:
         yield page
 
 
-def _remove(services: Services, batch: Sequence[EndedJob], before: datetime) -> Counter[str]:
-    ids = [job.id for job in batch]
-    return services.database.persist(
-        lambda connection: retention.remove_ended(connection, ids, before), for_s=_PERSIST_S
-    )
-
-
 def next_size(size: int, took_s: float) -> int:
-    """The size of the next batch by the time of this one, since a job may hold a kilobyte or a hundred megabytes."""
+    """The size of the next batch by the time of this one: one job may hold a kilobyte, another a hundred megabytes."""
     if took_s > _BATCH_S:
         return max(1, size // 2)
     return min(_BATCH_MAX, size * 2) if took_s < _BATCH_S / 3 else size

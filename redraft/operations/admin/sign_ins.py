@@ -12,7 +12,7 @@ LIFETIME_S = 12 * 3600
 
 
 def sign_in(services: Services, caller: Caller) -> str:
-    """Create a session for the browser of this caller; only this call returns its token."""
+    """Create a session for the browser of this caller. Only this call returns its token, since a hash is stored."""
     token = secrets.token_urlsafe(32)
     with services.database.write() as connection:
         api_keys.add_sign_in(connection, hash_of(token), caller.key_id, lifetime_s=LIFETIME_S)
@@ -20,10 +20,7 @@ def sign_in(services: Services, caller: Caller) -> str:
 
 
 def authenticate(services: Services, token: str) -> Caller:
-    """The caller whose key created the session with this token.
-
-    Raises Forbidden if the session or its key is no longer valid.
-    """
+    """The caller whose key created this session. Raises Forbidden if the session or its key is no longer valid."""
     with services.database.read() as connection:
         key = api_keys.find_signed_in(connection, hash_of(token))
     if key is None:

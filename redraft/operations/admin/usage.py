@@ -63,9 +63,9 @@ def report(
     until = created_before or datetime.now(UTC)
     since = created_after or until - timedelta(days=DAYS_USUAL)
     if since > until:
-        raise Invalid.at("/created_before", "created_before lies before created_after.", "empty_span")
+        raise Invalid.at("/created_before", "created_before is earlier than created_after.", "empty_span")
     if until - since > timedelta(days=DAYS_MAX):
-        words = f"A span of at most {DAYS_MAX} days is added up: name created_after and created_before."
+        words = f"The span is longer than {DAYS_MAX} days: name created_after and created_before."
         raise Invalid.at("/created_after", words, "span_too_long")
     criteria = UsageFilter(since, until, model, kind)
     with services.database.read() as connection:
@@ -81,4 +81,4 @@ def report(
 
 
 def _priced(sums: Mapping[str, Any]) -> dict[str, Any]:
-    return {**sums, "cost_usd": None if sums["unpriced_calls"] else cost_usd(sums["cost_nano_usd"])}
+    return {**sums, "cost_usd": cost_usd(sums["cost_nano_usd"], sums["unpriced_calls"])}

@@ -9,7 +9,7 @@ from sqlalchemy import update
 
 from redraft.domain.admin.scopes import Scope
 from redraft.operations.admin import keys, metrics
-from redraft.operations.admin.metrics import FAMILIES, Metrics, Sample, exposition
+from redraft.operations.admin.metrics import FAMILIES, Gauges, Metrics
 from redraft.operations.services import Services
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.storage.engine.columns import DbNow
@@ -65,7 +65,7 @@ def driver(services: Services) -> Driver:
 
 
 def page(services: Services) -> Page:
-    return Page(exposition(metrics.collect(services)))
+    return Page(metrics.collect(services).exposition())
 
 
 def test_it_is_read_over_http_in_prometheus_format(client: httpx2.Client):
@@ -217,7 +217,9 @@ def test_it_is_collected_once_for_many_who_ask(driver: Driver, services: Service
 
 
 def test_labels_are_escaped():
-    text = exposition([Sample("calls_open", 1, {"model": 'a"b\\c\nd'})])
+    gauges = Gauges()
+    gauges.add("calls_open", 1, model='a"b\\c\nd')
+    text = gauges.exposition()
     assert text.splitlines()[-1] == r'redraft_calls_open{model="a\"b\\c\nd"} 1'
     assert parse(text)
 

@@ -16,7 +16,7 @@ from redraft.domain.admin.address_rules import Allowed
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.domain.jobs.webhooks import ATTEMPTS_MAX, EVENT_TYPES
 from redraft.errors import Invalid, NotFound
-from redraft.operations.admin.deliveries import PER_RECEIVER_MAX, SLOW_AT_ONCE_MAX, Deliverer, Places
+from redraft.operations.admin.deliveries import PER_RECEIVER_MAX, SLOW_AT_ONCE_MAX, Deliverer, DeliverySlots
 from redraft.operations.jobs import lifecycle, webhooks
 from redraft.operations.jobs.resources import WebhookDelivery
 from redraft.operations.services import Services
@@ -377,31 +377,31 @@ def test_what_nobody_foresaw_is_tried_again_like_any_failure(driver: Driver):
 
 
 def test_a_receiver_has_few_places_and_slow_ones_together_not_all():
-    places = Places()
+    slots = DeliverySlots()
     for number in range(SLOW_AT_ONCE_MAX // PER_RECEIVER_MAX + 1):
-        places.record(f"slow{number}", is_slow=True)
+        slots.record(f"slow{number}", is_slow=True)
     for number in range(SLOW_AT_ONCE_MAX // PER_RECEIVER_MAX):
-        assert places.spared() == [f"slow{n}" for n in range(number)]
+        assert slots.spared() == [f"slow{n}" for n in range(number)]
         for _ in range(PER_RECEIVER_MAX):
-            places.enter(f"slow{number}")
+            slots.enter(f"slow{number}")
     # One of the slow ones has nothing in flight, and waits with them; who answers does not
-    assert f"slow{SLOW_AT_ONCE_MAX // PER_RECEIVER_MAX}" in places.spared()
-    assert places.has_room
-    places.leave("slow0")
-    assert f"slow{SLOW_AT_ONCE_MAX // PER_RECEIVER_MAX}" not in places.spared()
-    places.record("slow1", is_slow=False)
-    assert "slow1" in places.spared()
-    places.enter("quick")
-    places.leave("quick")
-    assert not places.wait_empty(0)
-    assert places.in_flight == SLOW_AT_ONCE_MAX - 1
+    assert f"slow{SLOW_AT_ONCE_MAX // PER_RECEIVER_MAX}" in slots.spared()
+    assert slots.has_room
+    slots.leave("slow0")
+    assert f"slow{SLOW_AT_ONCE_MAX // PER_RECEIVER_MAX}" not in slots.spared()
+    slots.record("slow1", is_slow=False)
+    assert "slow1" in slots.spared()
+    slots.enter("quick")
+    slots.leave("quick")
+    assert not slots.wait_empty(0)
+    assert slots.in_flight == SLOW_AT_ONCE_MAX - 1
 
 
 def test_of_many_slow_receivers_the_latest_are_remembered():
-    places = Places()
+    slots = DeliverySlots()
     for number in range(1000):
-        places.record(f"slow{number}", is_slow=True)
+        slots.record(f"slow{number}", is_slow=True)
     for _ in range(SLOW_AT_ONCE_MAX):
-        places.enter("slow999")
-    assert len(places.spared()) == 200
-    assert "slow0" not in places.spared()
+        slots.enter("slow999")
+    assert len(slots.spared()) == 200
+    assert "slow0" not in slots.spared()
