@@ -70,17 +70,14 @@ def _name_of(setting: str, environments: Sequence[Collection[str]]) -> str:
 
 def _shown(name: str, value: Any) -> str:
     if isinstance(value, SecretStr):
-        return mask(value.get_secret_value())
+        secret = value.get_secret_value()
+        # Enough to distinguish keys, too little to use them
+        return f"{secret[:3]}…{secret[-4:]}" if len(secret) >= 16 else "…"
     if value is None or value == {}:
         return ""
     if name.endswith("_url"):
         return without_password(str(value))
     return to_json(value).decode() if isinstance(value, dict) else redact_known(str(value))
-
-
-def mask(secret: str) -> str:
-    """Mask a secret: enough to distinguish keys, too little to use them."""
-    return f"{secret[:3]}…{secret[-4:]}" if len(secret) >= 16 else "…"
 
 
 def without_password(url: str) -> str:

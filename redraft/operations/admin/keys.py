@@ -40,14 +40,9 @@ def create_key(
     lifetime_s: float | None = None,
     once: str | None = None,
 ) -> tuple[dict[str, Any], str]:
-    """Create a key; only this call returns its token.
+    """Create a key that expires after `lifetime_s`, if that is set. Only this call returns its token.
 
-    Args:
-        services: the services.
-        name: the name of the key.
-        scopes: the permissions of the key.
-        lifetime_s: the seconds until the key expires; None if it is valid until it is revoked.
-        once: an idempotency key; a second call with the same value creates no key.
+    `once` is an idempotency key: a second call with the same value creates no key.
 
     Raises:
         Conflict: a key was created with this `once` (`key_made`), or a valid key has this name (`key_name_taken`).

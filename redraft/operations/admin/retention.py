@@ -6,8 +6,8 @@ requests are not blocked.
 
 import random
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,7 +20,6 @@ from redraft.storage.engine.columns import moment
 
 ENDED_STATUSES = tuple(sorted(status.value for status in TERMINAL))
 
-_PAGE = 1000
 _BATCH = 20
 _BATCH_MAX = 500
 # SQLite has one writer: workers wait for a batch that takes longer
@@ -68,23 +67,26 @@ def prune(services: Services, what: Retention, on_progress: Progress = lambda _d
     """
     total = sum(count(services, what).values())
     removed: Counter[str] = Counter()
-    size = _BATCH
-    for page in _pages(services, what):
-        waiting = deque(page)
-        while waiting:
-            batch = [waiting.popleft() for _ in range(min(size, len(waiting)))]
-            began = time.monotonic()
-            ids = [job.id for job in batch]
-            removed += services.database.persist(
-                lambda connection, ids=ids: retention.remove_ended(connection, ids, what.before), for_s=_PERSIST_S
-            )
-            took_s = time.monotonic() - began
-            on_progress(removed.total(), total)
-            size = next_size(size, took_s)
-            time.sleep(max(_PAUSE_MIN_S, took_s))
+    size, last = _BATCH, None
+    while batch := _find(services, what, last, size):
+        last, ids = batch[-1], [job.id for job in batch]
+        began = time.monotonic()
+        removed += services.database.persist(
+            lambda connection, ids=ids: retention.remove_ended(connection, ids, what.before), for_s=_PERSIST_S
+        )
+        took_s = time.monotonic() - began
+        on_progress(removed.total(), total)
+        size = next_size(size, took_s)
+        time.sleep(max(_PAUSE_MIN_S, took_s))
     with services.database.write() as connection:
         workers.forget_silent(connection, for_s=_FORGET_WORKERS_S)
     return dict(removed)
+
+
+def _find(services: Services, what: Retention, last: EndedJob | None, limit: int) -> list[EndedJob]:
+    # After the last job of the batch before: dead index entries at the beginning make a new search slow
+    with services.database.read() as connection:
+        return retention.find_ended(connection, what.before, what.statuses, after=last, limit=limit)
 
 
 def count_drafts(services: Services, what: Retention) -> int:
@@ -125,17 +127,6 @@ def forget_some(services: Services) -> None:
         with services.database.write() as connection:
             retention.remove_ended(connection, [job.id for job in found], before)
             retention.remove_jobless(connection, before, limit=_BATCH)
-
-
-def _pages(services: Services, what: Retention) -> Iterator[list[EndedJob]]:
-    last: EndedJob | None = None
-    while True:
-        with services.database.read() as connection:
-            page = retention.find_ended(connection, what.before, what.statuses, after=last, limit=_PAGE)
-        if not page:
-            return
-        last = page[-1]
-        yield page
 
 
 def next_size(size: int, took_s: float) -> int:

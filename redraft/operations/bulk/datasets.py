@@ -124,7 +124,7 @@ def _stored(dataset_id: str, position: int, row: Row | BadRow) -> dict[str, Any]
         "row": None if is_bad else asdict(row),
         "human_score": None if is_bad else row.human_score,
         "human_pass": None if is_bad else row.human_pass,
-        "errors": [asdict(flaw) for flaw in row.errors] if is_bad else None,
+        "errors": [asdict(error) for error in row.errors] if is_bad else None,
         "told": (dict(row.told) or None) if is_bad else None,
     }
 

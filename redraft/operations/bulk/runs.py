@@ -44,10 +44,7 @@ def create_run(services: Services, body: CreateRun, idempotency: Idempotency | N
 
 
 def create_run_once(services: Services, body: CreateRun, idempotency: Idempotency | None) -> tuple[Run, bool]:
-    """Store a run with all its items, and start the first ones; a known idempotency key returns its run.
-
-    Returns:
-        The run, and whether the key was used before.
+    """Store a run with all its items, and start the first ones; a known idempotency key returns its run and True.
 
     Raises:
         NotFound: there is no such dataset.
@@ -144,8 +141,8 @@ def _try_row(services: Services, merger: Merger, row: Row, body: CreateRun) -> B
         ready = submit.prepare(services, item.request)
         submit.check_priced(services, ready.request, body.max_cost_usd)
     except Invalid as error:
-        flaws = error.errors or (FieldError("", error.message, error.code),)
-        if {flaw.code for flaw in flaws} & _COMMON_ERRORS:
+        errors = error.errors or (FieldError("", error.message, error.code),)
+        if {each.code for each in errors} & _COMMON_ERRORS:
             raise
         return BadRow(row.line, row.last_line, row.custom_id, errors, row.digest)
     return None

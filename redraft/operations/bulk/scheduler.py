@@ -210,11 +210,11 @@ def _prepared(services: Services, run: RunRecord, item: dict[str, Any]) -> _Prep
     try:
         return _continued(services, item) or _new(services, run, item)
     except Invalid as error:
-        flaws = error.errors or (FieldError("", error.message, error.code),)
-        is_postponed = any(flaw.code in _ERRORS_OF_THIS_WORKER for flaw in flaws)
+        errors = error.errors or (FieldError("", error.message, error.code),)
+        is_postponed = any(each.code in _ERRORS_OF_THIS_WORKER for each in errors)
         if is_postponed:
             log.warning("item_put_off", run_id=run.id, item=item["number"], reason=error.message)
-        return _Prepared(item["number"], errors=[asdict(flaw) for flaw in flaws], is_postponed=is_postponed)
+        return _Prepared(item["number"], errors=[asdict(each) for each in errors], is_postponed=is_postponed)
     except Unavailable:
         raise
     except Exception:
@@ -239,7 +239,7 @@ def _continued(services: Services, item: dict[str, Any]) -> _Prepared | None:
 def _new(services: Services, run: RunRecord, item: dict[str, Any]) -> _Prepared:
     made = _merger(to_json(run.defaults), to_json(run.overrides)).item(Row(**item["row"]))
     if isinstance(made, BadRow):
-        return _Prepared(item["number"], errors=[asdict(flaw) for flaw in made.errors])
+        return _Prepared(item["number"], errors=[asdict(each) for each in made.errors])
     ready = submit.prepare(services, made.request)
     submit.check_priced(services, ready.request, run.max_cost_nano_usd)
     return _Prepared(item["number"], ready)

@@ -76,5 +76,5 @@ def _candidates(connection: Connection, noun: _Noun, text: str) -> tuple[list[st
 
 
 find_job_id = partial(_find, _Noun("job", "job_", jobs_table, _jobs_with_name))
-find_run_id = partial(_find, _Noun("run", "run_", runs, references.ids_with_name))
-find_dataset_id = partial(_find, _Noun("dataset", "ds_", datasets, references.ids_with_name))
+find_run_id = partial(_find, _Noun("run", "run_", runs, _ids_with_name))
+find_dataset_id = partial(_find, _Noun("dataset", "ds_", datasets, _ids_with_name))

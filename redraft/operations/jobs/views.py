@@ -1,14 +1,17 @@
 """The views of a job on its pages; each is one short read transaction with a fixed number of queries."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from sqlalchemy import Connection
 
 from redraft.domain.jobs.intervals import covered
+from redraft.domain.jobs.loop import best_of, passes
+from redraft.domain.jobs.states import JobStatus
 from redraft.errors import existing
 from redraft.operations.jobs import iterations, queries
 from redraft.operations.jobs.iterations import CriteriaMatrix, Iteration
-from redraft.operations.jobs.job_facts import JobFacts, facts_of
 from redraft.operations.jobs.resources import (
     Call,
     CallLine,
@@ -24,6 +27,7 @@ from redraft.operations.jobs.resources import (
     rating_resource,
 )
 from redraft.operations.services import Services
+from redraft.operations.steps.step_events import shortcomings
 from redraft.storage.admin import ratings
 from redraft.storage.jobs import calls, events, history, webhooks
 from redraft.storage.jobs.jobs import JobRecord
@@ -31,6 +35,21 @@ from redraft.storage.jobs.jobs import JobRecord
 # Longer tables make a page slow; the API has all calls and events
 CALLS_MAX = 500
 EVENTS_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """Facts about a job.
+
+    Attributes:
+        held_back: what the best answer lacks, if its score reaches the threshold but it was not accepted.
+        rested_ms: the total time between each end of the job and the next continuation.
+        is_call_out: whether a call is still open although the job was canceled.
+    """
+
+    held_back: tuple[str, ...]
+    rested_ms: int
+    is_call_out: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +107,7 @@ class EventsView(JobView):
 def _read_job(connection: Connection, job_id: str) -> tuple[JobRecord, tuple[Job, int, JobFacts]]:
     """A job's row, and the fields that all views have. Raises NotFound if there is no such job."""
     record = queries.record_of(connection, job_id)
-    return record, (job_resource(record), record.event_seq, facts_of(connection, record))
+    return record, (job_resource(record), record.event_seq, _facts_of(connection, record))
 
 
 def view_job(services: Services, job_id: str) -> JobView:
@@ -139,3 +158,42 @@ def view_events(services: Services, job_id: str, after: int = 0) -> EventsView:
         sent = webhooks.list_of(connection, job_id) if record.request.get("webhook") else []
     shown = [event_resource(each) for each in found[:EVENTS_MAX]]
     return EventsView(*common, shown, len(found) > EVENTS_MAX, [delivery_resource(each) for each in sent])
+
+
+def _facts_of(connection: Connection, job: JobRecord) -> JobFacts:
+    """Collect the facts."""
+    # Every page of a job asks for them, so each query is made only for jobs that can have the fact
+    return JobFacts(
+        held_back=tuple(_held_back(connection, job)) if _has_score(job) else (),
+        rested_ms=_rested_ms(connection, job) if job.continuations else 0,
+        is_call_out=job.status == JobStatus.CANCELED and calls.has_open(connection, job.id),
+    )
+
+
+def _has_score(job: JobRecord) -> bool:
+    result = job.result
+    return (
+        result is not None
+        and not result["success"]
+        and result["final_score"] is not None
+        and passes(result["final_score"], job.request["score_threshold"])
+    )
+
+
+def _held_back(connection: Connection, job: JobRecord) -> Sequence[str]:
+    number = job.result["best_iteration"] if job.result else None
+    records = {each.candidate: each for each in history.of(connection, job) if each.number == number}
+    best = best_of(each.as_attempt() for each in records.values())
+    record = records[best.candidate] if best else None
+    return shortcomings(record, record.evaluation) if record and record.evaluation else ()
+
+
+def _rested_ms(connection: Connection, job: JobRecord) -> int:
+    rested, ended = timedelta(), None
+    for kind, at in events.moments(connection, job.id, ("done", "job.continued")):
+        if kind == "done":
+            ended = at
+        elif ended is not None:
+            rested += at - ended
+            ended = None
+    return round(rested.total_seconds() * 1000)

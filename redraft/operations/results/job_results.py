@@ -65,15 +65,9 @@ def ending(
     reason: StopReason,
     error: Mapping[str, Any] | None = None,
 ) -> Ending:
-    """The last change of a job's row, and its `done` event.
+    """End a job for this reason, or with this error. All its iterations are `records`, `job` is the row before the end.
 
-    Args:
-        profiles: the profiles of this process.
-        job: the row before that change.
-        request: the job's request; None if it cannot be parsed, and then there is no result.
-        records: all iterations, with their evaluations.
-        reason: the stop reason. A job in its audit keeps the stop reason of its loop, unless it is canceled.
-        error: the error that ends the job, if any.
+    Without a `request`, which an earlier version may have stored differently, there is no result.
     """
     warnings = job.warnings
     # An audit only reports: its failure is a warning, and the loop's result stands
