@@ -17,15 +17,15 @@ _UNCLEAR = re.compile(
 )
 _MAY_END_THE_TURN = re.compile(r"(?:\s|</?[|\uff5c]?[\w\u2581]{0,30}[|\uff5c]?(?:>|\Z)|\[\|?[\w ]{0,30}\|?\]?)+\Z")
 _END_CHARS = 200
-# Bounds the repeated search for the beginning, which is quadratic; the rest is published at the end.
+# Bounds the repeated search for the beginning, which takes quadratic time. The rest is published at the end.
 _READ_CHARS_MAX = 1_000_000
 
 
 class AnswerStream:
-    """Publishes the pieces of an answer. Their concatenation is the answer.
+    """Publishes the pieces of an answer, whose concatenation is the answer.
 
-    An empty piece withdraws all earlier ones: a closing tag has shown that the published text was thinking, since its
-    opening tag stood in the prompt.
+    An empty piece withdraws all earlier ones. It is published when a closing tag whose opening tag was in the prompt
+    shows that the text before it was thinking.
     """
 
     def __init__(self, publish: Callable[[str], None]) -> None:

@@ -1,7 +1,4 @@
-"""Clean, compare, frame and cut texts.
-
-These are pure functions on strings and JSON values.
-"""
+"""Clean, compare, frame and cut texts."""
 
 import math
 import re
@@ -14,13 +11,12 @@ from typing import Any, cast
 import unicode_segmentation_rs as segmentation
 
 from redraft.domain.admin.caching import made_once
-from redraft.domain.text.control_tokens import neutralise
 
 # Deeper JSON is cut off, because neither `json` nor the databases read it back safely.
 NESTING_MAX = 200
-# Python refuses to write integers of more than 4300 digits, which 14,000 bits stay below.
-INTEGER_BITS_MAX = 14_000
-NONCE_CHARS_MIN = 8
+# Python refuses to write integers of more than 4300 digits. Those of 14,000 bits have fewer.
+_INTEGER_BITS_MAX = 14_000
+_NONCE_CHARS_MIN = 8
 # How far a cut looks ahead for the end of one visible character, such as an emoji of a family.
 _CHARACTER_MAX = 100
 
@@ -32,9 +28,8 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 def clean(text: str) -> str:
     """Make a text storable. PostgreSQL rejects U+0000, and UTF-8 cannot encode lone surrogates.
 
-    U+0000 and the other C0 controls but tab, newline and carriage return are removed, except that vertical
-    tab and form feed, which keep words apart, become spaces. Lone surrogates become U+FFFD, split pairs are
-    joined. The six characters backslash-u0000 are text and stay.
+    It removes the C0 controls except tab, newline and carriage return. Vertical tab and form feed become spaces,
+    because they separate words. Lone surrogates become U+FFFD, and split pairs are joined.
     """
     if text.isascii() and text.isprintable():
         return text  # the fast path for nearly all texts of a row
@@ -56,13 +51,13 @@ def clean_json(value: Any) -> Any:
 def _clean_value(value: Any, room: int) -> Any:
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, int | float):
-        return value if _is_json_number(value) else None
-    if isinstance(value, Mapping | list | tuple):
-        return _clean_members(cast("Any", value), room - 1) if room else None
-    return clean(str(value))
+    if isinstance(value, int):
+        return value if value.bit_length() <= _INTEGER_BITS_MAX else None
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if not isinstance(value, Mapping | list | tuple):
+        return clean(str(value))
+    return _clean_members(cast("Any", value), room - 1) if room else None
 
 
 def _clean_members(value: Any, room: int) -> Any:
@@ -70,12 +65,6 @@ def _clean_members(value: Any, room: int) -> Any:
         members = cast("Mapping[Any, Any]", value)
         return {clean(str(key)): _clean_value(member, room) for key, member in members.items()}
     return [_clean_value(member, room) for member in value]
-
-
-def _is_json_number(value: float) -> bool:
-    if isinstance(value, int):
-        return value.bit_length() <= INTEGER_BITS_MAX
-    return math.isfinite(value)
 
 
 def fold(text: str) -> str:
@@ -88,63 +77,25 @@ _BLANK = frozenset("\u115f\u1160\u3164\uffa0\u2800\ufffd")
 _ASCII_SYMBOLS = frozenset("$+<=>^`|~")
 _EMPTY_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Sk"})
 
+
+def _listed(names: str) -> frozenset[str]:
+    return frozenset(" ".join(names.split()).split(", "))
+
+
 # Lead-ins that evaluator models accepted as answers (arXiv 2507.08794), and similar ones.
-_LEAD_INS = frozenset(
-    {
-        "answer",
-        "final answer",
-        "here is my answer",
-        "here is the answer",
-        "here is the solution",
-        "here's my answer",
-        "here's the answer",
-        "here's the solution",
-        "i will solve this step by step",
-        "i'll solve this step by step",
-        "let me solve this step by step",
-        "let me think",
-        "let me think step by step",
-        "let's begin",
-        "let's solve this problem",
-        "let's solve this problem step by step",
-        "let's solve this step by step",
-        "let's think step by step",
-        "my answer",
-        "my answer is",
-        "solution",
-        "the answer",
-        "the answer is",
-        "the final answer",
-        "the final answer is",
-        "the solution",
-        "the solution is",
-        "thinking process",
-        "thought process",
-        "lösung",
-        "respuesta",
-        "réponse",
-        "かいせつ",
-        "解",
-        "解答",
-    }
-)
-# Words that are a possible answer, unless a colon follows them.
-_LABELS = frozenset(
-    {
-        "analysis",
-        "assistant",
-        "explanation",
-        "output",
-        "reasoning",
-        "response",
-        "result",
-        "step by step",
-        "sure",
-        "thinking",
-        "thought",
-        "thoughts",
-    }
-)
+_LEAD_INS = _listed("""
+    answer, final answer, here is my answer, here is the answer, here is the solution, here's my answer, here's
+    the answer, here's the solution, i will solve this step by step, i'll solve this step by step, let me solve
+    this step by step, let me think, let me think step by step, let's begin, let's solve this problem, let's
+    solve this problem step by step, let's solve this step by step, let's think step by step, my answer, my
+    answer is, solution, the answer, the answer is, the final answer, the final answer is, the solution, the
+    solution is, thinking process, thought process, lösung, respuesta, réponse, かいせつ, 解, 解答
+""")
+# Words that are a possible answer unless a colon follows them.
+_LABELS = _listed("""
+    analysis, assistant, explanation, output, reasoning, response, result, step by step, sure, thinking,
+    thought, thoughts
+""")
 
 
 # A wrapper that models write around answers and thoughts, with nothing in it.
@@ -154,29 +105,26 @@ _EMPTY_WRAPPER = re.compile(r"<(answer|think|thinking|thought|response|output|re
 def is_trivial(answer: str) -> bool:
     """Whether an answer is empty, only punctuation, or a bare lead-in such as "Thought process:".
 
-    Model evaluators accept such answers surprisingly often, so code rejects them first.
+    Evaluator models often accept such answers, so code rejects them first.
     """
-    said = _said(_EMPTY_WRAPPER.sub("", answer))
+    said = _words_of(_EMPTY_WRAPPER.sub("", answer))
     if not said or said in _LEAD_INS:
         return True
     return said in _LABELS and any(colon in answer for colon in ":\uff1a")
 
 
-def _said(text: str) -> str:
+def _words_of(text: str) -> str:
+    """Return the text without invisible characters, and without signs and punctuation at its ends."""
     visible = "".join(char for char in text if unicodedata.category(char) != "Cf")
     words = fold(visible.replace("\u2019", "'")).casefold()
-    first = next((at for at, char in enumerate(words) if _says_something(char)), None)
-    if first is None:
-        return ""
-    last = next(at for at in range(len(words), first, -1) if _says_something(words[at - 1]))
-    return words[first:last]
+    meaningful = [at for at, char in enumerate(words) if _has_meaning(char)]
+    return words[meaningful[0] : meaningful[-1] + 1] if meaningful else ""
 
 
-def _says_something(char: str) -> bool:
-    if char in _BLANK or char in _ASCII_SYMBOLS:
-        return False
+def _has_meaning(char: str) -> bool:
     category = unicodedata.category(char)
-    return category[0] not in "ZPM" and category not in _EMPTY_CATEGORIES
+    is_empty = category[0] in "ZPM" or category in _EMPTY_CATEGORIES
+    return not is_empty and char not in _BLANK and char not in _ASCII_SYMBOLS
 
 
 _INVISIBLE = (
@@ -189,22 +137,13 @@ _OPENERS = (
 )
 _SLASHES = "/\u2044\u2215\u2571\u29f8\uff0f\\\\"
 # Letters of other scripts that print like Latin ones; styled Latin letters are found by their compatibility form.
-LIKE = {
-    "a": "\u0430\u03b1\u0251\u0391\u0410",
-    "c": "\u0441\u03f2\u0421",
-    "d": "\u0501\u0257",
-    "e": "\u0435\u0451\u04bd\u0395\u0415",
-    "f": "\u0192\u03dd",
-    "i": "\u0456\u03b9\u0131\u0406\u0399\u04cf1l",
-    "k": "\u043a\u03ba\u041a\u039a",
-    "n": "\u0578\u03b7\u043f\u039d",
-    "o": "\u043e\u03bf\u0585\u041e\u039f0",
-    "r": "\u0433\u1d26",
-    "s": "\u0455\u0405\ua731",
-    "t": "\u0442\u03c4\u0422\u03a4",
-    "u": "\u057d\u03c5\u1d1c",
-    "w": "\u0461\u051d\u03c9\u1d21",
-}
+_ALIKE = (
+    "a\u0430\u03b1\u0251\u0391\u0410 c\u0441\u03f2\u0421 d\u0501\u0257 e\u0435\u0451\u04bd\u0395\u0415 "
+    "f\u0192\u03dd i\u0456\u03b9\u0131\u0406\u0399\u04cf1l k\u043a\u03ba\u041a\u039a "
+    "n\u0578\u03b7\u043f\u039d o\u043e\u03bf\u0585\u041e\u039f0 r\u0433\u1d26 s\u0455\u0405\ua731 "
+    "t\u0442\u03c4\u0422\u03a4 u\u057d\u03c5\u1d1c w\u0461\u051d\u03c9\u1d21"
+)
+LIKE = {group[0]: group[1:] for group in _ALIKE.split()}
 _STYLED = (
     (0x1D2C, 0x1D6A),
     (0x2100, 0x214F),
@@ -217,7 +156,7 @@ _STYLED = (
 
 @cache
 def _letter(letter: str) -> str:
-    """A character class of all characters that look like a letter."""
+    """Return a character class of all characters that look like a letter."""
     styled = (chr(code) for low, high in _STYLED for code in range(low, high + 1))
     same = "".join(char for char in styled if unicodedata.normalize("NFKC", char).casefold() == letter)
     return f"[{re.escape(letter + LIKE.get(letter, '') + same)}]"
@@ -225,7 +164,7 @@ def _letter(letter: str) -> str:
 
 @made_once(maxsize=64)
 def _look_alike(tags: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern for an opening bracket before one of the tags in any spelling; `#` stands for any number."""
+    """Return a pattern for an opening bracket before one of the tags in any spelling; `#` stands for any number."""
     between = rf"[{_INVISIBLE}]*"
     names = "|".join(
         between.join(rf"\d(?:{between}\d)*" if char == "#" else _letter(char) for char in tag) for tag in tags
@@ -233,16 +172,31 @@ def _look_alike(tags: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"[{_OPENERS}](?=[\s{_SLASHES}{_INVISIBLE}]*(?:{names})(?![\w-]))", re.IGNORECASE)
 
 
+# Tokens with bars in angle brackets, and the known words in plain angle brackets.
+_ANGLED_TOKEN = re.compile(
+    r"<(?=[|\uff5c][\w/]|<\s*+/?\s*+SYS\s*>>"
+    r"|[\w./:-]{1,40}[|\uff5c]>"
+    r"|/?\s*+(?:s|bos|eos|pad|unk|sop|eop|tool_calls?|tool_response"
+    r"|(?:begin|start|end)_?of_?\w{1,30}|(?:reserved|extra_id|unused|special|reserved_special_token)_?\d{1,5})\s*>)",
+    re.IGNORECASE,
+)
+_SQUARE_TOKEN = re.compile(
+    r"\[(?=/?\s*(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|g?MASK|BOS|EOS)\s*\])"
+    r"|\](?=~!?b\])|\[(?=e~\[)"
+)
+
+
+def neutralise(text: str) -> str:
+    """Replace the first bracket of each control token by an HTML entity, since such a token could end a turn."""
+    return _SQUARE_TOKEN.sub(lambda match: f"&#{ord(match[0])};", _ANGLED_TOKEN.sub("&lt;", text))
+
+
 def defuse(text: str, nonce: str, tags: tuple[str, ...]) -> str:
-    """Neutralise delimiters of frames, tokens of chat templates, and the nonce in an untrusted text.
+    """Neutralise delimiters of frames, control tokens of chat templates, and the nonce in an untrusted text.
 
     The bracket of each look-alike of a tag (any case or spacing, invisible characters, other brackets, letters of other
-    scripts) becomes `&lt;`, and the nonce becomes `[…]`. All other text stays.
-
-    Args:
-        text: untrusted.
-        nonce: the nonce of the frames.
-        tags: the tags of all frames in the prompt; `#` stands for any number, as in `source-#`.
+    scripts) becomes `&lt;`, and the nonce becomes `[…]`. `tags` are the tags of all frames in the prompt; `#` stands
+    for any number, as in `source-#`.
     """
     if nonce.casefold() in text.casefold():  # rare, and each nonce needs a pattern of its own
         text = re.sub(nonce, "[…]", text, flags=re.IGNORECASE)
@@ -259,8 +213,8 @@ def frame(text: str, tag: str, nonce: str, tags: tuple[str, ...] = ()) -> str:
     """
     if not re.fullmatch(r"[A-Za-z][\w-]*", tag, re.ASCII):
         raise ValueError(f"{tag!r} is no tag name.")
-    if not re.fullmatch(rf"[A-Za-z0-9]{{{NONCE_CHARS_MIN},}}", nonce):
-        raise ValueError(f"A nonce has at least {NONCE_CHARS_MIN} letters and digits.")
+    if not re.fullmatch(rf"[A-Za-z0-9]{{{_NONCE_CHARS_MIN},}}", nonce):
+        raise ValueError(f"A nonce has at least {_NONCE_CHARS_MIN} letters and digits.")
     body = defuse(text, nonce, tags or (tag.lower(),))
     return f'<{tag} id="{nonce}">\n{body}\n</{tag} id="{nonce}">'
 
@@ -272,7 +226,7 @@ def preview(text: str, chars: int) -> str:
     """
     if len(text) <= chars:
         return text
-    # The library takes no surrogates: signs that join the next and the previous character stand in for their halves.
+    # The library rejects surrogates. Signs that join the next and the previous character replace their halves.
     head = _SURROGATES.sub(
         lambda half: "\u0600" if half[0] < "\udc00" else "\u0301", text[: max(chars, 0) + _CHARACTER_MAX]
     )

@@ -1,19 +1,19 @@
-"""Differences between two answers, word by word.
+"""Compare two answers word by word.
 
-White space is not compared; unchanged text is returned as in the new answer. The time is bounded: beyond a limit a part
-is returned as replaced without a comparison of its words.
+White space is ignored, and unchanged text is that of the new answer. The time is bounded: beyond a limit a part counts
+as replaced without a comparison of its words.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import groupby
+from itertools import groupby, takewhile
+from operator import attrgetter
 from typing import Literal
 
+# Longer answers are cut before the comparison.
 CHARS_MAX = 200_000
-"""The number of characters of each answer that are compared."""
-
 # The maximum number of compared pairs of words or lines, which bounds the time.
 _WORK_MAX = 4_000_000
 # An unchanged word such as "the" between two changes makes them harder to read.
@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """The parts in order. `is_cut`: the answers are longer than what was compared."""
+    """The parts in order; `is_cut`: the comparison ignores the ends of long answers."""
 
     parts: tuple[Part, ...]
     is_cut: bool = False
@@ -63,11 +63,9 @@ class _Comparison:
     def _compare_words(self, old: str, new: str) -> Iterator[Part]:
         before, after = _TOKEN.findall(old), _TOKEN.findall(new)
         for is_same, i1, i2, j1, j2 in _without_islands(list(self._spans(before, after)), before):
-            if is_same:
-                yield Part("equal", "".join(after[j1:j2]))
-                continue
-            yield Part("delete", "".join(before[i1:i2]))
-            yield Part("insert", "".join(after[j1:j2]))
+            if not is_same:
+                yield Part("delete", "".join(before[i1:i2]))
+            yield Part("equal" if is_same else "insert", "".join(after[j1:j2]))
 
     def _spans(self, before: Sequence[str], after: Sequence[str]) -> Iterator[_Span]:
         """Yield (is equal, start and end in the old text, start and end in the new text) in order."""
@@ -80,26 +78,23 @@ class _Comparison:
             yield is_same, i1 + head, i2 + head, j1 + head, j2 + head
         yield True, old_end, len(old), new_end, len(new)
 
-    def _matched(self, old: Sequence[str], new: Sequence[str]) -> Iterator[_Span]:
+    def _matched(self, old: Sequence[str], new: Sequence[str]) -> list[_Span]:
         work = len(old) * len(new)
         if work > self._room:
-            yield False, 0, len(old), 0, len(new)
-            return
+            return [(False, 0, len(old), 0, len(new))]
         self._room -= work
-        for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new).get_opcodes():
-            yield tag == "equal", i1, i2, j1, j2
+        opcodes = SequenceMatcher(None, old, new).get_opcodes()
+        return [(tag == "equal", i1, i2, j1, j2) for tag, i1, i2, j1, j2 in opcodes]
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> int:
     """Return the length of the common beginning."""
-    return next(
-        (at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), min(len(old), len(new))
-    )
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
 
 
 def _without_islands(spans: Sequence[_Span], words: Sequence[str]) -> Iterator[_Span]:
     """Join changes that only a short word separates."""
-    filled = [span for span in spans if span[1:] != (span[1], span[1], span[3], span[3])]
+    filled = [span for span in spans if span[1] < span[2] or span[3] < span[4]]
     last = len(filled) - 1
 
     def is_kept(at: int) -> bool:
@@ -113,13 +108,5 @@ def _without_islands(spans: Sequence[_Span], words: Sequence[str]) -> Iterator[_
 
 def _joined(parts: Iterable[Part]) -> Iterator[Part]:
     """Drop empty parts and join neighbours of the same kind."""
-    last: Part | None = None
-    for part in parts:
-        if last is not None and last.kind == part.kind:
-            last = Part(part.kind, last.text + part.text)
-        elif part.text:
-            if last is not None:
-                yield last
-            last = part
-    if last is not None:
-        yield last
+    for kind, group in groupby((part for part in parts if part.text), key=attrgetter("kind")):
+        yield Part(kind, "".join(part.text for part in group))

@@ -7,13 +7,11 @@ import re
 from dataclasses import dataclass
 from typing import Any, cast
 
+# The guess for a shorter text is unreliable.
 LETTERS_MIN = 20
-"""The guess for a shorter text is unreliable."""
-
+# A less confident guess fails no answer. docs/checks.md has the error rate above this value.
 CONFIDENCE_MIN = 0.95
-"""A less confident guess fails no answer. docs/checks.md has the error rate above this value."""
-
-# CLD3's names for what ISO 639-1 calls otherwise, or tells apart where CLD3 does not.
+# Languages that CLD3 names differently, and those that it does not distinguish.
 _ISO = {"iw": "he", "fil": "tl"}
 _GUESSED_AS = {"nb": "no", "nn": "no"}
 _BYTES_READ = 4000
@@ -38,19 +36,14 @@ LANGUAGES = {pair[:2]: pair[3:] for pair in " ".join(_NAMES.split()).split(", ")
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """The likeliest language of a text.
-
-    Attributes:
-        code: by ISO 639-1, or by ISO 639-2 where that has none.
-        confidence: 0..1.
-    """
+    """The likeliest language of a text: its code in ISO 639-1, else in ISO 639-2, and the confidence (0..1)."""
 
     code: str
     confidence: float
 
 
 def name_of(code: str) -> str:
-    """`German (de)`."""
+    """Return name and code: `German (de)`."""
     return f"{LANGUAGES[code]} ({code})" if code in LANGUAGES else f"'{code}'"
 
 

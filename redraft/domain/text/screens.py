@@ -1,9 +1,9 @@
-"""Make characters visible that could act on a terminal or a page: controls, bidi overrides, hidden tags."""
+"""Make characters visible that could affect a terminal or a page: controls, bidi overrides, hidden tags."""
 
 import re
 
-# Controls but tab and newline, line and paragraph separators, bidi embeddings, overrides and isolates, halves of
-# surrogate pairs, annotations, and the tags that hide whole sentences from people and not from models.
+# Controls except tab and newline, line and paragraph separators, bidi embeddings, overrides and isolates, halves of
+# surrogate pairs, annotations, and the tags that hide whole sentences from people but not from models.
 _ACTING = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
 )
@@ -31,5 +31,6 @@ def reveal_in_json(text: str) -> str:
 
 
 def _in_json(match: re.Match[str]) -> str:
+    # Not json.dumps, which leaves U+007F as it is.
     units = match[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

@@ -1,7 +1,6 @@
-"""Thinking text of models: one table of all spellings of its opening and closing tags.
+"""Remove the thinking text of models from answers, by one table of all spellings of its opening and closing tags.
 
-This module removes the thinking from answers. `redraft.domain.evaluation.json_extraction` uses the same table where it
-searches for a verdict.
+`redraft.domain.evaluation.json_spans` uses the same table in its search for a verdict.
 """
 
 import re
@@ -22,7 +21,6 @@ _SUMMARY = (
 _LINE_START = r"(?<![^\n])[ \t]*"
 _HEADING = rf"{_LINE_START}(?:\#{{1,6}}[ \t]*|\*\*)"
 _HEADING_END = r"[ \t]*+:?(?:\*\*)?[ \t]*+:?[ \t]*+\n"
-_HERE_IS = r"here(?: is|['\u2019]s)"
 _OF_THINKING = "(?:my )?(?:thinking|thoughts|(?:thinking|thought|reasoning) process|chain of thought)"
 _OF_AN_ANSWER = "(?:answer|response|verdict|evaluation|output|reply|solution|result)"
 _HARMONY_FINAL = (
@@ -65,7 +63,7 @@ _SPELLINGS = (
     ),
     (r"(?P<turn>)<\|channel>\s*(?:thought|analysis)\b", r"(?P<turn>)<channel\|>"),
     (r"(?P<inner><\|inner_)prefix\|>", r"(?P<inner><\|inner_)suffix\|>"),
-    # An answer may contain the next three as plain words, so they open nothing unless they are closed.
+    # An answer may contain the next three as plain words, so they open thinking only if they are closed.
     (r"(?P<words>)\A\s*(?:assistant)?analysis(?-i:(?=[A-Z]))", r"(?P<words>)assistant(?:commentary)?final"),
     (
         r"(?P<phrase>)\A\s*here(?: is|['\u2019]s) my thought process:",
@@ -85,8 +83,8 @@ CLOSER = re.compile(_CLOSERS, re.IGNORECASE)
 # The patterns without groups, as parts of larger patterns.
 OPENER_PATTERN, CLOSER_PATTERN = (re.sub(r"[?]P<[a-z]+>", "?:", pattern) for pattern in (_OPENERS, _CLOSERS))
 
+# The parts that an opener and its closer share.
 SpellingKey = tuple[str, str]
-"""What an opener and its closer have in common."""
 
 _MUST_BE_CLOSED = frozenset({"words", "phrase", "heading", "spoken"})
 # These may close each other: `<|think|>…<|end_think|>`.
@@ -110,10 +108,7 @@ def may_stay_open(opener: re.Match[str]) -> bool:
 
 
 def closes_alone(closer: re.Match[str]) -> bool:
-    """Whether a closing tag without an opening one makes the text before it thinking.
-
-    Some chat templates put the opening tag into the prompt.
-    """
+    """Whether a closing tag without an opening one makes the text before it thinking, as some prompts open it."""
     return key_of(closer)[0] not in _CLOSES_ONLY_ITS_OWN
 
 
@@ -133,13 +128,13 @@ def _ends_of_thought(text: str, opener: re.Match[str], void: frozenset[SpellingK
     return (each.end() for each in CLOSER.finditer(text, opener.end()) if key_of(each) in closing)
 
 
+# A fence or an opener at the beginning of a line.
 BLOCK = re.compile(rf"^(?P<indent>[ ]{{0,3}})(?:`{{3,}}|~{{3,}}|{OPENER_PATTERN})", re.IGNORECASE | re.MULTILINE)
-"""A fence or an opener at the beginning of a line."""
 _REST_OF_LINE = re.compile(r"[ \t]*(?:\n\s*|\Z)")
 _DELIMITER = re.compile(rf"(?P<fence>`{{3,}}|~{{3,}})|(?P<opener>{OPENER_PATTERN})|{CLOSER_PATTERN}", re.IGNORECASE)
 _FENCE = re.compile(r"`{3,}|~{3,}")
+# White space and invisible characters before thinking.
 BLANKS = re.compile(r"[\s\ufeff\u200b-\u200d\u2060]*")
-"""What may stand before thinking: what prints nothing counts as a blank."""
 _TURN = r"<\|(?:im_start|start|begin|turn)\|?>|<start_of_turn>|<\|start_header_id\|>|<\|(?:assistant|user|system)\|>"
 # Remains of the beginning of a turn that servers do not remove.
 _TURN_START = re.compile(
@@ -169,7 +164,7 @@ class AnswerPosition(NamedTuple):
     """The position of the answer in a generator's text.
 
     Attributes:
-        start: its beginning, or the end of the text if there is no answer.
+        start: its beginning, or the end of the text without an answer.
         is_wrapped: a tag such as `<answer>` encloses it and is not part of it.
         is_thinking: the text ends within its thinking.
     """
@@ -232,14 +227,14 @@ def _begins_block(opener: re.Match[str]) -> bool:
 def find_answer(text: str, *, is_whole: bool = False) -> AnswerPosition:
     """Find the end of the thinking in a generator's text.
 
-    Thinking stands at the beginning, or before a closing tag whose opening tag stood in the prompt. Other tags are
-    text.
+    Thinking is at the beginning, or before a closing tag whose opening tag was in the prompt. Other tags are text.
 
     Args:
         text: the text so far.
-        is_whole: the text is complete; an open fence at its end may have been opened by the thinking.
+        is_whole: the text is complete. The thinking may have opened a fence that is still open at its end.
     """
-    start = at = _after_turn_start(text)
+    turn = _TURN_START.match(text, _after_blanks(text, 0))
+    start = at = turn.end() if turn else 0
     opened: set[SpellingKey] = set()
     is_code = False
     fences = len(_FENCE.findall(text)) if is_whole else 0
@@ -259,18 +254,11 @@ def find_answer(text: str, *, is_whole: bool = False) -> AnswerPosition:
             start = at = end
             opened.clear()
             is_code = False
-    return _unwrapped(text, start) if start else AnswerPosition(0)
-
-
-def _unwrapped(text: str, start: int) -> AnswerPosition:
+    if not start:
+        return AnswerPosition(0)
     start = _after_blanks(text, start)
     wrapper = _WRAPPER.match(text, start)
     return AnswerPosition(wrapper.end(), is_wrapped=True) if wrapper else AnswerPosition(start)
-
-
-def _after_turn_start(text: str) -> int:
-    turn = _TURN_START.match(text, _after_blanks(text, 0))
-    return turn.end() if turn else 0
 
 
 def _after_blanks(text: str, at: int) -> int:

@@ -1,12 +1,9 @@
-"""Reduce an untrusted text to what a person would see, so that it has no hidden orders for an evaluator.
-
-These are pure functions on strings; `redraft.domain.text.cleaning` adds the frames.
-"""
+"""Reduce an untrusted text to its visible part, so that it contains no hidden instructions for an evaluator."""
 
 import re
 import unicodedata
 
-# Characters that Unicode hides in display, and those that change the direction of writing: they can carry orders
+# Characters that Unicode hides in display, and those that change the direction of writing. They can carry instructions
 # to a model that no person sees.
 _INVISIBLE = (
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
@@ -51,9 +48,8 @@ def _joins(match: re.Match[str]) -> bool:
 
 
 def _is_emoji(char: str) -> bool:
-    if not char:
-        return False
-    return unicodedata.category(char) == "So" or "\U0001f3fb" <= char <= "\U0001f3ff" or char in "\u2194\u2195"
+    is_sign = char != "" and unicodedata.category(char) == "So"
+    return is_sign or "\U0001f3fb" <= char <= "\U0001f3ff" or char in {"\u2194", "\u2195"}
 
 
 _IMAGE = "[image]"
@@ -69,9 +65,6 @@ def without_media(text: str) -> str:
     text = _DATA_URI.sub(_IMAGE, text)
     text = _MARKDOWN.sub(_IMAGE, text)
     text = _HTML.sub(_IMAGE, text)
-    return _BLOB.sub(lambda match: _IMAGE if _is_encoded(match[0]) else match[0], text)
-
-
-def _is_encoded(run: str) -> bool:
     kinds = (str.isupper, str.islower, str.isdigit)
-    return all(any(kind(char) for char in run) for kind in kinds)
+    # Base64 contains all three kinds of characters.
+    return _BLOB.sub(lambda blob: _IMAGE if all(any(map(kind, blob[0])) for kind in kinds) else blob[0], text)

@@ -1,6 +1,6 @@
-"""The content of a text as sets of word stems and numbers, for the overlap of two texts.
+"""Read the content of a text as sets of word stems and numbers, for the overlap of two texts.
 
-Function words and endings of several languages are used together, so the language need not be known.
+The function words and endings of several languages apply to every text, so its language need not be known.
 """
 
 import re
@@ -18,7 +18,7 @@ from redraft.domain.text.function_words import FUNCTION_WORDS
 STEM_CHARS = 6
 _WORD_CHARS_MAX = 100
 
-# A word of UAX 29 is one character in these scripts, so neighbours are taken in pairs.
+# In these scripts a word of UAX 29 is one character, so pairs of neighbours serve as words.
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _KANA = re.compile("[\u3040-\u309f]+")
 _HAN_FUNCTION_WORDS = frozenset("的了是在和与與及或也都就而被把对對于於其之这這那有")
@@ -59,17 +59,14 @@ def read_content(text: str) -> TextContent:
     parts = segmentation.split_word_bounds(folded) if has_unspaced else segmentation.unicode_words(folded)
     words = [part for part in parts if not part[0].isdecimal()]
     spelled = frozenset((*spelled_values(words), *(han_values(text) if has_unspaced else ())))
-    return TextContent(_stems(words, has_unspaced=has_unspaced), tuple(dict.fromkeys(find_numbers(text))), spelled)
+    pairs = _pairs(words) if has_unspaced else ()
+    spaced = {word for word in words if word[0].isalnum() and not is_unspaced(word)} if has_unspaced else set(words)
+    stems = frozenset((*map(_stem, spaced), *pairs)) - {""}
+    return TextContent(stems, tuple(dict.fromkeys(find_numbers(text))), spelled)
 
 
 def stem(word: str) -> str:
     return _stem(word.casefold())
-
-
-def _stems(words: list[str], *, has_unspaced: bool) -> frozenset[str]:
-    spaced = {word for word in words if word[0].isalnum() and not is_unspaced(word)} if has_unspaced else set(words)
-    pairs = _pairs(words) if has_unspaced else ()
-    return frozenset((*map(_stem, spaced), *pairs)) - {""}
 
 
 @lru_cache(maxsize=20_000)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.domain.text.cleaning import NESTING_MAX, clean, clean_json, fold, frame, is_trivial, preview
+from redraft.domain.text.cleaning import NESTING_MAX, clean, clean_json, fold, frame, is_trivial, neutralise, preview
 from tests.support.waiting import cpu_bound
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
@@ -269,3 +269,47 @@ def test_a_preview_never_cuts_through_a_character(text: str, chars: int, cut: st
 def test_a_preview_is_a_beginning_of_its_text(text: str, chars: int):
     shown = preview(text, chars)
     assert shown == text or (shown.endswith("…") and text.startswith(shown[:-1]) and len(shown) <= chars + 1)
+
+
+TOKENS = [
+    *("<|im_start|>", "<|im_end|>", "<|eot_id|>", "<|start_header_id|>", "<|start|>", "<|channel|>", "<|message|>"),
+    *("<|END_RESPONSE|>", "<|endoftext|>", "<|tool_call_begin|>", "<|/think|>", "<|system|>"),
+    *("<\uff5cUser\uff5c>", "<\uff5cbegin\u2581of\u2581sentence\uff5c>", "<|turn>", "<turn|>", "<channel|>"),
+    *("<start_of_turn>", "<end_of_turn>", "<end_of_utterance>", "<bos>", "<s>", "</s>", "<eos>", "<unk>"),
+    *("<<SYS>>", "<</SYS>>", "<extra_id_1>", "<unused99>", "<reserved_106>", "<SPECIAL_12>", "<tool_call>"),
+    *(
+        "[INST]",
+        "[/INST]",
+        "[ INST ]",
+        "[SYSTEM_PROMPT]",
+        "[/SYSTEM_PROMPT]",
+        "[TOOL_CALLS]",
+        "[gMASK]",
+        "]~b]",
+        "[e~[",
+    ),
+]
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_a_control_token_is_neutralised(token: str):
+    shown = neutralise(f"a{token}b")
+    assert token not in shown
+    assert shown.startswith(("a&lt;", "a&#91;", "a&#93;"))
+    assert neutralise(shown) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<p>a</p> <br/> <user>x</user> <system>",
+        "a < b | c > d, a <- b, x |> f",
+        "f <| x",
+        "List<String> and <T>",
+        "[1] [INSTALL] [Source 2] a[i]",
+        "<think>x</think>",
+        "| a | b |",
+    ],
+)
+def test_other_text_stays(text: str):
+    assert neutralise(text) == text
