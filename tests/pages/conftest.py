@@ -1,17 +1,22 @@
-"""The pages in a real Chromium, on the real app; what a browser must never see is looked for after every test."""
+"""The pages on the real app: in a real Chromium where scripts, layout or the policy matter, else over HTTP.
 
+What a browser must never see is looked for after every test in one.
+"""
+
+import asyncio
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import DEFAULT_OPTIONS, Axe
+from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from redraft.operations.services import Services
 from tests.api.conftest import _no_failures_before, _plain_logs, api, start_api, submit_job  # noqa: F401 - fixtures
 from tests.support.api_server import ApiServer
 from tests.support.browsers import browser_of, chromium
+from tests.support.html_pages import Reader
 from tests.support.waiting import patient
 
 # Where this is set, a machine without Chromium fails instead of leaving the browser's tests out.
@@ -30,16 +35,28 @@ def database_url(request: pytest.FixtureRequest, make_database_url: Callable[[st
     return make_database_url(request.param)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """One browser per module: its event loop must be gone when other tests run in this process."""
+@pytest.fixture(scope="session")
+def chromium_of_all() -> Iterator[tuple[Browser, asyncio.AbstractEventLoop]]:
+    """One browser per test process, and the event loop that playwright keeps for it; no loop counts as running."""
     program = chromium()
     if program is None:
         if os.environ.get(NEEDED):
             pytest.fail("Chromium is not found")
         pytest.skip("Chromium is not found: install it to test the pages in a browser")
     with browser_of(program) as started:
-        yield started
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+        yield started, loop
+        asyncio._set_running_loop(loop)
+
+
+@pytest.fixture
+def browser(chromium_of_all: tuple[Browser, asyncio.AbstractEventLoop]) -> Iterator[Browser]:
+    """Its loop counts as running during the test only: others run loops of their own in this thread."""
+    started, loop = chromium_of_all
+    asyncio._set_running_loop(loop)
+    yield started
+    asyncio._set_running_loop(None)
 
 
 class Visitor:
@@ -68,12 +85,18 @@ class Visitor:
         for page in self.context.pages:
             assert page.evaluate("window.violations || []") == []
 
-    def check_accessible(self) -> None:
-        """No finding of axe that is serious or critical, in both themes, which differ in their colours."""
-        colours = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
-        for scheme, options in (("light", DEFAULT_OPTIONS), ("dark", colours)):
+    def check_accessible(self, *, in_the_dark: bool = False) -> None:
+        """No finding of axe that is serious or critical, on one page of each kind: it takes as long as many a test.
+
+        In the dark theme only colours differ, and pages share theirs.
+        """
+        self.page.evaluate(AXE_SCRIPT)
+        runs: list[tuple[str, dict[str, Any]]] = [("light", {"resultTypes": ["violations"]})]
+        if in_the_dark:
+            runs.append(("dark", {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}))
+        for scheme, options in runs:
             self.page.emulate_media(color_scheme=scheme)
-            found = Axe().run(self.page, options=options).response["violations"]
+            found = self.page.evaluate("(options) => axe.run(options)", options)["violations"]
             told = [
                 (each["id"], [node["target"] for node in each["nodes"]]) for each in found if each["impact"] in _SERIOUS
             ]
@@ -102,6 +125,12 @@ def visit(browser: Browser, api: ApiServer) -> Iterator[Callable[..., Visitor]]:
 @pytest.fixture
 def visitor(visit: Callable[..., Visitor]) -> Visitor:
     return visit()
+
+
+@pytest.fixture
+def reader(api: ApiServer) -> Reader:  # noqa: F811
+    """A person whose browser runs no scripts."""
+    return Reader.of(api)
 
 
 @pytest.fixture

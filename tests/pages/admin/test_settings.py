@@ -26,6 +26,7 @@ from tests.pages.admin.test_overview import CUT
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
 from tests.support.browsers import width_of
+from tests.support.html_pages import HtmlPage, Reader, text_of
 from tests.support.receiver import LOOPBACK, SECRET, Answer, Receiver
 from tests.support.shells import drain
 
@@ -60,7 +61,6 @@ def test_a_model_is_tried_with_one_call(priced: ApiServer, visit: Callable[..., 
     assert [cell.inner_text() for cell in row.locator("td").all()][:3] == ["✓ ready", "$0.25", "$2.00"]
     assert "default: generator" in row.inner_text()
     assert "default: evaluator" in page.get_by_role("row", name=re.compile("openai:judge")).inner_text()
-    visitor.check_accessible()
     row.get_by_role("button", name="Test").click()
     opened = priced.client(headers=BROWSER).get(page.url.removeprefix(priced.url))
     assert (opened.status_code, opened.headers["Location"]) == (303, "/settings")
@@ -71,22 +71,21 @@ def test_a_model_is_tried_with_one_call(priced: ApiServer, visit: Callable[..., 
     assert result.get_attribute("role") == "alert"
     assert "✗ openai:writer did not answer" in result.inner_text()
     assert "provider_auth · HTTP 401" in result.inner_text()
-    visitor.check_accessible()
+    visitor.check_accessible(in_the_dark=True)
 
 
-def test_any_model_can_be_tried_and_a_wrong_name_is_explained_at_its_field(visit: Callable[..., Visitor]):
-    visitor = visit(java_script_enabled=False)
-    page = visitor.go("/settings")
-    page.get_by_label("Test another model").fill("openai:other")
-    page.locator("form", has=page.get_by_label("Test another model")).get_by_role("button").click()
-    assert "✓ openai:other answered" in page.locator("#result").inner_text()
-    assert "an unknown price" in page.locator("#result").inner_text()
-    field = page.get_by_label("Test another model")
-    field.fill("odd")
-    field.press("Enter")
-    assert field.get_attribute("aria-invalid") == "true"
-    assert field.get_attribute("aria-describedby") == "model-hint model-error"
-    assert "odd" in page.locator("#model-error").inner_text()
+def test_any_model_can_be_tried_and_a_wrong_name_is_explained_at_its_field(reader: Reader):
+    page = reader.go("/settings")
+    form = page.form_of(page.field("Test another model"))
+    page = reader.press("Test", {"Test another model": "openai:other"}, inside=form)
+    assert "✓ openai:other answered" in text_of(page.by_id("result"))
+    assert "an unknown price" in text_of(page.by_id("result"))
+    form = page.form_of(page.field("Test another model"))
+    page = reader.press("Test", {"Test another model": "odd"}, inside=form)
+    field = page.field("Test another model")
+    assert field.get("aria-invalid") == "true"
+    assert field.get("aria-describedby") == "model-hint model-error"
+    assert "odd" in text_of(page.by_id("model-error"))
 
 
 def test_a_provider_without_a_key_cannot_be_tried(start_api: Callable[..., ApiServer]):
@@ -97,23 +96,19 @@ def test_a_provider_without_a_key_cannot_be_tried(start_api: Callable[..., ApiSe
     assert "<button disabled>" in row
 
 
-def test_profiles_are_read_and_compared(visitor: Visitor):
-    page = visitor.go("/settings/profiles")
-    assert page.get_by_role("row").count() == 6
-    visitor.check_accessible()
-    page.get_by_role("link", name="quality", exact=True).click()
-    assert "quality_score" in page.inner_text("#schema")
-    assert page.get_by_role("heading", level=1).inner_text() == "Settings"
-    assert page.locator(".mapping li").first.inner_text() == "score ← quality_score"
-    assert "Versions that have evaluated" not in page.inner_text("main")
-    page.get_by_label("Compare with").select_option("criteria")
-    page.get_by_role("button", name="Show the difference").click()
-    assert page.url.endswith("/settings/profiles/quality?with=criteria")
-    assert "quality_score" in " ".join(page.locator("ins").all_inner_texts())
-    assert "meets_criteria" in " ".join(page.locator("del").all_inner_texts())
-    visitor.check_accessible()
-    visitor.go("/settings/profiles/none")
-    assert visitor.status == 404
+def test_profiles_are_read_and_compared(reader: Reader):
+    page = reader.go("/settings/profiles")
+    assert len(page.all("tr")) == 6
+    page = reader.click("quality")
+    assert "quality_score" in text_of(page.by_id("schema"))
+    assert page.texts("h1") == ["Settings"]
+    assert page.texts("li", page.of_class("mapping")[0])[0] == "score ← quality_score"
+    assert "Versions that have evaluated" not in page.text
+    page = reader.press("Show the difference", {"Compare with": "criteria"})
+    assert page.path == "/settings/profiles/quality?with=criteria"
+    assert "quality_score" in " ".join(page.texts("ins"))
+    assert "meets_criteria" in " ".join(page.texts("del"))
+    assert reader.go("/settings/profiles/none").status == 404
 
 
 def own_profile(folder: Path, line: str) -> Path:
@@ -125,10 +120,7 @@ def own_profile(folder: Path, line: str) -> Path:
 
 
 def test_what_a_profile_said_before_is_kept_and_compared(
-    start_api: Callable[..., ApiServer],
-    make_services: Callable[..., Services],
-    visit: Callable[..., Visitor],
-    tmp_path: Path,
+    start_api: Callable[..., ApiServer], make_services: Callable[..., Services], tmp_path: Path
 ):
     folder = tmp_path / "profiles"
     for line in ("Be kind.\n", "Be <b>strict</b>.\n"):
@@ -136,16 +128,15 @@ def test_what_a_profile_said_before_is_kept_and_compared(
         for _ in range(3):
             submit.submit(services, GenerateAnswer(instruct="Why?", profile="strict"))
             drain(services)
-    visitor = visit(base_url=start_api(profiles_dir=folder).url)
-    page = visitor.go("/settings/profiles/strict")
-    rows = page.locator("section", has=page.get_by_role("heading", name="Versions that have evaluated")).locator("li")
-    assert ["in use" in row.inner_text() for row in rows.all()] == [True, False]
-    rows.last.get_by_role("link").click()
-    expect(page.locator("ins")).to_have_text(["<b>strict</b>"])
-    assert page.locator("del").all_inner_texts() == ["kind"]
-    visitor.check_accessible()
-    visitor.go("/settings/profiles/strict?from=0123456789ab")
-    assert visitor.status == 404
+    reader = Reader.of(start_api(profiles_dir=folder))
+    page = reader.go("/settings/profiles/strict")
+    [section] = [each for each in page.all("section") if "Versions that have evaluated" in page.texts("h2", each)]
+    rows = page.all("li", section)
+    assert ["in use" in text_of(row) for row in rows] == [True, False]
+    page = reader.click("", rows[-1])
+    assert page.texts("ins") == ["<b>strict</b>"]
+    assert page.texts("del") == ["kind"]
+    assert reader.go("/settings/profiles/strict?from=0123456789ab").status == 404
 
 
 def test_a_key_is_made_shown_once_and_opens_the_pages_until_it_is_revoked(
@@ -155,7 +146,6 @@ def test_a_key_is_made_shown_once_and_opens_the_pages_until_it_is_revoked(
     visitor = visit(base_url=api.url)
     sign_in(visitor, keys.create_key(services, "admin", Scope)[1])
     page = visitor.go("/settings/keys")
-    visitor.check_accessible()
     page.get_by_label("admin: keys and configuration").check()
     page.get_by_label("What it is for").fill("the <i>new</i> one")
     page.get_by_label("Expires").select_option("7")
@@ -179,15 +169,13 @@ def test_a_key_is_made_shown_once_and_opens_the_pages_until_it_is_revoked(
     assert "/sign-in" in other.go("/").url
 
 
-def test_a_key_that_is_not_described_is_not_made(visit: Callable[..., Visitor], services: Services):
-    page = visit(java_script_enabled=False).go("/settings/keys")
-    assert "nobody is asked for a key" in page.inner_text("main")
-    for scope in ("read", "write"):
-        page.locator(f"#scope-{scope}").uncheck()
-    page.get_by_label("What it is for").fill(" ")
-    page.get_by_role("button", name="Make the key").click()
-    expect(page.get_by_role("alert").get_by_role("link")).to_have_count(2)
-    assert page.get_by_label("What it is for").get_attribute("aria-describedby") == "name-error"
+def test_a_key_that_is_not_described_is_not_made(reader: Reader, services: Services):
+    page = reader.go("/settings/keys")
+    assert "nobody is asked for a key" in page.text
+    scopes = {label: False for label in page.texts("label") if label.startswith(("read", "write"))}
+    page = reader.press("Make the key", {**scopes, "What it is for": " "})
+    assert len(page.all("a", page.one("*[@role='alert']"))) == 2
+    assert page.field("What it is for").get("aria-describedby") == "name-error"
     assert keys.list_keys(services) == []
 
 
@@ -232,18 +220,13 @@ def test_failed_webhooks_are_found_and_sent_again(
     assert len(receiver.hits) == 3
 
 
-def test_a_key_that_reads_sees_no_buttons_and_changes_nothing(
-    start_api: Callable[..., ApiServer], services: Services, visit: Callable[..., Visitor]
-):
+def test_a_key_that_reads_sees_no_buttons_and_changes_nothing(start_api: Callable[..., ApiServer], services: Services):
     api = start_api(require_auth=True)
-    visitor = visit(base_url=api.url)
-    sign_in(visitor, keys.create_key(services, "reader", [Scope.READ])[1])
-    page = visitor.go("/settings")
-    assert page.locator("main").get_by_role("button").count() == 0
-    assert page.get_by_role("link", name="API keys").count() == 0
-    assert page.get_by_role("link", name="Configuration").count() == 0
-    [cookie] = visitor.context.cookies()
-    client = api.client(headers={**BROWSER, **OWN, "Cookie": f"{cookie['name']}={cookie['value']}"})
+    client = api.client(headers={**BROWSER, **OWN})
+    signed_in = client.post("/sign-in", data={"key": keys.create_key(services, "reader", [Scope.READ])[1]})
+    page = HtmlPage(client.get("/settings"))
+    assert page.all("main//button") == []
+    assert [name for name in page.texts("a") if name in {"API keys", "Configuration"}] == []
     refused: list[httpx2.Response] = [
         client.post("/settings/keys", data={"name": "x", "scope": "read", "days": ""}),
         client.post("/settings/webhooks/resend", data={"owner_id": "job_x", "delivery_id": "whd_x"}),
@@ -256,7 +239,7 @@ def test_a_key_that_reads_sees_no_buttons_and_changes_nothing(
     assert all("keys create NAME --scope read --scope admin" in refused[each].text for each in (0, 3, 4))
     assert "keys create NAME --scope read --scope write" in refused[1].text
     assert all('<a href="/settings">To the settings</a>' in response.text for response in refused)
-    told = api.client(headers={**OWN, "Cookie": client.headers["Cookie"]}).get("/v1/keys").json()["detail"]
+    told = api.client(headers=OWN, cookies=signed_in.cookies).get("/v1/keys").json()["detail"]
     assert "keys create NAME --scope admin" in told
     assert len(keys.list_keys(services)) == 1
 

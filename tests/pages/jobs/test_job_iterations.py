@@ -1,5 +1,6 @@
 """Iterations on a job's page: scores, verdicts, criteria, what changed, and people's word on each verdict."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -13,6 +14,7 @@ from tests.model_server import ModelServer
 from tests.operations.rubrics import criterion, found, words_at_most
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
+from tests.support.html_pages import Reader, text_of, value_of
 
 BROWSER = {"Accept": "text/html"}
 RUBRIC = [words_at_most(8), criterion("scatters", required=True), criterion("vivid", kind="scale")]
@@ -59,24 +61,21 @@ def test_iterations_are_shown_with_scores_verdicts_and_criteria(visitor: Visitor
     expect(third.get_by_text("Reasoning")).to_have_count(0)
     expect(third.get_by_text("Suggestions")).to_have_count(0)
     expect(third.get_by_role("cell", name="GAP-scatters")).to_have_count(1)
-    visitor.check_accessible()
+    visitor.check_accessible(in_the_dark=True)
 
 
-def test_any_two_iterations_are_compared(visit: Visit, thrice: str):
-    page = visit(java_script_enabled=False).go(f"/jobs/{thrice}/iterations")
-    expect(page.get_by_role("heading", name="What changed from 2 to 3")).to_be_visible()
-    page.get_by_label("From", exact=True).select_option("1")
-    page.get_by_label("to", exact=True).select_option("2")
-    page.get_by_role("button", name="Compare").click()
-    assert "?from=1&to=2" in page.url
-    diff = page.locator(".diff")
-    assert diff.locator("del").all_inner_texts() == ["is "]
-    assert "".join(diff.locator("ins").all_inner_texts()).split() == ["looks", "because", "light", "scatters"]
+def test_any_two_iterations_are_compared(reader: Reader, thrice: str):
+    page = reader.go(f"/jobs/{thrice}/iterations")
+    assert "What changed from 2 to 3" in page.text
+    page = reader.press("Compare", {"From": "1", "to": "2"})
+    assert "?from=1&to=2" in page.path
+    [diff] = page.of_class("diff")
+    assert page.texts("del", diff) == ["is"]
+    assert " ".join(page.texts("ins", diff)).split() == ["looks", "because", "light", "scatters"]
 
 
-def test_a_wrong_pair_shows_the_usual_one(visitor: Visitor, thrice: str):
-    page = visitor.go(f"/jobs/{thrice}/iterations?from=x&to=99")
-    expect(page.get_by_role("heading", name="What changed from 2 to 3")).to_be_visible()
+def test_a_wrong_pair_shows_the_usual_one(reader: Reader, thrice: str):
+    assert "What changed from 2 to 3" in reader.go(f"/jobs/{thrice}/iterations?from=x&to=99").text
 
 
 def test_a_verdict_is_rated_and_the_rating_shown(visitor: Visitor, services: Services, thrice: str):
@@ -96,18 +95,14 @@ def test_a_verdict_is_rated_and_the_rating_shown(visitor: Visitor, services: Ser
     assert (rating.iteration, rating.criterion, rating.score, rating.rater) == (2, "scatters", 0.3, "local")
 
 
-def test_a_rating_that_is_filled_in_wrong_is_shown_again(visit: Visit, services: Services, thrice: str):
-    page = visit(java_script_enabled=False).go(f"/jobs/{thrice}/iterations")
-    second = page.locator("#iteration-2")
-    second.get_by_text("Rate this verdict").click()
-    second.get_by_label("I agree").check()
-    second.get_by_label("Your score").fill("most of it")
-    second.get_by_label("Why").fill("So it is.")
-    second.get_by_role("button", name="Rate").click()
-    expect(second.get_by_role("alert")).to_contain_text("Nothing was changed.")
-    expect(second.get_by_label("Why")).to_have_value("So it is.")
-    expect(second.get_by_label("I agree")).to_be_checked()
-    assert second.get_by_label("Your score").get_attribute("aria-invalid") == "true"
+def test_a_rating_that_is_filled_in_wrong_is_shown_again(reader: Reader, services: Services, thrice: str):
+    second = reader.go(f"/jobs/{thrice}/iterations").by_id("iteration-2")
+    page = reader.press("Rate", {"I agree": True, "Your score": "most of it", "Why": "So it is."}, inside=second)
+    second = page.by_id("iteration-2")
+    assert "Nothing was changed." in text_of(page.one("*[@role='alert']", second))
+    assert value_of(page.field("Why", second)) == "So it is."
+    assert "checked" in page.field("I agree", second).attrib
+    assert page.field("Your score", second).get("aria-invalid") == "true"
     assert ratings.list_ratings(services, thrice) == []
 
 
@@ -125,16 +120,16 @@ def test_what_no_form_of_ours_sends_is_refused(api: ApiServer, thrice: str):
     assert client.post(f"/jobs/{thrice}/ratings", json={"verdict": "agree"}).status_code == 415
 
 
-def test_candidates_panels_and_audits_are_shown(visitor: Visitor, model_server: ModelServer, stored: Stored):
+def test_candidates_panels_and_audits_are_shown(reader: Reader, model_server: ModelServer, stored: Stored):
     model_server.script(generate=["One answer.", "Two answers."], evaluate=[0.5, 0.9, 0.6, 0.4, 0.8])
     job_id = stored(candidates=2, iter_max=1, evaluation={"panel": ["openai:a", "openai:b"], "audit": "openai:c"})
-    page = visitor.go(f"/jobs/{job_id}/iterations")
-    expect(page.locator(".candidate")).to_have_count(2)
-    expect(page.locator("#iteration-1")).to_contain_text("Candidate 2")
-    expect(page.locator(".candidate").filter(has_text="best")).to_have_count(1)
-    expect(page.get_by_role("heading", name="Evaluators").first).to_contain_text("apart")
-    expect(page.get_by_text("Audit: ").first).to_be_visible()
-    visitor.check_accessible()
+    page = reader.go(f"/jobs/{job_id}/iterations")
+    candidates = page.of_class("candidate")
+    assert len(candidates) == 2
+    assert "Candidate 2" in text_of(page.by_id("iteration-1"))
+    assert ["best" in text_of(each) for each in candidates].count(True) == 1
+    assert re.search(r"Evaluators\W+[\d.]+ apart", page.text)
+    assert "Audit: " in page.text
 
 
 def test_what_stayed_the_same_is_cut_to_its_ends():

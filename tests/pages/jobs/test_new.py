@@ -18,6 +18,7 @@ from tests.model_server.server import ModelServer
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
 from tests.support.browsers import width_of
+from tests.support.html_pages import Reader, Values, text_of, value_of
 
 JOB = re.compile(r"/jobs/job_[0-9a-f]{32}")
 HOSTILE = "</textarea><script>alert(1)</script> <b hx-get=/x>\u202eoops\u202c 'q' \"d\""
@@ -33,7 +34,6 @@ def press(page: Page, name: str) -> None:
 
 def test_a_job_is_sent_by_keyboard_alone(visitor: Visitor, services: Services):
     page = visitor.go("/new")
-    visitor.check_accessible()
     keyboard = page.keyboard
     keyboard.press("Tab")
     keyboard.press("Enter")  # to the content
@@ -87,7 +87,7 @@ def test_what_is_wrong_is_told_at_its_field_and_nothing_is_lost(visitor: Visitor
     summary.get_by_role("link", name="Iterations at most").click()
     expect(field).to_be_focused()
     assert_kept(page)
-    visitor.check_accessible()
+    visitor.check_accessible(in_the_dark=True)
     assert jobs(services) == []
     field.fill("2")
     page.get_by_label("Criteria").fill("True.")
@@ -101,32 +101,25 @@ def test_what_is_wrong_is_told_at_its_field_and_nothing_is_lost(visitor: Visitor
 
 
 def test_a_rough_question_is_drafted_and_the_draft_can_be_edited(
-    visitor: Visitor, services: Services, model_server: ModelServer
+    reader: Reader, services: Services, model_server: ModelServer
 ):
-    page = visitor.go("/new")
-    page.get_by_label("Instruction", exact=True).fill("capital of switzerland?")
-    page.get_by_label("Response format").fill("One word.")
-    page.get_by_label("Iterations at most").fill("1")
-    press(page, "Refine")
-    assert "The person wants to know a capital." in page.get_by_role("status").first.inner_text()
-    assert page.get_by_label("Instruction", exact=True).input_value() == "Name the capital of Switzerland."
-    assert page.get_by_label("Response format").input_value() == "One word."
-    assert page.get_by_label("Criteria").input_value() == "Names the city and nothing else."
-    rubric = page.get_by_role("textbox", name="Rubric")
-    assert (
-        rubric.input_value()
-        == "! #names-a-city Names a city as the capital.\n#is-short max_words=20 -- Has at most 20 words."
-    )
-    assert page.get_by_label("Iterations at most").input_value() == "1"
-    visitor.check_accessible()
+    reader.go("/new")
+    asked: Values = {"Instruction": "capital of switzerland?", "Response format": "One word."}
+    page = reader.press("Refine", {**asked, "Iterations at most": "1"})
+    assert "The person wants to know a capital." in page.texts("*[@role='status']")[0]
+    assert value_of(page.field("Instruction")) == "Name the capital of Switzerland."
+    assert value_of(page.field("Response format")) == "One word."
+    assert value_of(page.field("Criteria")) == "Names the city and nothing else."
+    drafted = "! #names-a-city Names a city as the capital.\n#is-short max_words=20 -- Has at most 20 words."
+    assert value_of(page.field("Rubric")) == drafted
+    assert value_of(page.field("Iterations at most")) == "1"
     model_server.script(draft=[Reply(status=401, raw={"error": {"message": "Incorrect API key provided"}})])
-    press(page, "Refine")
-    assert "No draft was made." in page.get_by_role("alert").inner_text()
-    assert "key" in page.get_by_role("alert").inner_text()
-    assert rubric.input_value().startswith("! #names-a-city")
-    rubric.fill("! #city Names a city.")
-    press(page, "Send")
-    page.wait_for_url(JOB)
+    page = reader.press("Refine")
+    alert = text_of(page.one("*[@role='alert']"))
+    assert "No draft was made." in alert
+    assert "key" in alert
+    assert value_of(page.field("Rubric")) == drafted
+    assert JOB.search(reader.press("Send", {"Rubric": "! #city Names a city."}).path)
     assert [(each["id"], each["required"]) for each in jobs(services)[0].request["rubric"]] == [("city", True)]
 
 
@@ -152,7 +145,7 @@ def test_the_bound_and_the_commands_are_told_before_and_follow_what_is_written(v
     assert jobs(services) == []
 
 
-def test_a_job_is_cloned_with_all_that_it_asked_for(visitor: Visitor, services: Services, stored: Callable[..., str]):
+def test_a_job_is_cloned_with_all_that_it_asked_for(reader: Reader, services: Services, stored: Callable[..., str]):
     fields: dict[str, Any] = {
         "instruct": HOSTILE,
         "model": ["openai:writer", "anthropic:<b>"],
@@ -161,38 +154,25 @@ def test_a_job_is_cloned_with_all_that_it_asked_for(visitor: Visitor, services: 
         "metadata": {"<i>": "x=y"},
     }
     job_id = stored(**fields)
-    page = visitor.go(f"/new?from={job_id}")
-    assert page.get_by_label("Instruction", exact=True).input_value() == HOSTILE
-    assert page.get_by_label("Generator").input_value() == "openai:writer\nanthropic:<b>"
-    assert page.locator("#preview .bounds").is_visible()
-    visitor.check_accessible()
-    page.get_by_label("Threshold").fill("0")
-    press(page, "Send")
-    page.wait_for_url(JOB)
+    page = reader.go(f"/new?from={job_id}")
+    assert value_of(page.field("Instruction")) == HOSTILE
+    assert value_of(page.field("Generator")) == "openai:writer\nanthropic:<b>"
+    assert page.of_class("bounds", page.by_id("preview"))
+    assert JOB.search(reader.press("Send", {"Threshold": "0"}).path)
     new, old = jobs(services)
     assert old.id == job_id
     assert new.request == {**old.request, "score_threshold": 0}
 
 
-def test_it_works_without_javascript(visit: Callable[..., Visitor], services: Services):
-    visitor = visit(java_script_enabled=False)
-    page = visitor.go("/new")
-    page.get_by_label("Instruction", exact=True).fill("Why?")
-    page.get_by_label("Criteria").fill("True.")
-    page.get_by_text("Sources: what").click()
-    page.get_by_label("Content").fill("One.")
-    page.get_by_role("button", name="Add another source").click()
-    assert page.url.endswith("/new#sources")
-    page.get_by_label("Content").nth(1).fill("Two.")
-    press(page, "Check")
-    assert page.locator(".bounds dd").first.inner_text() == "9"
-    assert page.locator("#snippet-curl").is_visible()
-    page.get_by_label("Iterations at most").fill("0")
-    press(page, "Send")
-    expect(page.get_by_role("alert")).to_be_visible()
-    page.get_by_label("Iterations at most").fill("1")
-    press(page, "Send")
-    page.wait_for_url(JOB)
+def test_it_works_without_javascript(reader: Reader, services: Services):
+    reader.go("/new")
+    page = reader.press("Add another source", {"Instruction": "Why?", "Criteria": "True.", "Content": "One."})
+    assert value_of(page.by_id("source_content_1")) == "One."
+    page = reader.press("Check", {"#source_content_2": "Two."})
+    assert page.texts("dd", page.of_class("bounds")[0])[0] == "9"
+    assert page.by_id("snippet-curl") is not None
+    assert reader.press("Send", {"Iterations at most": "0"}).texts("*[@role='alert']")
+    assert JOB.search(reader.press("Send", {"Iterations at most": "1"}).path)
     assert [source["content"] for source in jobs(services)[0].request["sources"]] == ["One.", "Two."]
 
 
