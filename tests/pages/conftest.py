@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from redraft.operations.services import Services
 from tests.api.conftest import _no_failures_before, _plain_logs, api, start_api, submit_job  # noqa: F401 - fixtures
@@ -21,6 +21,7 @@ from tests.support.waiting import patient
 
 # Where this is set, a machine without Chromium fails instead of leaving the browser's tests out.
 NEEDED = "TESTS_NEED_CHROMIUM"
+expect.set_options(timeout=patient(5_000))
 _WATCH = """
 window.violations = [];
 document.addEventListener("securitypolicyviolation", (event) => window.violations.push(

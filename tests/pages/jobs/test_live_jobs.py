@@ -27,7 +27,7 @@ from tests.support.waiting import patient, wait_until
 
 ANSWERS = ["The sky is blue.", "The sky looks blue because light scatters.", "It scatters light, and violet is rare."]
 SLOWLY_S = 0.7
-WITHIN_MS = 20_000
+WITHIN_MS = patient(10_000)
 LIVE_PAGES = 50
 # Beside it may stand the next answer, which is being evaluated.
 JUDGED = ".card:not(.pending) .answer"
