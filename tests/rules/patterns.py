@@ -47,6 +47,7 @@ _NOWHERE = ("\x00", "!\n")
 
 # Patterns that are quadratic, and the length of what they search: so much and no more is cut out of a text.
 BOUNDED = {
+    ("redraft.domain.grounding.citation_markers", "_WORD_END"): 50,
     ("redraft.domain.structured.patterns", "_ESCAPED"): 1_000,
     ("redraft.domain.text.answer_stream", "_MAY_END_THE_TURN"): 200,
 }
