@@ -1,15 +1,14 @@
 """The errors of Redraft, as a tree.
 
 RedraftError
-├── NotFound        what was asked for does not exist
-├── Conflict        the state does not allow it now
+├── NotFound        a resource does not exist
+├── Conflict        the state does not allow the request now
 ├── Invalid         the input is wrong; `errors` says where
 ├── Forbidden       not signed in, or not allowed
 ├── Unavailable     database, broker or worker cannot be reached now
-└── ProviderError   a model call failed; `code` is one of the contract's in-job codes
+└── ProviderError   a model call failed
 
-Each entry point has one table that turns them into its own terms: `api/http/problems.py`,
-`worker/retries.py`, `redraft/cli/exits.py`.
+Each entry point translates them in one table: `api/http/problems.py`, `worker/retries.py`, `redraft/cli/exits.py`.
 """
 
 from collections.abc import Mapping
@@ -50,7 +49,7 @@ class FieldError:
 
 
 class RedraftError(Exception):
-    """The root; `code` names the kind for programs, the message is for people."""
+    """The root; `code` is for programs, the message for people."""
 
     code = "error"
 
@@ -105,14 +104,11 @@ class ProviderError(RedraftError):
     """A model call failed.
 
     Attributes:
-        code: one of the contract's in-job codes, `draft_invalid` or `canceled` (of a call); it alone decides
-            whether a retry can help.
-        http_status: what the provider answered, None when no answer came.
-        retry_after_s: the wait that the provider asked for, in seconds.
+        code: an in-job code of the API, `draft_invalid` or `canceled` (of a call); it decides whether a retry can help.
+        http_status: None without an answer of the provider.
         response: the provider's body as far as it could be read.
         headers: the selected response headers (request id, rate limits).
-        is_adapted: the provider refused a part of the request and will be asked without it: plan the call
-            anew and make it once more.
+        is_adapted: the provider refused a part of the request, which the next call leaves out: repeat the call once.
     """
 
     def __init__(
@@ -138,6 +134,6 @@ class ProviderError(RedraftError):
         return self.code in RETRYABLE_CODES
 
     def reword(self, message: str) -> None:
-        """Say it otherwise, to whoever knows more of the request."""
+        """Replace the message, where more of the request is known."""
         self.message = message
         self.args = (message,)

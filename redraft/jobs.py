@@ -1,4 +1,4 @@
-"""Message contracts: what is sent to workers, by name, with a typed payload of ids only; what listeners are told."""
+"""Messages to workers, which have only ids as payload, and to watching clients."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -15,8 +15,8 @@ class StepMessage:
     step: Step
     job_id: str
     step_no: int
+    # Whether the job is an item of a run: single jobs go first
     is_bulk: bool = field(default=False, compare=False)
-    """An item of a run: people's jobs go first."""
 
     @property
     def task(self) -> str:
@@ -33,15 +33,12 @@ def _now() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of an answer that is being written: for whoever listens now, stored nowhere.
+    """A piece of an answer that is being generated, for watching clients only.
 
     Attributes:
-        iteration: the iteration that is being written.
-        candidate: which of its candidates, from 1 on.
-        attempt: which attempt at it; a higher one withdraws the text of those before.
-        offset: the characters of this attempt's text before this piece; 0 begins it anew.
-        text: the piece.
-        at: when it came.
+        candidate: the number of the candidate, from 1 on.
+        attempt: the number of the attempt; a higher one replaces the text of earlier ones.
+        offset: the characters of this attempt before the piece; 0 starts the text again.
     """
 
     iteration: int
@@ -52,12 +49,12 @@ class Delta:
     at: str = field(default_factory=_now, compare=False)
 
     def encode(self) -> str:
-        """As JSON in ASCII, which holds any text."""
+        """The delta as JSON in ASCII, which can encode lone surrogates too."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
     def decode(cls, payload: bytes) -> Self | None:
-        """None for what another version has sent and this one does not understand."""
+        """The delta, or None if another version has sent it in an unknown form."""
         try:
             return cls(**json.loads(payload))
         except (TypeError, ValueError):
@@ -70,5 +67,5 @@ CANARY_TASK = "redraft.canary"
 
 
 def canary_queue(worker_id: str) -> str:
-    """The queue that one worker alone listens to."""
+    """The queue that only this worker consumes."""
     return f"canary.{worker_id}"

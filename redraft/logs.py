@@ -1,6 +1,6 @@
-"""Logging: structured lines to stderr, coloured on a terminal, JSON elsewhere.
+"""Logging: structured lines to stderr, coloured on a terminal, otherwise JSON.
 
-No line holds a text of users or models, or a secret.
+No line has a text of users or models, or a secret.
 """
 
 import logging
@@ -16,7 +16,7 @@ _CHATTY = ("httpx2", "httpcore2", "openai", "anthropic", "alembic", "celery.app.
 
 
 def configure_logs(level: str, log_format: str) -> None:
-    """Set up once per process, for our own and the libraries' loggers."""
+    """Configure the loggers of Redraft and of libraries, once per process."""
     is_console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -45,7 +45,7 @@ def configure_logs(level: str, log_format: str) -> None:
 
 
 def _log_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """The last words of a process go through the log too: tracebacks hold what the errors were told."""
+    """Log an uncaught exception instead of printing it: its traceback may have secrets."""
     if issubclass(kind, Exception):
         structlog.get_logger().critical("crashed", exc_info=(kind, error, trace))
     else:
@@ -53,10 +53,8 @@ def _log_crash(kind: type[BaseException], error: BaseException, trace: Traceback
 
 
 def _redact_event(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """The last before the renderer, which would escape what is looked for; tracebacks are text by now.
-
-    Names with an underscore are structlog's own, and are not written.
-    """
+    # After tracebacks became text, and before the renderer, whose escapes would hide secrets.
+    # Names with an underscore are structlog's own, and are not written.
     return {
         name: value if name.startswith("_") else redact_values({name: value})[name] for name, value in event.items()
     }

@@ -1,9 +1,8 @@
-"""Requests to addresses that users name, and that may therefore lead anywhere: into our own network, too.
+"""Requests to URLs of users, which could point into our own network.
 
-A name is resolved once per request; every address that it has must be one we may use, and the connection goes to such
-an address itself, so that no second answer of the resolver can lead it elsewhere. Name and certificate stay the URL's.
-No redirect is followed, no proxy is taken from the environment, no cookie is kept. One clock runs for the whole
-request, however slowly the other side sends.
+A name is resolved once per request, all its addresses must be allowed, and the connection is made to one of these, so
+that a second answer of the resolver cannot change it. Host name and certificate are still those of the URL. There are
+no redirects, proxies and cookies. One timeout holds for the whole request, however slowly the receiver sends.
 """
 
 import contextlib
@@ -22,7 +21,7 @@ from redraft.domain.admin.urls import RequestTarget
 from redraft.errors import Forbidden, Unavailable
 
 Resolver = Callable[[str, int], Sequence[str]]
-"""The addresses of a name, as texts; raises OSError or UnicodeError when there are none."""
+"""Returns the addresses of a name as texts; raises OSError or UnicodeError if there are none."""
 
 TOTAL_S = 15.0
 _CONNECT_S = 5.0
@@ -38,7 +37,7 @@ _FAILURES = (
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back: the status alone matters, and when to come again."""
+    """The status of an answer, and when to retry."""
 
     status: int
     retry_after: str | None
@@ -51,12 +50,12 @@ def resolve(host: str, port: int) -> Sequence[str]:
 
 
 class Sender:
-    """Posts to users' URLs; for any number of threads.
+    """Posts to URLs of users, from any number of threads.
 
     Args:
         allowed: what may be reached beside public addresses.
-        resolver: how names become addresses.
-        total_s: the longest request, from the resolved name to the end of the answer.
+        resolver: finds the addresses of names.
+        total_s: the timeout from the resolved name to the end of the answer.
     """
 
     def __init__(self, allowed: Allowed, *, resolver: Resolver = resolve, total_s: float = TOTAL_S) -> None:
@@ -65,15 +64,13 @@ class Sender:
         self._total_s = total_s
 
     def why_not_host(self, host: str) -> str | None:
-        """What can be said against a goal's host before its name is resolved, as a sentence; None: nothing."""
+        """A sentence why this host is refused, before its name is resolved; None: it is not."""
         return self._allowed.why_not_host(host)
 
     def post(self, target: RequestTarget, headers: Mapping[str, str], body: bytes) -> Reply:
-        """One request.
+        """Send one request.
 
-        Raises:
-            Forbidden: the goal is, or resolves to, an address that must not be reached.
-            Unavailable: no answer came; the message says why.
+        Raises Forbidden if the target has an address that must not be reached, and Unavailable if no answer comes.
         """
         clock = _Clock(self._total_s)
         backend = _CheckedBackend(self._addresses(target), clock)
@@ -107,19 +104,15 @@ def _exchange(pool: httpcore2.ConnectionPool, target: RequestTarget, headers: Ma
     url = httpcore2.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.target)
     with pool.stream("POST", url, headers=list(headers.items()), content=body) as response:
         found = {name.lower(): value.decode("latin-1") for name, value in response.headers}
-        # The status is here: what becomes of the rest changes nothing
+        # The status is known, so a failure of the body does not matter. A short body is read to its end, because a
+        # receiver may fail if the connection is closed before
         with contextlib.suppress(*_FAILURES):
-            _drop_body(response.iter_stream())
+            count = 0
+            for piece in response.iter_stream():
+                count += len(piece)
+                if count >= _BODY_BYTES_MAX:
+                    break
         return Reply(response.status, found.get(b"retry-after"))
-
-
-def _drop_body(pieces: Iterable[bytes]) -> None:
-    """Read a short answer to its end, so that the other side sees it taken; leave a long one."""
-    count = 0
-    for piece in pieces:
-        count += len(piece)
-        if count >= _BODY_BYTES_MAX:
-            return
 
 
 def _words(error: Exception, clock: "_Clock") -> str:
@@ -140,7 +133,7 @@ def _ssl_context() -> ssl.SSLContext:
 
 
 class _Clock:
-    """What is left of one request's time."""
+    """The timeout of one request."""
 
     def __init__(self, total_s: float) -> None:
         self.total_s = total_s
@@ -156,7 +149,7 @@ class _Clock:
 
 
 class _CheckedBackend(httpcore2.NetworkBackend):
-    """Connects to the addresses that were checked, whatever name is asked for."""
+    """Connects to the checked addresses, whatever the name."""
 
     def __init__(self, addresses: Sequence[Address], clock: _Clock) -> None:
         self._addresses = addresses[:_ADDRESSES_TRIED_MAX]
@@ -186,7 +179,7 @@ class _CheckedBackend(httpcore2.NetworkBackend):
 
 
 class _TimedStream(httpcore2.NetworkStream):
-    """A timeout of sockets starts anew with each byte; the clock does not."""
+    """A stream with one timeout for all its reads and writes: that of a socket starts again with each byte."""
 
     def __init__(self, inner: httpcore2.NetworkStream, clock: _Clock) -> None:
         self._inner = inner

@@ -22,7 +22,7 @@ from redraft.settings import Settings
 log = structlog.get_logger()
 
 _BROKER_FAILURES = (KombuError, redis.RedisError, OSError)
-# What no waiting mends
+# Failures that other settings must resolve, not time
 _REFUSALS = (redis.AuthenticationError, NoPermissionError, AskError, ClusterDownError, ClusterCrossSlotError)
 _NO_KEYS = ("redraft:none:1", "redraft:none:2")
 _MESSAGE_LIFE_S = 120
@@ -32,7 +32,7 @@ _BEHIND_ALL = 9
 
 
 def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, Any]:
-    """The Celery settings; `docs/decisions/0002` says why each was chosen."""
+    """The Celery settings that differ from its defaults, or must not change; docs/decisions/0002 has the reasons."""
     return {
         "broker_url": kombu_url(settings.effective_broker_url),
         "task_serializer": "json",
@@ -67,7 +67,7 @@ def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, 
 
 
 def canary_listener(worker_id: str) -> KombuQueue:
-    """The queue of one worker. It is never declared, so the broker keeps nothing of workers that are gone."""
+    """The queue of one worker. It is never declared, so the broker keeps none of workers that are gone."""
     name = canary_queue(worker_id)
     return KombuQueue(name, Exchange("canary"), routing_key=name, no_declare=True, no_ack=True)
 
@@ -138,7 +138,7 @@ class Queue:
     def publish_delta(self, job_id: str, delta: Delta) -> None:
         """Publish a piece of text to the clients that watch this job; lost pieces come with the whole answer.
 
-        Wake them for earlier stored events first: clients receive both in this order.
+        Call `wake` for earlier events first: clients receive both in this order.
         """
         self._publisher.publish(delta_channel(job_id), delta.encode())
 
@@ -149,20 +149,16 @@ class Queue:
         self._paused_until = time.monotonic() + _PAUSE_S
 
     def ping(self) -> None:
-        """Ask the broker for what messages need: to write, to keys that a cluster would keep apart.
+        """Write to the broker as messages do, to two keys that a cluster would keep apart.
 
-        Raises:
-            Unavailable: it does not answer, or not so now (`broker_unavailable`), or nothing but other settings would
-                help (`broker_refuses`).
+        Raises Unavailable if it does not answer (`broker_unavailable`), or refuses the command (`broker_refuses`).
         """
         try:
             self._redis.delete(*_NO_KEYS)
         except _BROKER_FAILURES as error:
             if isinstance(error, _REFUSALS) and not isinstance(error, MasterDownError):
-                words = (
-                    f"The broker refuses what Redraft needs: {str(error).rstrip('.')}. Check the user and the password"
-                )
-                words += " in REDRAFT_BROKER_URL, and what that user may do; a cluster cannot be the broker."
+                words = f"The broker refuses what Redraft needs: {str(error).rstrip('.')}. Check the user and the"
+                words += " password in REDRAFT_BROKER_URL, and what that user may do; a cluster cannot be the broker."
                 raise Unavailable(words, code="broker_refuses") from error
             words = f"The broker does not take messages ({type(error).__name__})."
             raise Unavailable(words, code="broker_unavailable") from error

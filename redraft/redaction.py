@@ -1,7 +1,7 @@
-"""Secrets are taken out of whatever is written down: known ones by their value, others by their look.
+"""Removes secrets from log lines and from messages of other programs: known ones by value, others by pattern.
 
-For log lines, and for what other programs say: they like to repeat the key or the address that they were given.
-From users' texts and models' answers only the known ones are taken; what merely looks like a key is theirs.
+Other programs often repeat a key or a URL with a password in their messages. From texts of users and models only known
+secrets are removed: a text that looks like a key is theirs.
 """
 
 import re
@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 MARK = "[secret]"
-# A shorter value stands in too many words to be taken out of them.
+# A shorter value is a part of too many words
 _KNOWN_CHARS_MIN = 8
-# No deeper: the ledger cuts there too.
+# The ledger cuts nested values at the same depth
 _NESTING_MAX = 200
 
-# Ours, OpenAI's and Anthropic's, webhooks', Google's; providers show keys with stars or dots in the middle.
+# Keys of Redraft, OpenAI, Anthropic, webhooks and Google; providers show them with stars or dots in the middle
 _KEY = r"(?:\brd_|\bsk-|\b(?:pk|key)-(?=\S*\d)|\bwhsec_)[\w*.…+/=\-]{4,}|\bAIza[\w*.…\-]{20,}"
 _QUOTE = r"\\?[\"']"
 _HEADER = (
@@ -22,7 +22,7 @@ _HEADER = (
 )
 _SCHEME = r"(?i:(?:bearer|basic|token)\s+)?"
 _BEARER = r"\b(?i:bearer)\s+(?=[\w.~+/=*\-]{8})(?=\S*\d)"
-# Up to the last @ of the run: passwords hold all kinds of characters. A number before a slash is a port.
+# Up to the last @, because passwords may have one. A number before a slash is a port
 _ADDRESS = r"\b[a-zA-Z][\w+.\-]{0,30}://[^\s:/?#@\"'<>]{0,200}:(?!\d+(?:[/?#]|$))"
 _NAME = rf"(?i:\b(?:password|passwd|pwd|secret|access_token)(?:{_QUOTE})?\s*[:=]\s*(?:{_QUOTE})?)"
 
@@ -33,22 +33,10 @@ _SECRET_PATTERNS = re.compile(
     rf"|(?P<name>{_NAME})[^\s\"',;&\\]+"
     rf"|{_KEY}"
 )
-# One of these is in every text that `_SECRET_PATTERNS` finds something in; most texts have none, and are not searched.
+# Each match of `_SECRET_PATTERNS` has one of these; the search for them is faster, and most texts have none
 _HINTS = (
-    "@",
-    "rd_",
-    "sk-",
-    "pk-",
-    "key",
-    "whsec_",
-    "aiza",
-    "authorization",
-    "cookie",
-    "bearer",
-    "passw",
-    "pwd",
-    "secret",
-    "token",
+    *("@", "rd_", "sk-", "pk-", "key", "whsec_", "aiza"),
+    *("authorization", "cookie", "bearer", "passw", "pwd", "secret", "token"),
 )
 _KEPT = ("address", "header", "bearer", "name")
 _SECRET_NAME = re.compile(r"(?i)(?:.*[_-])?(?:authorization|api[-_]?key|password|secret|cookie)")
@@ -57,35 +45,33 @@ _known: set[str] = set()
 
 
 def remember(secrets: Iterable[str]) -> None:
-    """Values that this process must never write, whatever they look like; a process has one log, hence one list."""
+    """Add values that this process must never write. One list per process, because it has one log."""
     _known.update(secret for secret in secrets if len(secret) >= _KNOWN_CHARS_MIN)
 
 
 def redact_known(text: str) -> str:
-    """The text without the values that were remembered, the longest first: one may hold another."""
+    """The text without known secrets. The longest is removed first, because it may contain another one."""
     for secret in sorted(_known, key=len, reverse=True):
         text = text.replace(secret, MARK)
     return text
 
 
 def redact(text: str) -> str:
-    """The text without secrets, known ones and what looks like one."""
+    """The text without known secrets and without texts that look like one."""
     text = redact_known(text)
     folded = text.lower()
-    return _SECRET_PATTERNS.sub(_mark, text) if any(hint in folded for hint in _HINTS) else text
-
-
-def _mark(found: re.Match[str]) -> str:
-    return "".join(found[name] or "" for name in _KEPT) + MARK
+    if not any(hint in folded for hint in _HINTS):
+        return text
+    return _SECRET_PATTERNS.sub(lambda found: "".join(found[name] or "" for name in _KEPT) + MARK, text)
 
 
 def redact_known_values(value: Any) -> Any:
-    """JSON values without the values that were remembered."""
+    """JSON values without known secrets."""
     return _walk(value, redact_known, _NESTING_MAX)
 
 
 def redact_values(value: Any) -> Any:
-    """Nested values without secrets; under the name of a secret nothing is left. Other objects become their words."""
+    """Nested values without secrets and without all values with the name of a secret. Other objects become texts."""
     return _walk(value, redact, _NESTING_MAX, hides_named=True)
 
 
@@ -102,14 +88,9 @@ def _walk(value: Any, change: Callable[[str], str], room: int, *, hides_named: b
 def _walk_members(value: Any, change: Callable[[str], str], room: int, *, hides_named: bool) -> Any:
     if not isinstance(value, Mapping):
         return [_walk(each, change, room, hides_named=hides_named) for each in value]
-    members = cast("Mapping[Any, Any]", value)
-    return {
-        change(name) if isinstance(name, str) else name: MARK
-        if hides_named and _is_secret(name, each)
-        else _walk(each, change, room, hides_named=hides_named)
-        for name, each in members.items()
-    }
-
-
-def _is_secret(name: Any, value: Any) -> bool:
-    return isinstance(name, str) and bool(value) and _SECRET_NAME.fullmatch(name) is not None
+    found: dict[Any, Any] = {}
+    for name, each in cast("Mapping[Any, Any]", value).items():
+        is_secret = hides_named and each and isinstance(name, str) and _SECRET_NAME.fullmatch(name)
+        kept_name = change(name) if isinstance(name, str) else name
+        found[kept_name] = MARK if is_secret else _walk(each, change, room, hides_named=hides_named)
+    return found

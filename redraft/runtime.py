@@ -13,14 +13,9 @@ from redraft.storage.engine.work import Database
 
 
 def build_runtime(settings: Settings, *, database_connections: int = 10) -> Services:
-    """Connect nothing yet: database, broker and providers are reached on first use.
-
-    Raises:
-        Invalid: a file of an own profile is wrong.
-    """
+    """Build the services, which connect on first use. Raises Invalid if a file of an own profile is wrong."""
     remember(settings.secrets)
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    profiles = load_profiles(settings.profiles_dir)
     queue = Queue(settings)
     return Services(
         settings=settings,
@@ -28,6 +23,6 @@ def build_runtime(settings: Settings, *, database_connections: int = 10) -> Serv
         queue=queue,
         limiter=RateLimiter(settings, queue.notify),
         providers=ProviderCatalog(settings),
-        profiles=profiles,
+        profiles=load_profiles(settings.profiles_dir),
         sender=Sender(Allowed.parse(settings.webhook_allow_private)),
     )

@@ -1,11 +1,10 @@
-"""What the values of settings must look like: addresses, keys, and the environment that HTTP clients read.
+"""Checks the values of settings: URLs, keys, and the environment that HTTP clients read.
 
-Each function returns words for a value that cannot work, None for all others. No words hold the value, which may hold a
-password.
+Each check returns words for a value that cannot work, otherwise None. The words never repeat the value, which may have
+a password.
 """
 
 import base64
-import binascii
 import re
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -22,19 +21,16 @@ _ESCAPED = "; special characters in a password are written %40 for @, %2F for /,
 _PLAIN_BROKERS = {"redis": "redis", "rediss": "rediss", "valkey": "redis", "valkeys": "rediss"}
 _SOCKET_BROKERS = frozenset({"unix", "redis+socket", "redis+unix", "valkey+socket"})
 _DATABASES = {
-    "postgres": "postgresql+psycopg",
-    "postgresql": "postgresql+psycopg",
-    "postgresql+psycopg": "postgresql+psycopg",
+    **dict.fromkeys(("postgres", "postgresql", "postgresql+psycopg"), "postgresql+psycopg"),
     "sqlite": "sqlite",
 }
 _PROXY_NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _PROXIES = frozenset({"http", "https", "socks5", "socks5h"})
 _HEADER = re.compile(r"[\x21-\x7e]+")
+# Resolvers read a name as an IPv4 address if its last part is a decimal, octal or hexadecimal number
 NUMERIC_NAME = re.compile(r"(?:.*\.)?(?:0x[0-9a-f]*|[0-9]+)\.?", re.IGNORECASE)
-"""What resolvers read as an IPv4 address: its last part is a decimal, octal or hexadecimal number."""
 _SWITCHES = frozenset({"true", "false", "yes", "no", "on", "off"})
 _HOST_NAME = re.compile(r"[^\s/@?#%*]+")
-_WEBHOOK_PREFIX = "whsec_"
 _SECRET_BYTES = range(24, 65)
 
 
@@ -55,7 +51,7 @@ def broker_error(url: str) -> str | None:
 
 
 def _has_database(parts: SplitResult) -> bool:
-    """Whether the query of a socket names a database by number, or nothing."""
+    """Whether the query of a socket has nothing but the number of a database."""
     return all(name in {"db", "virtual_host"} and value.isdigit() for name, value in parse_qsl(parts.query))
 
 
@@ -65,7 +61,7 @@ def kombu_url(url: str) -> str:
 
 
 def redis_url(url: str) -> str:
-    """The same as redis-py spells it."""
+    """A valid broker URL as redis-py spells it."""
     return _broker_url(url, "unix", "db")
 
 
@@ -103,40 +99,38 @@ def http_error(url: str) -> str | None:
 
 
 def key_error(key: str) -> str | None:
-    """Of a key that is sent in an HTTP header; blanks around it are cut off."""
+    """Check a key that is sent in an HTTP header. Blanks around it are removed before it is sent."""
     stripped = key.strip()
     if not stripped or _HEADER.fullmatch(stripped):
         return None
     strange = next(each for each in stripped if not _HEADER.fullmatch(each))
-    return (
-        f"holds the character U+{ord(strange):04X}, which no HTTP header can carry; copy the key again, without "
-        "quotation marks and line breaks"
-    )
+    words = f"holds the character U+{ord(strange):04X}, which no HTTP header can carry; copy the key again, without"
+    return f"{words} quotation marks and line breaks"
 
 
 def secrets_error(secrets: str) -> str | None:
-    """Of the secrets that sign webhooks, separated by spaces."""
+    """Check the secrets that sign webhooks, separated by spaces."""
     if all(len(key) in _SECRET_BYTES for key in webhook_keys(secrets)):
         return None
     return "must be whsec_ and the base64 of 24 to 64 random bytes"
 
 
 def webhook_keys(secrets: str) -> list[bytes]:
-    """The keys that such secrets hold; an empty one for each of another form."""
-    return [_webhook_key(secret) for secret in secrets.split()]
+    """The keys of such secrets; an empty one for each secret with another form."""
+    return [
+        _decoded(secret.removeprefix("whsec_")) if secret.startswith("whsec_") else b"" for secret in secrets.split()
+    ]
 
 
-def _webhook_key(secret: str) -> bytes:
-    if not secret.startswith(_WEBHOOK_PREFIX):
-        return b""
+def _decoded(text: str) -> bytes:
     try:
-        return base64.b64decode(secret.removeprefix(_WEBHOOK_PREFIX), validate=True)
-    except (binascii.Error, ValueError):
+        return base64.b64decode(text, validate=True)
+    except ValueError:
         return b""
 
 
 def places_error(text: str) -> str | None:
-    """Of the networks and host names that webhooks may reach."""
+    """Check the networks and host names that webhooks may reach."""
     if switch := next((part for part in _parts(text) if part in _SWITCHES), None):
         return f"holds {switch!r}, which names no host: name what may be reached, as in 10.0.0.0/8 hooks.internal"
     try:
@@ -148,11 +142,7 @@ def places_error(text: str) -> str | None:
 
 
 def networks_and_names(text: str) -> tuple[tuple[IPv4Network | IPv6Network, ...], frozenset[str]]:
-    """The networks and host names of such a value, separated by spaces or commas.
-
-    Raises:
-        ValueError: it has a error.
-    """
+    """The networks and names, separated by spaces or commas. Raises ValueError for a bad network."""
     numeric = [part for part in _parts(text) if "/" in part or ":" in part or NUMERIC_NAME.fullmatch(part)]
     names = frozenset(part.rstrip(".") for part in _parts(text) if part not in numeric)
     return tuple(ip_network(part) for part in numeric), names
@@ -163,12 +153,13 @@ def _parts(text: str) -> list[str]:
 
 
 def environment_errors(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Variables that HTTP clients read and could not use: each by its name, and why."""
+    """The variables that HTTP clients read but cannot use, each with the reason."""
     for name in (*_PROXY_NAMES, *(name.lower() for name in _PROXY_NAMES)):
         value = environment.get(name)
-        if value and _proxy_error(value):
-            words = "must look like http://host:port, https://host:port or socks5://host:port"
-            yield name, words
+        # Clients take a value without a scheme for http://
+        parts = _split(value if "://" in value else f"http://{value}") if value else None
+        if value and (parts is None or parts.scheme not in _PROXIES or not parts.hostname):
+            yield name, "must look like http://host:port, https://host:port or socks5://host:port"
     folder, file = environment.get("SSL_CERT_DIR"), environment.get("SSL_CERT_FILE")
     if folder and not Path(folder).is_dir():
         yield "SSL_CERT_DIR", f"names {folder}, which is no folder"
@@ -186,14 +177,8 @@ def _holds_certificates(file: str) -> bool:
     return True
 
 
-def _proxy_error(value: str) -> bool:
-    # Without a scheme clients take it for http://
-    parts = _split(value if "://" in value else f"http://{value}")
-    return parts is None or parts.scheme not in _PROXIES or not parts.hostname
-
-
 def _split(url: str) -> SplitResult | None:
-    """The parts of a URL; None if it has no such parts, or a port that is none."""
+    """The parts of a URL; None if it or its port is invalid."""
     try:
         parts = urlsplit(url)
         _ = parts.port

@@ -38,12 +38,12 @@ from redraft.setting_values import (
     secrets_error,
 )
 
-# What a Unix socket's path may have, in bytes: 107 on Linux, 103 on macOS.
+# The path of a Unix socket may have 107 bytes on Linux and 103 on macOS
 _SOCKET_PATH_BYTES = 100
 
 
 def _either(name: str) -> Any:
-    """A setting that is also read without the prefix, as the provider's SDK does."""
+    """A setting that is also read under the name that the provider's SDK uses, without the prefix."""
     return AliasChoices(f"REDRAFT_{name}", name)
 
 
@@ -58,12 +58,12 @@ class ModelPrice(BaseModel):
 
     @property
     def is_free(self) -> bool:
-        """Whether a call costs nothing, however many tokens it takes."""
+        """Whether all tokens are free."""
         return not (self.input or self.output or self.cached_input)
 
 
 class ModelLimit(BaseModel):
-    """What a model is asked at most, by all workers together."""
+    """The rate limit of a model over all workers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -71,10 +71,10 @@ class ModelLimit(BaseModel):
     calls_at_once: int | None = Field(default=None, ge=1)
 
 
+# How many times the first timer must fit into the second: a lease must outlive two lost heartbeats
 _FITTING = (("heartbeat_s", "lease_s", 3), ("sweep_s", "lease_s", 1))
-"""So many times the first timer must fit into the second: a lease outlives two lost heartbeats."""
 
-
+# Checks that a pattern cannot express, with the code of their error
 _CHECKS: dict[str, tuple[LiteralString, Callable[[str], str | None]]] = {
     "broker_url": ("bad_address", broker_error),
     "database_url": ("bad_address", database_error),
@@ -85,7 +85,6 @@ _CHECKS: dict[str, tuple[LiteralString, Callable[[str], str | None]]] = {
     "webhook_secret": ("invalid_webhook_secret", secrets_error),
     "webhook_allow_private": ("invalid_network", places_error),
 }
-"""What a pattern cannot say of a value, with the code of its error: all that read settings refuse the same values."""
 
 
 class Settings(BaseSettings):
@@ -116,45 +115,41 @@ class Settings(BaseSettings):
         "empty: an embedded Valkey in the data folder.",
     )
     model: str = Field(
-        default="", description="Generator when a job names none; empty: chosen by the keys that are set."
+        default="", description="Generator of jobs that name none; empty: chosen by the keys that are set."
     )
     evaluator_model: str = Field(
-        default="", description="Evaluator when a job names none; empty: the generator's first."
+        default="", description="Evaluator of jobs that name none; empty: the first generator of the job."
     )
     openai_api_key: SecretStr | None = Field(
         default=None, validation_alias=_either("OPENAI_API_KEY"), description="Key for openai:… models."
     )
     openai_base_url: str | None = Field(
-        default=None,
-        validation_alias=_either("OPENAI_BASE_URL"),
-        description="Any server that speaks Chat Completions.",
+        default=None, validation_alias=_either("OPENAI_BASE_URL"), description="URL of a Chat Completions API."
     )
     anthropic_api_key: SecretStr | None = Field(
         default=None, validation_alias=_either("ANTHROPIC_API_KEY"), description="Key for anthropic:… models."
     )
     anthropic_base_url: str | None = Field(
-        default=None, validation_alias=_either("ANTHROPIC_BASE_URL"), description="Any server that speaks Messages."
+        default=None, validation_alias=_either("ANTHROPIC_BASE_URL"), description="URL of a Messages API."
     )
     local_model: Path | None = Field(
         default=None, description="A GGUF file for local:… models; empty: the bundled SmolLM2-135M."
     )
-    local_context_tokens: int = Field(default=8192, ge=512, description="Context of the local model, in tokens.")
+    local_context_tokens: int = Field(default=8192, ge=512, description="Context length of the local model, in tokens.")
     anthropic_max_output_tokens: int = Field(
-        default=8192,
-        ge=1,
-        description="Sent to Anthropic when a job sets no max_output_tokens, since it is required there.",
+        default=8192, ge=1, description="Output limit of calls to Anthropic, which needs one, if a job sets none."
     )
     evaluator_max_output_tokens: int = Field(
         default=4096,
         ge=64,
-        description="Output tokens of an evaluator call, or of a draft, on the local model at most 1024; "
-        "a second asking gets twice as many.",
+        description="Output limit of calls of evaluators and drafts, 1024 at most on the local model; "
+        "a repair call has twice as many tokens.",
     )
     criteria_per_call: Literal["auto", "all", "one"] = Field(
-        default="auto", description="How many criteria of a rubric an evaluator call judges; auto: all up to four."
+        default="auto", description="Criteria of a rubric per evaluator call; auto: all of up to four, otherwise one."
     )
     profiles_dir: Path | None = Field(
-        default=None, description="Folder of own evaluation profiles, each a sub-folder; docs/profiles.md."
+        default=None, description="Folder of own evaluation profiles, a subfolder each; docs/profiles.md."
     )
     prices: dict[str, ModelPrice] = Field(
         default_factory=dict[str, ModelPrice],
@@ -162,53 +157,54 @@ class Settings(BaseSettings):
     )
     model_limits: dict[str, ModelLimit] = Field(
         default_factory=dict[str, ModelLimit],
-        description="Limits that all workers share; openai:* counts all models that it fits together: "
+        description="Rate limits of models over all workers; openai:* is one limit for all matching models together: "
         '{"openai:my-model": {"requests_per_minute": 60, "calls_at_once": 5}}.',
     )
     circuit_failures: int = Field(
-        default=5, ge=1, description="Passing failures of a model in a row before a worker slows its calls to it."
+        default=5, ge=1, description="Consecutive transient failures of a model that open its circuit breaker."
     )
     circuit_wait_s: float = Field(
-        default=2.0, gt=0, description="First wait before such a model is tried again; doubles, up to 60 s."
+        default=2.0, gt=0, description="First wait of an open circuit breaker before a probe; doubles, up to 60 s."
     )
-    connect_timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for a provider's connection.")
+    connect_timeout_s: float = Field(default=10.0, gt=0, description="Timeout of connecting to a provider.")
     first_byte_timeout_s: float = Field(
-        default=180.0,
-        gt=0,
-        description="Longest wait for an answer's first byte, or a stream's first event; unstreamed thinking counts.",
+        default=180.0, gt=0, description="Timeout of the first byte or stream event; silent thinking counts."
     )
-    call_timeout_s: float = Field(default=180.0, gt=0, description="Longest model call; the job's deadline may cut it.")
+    call_timeout_s: float = Field(
+        default=180.0, gt=0, description="Timeout of a model call; the deadline of the job may shorten it."
+    )
     step_attempts_max: int = Field(
-        default=6, ge=1, description="Model calls per step before a passing failure ends the job."
+        default=6, ge=1, description="Attempts of a step before a transient failure ends the job."
     )
     retry_wait_s: float = Field(default=1.0, gt=0, description="First wait before a retry; doubles, with jitter.")
     retry_wait_max_s: float = Field(default=60.0, gt=0, description="Longest wait before a retry.")
-    worker_concurrency: int = Field(default=64, ge=1, le=1000, description="Steps in flight per worker process.")
-    lease_s: float = Field(default=30.0, ge=1, description="How long a claimed step belongs to a silent worker.")
-    heartbeat_s: float = Field(default=8.0, gt=0, description="How often a worker extends its leases.")
-    sweep_s: float = Field(default=1.5, gt=0, description="How often a worker looks for due, lost and late jobs.")
+    worker_concurrency: int = Field(default=64, ge=1, le=1000, description="Concurrent steps per worker process.")
+    lease_s: float = Field(
+        default=30.0, ge=1, description="Lease length: how long a claimed step belongs to a worker without heartbeat."
+    )
+    heartbeat_s: float = Field(default=8.0, gt=0, description="Pause between heartbeats, which extend the leases.")
+    sweep_s: float = Field(
+        default=1.5, gt=0, description="Pause between sweeps for due steps, lost workers and passed deadlines."
+    )
     ring_again_s: float = Field(
-        default=10.0, gt=0, description="First pause before a step that nobody took is rung for again; doubles."
+        default=10.0, gt=0, description="First pause before workers are notified again of an unclaimed step; doubles."
     )
     retention_days: float | None = Field(
-        default=None,
-        gt=0,
-        le=36_500,
-        description="Workers remove jobs that ended so many days ago, a few at a time; empty: all are kept.",
+        default=None, gt=0, le=36_500, description="Days after which workers remove ended jobs; empty: never."
     )
     run_give_up_s: float = Field(
-        default=600.0,
-        gt=0,
-        description="How long items that no worker can start are tried again before their run ends without them.",
+        default=600.0, gt=0, description="How long workers retry items that cannot start before their run ends."
     )
-    shutdown_grace_s: float = Field(default=20.0, ge=0, description="How long a stopping worker finishes its calls.")
+    shutdown_grace_s: float = Field(
+        default=20.0, ge=0, description="How long a stopping worker may finish its model calls."
+    )
     deaf_after_s: float = Field(
         default=120.0,
         ge=5,
-        description="A worker with free threads that has heard nothing for so long, though the broker answers, ends.",
+        description="A worker with free threads exits if it receives no message for so long while the broker answers.",
     )
     frozen_after_s: float = Field(
-        default=60.0, ge=1, description="A worker process in which no thread has run for so long ends."
+        default=60.0, ge=1, description="A worker process exits if none of its threads runs for so long."
     )
     host: str = Field(default="127.0.0.1", description="Address the API listens on.")
     port: int = Field(default=8000, ge=0, le=65535, description="Port the API listens on; 0: any free one.")
@@ -216,38 +212,35 @@ class Settings(BaseSettings):
         default="",
         max_length=200,
         pattern=r"^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$",
-        description="Path under which a proxy shows the API and its pages, such as /redraft, whether or not the proxy"
-        " takes it off; empty: none.",
+        description="Path of the API and its pages behind a proxy, such as /redraft; the proxy may keep or remove it.",
     )
     require_auth: bool | None = Field(
-        default=None, description="Whether API keys are needed; empty: off on loopback, on elsewhere."
+        default=None, description="Whether API keys are needed; empty: not on loopback, otherwise yes."
     )
     requests_per_minute: int = Field(
-        default=600, ge=0, description="Requests that an API key may make, at all API processes together; 0: no limit."
+        default=600, ge=0, description="Request limit of an API key over all API processes; 0: no limit."
     )
     streams_max: int = Field(
-        default=100,
-        ge=1,
-        description="Event streams that an API key, or an address without one, may have open at one API process.",
+        default=100, ge=1, description="Open event streams per API process and API key, or address without a key."
     )
     webhook_secret: SecretStr | None = Field(
         default=None,
-        description="Signs webhooks: whsec_ and the base64 of 24 to 64 random bytes; several, separated by spaces, "
-        "while receivers change from one to another. Without it jobs with a webhook are refused.",
+        description="Secret that signs webhooks: whsec_ and the base64 of 24 to 64 random bytes; several, separated by "
+        "spaces, for a rotation. Without it jobs with a webhook are refused.",
     )
     webhook_allow_private: str = Field(
         default="",
-        description="Networks (CIDR) and host names that webhooks may reach beside public addresses, "
-        "separated by spaces.",
+        description="Networks (CIDR) and host names, separated by spaces, that webhooks may reach beside public "
+        "addresses.",
     )
     max_body_bytes: int = Field(default=8_000_000, ge=1024, description="Largest request body.")
     dataset_max_bytes: int = Field(
-        default=1024**3, ge=1024, description="Largest dataset that is uploaded; it is kept on disk while it is read."
+        default=1024**3, ge=1024, description="Largest uploaded dataset; it is kept on disk while it is imported."
     )
     log_format: Literal["auto", "console", "json"] = Field(
-        default="auto", description="auto: coloured lines on a terminal, JSON elsewhere."
+        default="auto", description="auto: coloured lines on a terminal, otherwise JSON."
     )
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="Least level logged.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="Lowest logged level.")
 
     @field_validator(*_CHECKS)
     @classmethod
@@ -294,18 +287,21 @@ class Settings(BaseSettings):
         return not self.broker_url
 
     @property
+    def _own_database_url(self) -> str:
+        return f"sqlite:///{self.data_dir.absolute() / 'redraft.db'}"
+
+    @property
     def effective_database_url(self) -> str:
-        return self.database_url or f"sqlite:///{self.data_dir.absolute() / 'redraft.db'}"
+        return self.database_url or self._own_database_url
 
     @property
     def is_embedded_database(self) -> bool:
-        """Whether nobody but the one worker of the data folder works on the database, told outright or not."""
-        own = f"sqlite:///{self.data_dir.absolute() / 'redraft.db'}"
-        return self.effective_database_url == own
+        """Whether the database is that of the data folder, which has one worker."""
+        return self.effective_database_url == self._own_database_url
 
     @property
     def broker_socket(self) -> Path:
-        """In the data folder; where that path is too long for a socket, in a private folder under its hash."""
+        """The socket in the data folder; if its path is too long, in a private folder under a hash of the path."""
         folder = self.data_dir.absolute()
         if len(os.fsencode(folder / "valkey.sock")) <= _SOCKET_PATH_BYTES:
             return folder / "valkey.sock"
@@ -326,7 +322,7 @@ class Settings(BaseSettings):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must never be written down: the providers' keys, webhooks' secrets, and the passwords in addresses."""
+        """The values that must never be written: keys of providers, secrets of webhooks, passwords in URLs."""
         keys = (self.openai_api_key, self.anthropic_api_key)
         urls = (self.database_url, self.broker_url, self.openai_base_url, self.anthropic_base_url)
         passwords = [_password_of(url) for url in urls if url]
@@ -336,13 +332,13 @@ class Settings(BaseSettings):
 
 
 def _password_of(url: str) -> str:
-    """The password of an address as it is written there; empty when there is none."""
+    """The password of a URL as it is spelled there; empty without one."""
     before_host = url.partition("://")[2].rpartition("@")[0]
     return before_host.partition(":")[2]
 
 
 def unknown_names() -> dict[str, str | None]:
-    """Variables that look like settings and are none, each with the setting that may be meant."""
+    """Variables with the prefix that are no settings, each with a setting of a similar name."""
     known = {f"REDRAFT_{name.upper()}" for name in Settings.model_fields}
     strange = [name for name in os.environ if name.upper().startswith("REDRAFT_") and name.upper() not in known]
     return {name: next(iter(get_close_matches(name.upper(), known, n=1)), None) for name in sorted(strange)}

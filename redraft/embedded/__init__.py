@@ -1,8 +1,7 @@
 """Embedded mode: broker and worker as children of this process, over one data folder.
 
-It is on exactly when `REDRAFT_BROKER_URL` is empty: then `stack` brings the schema up to date and starts
-Valkey and one worker. With a broker of its own, an installation runs its parts itself, and `stack` starts
-nothing. A database named by `REDRAFT_DATABASE_URL` is its owner's to upgrade.
+It is on if `REDRAFT_BROKER_URL` is empty: `stack` upgrades the schema and starts Valkey and one worker. Otherwise
+`stack` starts nothing. It never upgrades a database that `REDRAFT_DATABASE_URL` names.
 """
 
 from typing import TYPE_CHECKING
@@ -16,16 +15,11 @@ if TYPE_CHECKING:
 
 
 def stack(settings: "Settings", *, worker_log: "Path | None" = None) -> "AbstractContextManager[Stack]":
-    """What is needed to run jobs on this machine, while the block lasts; nothing with a broker of one's own.
+    """Run broker and worker within the block. Raises Unavailable if the broker or the database cannot be used.
 
-    Args:
-        settings: the data folder, and all that the worker is to know.
-        worker_log: the file for the worker's output; None: our standard error.
-
-    Raises:
-        Unavailable: the broker does not start, or the database cannot be used.
+    `worker_log` is the file for the output of the worker; None: our standard error.
     """
-    # The guard is a module of this package, and must start at once.
+    # A module-level import would slow down the start of the guard, which is a module of this package
     from redraft.embedded.stacks import open_stack
 
     return open_stack(settings, worker_log)

@@ -1,21 +1,22 @@
-"""The API in this process: uvicorn around the app.
+"""Serves the API in this process with uvicorn, which imports the app by name: entry points do not import each other."""
 
-The app is named by its import string: entry points do not import one another.
-"""
-
+import asyncio
 import socket
 from collections.abc import Callable
 from typing import Any
 
 import uvicorn
 from uvicorn.importer import import_from_string
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from redraft.embedded.connections import KEEP_ALIVE_S, BoundedHeads
 from redraft.settings import Settings
 
 _APP = "api.app:create_app"
-# Streams end by themselves when the server stops; whatever else is open is cut then.
+# Streams end when the server stops; other requests are aborted after this time
 _SHUTDOWN_S = 5
+# Longer than proxies keep idle connections (nginx and most load balancers: 60 s), so that they close them first: a
+# request on a connection that the server closes at the same moment is lost
+_KEEP_ALIVE_S = 75
 
 
 class Api(uvicorn.Server):
@@ -31,7 +32,7 @@ class Api(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 timeout_graceful_shutdown=_SHUTDOWN_S,
-                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_keep_alive=_KEEP_ALIVE_S,
                 http=BoundedHeads,
             )
         )
@@ -49,3 +50,35 @@ class Api(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._end_streams()
         await super().shutdown(sockets)
+
+
+class BoundedHeads(H11Protocol):
+    """Closes a connection if the head of a request does not arrive within `head_s`: open sockets are limited."""
+
+    head_s = 20.0
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._start_timer()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def _start_timer(self) -> None:
+        """Run a timer from the beginning of the connection or head to the end of the head."""
+        cycle: Any = self.cycle  # None before the first request
+        if cycle is not None and not cycle.response_complete:
+            self._stop_timer()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.head_s, self.transport.close)
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None

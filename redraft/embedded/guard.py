@@ -1,9 +1,9 @@
-"""A process between us and a child: `python -m redraft.embedded.guard LOCK GRACE_S SILENT_S COMMAND…`.
+"""A process between a parent and its child: `python -m redraft.embedded.guard LOCK GRACE_S SILENT_S COMMAND…`.
 
-It notices that the process that wanted the child has gone: its standard input ends. Then it ends the child, also one
-that cannot do so itself: Valkey, which does not look, or a worker whose native code holds the interpreter's lock. If
-the guard is killed, the kernel kills the child. It also kills a child that promised a sign of life and gives none, such
-as one that was stopped. Only the standard library, so that it starts in a few milliseconds.
+When the parent ends, the standard input of the guard ends, and the guard ends the child. It does so too for a child
+that cannot notice by itself: Valkey, or a worker whose native code holds the interpreter's lock. If the guard is
+killed, the kernel kills the child. The guard also kills a child that stops giving signs of life, such as a stopped
+one. It imports only the standard library, so that it starts in a few milliseconds.
 """
 
 import ctypes
@@ -28,9 +28,9 @@ _SLICES = 10
 
 
 def main(lock_path: str, grace_s: str, silent_s: str, *command: str) -> int:
-    """Run the command until it ends, or until our parent is gone, or until a signal, or until it is silent too long.
+    """Run the command until it ends, our parent ends, a signal comes, or it is silent for too long.
 
-    The command gets `--pulse=FD`, where it writes its signs of life, unless `silent_s` is 0.
+    Unless `silent_s` is 0, the command gets `--pulse=FD`, where it writes its signs of life.
     """
     lock = _lock(Path(lock_path)) if lock_path else None
     if lock_path and lock is None:
@@ -40,7 +40,7 @@ def main(lock_path: str, grace_s: str, silent_s: str, *command: str) -> int:
     if float(silent_s):
         files.append(pulse)
         command = (*command, f"--pulse={pulse}")
-    # The child inherits the lock, so the lock is free only after both have ended.
+    # The child inherits the lock, so the lock is free only after both have ended
     child = subprocess.Popen(  # noqa: S603 - our own arguments, no shell
         command,
         pass_fds=files,
@@ -50,7 +50,7 @@ def main(lock_path: str, grace_s: str, silent_s: str, *command: str) -> int:
     if lock:
         lock.close()
 
-    # A handler may interrupt another one: it takes no lock
+    # A handler may interrupt another one, so it must not wait for a lock; SimpleQueue.put never does
     signals: SimpleQueue[int] = SimpleQueue()
 
     def receive(number: int, _frame: FrameType | None) -> None:
@@ -70,14 +70,14 @@ def main(lock_path: str, grace_s: str, silent_s: str, *command: str) -> int:
 
 
 def _is_parent_gone(within_s: float | None) -> bool:
-    """Nothing is read: what the parent writes is for the child, which has the same standard input."""
+    """Poll without reading: the child, which has the same standard input, reads what the parent writes."""
     poll = select.poll()
     poll.register(0, 0)
     return bool(poll.poll(None if within_s is None else within_s * 1000))
 
 
 def _lock(path: Path) -> IO[str] | None:
-    """Wait for an earlier child of this folder to end: it would remove our socket, and shares our files."""
+    """Wait for an earlier child of this folder to end: it would remove our socket, and uses the same files."""
     lock = path.open("a")
     while True:
         try:
@@ -91,7 +91,7 @@ def _lock(path: Path) -> IO[str] | None:
 
 
 def _death_wish() -> Callable[[], object] | None:
-    """On Linux, what makes the child end when this process is killed; loaded before the fork."""
+    """On Linux, a function that makes the kernel kill the child with this process; loaded before the fork."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl
@@ -104,9 +104,9 @@ def _follow_parent(child: "subprocess.Popen[bytes]") -> None:
 
 
 def _follow_pulse(child: "subprocess.Popen[bytes]", pulses: int, silent_s: float) -> None:
-    """Kill the child when nothing comes for so long after its first sign of life.
+    """Kill the child if it gives no sign of life for so long after its first one.
 
-    Slices are counted instead of seconds: while this process is stopped too, its child cannot be blamed.
+    Slices of time are counted instead of seconds, so that the time while this process is stopped too does not count.
     """
     slice_s, left = silent_s / _SLICES, _SLICES
     is_received = True

@@ -1,5 +1,6 @@
-"""The API's socket, bound before anything is started, and its URL."""
+"""The socket of the API, which is bound before anything is started, and its URL."""
 
+import contextlib
 import errno
 import socket
 
@@ -9,11 +10,9 @@ _PORTS_TRIED = 50
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes any free one.
+    """A listening socket; port 0: any free port.
 
-    Raises:
-        Conflict: the port is in use; the message names a free one.
-        Invalid: the host is no address of this machine, or the port is not ours to take.
+    Raises Conflict with a free port if the port is in use, and Invalid if the host or the port cannot be used.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -34,16 +33,12 @@ def listen(host: str, port: int) -> socket.socket:
 
 def _advice(host: str, port: int) -> str:
     for other in range(port + 1, min(port + 1 + _PORTS_TRIED, 65536)):
-        try:
-            listen_once = socket.create_server((host, other))
-        except OSError:
-            continue
-        listen_once.close()
-        return f" Port {other} is free: redraft serve --port {other}"
+        with contextlib.suppress(OSError), socket.create_server((host, other)):
+            return f" Port {other} is free: redraft serve --port {other}"
     return " Choose another with --port."
 
 
 def url_of(listener: socket.socket, host: str) -> str:
-    """Where a person or a client on this machine reaches it."""
+    """The URL for clients on this machine."""
     shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{listener.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""Who runs what in a data folder: file locks, which vanish with their process. No pid is trusted."""
+"""File locks of a data folder. The kernel releases them with their process, so no pid is trusted."""
 
 import fcntl
 import json
@@ -12,7 +12,7 @@ from redraft.errors import Conflict
 
 
 class FolderLock:
-    """One file, locked by one process at a time. Not inherited by children."""
+    """A file that one process locks at a time; children do not inherit the lock."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -23,7 +23,7 @@ class FolderLock:
         return self._file is not None
 
     def try_take(self) -> bool:
-        """Take it if nobody has it."""
+        """Take the lock if it is free."""
         file = self._path.open("a+")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -34,7 +34,7 @@ class FolderLock:
         return True
 
     def write(self, text: str) -> None:
-        """Tell others who the holder is; read by `Path.read_text`."""
+        """Write a text about the holder, for `Path.read_text` in other processes."""
         if self._file is not None:
             self._file.truncate(0)
             self._file.write(text)
@@ -48,24 +48,17 @@ class FolderLock:
 
 @contextmanager
 def only_server(data_dir: Path) -> Generator[Callable[[str], None]]:
-    """Be the one `serve` of a data folder.
+    """Be the only `serve` of a data folder. Yields a function that publishes its URL.
 
-    Yields:
-        What to call with the URL, for others to read.
-
-    Raises:
-        Conflict: another one is; the message says where it listens and its pid.
+    Raises Conflict with the URL and the pid of another one.
     """
     path = data_dir / "serve.json"
     lock = FolderLock(path)
     if not lock.try_take():
         raise Conflict(f"Redraft already serves {data_dir}{_who(path)}.", code="already_serving")
 
-    def tell(url: str) -> None:
-        lock.write(json.dumps({"url": url, "pid": os.getpid()}))
-
     try:
-        yield tell
+        yield lambda url: lock.write(json.dumps({"url": url, "pid": os.getpid()}))
     finally:
         lock.write("")
         lock.release()

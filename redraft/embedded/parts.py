@@ -1,4 +1,4 @@
-"""One child process of a stack, kept alive: when it ends, it is started again."""
+"""One child process of a stack, which is restarted when it ends."""
 
 import contextlib
 import os
@@ -19,18 +19,14 @@ _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 10.0
 _STEADY_AFTER_S = 30.0
 _LOG_BYTES_MAX = 5_000_000
-# Only the owner may read the logs: they hold answers and messages
+# Only the owner may read the logs, which contain answers and messages
 _PRIVATE = 0o077
 
 
 class Part:
     """A command whose standard input is its lifeline (`redraft.embedded.lifelines`).
 
-    Args:
-        name: for the log.
-        command: the program and its arguments.
-        environment: the whole environment of the child.
-        log_path: where its output goes; None: to our standard error.
+    Its output goes to the file `log_path`, or to our standard error.
     """
 
     def __init__(
@@ -49,13 +45,13 @@ class Part:
         self._keeper.start()
 
     def begin(self) -> None:
-        """Let the child go to work, and its successors at once."""
+        """Let the child and its successors begin to work."""
         with self._lock:
             self._may_begin = True
             self._send_begin()
 
     def stop(self, grace_s: float) -> None:
-        """SIGTERM, and SIGKILL after the grace, or at once when the wait is interrupted by a second signal."""
+        """Send SIGTERM, and SIGKILL after the grace, or as soon as a second signal interrupts the wait."""
         with self._lock:
             self._stopping.set()
         process = self._process
@@ -72,7 +68,7 @@ class Part:
     def _spawn(self) -> "subprocess.Popen[bytes]":
         with contextlib.ExitStack() as files:
             output = 2 if self._log_path is None else files.enter_context(_open_log(self._log_path))
-            # A session of its own: Ctrl-C in a terminal is for us alone; we end the children in order.
+            # In a session of its own, so that Ctrl-C in a terminal reaches only us, and we end the children in order
             return subprocess.Popen(  # noqa: S603 - our own command, no shell
                 self._command,
                 env=self._environment,
@@ -116,13 +112,9 @@ class Part:
 
 
 def _open_log(path: Path) -> IO[bytes]:
-    """To append to, with its restarts in view; begun anew when it has grown large."""
+    """Append to the log, or start it again if it is large."""
     is_large = path.exists() and path.stat().st_size > _LOG_BYTES_MAX
-    return open(path, "wb" if is_large else "ab", opener=_open_private)
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    return open(path, "wb" if is_large else "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 def _close_lifeline(process: "subprocess.Popen[bytes]") -> None:

@@ -1,18 +1,21 @@
 """The embedded stack of a data folder: one process owns its broker and its worker, others join.
 
-When the owner goes, one of those that joined takes over: the next worker finds every job in the database.
+When the owner ends, one of the others takes over: its worker finds every job in the database.
 """
 
+import json
+import os
 import sys
 import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import structlog
+from pydantic import SecretStr
 
-from redraft.embedded.environments import environment_for_child
 from redraft.embedded.lifelines import EMBEDDED, SILENCE_TIMES, guarded
 from redraft.embedded.locks import FolderLock
 from redraft.embedded.parts import Part
@@ -28,12 +31,12 @@ _BROKER_GRACE_S = 7.0
 _TAKEOVER_CHECK_S = 0.3
 _POLL_S = 0.01
 _LOG_LINES_SHOWN = 8
-# Added to the worker's own grace, so that it can release its leases before SIGKILL.
+# Added to the worker's own grace, so that it can release its leases before SIGKILL
 _WORKER_SLACK_S = 5.0
 
 
 class Stack:
-    """Use `redraft.embedded.stack(settings)`."""
+    """The parts of a data folder; `redraft.embedded.stack` opens it."""
 
     def __init__(self, settings: Settings, worker_log: Path | None) -> None:
         self._settings = settings
@@ -51,7 +54,7 @@ class Stack:
         return self._folder_lock.is_held
 
     def open(self) -> None:
-        """Start or join; returns when the broker answers. The worker is on its way."""
+        """Start or join the stack, and wait until the broker answers; the worker may still be starting."""
         prepare_folders(self._settings)
         self._start_if_free()
         self._upgrade()
@@ -60,52 +63,49 @@ class Stack:
         self._watcher.start()
 
     def ensure(self) -> None:
-        """Take over when the process that this one joined has gone; done every moment by a thread as well."""
+        """Take over if the owner has ended. A thread does this too, several times a second."""
         if self._settings.is_embedded_broker and self._start_if_free():
             self._begin()
 
     def close(self) -> None:
-        """End the parts that are ours: the worker first, within its grace, then the broker."""
+        """End our parts: first the worker, within its grace, then the broker."""
         self._closing.set()
         if self._watcher.is_alive():
             self._watcher.join()
         with self._lock:
+            worker, broker = self._parts.pop("worker", None), self._parts.pop("valkey", None)
             try:
-                self._stop("worker", self._settings.shutdown_grace_s + _WORKER_SLACK_S)
+                if worker:
+                    worker.stop(self._settings.shutdown_grace_s + _WORKER_SLACK_S)
             finally:
-                self._stop("valkey", _BROKER_GRACE_S)
+                if broker:
+                    broker.stop(_BROKER_GRACE_S)
                 self._folder_lock.release()
-
-    def _stop(self, name: str, grace_s: float) -> None:
-        part = self._parts.pop(name, None)
-        if part is not None:
-            part.stop(grace_s)
 
     def _start_if_free(self) -> bool:
         with self._lock:
             if self.is_owner or self._closing.is_set() or not self._folder_lock.try_take():
                 return False
-            self._start()
+            environment = environment_for_child(self._settings)
+            broker, worker = valkey_command(self._settings), self._worker_command()
+            self._parts["valkey"] = Part("valkey", broker, environment, self._broker_log)
+            self._parts["worker"] = Part("worker", worker, environment, self._worker_log)
             return True
 
-    def _start(self) -> None:
-        environment = environment_for_child(self._settings)
-        broker = valkey_command(self._settings)
-        # Without the current folder on the path: a `worker.py` there would be started instead.
-        worker = guarded(
+    def _worker_command(self) -> list[str]:
+        return guarded(
+            # -P: a file `worker.py` in the current folder must not be started instead
             [sys.executable, "-P", "-m", "worker", EMBEDDED],
             self._settings.shutdown_grace_s + _WORKER_SLACK_S,
-            # It waits for the previous worker to end, and takes over its leases
+            # The new worker waits until the previous one has ended, and takes over its leases
             self._settings.data_dir.absolute() / "worker.lock",
             silent_s=SILENCE_TIMES * self._settings.frozen_after_s,
         )
-        self._parts["valkey"] = Part("valkey", broker, environment, self._broker_log)
-        self._parts["worker"] = Part("worker", worker, environment, self._worker_log)
 
     def _upgrade(self) -> None:
         if self._settings.database_url:
             return
-        # Import here: the children start and import in parallel.
+        # Imported here, while the children start in parallel
         from redraft.storage.engine import schema
         from redraft.storage.engine.work import Database
 
@@ -155,3 +155,30 @@ def open_stack(settings: Settings, worker_log: Path | None) -> Generator[Stack]:
 def _log_end(path: Path) -> str:
     lines = path.read_text("utf-8", "replace").splitlines()[-_LOG_LINES_SHOWN:]
     return " | ".join(line.strip() for line in lines if line.strip())
+
+
+def environment_for_child(settings: Settings) -> dict[str, str]:
+    """The environment under which a child has the same settings, also those from options or code."""
+    plain = Settings()
+    changed = {
+        name: _as_text(settings, name)
+        for name in Settings.model_fields
+        if getattr(settings, name) != getattr(plain, name)
+    }
+    # Explicitly, because an empty variable counts as unset, and the child would read its `.env` file
+    changed |= {
+        "data_dir": str(settings.data_dir.absolute()),
+        "broker_url": settings.effective_broker_url,
+        "database_url": settings.effective_database_url,
+    }
+    return {**os.environ, **{f"REDRAFT_{name.upper()}": text for name, text in changed.items()}}
+
+
+def _as_text(settings: Settings, name: str) -> str:
+    value: Any = getattr(settings, name)
+    if value is None:
+        return ""
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    plain = settings.model_dump(mode="json", include={name})[name]
+    return plain if isinstance(plain, str) else json.dumps(plain)

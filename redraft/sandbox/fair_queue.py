@@ -16,12 +16,9 @@ class Busy(Unavailable):
 
 
 class FairQueue:
-    """A few slots for requests. Waiting requests get a slot one kind after the other, in the order of their arrival.
+    """A few slots for requests, `waiting_max` of which may wait, for `wait_s` each.
 
-    Args:
-        slots: the number of requests served at once.
-        waiting_max: the maximum number of waiting requests.
-        wait_s: the maximum time that each may wait.
+    Waiting requests get a slot one kind after the other, in the order of their arrival.
     """
 
     def __init__(self, slots: int, *, waiting_max: int, wait_s: float) -> None:
@@ -39,11 +36,7 @@ class FairQueue:
 
     @contextmanager
     def slot(self, kind: bytes) -> Generator[None]:
-        """Hold a slot within the block.
-
-        Raises:
-            Busy: no slot became free in time, or too many requests wait.
-        """
+        """Hold a slot within the block. Raises Busy if none becomes free in time, or too many requests wait."""
         turn = self._enter(kind)
         if turn is not None and not turn.wait(self._wait_s) and self._leave_queue(kind, turn):
             raise Busy

@@ -1,19 +1,19 @@
 """`python -I -m redraft.sandbox.parquet header|rows`: unpacks the Parquet file that is its standard input.
 
-It writes the names of the columns as a JSON array, or each row as a JSON object, a line each, and what is wrong with
-the file as a JSON string. A small file can unpack to any size, and pyarrow is native code: so the kernel gives this
-process only so much memory, and so much CPU time for each batch of rows, and ends it when it needs more.
+It writes the names of the columns as a JSON array, or each row as a JSON object, one per line, and an error of the file
+as a JSON string. A small file can unpack to any size, so the kernel limits the memory of this process, and the CPU time
+of each batch of rows.
 """
 
-import contextlib
 import json
 import math
-import resource
 import signal
 import sys
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, cast
+
+from redraft.sandbox.limits import limit
 
 MEMORY_MAX = 1 << 30
 CPU_S = 20.0
@@ -23,11 +23,8 @@ _REASON_CHARS = 200
 
 
 def main(what: str) -> None:
-    """Write what is asked for, or why it cannot be had."""
-    for kind, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, MEMORY_MAX)):
-        # Not every system knows every limit
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(kind, (most, most))
+    """Write the header or the rows, or the error of the file."""
+    limit(MEMORY_MAX)
     _start_clock()
     import pyarrow.parquet
 
@@ -52,7 +49,7 @@ def _start_clock() -> None:
 
 
 def _batch_rows(file: Any) -> int:
-    """As many rows as are small together by what the file says of itself."""
+    """The number of rows that stay small together, by the sizes in the metadata of the file."""
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     largest = max((group.total_byte_size / max(1, group.num_rows) for group in groups), default=0)
     return max(1, min(_BATCH_ROWS_MAX, int(_BATCH_BYTES / max(1, largest))))
@@ -63,7 +60,7 @@ def _write(value: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: times and amounts as text, bytes read as UTF-8; NaN is null, null fields are left out."""
+    """A value for JSON: times and amounts as text, bytes as UTF-8, NaN as null, without null fields."""
     if isinstance(value, dict):
         named = cast("dict[Any, Any]", value)
         return {str(name): plain(each) for name, each in named.items() if each is not None}

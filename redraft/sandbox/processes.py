@@ -21,24 +21,23 @@ from redraft.sandbox.fair_queue import Busy, FairQueue
 
 log = structlog.get_logger()
 
+# CPU time of one request: the kernel kills a child that needs more
 CPU_S = 1.0
-"""CPU time for one request. The kernel kills a child that needs more."""
-
 _QUICK_CPU_S = 0.1
-# Only for overloaded machines: expensive requests reach the CPU limit first.
+# Only overloaded machines reach it: expensive requests reach the CPU limit first
 _WALL_S = 30.0
 _QUEUE_S = 30.0
-# Fewer may wait in the slow lane than a worker has threads, so that some threads stay free.
+# Fewer may wait in the slow lane than a worker has threads, so that some threads stay free
 _QUICK_WAITING_MAX, _SLOW_WAITING_MAX = 1000, 8
 _ASKED = struct.Struct("!dQ")
 _LENGTH = struct.Struct("!Q")
 _REMEMBERED = 4096
-# The CPU limit, an allocation that the memory limit refused or a crash, a stack that overflowed
+# The CPU limit; an allocation beyond the memory limit, or a crash; an overflow of the stack
 _BY_THE_COMPUTATION = {-signal.SIGPROF, -signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS}
 
 
 class LimitExceeded(Exception):  # noqa: N818 - a fact about a value, not an error of the program
-    """A computation needed more CPU time or memory than one request may have."""
+    """A request needed more CPU time or memory than its limit."""
 
 
 class Processes:
@@ -59,10 +58,8 @@ class Processes:
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """Compute or look up the outcome of one request.
 
-        Raises:
-            LimitExceeded: it needs too much CPU time or memory.
-            Busy: too many other requests wait, or no child can do it now.
-            ValueError, RecursionError: the request is no JSON.
+        Raises LimitExceeded if it needs too much CPU time or memory, Busy if no child can do it now, and ValueError or
+        RecursionError if it is no JSON.
         """
         data = json.dumps(request).encode()
         digest = hashlib.sha256(data).digest()
@@ -71,16 +68,13 @@ class Processes:
         if not is_known:
             kind = hashlib.sha256(json.dumps(request["schema"]).encode()).digest()
             outcome = self.quick.ask(kind, data) or self.slow.ask(kind, data)
-            self._remember(digest, outcome)
+            with self._lock:
+                self._remembered[digest] = outcome
+                if len(self._remembered) > _REMEMBERED:
+                    self._remembered.popitem(last=False)
         if outcome is None:
             raise LimitExceeded(f"more than {CPU_S:g} s of computing, or too much memory")
         return outcome
-
-    def _remember(self, digest: bytes, outcome: dict[str, Any] | None) -> None:
-        with self._lock:
-            self._remembered[digest] = outcome
-            if len(self._remembered) > _REMEMBERED:
-                self._remembered.popitem(last=False)
 
     def close(self) -> None:
         """End all idle children."""
@@ -99,7 +93,7 @@ class Lane:
             self._idle.put(None)
 
     def ask(self, kind: bytes, data: bytes) -> dict[str, Any] | None:
-        """The outcome; None: a limit was reached. Raises what `Processes.ask` does."""
+        """The outcome, or None if a limit was reached. Raises as `Processes.ask`."""
         with self.turns.slot(kind):
             child = self._idle.get_nowait()
             kept = None
@@ -124,8 +118,7 @@ class Lane:
     def _end(self, child: "_Child", error: Exception) -> bool:
         """End a child without an outcome, and return whether a limit had ended it.
 
-        Raises:
-            Busy: it was stopped, or got hardly any time of the processor.
+        Raises Busy if it was stopped, or got hardly any time of the processor.
         """
         is_expensive = child.end()
         log.info("validation_killed", is_expensive=is_expensive, cpu_s=self._cpu_s, error=type(error).__name__)
@@ -134,7 +127,6 @@ class Lane:
         return is_expensive
 
     def close(self) -> None:
-        """End all idle children."""
         with contextlib.suppress(queue.Empty):
             while True:
                 if child := self._idle.get_nowait():

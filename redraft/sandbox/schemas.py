@@ -25,19 +25,16 @@ def is_valid(
 ) -> bool:
     """Whether a value fits a schema. `pattern_bytes_max` limits the compiled size of its patterns.
 
-    Raises:
-        ValueError: the schema cannot be used, or the value is no JSON.
-        LimitExceeded: it would need too much CPU time or memory.
-        Busy: no child process can do it now.
+    Raises ValueError if the schema cannot be used or the value is no JSON, LimitExceeded if it needs too much CPU time
+    or memory, and Busy if no child process can do it now.
     """
-    outcome = _ask(schema, value, pattern_bytes_max, with_formats=with_formats)
-    return bool(outcome["is_valid"])
+    return bool(_ask(schema, value, pattern_bytes_max, with_formats=with_formats)["is_valid"])
 
 
 def first_errors(
     schema: Mapping[str, Any], value: Any, most: int, *, pattern_bytes_max: int = PATTERN_BYTES_MAX
 ) -> list[Misplaced]:
-    """The first validation errors of a value. Raises what `is_valid` does."""
+    """The first validation errors of a value. Raises as `is_valid`."""
     outcome = _ask(schema, value, pattern_bytes_max, errors_max=most)
     return [Misplaced(message, tuple(path)) for message, path in outcome["errors"]]
 
@@ -45,15 +42,8 @@ def first_errors(
 def _ask(
     schema: Mapping[str, Any], value: Any, pattern_bytes_max: int, *, errors_max: int = 0, with_formats: bool = False
 ) -> dict[str, Any]:
-    outcome = processes.ask(
-        {
-            "schema": dict(schema),
-            "value": value,
-            "pattern_bytes_max": pattern_bytes_max,
-            "errors_max": errors_max,
-            "with_formats": with_formats,
-        }
-    )
+    limits = {"pattern_bytes_max": pattern_bytes_max, "errors_max": errors_max, "with_formats": with_formats}
+    outcome = processes.ask({"schema": dict(schema), "value": value, **limits})
     if "unusable" in outcome:
         raise ValueError(outcome["unusable"])
     return outcome

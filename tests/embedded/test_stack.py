@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from redraft import embedded
 from redraft.domain.jobs.requests import GenerateAnswer
-from redraft.embedded.environments import environment_for_child
+from redraft.embedded.stacks import environment_for_child
 from redraft.embedded.valkeys import answers
 from redraft.errors import Unavailable
 from redraft.operations.jobs import queries

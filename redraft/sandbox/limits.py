@@ -1,0 +1,12 @@
+"""Limits of a child process."""
+
+import contextlib
+import resource
+
+
+def limit(memory_bytes: int) -> None:
+    """Limit the memory of this process, and let it write no core file."""
+    for kind, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, memory_bytes)):
+        # Not every system knows every limit
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(kind, (most, most))
