@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Executable, select
 
-from redraft.storage.engine.queries import Place, fetch_all, insert_unless_there, is_beyond
+from redraft.storage.engine.queries import Place, fetch_all, insert_unless_there, is_between, is_beyond, matches
 from redraft.storage.engine.tables import observations
 
 _ROWS_AT_ONCE = 100
@@ -73,11 +73,5 @@ def select_sources(criteria: ObservationFilter) -> Executable:
 
 
 def _conditions(criteria: ObservationFilter) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = []
-    if criteria.job_id is not None:
-        found.append(observations.c.job_id == criteria.job_id)
-    if criteria.created_after is not None:
-        found.append(observations.c.created_at > criteria.created_after)
-    if criteria.created_before is not None:
-        found.append(observations.c.created_at < criteria.created_before)
-    return found
+    within = is_between(observations.c.created_at, criteria.created_after, criteria.created_before)
+    return [*matches(observations, criteria, ("job_id",)), *within]

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Executable, Subquery, and_, case, func, insert, or_, select
+from sqlalchemy import Connection, Executable, Subquery, and_, case, func, insert, or_, select
 
-from redraft.storage.engine.queries import fetch_all
+from redraft.storage.engine.queries import fetch_all, is_between, matches
 from redraft.storage.engine.tables import evaluations, iterations, jobs, ratings
 
 _ROWS_AT_ONCE = 500
@@ -138,7 +138,8 @@ def select_counting(criteria: RatingFilter) -> Executable:
         )
         .join(evaluations, evaluations.c.id == latest.c.evaluation_id)
         # An evaluation in code has no evaluator to calibrate
-        .where(latest.c.rank == 1, evaluations.c.evaluator_model.is_not(None), *_of_evaluations(criteria))
+        .where(latest.c.rank == 1, evaluations.c.evaluator_model.is_not(None))
+        .where(*matches(evaluations, criteria, ("evaluator_model", "profile", "profile_version")))
         .order_by(*kind)
     )
 
@@ -154,16 +155,7 @@ def _latest(criteria: RatingFilter) -> Subquery:
         .label("rank")
     )
     columns = (ratings.c.evaluation_id, ratings.c.criterion_id, ratings.c.verdict, ratings.c.score)
-    wanted: list[ColumnElement[bool]] = []
+    wanted = is_between(ratings.c.created_at, criteria.created_after, criteria.created_before)
     if criteria.criterion is not None:
         wanted.append(ratings.c.criterion_id == criteria.criterion)
-    if criteria.created_after is not None:
-        wanted.append(ratings.c.created_at > criteria.created_after)
-    if criteria.created_before is not None:
-        wanted.append(ratings.c.created_at < criteria.created_before)
     return select(*columns, rank).where(*wanted).subquery("latest")
-
-
-def _of_evaluations(criteria: RatingFilter) -> list[ColumnElement[bool]]:
-    names = ("evaluator_model", "profile", "profile_version")
-    return [evaluations.c[name] == value for name in names if (value := getattr(criteria, name)) is not None]

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, FromClause, String, and_, cast, func, select
 
-from redraft.storage.engine.queries import fetch_all
+from redraft.storage.engine.queries import fetch_all, matches
 from redraft.storage.engine.tables import calls, jobs
 
 _SUMMED = ("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd")
@@ -42,8 +42,7 @@ def _conditions(criteria: UsageFilter) -> list[ColumnElement[bool]]:
     # The first one is the condition of the partial index: SQLite does not infer it from the others
     found: list[ColumnElement[bool]] = [calls.c.finished_at.is_not(None)]
     found += [calls.c.finished_at >= criteria.since, calls.c.finished_at < criteria.until]
-    if criteria.model is not None:
-        found.append(calls.c.model == criteria.model)
+    found += matches(calls, criteria, ("model",))
     if criteria.kind is not None:
         found.append(calls.c.job_id.in_(select(jobs.c.id).where(jobs.c.kind == criteria.kind)))
     return found

@@ -31,13 +31,8 @@ _SQLITE_FORMAT = "%Y-%m-%dT%H:%M:%S.%f"
 class UtcTime(TypeDecorator[datetime]):
     """timestamptz on PostgreSQL; ISO text with milliseconds on SQLite, where text order is time order."""
 
-    impl = DateTime(timezone=True)
+    impl = DateTime(timezone=True).with_variant(String(32), "sqlite")
     cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> Any:
-        if dialect.name == "sqlite":
-            return dialect.type_descriptor(String(32))
-        return dialect.type_descriptor(DateTime(timezone=True))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
         if value is None or dialect.name != "sqlite":
@@ -59,15 +54,12 @@ class DbNow(FunctionElement[datetime]):
 
     @property
     def seconds(self) -> float:
-        """The plain number that it was made with."""
+        """The number of seconds that was given."""
         return next((float(clause.value or 0) for clause in self.clauses if isinstance(clause, BindParameter)), 0.0)
 
 
 def moment(connection: Connection, *, ago_s: float) -> datetime:
-    """So long ago by the database's clock, as a plain value.
-
-    For ranges of an index: PostgreSQL looks in none for a time that is another one for each row.
-    """
+    """The time so long ago by the database's clock, as a value: for clock_timestamp() PostgreSQL would use no index."""
     return connection.execute(select(DbNow(-ago_s))).scalar_one()
 
 
@@ -96,7 +88,7 @@ class CleanText(TypeDecorator[str]):
 
 
 class Json(TypeDecorator[Any]):
-    """JSON values, cleaned like `CleanText`, kept as text in the order they came."""
+    """JSON values, cleaned like `CleanText`, as text that keeps their order."""
 
     impl = Text
     cache_ok = True
@@ -111,13 +103,8 @@ class Json(TypeDecorator[Any]):
 class SearchableJson(TypeDecorator[Any]):
     """A small JSON object that lists filter by: JSONB with an index on PostgreSQL."""
 
-    impl = Text
+    impl = Text().with_variant(JSONB(), "postgresql")
     cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> Any:
-        if dialect.name == "postgresql":
-            return dialect.type_descriptor(JSONB())
-        return dialect.type_descriptor(Text())
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
         cleaned = clean_json(value)
@@ -128,7 +115,7 @@ class SearchableJson(TypeDecorator[Any]):
 
 
 def text_in(connection: Connection, column: ColumnElement[Any], *path: str | int) -> ColumnElement[Any]:
-    """What stands in a JSON text at this place."""
+    """The value at a path of a JSON text."""
     if connection.dialect.name == "postgresql":
         return func.json_extract_path_text(cast(column, JSON), *map(str, path))
     steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)

@@ -1,7 +1,7 @@
-"""Engines for PostgreSQL, directly or behind a pooler that gives each transaction another server process.
+"""Engines for PostgreSQL, also behind a pooler that gives each transaction another session.
 
-No transaction leaves anything behind in its session, since the next one may find another session: timeouts are set
-with `SET LOCAL`, and statements are prepared only where server process and connection are known to belong together.
+No transaction relies on the session of an earlier one: timeouts are set with `SET LOCAL`, and statements are prepared
+only if each connection keeps its server process.
 """
 
 import time
@@ -15,30 +15,32 @@ from sqlalchemy.pool import ConnectionPoolEntry
 log = structlog.get_logger()
 
 _RESTED_S = 5.0
+# No `options`: PgBouncer refuses connections with them
+_CONNECT_ARGS = {"connect_timeout": 3, "application_name": "redraft"}
 _TIMEOUTS_MS = {"statement_timeout": 30_000, "idle_in_transaction_session_timeout": 30_000, "lock_timeout": 10_000}
-# Errors of the statement or its data: the same on every connection
+# SQLSTATE classes of errors in the statement or its data, which every connection would repeat
 _OF_STATEMENT = frozenset({"21", "22", "23", "42", "44", "P0"})
-# Errors of this moment, after which the connection is as good as before
+# SQLSTATE classes of transient errors, after which the connection can be used
 _OF_MOMENT = frozenset({"40", "53", "55"})
 _CANCELED = "57014"
-# A prepared statement that is there already, or is not there: another client's session was behind the connection
+# A prepared statement exists already, or does not exist: the connection got the session of another client
 _FOREIGN_SESSION = frozenset({"42P05", "26000"})
 
 
 def make_engine(url: URL, pool_size: int) -> Engine:
-    """A pool of connections; each transaction begins with its timeouts, in one round trip."""
+    """A pool of connections. Each transaction begins with its timeouts, in one round trip."""
     engine = create_engine(
         url,
         hide_parameters=True,
-        # The driver begins no transaction by itself: `_begin` does, with more in the same message
+        # `_begin` begins transactions instead of the driver, with the timeouts in the same message
         isolation_level="AUTOCOMMIT",
-        # The driver's own: with names it would look for them in a statement's text at each execution
+        # PostgreSQL's own style: for names psycopg would parse the text of a statement at each execution
         paramstyle="numeric_dollar",
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=10,
         pool_use_lifo=True,
-        connect_args=_connect_args(),
+        connect_args=_CONNECT_ARGS,
     )
     preparing = _Preparing()
     event.listen(engine, "connect", preparing.on_connect)
@@ -50,23 +52,18 @@ def make_engine(url: URL, pool_size: int) -> Engine:
 
 
 def make_plain_engine(url: URL) -> Engine:
-    """For upgrades of the schema: without timeouts, and with a connection that nobody uses afterwards."""
-    args = {**_connect_args(), "prepare_threshold": None}
+    """An engine for upgrades of the schema: without timeouts, and each connection is used once."""
+    args = {**_CONNECT_ARGS, "prepare_threshold": None}
     return create_engine(url, hide_parameters=True, poolclass=NullPool, connect_args=args)
 
 
-def _connect_args() -> dict[str, Any]:
-    # No `options`: PgBouncer refuses the connection for it
-    return {"connect_timeout": 3, "application_name": "redraft"}
-
-
 def is_of_statement(sqlstate: str | None) -> bool:
-    """Whether an error would come again on a fresh connection; all others, unknown ones too, may pass."""
+    """Whether an error would come again on a new connection; all others, also unknown ones, count as transient."""
     return sqlstate is not None and sqlstate[:2] in _OF_STATEMENT and sqlstate not in _FOREIGN_SESSION
 
 
 def _ends_connection(sqlstate: str) -> bool:
-    """Such a connection is not used again: its server is going, or read-only, or its session is not what it was."""
+    """Whether a connection is closed after an error: its server stops or is read-only, or its session has changed."""
     return not is_of_statement(sqlstate) and sqlstate[:2] not in _OF_MOMENT and sqlstate != _CANCELED
 
 
@@ -95,18 +92,18 @@ class _Preparing:
 
 
 def is_pooled(connection: Any) -> bool:
-    """Whether a driver's connection may change its server process: a pooler makes up the number that it tells."""
+    """Whether a driver's connection may change its server process: a pooler invents the pid that it reports."""
     return connection.execute("SELECT pg_backend_pid()").fetchone() != (connection.info.backend_pid,)
 
 
 def is_autocommit(connection: Connection) -> bool:
-    """Whether each statement of it is to be a transaction of its own."""
+    """Whether each statement of a connection is a transaction of its own."""
     return connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT"
 
 
 def _begin(connection: Connection) -> None:
     if not is_autocommit(connection):
-        # Said outright: the connection's own options may be those of a stream of rows
+        # Explicitly, because the options of the connection may be those of a stream of rows
         connection.exec_driver_sql(_BEGIN, execution_options={"yield_per": None, "stream_results": False})
 
 
@@ -118,7 +115,7 @@ def _note_use(_connection: Any, record: ConnectionPoolEntry) -> None:
 
 
 def _ping_if_idle(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
-    """A connection in steady use needs no round trip to prove that it lives; one that rested does."""
+    """Test a connection after a pause; in steady use a round trip for each transaction would cost too much."""
     import psycopg
 
     if time.monotonic() - record.info.get("used_at", 0.0) < _RESTED_S:

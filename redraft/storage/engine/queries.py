@@ -1,10 +1,10 @@
 """Parts of queries that several tables share: rows as dictionaries, pages of lists, rows by how people name them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Executable, Select, Table, func, literal, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Executable, FromClause, Select, Table, func, literal, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
 Place = tuple[datetime, str]
@@ -45,6 +45,18 @@ def insert_unless_there(connection: Connection, table: Table, values: Mapping[st
     statement = insert_into(table, connection.dialect.name).values(**values)
     statement = statement.on_conflict_do_nothing(index_elements=[table.c[name] for name in key])
     return connection.execute(statement.returning(literal(1))).one_or_none() is not None
+
+
+def matches(table: FromClause, criteria: object, names: Sequence[str]) -> list[ColumnElement[bool]]:
+    """The conditions of a filter on the columns with these names; None matches all."""
+    return [table.c[name] == value for name in names if (value := getattr(criteria, name)) is not None]
+
+
+def is_between(
+    column: ColumnElement[datetime], after: datetime | None, before: datetime | None
+) -> list[ColumnElement[bool]]:
+    """The conditions of a filter on a time; None: without this limit."""
+    return [*([column > after] if after else []), *([column < before] if before else [])]
 
 
 def is_beyond(table: Table, place: Place, *, newest_first: bool) -> ColumnElement[bool]:

@@ -1,12 +1,10 @@
-"""The schema's version: Alembic makes it, here, in tests and in embedded mode alike.
+"""The schema and its upgrades by Alembic, also in tests and in embedded mode.
 
-Workers and APIs go on while it is upgraded, so nothing here waits long for a lock: who waits for a table makes all
-others wait behind it.
+Workers and APIs run during an upgrade, so it waits only briefly for the lock of a table: all later transactions on the
+table wait behind it.
 """
 
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -29,10 +27,7 @@ _LOCK_NOT_AVAILABLE = "55P03"
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long an upgrade waits on PostgreSQL, for another upgrade and for a table that it changes.
-
-    A table is asked for briefly and several times: transactions that come meanwhile queue behind the one that asks.
-    """
+    """How long an upgrade on PostgreSQL waits for another one, and for the lock of a table: briefly, several times."""
 
     other_upgrade_s: float = 60.0
     table_s: float = 3.0
@@ -42,12 +37,12 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a database's schema stands beside the one that this program was made for."""
+    """The revision of a database beside that of this program."""
 
     current: str | None
     head: str
+    # A later version has upgraded it: migrations only add, so this program still works
     is_newer: bool
-    """A later version has upgraded it; migrations only add, so this program goes on working."""
 
     @property
     def is_usable(self) -> bool:
@@ -55,12 +50,12 @@ class Standing:
 
     @property
     def remedy(self) -> str:
-        """What to tell whoever cannot use it."""
+        """The message for a schema that is not usable."""
         return f"The schema is at {self.current or 'nothing'}, not at {self.head}: run `redraft db upgrade`."
 
 
 def make_config() -> Config:
-    """Alembic's, for the migrations of this program."""
+    """The configuration of Alembic for the migrations of this program."""
     spec = find_spec("migrations")
     if spec is None or spec.origin is None:
         raise RuntimeError("The package 'migrations' is not installed beside 'redraft'.")
@@ -72,14 +67,12 @@ def make_config() -> Config:
 def upgrade(
     database: Database, revision: str = "head", *, config: Config | None = None, patience: Patience | None = None
 ) -> None:
-    """Bring the schema to `revision`; one that is newer than this program stays as it is.
+    """Upgrade the schema to `revision`; a schema that is newer than this program stays as it is.
 
-    Two at once do not meet: the second waits, then finds nothing to do.
-
-    Raises:
-        Unavailable: the database is away; another upgrade runs; or a transaction holds a table and does not end.
+    Of two upgrades at once the second one waits, and then has nothing to do. Raises Unavailable if the database is
+    away, another upgrade does not end, or a transaction locks a table and does not end.
     """
-    config = config or make_config()
+    config, patience = config or make_config(), patience or Patience()
     with translated():
         if standing(database, config).is_newer:
             return
@@ -89,69 +82,53 @@ def upgrade(
                 _migrate(connection, config, revision)
                 connection.commit()
         else:
-            patience = patience or Patience()
-            with _alone(database, patience):
-                _again_while_locked(
-                    database, patience, lambda: _migrate_postgresql(database, config, revision, patience)
-                )
+            with _own_connection(database) as lock:
+                _lock_upgrades(lock, patience)
+                _migrate_postgresql(database, config, revision, patience)
 
 
-@contextmanager
-def _own_connection(database: Database) -> Generator[Connection]:
-    """One that nobody gets after us: it ends with the settings that it has."""
-    engine = postgresql.make_plain_engine(database.url)
-    with engine.connect() as connection:
-        yield connection
+def _own_connection(database: Database) -> Connection:
+    """A connection that nobody uses afterwards, because it keeps its settings."""
+    return postgresql.make_plain_engine(database.url).connect()
 
 
-@contextmanager
-def _alone(database: Database, patience: Patience) -> Generator[None]:
-    """Hold the lock of upgrades in a transaction: behind a pooler, a session's lock would outlive its client.
+def _lock_upgrades(connection: Connection, patience: Patience) -> None:
+    """Take the lock of upgrades until the transaction ends: behind a pooler a lock of the session would outlive us.
 
-    Building an index waits for transactions with an older snapshot; this one keeps none between its statements.
+    Building an index waits for transactions with an older snapshot, so this one keeps none between its statements.
     """
-    with _own_connection(database) as connection:
-        give_up_at = time.monotonic() + patience.other_upgrade_s
-        while not _try_lock(connection):
-            if time.monotonic() > give_up_at:
-                words = "Another `redraft db upgrade` is running; let it end, then run this one again."
-                raise Unavailable(words, code="upgrade_running")
-            time.sleep(0.1)
-        yield
+    give_up_at = time.monotonic() + patience.other_upgrade_s
+    while True:
+        connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
+        # Without parameters: for those psycopg uses the extended protocol, which keeps the snapshot of the statement
+        if connection.exec_driver_sql(f"SELECT pg_try_advisory_xact_lock({_LOCK})").scalar():
+            return
+        connection.rollback()
+        if time.monotonic() > give_up_at:
+            words = "Another `redraft db upgrade` is running; let it end, then run this one again."
+            raise Unavailable(words, code="upgrade_running")
+        time.sleep(0.1)
 
 
-def _try_lock(connection: Connection) -> bool:
-    connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
-    # Without parameters: the driver's other protocol would keep the statement's snapshot
-    if connection.exec_driver_sql(f"SELECT pg_try_advisory_xact_lock({_LOCK})").scalar():
-        return True
-    connection.rollback()
-    return False
-
-
-def _again_while_locked(database: Database, patience: Patience, work: Callable[[], None]) -> None:
-    """Each migration commits by itself: another try goes on where the last one stopped."""
+def _migrate_postgresql(database: Database, config: Config, revision: str, patience: Patience) -> None:
+    """Migrate, with some tries for locked tables: each migration is committed, so a try continues the last one."""
     for left in reversed(range(patience.tries)):
         try:
-            return work()
+            with _own_connection(database) as connection:
+                _set_timeouts(connection, patience)
+                _migrate(connection, config, revision)
+                connection.commit()
+                return
         except OperationalError as error:
             if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
                 raise
             if not left:
                 raise Unavailable(_who_holds(database), code="schema_locked") from error
         time.sleep(patience.pause_s)
-    return None
-
-
-def _migrate_postgresql(database: Database, config: Config, revision: str, patience: Patience) -> None:
-    with _own_connection(database) as connection:
-        _set_timeouts(connection, patience)
-        _migrate(connection, config, revision)
-        connection.commit()
 
 
 def _set_timeouts(connection: Connection, patience: Patience) -> None:
-    # Building an index takes as long as it takes, and blocks nobody.
+    # Building an index takes long, and blocks nobody
     settings = {"lock_timeout": f"{patience.table_s * 1000:.0f}", "statement_timeout": "0"}
     if postgresql.is_pooled(connection.connection.dbapi_connection):
         connection.rollback()
@@ -181,7 +158,7 @@ def _who_holds(database: Database) -> str:
     )
     with database.read() as connection:
         row = connection.execute(oldest).one_or_none()
-    words = "A table that the upgrade changes is held by a transaction that does not end"
+    words = "A table that the upgrade changes is locked by a transaction that does not end"
     if row is None:
         return f"{words}. Run `redraft db upgrade` again."
     return (
@@ -200,16 +177,14 @@ def head() -> str:
 
 
 def standing(database: Database, config: Config | None = None) -> Standing:
-    """What stands in the database, and whether this program can work with it."""
+    """The revision of the database, and whether this program can use it."""
     known, newest = _own_revisions() if config is None else _revisions(config)
     found = current(database)
-    is_newer = found is not None and found not in known
-    return Standing(found, newest, is_newer)
+    return Standing(found, newest, is_newer=found is not None and found not in known)
 
 
-@cache
+@cache  # health is asked for every few seconds
 def _own_revisions() -> tuple[frozenset[str], str]:
-    """Read once: health is asked for every few seconds."""
     return _revisions(make_config())
 
 

@@ -1,7 +1,7 @@
-"""Statements that every step runs: compiled once, then handed to the driver as text.
+"""Prepared statements for every step: compiled once, then given to the driver as text.
 
-SQLAlchemy spends as much on each execution of a statement as driver and database take for it together, and a step
-runs three to six of them. What is built here is still Core, with its types; only the way to the driver is shorter.
+SQLAlchemy takes as much time for each execution of a statement as driver and database together, and a step executes
+three to six of them. The statements are built with SQLAlchemy Core and its types.
 """
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
@@ -13,7 +13,6 @@ from typing import Any, cast
 from sqlalchemy import (
     Boolean,
     ClauseElement,
-    Column,
     ColumnElement,
     Connection,
     CursorResult,
@@ -41,7 +40,7 @@ from redraft.storage.engine.columns import CleanText, Json
 
 _Process = Callable[[Any], Any]
 Rows = tuple[Table, Sequence[Mapping[str, Any]]]
-"""Rows for one table, with the same columns."""
+"""Rows of one table with the same columns."""
 _Shape = tuple[Table, tuple[str, ...], int]
 
 _COLLECTED = "redraft_collected_rows"
@@ -49,7 +48,7 @@ _COLLECTED = "redraft_collected_rows"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An update of one row that returns one column; `values` by the names of its bind parameters."""
+    """An update of one row that returns one column, and the values of its bind parameters."""
 
     statement: Update
     values: Mapping[str, Any]
@@ -57,7 +56,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A kind of database: a statement is the same text for all engines of it."""
+    """A key of the cache: a statement has the same text for all engines of a kind of database."""
 
     name: str
     dialect: Dialect = field(compare=False)
@@ -65,15 +64,19 @@ class _Kind:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
+    """The text of a statement with its parameters and its result columns.
+
+    Attributes:
+        order: the names of the parameters by position, if the driver binds by position.
+        given: the parameters that each execution sets.
+        fixed: the values that the statement itself has.
+    """
+
     text: str
     order: tuple[str, ...] | None
-    """The names by place, if the driver binds by place."""
     given: tuple[tuple[str, _Process | None], ...]
-    """What each execution brings."""
     fixed: Mapping[str, Any]
-    """What the statement itself holds."""
     columns: tuple[tuple[str, _Process | None], ...]
-    """What comes back."""
 
     def execute(self, connection: Connection, values: Mapping[str, Any]) -> CursorResult[Any]:
         bound = {name: process(values[name]) if process else values[name] for name, process in self.given}
@@ -83,15 +86,15 @@ class _Prepared:
 
 
 def run(connection: Connection, statement: Executable, values: Mapping[str, Any]) -> CursorResult[Any]:
-    """Execute a statement that is built once; `values` by the names of its bind parameters.
+    """Execute a cached statement with the values of its bind parameters.
 
-    The result is the driver's: columns that need a type of ours are read with `fetch`.
+    The result has the values of the driver; use `fetch` for columns with our own types.
     """
     return _prepare(statement, _kind_of(connection)).execute(connection, values)
 
 
 def fetch(connection: Connection, statement: Executable, values: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The same for a statement that brings back one row or none, by the names of its columns."""
+    """Execute a statement that returns at most one row; returns it by the names of its columns."""
     ready = _prepare(statement, _kind_of(connection))
     row = ready.execute(connection, values).one_or_none()
     if row is None:
@@ -113,8 +116,8 @@ def add_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, A
 
 @contextmanager
 def collecting_rows(connection: Connection) -> Generator[list[Rows]]:
-    """What is added within is not added, but collected."""
-    # Taken beforehand: of a connection that was lost within, it cannot be asked for
+    """Collect the rows that `add_rows` gets within the block, instead of inserting them."""
+    # Read before, because a connection that was lost within the block has no `info`
     info, collected = connection.info, list[Rows]()
     info[_COLLECTED] = collected
     try:
@@ -125,7 +128,7 @@ def collecting_rows(connection: Connection) -> Generator[list[Rows]]:
 
 @contextmanager
 def adding_together(connection: Connection) -> Generator[None]:
-    """What is added within, to whichever tables, is there at its end: on PostgreSQL in one round trip."""
+    """Insert all rows that `add_rows` gets within the block at its end, on PostgreSQL in one round trip."""
     with collecting_rows(connection) as collected:
         yield
     if collected and _is_postgresql(connection):
@@ -138,12 +141,10 @@ def adding_together(connection: Connection) -> Generator[None]:
 def run_all_or_none(
     connection: Connection, first: Change, others: Sequence[Change], rows: Sequence[Rows]
 ) -> list[Any] | None:
-    """If `first` changes its row, make the other changes and add the rows: on PostgreSQL in one round trip.
+    """If `first` changes its row, make the other changes and add the rows, on PostgreSQL in one round trip.
 
-    SQLite has no such statement, and no round trips. The changes' bind parameters must not share a name.
-
-    Returns:
-        What each change returned; None when `first` found no row, and nothing was done.
+    The bind parameters of the changes must have different names. Returns the column that each change returned, or None
+    if `first` found no row and nothing was done.
     """
     if _is_postgresql(connection):
         statement = _dependent_statement(first.statement, tuple(o.statement for o in others), _shapes_of(rows))
@@ -163,7 +164,7 @@ def run_all_or_none(
 
 @lru_cache(maxsize=512)
 def _dependent_statement(first: Update, others: tuple[Update, ...], shapes: tuple[_Shape, ...]) -> Executable:
-    """Of PostgreSQL; its parts see what was there before it, and `first`'s row alone of what is new."""
+    """One statement for PostgreSQL. Its parts see the tables as they were before, and the row that `first` returns."""
     done = first.cte("first")
     is_done = exists(select(literal(1)).select_from(done))
     changes = [done, *(other.where(is_done).cte(f"other{number}") for number, other in enumerate(others))]
@@ -181,7 +182,7 @@ def _dependent_insert(part: int, table: Table, names: tuple[str, ...], count: in
 
 
 def _typed(value: Any, kind: TypeEngine[Any]) -> ColumnElement[Any]:
-    """Without a type, a NULL in a SELECT is a text; and a text that is cast to its column's length is cut to it."""
+    """Cast a value: an untyped NULL in a SELECT is a text. Not to VARCHAR(n), which would cut the text."""
     return cast_to(value, Text() if isinstance(kind, String | CleanText | Json) else kind)
 
 
@@ -214,7 +215,7 @@ def _insert_part(part: int, table: Table, names: tuple[str, ...], count: int) ->
 
 
 def _rows_of(part: int, table: Table, names: tuple[str, ...], count: int) -> list[dict[str, Any]]:
-    """What each column of the new rows is: what the rows bring, and the defaults of the others."""
+    """The columns of the new rows: parameters for their values, and the defaults of other columns."""
     defaults = defaults_of(table, names)
     return [
         defaults | {name: bindparam(f"r{part}_{number}_{name}", type_=table.c[name].type) for name in names}
@@ -223,14 +224,13 @@ def _rows_of(part: int, table: Table, names: tuple[str, ...], count: int) -> lis
 
 
 def defaults_of(table: Table, names: Collection[str]) -> dict[str, Any]:
-    """The defaults of a new row's other columns."""
+    """The defaults of the columns of a new row beside these."""
     others = [column for column in table.c if column.name not in names and column.default is not None]
-    return {column.name: _default_of(column) for column in others}
-
-
-def _default_of(column: Column[Any]) -> Any:
-    value = cast("Any", column.default).arg
-    return value if isinstance(value, ClauseElement) else literal(value, column.type)
+    values = {column.name: (cast("Any", column.default).arg, column.type) for column in others}
+    return {
+        name: value if isinstance(value, ClauseElement) else literal(value, kind)
+        for name, (value, kind) in values.items()
+    }
 
 
 def _is_postgresql(connection: Connection) -> bool:
@@ -260,6 +260,6 @@ def _prepare(statement: Executable, kind: _Kind) -> _Prepared:
 
 
 def _reader(kind: TypeEngine[Any], dialect: Dialect) -> _Process | None:
-    """What reads a column: our types, and SQLite's booleans; the drivers' own numbers and texts are right."""
+    """The converter of a result column: only our types and booleans of SQLite need one."""
     is_read = isinstance(kind, TypeDecorator | Boolean)
     return kind.dialect_impl(dialect).result_processor(dialect, None) if is_read else None

@@ -92,8 +92,7 @@ jobs = Table(
     Column("event_seq", Integer, nullable=False, default=0),
     Column("version", Integer, nullable=False, default=1),
     CheckConstraint(
-        f"({_LIVE}) = (finished_at IS NULL) AND ({_LIVE}) = (stop_reason IS NULL)",
-        name="terminal_is_finished",
+        f"({_LIVE}) = (finished_at IS NULL) AND ({_LIVE}) = (stop_reason IS NULL)", name="terminal_is_finished"
     ),
     CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'canceled')", name="status"),
     UniqueConstraint("idempotency_scope", "idempotency_key"),
@@ -101,11 +100,7 @@ jobs = Table(
     # A covering index: usage and outcomes are summed up without reading the table
     partial_index(
         "ix_jobs_ended",
-        "finished_at",
-        "status",
-        "stop_reason",
-        "cost_nano_usd",
-        "unpriced_calls",
+        *("finished_at", "status", "stop_reason", "cost_nano_usd", "unpriced_calls"),
         where="finished_at IS NOT NULL",
     ),
     Index("ix_jobs_created", "created_at", "id"),
@@ -114,14 +109,8 @@ jobs = Table(
     partial_index("ix_jobs_continued", "run_id", "finished_at", where="continuations > 0"),
     partial_index(
         "ix_jobs_run_totals",
-        "run_id",
-        "stop_reason",
-        "calls",
-        "input_tokens",
-        "cached_input_tokens",
-        "output_tokens",
-        "cost_nano_usd",
-        "unpriced_calls",
+        *("run_id", "stop_reason", "calls", "input_tokens", "cached_input_tokens", "output_tokens"),
+        *("cost_nano_usd", "unpriced_calls"),
         where="run_id IS NOT NULL",
     ),
     Index("ix_jobs_status_created", "status", "created_at", "id"),
@@ -131,10 +120,7 @@ jobs = Table(
     partial_index("ix_jobs_other_kinds", "kind", "created_at", "id", where=OTHER_KINDS),
 )
 Index(
-    "ix_jobs_metadata",
-    jobs.c.metadata,
-    postgresql_using="gin",
-    postgresql_ops={"metadata": "jsonb_path_ops"},
+    "ix_jobs_metadata", jobs.c.metadata, postgresql_using="gin", postgresql_ops={"metadata": "jsonb_path_ops"}
 ).ddl_if(dialect="postgresql")
 
 iterations = Table(

@@ -1,7 +1,6 @@
-"""The database, and the unit of work: the one place that commits.
+"""The database, and the unit of work: the only place that commits.
 
-A unit of work is one request or one half of a step. Nothing slow happens inside it: no model call, no
-message, no wait.
+A unit of work is one request or one half of a step. Nothing slow happens within it: no model call, no message, no wait.
 """
 
 import contextlib
@@ -43,16 +42,16 @@ class Database:
         self.url = _read_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = self._sqlite_engine(pool_size) if self.is_sqlite else postgresql.make_engine(self.url, pool_size)
-        # Threads of one process queue here, fairly; SQLite's own busy wait sleeps and starves.
+        # Threads of one process queue here in order; the busy wait of SQLite polls, and some threads would starve
         self._write_turn = threading.Lock() if self.is_sqlite else nullcontext()
+        # Set after a commit with `notify_after_commit`: a thread of this process then looks at once
         self.news: dict[News, threading.Event] = {"webhooks": threading.Event(), "runs": threading.Event()}
-        """Set after each commit that `notify_after_commit` was called for: a thread of this process looks at once."""
 
     def _sqlite_engine(self, pool_size: int) -> Engine:
         engine = create_engine(
             self.url,
             hide_parameters=True,
-            # By name also here: `statements` binds by name on both databases
+            # `statements` binds by name on both databases
             paramstyle="named",
             pool_size=pool_size,
             max_overflow=0,
@@ -65,7 +64,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Generator[Connection]:
-        """A consistent view; nothing is written."""
+        """A consistent view for reading."""
         with translated(), self.engine.connect() as connection:
             if self.is_sqlite:
                 connection.exec_driver_sql("BEGIN")
@@ -84,10 +83,10 @@ class Database:
                 self.news[news].set()
 
     def persist(self, work: Callable[[Connection], T], *, for_s: float) -> T:
-        """Run `work` in a unit of work, again and again while the database is away, `for_s` seconds at most.
+        """Run `work` in a unit of work, and repeat it while the database is away, for `for_s` seconds at most.
 
-        For what must not be thrown away: a reply that is paid for. `work` may run more than once; a commit
-        whose outcome is unknown is repeated, so it must be a no-op the second time (the fences see to that).
+        For data that must not be lost, such as a paid reply. `work` may run more than once, also after a commit with
+        unknown outcome: then it must change nothing, which the conditions on lease tokens ensure.
         """
         give_up_at = time.monotonic() + for_s
         pause_s = 0.1
@@ -97,7 +96,7 @@ class Database:
                 with self.write() as connection:
                     return work(connection)
             except IntegrityError:
-                # Two at the same moment: the second time it sees what the first one wrote.
+                # Another worker wrote the same row at the same moment: the second time `work` sees that row
                 if has_collided:
                     raise
                 has_collided = True
@@ -112,7 +111,7 @@ class Database:
 
 
 def notify_after_commit(connection: Connection, news: News) -> None:
-    """Let this `Database.news` be set once this unit of work is committed."""
+    """Set this event of `Database.news` after the commit of the unit of work."""
     connection.info.setdefault(_NOTIFICATIONS, set()).add(news)
 
 
@@ -129,10 +128,10 @@ def _read_url(url: str) -> URL:
 
 
 def _make_private(_dialect: object, _record: object, arguments: list[Any], _options: object) -> None:
-    """A new database is its owner's alone, also in a folder that others can enter; its further files take its mode."""
+    """Create a new database file for its owner only; SQLite gives the same mode to its journal files."""
     path = str(arguments[0]) if arguments else ""
     if path and not path.startswith((":", "file:")) and not Path(path).exists():
-        with contextlib.suppress(OSError):  # SQLite says better what is wrong
+        with contextlib.suppress(OSError):  # SQLite has the better error message
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
 
 
@@ -143,7 +142,7 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
 
 @contextmanager
 def translated() -> Generator[None]:
-    """A database that is away, full or locked is `Unavailable`; a wrong statement stays a bug."""
+    """Raise Unavailable for a database that is away, full or locked. The error of a wrong statement stays as it is."""
     try:
         yield
     except (OperationalError, PoolTimeout) as error:
@@ -153,7 +152,7 @@ def translated() -> Generator[None]:
     except DBAPIError as error:
         sqlstate = getattr(error.orig, "sqlstate", None)
         if sqlstate is None and type(error) is DatabaseError:
-            # SQLite's words for a file that is damaged, or none of its own
+            # SQLite raises it for a file that is damaged, or no database
             raise Unavailable(
                 f"The database cannot be read: {_first_line(error)}. Does REDRAFT_DATABASE_URL name the right file?",
                 code="database_unavailable",

@@ -6,29 +6,15 @@ from sqlalchemy import ColumnElement, Connection, Executable, and_, case, or_, s
 
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.tables import jobs
-from redraft.storage.jobs.transitions import (
-    ALONE_LOSSES,
-    DUE,
-    FREE_LOSSES,
-    LOSSES,
-    DueStep,
-    due_at,
-    is_due,
-    is_free,
-    is_live,
-)
+from redraft.storage.jobs import transitions
+from redraft.storage.jobs.transitions import LOSSES, DueStep, is_free, is_live
 
 # No step is notified so far ahead: a later time means that the clock was set back
 _NOTIFIED_AHEAD_S = 300.0
 
 
 def take_due(
-    connection: Connection,
-    *,
-    pause_s: float,
-    limit: int,
-    with_expired: bool = True,
-    are_suspects: bool = False,
+    connection: Connection, *, pause_s: float, limit: int, with_expired: bool = True, are_suspects: bool = False
 ) -> list[DueStep]:
     """Take the due steps that no worker has claimed, and mark them as notified now.
 
@@ -42,7 +28,7 @@ def take_due(
 
 @cache  # workers sweep all the time, and building this statement takes longer than running it
 def _due_statement(pause_s: float, limit: int, *, with_expired: bool, are_suspects: bool) -> Executable:
-    losses = (ALONE_LOSSES, ALONE_LOSSES) if are_suspects else (0, FREE_LOSSES)
+    losses = (transitions.ALONE_LOSSES, transitions.ALONE_LOSSES) if are_suspects else (0, transitions.FREE_LOSSES)
     *shorter, longest = (1,) if are_suspects else (1, 2, 4, 8, 16, 32, 64)
     waited = [(jobs.c.ring_count <= n, jobs.c.rung_at < DbNow(-pause_s * times)) for n, times in enumerate(shorter)]
     has_waited_longest = jobs.c.rung_at < DbNow(-pause_s * longest)
@@ -51,7 +37,7 @@ def _due_statement(pause_s: float, limit: int, *, with_expired: bool, are_suspec
         select(jobs.c.id)
         .where(
             is_live(),
-            is_due(),
+            transitions.is_due(),
             is_free(with_expired=with_expired),
             LOSSES.between(*losses),
             or_(jobs.c.rung_at.is_(None), jobs.c.rung_at > DbNow(_NOTIFIED_AHEAD_S), has_waited),
@@ -63,8 +49,8 @@ def _due_statement(pause_s: float, limit: int, *, with_expired: bool, are_suspec
     return (
         update(jobs)
         .where(jobs.c.id.in_(due.scalar_subquery()))
-        .values(rung_at=DbNow(), ring_count=jobs.c.ring_count + 1, available_at=due_at())
-        .returning(*DUE)
+        .values(rung_at=DbNow(), ring_count=jobs.c.ring_count + 1, available_at=transitions.due_at())
+        .returning(*transitions.DUE)
     )
 
 
@@ -74,7 +60,7 @@ def guilty(connection: Connection, *, limit: int) -> list[str]:
 
 
 def is_guilty() -> ColumnElement[bool]:
-    return is_free() & (LOSSES > ALONE_LOSSES)
+    return is_free() & (LOSSES > transitions.ALONE_LOSSES)
 
 
 def overdue(connection: Connection, *, slack_s: float, limit: int) -> list[str]:

@@ -28,7 +28,7 @@ from sqlalchemy import (
 
 from redraft.domain.jobs.states import JobKind
 from redraft.storage.engine.columns import DbNow, text_in
-from redraft.storage.engine.queries import Place, fetch_all, fetch_one, insert_into, is_beyond
+from redraft.storage.engine.queries import Place, fetch_all, fetch_one, insert_into, is_between, is_beyond, matches
 from redraft.storage.engine.statements import defaults_of, fetch
 from redraft.storage.engine.tables import OTHER_KINDS, jobs
 
@@ -192,17 +192,11 @@ def conditions(connection: Connection, criteria: JobFilter) -> list[ColumnElemen
     found: list[ColumnElement[bool]] = []
     if criteria.statuses:
         found.append(jobs.c.status.in_(criteria.statuses))
-    for name in ("stop_reason", "kind", "model", "run_id"):
-        value = getattr(criteria, name)
-        if value is not None:
-            found.append(jobs.c[name] == value)
+    found += matches(jobs, criteria, ("stop_reason", "kind", "model", "run_id"))
     if criteria.kind not in {None, JobKind.GENERATE_ANSWER}:
         # The same text as in the partial index: otherwise SQLite does not use it
         found.append(text(OTHER_KINDS))  # pyright: ignore[reportArgumentType]
-    if criteria.created_after:
-        found.append(jobs.c.created_at > criteria.created_after)
-    if criteria.created_before:
-        found.append(jobs.c.created_at < criteria.created_before)
+    found += is_between(jobs.c.created_at, criteria.created_after, criteria.created_before)
     found.extend(_metadata_conditions(connection, criteria.metadata or {}))
     if criteria.after:
         found.append(is_beyond(jobs, criteria.after, newest_first=criteria.newest_first))

@@ -30,8 +30,6 @@ from redraft.storage.engine.tables import jobs
 from redraft.storage.jobs.jobs import JobRecord, as_record
 
 _LIVE = tuple(status.value for status in JobStatus if status in LIVE)
-
-
 _STARTS_JOB = or_(
     jobs.c.kind == JobKind.EVALUATE_ANSWER.value,
     and_(jobs.c.step == Step.GENERATE.value, jobs.c.iteration == jobs.c.first_iteration - 1),
@@ -40,10 +38,7 @@ _STARTS_JOB = or_(
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claimed step: the row, and how long until the job's deadline by the database's clock.
-
-    `starts_job` and `starts_iteration` tell which events the claim has reserved numbers for.
-    """
+    """A claimed step, with the time to the job's deadline, and the events that the claim has reserved numbers for."""
 
     job: JobRecord
     remaining_s: float
@@ -52,8 +47,6 @@ class Claim:
 
 
 class DueStep(NamedTuple):
-    """A due step."""
-
     step: str
     job_id: str
     step_no: int
@@ -63,13 +56,12 @@ class DueStep(NamedTuple):
 # Not `run_id IS NOT NULL`: SQLite 3.40 returns true for it from an UPDATE, whatever is there
 DUE = (jobs.c.step, jobs.c.id, jobs.c.step_no, jobs.c.run_id)
 
+# A step that has lost more holders than this runs in a process of its own, because it may have killed them
 FREE_LOSSES = 1
-"""A step that has lost more holders than this runs in a process of its own: it may have ended them."""
+# A step that has lost more holders than this, the last one in a process of its own, has killed them
 ALONE_LOSSES = 2
-"""A step that has lost more holders than this, the last one alone, has ended them."""
-
+# The number of holders that a free step has lost: an expired lease was not released
 LOSSES = jobs.c.lost_leases + case((jobs.c.lease_expires_at.is_not(None), 1), else_=0)
-"""How many holders a free step has lost: an expired lease was not released."""
 
 _USAGE = ("calls", "input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls")
 
@@ -86,40 +78,27 @@ def claim(
 ) -> Claim | None:
     """Claim a step with one conditional UPDATE and a fresh token; None if it is not due or another worker has it.
 
-    The first claim of a step also reserves the event numbers of the events that it starts.
-
-    Args:
-        connection: the unit of work.
-        job_id: which job.
-        step: its step, as the message names it.
-        step_no: its number.
-        owner: who takes it.
-        lease_s: for how long without a heartbeat.
-        losses_max: how many holders this step may have lost before.
+    The first claim of a step also reserves the numbers of the events that it starts. `lease_s` is the length of the
+    lease, `losses_max` the number of holders that the step may have lost before.
     """
     given = {"p_id": job_id, "p_step": step, "p_step_no": step_no, "p_owner": owner, "p_lease_s": lease_s}
-    given["p_losses_max"] = losses_max
-    values = fetch(connection, _claim_statement(step), given)
+    values = fetch(connection, _claim_statement(step), {**given, "p_losses_max": losses_max})
     if values is None:
         return None
     now_there: datetime = values.pop("now")
     starts_job = bool(values.pop("starts_job"))
     job = as_record(values)
     is_first = job.step_claims == 1
-    return Claim(
-        job=job,
-        remaining_s=(job.deadline_at - now_there).total_seconds(),
-        starts_job=is_first and starts_job,
-        starts_iteration=is_first and step == Step.GENERATE,
-    )
+    remaining_s = (job.deadline_at - now_there).total_seconds()
+    return Claim(job, remaining_s, is_first and starts_job, starts_iteration=is_first and step == Step.GENERATE)
 
 
-@cache
+@cache  # every step runs it, and building it takes longer than running it
 def _claim_statement(step: str) -> Executable:
-    """Built once: building the statement would cost CPU at each step."""
     now = DbNow()
     is_first_claim = jobs.c.step_claims == 0
-    starts_iteration = 1 if step == Step.GENERATE else 0
+    starts_iteration = int(step == Step.GENERATE)
+    new_events = ((is_first_claim & _STARTS_JOB, starts_iteration + 1), (is_first_claim, starts_iteration))
     return (
         update(jobs)
         .where(
@@ -141,31 +120,19 @@ def _claim_statement(step: str) -> Executable:
             lease_owner=bindparam("p_owner"),
             lease_expires_at=DbNow(bindparam("p_lease_s", type_=Float)),
             ring_count=0,
-            event_seq=jobs.c.event_seq
-            + case(
-                (is_first_claim & _STARTS_JOB, starts_iteration + 1),
-                (is_first_claim, starts_iteration),
-                else_=0,
-            ),
+            event_seq=jobs.c.event_seq + case(*new_events, else_=0),
         )
         .returning(*jobs.c, DbNow().label("now"), _STARTS_JOB.label("starts_job"))
     )
 
 
 def advance(
-    connection: Connection,
-    job_id: str,
-    token: int,
-    values: Mapping[str, Any],
-    *,
-    new_events: int = 0,
+    connection: Connection, job_id: str, token: int, values: Mapping[str, Any], *, new_events: int = 0
 ) -> int | None:
     """Advance a job and release its lease if the token is current; a `DbNow` is a time by the database's clock.
 
-    The token is used up: if a commit with unknown outcome is repeated, the second one changes nothing.
-
-    Returns:
-        The first of the `new_events` event numbers that are now reserved; None if another worker has the lease.
+    The token changes: if a commit with unknown outcome is repeated, the second one changes nothing. Returns the first
+    of the `new_events` event numbers that are reserved now, or None if another worker has the lease.
     """
     change = _advancing(job_id, token, Advance(values, {}, new_events, keep_lease_s=None))
     last: int | None = run(connection, change.statement, change.values).scalar()
@@ -174,11 +141,9 @@ def advance(
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """The change of a job's row at the end of a step.
+    """The change of a job's row at the end of a step; `usage` is added to the sums of the job.
 
-    Attributes:
-        usage: the amounts that are added to the job's sums.
-        keep_lease_s: the length of the lease if the holder continues with the next step; None releases it.
+    `keep_lease_s` is the length of the lease for the next step of the same worker; None releases it.
     """
 
     values: Mapping[str, Any]
@@ -190,21 +155,10 @@ class Advance:
 def advance_with(
     connection: Connection, job: JobRecord, advance: Advance, close_changes: Sequence[Change], rows: Sequence[Rows]
 ) -> list[str | None] | None:
-    """Advance a job, close its calls and add rows, events among them, if the holder's token is current.
+    """Advance a job as its holder knows it, close its calls and add rows, if the holder's token is current.
 
-    Args:
-        connection: the unit of work.
-        job: the row as its holder knows it.
-        advance: the change of the job.
-        close_changes: the changes that close its calls.
-        rows: the new rows.
-
-    Returns:
-        The status that each call was closed with, None for one that was closed before. None instead of a list if
-        another worker has the lease; then nothing was changed.
-
-    Raises:
-        RuntimeError: the events in `rows` have other numbers than the job's row.
+    Returns the status that each call was closed with, None for a call that was closed before. Returns None, and changes
+    nothing, if another worker has the lease. Raises RuntimeError if the events in `rows` have wrong numbers.
     """
     found = run_all_or_none(connection, _advancing(job.id, job.lease_token, advance), close_changes, rows)
     if found is None:
@@ -222,14 +176,13 @@ def _advancing(job_id: str, token: int, advance: Advance) -> Change:
     given = {f"p_{name}": value.seconds if isinstance(value, DbNow) else value for name, value in values.items()}
     sums = {f"p_add_{name}": advance.usage.get(name, 0) for name in _USAGE}
     given = {**given, **sums, "p_job": job_id, "p_token": token, "p_events": advance.new_events}
-    if keep_lease_s is not None:
-        given["p_lease_s"] = keep_lease_s
+    given |= {} if keep_lease_s is None else {"p_lease_s": keep_lease_s}
     return Change(_advance_statement(kinds, values.get("status"), keeps_lease=keep_lease_s is not None), given)
 
 
 @cache
 def _advance_statement(kinds: tuple[tuple[str, bool], ...], target: str | None, *, keeps_lease: bool) -> Update:
-    """Built once for each set of columns that the operations move together."""
+    """Built once for each set of columns that operations change together."""
     columns: dict[str, Any] = {
         name: DbNow(bindparam(f"p_{name}", type_=Float)) if is_time else bindparam(f"p_{name}", type_=jobs.c[name].type)
         for name, is_time in kinds
@@ -254,12 +207,7 @@ def _advance_statement(kinds: tuple[tuple[str, bool], ...], target: str | None, 
 
 
 def change(
-    connection: Connection,
-    job_id: str,
-    values: Mapping[str, Any],
-    *,
-    when: ColumnElement[bool],
-    new_events: int = 0,
+    connection: Connection, job_id: str, values: Mapping[str, Any], *, when: ColumnElement[bool], new_events: int = 0
 ) -> int | None:
     """Change a job without holding its lease; the new token fences out the holder. Otherwise like `advance`."""
     statement = (
@@ -284,7 +232,7 @@ def is_status(*statuses: str) -> ColumnElement[bool]:
 
 
 def is_live() -> ColumnElement[bool]:
-    """Written as in the index on live jobs: SQLite uses the index only for the same text without parameters."""
+    """The text of the index on live jobs: SQLite uses a partial index only for its own text without parameters."""
     return _is_one_of(_LIVE)
 
 
@@ -297,8 +245,8 @@ def holds(connection: Connection, job_id: str, token: int) -> bool:
 
     Locks the row: no other worker can claim or cancel the job before this unit of work ends.
     """
-    condition = and_(jobs.c.id == job_id, jobs.c.lease_token == token, jobs.c.status == JobStatus.RUNNING.value)
-    return connection.scalar(select(1).select_from(jobs).where(condition).with_for_update(key_share=True)) is not None
+    is_held = and_(jobs.c.id == job_id, jobs.c.lease_token == token, jobs.c.status == JobStatus.RUNNING.value)
+    return connection.scalar(select(jobs.c.id).where(is_held).with_for_update(key_share=True)) is not None
 
 
 def lock(connection: Connection, job_ids: Collection[str]) -> None:
