@@ -1,54 +1,54 @@
 """The tables of the installation: API keys, sign-ins, versions of profiles, workers."""
 
-from sqlalchemy import Column, ForeignKey, Index, Integer, String, Table, text
+import sqlalchemy as sa
 
 from redraft.storage.engine.columns import CleanText, DbNow, Json, UtcTime
 from redraft.storage.engine.tables import metadata
 
-api_keys = Table(
+api_keys = sa.Table(
     "api_keys",
     metadata,
-    Column("id", String(40), primary_key=True),
-    Column("name", CleanText, nullable=False),
-    Column("hint", String(16), nullable=False),
-    Column("token_hash", String(64), nullable=False, unique=True),
+    sa.Column("id", sa.String(40), primary_key=True),
+    sa.Column("name", CleanText, nullable=False),
+    sa.Column("hint", sa.String(16), nullable=False),
+    sa.Column("token_hash", sa.String(64), nullable=False, unique=True),
     # The default serves the previous version, which may create keys after the migration
-    Column("scopes", String(80), nullable=False, server_default=text("'read write metrics admin'")),
-    Column("created_at", UtcTime, nullable=False, default=DbNow()),
-    Column("last_used_at", UtcTime),
-    Column("expires_at", UtcTime),
-    Column("revoked_at", UtcTime),
+    sa.Column("scopes", sa.String(80), nullable=False, server_default=sa.text("'read write metrics admin'")),
+    sa.Column("created_at", UtcTime, nullable=False, default=DbNow()),
+    sa.Column("last_used_at", UtcTime),
+    sa.Column("expires_at", UtcTime),
+    sa.Column("revoked_at", UtcTime),
 )
 
-sign_ins = Table(
+sign_ins = sa.Table(
     "sign_ins",
     metadata,
-    Column("token_hash", String(64), primary_key=True),
-    Column("key_id", String(40), ForeignKey("api_keys.id", ondelete="CASCADE"), nullable=False),
-    Column("created_at", UtcTime, nullable=False, default=DbNow()),
-    Column("expires_at", UtcTime, nullable=False),
-    Index("ix_sign_ins_key", "key_id"),
-    Index("ix_sign_ins_expires", "expires_at"),
+    sa.Column("token_hash", sa.String(64), primary_key=True),
+    sa.Column("key_id", sa.String(40), sa.ForeignKey("api_keys.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False, default=DbNow()),
+    sa.Column("expires_at", UtcTime, nullable=False),
+    sa.Index("ix_sign_ins_key", "key_id"),
+    sa.Index("ix_sign_ins_expires", "expires_at"),
 )
 
-profile_versions = Table(
+profile_versions = sa.Table(
     "profile_versions",
     metadata,
-    Column("name", String(40), primary_key=True),
-    Column("version", String(16), primary_key=True),
+    sa.Column("name", sa.String(40), primary_key=True),
+    sa.Column("version", sa.String(16), primary_key=True),
     # Contents of its files, by name
-    Column("texts", Json, nullable=False),
-    Column("first_used_at", UtcTime, nullable=False, default=DbNow()),
+    sa.Column("texts", Json, nullable=False),
+    sa.Column("first_used_at", UtcTime, nullable=False, default=DbNow()),
 )
 
-worker_heartbeats = Table(
+worker_heartbeats = sa.Table(
     "worker_heartbeats",
     metadata,
-    Column("id", String(40), primary_key=True),
-    Column("host", String(255), nullable=False),
-    Column("pid", Integer, nullable=False),
-    Column("concurrency", Integer, nullable=False),
-    Column("version", String(40), nullable=False),
-    Column("started_at", UtcTime, nullable=False, default=DbNow()),
-    Column("seen_at", UtcTime, nullable=False, default=DbNow()),
+    sa.Column("id", sa.String(40), primary_key=True),
+    sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("pid", sa.Integer, nullable=False),
+    sa.Column("concurrency", sa.Integer, nullable=False),
+    sa.Column("version", sa.String(40), nullable=False),
+    sa.Column("started_at", UtcTime, nullable=False, default=DbNow()),
+    sa.Column("seen_at", UtcTime, nullable=False, default=DbNow()),
 )

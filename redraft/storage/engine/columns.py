@@ -3,23 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import sqlalchemy as sa
 from pydantic_core import from_json, to_json
-from sqlalchemy import (
-    JSON,
-    BindParameter,
-    ColumnElement,
-    Connection,
-    DateTime,
-    Dialect,
-    FunctionElement,
-    String,
-    Text,
-    TypeDecorator,
-    cast,
-    func,
-    select,
-    type_coerce,
-)
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.compiler import compiles
 
@@ -28,24 +13,24 @@ from redraft.domain.text.cleaning import clean, clean_json
 _SQLITE_FORMAT = "%Y-%m-%dT%H:%M:%S.%f"
 
 
-class UtcTime(TypeDecorator[datetime]):
+class UtcTime(sa.TypeDecorator[datetime]):
     """timestamptz on PostgreSQL; ISO text with milliseconds on SQLite, where text order is time order."""
 
-    impl = DateTime(timezone=True).with_variant(String(32), "sqlite")
+    impl = sa.DateTime(timezone=True).with_variant(sa.String(32), "sqlite")
     cache_ok = True
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+    def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> Any:
         if value is None or dialect.name != "sqlite":
             return value
         return value.astimezone(UTC).strftime(_SQLITE_FORMAT)[:-3] + "Z"
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> datetime | None:
         if value is None or isinstance(value, datetime):
             return value
         return datetime.fromisoformat(value)
 
 
-class DbNow(FunctionElement[datetime]):
+class DbNow(sa.FunctionElement[datetime]):
     """The database's clock plus some seconds: leases must not depend on the clocks of workers."""
 
     type = UtcTime()
@@ -55,12 +40,12 @@ class DbNow(FunctionElement[datetime]):
     @property
     def seconds(self) -> float:
         """The number of seconds that was given."""
-        return next((float(clause.value or 0) for clause in self.clauses if isinstance(clause, BindParameter)), 0.0)
+        return next((float(clause.value or 0) for clause in self.clauses if isinstance(clause, sa.BindParameter)), 0.0)
 
 
-def moment(connection: Connection, *, ago_s: float) -> datetime:
+def moment(connection: sa.Connection, *, ago_s: float) -> datetime:
     """The time so long ago by the database's clock, as a value: for clock_timestamp() PostgreSQL would use no index."""
-    return connection.execute(select(DbNow(-ago_s))).scalar_one()
+    return connection.execute(sa.select(DbNow(-ago_s))).scalar_one()
 
 
 @compiles(DbNow, "postgresql")
@@ -77,46 +62,46 @@ def _now_on_sqlite(element: DbNow, compiler: Any, **kw: Any) -> str:
     return f"strftime('%Y-%m-%dT%H:%M:%fZ', 'now', {compiler.process(element.clauses, **kw)} || ' seconds')"
 
 
-class CleanText(TypeDecorator[str]):
+class CleanText(sa.TypeDecorator[str]):
     """Text without what PostgreSQL or UTF-8 refuse: NUL characters and lone surrogates."""
 
-    impl = Text
+    impl = sa.Text
     cache_ok = True
 
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
         return None if value is None else clean(value)
 
 
-class Json(TypeDecorator[Any]):
+class Json(sa.TypeDecorator[Any]):
     """JSON values, cleaned like `CleanText`, as text that keeps their order."""
 
-    impl = Text
+    impl = sa.Text
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> str | None:
         return None if value is None else to_json(clean_json(value)).decode()
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
         return None if value is None else from_json(value)
 
 
-class SearchableJson(TypeDecorator[Any]):
+class SearchableJson(sa.TypeDecorator[Any]):
     """A small JSON object that lists filter by: JSONB with an index on PostgreSQL."""
 
-    impl = Text().with_variant(JSONB(), "postgresql")
+    impl = sa.Text().with_variant(JSONB(), "postgresql")
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> Any:
         cleaned = clean_json(value)
         return cleaned if dialect.name == "postgresql" else to_json(cleaned).decode()
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
         return from_json(value) if isinstance(value, str) else value
 
 
-def text_in(connection: Connection, column: ColumnElement[Any], *path: str | int) -> ColumnElement[Any]:
+def text_in(connection: sa.Connection, column: sa.ColumnElement[Any], *path: str | int) -> sa.ColumnElement[Any]:
     """The value at a path of a JSON text."""
     if connection.dialect.name == "postgresql":
-        return func.json_extract_path_text(cast(column, JSON), *map(str, path))
+        return sa.func.json_extract_path_text(sa.cast(column, sa.JSON), *map(str, path))
     steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return func.json_extract(type_coerce(column, Text), f"${steps}")
+    return sa.func.json_extract(sa.type_coerce(column, sa.Text), f"${steps}")

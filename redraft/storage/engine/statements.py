@@ -10,27 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, cast
 
-from sqlalchemy import (
-    Boolean,
-    ClauseElement,
-    ColumnElement,
-    Connection,
-    CursorResult,
-    Dialect,
-    Insert,
-    String,
-    Table,
-    Text,
-    TypeDecorator,
-    Update,
-    bindparam,
-    exists,
-    insert,
-    literal,
-    select,
-    union_all,
-)
-from sqlalchemy import cast as cast_to
+import sqlalchemy as sa
 from sqlalchemy.sql.base import Executable
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.selectable import ReturnsRows
@@ -39,9 +19,9 @@ from sqlalchemy.types import TypeEngine
 from redraft.storage.engine.columns import CleanText, Json
 
 _Process = Callable[[Any], Any]
-Rows = tuple[Table, Sequence[Mapping[str, Any]]]
+Rows = tuple[sa.Table, Sequence[Mapping[str, Any]]]
 """Rows of one table with the same columns."""
-_Shape = tuple[Table, tuple[str, ...], int]
+_Shape = tuple[sa.Table, tuple[str, ...], int]
 
 _COLLECTED = "redraft_collected_rows"
 
@@ -50,7 +30,7 @@ _COLLECTED = "redraft_collected_rows"
 class Change:
     """An update of one row that returns one column, and the values of its bind parameters."""
 
-    statement: Update
+    statement: sa.Update
     values: Mapping[str, Any]
 
 
@@ -59,7 +39,7 @@ class _Kind:
     """A key of the cache: a statement has the same text for all engines of a kind of database."""
 
     name: str
-    dialect: Dialect = field(compare=False)
+    dialect: sa.Dialect = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +58,14 @@ class _Prepared:
     fixed: Mapping[str, Any]
     columns: tuple[tuple[str, _Process | None], ...]
 
-    def execute(self, connection: Connection, values: Mapping[str, Any]) -> CursorResult[Any]:
+    def execute(self, connection: sa.Connection, values: Mapping[str, Any]) -> sa.CursorResult[Any]:
         bound = {name: process(values[name]) if process else values[name] for name, process in self.given}
         bound = {**self.fixed, **bound}
         placed = bound if self.order is None else tuple(bound[name] for name in self.order)
         return connection.exec_driver_sql(self.text, placed)
 
 
-def run(connection: Connection, statement: Executable, values: Mapping[str, Any]) -> CursorResult[Any]:
+def run(connection: sa.Connection, statement: Executable, values: Mapping[str, Any]) -> sa.CursorResult[Any]:
     """Execute a cached statement with the values of its bind parameters.
 
     The result has the values of the driver; use `fetch` for columns with our own types.
@@ -93,7 +73,7 @@ def run(connection: Connection, statement: Executable, values: Mapping[str, Any]
     return _prepare(statement, _kind_of(connection)).execute(connection, values)
 
 
-def fetch(connection: Connection, statement: Executable, values: Mapping[str, Any]) -> dict[str, Any] | None:
+def fetch(connection: sa.Connection, statement: Executable, values: Mapping[str, Any]) -> dict[str, Any] | None:
     """Execute a statement that returns at most one row; returns it by the names of its columns."""
     ready = _prepare(statement, _kind_of(connection))
     row = ready.execute(connection, values).one_or_none()
@@ -103,7 +83,7 @@ def fetch(connection: Connection, statement: Executable, values: Mapping[str, An
     return {name: process(value) if process else value for (name, process), value in found}
 
 
-def add_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+def add_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows with the same columns, by one statement."""
     if not rows:
         return
@@ -115,7 +95,7 @@ def add_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, A
 
 
 @contextmanager
-def collecting_rows(connection: Connection) -> Generator[list[Rows]]:
+def collecting_rows(connection: sa.Connection) -> Generator[list[Rows]]:
     """Collect the rows that `add_rows` gets within the block, instead of inserting them."""
     # Read before, because a connection that was lost within the block has no `info`
     info, collected = connection.info, list[Rows]()
@@ -127,7 +107,7 @@ def collecting_rows(connection: Connection) -> Generator[list[Rows]]:
 
 
 @contextmanager
-def adding_together(connection: Connection) -> Generator[None]:
+def adding_together(connection: sa.Connection) -> Generator[None]:
     """Insert all rows that `add_rows` gets within the block at its end, on PostgreSQL in one round trip."""
     with collecting_rows(connection) as collected:
         yield
@@ -139,7 +119,7 @@ def adding_together(connection: Connection) -> Generator[None]:
 
 
 def run_all_or_none(
-    connection: Connection, first: Change, others: Sequence[Change], rows: Sequence[Rows]
+    connection: sa.Connection, first: Change, others: Sequence[Change], rows: Sequence[Rows]
 ) -> list[Any] | None:
     """If `first` changes its row, make the other changes and add the rows, on PostgreSQL in one round trip.
 
@@ -163,30 +143,32 @@ def run_all_or_none(
 
 
 @lru_cache(maxsize=512)
-def _dependent_statement(first: Update, others: tuple[Update, ...], shapes: tuple[_Shape, ...]) -> Executable:
+def _dependent_statement(first: sa.Update, others: tuple[sa.Update, ...], shapes: tuple[_Shape, ...]) -> Executable:
     """One statement for PostgreSQL. Its parts see the tables as they were before, and the row that `first` returns."""
     done = first.cte("first")
-    is_done = exists(select(literal(1)).select_from(done))
+    is_done = sa.exists(sa.select(sa.literal(1)).select_from(done))
     changes = [done, *(other.where(is_done).cte(f"other{number}") for number, other in enumerate(others))]
     added = [_dependent_insert(part, *shape, is_done).cte(f"part{part}") for part, shape in enumerate(shapes)]
-    returned = (select(change.c[0]).scalar_subquery().label(f"c{number}") for number, change in enumerate(changes))
-    return select(*returned).add_cte(*added)
+    returned = (sa.select(change.c[0]).scalar_subquery().label(f"c{number}") for number, change in enumerate(changes))
+    return sa.select(*returned).add_cte(*added)
 
 
-def _dependent_insert(part: int, table: Table, names: tuple[str, ...], count: int, when: ColumnElement[bool]) -> Insert:
+def _dependent_insert(
+    part: int, table: sa.Table, names: tuple[str, ...], count: int, when: sa.ColumnElement[bool]
+) -> sa.Insert:
     rows = [
-        select(*(_typed(value, table.c[name].type) for name, value in row.items())).where(when)
+        sa.select(*(_typed(value, table.c[name].type) for name, value in row.items())).where(when)
         for row in _rows_of(part, table, names, count)
     ]
-    return insert(table).from_select(list(_rows_of(part, table, names, 1)[0]), union_all(*rows))
+    return sa.insert(table).from_select(list(_rows_of(part, table, names, 1)[0]), sa.union_all(*rows))
 
 
-def _typed(value: Any, kind: TypeEngine[Any]) -> ColumnElement[Any]:
+def _typed(value: Any, kind: TypeEngine[Any]) -> sa.ColumnElement[Any]:
     """Cast a value: an untyped NULL in a SELECT is a text. Not to VARCHAR(n), which would cut the text."""
-    return cast_to(value, Text() if isinstance(kind, String | CleanText | Json) else kind)
+    return sa.cast(value, sa.Text() if isinstance(kind, sa.String | CleanText | Json) else kind)
 
 
-def _insert(connection: Connection, parts: Sequence[Rows]) -> None:
+def _insert(connection: sa.Connection, parts: Sequence[Rows]) -> None:
     run(connection, _insert_statement(_shapes_of(parts)), _given_rows(parts))
 
 
@@ -209,35 +191,35 @@ def _insert_statement(shapes: tuple[_Shape, ...]) -> Executable:
     return last.add_cte(*(each.cte(f"part{part}") for part, each in enumerate(before)))
 
 
-def _insert_part(part: int, table: Table, names: tuple[str, ...], count: int) -> Insert:
+def _insert_part(part: int, table: sa.Table, names: tuple[str, ...], count: int) -> sa.Insert:
     rows = _rows_of(part, table, names, count)
-    return insert(table).values(rows if count > 1 else rows[0]).inline()
+    return sa.insert(table).values(rows if count > 1 else rows[0]).inline()
 
 
-def _rows_of(part: int, table: Table, names: tuple[str, ...], count: int) -> list[dict[str, Any]]:
+def _rows_of(part: int, table: sa.Table, names: tuple[str, ...], count: int) -> list[dict[str, Any]]:
     """The columns of the new rows: parameters for their values, and the defaults of other columns."""
     defaults = defaults_of(table, names)
     return [
-        defaults | {name: bindparam(f"r{part}_{number}_{name}", type_=table.c[name].type) for name in names}
+        defaults | {name: sa.bindparam(f"r{part}_{number}_{name}", type_=table.c[name].type) for name in names}
         for number in range(count)
     ]
 
 
-def defaults_of(table: Table, names: Collection[str]) -> dict[str, Any]:
+def defaults_of(table: sa.Table, names: Collection[str]) -> dict[str, Any]:
     """The defaults of the columns of a new row beside these."""
     others = [column for column in table.c if column.name not in names and column.default is not None]
     values = {column.name: (cast("Any", column.default).arg, column.type) for column in others}
     return {
-        name: value if isinstance(value, ClauseElement) else literal(value, kind)
+        name: value if isinstance(value, sa.ClauseElement) else sa.literal(value, kind)
         for name, (value, kind) in values.items()
     }
 
 
-def _is_postgresql(connection: Connection) -> bool:
+def _is_postgresql(connection: sa.Connection) -> bool:
     return connection.dialect.name == "postgresql"
 
 
-def _kind_of(connection: Connection) -> _Kind:
+def _kind_of(connection: sa.Connection) -> _Kind:
     return _Kind(connection.dialect.name, connection.dialect)
 
 
@@ -259,7 +241,7 @@ def _prepare(statement: Executable, kind: _Kind) -> _Prepared:
     return _Prepared(str(compiled), order, tuple(given), fixed, columns)
 
 
-def _reader(kind: TypeEngine[Any], dialect: Dialect) -> _Process | None:
+def _reader(kind: TypeEngine[Any], dialect: sa.Dialect) -> _Process | None:
     """The converter of a result column: only our types and booleans of SQLite need one."""
-    is_read = isinstance(kind, TypeDecorator | Boolean)
+    is_read = isinstance(kind, sa.TypeDecorator | sa.Boolean)
     return kind.dialect_impl(dialect).result_processor(dialect, None) if is_read else None

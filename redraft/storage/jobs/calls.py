@@ -6,22 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import (
-    Boolean,
-    Connection,
-    Executable,
-    String,
-    Update,
-    and_,
-    bindparam,
-    case,
-    func,
-    literal,
-    or_,
-    select,
-    tuple_,
-    update,
-)
+import sqlalchemy as sa
 
 from redraft.domain.calls.models import FREE_PROVIDER
 from redraft.domain.jobs.job_errors import job_error
@@ -51,7 +36,7 @@ def _lost(words: str, code: str = "worker_lost") -> dict[str, Any]:
     return {
         "status": "unknown",
         "finished_at": DbNow(),
-        "cost_nano_usd": case((_IS_FREE, 0)),
+        "cost_nano_usd": sa.case((_IS_FREE, 0)),
         "error": job_error(code, words),
     }
 
@@ -77,7 +62,7 @@ _RECORDED = (
 
 
 def recorded_replies(
-    connection: Connection, job_id: str, step: str, iteration: int | None, *, with_failures: bool
+    connection: sa.Connection, job_id: str, step: str, iteration: int | None, *, with_failures: bool
 ) -> dict[SlotKey, Mapping[str, Any]]:
     """The replies and permanent failures that earlier holders of this step recorded.
 
@@ -86,7 +71,7 @@ def recorded_replies(
     on several.
     """
     query = (
-        select(*(calls.c[name] for name in _RECORDED))
+        sa.select(*(calls.c[name] for name in _RECORDED))
         .where(calls.c.job_id == job_id, calls.c.step == step, calls.c.status.in_(("ok", "error")))
         .order_by(calls.c.status.desc(), calls.c.id)
     )
@@ -100,7 +85,7 @@ def recorded_replies(
     return found
 
 
-def open_calls(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+def open_calls(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     add_rows(connection, calls, rows)
 
 
@@ -110,26 +95,26 @@ def lost_usage(closed: Iterable[bool]) -> Counter[str]:
     return Counter(calls=len(free), unpriced_calls=free.count(False))
 
 
-def close_lost(connection: Connection, job_id: str, token: int) -> Mapping[str, int]:
+def close_lost(connection: sa.Connection, job_id: str, token: int) -> Mapping[str, int]:
     """Close the calls of lost workers as unknown; returns the usage that they add to their job."""
-    is_lost = and_(calls.c.job_id == job_id, calls.c.status == "started", calls.c.lease_token < token)
-    return _close_all(connection, update(calls).where(is_lost).values(_LOST).returning(*_AS_LOST)).get(job_id, {})
+    is_lost = sa.and_(calls.c.job_id == job_id, calls.c.status == "started", calls.c.lease_token < token)
+    return _close_all(connection, sa.update(calls).where(is_lost).values(_LOST).returning(*_AS_LOST)).get(job_id, {})
 
 
-def close_left(connection: Connection, in_flight: Sequence[tuple[str, int]]) -> Mapping[str, Mapping[str, int]]:
+def close_left(connection: sa.Connection, in_flight: Sequence[tuple[str, int]]) -> Mapping[str, Mapping[str, int]]:
     """Close the open calls of these jobs and tokens when their worker stops; returns their usage by job.
 
     A call of a canceled job was aborted: it was not lost with its worker.
     """
-    is_left = tuple_(calls.c.job_id, calls.c.lease_token).in_(in_flight)
-    left = update(calls).where(is_left, calls.c.status == "started").returning(*_AS_LOST)
-    is_canceled = calls.c.job_id.in_(select(jobs.c.id).where(jobs.c.status == "canceled"))
+    is_left = sa.tuple_(calls.c.job_id, calls.c.lease_token).in_(in_flight)
+    left = sa.update(calls).where(is_left, calls.c.status == "started").returning(*_AS_LOST)
+    is_canceled = calls.c.job_id.in_(sa.select(jobs.c.id).where(jobs.c.status == "canceled"))
     aborted = _close_all(connection, left.where(is_canceled).values(_ABORTED))
     return aborted | _close_all(connection, left.values(_LEFT))
 
 
 def close_abandoned(
-    connection: Connection, *, after_s: float, ended_s: float, limit: int
+    connection: sa.Connection, *, after_s: float, ended_s: float, limit: int
 ) -> Mapping[str, Mapping[str, int]]:
     """Close calls of lost processes, `limit` at most: calls without a job, and calls of ended jobs.
 
@@ -139,7 +124,7 @@ def close_abandoned(
     return _close_all(connection, _abandoned_statement(after_s, ended_s, limit))
 
 
-def _close_all(connection: Connection, statement: Executable) -> dict[str, Counter[str]]:
+def _close_all(connection: sa.Connection, statement: sa.Executable) -> dict[str, Counter[str]]:
     usage = defaultdict[str, Counter[str]](Counter)
     for job_id, provider in connection.execute(statement):
         if job_id:
@@ -148,22 +133,22 @@ def _close_all(connection: Connection, statement: Executable) -> dict[str, Count
 
 
 @cache
-def _abandoned_statement(after_s: float, ended_s: float, limit: int) -> Executable:
+def _abandoned_statement(after_s: float, ended_s: float, limit: int) -> sa.Executable:
     # A literal as in the partial index on started calls: SQLite does not use the index for a parameter
-    is_started = calls.c.status == literal("started", literal_execute=True)
+    is_started = calls.c.status == sa.literal("started", literal_execute=True)
     has_no_job = calls.c.job_id.is_(None)
     old = (
-        select(calls.c.id)
+        sa.select(calls.c.id)
         .outerjoin(jobs, jobs.c.id == calls.c.job_id)
         .where(is_started, calls.c.started_at < DbNow(-min(after_s, ended_s)))
-        .where(or_(has_no_job & (calls.c.started_at < DbNow(-after_s)), jobs.c.finished_at < DbNow(-ended_s)))
+        .where(sa.or_(has_no_job & (calls.c.started_at < DbNow(-after_s)), jobs.c.finished_at < DbNow(-ended_s)))
         .limit(limit)
     )
-    is_open = and_(calls.c.id.in_(old), calls.c.status == "started")
-    return update(calls).where(is_open).values(_LOST).returning(*_AS_LOST)
+    is_open = sa.and_(calls.c.id.in_(old), calls.c.status == "started")
+    return sa.update(calls).where(is_open).values(_LOST).returning(*_AS_LOST)
 
 
-def close(connection: Connection, call_id: str, values: Mapping[str, Any]) -> Closed | None:
+def close(connection: sa.Connection, call_id: str, values: Mapping[str, Any]) -> Closed | None:
     """Store an outcome; None if the call was already closed. A second reply for a slot becomes `dup`.
 
     A call that was closed as `unknown` can still be closed: its worker came late, and knows the outcome.
@@ -190,71 +175,71 @@ def close_change(call_id: str, values: Mapping[str, Any], *, number: int = 0, wa
 
 
 @cache
-def _close_statement(name: str) -> Update:
+def _close_statement(name: str) -> sa.Update:
     """Built once. If two workers close a slot at once, the index `uq_calls_ok` refuses one, and `persist` repeats."""
     other = calls.alias()
-    same_slot = and_(*(other.c[column] == calls.c[column] for column in _SLOT), other.c.status == "ok")
-    is_second = and_(bindparam(f"{name}status", type_=String) == "ok", select(1).where(same_slot).exists())
+    same_slot = sa.and_(*(other.c[column] == calls.c[column] for column in _SLOT), other.c.status == "ok")
+    is_second = sa.and_(sa.bindparam(f"{name}status", type_=sa.String) == "ok", sa.select(1).where(same_slot).exists())
     return (
-        update(calls)
-        .where(calls.c.id == bindparam(f"{name}id"), calls.c.status == bindparam(f"{name}open"))
+        sa.update(calls)
+        .where(calls.c.id == sa.bindparam(f"{name}id"), calls.c.status == sa.bindparam(f"{name}open"))
         .values(
-            status=case((is_second, "dup"), else_=bindparam(f"{name}status", type_=String)),
+            status=sa.case((is_second, "dup"), else_=sa.bindparam(f"{name}status", type_=sa.String)),
             finished_at=DbNow(),
-            cache_key=case((bindparam(f"{name}reusable", type_=Boolean), calls.c.cache_key)),
-            **{column: bindparam(f"{name}{column}", type_=calls.c[column].type) for column in _CLOSE_COLUMNS},
+            cache_key=sa.case((sa.bindparam(f"{name}reusable", type_=sa.Boolean), calls.c.cache_key)),
+            **{column: sa.bindparam(f"{name}{column}", type_=calls.c[column].type) for column in _CLOSE_COLUMNS},
         )
         .returning(calls.c.status, calls.c.provider)
     )
 
 
-def find_reusable(connection: Connection, cache_key: str) -> dict[str, Any] | None:
+def find_reusable(connection: sa.Connection, cache_key: str) -> dict[str, Any] | None:
     """The oldest reply to an identical call: its text, its body and its finish reason."""
     # The conditions of the partial index, without parameters: otherwise SQLite does not use it
-    is_reusable = calls.c.cache_key.is_not(None) & (calls.c.status == literal("ok", literal_execute=True))
-    query = select(calls.c.reply_text, calls.c.response, calls.c.finish_reason)
+    is_reusable = calls.c.cache_key.is_not(None) & (calls.c.status == sa.literal("ok", literal_execute=True))
+    query = sa.select(calls.c.reply_text, calls.c.response, calls.c.finish_reason)
     query = query.where(calls.c.cache_key == cache_key, is_reusable).order_by(calls.c.finished_at).limit(1)
     return fetch_one(connection, query)
 
 
-def usage_of_job(connection: Connection, job_id: str) -> list[dict[str, Any]]:
+def usage_of_job(connection: sa.Connection, job_id: str) -> list[dict[str, Any]]:
     """The usage of each call of a job, with its request where the usage is unknown."""
     names = ("model", "status", "cached", "http_status", "request", "input_tokens", "output_tokens", "cost_nano_usd")
-    return fetch_all(connection, select(*(calls.c[name] for name in names)).where(calls.c.job_id == job_id))
+    return fetch_all(connection, sa.select(*(calls.c[name] for name in names)).where(calls.c.job_id == job_id))
 
 
-def open_in_run(connection: Connection, run_id: str) -> list[dict[str, Any]]:
+def open_in_run(connection: sa.Connection, run_id: str) -> list[dict[str, Any]]:
     """The calls that a run's jobs are making now."""
     query = (
-        select(calls.c.model, calls.c.request)
+        sa.select(calls.c.model, calls.c.request)
         .join_from(calls, jobs, jobs.c.id == calls.c.job_id)
-        .where(calls.c.status == literal("started", literal_execute=True), jobs.c.run_id == run_id)
+        .where(calls.c.status == sa.literal("started", literal_execute=True), jobs.c.run_id == run_id)
     )
     return fetch_all(connection, query)
 
 
-def untold_in_run(connection: Connection, run_id: str) -> list[dict[str, Any]]:
+def untold_in_run(connection: sa.Connection, run_id: str) -> list[dict[str, Any]]:
     """The ended calls of a run's jobs with unknown cost."""
     names = ("model", "request", "status", "http_status")
     query = (
-        select(*(calls.c[name] for name in names))
+        sa.select(*(calls.c[name] for name in names))
         .join_from(jobs, calls, calls.c.job_id == jobs.c.id)
         .where(jobs.c.run_id == run_id, jobs.c.unpriced_calls > 0)
-        .where(calls.c.status != literal("started", literal_execute=True))
+        .where(calls.c.status != sa.literal("started", literal_execute=True))
         .where(calls.c.input_tokens.is_(None), calls.c.cached.is_(False))
     )
     return fetch_all(connection, query)
 
 
-def usage_by_attempt(connection: Connection, job_id: str) -> dict[tuple[int, int], dict[str, int]]:
+def usage_by_attempt(connection: sa.Connection, job_id: str) -> dict[tuple[int, int], dict[str, int]]:
     """The usage of each candidate, by (iteration, candidate)."""
     sums = {
-        "calls": func.count(),
-        "unpriced_calls": func.count().filter(calls.c.cost_nano_usd.is_(None)),
-        **{name: func.coalesce(func.sum(calls.c[name]), 0) for name in _SUMMED},
+        "calls": sa.func.count(),
+        "unpriced_calls": sa.func.count().filter(calls.c.cost_nano_usd.is_(None)),
+        **{name: sa.func.coalesce(sa.func.sum(calls.c[name]), 0) for name in _SUMMED},
     }
     query = (
-        select(calls.c.iteration, calls.c.candidate, *(each.label(name) for name, each in sums.items()))
+        sa.select(calls.c.iteration, calls.c.candidate, *(each.label(name) for name, each in sums.items()))
         .where(calls.c.job_id == job_id)
         .group_by(calls.c.iteration, calls.c.candidate)
     )
@@ -262,26 +247,26 @@ def usage_by_attempt(connection: Connection, job_id: str) -> dict[tuple[int, int
     return {(row["iteration"], row["candidate"]): {name: int(row[name]) for name in sums} for row in rows}
 
 
-def set_aside(connection: Connection, call_id: str) -> None:
+def set_aside(connection: sa.Connection, call_id: str) -> None:
     """Free the slot of a reply that is not used."""
-    connection.execute(update(calls).where(calls.c.id == call_id).values(status="dup"))
+    connection.execute(sa.update(calls).where(calls.c.id == call_id).values(status="dup"))
 
 
-def has_open(connection: Connection, job_id: str) -> bool:
+def has_open(connection: sa.Connection, job_id: str) -> bool:
     """Whether the job has an open call."""
     return exists(connection, calls.c.job_id == job_id, calls.c.status == "started")
 
 
-def of_job(connection: Connection, job_id: str) -> list[dict[str, Any]]:
-    query = select(calls).where(calls.c.job_id == job_id)
+def of_job(connection: sa.Connection, job_id: str) -> list[dict[str, Any]]:
+    query = sa.select(calls).where(calls.c.job_id == job_id)
     return fetch_all(connection, query.order_by(calls.c.started_at, calls.c.id))
 
 
-def lines_of_job(connection: Connection, job_id: str, limit: int) -> list[dict[str, Any]]:
+def lines_of_job(connection: sa.Connection, job_id: str, limit: int) -> list[dict[str, Any]]:
     """The first calls of a job without their texts, which may be large."""
-    query = select(*(calls.c[name] for name in _LINE)).where(calls.c.job_id == job_id)
+    query = sa.select(*(calls.c[name] for name in _LINE)).where(calls.c.job_id == job_id)
     return fetch_all(connection, query.order_by(calls.c.started_at, calls.c.id).limit(limit))
 
 
-def get(connection: Connection, job_id: str, call_id: str) -> dict[str, Any] | None:
-    return fetch_one(connection, select(calls).where(calls.c.job_id == job_id, calls.c.id == call_id))
+def get(connection: sa.Connection, job_id: str, call_id: str) -> dict[str, Any] | None:
+    return fetch_one(connection, sa.select(calls).where(calls.c.job_id == job_id, calls.c.id == call_id))

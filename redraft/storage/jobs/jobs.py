@@ -6,25 +6,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Executable,
-    Float,
-    FromClause,
-    String,
-    and_,
-    bindparam,
-    case,
-    cast,
-    delete,
-    false,
-    func,
-    literal_column,
-    or_,
-    select,
-    text,
-)
+import sqlalchemy as sa
 
 from redraft.domain.jobs.states import JobKind
 from redraft.storage.engine.columns import DbNow, text_in
@@ -106,7 +88,7 @@ def as_record(row: Any) -> JobRecord:
     return JobRecord(**row)
 
 
-def add(connection: Connection, values: Mapping[str, Any], deadline_s: float) -> JobRecord | None:
+def add(connection: sa.Connection, values: Mapping[str, Any], deadline_s: float) -> JobRecord | None:
     """Insert a job; None if its idempotency key exists."""
     statement = _add_statement(connection.dialect.name, tuple(values))
     given = {f"p_{name}": value for name, value in values.items()}
@@ -115,9 +97,9 @@ def add(connection: Connection, values: Mapping[str, Any], deadline_s: float) ->
 
 
 @cache
-def _add_statement(dialect_name: str, names: tuple[str, ...]) -> Executable:
-    columns = {name: bindparam(f"p_{name}", type_=jobs.c[name].type) for name in names}
-    times = {"deadline_at": DbNow(bindparam("p_deadline_s", type_=Float)), "rung_at": DbNow()}
+def _add_statement(dialect_name: str, names: tuple[str, ...]) -> sa.Executable:
+    columns = {name: sa.bindparam(f"p_{name}", type_=jobs.c[name].type) for name in names}
+    times = {"deadline_at": DbNow(sa.bindparam("p_deadline_s", type_=sa.Float)), "rung_at": DbNow()}
     return (
         insert_into(jobs, dialect_name)
         .values({**defaults_of(jobs, names), **columns, **times})
@@ -127,58 +109,58 @@ def _add_statement(dialect_name: str, names: tuple[str, ...]) -> Executable:
     )
 
 
-def is_accepted(connection: Connection) -> ColumnElement[bool]:
+def is_accepted(connection: sa.Connection) -> sa.ColumnElement[bool]:
     """Whether the returned answer is accepted. A continuation without a better answer keeps the acceptance."""
     # Reading the result is slow, so it is read only for continued jobs
-    is_kept = case((jobs.c.continuations > 0, _has_success(connection, jobs)), else_=false())
-    return func.coalesce(or_(jobs.c.stop_reason == "accepted", is_kept), false())
+    is_kept = sa.case((jobs.c.continuations > 0, _has_success(connection, jobs)), else_=sa.false())
+    return sa.func.coalesce(sa.or_(jobs.c.stop_reason == "accepted", is_kept), sa.false())
 
 
 def count_accepted(
-    connection: Connection, condition: Callable[[FromClause], ColumnElement[bool]]
-) -> ColumnElement[int]:
+    connection: sa.Connection, condition: Callable[[sa.FromClause], sa.ColumnElement[bool]]
+) -> sa.ColumnElement[int]:
     """The number of accepted jobs that meet a condition, for a query that reads only columns of an index.
 
     Reading the result of each job would need the table, so continued jobs are counted by a query of their own.
     """
-    ended_so = func.count().filter(jobs.c.stop_reason == "accepted")
+    ended_so = sa.func.count().filter(jobs.c.stop_reason == "accepted")
     continued = jobs.alias("continued")
     # A literal, because SQLite uses the partial index only for a condition without parameters
-    is_continued = continued.c.continuations > literal_column("0")
-    ended_otherwise = and_(continued.c.stop_reason != "accepted", _has_success(connection, continued))
-    kept = select(func.count()).where(is_continued, condition(continued), ended_otherwise).scalar_subquery()
+    is_continued = continued.c.continuations > sa.literal_column("0")
+    ended_otherwise = sa.and_(continued.c.stop_reason != "accepted", _has_success(connection, continued))
+    kept = sa.select(sa.func.count()).where(is_continued, condition(continued), ended_otherwise).scalar_subquery()
     return ended_so + kept
 
 
-def _has_success(connection: Connection, table: FromClause) -> ColumnElement[bool]:
-    return cast(text_in(connection, table.c.result, "success"), String).in_(("true", "1"))
+def _has_success(connection: sa.Connection, table: sa.FromClause) -> sa.ColumnElement[bool]:
+    return sa.cast(text_in(connection, table.c.result, "success"), sa.String).in_(("true", "1"))
 
 
-def get(connection: Connection, job_id: str) -> JobRecord | None:
+def get(connection: sa.Connection, job_id: str) -> JobRecord | None:
     row = fetch(connection, _get_statement(), {"p_id": job_id})
     return None if row is None else as_record(row)
 
 
 @cache
-def _get_statement() -> Executable:
-    return select(jobs).where(jobs.c.id == bindparam("p_id"))
+def _get_statement() -> sa.Executable:
+    return sa.select(jobs).where(jobs.c.id == sa.bindparam("p_id"))
 
 
-def version_of(connection: Connection, job_id: str) -> tuple[int, str] | None:
+def version_of(connection: sa.Connection, job_id: str) -> tuple[int, str] | None:
     """The version and the status of a job: enough for a conditional request."""
-    row = connection.execute(select(jobs.c.version, jobs.c.status).where(jobs.c.id == job_id)).one_or_none()
+    row = connection.execute(sa.select(jobs.c.version, jobs.c.status).where(jobs.c.id == job_id)).one_or_none()
     return None if row is None else (row.version, row.status)
 
 
-def find_by_key(connection: Connection, scope: str, key: str) -> JobRecord | None:
-    has_key = and_(jobs.c.idempotency_scope == scope, jobs.c.idempotency_key == key)
-    row = fetch_one(connection, select(jobs).where(has_key))
+def find_by_key(connection: sa.Connection, scope: str, key: str) -> JobRecord | None:
+    has_key = sa.and_(jobs.c.idempotency_scope == scope, jobs.c.idempotency_key == key)
+    row = fetch_one(connection, sa.select(jobs).where(has_key))
     return None if row is None else as_record(row)
 
 
-def list_page(connection: Connection, criteria: JobFilter) -> list[JobRecord]:
+def list_page(connection: sa.Connection, criteria: JobFilter) -> list[JobRecord]:
     """One page and one row more, so that the caller knows whether there is a next page."""
-    query = in_order(select(jobs).where(*conditions(connection, criteria)), newest_first=criteria.newest_first)
+    query = in_order(sa.select(jobs).where(*conditions(connection, criteria)), newest_first=criteria.newest_first)
     return [as_record(row) for row in fetch_all(connection, query.limit(criteria.limit + 1))]
 
 
@@ -188,14 +170,14 @@ def in_order(query: Any, *, newest_first: bool) -> Any:
     return query.order_by(*(column.desc() if newest_first else column.asc() for column in order))
 
 
-def conditions(connection: Connection, criteria: JobFilter) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = []
+def conditions(connection: sa.Connection, criteria: JobFilter) -> list[sa.ColumnElement[bool]]:
+    found: list[sa.ColumnElement[bool]] = []
     if criteria.statuses:
         found.append(jobs.c.status.in_(criteria.statuses))
     found += matches(jobs, criteria, ("stop_reason", "kind", "model", "run_id"))
     if criteria.kind not in {None, JobKind.GENERATE_ANSWER}:
         # The same text as in the partial index: otherwise SQLite does not use it
-        found.append(text(OTHER_KINDS))  # pyright: ignore[reportArgumentType]
+        found.append(sa.text(OTHER_KINDS))  # pyright: ignore[reportArgumentType]
     found += is_between(jobs.c.created_at, criteria.created_after, criteria.created_before)
     found.extend(_metadata_conditions(connection, criteria.metadata or {}))
     if criteria.after:
@@ -203,19 +185,19 @@ def conditions(connection: Connection, criteria: JobFilter) -> list[ColumnElemen
     return found
 
 
-def _metadata_conditions(connection: Connection, wanted: Mapping[str, str]) -> list[ColumnElement[bool]]:
+def _metadata_conditions(connection: sa.Connection, wanted: Mapping[str, str]) -> list[sa.ColumnElement[bool]]:
     if not wanted:
         return []
     if connection.dialect.name == "postgresql":
         return [jobs.c.metadata.op("@>")(dict(wanted))]
-    each = func.json_each(jobs.c.metadata).table_valued("key", "value")
+    each = sa.func.json_each(jobs.c.metadata).table_valued("key", "value")
     return [
-        select(1).select_from(each).where(each.c.key == key, each.c.value == value).exists()
+        sa.select(1).select_from(each).where(each.c.key == key, each.c.value == value).exists()
         for key, value in wanted.items()
     ]
 
 
-def remove(connection: Connection, job_id: str) -> bool:
+def remove(connection: sa.Connection, job_id: str) -> bool:
     """Remove a job that has ended; False if there is none."""
-    statement = delete(jobs).where(jobs.c.id == job_id, jobs.c.finished_at.is_not(None)).returning(jobs.c.id)
+    statement = sa.delete(jobs).where(jobs.c.id == job_id, jobs.c.finished_at.is_not(None)).returning(jobs.c.id)
     return connection.scalar(statement) is not None

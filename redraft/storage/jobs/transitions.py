@@ -6,22 +6,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Executable,
-    Float,
-    Integer,
-    Update,
-    and_,
-    bindparam,
-    case,
-    func,
-    literal_column,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
 
 from redraft.domain.jobs.states import LIVE, JobKind, JobStatus, Step, sources_of
 from redraft.storage.engine.columns import DbNow
@@ -30,9 +15,9 @@ from redraft.storage.engine.tables import jobs
 from redraft.storage.jobs.jobs import JobRecord, as_record
 
 _LIVE = tuple(status.value for status in JobStatus if status in LIVE)
-_STARTS_JOB = or_(
+_STARTS_JOB = sa.or_(
     jobs.c.kind == JobKind.EVALUATE_ANSWER.value,
-    and_(jobs.c.step == Step.GENERATE.value, jobs.c.iteration == jobs.c.first_iteration - 1),
+    sa.and_(jobs.c.step == Step.GENERATE.value, jobs.c.iteration == jobs.c.first_iteration - 1),
 )
 
 
@@ -61,13 +46,13 @@ FREE_LOSSES = 1
 # A step that has lost more holders than this, the last one in a process of its own, has killed them
 ALONE_LOSSES = 2
 # The number of holders that a free step has lost: an expired lease was not released
-LOSSES = jobs.c.lost_leases + case((jobs.c.lease_expires_at.is_not(None), 1), else_=0)
+LOSSES = jobs.c.lost_leases + sa.case((jobs.c.lease_expires_at.is_not(None), 1), else_=0)
 
 _USAGE = ("calls", "input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls")
 
 
 def claim(
-    connection: Connection,
+    connection: sa.Connection,
     job_id: str,
     step: str,
     step_no: int,
@@ -94,40 +79,40 @@ def claim(
 
 
 @cache  # every step runs it, and building it takes longer than running it
-def _claim_statement(step: str) -> Executable:
+def _claim_statement(step: str) -> sa.Executable:
     now = DbNow()
     is_first_claim = jobs.c.step_claims == 0
     starts_iteration = int(step == Step.GENERATE)
     new_events = ((is_first_claim & _STARTS_JOB, starts_iteration + 1), (is_first_claim, starts_iteration))
     return (
-        update(jobs)
+        sa.update(jobs)
         .where(
-            jobs.c.id == bindparam("p_id"),
-            jobs.c.step == bindparam("p_step"),
-            jobs.c.step_no == bindparam("p_step_no"),
+            jobs.c.id == sa.bindparam("p_id"),
+            jobs.c.step == sa.bindparam("p_step"),
+            jobs.c.step_no == sa.bindparam("p_step_no"),
             is_live(),
             is_due(),
             is_free(),
-            bindparam("p_losses_max", type_=Integer) >= LOSSES,
+            sa.bindparam("p_losses_max", type_=sa.Integer) >= LOSSES,
         )
         .values(
             status=JobStatus.RUNNING.value,
-            started_at=func.coalesce(jobs.c.started_at, now),
-            version=jobs.c.version + case((jobs.c.status == JobStatus.QUEUED.value, 1), else_=0),
+            started_at=sa.func.coalesce(jobs.c.started_at, now),
+            version=jobs.c.version + sa.case((jobs.c.status == JobStatus.QUEUED.value, 1), else_=0),
             lost_leases=LOSSES,
             step_claims=jobs.c.step_claims + 1,
             lease_token=jobs.c.lease_token + 1,
-            lease_owner=bindparam("p_owner"),
-            lease_expires_at=DbNow(bindparam("p_lease_s", type_=Float)),
+            lease_owner=sa.bindparam("p_owner"),
+            lease_expires_at=DbNow(sa.bindparam("p_lease_s", type_=sa.Float)),
             ring_count=0,
-            event_seq=jobs.c.event_seq + case(*new_events, else_=0),
+            event_seq=jobs.c.event_seq + sa.case(*new_events, else_=0),
         )
         .returning(*jobs.c, DbNow().label("now"), _STARTS_JOB.label("starts_job"))
     )
 
 
 def advance(
-    connection: Connection, job_id: str, token: int, values: Mapping[str, Any], *, new_events: int = 0
+    connection: sa.Connection, job_id: str, token: int, values: Mapping[str, Any], *, new_events: int = 0
 ) -> int | None:
     """Advance a job and release its lease if the token is current; a `DbNow` is a time by the database's clock.
 
@@ -153,7 +138,7 @@ class Advance:
 
 
 def advance_with(
-    connection: Connection, job: JobRecord, advance: Advance, close_changes: Sequence[Change], rows: Sequence[Rows]
+    connection: sa.Connection, job: JobRecord, advance: Advance, close_changes: Sequence[Change], rows: Sequence[Rows]
 ) -> list[str | None] | None:
     """Advance a job as its holder knows it, close its calls and add rows, if the holder's token is current.
 
@@ -181,25 +166,27 @@ def _advancing(job_id: str, token: int, advance: Advance) -> Change:
 
 
 @cache
-def _advance_statement(kinds: tuple[tuple[str, bool], ...], target: str | None, *, keeps_lease: bool) -> Update:
+def _advance_statement(kinds: tuple[tuple[str, bool], ...], target: str | None, *, keeps_lease: bool) -> sa.Update:
     """Built once for each set of columns that operations change together."""
     columns: dict[str, Any] = {
-        name: DbNow(bindparam(f"p_{name}", type_=Float)) if is_time else bindparam(f"p_{name}", type_=jobs.c[name].type)
+        name: DbNow(sa.bindparam(f"p_{name}", type_=sa.Float))
+        if is_time
+        else sa.bindparam(f"p_{name}", type_=jobs.c[name].type)
         for name, is_time in kinds
     }
     if keeps_lease:
-        columns["lease_expires_at"] = DbNow(bindparam("p_lease_s", type_=Float))
+        columns["lease_expires_at"] = DbNow(sa.bindparam("p_lease_s", type_=sa.Float))
     else:
         columns |= {"lease_owner": None, "lease_expires_at": None}
     may_change = is_live() if target is None else _is_one_of(sources_of(JobStatus(target)))
     return (
-        update(jobs)
-        .where(jobs.c.id == bindparam("p_job"), jobs.c.lease_token == bindparam("p_token"), may_change)
+        sa.update(jobs)
+        .where(jobs.c.id == sa.bindparam("p_job"), jobs.c.lease_token == sa.bindparam("p_token"), may_change)
         .values(
             lease_token=jobs.c.lease_token + 1,
             version=jobs.c.version + 1,
-            event_seq=jobs.c.event_seq + bindparam("p_events", type_=Integer),
-            **{name: jobs.c[name] + bindparam(f"p_add_{name}", type_=jobs.c[name].type) for name in _USAGE},
+            event_seq=jobs.c.event_seq + sa.bindparam("p_events", type_=sa.Integer),
+            **{name: jobs.c[name] + sa.bindparam(f"p_add_{name}", type_=jobs.c[name].type) for name in _USAGE},
             **columns,
         )
         .returning(jobs.c.event_seq)
@@ -207,11 +194,16 @@ def _advance_statement(kinds: tuple[tuple[str, bool], ...], target: str | None, 
 
 
 def change(
-    connection: Connection, job_id: str, values: Mapping[str, Any], *, when: ColumnElement[bool], new_events: int = 0
+    connection: sa.Connection,
+    job_id: str,
+    values: Mapping[str, Any],
+    *,
+    when: sa.ColumnElement[bool],
+    new_events: int = 0,
 ) -> int | None:
     """Change a job without holding its lease; the new token fences out the holder. Otherwise like `advance`."""
     statement = (
-        update(jobs)
+        sa.update(jobs)
         .where(jobs.c.id == job_id, when)
         .values(
             lease_token=jobs.c.lease_token + 1,
@@ -227,55 +219,57 @@ def change(
     return None if last is None else last - new_events + 1
 
 
-def is_status(*statuses: str) -> ColumnElement[bool]:
+def is_status(*statuses: str) -> sa.ColumnElement[bool]:
     return jobs.c.status.in_(statuses)
 
 
-def is_live() -> ColumnElement[bool]:
+def is_live() -> sa.ColumnElement[bool]:
     """The text of the index on live jobs: SQLite uses a partial index only for its own text without parameters."""
     return _is_one_of(_LIVE)
 
 
-def _is_one_of(statuses: Iterable[str]) -> ColumnElement[bool]:
-    return jobs.c.status.in_([literal_column(f"'{status}'") for status in statuses])
+def _is_one_of(statuses: Iterable[str]) -> sa.ColumnElement[bool]:
+    return jobs.c.status.in_([sa.literal_column(f"'{status}'") for status in statuses])
 
 
-def holds(connection: Connection, job_id: str, token: int) -> bool:
+def holds(connection: sa.Connection, job_id: str, token: int) -> bool:
     """Whether the lease is current and the job is running, before a call is made.
 
     Locks the row: no other worker can claim or cancel the job before this unit of work ends.
     """
-    is_held = and_(jobs.c.id == job_id, jobs.c.lease_token == token, jobs.c.status == JobStatus.RUNNING.value)
-    return connection.scalar(select(jobs.c.id).where(is_held).with_for_update(key_share=True)) is not None
+    is_held = sa.and_(jobs.c.id == job_id, jobs.c.lease_token == token, jobs.c.status == JobStatus.RUNNING.value)
+    return connection.scalar(sa.select(jobs.c.id).where(is_held).with_for_update(key_share=True)) is not None
 
 
-def lock(connection: Connection, job_ids: Collection[str]) -> None:
+def lock(connection: sa.Connection, job_ids: Collection[str]) -> None:
     """Lock these jobs until the unit of work ends. Always lock jobs before calls, to avoid deadlocks."""
-    connection.execute(select(jobs.c.id).where(jobs.c.id.in_(job_ids)).order_by(jobs.c.id).with_for_update())
+    connection.execute(sa.select(jobs.c.id).where(jobs.c.id.in_(job_ids)).order_by(jobs.c.id).with_for_update())
 
 
-def add_usage(connection: Connection, job_id: str, usage: Mapping[str, int]) -> None:
+def add_usage(connection: sa.Connection, job_id: str, usage: Mapping[str, int]) -> None:
     """Add the usage of a call to its job, also after the lease was lost."""
     values = {name: jobs.c[name] + amount for name, amount in usage.items() if amount}
     if values:
-        connection.execute(update(jobs).where(jobs.c.id == job_id).values(**values, version=jobs.c.version + 1))
+        connection.execute(sa.update(jobs).where(jobs.c.id == job_id).values(**values, version=jobs.c.version + 1))
 
 
-def number_event(connection: Connection, job_id: str) -> int:
+def number_event(connection: sa.Connection, job_id: str) -> int:
     """Reserve the number of one more event, beside those that a claim has reserved; the last number then."""
-    statement = update(jobs).where(jobs.c.id == job_id).values(event_seq=jobs.c.event_seq + 1)
+    statement = sa.update(jobs).where(jobs.c.id == job_id).values(event_seq=jobs.c.event_seq + 1)
     return connection.execute(statement.returning(jobs.c.event_seq)).scalar_one()
 
 
-def mark_unnotified(connection: Connection, job_id: str) -> None:
+def mark_unnotified(connection: sa.Connection, job_id: str) -> None:
     """Let the next sweep notify at once, because the message could not be sent."""
-    connection.execute(update(jobs).where(jobs.c.id == job_id, is_live()).values(rung_at=None, available_at=due_at()))
+    connection.execute(
+        sa.update(jobs).where(jobs.c.id == job_id, is_live()).values(rung_at=None, available_at=due_at())
+    )
 
 
-def extend_leases(connection: Connection, owner: str, job_ids: Collection[str], lease_s: float) -> dict[str, int]:
+def extend_leases(connection: sa.Connection, owner: str, job_ids: Collection[str], lease_s: float) -> dict[str, int]:
     """Extend the leases of what a worker has in flight; returns token by job id, for what is still its own."""
     statement = (
-        update(jobs)
+        sa.update(jobs)
         .where(jobs.c.id.in_(job_ids), is_live(), jobs.c.lease_owner == owner)
         .values(lease_expires_at=DbNow(lease_s))
         .returning(jobs.c.id, jobs.c.lease_token)
@@ -283,21 +277,21 @@ def extend_leases(connection: Connection, owner: str, job_ids: Collection[str], 
     return {row.id: row.lease_token for row in connection.execute(statement)}
 
 
-def live_among(connection: Connection, job_ids: Collection[str]) -> set[str]:
+def live_among(connection: sa.Connection, job_ids: Collection[str]) -> set[str]:
     """Return those of these jobs that have not ended."""
-    return set(connection.scalars(select(jobs.c.id).where(jobs.c.id.in_(job_ids), is_live())))
+    return set(connection.scalars(sa.select(jobs.c.id).where(jobs.c.id.in_(job_ids), is_live())))
 
 
-def expire_leases(connection: Connection) -> int:
+def expire_leases(connection: sa.Connection) -> int:
     """Expire all leases, because all holders are known to be gone; they count as lost."""
-    held = update(jobs).where(is_live(), jobs.c.lease_expires_at.is_not(None))
+    held = sa.update(jobs).where(is_live(), jobs.c.lease_expires_at.is_not(None))
     return connection.execute(held.values(lease_expires_at=DbNow(-1.0), rung_at=None)).rowcount
 
 
-def release_leases(connection: Connection, owner: str) -> list[DueStep]:
+def release_leases(connection: sa.Connection, owner: str) -> list[DueStep]:
     """Release all leases of a stopping worker; returns their steps."""
     statement = (
-        update(jobs)
+        sa.update(jobs)
         .where(is_live(), jobs.c.lease_owner == owner)
         .values(lease_owner=None, lease_expires_at=None, lease_token=jobs.c.lease_token + 1, rung_at=DbNow())
         .returning(*DUE)
@@ -305,25 +299,25 @@ def release_leases(connection: Connection, owner: str) -> list[DueStep]:
     return [DueStep(*row) for row in connection.execute(statement)]
 
 
-def is_due() -> ColumnElement[bool]:
+def is_due() -> sa.ColumnElement[bool]:
     """Whether a step is due, or was due when it was notified, in case the clock was set back since."""
-    return or_(jobs.c.available_at <= DbNow(), jobs.c.available_at <= jobs.c.rung_at)
+    return sa.or_(jobs.c.available_at <= DbNow(), jobs.c.available_at <= jobs.c.rung_at)
 
 
-def due_at() -> ColumnElement[Any]:
+def due_at() -> sa.ColumnElement[Any]:
     """The time of a step that is due, in a clock that may have been set back."""
-    return case((jobs.c.available_at > DbNow(), DbNow()), else_=jobs.c.available_at)
+    return sa.case((jobs.c.available_at > DbNow(), DbNow()), else_=jobs.c.available_at)
 
 
-def is_free(*, with_expired: bool = True) -> ColumnElement[bool]:
+def is_free(*, with_expired: bool = True) -> sa.ColumnElement[bool]:
     """Whether a step has no lease; `with_expired`: or only an expired one."""
     has_no_lease = jobs.c.lease_expires_at.is_(None)
-    return or_(has_no_lease, jobs.c.lease_expires_at < DbNow()) if with_expired else has_no_lease
+    return sa.or_(has_no_lease, jobs.c.lease_expires_at < DbNow()) if with_expired else has_no_lease
 
 
-def is_token(token: int) -> ColumnElement[bool]:
+def is_token(token: int) -> sa.ColumnElement[bool]:
     return jobs.c.lease_token == token
 
 
-def is_version(version: int) -> ColumnElement[bool]:
+def is_version(version: int) -> sa.ColumnElement[bool]:
     return jobs.c.version == version
