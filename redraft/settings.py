@@ -28,15 +28,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from redraft.setting_values import (
-    broker_error,
-    database_error,
-    environment_errors,
-    http_error,
-    key_error,
-    places_error,
-    secrets_error,
-)
+from redraft import setting_values
 
 # The path of a Unix socket may have 107 bytes on Linux and 103 on macOS
 _SOCKET_PATH_BYTES = 100
@@ -76,14 +68,14 @@ _FITTING = (("heartbeat_s", "lease_s", 3), ("sweep_s", "lease_s", 1))
 
 # Checks that a pattern cannot express, with the code of their error
 _CHECKS: dict[str, tuple[LiteralString, Callable[[str], str | None]]] = {
-    "broker_url": ("bad_address", broker_error),
-    "database_url": ("bad_address", database_error),
-    "openai_base_url": ("bad_address", http_error),
-    "anthropic_base_url": ("bad_address", http_error),
-    "openai_api_key": ("bad_key", key_error),
-    "anthropic_api_key": ("bad_key", key_error),
-    "webhook_secret": ("invalid_webhook_secret", secrets_error),
-    "webhook_allow_private": ("invalid_network", places_error),
+    "broker_url": ("bad_address", setting_values.broker_error),
+    "database_url": ("bad_address", setting_values.database_error),
+    "openai_base_url": ("bad_address", setting_values.http_error),
+    "anthropic_base_url": ("bad_address", setting_values.http_error),
+    "openai_api_key": ("bad_key", setting_values.key_error),
+    "anthropic_api_key": ("bad_key", setting_values.key_error),
+    "webhook_secret": ("invalid_webhook_secret", setting_values.secrets_error),
+    "webhook_allow_private": ("invalid_network", setting_values.places_error),
 }
 
 
@@ -254,7 +246,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _environment_works(self) -> Self:
-        for name, words in environment_errors(os.environ):
+        for name, words in setting_values.environment_errors(os.environ):
             raise PydanticCustomError("bad_environment", "{name} {words}.", {"name": name, "words": words})
         return self
 

@@ -13,15 +13,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import (
-    ArgumentError,
-    DatabaseError,
-    DBAPIError,
-    IntegrityError,
-    OperationalError,
-)
-from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url
 
 from redraft.errors import Invalid, Unavailable
 from redraft.redaction import redact
@@ -95,7 +87,7 @@ class Database:
             try:
                 with self.write() as connection:
                     return work(connection)
-            except IntegrityError:
+            except exc.IntegrityError:
                 # Another worker wrote the same row at the same moment: the second time `work` sees that row
                 if has_collided:
                     raise
@@ -120,7 +112,7 @@ def _read_url(url: str) -> URL:
     try:
         error = database_error(url)
         read = None if error else make_url(sqlalchemy_url(url))
-    except (ArgumentError, ValueError):
+    except (exc.ArgumentError, ValueError):
         error, read = database_error(""), None
     if read is None:
         raise Invalid.at("/database_url", f"REDRAFT_DATABASE_URL {error}.", "invalid_database_url")
@@ -145,13 +137,13 @@ def translated() -> Generator[None]:
     """Raise Unavailable for a database that is away, full or locked. The error of a wrong statement stays as it is."""
     try:
         yield
-    except (OperationalError, PoolTimeout) as error:
+    except (exc.OperationalError, exc.TimeoutError) as error:
         raise Unavailable(
             f"The database cannot be used now: {_first_line(error)}", code="database_unavailable"
         ) from error
-    except DBAPIError as error:
+    except exc.DBAPIError as error:
         sqlstate = getattr(error.orig, "sqlstate", None)
-        if sqlstate is None and type(error) is DatabaseError:
+        if sqlstate is None and type(error) is exc.DatabaseError:
             # SQLite raises it for a file that is damaged, or no database
             raise Unavailable(
                 f"The database cannot be read: {_first_line(error)}. Does REDRAFT_DATABASE_URL name the right file?",
