@@ -88,7 +88,6 @@ class Invalid(RedraftError):  # noqa: N818
 
     @classmethod
     def at(cls, pointer: str, detail: str, code: str) -> "Invalid":
-        """An input with one field error."""
         return cls(detail, (FieldError(pointer, detail, code),), code=code)
 
 

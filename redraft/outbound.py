@@ -44,7 +44,6 @@ class Reply:
 
 
 def resolve(host: str, port: int) -> Sequence[str]:
-    """The system's resolver."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(sockaddr[0]) for *_, sockaddr in found]
 
@@ -133,8 +132,6 @@ def _ssl_context() -> ssl.SSLContext:
 
 
 class _Clock:
-    """The timeout of one request."""
-
     def __init__(self, total_s: float) -> None:
         self.total_s = total_s
         self._ends_at = time.monotonic() + total_s

@@ -66,7 +66,6 @@ def redact(text: str) -> str:
 
 
 def redact_known_values(value: Any) -> Any:
-    """JSON values without known secrets."""
     return _walk(value, redact_known, _NESTING_MAX)
 
 

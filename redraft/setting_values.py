@@ -51,17 +51,14 @@ def broker_error(url: str) -> str | None:
 
 
 def _has_database(parts: SplitResult) -> bool:
-    """Whether the query of a socket has nothing but the number of a database."""
     return all(name in {"db", "virtual_host"} and value.isdigit() for name, value in parse_qsl(parts.query))
 
 
 def kombu_url(url: str) -> str:
-    """A valid broker URL, as Celery's transport spells it."""
     return _broker_url(url, "redis+socket", "virtual_host")
 
 
 def redis_url(url: str) -> str:
-    """A valid broker URL as redis-py spells it."""
     return _broker_url(url, "unix", "db")
 
 
@@ -86,7 +83,6 @@ def database_error(url: str) -> str | None:
 
 
 def sqlalchemy_url(url: str) -> str:
-    """A valid database URL, with the driver that is installed."""
     scheme, _, rest = url.partition("://")
     return f"{_DATABASES[scheme]}://{rest}"
 
@@ -109,7 +105,6 @@ def key_error(key: str) -> str | None:
 
 
 def secrets_error(secrets: str) -> str | None:
-    """Check the secrets that sign webhooks, separated by spaces."""
     if all(len(key) in _SECRET_BYTES for key in webhook_keys(secrets)):
         return None
     return "must be whsec_ and the base64 of 24 to 64 random bytes"
@@ -130,7 +125,6 @@ def _decoded(text: str) -> bytes:
 
 
 def places_error(text: str) -> str | None:
-    """Check the networks and host names that webhooks may reach."""
     if switch := next((part for part in _parts(text) if part in _SWITCHES), None):
         return f"holds {switch!r}, which names no host: name what may be reached, as in 10.0.0.0/8 hooks.internal"
     try:

@@ -50,13 +50,10 @@ class ModelPrice(BaseModel):
 
     @property
     def is_free(self) -> bool:
-        """Whether all tokens are free."""
         return not (self.input or self.output or self.cached_input)
 
 
 class ModelLimit(BaseModel):
-    """The rate limit of a model over all workers."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     requests_per_minute: int | None = Field(default=None, ge=1)

@@ -55,7 +55,6 @@ class Columns:
         return known
 
     def note(self, column: str, targets: Sequence[str]) -> None:
-        """Count a column of a row."""
         if not targets:
             if column in self.unused or len(self.unused) < NAMES_KEPT_MAX:
                 self.unused[column] += 1
@@ -65,7 +64,6 @@ class Columns:
                 self.used[target] = column
 
     def never_seen(self) -> list[str]:
-        """The mapped columns that no row had."""
         seen = set(self.used.values())
         return [column for column in self._mapped if column not in seen]
 
@@ -110,7 +108,6 @@ def ambiguity(target: str, one: str, other: str) -> FieldError:
 
 
 def pointer_of(target: str) -> str:
-    """The JSON Pointer of a dotted field."""
     head, _, tail = target.partition(".")
     names = [head, tail] if head in OPEN else target.split(".")
     return "".join(f"/{name.replace('~', '~0').replace('/', '~1')}" for name in names if name)

@@ -39,8 +39,6 @@ def hash_of(text: str) -> str:
 
 
 class DatasetHash:
-    """The hash of a dataset, row by row."""
-
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
 

@@ -81,7 +81,6 @@ class Report:
             raise no_good_rows(self.errors)
 
     def add(self, item: Item, calls: int, cost: Cost) -> None:
-        """Count a good row."""
         self.good += 1
         self.kinds[item.kind.value] += 1
         self.calls_max += calls
@@ -94,7 +93,8 @@ class Report:
 
 def no_good_rows(bad: Sequence[BadRow]) -> Invalid:
     """The error for a file without a good row: the fields that all rows lack, otherwise the errors by line."""
-    lacking = [error for error in bad[0].errors if _is_lack(error) and all(error in each.errors for each in bad)]
+    lacks = (error for error in bad[0].errors if error.code in _LACKS and error.pointer.count("/") == 1)
+    lacking = [error for error in lacks if all(error in each.errors for each in bad)]
     errors = [
         replace(error, pointer=f"/defaults{error.pointer}", detail=f"No row can be used: {_without_field(error)}")
         for error in lacking
@@ -106,10 +106,6 @@ def no_good_rows(bad: Sequence[BadRow]) -> Invalid:
 def _without_field(error: FieldError) -> str:
     """The detail without the name of the field, which the pointer has."""
     return error.detail.removeprefix(f"{error.pointer[1:]}: ")
-
-
-def _is_lack(error: FieldError) -> bool:
-    return error.code in _LACKS and error.pointer.count("/") == 1
 
 
 def check(

@@ -146,13 +146,11 @@ class RowReader:
                 yield replace(line, text="", length=0), assemble(pairs, self.columns, is_table=True)
 
     def _records(self, table: Table) -> Iterator[tuple[Line, Draft]]:
-        for record in table.records():
-            line = Line(record.number, record.last, record.text, len(record.text))
-            if record.fault:
-                yield line, _unreadable(record.fault)
+        for line, cells in table.records():
+            if line.fault:
+                yield line, _unreadable(line.fault)
             else:
-                pairs = zip(table.header, record.cells, strict=True)
-                yield line, assemble(pairs, self.columns, is_table=True)
+                yield line, assemble(zip(table.header, cells, strict=True), self.columns, is_table=True)
 
     def _row(self, line: Line, draft: Draft) -> Row | BadRow:
         if draft.errors:
@@ -172,17 +170,9 @@ class RowReader:
             self.duplicates += 1
             bad = _bad(line, draft, [_duplicate(draft.custom_id, before)], digest)
             return replace(bad, custom_id=custom_id)
-        return Row(
-            custom_id=custom_id,
-            line=line.number,
-            last_line=line.last,
-            fields=draft.fields,
-            vars=draft.vars,
-            human_score=draft.human_score,
-            human_pass=draft.human_pass,
-            unused=draft.unused,
-            digest=digest,
-        )
+        names = ("fields", "vars", "human_score", "human_pass", "unused")
+        values = {name: getattr(draft, name) for name in names}
+        return Row(custom_id=custom_id, line=line.number, last_line=line.last, **values, digest=digest)
 
 
 def _first_bytes(stream: BinaryIO) -> bytes:

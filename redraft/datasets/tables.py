@@ -8,7 +8,7 @@ import io
 import re
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import chain, islice
 
 from redraft.datasets.lines import BOM, ROW_CHARS_MAX, Line, lines_of, too_long
@@ -24,21 +24,8 @@ _RECORD_LINES_MAX = 100_000
 _READ_AGAIN_MAX = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One row of a table.
-
-    Attributes:
-        number: the number of the first line; `last` is that of the last one.
-        cells: with line feeds as line ends; empty if there is a `fault`.
-        text: its lines; empty if it is too long.
-    """
-
-    number: int
-    last: int
-    cells: list[str]
-    text: str
-    fault: str | None = None
+Record = tuple[Line, list[str]]
+"""The lines of a row, and its cells with line feeds as line ends; without cells if the lines have a fault."""
 
 
 class Table:
@@ -62,24 +49,24 @@ class Table:
 
     def records(self) -> Iterator[Record]:
         """The records that are not empty; a wrong number of cells is a fault."""
-        for record in self._records:
-            if record.fault is None and len(record.cells) != len(self.header):
-                yield Record(record.number, record.last, [], record.text, self._miscounted(record))
+        wanted = len(self.header)
+        for line, cells in self._records:
+            there = len(cells)
+            if line.fault is None and there != wanted:
+                advice = f"; cells that hold {_shown(self.delimiter)} stand in quotes" if there > wanted else ""
+                words = f"has {_cells(there)}, the header has {_cells(wanted)}{advice}"
+                yield replace(line, fault=words), []
             else:
-                yield record
-
-    def _miscounted(self, record: Record) -> str:
-        wanted, there = len(self.header), len(record.cells)
-        advice = f"; cells that hold {_shown(self.delimiter)} stand in quotes" if there > wanted else ""
-        return f"has {_cells(there)}, the header has {_cells(wanted)}{advice}"
+                yield line, cells
 
     def _read_header(self) -> list[str]:
         first = next(self._records, None)
         if first is None:
             raise Invalid("The file holds no rows.", code="no_rows")
-        if first.fault:
-            raise Invalid(f"The header, line {first.number}, {first.fault}.", code="invalid_header")
-        names = [cell.strip().lstrip(BOM).strip() or f"column {at}" for at, cell in enumerate(first.cells, 1)]
+        line, cells = first
+        if line.fault:
+            raise Invalid(f"The header, line {line.number}, {line.fault}.", code="invalid_header")
+        names = [cell.strip().lstrip(BOM).strip() or f"column {at}" for at, cell in enumerate(cells, 1)]
         if len(set(names)) < len(names):
             twice = Counter(names).most_common(1)[0][0]
             words = f"Two columns are called {twice[:100]!r}: give each a name of its own."
@@ -96,14 +83,9 @@ def has_blanks_before_quotes(lines: Sequence[str], delimiter: str) -> bool:
     """Whether records have blanks between a delimiter and a quote, as in `1, "a, b"`: these belong to no cell."""
     if not any(f"{delimiter} " in line and ' "' in line for line in lines):
         return False
-    return _quotes_at_start(lines, delimiter, skips_blanks=False) > _quotes_at_start(
-        lines, delimiter, skips_blanks=True
-    )
-
-
-def _quotes_at_start(lines: Sequence[str], delimiter: str, *, skips_blanks: bool) -> int:
-    rows = csv.reader(lines, delimiter=delimiter, skipinitialspace=skips_blanks)
-    return sum(cell.lstrip(" ").startswith('"') for cells in rows for cell in cells)
+    readers = (csv.reader(lines, delimiter=delimiter, skipinitialspace=skips) for skips in (False, True))
+    kept, skipped = (sum(cell.lstrip(" ").startswith('"') for cells in rows for cell in cells) for rows in readers)
+    return kept > skipped
 
 
 def _fit(lines: Sequence[str], delimiter: str) -> tuple[float, int]:
@@ -148,7 +130,10 @@ class _Feed:
         self.taken.append(line)
         self._length += line.length
         if self._length > self._longest or len(self.taken) > _RECORD_LINES_MAX:
-            raise _Overlong
+            words = (
+                f"opens a quote that is not closed within {self._longest:,} characters and {_RECORD_LINES_MAX:,} lines"
+            )
+            raise _Overlong(too_long(line.length, self._longest) if len(self.taken) == 1 else words)
         return line.text
 
     def begin(self) -> None:
@@ -176,8 +161,8 @@ def _records(lines: Iterator[Line], delimiter: str, longest: int, *, skips_blank
             cells = next(reader)
         except StopIteration:
             return
-        except _Overlong:
-            fault = _unclosed(feed, longest)
+        except _Overlong as error:
+            fault = str(error)
         except csv.Error as error:
             fault = _fault_words(error, delimiter)
         if not (fault or skips_blanks) and has_blanks_before_quotes([line.text for line in feed.taken], delimiter):
@@ -186,20 +171,9 @@ def _records(lines: Iterator[Line], delimiter: str, longest: int, *, skips_blank
             feed.give_back()
         fault = next((line.fault for line in feed.taken if line.fault), fault)
         if fault or any(cell.strip() for cell in cells):
-            yield _record(feed.taken, cells, fault)
-
-
-def _record(taken: Sequence[Line], cells: list[str], fault: str | None) -> Record:
-    text = "".join(line.text for line in taken)
-    if "\r" in text:
-        cells = [cell.replace("\r\n", "\n") for cell in cells]
-    return Record(taken[0].number, taken[-1].last, [] if fault else cells, text, fault)
-
-
-def _unclosed(feed: _Feed, longest: int) -> str:
-    if len(feed.taken) == 1:
-        return too_long(feed.taken[0].length, longest)
-    return f"opens a quote that is not closed within {longest:,} characters and {_RECORD_LINES_MAX:,} lines"
+            text = "".join(line.text for line in feed.taken)
+            line = Line(feed.taken[0].number, feed.taken[-1].last, text, len(text), fault)
+            yield line, [] if fault else [cell.replace("\r\n", "\n") for cell in cells]
 
 
 def _fault_words(error: csv.Error, delimiter: str) -> str:
@@ -207,9 +181,8 @@ def _fault_words(error: csv.Error, delimiter: str) -> str:
     if "unexpected end" in words:
         return "opens a quote that is never closed"
     if "expected after" in words:
-        return (
-            f"has text after a closing quote; within quotes, a quote is written twice, and {_shown(delimiter)} follows"
-        )
+        advice = f"within quotes, a quote is written twice, and {_shown(delimiter)} follows"
+        return f"has text after a closing quote; {advice}"
     return f"is no CSV: {words}"
 
 

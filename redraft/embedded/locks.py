@@ -23,7 +23,6 @@ class FolderLock:
         return self._file is not None
 
     def try_take(self) -> bool:
-        """Take the lock if it is free."""
         file = self._path.open("a+")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

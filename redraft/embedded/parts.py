@@ -45,7 +45,6 @@ class Part:
         self._keeper.start()
 
     def begin(self) -> None:
-        """Let the child and its successors begin to work."""
         with self._lock:
             self._may_begin = True
             self._send_begin()

@@ -140,7 +140,6 @@ class Stack:
 
 @contextmanager
 def open_stack(settings: Settings, worker_log: Path | None) -> Generator[Stack]:
-    """See `redraft.embedded.stack`."""
     built = Stack(settings, worker_log)
     if not settings.is_embedded_broker:
         yield built

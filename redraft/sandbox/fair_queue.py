@@ -30,7 +30,6 @@ class FairQueue:
 
     @property
     def waiting(self) -> int:
-        """The number of waiting requests."""
         with self._lock:
             return sum(map(len, self._waiting.values()))
 

@@ -77,7 +77,6 @@ class Processes:
         return outcome
 
     def close(self) -> None:
-        """End all idle children."""
         self.quick.close()
         self.slow.close()
 

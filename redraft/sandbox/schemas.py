@@ -14,8 +14,6 @@ PATTERN_BYTES_MAX = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Misplaced:
-    """One validation error and its path."""
-
     message: str
     path: tuple[str | int, ...]
 

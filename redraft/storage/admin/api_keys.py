@@ -29,7 +29,6 @@ def add(connection: Connection, values: Mapping[str, Any], *, lifetime_s: float 
 
 
 def count_valid(connection: Connection, name: str) -> int:
-    """The number of keys with this name that are neither revoked nor expired."""
     return count(connection, api_keys.c.name == name, *_IS_VALID)
 
 
@@ -59,7 +58,6 @@ def revoke(connection: Connection, key_id: str) -> None:
 
 
 def add_sign_in(connection: Connection, token_hash: str, key_id: str, *, lifetime_s: float) -> None:
-    """Store a sign-in, and remove expired ones."""
     connection.execute(delete(sign_ins).where(sign_ins.c.expires_at <= DbNow()))
     connection.execute(insert(sign_ins).values(token_hash=token_hash, key_id=key_id, expires_at=DbNow(lifetime_s)))
 

@@ -83,7 +83,6 @@ def _lately(connection: Connection, table: Table, names: Sequence[str], within_s
 
 
 def open_calls(connection: Connection) -> Rows:
-    """The number of open calls by model."""
     is_started = calls.c.status == literal("started", literal_execute=True)
     query = select(calls.c.model, func.count().label("calls")).where(is_started).group_by(calls.c.model)
     return fetch_all(connection, query)

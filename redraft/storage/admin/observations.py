@@ -46,7 +46,6 @@ def add(connection: Connection, values: Mapping[str, Any]) -> None:
 
 
 def place_of(connection: Connection, observation_id: str) -> Place | None:
-    """Where an observation stands in a list."""
     query = select(observations.c.created_at, observations.c.id).where(observations.c.id == observation_id)
     row = connection.execute(query).one_or_none()
     return None if row is None else (row.created_at, row.id)

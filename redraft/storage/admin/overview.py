@@ -21,7 +21,6 @@ Rows = list[dict[str, Any]]
 
 
 def running(connection: Connection, *, limit: int) -> Rows:
-    """The running jobs, newest first."""
     query = _lines(connection).where(jobs.c.status == "running")
     return fetch_all(connection, query.order_by(jobs.c.created_at.desc(), jobs.c.id.desc()).limit(limit))
 
@@ -40,7 +39,6 @@ def _lines(connection: Connection) -> Select[Any]:
 
 
 def count_live(connection: Connection) -> dict[str, int]:
-    """The number of queued and of running jobs."""
     is_live_now = jobs.c.status.in_(("queued", "running"))
     query = select(jobs.c.status, func.count()).where(is_live_now).group_by(jobs.c.status)
     return dict(connection.execute(query).all())
@@ -75,7 +73,6 @@ def waiting_s(connection: Connection) -> float | None:
 
 
 def steps_in_flight(connection: Connection) -> dict[str, int]:
-    """The number of steps that each worker holds now."""
     is_held = and_(jobs.c.status == "running", jobs.c.lease_expires_at >= DbNow())
     query = select(jobs.c.lease_owner, func.count()).where(is_held).group_by(jobs.c.lease_owner)
     return {owner: count for owner, count in connection.execute(query) if owner}

@@ -23,7 +23,6 @@ class EndedJob:
 
 
 def count_ended(connection: Connection, before: datetime, statuses: Sequence[str]) -> dict[str, int]:
-    """The number of jobs that ended before then, by status."""
     query = select(jobs.c.status, func.count()).where(*_ended(before, statuses)).group_by(jobs.c.status)
     return dict(connection.execute(query).all())
 
@@ -54,7 +53,6 @@ def remove_ended(connection: Connection, ids: Sequence[str], before: datetime) -
 
 
 def count_jobless(connection: Connection, before: datetime) -> int:
-    """The number of calls without a job that were made before then."""
     return count(connection, *_jobless(before))
 
 

@@ -24,7 +24,6 @@ class UsageFilter:
 
 
 def total(connection: Connection, criteria: UsageFilter) -> Mapping[str, Any]:
-    """The sums over all calls."""
     return fetch_all(connection, select(*_SUMS).select_from(calls).where(*_conditions(criteria)))[0]
 
 

@@ -85,7 +85,6 @@ def get(connection: Connection, dataset_id: str) -> DatasetRecord | None:
 
 
 def find_version(connection: Connection, version: str) -> DatasetRecord | None:
-    """The oldest dataset with the same rows."""
     return _one(connection, datasets.c.version == version)
 
 

@@ -86,7 +86,6 @@ def take_queued(connection: Connection, run: RunRecord, limit: int, *, put_off: 
 
 
 def is_row_of(run: RunRecord) -> ColumnElement[bool]:
-    """Joins the items of a run with their rows."""
     return and_(dataset_items.c.dataset_id == run.dataset_id, dataset_items.c.position == run_items.c.position)
 
 
@@ -130,7 +129,6 @@ def count_running(connection: Connection, run_id: str) -> int:
 
 
 def count_running_beside(connection: Connection, run_id: str) -> int:
-    """The number of running items of other active runs."""
     is_other = and_(runs.c.id == run_items.c.run_id, runs.c.id != run_id)
     return queries.count(connection, is_other, is_active(), run_items.c.status == "running")
 

@@ -15,8 +15,6 @@ from redraft.storage.engine.tables import calls, jobs
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """One row of `runs`."""
-
     id: str
     name: str
     dataset_id: str
@@ -119,7 +117,6 @@ def latest_finished(connection: Connection, run: RunRecord) -> str | None:
 
 
 def list_page(connection: Connection, *, after: queries.Place | None, limit: int) -> list[RunRecord]:
-    """One page of the runs, newest first, and one more."""
     return [RunRecord(**row) for row in queries.fetch_all(connection, queries.list_newest(runs, after, limit))]
 
 
@@ -172,7 +169,6 @@ def live_job(connection: Connection, run_id: str) -> str | None:
 
 
 def one_of_dataset(connection: Connection, dataset_id: str) -> str | None:
-    """A run of this dataset."""
     return connection.scalar(select(runs.c.id).where(runs.c.dataset_id == dataset_id).limit(1))
 
 

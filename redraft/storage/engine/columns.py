@@ -39,7 +39,6 @@ class DbNow(sa.FunctionElement[datetime]):
 
     @property
     def seconds(self) -> float:
-        """The number of seconds that was given."""
         return next((float(clause.value or 0) for clause in self.clauses if isinstance(clause, sa.BindParameter)), 0.0)
 
 

@@ -97,7 +97,6 @@ def is_pooled(connection: Any) -> bool:
 
 
 def is_autocommit(connection: Connection) -> bool:
-    """Whether each statement of a connection is a transaction of its own."""
     return connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT"
 
 

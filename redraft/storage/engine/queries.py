@@ -26,12 +26,10 @@ def fetch_one(connection: Connection, query: Executable) -> dict[str, Any] | Non
 
 
 def exists(connection: Connection, *conditions: ColumnElement[bool]) -> bool:
-    """Whether a row meets the conditions."""
     return connection.scalar(select(1).where(*conditions).limit(1)) is not None
 
 
 def count(connection: Connection, *conditions: ColumnElement[bool]) -> int:
-    """The number of rows that meet the conditions."""
     return connection.execute(select(func.count()).where(*conditions)).scalar_one()
 
 

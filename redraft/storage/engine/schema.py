@@ -55,7 +55,6 @@ class Standing:
 
 
 def make_config() -> Config:
-    """The configuration of Alembic for the migrations of this program."""
     spec = find_spec("migrations")
     if spec is None or spec.origin is None:
         raise RuntimeError("The package 'migrations' is not installed beside 'redraft'.")
@@ -189,6 +188,5 @@ def _own_revisions() -> tuple[frozenset[str], str]:
 
 
 def _revisions(config: Config) -> tuple[frozenset[str], str]:
-    """All revisions, and the newest one."""
     scripts = ScriptDirectory.from_config(config)
     return frozenset(script.revision for script in scripts.walk_revisions()), scripts.get_current_head() or ""

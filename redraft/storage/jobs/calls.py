@@ -209,7 +209,6 @@ def usage_of_job(connection: sa.Connection, job_id: str) -> list[dict[str, Any]]
 
 
 def open_in_run(connection: sa.Connection, run_id: str) -> list[dict[str, Any]]:
-    """The calls that a run's jobs are making now."""
     query = (
         sa.select(calls.c.model, calls.c.request)
         .join_from(calls, jobs, jobs.c.id == calls.c.job_id)
@@ -232,7 +231,6 @@ def untold_in_run(connection: sa.Connection, run_id: str) -> list[dict[str, Any]
 
 
 def usage_by_attempt(connection: sa.Connection, job_id: str) -> dict[tuple[int, int], dict[str, int]]:
-    """The usage of each candidate, by (iteration, candidate)."""
     sums = {
         "calls": sa.func.count(),
         "unpriced_calls": sa.func.count().filter(calls.c.cost_nano_usd.is_(None)),
@@ -253,7 +251,6 @@ def set_aside(connection: sa.Connection, call_id: str) -> None:
 
 
 def has_open(connection: sa.Connection, job_id: str) -> bool:
-    """Whether the job has an open call."""
     return exists(connection, calls.c.job_id == job_id, calls.c.status == "started")
 
 

@@ -40,7 +40,6 @@ def add(connection: Connection, job: JobRecord, first_seq: int, new: Sequence[tu
 
 
 def of_types(connection: Connection, job_id: str, types: Sequence[str]) -> list[EventRecord]:
-    """The events of these types, in order."""
     return _list(connection, _EVENTS.where(events.c.job_id == job_id, events.c.type.in_(types)))
 
 
@@ -51,7 +50,6 @@ def moments(connection: Connection, job_id: str, types: Sequence[str]) -> list[t
 
 
 def after(connection: Connection, job_id: str, seq: int, limit: int = 1000) -> list[EventRecord]:
-    """The events after the number `seq`, in order."""
     return _list(connection, _EVENTS.where(events.c.job_id == job_id, events.c.seq > seq).limit(limit))
 
 

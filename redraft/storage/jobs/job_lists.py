@@ -74,7 +74,6 @@ def by_ids(connection: Connection, job_ids: Sequence[str], *, newest_first: bool
 
 
 def count(connection: Connection, criteria: JobFilter, *, most: int) -> int:
-    """The number of matching jobs, counted up to `most`."""
     some = select(jobs.c.id).where(*conditions(connection, criteria)).limit(most).subquery()
     return connection.scalar(select(func.count()).select_from(some)) or 0
 

@@ -17,8 +17,6 @@ from redraft.storage.engine.tables import OTHER_KINDS, jobs
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """One row of `jobs`."""
-
     id: str
     kind: str
     status: str
@@ -165,7 +163,6 @@ def list_page(connection: sa.Connection, criteria: JobFilter) -> list[JobRecord]
 
 
 def in_order(query: Any, *, newest_first: bool) -> Any:
-    """Order a query of jobs as lists are ordered."""
     order = (jobs.c.created_at, jobs.c.id)
     return query.order_by(*(column.desc() if newest_first else column.asc() for column in order))
 

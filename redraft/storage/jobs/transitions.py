@@ -278,7 +278,6 @@ def extend_leases(connection: sa.Connection, owner: str, job_ids: Collection[str
 
 
 def live_among(connection: sa.Connection, job_ids: Collection[str]) -> set[str]:
-    """Return those of these jobs that have not ended."""
     return set(connection.scalars(sa.select(jobs.c.id).where(jobs.c.id.in_(job_ids), is_live())))
 
 

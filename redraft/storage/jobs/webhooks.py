@@ -26,8 +26,6 @@ _IS_DUE = and_(
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRecord:
-    """One row of `webhook_deliveries`."""
-
     id: str
     job_id: str | None
     run_id: str | None
@@ -138,7 +136,6 @@ def send_again(connection: Connection, owner_id: str, delivery_id: str) -> Deliv
 
 
 def list_of(connection: Connection, owner_id: str) -> list[DeliveryRecord]:
-    """The deliveries of a job or a run, in the order of its events."""
     query = select(*_rows).where(_belongs_to(owner_id)).order_by(_rows.seq)
     return [DeliveryRecord(**row) for row in fetch_all(connection, query)]
 
