@@ -28,7 +28,8 @@ Start = Callable[..., Command]
 def test_it_does_a_job_and_leaves_no_process_whatever_ends_it(
     folder: Folder, command: Start, model_server: ModelServer, number: int, code: int
 ):
-    """With a call in flight that never ends, and a stream open."""
+    """With a call in flight that never ends, and a stream open; what it wrote meanwhile only its owner reads."""
+    folder.path.chmod(0o755)
     model_server.script(generate=["Hello."], evaluate=[0.9])
     model_server.script(generate=[Reply(fault="hang")], case="hang")
     server = command(folder, "serve")
@@ -37,6 +38,7 @@ def test_it_does_a_job_and_leaves_no_process_whatever_ends_it(
         assert job["status"] == "succeeded", job
         assert job["result"]["final_answer"] == "Hello."
         assert len(folder.processes()) == 5
+        assert not [each for each in folder.path.rglob("*") if each.is_file() and each.stat().st_mode & 0o077]
         hanging = submit(client, instruct="[[case:hang]] Say hello.")
         wait_until(lambda: model_server.requests(case="hang"), what="the hanging call")
         with client.stream("GET", f"{hanging}/events", headers={"accept": "text/event-stream"}) as stream:
@@ -45,44 +47,24 @@ def test_it_does_a_job_and_leaves_no_process_whatever_ends_it(
     folder.wait_empty()
 
 
-def test_its_files_are_its_owners_alone_also_in_a_folder_that_was_there_before(
-    folder: Folder, command: Start, model_server: ModelServer
+def test_a_second_one_on_the_same_folder_is_refused_and_told_where_the_first_is(
+    folder: Folder, command: Start, model_server: ModelServer, tmp_path: Path
 ):
-    model_server.script(generate=["Hello."], evaluate=[0.9])
-    folder.path.mkdir(mode=0o755, exist_ok=True)
-    folder.path.chmod(0o755)
-    server = command(folder, "serve")
-    with server.client() as client:
-        assert wait_ended(client, submit(client))["status"] == "succeeded"
-    open_to_others = {str(each) for each in folder.path.rglob("*") if each.is_file() and each.stat().st_mode & 0o077}
-    assert not open_to_others
-    server.end(signal.SIGTERM)
-    folder.wait_empty()
-
-
-def test_a_second_one_on_the_same_folder_is_refused_and_told_where_the_first_is(folder: Folder, command: Start):
+    """Another command may work beside it, and says whose worker does the work."""
     first = command(folder, "serve")
     url = first.wait_says(r"ready at (http://\S+)")[1]
     second = command(folder, "serve")
     assert second.wait() == 1
     assert f"at {url} (pid {first.pid})" in second.stderr
     assert json.loads((folder.path / "serve.json").read_text()) == {"url": url, "pid": first.pid}
-    assert first.end(signal.SIGINT) == 130
-    folder.wait_empty()
-
-
-def test_a_command_beside_it_says_whose_worker_does_the_work(
-    folder: Folder, command: Start, model_server: ModelServer, tmp_path: Path
-):
     model_server.script(generate=["Hello."], evaluate=[0.9])
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"instruct": "Say hello."}\n')
-    alone = command(folder, "eval", str(rows), "--crit", "A greeting.")
-    assert (alone.wait(), "has a worker" in alone.stderr) == (0, False)
-    command(folder, "serve").wait_says("ready at")
     beside = command(folder, "eval", str(rows), "--crit", "A greeting.")
     assert beside.wait() == 0
     assert "A running `redraft serve`, or another command on this data folder, has a worker" in beside.stderr
+    assert first.end(signal.SIGINT) == 130
+    folder.wait_empty()
 
 
 def test_two_on_two_folders_do_not_meet(make_folder: Callable[..., Folder], command: Start, model_server: ModelServer):

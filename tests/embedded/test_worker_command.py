@@ -2,18 +2,33 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx2
+import pytest
+
+from api.app import create_app
 from redraft.jobs import BULK_QUEUE, INTERACTIVE_QUEUE
+from redraft.settings import Settings
 from tests.embedded.commands import Command, Folder, submit, wait_ended
 from tests.model_server import ModelServer
+from tests.support.api_server import ApiServer
+from tests.support.databases.sqlite import create_sqlite
 from tests.support.failing_broker import FailingBroker
 from tests.support.processes import REDRAFT, clean_environment
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import patient, wait_until
 
 Start = Callable[..., Command]
+
+
+@pytest.fixture
+def client(folder: Folder, make_embedded: Callable[..., Settings], valkey: ValkeyServer) -> Iterator[httpx2.Client]:
+    """A client of an API in this process, on the folder's database and a broker outside."""
+    create_sqlite(folder.path / "redraft.db")
+    with ApiServer(create_app(make_embedded(folder, broker_url=valkey.url))) as server:
+        yield server.client()
 
 
 def test_with_a_broker_outside_serve_is_the_api_alone_and_the_worker_works_for_it(
@@ -32,7 +47,7 @@ def test_with_a_broker_outside_serve_is_the_api_alone_and_the_worker_works_for_i
 
 
 def test_what_is_no_message_ends_no_worker(
-    folder: Folder, command: Start, model_server: ModelServer, valkey: ValkeyServer
+    folder: Folder, command: Start, client: httpx2.Client, model_server: ModelServer, valkey: ValkeyServer
 ):
     model_server.script(generate=["Hello."], evaluate=[0.9])
     malformed = [b"\xff\x00", b"garbage", b"[]", b"5", b"null", b"{}", b'{"body": 1, "properties": {}}', b"[" * 100_000]
@@ -42,9 +57,8 @@ def test_what_is_no_message_ends_no_worker(
         for number, each in enumerate(malformed):
             broker.hset("unacked", str(number), each)
             broker.zadd("unacked_index", {str(number): 0})
-    server = command(folder, "serve", broker_url=valkey.url)
     worker = command(folder, "worker", broker_url=valkey.url)
-    with server.client() as client, valkey.client() as broker:
+    with valkey.client() as broker:
         for each in malformed:
             broker.lpush(INTERACTIVE_QUEUE, each)
             broker.lpush(BULK_QUEUE, each)
@@ -54,7 +68,6 @@ def test_what_is_no_message_ends_no_worker(
         assert not broker.hkeys("unacked")
     assert "malformed_message_dropped" in worker.stderr
     assert worker.end(signal.SIGTERM) == 0
-    assert server.end(signal.SIGTERM) == 0
 
 
 def test_it_does_not_start_on_an_outdated_schema(folder: Folder, command: Start, valkey: ValkeyServer, tmp_path: Path):
@@ -107,13 +120,10 @@ def test_what_no_worker_could_use_is_refused_by_each_command_in_the_same_words(t
 
 
 def test_a_worker_whose_default_model_is_missing_is_a_whole_worker(
-    folder: Folder, command: Start, model_server: ModelServer, valkey: ValkeyServer
+    folder: Folder, command: Start, client: httpx2.Client, model_server: ModelServer, valkey: ValkeyServer
 ):
     model_server.script(generate=["Hello."], evaluate=[0.9])
-    server = command(folder, "serve", broker_url=valkey.url)
-    with server.client() as client:
-        worker = command(folder, "worker", model="local:none", broker_url=valkey.url)
-        assert wait_ended(client, submit(client))["status"] == "succeeded"
-        assert client.get("/readyz").status_code == 200
+    worker = command(folder, "worker", model="local:none", broker_url=valkey.url)
+    assert wait_ended(client, submit(client))["status"] == "succeeded"
+    assert client.get("/readyz").status_code == 200
     assert worker.end(signal.SIGTERM) == 0
-    server.end(signal.SIGTERM)

@@ -116,9 +116,8 @@ def test_what_waits_has_its_question_from_its_row(driver: Driver):
     assert (waiting.status, waiting.question, waiting.job_id) == ("queued", "[[case:r1]]", None)
 
 
-@pytest.mark.parametrize(
-    ("chosen", "numbers"),
-    [
+def test_items_are_narrowed(driver: Driver, mixed: Run):
+    for chosen, numbers in [
         (ItemFilter(statuses=("failed", "invalid")), [3, 4]),
         (ItemFilter(is_accepted=True), [1]),
         (ItemFilter(is_accepted=False), [2]),
@@ -128,10 +127,8 @@ def test_what_waits_has_its_question_from_its_row(driver: Driver):
         (ItemFilter(custom_id="r1"), [2]),
         (ItemFilter(custom_id="line 4"), [4]),
         (ItemFilter(statuses=("succeeded",), error_code="invalid_row"), []),
-    ],
-)
-def test_items_are_narrowed(driver: Driver, mixed: Run, chosen: ItemFilter, numbers: list[int]):
-    assert [item.number for item in items(driver, mixed, chosen)] == numbers
+    ]:
+        assert [item.number for item in items(driver, mixed, chosen)] == numbers, chosen
 
 
 def test_each_error_group_of_the_report_is_found_as_items(driver: Driver, mixed: Run):

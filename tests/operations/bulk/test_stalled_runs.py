@@ -23,7 +23,7 @@ FOREIGN = b'{"custom_id": "foreign", "instruct": "Q", "model": "anthropic:claude
 
 def mixed(driver: Driver) -> Run:
     """A run whose first item is under way, and the second of which needs a provider that not every worker has."""
-    return start(driver, rows(1) + FOREIGN + rows(8)[len(rows(1)) :], max_in_flight=1)
+    return start(driver, rows(1) + FOREIGN + rows(3)[len(rows(1)) :], max_in_flight=1)
 
 
 def feed_and_work(driver: Driver, run: Run) -> Run:
@@ -45,20 +45,20 @@ def test_an_item_that_no_worker_can_start_keeps_no_other_waiting_and_ends_the_ru
         seen.append(feed_and_work(keyless, run))
         return seen[-1].status != "running"
 
-    wait_until(has_ended, within_s=20, what="the end of the run")
+    wait_until(has_ended, within_s=20, every_s=0.2, what="the end of the run")
     errors = [each.error for each in seen if each.error and each.status == "running"]
     assert (errors[0].code, errors[0].items) == ("provider_auth", 1)
     assert "anthropic" in errors[0].detail.lower()
     ended = seen[-1]
     assert (ended.status, ended.stop_reason) == ("canceled", "error")
-    assert (ended.counts.succeeded, ended.counts.canceled) == (8, 1)
+    assert (ended.counts.succeeded, ended.counts.canceled) == (3, 1)
     assert ended.error is not None
     assert ended.error.code == "provider_auth"
 
     resumed = runs.resume_run(driver.services, run.id, ResumeRun())
     assert (resumed.status, resumed.error) == ("running", None)
     done = work_off(driver, run)
-    assert (done.stop_reason, done.counts.succeeded) == ("finished", 9)
+    assert (done.stop_reason, done.counts.succeeded) == ("finished", 4)
 
 
 def test_an_item_that_was_put_off_is_started_by_a_worker_that_can(
@@ -69,18 +69,18 @@ def test_an_item_that_was_put_off_is_started_by_a_worker_that_can(
     keyless = make_driver(anthropic_api_key=None, anthropic_base_url=None, sweep_s=0.05)
     wait_until(lambda: feed_and_work(keyless, run).error, what="an item that is put off")
     ended = work_off(driver, run)
-    assert (ended.stop_reason, ended.error, ended.counts.succeeded) == ("finished", None, 9)
+    assert (ended.stop_reason, ended.error, ended.counts.succeeded) == ("finished", None, 4)
 
 
 def test_a_row_that_nobody_foresaw_is_an_error_of_its_own(driver: Driver, model_server: ModelServer):
     model_server.script(generate=["a"], evaluate=[0.9])
-    run = start(driver, rows(8), max_in_flight=1)
+    run = start(driver, rows(3), max_in_flight=1)
     with driver.services.database.write() as connection:
         second = dataset_items.c.position == 1
         row = connection.scalars(select(dataset_items.c.row).where(second)).one()
         connection.execute(update(dataset_items).where(second).values(row={**row, "nobody": "knows"}))
     ended = work_off(driver, run)
-    assert (ended.stop_reason, ended.counts.succeeded, ended.counts.invalid) == ("finished", 7, 1)
+    assert (ended.stop_reason, ended.counts.succeeded, ended.counts.invalid) == ("finished", 2, 1)
     (item,) = run_results.list_items(driver.services, run.id, after=0, limit=9, statuses=["invalid"])
     assert "cannot become a job" in item["error"]
 
@@ -97,10 +97,10 @@ def refuse_jobs_that_say(services: Services, word: str) -> None:
 
 def test_an_item_that_cannot_be_stored_takes_no_other_one_with_it(driver: Driver, model_server: ModelServer):
     model_server.script(generate=["a"], evaluate=[0.9])
-    run = start(driver, rows(6), max_in_flight=1)
-    refuse_jobs_that_say(driver.services, "case:r3")
+    run = start(driver, rows(4), max_in_flight=1)
+    refuse_jobs_that_say(driver.services, "case:r2")
     ended = work_off(driver, run)
-    assert (ended.counts.succeeded, ended.counts.invalid) == (5, 1)
+    assert (ended.counts.succeeded, ended.counts.invalid) == (3, 1)
 
 
 def test_a_run_that_cannot_be_fed_at_all_says_so_and_ends(
@@ -124,6 +124,6 @@ def test_a_run_that_cannot_be_fed_at_all_says_so_and_ends(
         seen.append(feed_and_work(hurried, run))
         return seen[-1].status != "running"
 
-    wait_until(has_ended, within_s=20, what="the end of the run")
+    wait_until(has_ended, within_s=20, every_s=0.2, what="the end of the run")
     assert {each.error.code for each in seen if each.error} == {"run_not_fed"}
     assert (seen[-1].status, seen[-1].stop_reason, seen[-1].counts.canceled) == ("canceled", "error", 2)
