@@ -31,8 +31,6 @@ from tests.operations.driving import Driver
 from tests.support.receiver import LOOPBACK, SECRET, Answer, Receiver, verify
 from tests.support.waiting import patient, wait_until
 
-pytestmark = pytest.mark.both_databases
-
 MakeDriver = Callable[..., Driver]
 
 
@@ -110,6 +108,7 @@ def test_an_end_is_delivered_once_and_signed(driver: Driver, receiver: Receiver,
     assert delivery.delivered_at is not None
 
 
+@pytest.mark.both_databases
 def test_each_event_that_is_asked_for_has_its_entry_and_no_other(
     driver: Driver, receiver: Receiver, model_server: ModelServer
 ):
@@ -138,6 +137,7 @@ def test_a_job_without_a_webhook_costs_no_statement(driver: Driver, receiver: Re
     assert any("INSERT INTO webhook_deliveries" in statement for statement in told)
 
 
+@pytest.mark.both_databases
 def test_every_way_to_an_end_has_its_entry(driver: Driver, receiver: Receiver):
     canceled, late = driver.submit(webhook=hook(receiver)), driver.submit(webhook=hook(receiver))
     lifecycle.cancel(driver.services, canceled)
@@ -161,6 +161,7 @@ def test_a_continuation_is_told_to_the_same_webhook(driver: Driver, receiver: Re
     assert [each.type for each in deliveries(driver, job.id)] == ["job.done", "job.continued", "job.done"]
 
 
+@pytest.mark.both_databases
 def test_a_unit_of_work_that_fails_leaves_no_entry(driver: Driver, receiver: Receiver):
     job_id = driver.submit(webhook=hook(receiver))
     row = driver.row(job_id)
@@ -205,6 +206,7 @@ def test_any_other_answer_is_tried_again(make_driver: MakeDriver, status: int):
 
 
 # Case E14
+@pytest.mark.both_databases
 def test_a_receiver_that_fails_twice_gets_the_same_delivery_three_times_and_then_none(driver: Driver):
     with Receiver(Answer(500), Answer(500)) as receiver:
         job_id = driver.run_new(webhook=hook(receiver)).id
@@ -263,6 +265,7 @@ def test_retry_after_is_honoured_and_410_is_the_end(driver: Driver):
         assert (delivery.status, delivery.attempts, delivery.http_status) == ("failed", 2, 410)
 
 
+@pytest.mark.both_databases
 def test_a_worker_that_dies_after_sending_leaves_an_entry_that_is_sent_again_under_its_id(
     driver: Driver, receiver: Receiver
 ):
@@ -280,6 +283,7 @@ def test_a_worker_that_dies_after_sending_leaves_an_entry_that_is_sent_again_und
     assert (only(driver, job_id).status, only(driver, job_id).attempts) == ("delivered", 2)
 
 
+@pytest.mark.both_databases
 def test_two_workers_do_not_send_the_same_one_at_once(driver: Driver):
     others = [Deliverer(driver.services) for _ in range(4)]
     with Receiver() as receiver:

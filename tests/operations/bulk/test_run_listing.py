@@ -26,8 +26,6 @@ from tests.model_server import ModelServer, Reply
 from tests.operations.bulk.test_runs import now, rows, start, under_way, work_off
 from tests.operations.driving import Driver
 
-pytestmark = pytest.mark.both_databases
-
 ALL = ItemFilter()
 PRICE = ModelPrice(input=1.0, output=10.0)
 
@@ -67,6 +65,7 @@ def items(driver: Driver, run: Run, chosen: ItemFilter = ALL, **place: int) -> l
     return run_listing.list_items(driver.services, run.id, chosen, **{"after": 0, "limit": 50, **place})[0]
 
 
+@pytest.mark.both_databases
 def test_the_list_says_what_each_run_itself_says(driver: Driver, mixed: Run):
     start(driver, rows(2), max_in_flight=1, max_cost_usd=5)
     found, cursor = run_listing.list_runs(driver.services, cursor=None, limit=10)
@@ -83,6 +82,7 @@ def test_the_list_says_what_each_run_itself_says(driver: Driver, mixed: Run):
     assert [*first, *rest] == found
 
 
+@pytest.mark.both_databases
 def test_more_runs_and_items_take_no_more_statements(driver: Driver, mixed: Run):
     def looks() -> list[str]:
         with told(driver) as statements:
@@ -110,12 +110,14 @@ def test_items_are_told_without_their_answers(driver: Driver, mixed: Run):
     assert invalid.errors[0]["code"] == "invalid_row"
 
 
+@pytest.mark.both_databases
 def test_what_waits_has_its_question_from_its_row(driver: Driver):
     run = start(driver, rows(2), max_in_flight=1)
     waiting = items(driver, run)[1]
     assert (waiting.status, waiting.question, waiting.job_id) == ("queued", "[[case:r1]]", None)
 
 
+@pytest.mark.both_databases
 def test_items_are_narrowed(driver: Driver, mixed: Run):
     for chosen, numbers in [
         (ItemFilter(statuses=("failed", "invalid")), [3, 4]),
@@ -131,6 +133,7 @@ def test_items_are_narrowed(driver: Driver, mixed: Run):
         assert [item.number for item in items(driver, mixed, chosen)] == numbers, chosen
 
 
+@pytest.mark.both_databases
 def test_each_error_group_of_the_report_is_found_as_items(driver: Driver, mixed: Run):
     groups = run_results.report(driver.services, mixed.id).errors
     found = {group.code: len(items(driver, mixed, ItemFilter(error_code=group.code))) for group in groups}
@@ -157,6 +160,7 @@ def test_the_time_left_follows_from_what_has_ended(driver: Driver, model_server:
     assert (ended.seconds_left, ended.has_ended, ended.dataset.name) == (None, True, "rows.jsonl")
 
 
+@pytest.mark.both_databases
 def test_what_a_run_lay_still_is_in_no_time_of_it(driver: Driver, model_server: ModelServer):
     model_server.script(generate=["x"], evaluate=[0.9])
     run = start(driver, rows(3), max_in_flight=1)
@@ -172,6 +176,7 @@ def test_what_a_run_lay_still_is_in_no_time_of_it(driver: Driver, model_server: 
     assert 0 < (work_off(driver, run).usage.latency_ms or 0) < 60_000
 
 
+@pytest.mark.both_databases
 def test_an_item_whose_job_was_deleted_is_counted_apart(driver: Driver, mixed: Run):
     answered, failed = (items(driver, mixed, ItemFilter((status,)))[0].job_id for status in ("succeeded", "failed"))
     before = run_results.report(driver.services, mixed.id).costs
@@ -216,6 +221,7 @@ def test_two_runs_row_beside_row(driver: Driver, both: tuple[Run, Run]):
         run_listing.get_sides(driver.services, both[0].id, both[1].id, "r9", 1)
 
 
+@pytest.mark.both_databases
 def test_a_row_without_an_id_is_named_by_its_line(driver: Driver, mixed: Run):
     other = start(driver, rows(1), name="other")
     sides = run_listing.get_sides(driver.services, mixed.id, other.id, "line 4", 1)
@@ -223,6 +229,7 @@ def test_a_row_without_an_id_is_named_by_its_line(driver: Driver, mixed: Run):
     assert (sides.baseline.status, sides.baseline.answer, sides.new) == ("invalid", None, None)
 
 
+@pytest.mark.both_databases
 def test_bad_rows_of_a_dataset(driver: Driver, mixed: Run):
     found = run_listing.list_bad_rows(driver.services, mixed.dataset_id, after=-1, limit=5)
     assert [(row.line, row.errors[0]["code"]) for row in found] == [(4, "invalid_row")]
@@ -240,6 +247,7 @@ def test_nothing_is_listed_of_what_is_not_there(driver: Driver):
             look()
 
 
+@pytest.mark.both_databases
 def test_a_continued_job_that_stays_accepted_counts_as_accepted_wherever_acceptance_is_shown(
     driver: Driver, model_server: ModelServer
 ):

@@ -23,7 +23,6 @@ from tests.operations.driving import Driver
 from tests.support.receiver import LOOPBACK, SECRET, Answer, Receiver, verify
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.both_databases
 SIGNED: dict[str, Any] = {"webhook_secret": SecretStr(SECRET), "webhook_allow_private": LOOPBACK}
 
 
@@ -80,6 +79,7 @@ def test_a_run_without_a_webhook_has_no_delivery(driver: Driver):
     assert deliveries(driver, work_off(driver, start(driver, rows(1)))) == []
 
 
+@pytest.mark.both_databases
 def test_a_canceled_run_is_sent_once_and_again_when_it_is_resumed_and_ends(driver: Driver, receiver: Receiver):
     run = begin(driver, receiver)
     runs.cancel_run(driver.services, run.id)
@@ -99,6 +99,7 @@ def test_a_canceled_run_is_sent_once_and_again_when_it_is_resumed_and_ends(drive
     assert by_seq[1]["event"]["counts"] == counts.model_dump()
 
 
+@pytest.mark.both_databases
 def test_a_run_that_its_budget_ends_is_sent(make_driver: Callable[..., Driver], receiver: Receiver):
     prices = {name: ModelPrice(input=10, output=10) for name in ("openai:writer", "openai:judge")}
     driver = make_driver(prices=prices, **SIGNED)
@@ -108,6 +109,7 @@ def test_a_run_that_its_budget_ends_is_sent(make_driver: Callable[..., Driver], 
     assert hit.json["data"]["event"]["stop_reason"] == run.stop_reason == "budget_exhausted"
 
 
+@pytest.mark.both_databases
 def test_a_run_that_is_given_up_is_sent_with_its_error(make_driver: Callable[..., Driver], receiver: Receiver):
     keyed = make_driver(**SIGNED)
     keyless = make_driver(anthropic_api_key=None, anthropic_base_url=None, run_give_up_s=0.1, sweep_s=0.1)
@@ -147,6 +149,7 @@ def test_a_delivery_is_the_same_bytes_when_it_is_sent_again_after_the_run_went_o
         webhooks.list_deliveries(driver.services, "run_none")
 
 
+@pytest.mark.both_databases
 def test_a_failed_delivery_of_a_run_is_listed_among_all_and_goes_with_the_run(driver: Driver, receiver: Receiver):
     receiver.usual = Answer(410)
     run = work_off(driver, begin(driver, receiver, 1))

@@ -22,8 +22,6 @@ from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver
 from tests.support.receiver import SECRET
 
-pytestmark = pytest.mark.both_databases
-
 DEFAULTS = {"eval_crit": "True."}
 
 
@@ -133,6 +131,7 @@ def test_items_without_a_job_tell_what_their_rows_say(driver: Driver):
     assert found == [("[[case:r0]]", "R"), ("[[case:r1]]", "R"), ("7", '["x"]')]
 
 
+@pytest.mark.both_databases
 def test_bad_rows_tell_their_texts_as_far_as_they_could_be_read(driver: Driver):
     bad = {"instruct": "NUL \x00", "reference": "R", "metadata": {"team": "docs", "n": 1}, "human_score": 7}
     data = rows(1) + f"{json.dumps(bad)}\nnonsense\n".encode()
@@ -142,6 +141,7 @@ def test_bad_rows_tell_their_texts_as_far_as_they_could_be_read(driver: Driver):
     assert (unread["instruct"], unread["reference"], unread["metadata"]) == (None, None, {})
 
 
+@pytest.mark.both_databases
 def test_a_table_has_a_column_for_each_name_in_the_metadata(driver: Driver):
     data = rows(1, metadata={"team": "docs", "a.b": "x"}) + b'{"instruct": "Q", "metadata": {"=who": "=me()"}}\n'
     run = start(driver, data, defaults={**DEFAULTS, "metadata": {"of": "run"}}, max_in_flight=2)
@@ -186,6 +186,7 @@ def test_a_canceled_run_keeps_its_results_and_resumes_with_what_is_open(driver: 
 
 
 # Case E10
+@pytest.mark.both_databases
 def test_a_run_that_is_resumed_twice_at_once_does_its_open_rows_once(driver: Driver, model_server: ModelServer):
     model_server.script(generate=["a"], evaluate=[0.9])
     run = start(driver, rows(5), max_in_flight=3)
@@ -209,6 +210,7 @@ def test_a_run_that_is_resumed_twice_at_once_does_its_open_rows_once(driver: Dri
 
 
 # Case B10
+@pytest.mark.both_databases
 def test_a_row_that_is_filtered_fails_alone_after_one_call(driver: Driver, model_server: ModelServer):
     words = "The response was filtered due to the prompt triggering the content management policy."
     error = {"message": words, "type": None, "param": "prompt", "code": "content_filter", "status": 400}
@@ -243,6 +245,7 @@ def test_the_counts_of_a_run_add_up_and_its_end_is_sent_once_though_rows_fail_an
     assert [each.type for each in webhooks.list_deliveries(driver.services, run.id)] == ["run.finished"]
 
 
+@pytest.mark.both_databases
 def test_failed_items_are_done_again_only_when_asked_for(driver: Driver, model_server: ModelServer):
     model_server.script(generate=["a"], evaluate=[0.9])
     model_server.script(generate=[Reply(status=401), "a"], case="r0")
@@ -286,6 +289,7 @@ def test_one_row_that_can_be_used_late_in_the_file_is_enough(driver: Driver):
     assert (run.counts.invalid, run.counts.running) == (201, 1)
 
 
+@pytest.mark.both_databases
 def test_the_same_rows_are_the_same_dataset(services: Services):
     first, is_new = datasets.import_dataset(services, BytesIO(rows(3)), "a.jsonl")
     again, is_new_again = datasets.import_dataset(services, BytesIO(rows(3)), "b.jsonl")
@@ -293,6 +297,7 @@ def test_the_same_rows_are_the_same_dataset(services: Services):
     assert [item.custom_id for item in datasets.list_items(services, first.id, after=0, limit=9)] == ["r1", "r2"]
 
 
+@pytest.mark.both_databases
 def test_a_baseline_is_the_newest_run_of_the_same_rows_that_succeeded(driver: Driver, model_server: ModelServer):
     services = driver.services
     model_server.script(generate=["a"], evaluate=[0.9])
@@ -355,7 +360,10 @@ def test_a_worker_that_cannot_start_items_leaves_them_to_others(
     assert work_off(driver, run).counts.succeeded == 8
 
 
-def test_all_runs_together_leave_threads_to_people(driver: Driver, model_server: ModelServer):
+@pytest.mark.both_databases
+def test_all_runs_together_leave_threads_to_people(make_driver: Callable[..., Driver]):
+    # Whose heartbeat counts for a minute, however slow the machine is
+    driver = make_driver(heartbeat_s=20.0)
     with driver.services.database.write() as connection:
         workers.beat(connection, {"id": "wrk_a", "host": "h", "pid": 1, "concurrency": 8, "version": "1"})
     first = start(driver, rows(20), max_in_flight=100)

@@ -16,8 +16,6 @@ from tests.operations.bulk.test_runs import now, rows, start, under_way, work_of
 from tests.operations.driving import Driver
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.both_databases
-
 FOREIGN = b'{"custom_id": "foreign", "instruct": "Q", "model": "anthropic:claude-haiku-4-5"}\n'
 
 
@@ -72,6 +70,7 @@ def test_an_item_that_was_put_off_is_started_by_a_worker_that_can(
     assert (ended.stop_reason, ended.error, ended.counts.succeeded) == ("finished", None, 4)
 
 
+@pytest.mark.both_databases
 def test_a_row_that_nobody_foresaw_is_an_error_of_its_own(driver: Driver, model_server: ModelServer):
     model_server.script(generate=["a"], evaluate=[0.9])
     run = start(driver, rows(3), max_in_flight=1)
@@ -95,6 +94,7 @@ def refuse_jobs_that_say(services: Services, word: str) -> None:
             connection.execute(text(f"ALTER TABLE jobs ADD CONSTRAINT refuse {check}"))
 
 
+@pytest.mark.both_databases
 def test_an_item_that_cannot_be_stored_takes_no_other_one_with_it(driver: Driver, model_server: ModelServer):
     model_server.script(generate=["a"], evaluate=[0.9])
     run = start(driver, rows(4), max_in_flight=1)
@@ -103,6 +103,7 @@ def test_an_item_that_cannot_be_stored_takes_no_other_one_with_it(driver: Driver
     assert (ended.counts.succeeded, ended.counts.invalid) == (3, 1)
 
 
+@pytest.mark.both_databases
 def test_a_run_that_cannot_be_fed_at_all_says_so_and_ends(
     driver: Driver, make_driver: Callable[..., Driver], model_server: ModelServer
 ):

@@ -17,8 +17,6 @@ from tests.model_server import ModelServer, Reply
 from tests.operations.driving import LEAST, Driver
 from tests.operations.steps.test_the_loop import verdict
 
-pytestmark = pytest.mark.both_databases
-
 MISSING = "job_" + "0" * 32
 
 
@@ -26,6 +24,7 @@ def go_on(driver: Driver, job_id: str, **values: Any) -> None:
     lifecycle.continue_job(driver.services, job_id, ContinueJob.model_validate(values))
 
 
+@pytest.mark.both_databases
 def test_twenty_twins_at_once_are_one_job(driver: Driver):
     request = GenerateAnswer.model_validate(LEAST)
     barrier, found = threading.Barrier(20), []
@@ -142,6 +141,7 @@ def test_what_does_not_exist_is_not_found(driver: Driver, act: Callable[..., Any
         go_on(driver, MISSING)
 
 
+@pytest.mark.both_databases
 def test_a_continuation_goes_on_behind_the_last_iteration_with_the_best_answer_and_the_guidance(
     driver: Driver, model_server: ModelServer
 ):
@@ -189,6 +189,7 @@ def test_every_field_of_a_continuation_takes_effect(driver: Driver, model_server
     assert job.progress.iter_max == 3
 
 
+@pytest.mark.both_databases
 def test_a_continuation_that_says_nothing_has_as_many_rounds_as_the_job_had(driver: Driver, model_server: ModelServer):
     model_server.script(evaluate=[0.1, 0.2, 0.3, 0.4])
     first = driver.run_new(iter_max=2)
@@ -208,6 +209,7 @@ def test_a_stricter_threshold_goes_on_and_the_higher_score_wins(driver: Driver, 
     assert (job.result["final_score"], job.result["best_iteration"], job.result["success"]) == (0.8, 2, False)
 
 
+@pytest.mark.both_databases
 def test_a_continuation_does_not_stop_at_once_on_the_plateau_it_came_from(driver: Driver, model_server: ModelServer):
     model_server.script(evaluate=[0.82, 0.82, 0.82, 0.82, 0.95])
     first = driver.run_new(iter_max=9, score_threshold=0.9)
@@ -259,6 +261,7 @@ def test_a_job_that_only_evaluates_is_not_continued(driver: Driver):
         go_on(driver, job.id)
 
 
+@pytest.mark.both_databases
 def test_of_two_continuations_at_once_one_is_refused(driver: Driver):
     job = driver.run_new()
     barrier, outcomes = threading.Barrier(2), []
@@ -281,6 +284,7 @@ def test_of_two_continuations_at_once_one_is_refused(driver: Driver):
     assert driver.row(job.id).continuations == 1
 
 
+@pytest.mark.both_databases
 def test_a_deleted_job_is_gone_with_all_that_hung_on_it(driver: Driver):
     job, other = driver.run_new(), driver.run_new()
     lifecycle.delete(driver.services, job.id)
@@ -293,6 +297,7 @@ def test_a_deleted_job_is_gone_with_all_that_hung_on_it(driver: Driver):
         lifecycle.delete(driver.services, job.id)
 
 
+@pytest.mark.both_databases
 def test_lists_are_read_page_by_page_with_cursors(driver: Driver):
     ids = [driver.submit(metadata={"n": str(n)}) for n in range(5)]
     seen, cursor = [], None
@@ -310,6 +315,7 @@ def test_a_cursor_that_is_not_ours_is_refused(driver: Driver, cursor: str):
         queries.list_jobs(driver.services, JobFilter(), cursor)
 
 
+@pytest.mark.both_databases
 def test_a_job_is_found_by_the_beginning_of_its_id_or_as_the_latest(driver: Driver):
     first, second = driver.submit(), driver.submit()
     assert references.find_job_id(driver.services, second) == second
@@ -324,6 +330,7 @@ def test_a_job_is_found_by_the_beginning_of_its_id_or_as_the_latest(driver: Driv
 
 
 # Case D02
+@pytest.mark.both_databases
 def test_the_sweeper_notifies_again_of_a_step_that_no_worker_took(driver: Driver):
     job_id = driver.submit()
     driver.set_back(job_id, rung_at=0)

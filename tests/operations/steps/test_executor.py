@@ -10,8 +10,6 @@ from redraft.operations.steps.leases import LeaseHolder
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver, Killed
 
-pytestmark = pytest.mark.both_databases
-
 Interrupted = Callable[[Callable[[], None]], Driver]
 
 
@@ -56,6 +54,7 @@ def test_a_worker_does_a_whole_job_and_tells_the_same_as_one_that_is_rung_for_ea
         assert getattr(one, name) == getattr(other, name), name
 
 
+@pytest.mark.both_databases
 def test_while_it_goes_on_the_lease_is_its_own_and_each_step_has_a_token_of_its_own(
     driver: Driver, interrupted: Interrupted, model_server: ModelServer
 ):
@@ -78,6 +77,7 @@ def test_while_it_goes_on_the_lease_is_its_own_and_each_step_has_a_token_of_its_
 
 
 @pytest.mark.parametrize("dies_at", [1, 2, 3, 4])
+@pytest.mark.both_databases
 def test_a_worker_that_dies_on_its_way_costs_the_call_in_flight_only(
     driver: Driver, interrupted: Interrupted, model_server: ModelServer, dies_at: int
 ):
@@ -98,6 +98,7 @@ def test_a_worker_that_dies_on_its_way_costs_the_call_in_flight_only(
 
 # Case D07
 @pytest.mark.parametrize("canceled_at", [1, 2, 3])
+@pytest.mark.both_databases
 def test_a_cancel_on_the_way_ends_it_there(
     driver: Driver, interrupted: Interrupted, model_server: ModelServer, canceled_at: int
 ):
@@ -120,6 +121,7 @@ def test_a_closing_worker_ends_after_its_step_and_rings_for_the_next(driver: Dri
     assert driver.run(job_id).stop_reason == "accepted"
 
 
+@pytest.mark.both_databases
 def test_a_failure_that_may_pass_puts_the_step_off_and_the_worker_is_free(driver: Driver, model_server: ModelServer):
     model_server.script(generate=["draft"], evaluate=[Reply(status=503), 0.9])
     job_id = driver.submit()
@@ -173,6 +175,7 @@ def test_a_late_reply_serves_a_continuation_that_asks_the_same(
         ({"model": "openai:other"}, "openai:other", None),
     ],
 )
+@pytest.mark.both_databases
 def test_a_late_reply_to_another_question_is_set_aside(
     driver: Driver,
     interrupted: Interrupted,

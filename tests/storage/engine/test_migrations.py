@@ -41,13 +41,14 @@ def bare(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
         yield database
         database.close()
         return
-    with bare_postgresql(request.getfixturevalue("postgres")) as database:
+    with postgresql(request.getfixturevalue("postgres"), is_bare=True) as database:
         yield database
 
 
 @contextmanager
-def bare_postgresql(server: PostgresServer) -> Iterator[Database]:
-    name = server.create_database(is_bare=True)
+def postgresql(server: PostgresServer, *, is_bare: bool = False) -> Iterator[Database]:
+    """Its own database, with the schema unless it is bare."""
+    name = server.create_database(is_bare=is_bare)
     database = Database(server.url_of(name))
     yield database
     database.close()
@@ -131,8 +132,7 @@ def module_of(scripts: ScriptDirectory, revision: str) -> Any:
 def test_the_rule_for_migrations_sees_what_breaks_the_previous_version(
     postgres: PostgresServer, change: str, breach: str
 ):
-    with bare_postgresql(postgres) as database:
-        schema.upgrade(database)
+    with postgresql(postgres) as database:
         before = described(database)
         with database.write() as connection:
             connection.execute(text(change))
@@ -160,7 +160,7 @@ def test_two_upgrades_at_once_do_not_meet(bare: Database):
 
 
 def test_an_upgrade_gives_up_while_another_one_runs(postgres: PostgresServer):
-    with bare_postgresql(postgres) as database:
+    with postgresql(postgres, is_bare=True) as database:
         with database.engine.connect() as other:
             other.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": schema._LOCK})
             with pytest.raises(Unavailable, match="Another `redraft db upgrade` is running") as refused:
@@ -177,8 +177,7 @@ def hold_jobs(connection: Connection) -> int:
 
 
 def test_an_upgrade_names_the_transaction_that_holds_a_table(postgres: PostgresServer):
-    with bare_postgresql(postgres) as database:
-        schema.upgrade(database)
+    with postgresql(postgres) as database:
         with database.engine.connect() as stranger:
             pid = hold_jobs(stranger)
             with pytest.raises(Unavailable, match=f"process {pid}, a long report") as refused:
@@ -190,8 +189,7 @@ def test_an_upgrade_names_the_transaction_that_holds_a_table(postgres: PostgresS
 
 
 def test_an_upgrade_that_met_a_locked_table_tries_again(postgres: PostgresServer):
-    with bare_postgresql(postgres) as database:
-        schema.upgrade(database)
+    with postgresql(postgres) as database:
         with database.engine.connect() as stranger:
             hold_jobs(stranger)
             patience = Patience(table_s=0.1, tries=100, pause_s=0.05)
@@ -211,8 +209,7 @@ def waits_for_a_table(database: Database) -> bool:
 
 
 def test_an_index_that_was_left_half_built_is_built_anew(postgres: PostgresServer):
-    with bare_postgresql(postgres) as database:
-        schema.upgrade(database)
+    with postgresql(postgres) as database:
         with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.execute(text("CREATE INDEX ix_iterations_model ON iterations (number)"))
             connection.execute(
