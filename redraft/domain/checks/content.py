@@ -1,14 +1,15 @@
 """Checks of the whole answer: JSON, language, cited sources, one number, no URLs."""
 
 from itertools import islice
+from math import inf
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from redraft.domain.bodies.fields import StrictModel
-from redraft.domain.checks.findings import Found, Subject, amount, quoted
-from redraft.domain.checks.measures import count_letters, find_urls
+from redraft.domain.checks.findings import Found, Subject, amount, plain_number, quoted, range_in_words
+from redraft.domain.checks.measures import find_urls
 from redraft.domain.grounding.citations import cited_numbers, without_markers
 from redraft.domain.numbers.numerals import Numeral, find_numerals
 from redraft.domain.structured.answers import Misfit, read_answer, read_json, schema_fault
@@ -22,8 +23,9 @@ from redraft.domain.text.languages import (
     prose_of,
 )
 
+# A bound for answers that consist of numbers.
 _NUMBERS_COUNTED = 100
-_NUMBERS_TOLD = 5
+_NUMBERS_LISTED = 5
 
 
 def _usable_schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -51,9 +53,8 @@ class JsonSchema(StrictModel):
 
     def inspect(self, subject: Subject) -> Found:
         read = read_answer(subject.answer, self.value)
-        if isinstance(read, Misfit):
-            return Found(False, read.message)
-        return Found(True, "The answer is JSON and fits its schema.")
+        is_misfit = isinstance(read, Misfit)
+        return Found(not is_misfit, read.message if is_misfit else "The answer is JSON and fits its schema.")
 
 
 class IsJson(StrictModel):
@@ -63,9 +64,8 @@ class IsJson(StrictModel):
 
     def inspect(self, subject: Subject) -> Found:
         read = read_json(subject.answer)
-        if isinstance(read, Misfit):
-            return Found(False, read.message)
-        return Found(True, "The answer is JSON.")
+        is_misfit = isinstance(read, Misfit)
+        return Found(not is_misfit, read.message if is_misfit else "The answer is JSON.")
 
 
 class InLanguage(StrictModel):
@@ -74,7 +74,7 @@ class InLanguage(StrictModel):
 
     def inspect(self, subject: Subject) -> Found:
         prose = prose_of(subject.text)
-        letters = count_letters(prose)
+        letters = sum(map(str.isalpha, prose))
         if letters < LETTERS_MIN:
             return Found(True, f"{amount(letters, 'letter')} are too few to tell a language.")
         guess = guess_language(prose)
@@ -97,7 +97,7 @@ class IsUrlFree(StrictModel):
 
 
 class CitesAllSources(StrictModel):
-    """Each source of the request is cited by a mark such as [Source 2]."""
+    """Each source of the request is cited by a citation marker such as [Source 2]."""
 
     kind: Literal["cites_all_sources"]
 
@@ -130,35 +130,28 @@ class NumericBetween(StrictModel):
 
     def inspect(self, subject: Subject) -> Found:
         numerals = list(islice(find_numerals(without_markers(subject.text, subject.sources)), _NUMBERS_COUNTED + 1))
+        wanted = range_in_words(self.min, self.max)
         if len(numerals) != 1:
-            return Found(False, f"{_listed(numerals)}: write exactly one number, {self._range()}.")
+            return Found(False, f"{_listed(numerals)}: write exactly one number, {wanted}.")
         (numeral,) = numerals
         shown = quoted(numeral.text)
-        fitting = [self._holds(value) for value in numeral.values]
+        low, high = (-inf if self.min is None else self.min), (inf if self.max is None else self.max)
+        fitting = [low <= value <= high for value in numeral.values]
         if all(fitting):
-            return Found(True, f"The number {shown} is {self._range()}.")
+            return Found(True, f"The number {shown} is {wanted}.")
         if any(fitting):
-            readings = " or ".join(map(_plain, numeral.values))
+            readings = " or ".join(map(plain_number, numeral.values))
             words = "write it without thousands separators, and with a point for decimals"
             return Found(False, f"The number {shown} can be read as {readings}: {words}.")
-        return Found(False, f"The number {shown} is not {self._range()}: write one that is.")
-
-    def _holds(self, value: float) -> bool:
-        return (self.min is None or value >= self.min) and (self.max is None or value <= self.max)
-
-    def _range(self) -> str:
-        if self.min is not None and self.max is not None:
-            return f"from {_plain(self.min)} to {_plain(self.max)}"
-        return f"at least {_plain(self.min)}" if self.min is not None else f"at most {_plain(self.max or 0)}"
+        return Found(False, f"The number {shown} is not {wanted}: write one that is.")
 
 
 def _listed(numerals: list[Numeral]) -> str:
     if not numerals:
         return "Found no number"
     count = f"more than {_NUMBERS_COUNTED}" if len(numerals) > _NUMBERS_COUNTED else str(len(numerals))
-    first = ", ".join(quoted(each.text) for each in numerals[:_NUMBERS_TOLD])
-    return f"Found {count} numbers ({first}{', …' if len(numerals) > _NUMBERS_TOLD else ''})"
+    first = ", ".join(quoted(each.text) for each in numerals[:_NUMBERS_LISTED])
+    return f"Found {count} numbers ({first}{', …' if len(numerals) > _NUMBERS_LISTED else ''})"
 
 
-def _plain(value: float) -> str:
-    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+ContentCheck = JsonSchema | IsJson | InLanguage | IsUrlFree | CitesAllSources | NumericBetween

@@ -1,9 +1,9 @@
 """Describe checks in plain words, as statements that are true of a good answer."""
 
 import json
-from collections.abc import Mapping
 from typing import Any, cast
 
+from redraft.domain.checks.findings import range_in_words
 from redraft.domain.checks.kinds import Check
 from redraft.domain.text.languages import name_of
 
@@ -40,18 +40,8 @@ def describe_check(check: Check) -> str:
     parts = cast("list[Any]", value) if isinstance(value, list) else [value]
     shown = ", ".join(json.dumps(part, ensure_ascii=False) for part in parts)
     language = name_of(value) if isinstance(value, str) else ""
-    words = _WORDS[check.kind].format(value=shown, amount=_amount(parameters), language=language)
+    bounds = range_in_words(parameters.get("min"), parameters.get("max"))
+    words = _WORDS[check.kind].format(
+        value=shown, amount=bounds if value is None else f"exactly {value}", language=language
+    )
     return f"{words} Small and capital letters are the same." if parameters.get("ignore_case") else words
-
-
-def _amount(parameters: Mapping[str, Any]) -> str:
-    low, high = parameters.get("min"), parameters.get("max")
-    if parameters.get("value") is not None:
-        return f"exactly {parameters['value']}"
-    if low is not None and high is not None:
-        return f"from {_number(low)} to {_number(high)}"
-    return f"at least {_number(low)}" if low is not None else f"at most {_number(high or 0)}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.0f}" if value == round(value) else f"{value}"

@@ -1,9 +1,8 @@
-"""The input and the result of a check."""
+"""The input and the result of a check, and the wording of results."""
 
 from dataclasses import dataclass
 
-from redraft.domain.checks.measures import normal
-from redraft.domain.text.cleaning import clean, fold, preview
+from redraft.domain.text.cleaning import fold, preview
 
 EXCERPT_CHARS = 60
 _LISTED_MAX = 3
@@ -11,11 +10,7 @@ _LISTED_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The result of a check.
-
-    Attributes:
-        message: what was found, with numbers; if the check fails, also what to change.
-    """
+    """The result of a check. Its message has the figures and, if the check fails, the change to make."""
 
     passed: bool
     message: str
@@ -27,18 +22,13 @@ class Subject:
 
     Attributes:
         answer: as written, without characters that cannot be stored.
-        text: the normal form for comparison and counting.
+        text: its normal form for comparison and counting.
         sources: the number of sources that it can cite.
     """
 
     answer: str
     text: str
     sources: int
-
-
-def subject_of(answer: str, sources: int) -> Subject:
-    cleaned = clean(answer)
-    return Subject(cleaned, normal(cleaned), sources)
 
 
 def quoted(text: str) -> str:
@@ -59,23 +49,35 @@ def amount(number: int, noun: str) -> str:
 def at_least(found: int, wanted: int, noun: str) -> Found:
     if found >= wanted:
         return Found(True, f"{amount(found, noun)}, at least {wanted:,}.")
-    words = f"at least {wanted:,} {_are(wanted)} needed: add at least {amount(wanted - found, noun)}."
-    return Found(False, f"Found {amount(found, noun)}, {words}")
+    missing = amount(wanted - found, noun)
+    return _missed(found, noun, wanted, "at least", "needed", f"add at least {missing}")
 
 
 def at_most(found: int, allowed: int, noun: str) -> Found:
     if found <= allowed:
         return Found(True, f"{amount(found, noun)}, at most {allowed:,}.")
-    words = f"at most {allowed:,} {_are(allowed)} allowed: cut at least {amount(found - allowed, noun)}."
-    return Found(False, f"Found {amount(found, noun)}, {words}")
+    surplus = amount(found - allowed, noun)
+    return _missed(found, noun, allowed, "at most", "allowed", f"cut at least {surplus}")
 
 
 def exactly(found: int, wanted: int, noun: str) -> Found:
     if found == wanted:
         return Found(True, f"Exactly {amount(found, noun)}.")
     change = f"add {wanted - found:,}" if found < wanted else f"remove {found - wanted:,}"
-    return Found(False, f"Found {amount(found, noun)}, exactly {wanted:,} {_are(wanted)} wanted: {change}.")
+    return _missed(found, noun, wanted, "exactly", "wanted", change)
 
 
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
+def _missed(found: int, noun: str, bound: int, how: str, verb: str, change: str) -> Found:
+    words = f"{how} {bound:,} {'is' if bound == 1 else 'are'} {verb}"
+    return Found(False, f"Found {amount(found, noun)}, {words}: {change}.")
+
+
+def range_in_words(low: float | None, high: float | None) -> str:
+    """Word a range of which one end may be open."""
+    if low is not None and high is not None:
+        return f"from {plain_number(low)} to {plain_number(high)}"
+    return f"at least {plain_number(low)}" if low is not None else f"at most {plain_number(high or 0)}"
+
+
+def plain_number(value: float) -> str:
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)

@@ -7,47 +7,14 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from redraft.domain.bodies.fields import StrictModel
-from redraft.domain.checks.content import CitesAllSources, InLanguage, IsJson, IsUrlFree, JsonSchema, NumericBetween
-from redraft.domain.checks.findings import Found, subject_of
-from redraft.domain.checks.size import Bullets, Lines, MaxChars, MaxGrade, MaxWords, MinChars, MinWords
-from redraft.domain.checks.text import (
-    Contains,
-    ContainsAll,
-    ContainsAny,
-    EndsWith,
-    Equals,
-    NotContains,
-    NotRegex,
-    Regex,
-    StartsWith,
-)
+from redraft.domain.checks.content import ContentCheck
+from redraft.domain.checks.findings import Found, Subject
+from redraft.domain.checks.measures import normal
+from redraft.domain.checks.size import SizeCheck
+from redraft.domain.checks.text import TextCheck
+from redraft.domain.text.cleaning import clean
 
-__all__ = ["CHECK_KINDS", "KINDS_WITHOUT_VALUE", "Check", "Found", "run_check", "written"]
-
-_Any = (
-    JsonSchema
-    | Regex
-    | NotRegex
-    | Contains
-    | ContainsAll
-    | ContainsAny
-    | NotContains
-    | StartsWith
-    | EndsWith
-    | Equals
-    | MinWords
-    | MaxWords
-    | MinChars
-    | MaxChars
-    | Lines
-    | Bullets
-    | InLanguage
-    | IsJson
-    | IsUrlFree
-    | MaxGrade
-    | CitesAllSources
-    | NumericBetween
-)
+_Any = ContentCheck | SizeCheck | TextCheck
 _CLASSES = {str(each.model_fields["kind"].annotation.__args__[0]): each for each in get_args(_Any)}
 CHECK_KINDS = tuple(sorted(_CLASSES))
 KINDS_WITHOUT_VALUE = frozenset(kind for kind, each in _CLASSES.items() if set(each.model_fields) == {"kind"})
@@ -79,7 +46,7 @@ def _unknown(kind: Any) -> str:
 
 
 def written(kind: str, value: Any = None) -> str:
-    """A check of this kind as JSON; its value is shown where it is a plain number."""
+    """Write a check of this kind as JSON. A value is shown only if it is a plain number."""
     if kind in KINDS_WITHOUT_VALUE:
         return f'{{"kind": "{kind}"}}'
     is_plain = type(value) is int and 0 <= value <= _SHOWN_MAX
@@ -91,11 +58,6 @@ Check = Annotated[_Any, Field(discriminator="kind"), BeforeValidator(_names_a_ki
 
 
 def run_check(check: Check, answer: str, *, sources: int = 0) -> Found:
-    """Run a check on an answer. Never raises, whatever the answer is.
-
-    Args:
-        check: the check.
-        answer: any text.
-        sources: the number of sources that the answer can cite.
-    """
-    return check.inspect(subject_of(answer, sources))
+    """Run a check on any answer; it never raises. `sources` is the number of sources that the answer can cite."""
+    answer = clean(answer)
+    return check.inspect(Subject(answer, normal(answer), sources))

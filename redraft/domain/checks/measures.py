@@ -28,7 +28,7 @@ _MUTE_END = re.compile(r"(?:[^laeiouy]e|[^aeiouytd]ed|[^aeiouyscxzgh]es)\Z")
 
 
 def normal(text: str) -> str:
-    r"""The form in which texts are compared: NFC, `\n` for each line end."""
+    r"""Return the form in which texts are compared: NFC, `\n` for each line end."""
     text = _LINE_END.sub("\n", text)
     parts = _RUN_OF_MARKS.split(text)
     return "".join(part if at % 2 else unicodedata.normalize("NFC", part) for at, part in enumerate(parts))
@@ -39,33 +39,24 @@ def fold_case(text: str) -> str:
 
 
 def count_words(text: str) -> int:
-    """The words of UAX 29 that hold a letter or a digit."""
+    """Count the words of UAX 29 that contain a letter or a digit."""
     return len(segmentation.unicode_words(text))
 
 
 def count_chars(text: str) -> int:
-    """Characters as people see them: the extended grapheme clusters of UAX 29."""
+    """Count characters as people see them: the extended grapheme clusters of UAX 29."""
     return len(segmentation.graphemes(text, True))
 
 
 def last_chars(text: str, chars: int) -> str:
-    """`…` and the last characters, or the whole text where it is no longer than that."""
+    """Return `…` and the last characters, or the whole text if it is no longer."""
     seen: list[str] = segmentation.graphemes(text[-20 * chars :], True)
     tail = "".join(seen[-chars:])
     return tail if len(tail) == len(text) else "…" + tail
 
 
-def count_letters(text: str) -> int:
-    return sum(map(str.isalpha, text))
-
-
-def count_lines(text: str) -> int:
-    """The lines that are not blank."""
-    return sum(1 for line in text.split("\n") if line.strip())
-
-
 def count_items(text: str) -> int:
-    """List items as Markdown and people write them, at any depth, outside of code fences."""
+    """Count list items as Markdown and people write them, at any depth, outside of code fences."""
     return sum(1 for line in _lines_outside_fences(text) if _ITEM.match(line) and not _RULE.fullmatch(line))
 
 
@@ -83,17 +74,13 @@ def _lines_outside_fences(text: str) -> list[str]:
 
 
 def find_urls(text: str) -> list[str]:
-    """What leads to an address on the web: `https://…`, `www.…`, `mailto:…`, `example.org`."""
+    """Return the URLs in a text: `https://…`, `www.…`, `mailto:…`, `example.org`."""
     return [found[0].rstrip(".,;:!?)]}") for found in _URL.finditer(text)]
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How hard an English text is to read.
-
-    Attributes:
-        grade: the Flesch-Kincaid grade: years of school in the United States.
-    """
+    """The readability of an English text. The grade is the Flesch-Kincaid grade, in years of school."""
 
     grade: float
     words_per_sentence: float
@@ -101,7 +88,7 @@ class Reading:
 
 
 def read_grade(text: str) -> Reading | None:
-    """None for a text without words."""
+    """Compute the reading grade of a text; None for a text without words."""
     words = Counter(word.casefold() for word in segmentation.unicode_words(text))
     total = words.total()
     if not total:
@@ -113,7 +100,7 @@ def read_grade(text: str) -> Reading | None:
 
 
 def count_syllables(word: str) -> int:
-    """Groups of vowels, without a mute ending: `cake` has 1, `table` 2, `wanted` 2, `jumped` 1."""
+    """Count groups of vowels, without a mute ending: `cake` has 1, `table` 2, `wanted` 2, `jumped` 1."""
     plain = "".join(char for char in unicodedata.normalize("NFD", word[:100].casefold()) if char.isalpha())
     groups = len(_VOWELS.findall(plain))
     return max(1, groups - 1 if groups > 1 and _MUTE_END.search(plain) else groups)

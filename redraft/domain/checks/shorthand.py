@@ -1,4 +1,4 @@
-"""A check in a few words: its kind and, where it has one, a value as text, such as `max_words` and `60`."""
+"""Checks as a kind and a value in text, such as `max_words` and `60`."""
 
 import json
 import math
@@ -15,11 +15,7 @@ _CHECK: TypeAdapter[Check] = TypeAdapter(Check)
 
 
 def read_check(kind: str, text: str | None) -> Check:
-    """Read a check from its kind and its value as text.
-
-    Args:
-        kind: one of the kinds of checks.
-        text: its value; a range is `2..4`, `2..` or `..4`, a list and a schema are JSON. None: it has none.
+    """Read a check. A range is `2..4`, `2..` or `..4`; a list and a schema are JSON; None stands for no value.
 
     Raises:
         ValueError: there is no such check; the message continues after the kind.
@@ -41,14 +37,24 @@ def describe_error(error: ValidationError) -> str:
 
 
 def _values(kind: str, text: str | None) -> dict[str, Any]:
-    read = _READERS.get(kind)
-    if read is None:
-        return {} if text is None else {"value": text}
-    return read((text or "").strip())
-
-
-def _count(text: str) -> dict[str, Any]:
-    return {"value": _whole(text)}
+    if text is None:
+        return {}
+    value: Any = text.strip()
+    match kind:
+        case "lines" | "bullets" | "numeric_between" if ".." in value or kind == "numeric_between":
+            return _bounds(value, _number if kind == "numeric_between" else _whole)
+        case "lines" | "bullets" | "min_words" | "max_words" | "min_chars" | "max_chars":
+            value = _whole(value)
+        case "max_grade":
+            value = _number(value)
+        case "contains_all" | "contains_any":
+            value = _json(value, "a JSON list of texts") if value.startswith("[") else [value]
+        case "json_schema":
+            value = _json(value, "a JSON Schema")
+        case _:
+            # A text keeps its white space.
+            value = text
+    return {"value": value}
 
 
 def _whole(text: str) -> int:
@@ -67,46 +73,15 @@ def _number(text: str) -> float:
     return number
 
 
-def _grade(text: str) -> dict[str, Any]:
-    return {"value": _number(text)}
-
-
-def _amount(text: str) -> dict[str, Any]:
-    return _bounds(text, _whole) if ".." in text else _count(text)
-
-
-def _between(text: str) -> dict[str, Any]:
-    return _bounds(text, _number)
-
-
 def _bounds(text: str, read: Callable[[str], float]) -> dict[str, Any]:
-    least, dots, most = (part.strip() for part in text.partition(".."))
-    if not dots or not (least or most):
+    low, dots, high = (part.strip() for part in text.partition(".."))
+    if not dots or not (low or high):
         raise ValueError("needs a range, such as 2..4, 2.. or ..4")
-    named = {"min": least, "max": most}
-    return {name: read(bound) for name, bound in named.items() if bound}
+    return {name: read(bound) for name, bound in (("min", low), ("max", high)) if bound}
 
 
-def _texts(text: str) -> dict[str, Any]:
-    return {"value": _json(text, "a JSON list of texts") if text.startswith("[") else [text]}
-
-
-def _schema(text: str) -> dict[str, Any]:
-    return {"value": _json(text, "a JSON Schema")}
-
-
-def _json(text: str, what: str) -> Any:
+def _json(text: str, wanted: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError(f"needs {what}") from None
-
-
-_READERS: dict[str, Callable[[str], dict[str, Any]]] = {
-    **dict.fromkeys(("min_words", "max_words", "min_chars", "max_chars"), _count),
-    **dict.fromkeys(("lines", "bullets"), _amount),
-    **dict.fromkeys(("contains_all", "contains_any"), _texts),
-    "max_grade": _grade,
-    "numeric_between": _between,
-    "json_schema": _schema,
-}
+        raise ValueError(f"needs {wanted}") from None

@@ -1,4 +1,4 @@
-"""Checks that count: words, characters, lines, list items, and the grade of reading."""
+"""Checks of size: words, characters, lines, list items, and the reading grade."""
 
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -7,7 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from redraft.domain.bodies.fields import StrictModel
 from redraft.domain.checks.findings import Found, Subject, at_least, at_most, exactly
-from redraft.domain.checks.measures import count_chars, count_items, count_lines, count_words, read_grade
+from redraft.domain.checks.measures import count_chars, count_items, count_words, read_grade
 
 COUNT_MAX = 1_000_000
 Count = Annotated[int, Field(ge=0, le=COUNT_MAX)]
@@ -46,12 +46,12 @@ class MaxChars(StrictModel):
 
 
 class _Amount(StrictModel):
-    """Exactly `value`, or from `min` to `max`."""
+    """Exactly `value`, or a range."""
 
     noun: ClassVar[str]
-    value: Count | None = Field(default=None, description="Exactly so many.")
-    min: Count | None = Field(default=None, description="At least so many.")
-    max: Count | None = Field(default=None, description="At most so many.")
+    value: Count | None = Field(default=None, description="Exactly this number.")
+    min: Count | None = Field(default=None, description="At least this number.")
+    max: Count | None = Field(default=None, description="At most this number.")
 
     @model_validator(mode="after")
     def _is_one_amount(self) -> Self:
@@ -62,7 +62,7 @@ class _Amount(StrictModel):
             raise PydanticCustomError("range_reversed", "`min` is larger than `max`")
         return self
 
-    def judge(self, found: int) -> Found:
+    def compare(self, found: int) -> Found:
         if self.value is not None:
             return exactly(found, self.value, self.noun)
         if self.min is not None and (found < self.min or self.max is None):
@@ -77,7 +77,7 @@ class Lines(_Amount):
     kind: Literal["lines"]
 
     def inspect(self, subject: Subject) -> Found:
-        return self.judge(count_lines(subject.text))
+        return self.compare(sum(1 for line in subject.text.split("\n") if line.strip()))
 
 
 class Bullets(_Amount):
@@ -87,7 +87,7 @@ class Bullets(_Amount):
     kind: Literal["bullets"]
 
     def inspect(self, subject: Subject) -> Found:
-        return self.judge(count_items(subject.text))
+        return self.compare(count_items(subject.text))
 
 
 class MaxGrade(StrictModel):
@@ -108,3 +108,6 @@ class MaxGrade(StrictModel):
             f"The reading grade is {reading.grade:.1f}, at most {self.value:g} is allowed ({measured} per word): "
             "write shorter sentences and shorter words.",
         )
+
+
+SizeCheck = MinWords | MaxWords | MinChars | MaxChars | Lines | Bullets | MaxGrade

@@ -1,4 +1,4 @@
-"""Checks for texts and patterns. Texts are compared in NFC with one kind of line end."""
+"""Checks for texts and patterns. Texts are compared in their normal form (`measures.normal`)."""
 
 from typing import Annotated, Literal, Self
 
@@ -29,7 +29,7 @@ Pattern = Annotated[PatternText, AfterValidator(_usable)]
 
 
 class _Worded(StrictModel):
-    ignore_case: bool = Field(default=False, description="Small and capital letters are the same.")
+    ignore_case: bool = Field(default=False, description="Ignore the case of letters.")
 
     def as_compared(self, text: str) -> str:
         return fold_case(text) if self.ignore_case else normal(text)
@@ -126,17 +126,16 @@ class Equals(_Worded):
         seen, wanted = self.as_compared(subject.text.strip()), self.as_compared(self.value.strip())
         if seen == wanted:
             return Found(True, f"Is {quoted(self.value)}.")
-        at = next((n for n, pair in enumerate(zip(seen, wanted, strict=False)) if pair[0] != pair[1]), None)
-        if at is None:
-            at = min(len(seen), len(wanted))
+        pairs = enumerate(zip(seen, wanted, strict=False))
+        at = next((n for n, pair in pairs if pair[0] != pair[1]), min(len(seen), len(wanted)))
         start = max(0, at - EXCERPT_CHARS // 2)
         found, right = quoted(seen[start:]), quoted(wanted[start:])
         return Found(False, f"From character {at + 1} on, {found} is not {right}: write exactly that and nothing else.")
 
 
 class _Searching(StrictModel):
-    value: Pattern = Field(description="Searched for anywhere, in linear time; docs/checks.md tells the dialect.")
-    ignore_case: bool = Field(default=False, description="Small and capital letters are the same.")
+    value: Pattern = Field(description="Searched for anywhere, in linear time; docs/checks.md describes the dialect.")
+    ignore_case: bool = Field(default=False, description="Ignore the case of letters.")
 
     @model_validator(mode="after")
     def _is_usable_as_it_is_searched(self) -> Self:
@@ -146,38 +145,38 @@ class _Searching(StrictModel):
     def searched(self) -> str:
         return f"(?i){normal(self.value)}" if self.ignore_case else normal(self.value)
 
-    def too_long(self, subject: Subject) -> Found | None:
-        """A pattern of this size would take too long on an answer this long."""
+    def inspect(self, subject: Subject) -> Found:
+        # The time that a search takes grows with both the pattern and the text.
         if is_searchable(self.searched(), subject.text):
-            return None
+            return self.search(subject)
         length = amount(len(subject.text), "character")
         return Found(False, f"The answer of {length} is too long to be searched for this, so shorten it: {self.value}")
+
+    def search(self, subject: Subject) -> Found:
+        raise NotImplementedError
 
 
 class Regex(_Searching):
     kind: Literal["regex"]
 
-    def inspect(self, subject: Subject) -> Found:
-        too_long = self.too_long(subject)
-        if too_long is not None:
-            return too_long
+    def search(self, subject: Subject) -> Found:
         if holds_match(self.searched(), subject.text):
             return Found(True, f"Matches the pattern {self.value}")
-        return Found(
-            False, f"Nothing in the answer matches the pattern, so change it until something does: {self.value}"
-        )
+        words = "Nothing in the answer matches the pattern, so change it until something does"
+        return Found(False, f"{words}: {self.value}")
 
 
 class NotRegex(_Searching):
     kind: Literal["not_regex"]
 
-    def inspect(self, subject: Subject) -> Found:
-        pattern, too_long = self.searched(), self.too_long(subject)
-        if too_long is not None:
-            return too_long
+    def search(self, subject: Subject) -> Found:
+        pattern = self.searched()
         if not holds_match(pattern, subject.text):
             return Found(True, f"Nothing matches the pattern {self.value}")
         at = first_matching_line(pattern, subject.text)
         lines = subject.text.split("\n")
         place = f"Line {at + 1}, {quoted(lines[at])}," if at is not None else "The answer, over several lines,"
         return Found(False, f"{place} matches a pattern that must not match, so reword or remove it: {self.value}")
+
+
+TextCheck = Contains | ContainsAll | ContainsAny | NotContains | StartsWith | EndsWith | Equals | Regex | NotRegex

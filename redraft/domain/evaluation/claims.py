@@ -12,13 +12,13 @@ from typing import Any, Literal, cast
 from redraft.domain.evaluation.json_extraction import Found, UnreadableError, repeated_in
 from redraft.domain.evaluation.reply_members import (
     flag_of,
-    fraction_or_none,
     plain,
     plain_members,
     sentence_of,
     text_of,
     texts_of,
 )
+from redraft.domain.evaluation.scores import fraction_or_none
 from redraft.domain.grounding.quotes import Quotable, find_quote, read_quotable
 from redraft.domain.grounding.support import quoted, shortened
 from redraft.domain.text.cleaning import fold

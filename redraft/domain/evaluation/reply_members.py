@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from redraft.domain.evaluation.json_extraction import UnreadableError
-from redraft.domain.evaluation.scores import ScoreError, describe, read_score
+from redraft.domain.evaluation.scores import describe
 from redraft.domain.text.cleaning import clean, fold
 
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -24,13 +24,6 @@ def strict_flag(name: str, value: object) -> bool:
 
 def flag_of(value: object) -> bool | None:
     return _FLAGS.get(text_of(value).strip().lower())
-
-
-def fraction_or_none(value: object) -> float | None:
-    try:
-        return None if value is None else read_score(value)
-    except ScoreError:
-        return None
 
 
 def plain(key: str) -> str:

@@ -1,6 +1,6 @@
-"""Rubrics: what an answer is judged by, line by line, and the score that code computes from what was found.
+"""Rubrics: lists of criteria, and the score that code computes from their results.
 
-A criterion of negative weight describes a fault: the answer passes it when the fault is not there.
+A criterion of negative weight describes a fault. An answer passes it if the fault is absent.
 """
 
 import re
@@ -14,11 +14,12 @@ from pydantic_core import PydanticCustomError
 from redraft.domain.bodies.fields import FilledText, StrictModel, Text
 from redraft.domain.checks.descriptions import describe_check
 from redraft.domain.checks.kinds import CHECK_KINDS, Check, run_check, written
+from redraft.domain.evaluation.scores import meets
 
 CRITERIA_MAX = 50
 SCALE_TOP = 5
+# The lowest level that passes. 5 would make "good, with a small gap" a failure.
 SCALE_PASS = 4
-"""A scale is passed from this level on."""
 
 CriterionKind = Literal["binary", "scale", "check"]
 _ID = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
@@ -31,7 +32,7 @@ def _plain_id(text: str) -> str:
     return text
 
 
-# For readers of the description: pydantic's own words for a text that does not match would be of no help.
+# The pattern is for the API description only, because pydantic's own message would show it instead of words.
 CriterionId = Annotated[str, Field(json_schema_extra={"pattern": f"^{_ID}$"}), AfterValidator(_plain_id)]
 Level = Literal["0", "1", "2", "3", "4", "5"]
 
@@ -50,22 +51,30 @@ _SHAPES: list[Any] = [
 
 
 class Criterion(StrictModel):
-    """One line of a rubric: a statement that a model judges, or a check that code does."""
+    """One criterion of a rubric: a statement that a model evaluates, or a check that code runs."""
 
     model_config = ConfigDict(json_schema_extra={"allOf": [{"anyOf": _SHAPES}]})
 
     id: CriterionId
-    text: Text = Field(default="", description="What is true of a good answer; only a check may leave it out.")
+    text: Text = Field(
+        default="", description="A statement that is true of a good answer; only a check may leave it out."
+    )
     kind: CriterionKind = "binary"
     weight: float = Field(
-        default=1, ge=-1000, le=1000, allow_inf_nan=False, description="Negative: a fault, which costs."
+        default=1,
+        ge=-1000,
+        le=1000,
+        allow_inf_nan=False,
+        description="Negative: the criterion is a fault and lowers the score.",
     )
-    required: bool = Field(default=False, description="Without it no answer is accepted, whatever the score.")
+    required: bool = Field(
+        default=False, description="No answer is accepted unless it meets the criterion, whatever the score."
+    )
     hidden: bool = Field(default=False, description="Never shown to the generator.")
     anchors: dict[Level, FilledText] | None = Field(
-        default=None, description="For a scale: what the levels mean, from 0 to 5."
+        default=None, description="For a scale: the meaning of its levels, from 0 to 5."
     )
-    check: Check | None = Field(default=None, description="For a check: what code looks for.")
+    check: Check | None = Field(default=None, description="For a check: the condition that code tests.")
 
     @model_validator(mode="before")
     @classmethod
@@ -89,9 +98,8 @@ class Criterion(StrictModel):
             words = 'only a criterion of kind \'check\' has a `check`: add "kind": "check", or leave `check` out'
             raise PydanticCustomError("check_misplaced", words, {"field": "kind"})
         if self.anchors is not None and self.kind != "scale":
-            raise PydanticCustomError(
-                "anchors_misplaced", "only a criterion of kind 'scale' has anchors", {"field": "anchors"}
-            )
+            words = "only a criterion of kind 'scale' has anchors"
+            raise PydanticCustomError("anchors_misplaced", words, {"field": "anchors"})
         if not self.text.strip() and self.kind != "check":
             words = "needs a text that says what is true of a good answer"
             raise PydanticCustomError("blank", words, {"field": "text"})
@@ -119,13 +127,13 @@ Rubric = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class CriterionResult:
-    """What was found for one criterion.
+    """The result of one criterion.
 
     Attributes:
-        score: the value in 0..1 that goes into the score; None when it was not judged.
-        passed: whether it is met; for a fault, whether it is absent. None when it was not judged.
-        evidence: what in the answer the verdict rests on.
-        gap: what is missing, as one concrete change; empty when nothing is.
+        score: its value in 0..1; None if it was not evaluated.
+        passed: whether it is met, or for a fault whether it is absent; None if it was not evaluated.
+        evidence: the part of the answer that the result rests on.
+        gap: the change to make, if there is one.
     """
 
     id: str
@@ -141,13 +149,13 @@ class CriterionResult:
 
     @property
     def name(self) -> str:
-        """What it is called in a prompt: what has to hold, in words."""
+        """The statement that has to hold, for prompts."""
         text = self.text.strip().rstrip(".") or self.id
         return f"it must not be true that: {text}" if self.weight < 0 else text
 
 
 def result_of(criterion: Criterion, value: float | None, *, evidence: str = "", gap: str = "") -> CriterionResult:
-    """What a value in 0..1 means for a criterion; None = it was not judged."""
+    """Return the result of a criterion with a value in 0..1, or None if it was not evaluated."""
     return CriterionResult(
         id=criterion.id,
         text=statement_of(criterion),
@@ -163,21 +171,19 @@ def result_of(criterion: Criterion, value: float | None, *, evidence: str = "", 
 
 
 def statement_of(criterion: Criterion) -> str:
-    """What a criterion says of an answer, in words; of a check without a text what it looks for."""
+    """Return the statement of a criterion; for a check without a text, a description of the check."""
     words = criterion.text.strip()
     return describe_check(criterion.check) if criterion.check is not None and not words else words
 
 
 def _is_passed(criterion: Criterion, value: float) -> bool:
-    """The middle of several verdicts on a binary criterion needs more than a half."""
-    if criterion.kind == "scale":
-        bar = SCALE_PASS / SCALE_TOP
-        return value <= 1 - bar + 1e-9 if criterion.weight < 0 else value >= bar - 1e-9
-    return value < 0.5 if criterion.weight < 0 else value > 0.5
+    value = 1 - value if criterion.weight < 0 else value
+    # A value between 0 and 1 is the median of several verdicts; an even split does not pass.
+    return meets(value, SCALE_PASS / SCALE_TOP) if criterion.kind == "scale" else value > 0.5
 
 
 def score_of(results: Iterable[CriterionResult]) -> float:
-    """The sum of weight times value over the sum of positive weights, clamped to 0..1; not judged counts as 0."""
+    """Return the weighted sum over the sum of positive weights, clamped to 0..1. A missing value counts as 0."""
     known = list(results)
     gained = sum(result.weight * (result.score or 0.0) for result in known)
     possible = sum(result.weight for result in known if result.weight > 0)
@@ -185,17 +191,17 @@ def score_of(results: Iterable[CriterionResult]) -> float:
 
 
 def requirements_met(results: Iterable[CriterionResult]) -> bool:
-    """Whether all required criteria are passed; one that was not judged is not."""
+    """Return whether all required criteria pass. A criterion without a result does not."""
     return all(result.passed for result in results if result.required)
 
 
 def evaluated_by_model(rubric: Sequence[Criterion] | None) -> list[Criterion]:
-    """The criteria that a model has to judge."""
+    """Return the criteria that need a model."""
     return [criterion for criterion in rubric or () if criterion.kind != "check"]
 
 
 def run_checks(rubric: Iterable[Criterion], answer: str, *, sources: int = 0) -> list[CriterionResult]:
-    """What code finds for the checks of a rubric, given the number of sources."""
+    """Run the checks of a rubric. `sources` is the number of sources that the answer can cite."""
     return [_run(criterion, criterion.check, answer, sources) for criterion in rubric if criterion.check is not None]
 
 
@@ -203,12 +209,14 @@ def _run(criterion: Criterion, check: Check, answer: str, sources: int) -> Crite
     found = run_check(check, answer, sources=sources)
     result = result_of(criterion, float(found.passed))
     if criterion.weight < 0:
-        # What the check would have the writer do is the contrary of what is wanted
-        instruction = (
+        # The check's own message would ask for the contrary.
+        wanted = (
             "As it should be, this is not so" if result.passed else "Change the answer until this is not so any more"
         )
-        return replace(result, **{"evidence" if result.passed else "gap": f"{instruction}: {statement_of(criterion)}"})
-    return replace(result, **{"evidence" if result.passed else "gap": found.message})
+        message = f"{wanted}: {statement_of(criterion)}"
+    else:
+        message = found.message
+    return replace(result, **{"evidence" if result.passed else "gap": message})
 
 
 def by_id(results: Iterable[CriterionResult]) -> Mapping[str, CriterionResult]:

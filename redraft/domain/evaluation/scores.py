@@ -45,6 +45,13 @@ def read_score(value: object) -> float:
     return float(number) + 0.0  # turns -0.0 into 0.0
 
 
+def fraction_or_none(value: object) -> float | None:
+    try:
+        return read_score(value)
+    except ScoreError:
+        return None
+
+
 def _read_text(text: str) -> float:
     match = _SCORE.fullmatch(text.strip())
     if match is None:

@@ -28,7 +28,6 @@ from redraft.domain.evaluation.json_extraction import (
 )
 from redraft.domain.evaluation.reply_members import (
     flag_of,
-    fraction_or_none,
     plain,
     plain_members,
     sentence_of,
@@ -37,7 +36,7 @@ from redraft.domain.evaluation.reply_members import (
     texts_of,
 )
 from redraft.domain.evaluation.rubrics import Criterion, CriterionResult, result_of
-from redraft.domain.evaluation.scores import TOLERANCE, ScoreError, describe, read_score
+from redraft.domain.evaluation.scores import TOLERANCE, ScoreError, describe, fraction_or_none, read_score
 from redraft.domain.evaluation.untrusted import NOTHING_UNTRUSTED, Decision, Statement, Untrusted
 
 

@@ -11,29 +11,37 @@ from typing import Any, cast
 import jsonschema_rs
 
 from redraft.domain.structured.patterns import pattern_bytes_max
-from redraft.domain.structured.schema_costs import TRIES_MAX, is_cheap, referred, tries_too_much, unread_reference
+from redraft.domain.structured.schema_costs import (
+    TRIES_MAX,
+    as_list,
+    as_mapping,
+    is_cheap,
+    referred,
+    tries_too_much,
+    unread_reference,
+)
 from redraft.domain.text.cleaning import clean_json
 from redraft.errors import Invalid
 from redraft.sandbox import schemas
-from redraft.sandbox.schemas import LimitExceeded, Misplaced
+from redraft.sandbox.schemas import LimitExceeded
 
 SCHEMA_CHARS_MAX = 100_000
-_MISFITS_TOLD = 5
-# Of Python, below a second
+_MISFITS_SHOWN = 5
+# Below a second of Python code.
 _STEPS_MAX = 1_000_000
 _FENCED = re.compile(r"\A```(?:json)?[ \t]*\r?\n(.*?)\r?\n?```\Z", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The answer's value; it fits the schema."""
+    """The value of an answer that fits its schema."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Why an answer does not fit the schema: the validation errors with their places, as feedback."""
+    """The validation errors of an answer, with their places, as feedback."""
 
     message: str
 
@@ -53,18 +61,17 @@ def check_schema(schema: Mapping[str, Any], pointer: str) -> None:
 def schema_fault(schema: Mapping[str, Any]) -> str | None:
     """Return why a schema cannot be used, or None."""
     try:
-        words = _limit_passed(schema)
-        if words is None:
+        fault = _exceeded_limit(schema)
+        if fault is None:
             _is_valid(schema, None, 1, "")
     except LimitExceeded as limit:
-        words = f"The schema is too expensive to use: it takes {limit}. Write fewer or smaller patterns."
+        return f"The schema is too expensive to use: it takes {limit}. Write fewer or smaller patterns."
     except (ValueError, RecursionError) as error:
-        reason = str(error).split("\n", 1)[0]
-        words = f"This is no usable JSON Schema: {reason}"
-    return words
+        return f"This is no usable JSON Schema: {str(error).splitlines()[0]}"
+    return fault
 
 
-def _limit_passed(schema: Mapping[str, Any]) -> str | None:
+def _exceeded_limit(schema: Mapping[str, Any]) -> str | None:
     if len(json.dumps(schema)) > SCHEMA_CHARS_MAX:
         return f"The schema has more than {SCHEMA_CHARS_MAX} characters."
     if clean_json(schema) != schema:
@@ -81,7 +88,7 @@ def read_json(answer: str, wanted: str = "value") -> Parsed | Misfit:
     text = answer.strip().removeprefix("\ufeff").strip()
     fenced = _FENCED.match(text)
     try:
-        value = json.loads(fenced[1] if fenced else text, parse_constant=_no_constant, parse_float=_finite)
+        value = json.loads(fenced[1] if fenced else text, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         where = f" at line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         return Misfit(f"The answer is not JSON{where}: write one JSON {wanted} and nothing else.")
@@ -89,7 +96,7 @@ def read_json(answer: str, wanted: str = "value") -> Parsed | Misfit:
 
 
 def json_kind(schema: Mapping[str, Any]) -> str:
-    """What all that fits a schema is, in words: `object`, `array`, else `value`."""
+    """Return the kind of value that a schema asks for: `object`, `array`, else `value`."""
     kind = schema.get("type")
     return kind if kind in ("object", "array") else "value"
 
@@ -107,7 +114,7 @@ def read_answer(answer: str, schema: Mapping[str, Any]) -> Parsed | Misfit:
 
 
 def _fitted(value: Any, schema: Mapping[str, Any]) -> Parsed | Misfit:
-    # Half characters fit nowhere, whatever the schema says
+    # Raises for half a surrogate pair, which no schema makes storable.
     chars = len(json.dumps(value, ensure_ascii=False).encode())
     longest = max(_strings(value), key=len, default="")
     try:
@@ -119,10 +126,11 @@ def _fitted(value: Any, schema: Mapping[str, Any]) -> Parsed | Misfit:
     except LimitExceeded as limit:
         return Misfit(f"The answer cannot be checked against its schema, which takes {limit}: make it simpler.")
     try:
-        found = schemas.first_errors(schema, value, _MISFITS_TOLD, pattern_bytes_max=pattern_bytes_max(longest))
+        found = schemas.first_errors(schema, value, _MISFITS_SHOWN, pattern_bytes_max=pattern_bytes_max(longest))
     except LimitExceeded as limit:
         return Misfit(f"The answer does not fit its schema; to say where takes {limit}: make it simpler.")
-    return Misfit("The answer does not fit its schema: " + "; ".join(map(_told, found)))
+    errors = (f"{error.message} (at /{'/'.join(map(str, error.path))})" for error in found)
+    return Misfit(f"The answer does not fit its schema: {'; '.join(errors)}")
 
 
 def _is_valid(schema: Mapping[str, Any], value: Any, chars: int, longest: str) -> bool:
@@ -133,7 +141,7 @@ def _is_valid(schema: Mapping[str, Any], value: Any, chars: int, longest: str) -
 
 
 class _Nulls:
-    """Removes the nulls of optional properties: strict dialects know no optional ones, only nullable ones."""
+    """Removes the nulls of optional properties, because strict structured output knows only nullable ones."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
@@ -141,11 +149,7 @@ class _Nulls:
         self._steps = 0
 
     def without(self, value: Any, schemas: Sequence[Any]) -> Any:
-        """The value without them, where it may be meant by any of the schemas.
-
-        Raises:
-            LimitExceeded: schemas and value together ask for too many steps.
-        """
+        """Return the value without these nulls; raises LimitExceeded after too many steps."""
         if not isinstance(value, dict | list):
             return value
         members = self._members(schemas)
@@ -158,7 +162,6 @@ class _Nulls:
         }
 
     def _members(self, schemas: Sequence[Any]) -> "_Members":
-        """Read once for each choice of schemas."""
         self._count(len(schemas))
         key = tuple(map(id, schemas))
         if key not in self._seen:
@@ -166,7 +169,7 @@ class _Nulls:
             items: list[Any] = []
             kept: set[str] = set()
             for branch in self._branches(schemas):
-                properties, required = _mapping(branch.get("properties")), branch.get("required") or ()
+                properties, required = as_mapping(branch.get("properties")), branch.get("required") or ()
                 for name, child in properties.items():
                     known.setdefault(name, []).append(child)
                 kept |= {name for name in required if self._takes_null(properties.get(name, True))}
@@ -175,7 +178,7 @@ class _Nulls:
         return self._seen[key]
 
     def _takes_null(self, schema: Any) -> bool:
-        """Whether null may be meant by a schema, as far as its types and its values say."""
+        """Return whether a schema allows null by its types or values."""
         if not isinstance(schema, Mapping):
             return schema is True
         for branch in self._branches((cast("Any", schema),)):
@@ -185,10 +188,10 @@ class _Nulls:
         return not schema
 
     def _branches(self, schemas: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
-        """Schemas and what they are put together from, each once, references within the document followed."""
+        """Yield the schemas and the ones that they combine or refer to, each once."""
         waiting, met = deque(schemas), set[int]()
         while waiting:
-            known = _mapping(waiting.popleft())
+            known = as_mapping(waiting.popleft())
             if id(known) in met:
                 continue
             met.add(id(known))
@@ -197,7 +200,7 @@ class _Nulls:
             if "$ref" in known:
                 waiting.append(referred(str(known["$ref"]), self._root))
             for name in ("allOf", "anyOf", "oneOf"):
-                waiting.extend(cast("list[Any]", known.get(name) or []))
+                waiting.extend(as_list(known.get(name)))
 
     def _count(self, steps: int) -> None:
         self._steps += steps
@@ -207,39 +210,24 @@ class _Nulls:
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    """The schemas of properties and items by name, and the properties whose null may be meant."""
+    """The schemas of properties by name and of items, and the properties whose null is kept."""
 
     known: Mapping[str, Sequence[Any]]
     kept: frozenset[str]
     items: Sequence[Any]
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
 def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    members: list[Any] = []
-    if isinstance(value, Mapping):
-        members = [*_mapping(value), *_mapping(value).values()]
-    elif isinstance(value, list):
-        members = cast("list[Any]", value)
-    for member in members:
+    members = as_mapping(value)
+    for member in (*members, *members.values(), *as_list(value)):
         yield from _strings(member)
 
 
-def _told(error: Misplaced) -> str:
-    return f"{error.message} (at /{'/'.join(map(str, error.path))})"
-
-
 def _finite(digits: str) -> float:
+    # NaN and Infinity are no JSON, and 1e999 cannot be stored.
     value = float(digits)
     if not math.isfinite(value):
         raise ValueError(f"{digits} is larger than any number")
     return value
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON value")

@@ -1,4 +1,4 @@
-"""Structured answers that have a name: their JSON Schemas, and the prose in them that citations are read from."""
+"""Named structures of answers: their JSON Schemas, and their prose, from which citations are read."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
@@ -7,38 +7,47 @@ from redraft.domain.structured.answers import Misfit, read_answer
 
 StructureName = Literal["answer_with_sources", "comparison"]
 Structure = StructureName | Literal["json"]
-"""`json` is what the output format of that name asks for: an answer, and the numbers of its sources."""
+"""`json` belongs to the output format of that name: an answer and the numbers of its sources."""
 
 
 def structure_schema(structure: Structure, sources: int) -> dict[str, Any]:
-    """The JSON Schema of an answer that rests on so many sources."""
-    numbers = _numbers(sources)
+    """Return the JSON Schema of an answer with this number of sources."""
+    number = {"type": "integer", "minimum": 1, "maximum": sources} if sources else {"type": "integer"}
+    numbers = {**_list(number), "maxItems": sources, "description": "Numbers of the sources"}
     if structure == "json":
         return _object({"answer": _text("The answer"), "sources": numbers})
     if structure == "answer_with_sources":
         return _object(
             {
                 "answer": _text("The answer"),
-                "confidence": {"type": "number", "minimum": 0, "maximum": 1, "description": "How sure the answer is"},
+                "confidence": {
+                    "type": "number",
+                    "minimum": 0,
+                    "maximum": 1,
+                    "description": "The confidence in the answer",
+                },
                 "sources_used": numbers,
                 "key_facts": _list(_text("One fact that the answer rests on")),
                 "limitations": _either(
-                    _text("What the sources leave open"),
+                    _text("A question that the sources leave open"),
                     {"type": "null"},
-                    _list(_text("One thing that they leave open")),
+                    _list(_text("One question that they leave open")),
                 ),
             },
             optional=("limitations",),
         )
     points = _list(
-        _either(_text("One statement, with its marks"), _object({"point": _text("One statement"), "sources": numbers}))
+        _either(
+            _text("One statement, with its citation markers"),
+            _object({"point": _text("One statement"), "sources": numbers}),
+        )
     )
     return _object(
         {
             "similarities": points,
             "differences": points,
             "contradictions": points,
-            "conclusion": _text("What follows from it"),
+            "conclusion": _text("The conclusion"),
         }
     )
 
@@ -53,7 +62,12 @@ def prose_of(structure: Structure, answer: str, sources: int) -> str | None:
         return None
     value: Mapping[str, Any] = read.value
     if structure == "comparison":
-        return _compared(value)
+        points = (
+            f"- {point}" if isinstance(point, str) else f"- {point['point']}{_markers(point['sources'])}"
+            for name in ("similarities", "differences", "contradictions")
+            for point in cast("Iterable[str | Mapping[str, Any]]", value[name])
+        )
+        return "\n".join((*points, "", value["conclusion"])).strip()
     numbers = value["sources" if structure == "json" else "sources_used"]
     listed = "\n".join(("", "", "Sources:", *(f"[Source {number}]" for number in dict.fromkeys(numbers))))
     facts = "".join(f"\n- {fact}" for fact in value.get("key_facts") or ())
@@ -68,23 +82,9 @@ def confidence_of(structure: Structure, answer: str, sources: int) -> float | No
     return None if isinstance(read, Misfit) else float(read.value["confidence"])
 
 
-def _compared(value: Mapping[str, Any]) -> str:
-    points = (
-        f"- {point}" if isinstance(point, str) else f"- {point['point']}{_marks(point['sources'])}"
-        for name in ("similarities", "differences", "contradictions")
-        for point in cast("Iterable[str | Mapping[str, Any]]", value[name])
-    )
-    return "\n".join((*points, "", value["conclusion"])).strip()
-
-
-def _marks(numbers: Iterable[int]) -> str:
+def _markers(numbers: Iterable[int]) -> str:
     listed = ", ".join(str(number) for number in numbers)
     return f" [Source {listed}]" if listed else ""
-
-
-def _numbers(sources: int) -> dict[str, Any]:
-    whole = {"type": "integer", "minimum": 1, "maximum": sources} if sources else {"type": "integer"}
-    return {"type": "array", "items": whole, "maxItems": sources, "description": "Numbers of the sources"}
 
 
 def _list(items: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-r"""Regular expressions of users, on texts of models: by an engine whose time is that of pattern times text.
+r"""Regular expressions of users, searched for in texts of models by an engine with linear time.
 
-Both are bounded together: a pattern of some size may only search texts up to some length.
+Pattern and text are bounded together: the larger the pattern, the shorter the text may be.
 
 The dialect is that of JSON Schema without look-around and back-references: a search, `^` and `$` for the whole text
-unless `(?m)` stands in front, `\w` and `\d` for ASCII, `\p{L}` for letters.
+unless it begins with `(?m)`, `\w` and `\d` for ASCII, `\p{L}` for letters.
 """
 
 import re
@@ -21,16 +21,12 @@ _CLASS = re.compile(r"\\[pP]\{[^{}]*\}")
 
 
 def pattern_fault(pattern: str) -> str | None:
-    """Why a pattern cannot be used; None = it can."""
-    try:
-        holds_match(pattern, "")
-    except (ValueError, LimitExceeded):
-        return f"is no pattern that can be used: {_reason(pattern)}"
-    return None
+    """Return why a pattern cannot be used, or None."""
+    return None if is_searchable(pattern, "") else f"is no pattern that can be used: {_reason(pattern)}"
 
 
 def _reason(pattern: str) -> str:
-    """Return why a pattern cannot be used. The engine gives no reason, and parses some unusable patterns."""
+    """Guess why a pattern cannot be used. The engine gives no reason, and parses some unusable patterns."""
     bare = _ESCAPED.sub("", pattern)
     if _LOOK_AROUND.search(bare):
         return "it has look-around, such as (?=…) or (?<!…), which this engine does not know"
@@ -40,22 +36,18 @@ def _reason(pattern: str) -> str:
         is_readable = schemas.is_valid({"format": "regex"}, pattern, with_formats=True)
     except (ValueError, LimitExceeded):
         is_readable = True
-    if not is_readable or not all(map(_is_usable, _CLASS.findall(pattern))):
+    if not is_readable or not all(is_searchable(each, "") for each in _CLASS.findall(pattern)):
         return "it is malformed"
     return "it is too large when compiled; write smaller repetitions"
 
 
-def _is_usable(pattern: str) -> bool:
-    return is_searchable(pattern, "")
-
-
 def pattern_bytes_max(text: str) -> int:
-    """How large a pattern may be, when compiled, that is to search this text or a part of it."""
+    """Return the maximum size of a compiled pattern that may search this text."""
     return min(PATTERN_BYTES_MAX, _WORK_MAX // max(1, 2 * len(text)))
 
 
 def is_searchable(pattern: str, text: str) -> bool:
-    """Whether a pattern that can be used can be searched for in a text this long, within the limits of a child."""
+    """Return whether a pattern is valid and can search a text of this length within the limits."""
     try:
         holds_match(pattern, text)
     except (ValueError, LimitExceeded):
@@ -64,7 +56,7 @@ def is_searchable(pattern: str, text: str) -> bool:
 
 
 def holds_match(pattern: str, text: str) -> bool:
-    """Whether a pattern matches somewhere in a text.
+    """Return whether a pattern matches somewhere in a text.
 
     Raises:
         ValueError: the pattern is invalid.
@@ -74,7 +66,7 @@ def holds_match(pattern: str, text: str) -> bool:
 
 
 def first_matching_line(pattern: str, text: str) -> int | None:
-    """The index of the first line that matches on its own; None also where that takes too long to find."""
+    """Return the index of the first line that matches on its own, or None if none does or the search takes too long."""
     schema = {"items": {"not": {"pattern": pattern}}}
     try:
         found = schemas.first_errors(schema, text.split("\n"), 1, pattern_bytes_max=pattern_bytes_max(text))

@@ -1,6 +1,6 @@
-"""How much work a schema can ask of a validator: small schemas can ask for billions of steps.
+"""Bounds for the work that a schema can ask of a validator. A small schema can ask for billions of steps.
 
-What can be bounded without a validator is bounded here; the rest is validated in a child process with limits.
+What can be bounded without a validator is bounded here. The rest is validated in a child process with limits.
 """
 
 import re
@@ -9,26 +9,32 @@ from typing import Any, cast
 
 TRIES_MAX = 1_000
 
-# Characters of the schema with its references written out, times characters of the value: some 10 ms
+# Characters of the schema with its references written out, times characters of the value: about 10 ms.
 _CHEAP_WORK = 10_000_000
 _REFERENCE = re.compile(r"#(?:/(?:\$defs|definitions)/[^/%~]+)?")
-# They name places that `referred` does not find, so that the work behind them could not be counted
+# `referred` does not follow these, so the work behind them could not be counted.
 _UNREAD = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor")
 _ASIDE = ("$defs", "definitions")
 _COSTLY = {
     *("pattern", "patternProperties", "format", "uniqueItems"),
     *("unevaluatedItems", "unevaluatedProperties"),
-    # A tiny divisor of a large number: 0.1 ms for each, and a number has few characters
+    # A tiny divisor of a large number takes 0.1 ms, and numbers have few characters.
     "multipleOf",
 }
 
-_IN_PLACE_ONE = ("not", "if", "then", "else")
-_IN_PLACE_MANY = ("allOf", "anyOf", "oneOf")
-_TOO_MANY = TRIES_MAX + 1
+
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """Return the value if it is an object, else an empty one."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return the value if it is a list, else an empty one."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def unread_reference(schema: Mapping[str, Any]) -> str | None:
-    """What a schema refers by that is refused; None = it uses no other references than those that are followed."""
+    """Return why a reference in a schema is refused, or None."""
     for part in _parts(schema):
         for name in _UNREAD:
             if isinstance(part.get(name), str | bool):
@@ -40,36 +46,35 @@ def unread_reference(schema: Mapping[str, Any]) -> str | None:
 
 
 def is_cheap(schema: Mapping[str, Any], value_chars: int) -> bool:
-    """Whether a value of this length is validated in a moment, whatever it is."""
-    # Schemas that were stored before their references were refused are used until their jobs end
+    """Return whether any value of this length is validated within milliseconds."""
+    # Jobs may still use schemas that were stored before such references were refused.
     if unread_reference(schema) is not None or any(not _COSTLY.isdisjoint(part) for part in _parts(schema)):
         return False
     most = _CHEAP_WORK // max(1, value_chars)
-    return _written_out(schema, schema, most, {}) <= most
+    return _length(schema, schema, most, {}) <= most
 
 
-def _written_out(part: Any, root: Mapping[str, Any], most: int, known: dict[int, int]) -> int:
-    """The length of a part with its references replaced by what they refer to; `most` + 1 when it is longer."""
-    if not isinstance(part, Mapping | list):
-        return len(part) + 1 if isinstance(part, str) else 1
-    if (length := known.get(id(cast("Any", part)))) is not None:
-        return length
-    # A part that contains itself is met again before its length is known
-    known[id(cast("Any", part))] = most + 1
+def _length(part: Any, root: Mapping[str, Any], most: int, known: dict[int, int]) -> int:
+    """Return the length of a part with its references written out, or `most` + 1 if it is longer."""
+    if isinstance(part, str):
+        return len(part) + 1
+    key = id(part)
+    if key in known:
+        return known[key]
+    # A part that contains itself is met again before its length is known.
+    known[key] = most + 1
     total = 1
-    for each in _contents(cast("Any", part), root):
-        total += _written_out(each, root, most, known)
+    for each in _contents(part, root):
+        total += _length(each, root, most, known)
         if total > most:
             return most + 1
-    known[id(cast("Any", part))] = total
+    known[key] = total
     return total
 
 
-def _contents(part: Mapping[str, Any] | list[Any], root: Mapping[str, Any]) -> Iterator[Any]:
-    if isinstance(part, list):
-        yield from part
-        return
-    for name, value in part.items():
+def _contents(part: Any, root: Mapping[str, Any]) -> Iterator[Any]:
+    yield from as_list(part)
+    for name, value in as_mapping(part).items():
         yield name
         if name == "$ref" and isinstance(value, str):
             yield referred(value, root)
@@ -78,59 +83,41 @@ def _contents(part: Mapping[str, Any] | list[Any], root: Mapping[str, Any]) -> I
 
 
 def tries_too_much(schema: Mapping[str, Any]) -> bool:
-    """Whether some part of a schema tries more than `TRIES_MAX` subschemas on one value, or itself without end."""
+    """Return whether a part of a schema tries more than `TRIES_MAX` subschemas on one value, or itself forever."""
     costs: dict[int, int] = {}
     return any(_cost(part, schema, costs) > TRIES_MAX for part in _parts(schema))
 
 
 def _cost(part: Mapping[str, Any], root: Mapping[str, Any], costs: dict[int, int]) -> int:
-    known = costs.get(id(part))
-    if known is not None:
-        return known
-    # Whoever meets it again before its cost is known has gone round in a circle
-    costs[id(part)] = _TOO_MANY
-    cost = 1
-    for other in _tried_on_the_same_value(part, root):
-        cost = min(_TOO_MANY, cost + _cost(other, root, costs))
-    costs[id(part)] = cost
-    return cost
+    if id(part) not in costs:
+        # A part that is met again before its cost is known refers to itself.
+        costs[id(part)] = TRIES_MAX + 1
+        cost = 1
+        for other in _tried_on_the_same_value(part, root):
+            cost = min(TRIES_MAX + 1, cost + _cost(other, root, costs))
+        costs[id(part)] = cost
+    return costs[id(part)]
 
 
 def _tried_on_the_same_value(part: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for name in _IN_PLACE_MANY:
-        members = part.get(name)
-        yield from _mappings(members if isinstance(members, list) else [])
-    yield from _mappings(part.get(name) for name in _IN_PLACE_ONE)
-    dependent = part.get("dependentSchemas")
-    yield from _mappings(cast("dict[str, Any]", dependent).values() if isinstance(dependent, Mapping) else [])
-    for name in ("$ref", "$dynamicRef"):
-        if isinstance(part.get(name), str):
-            yield from _mappings([referred(str(part[name]), root)])
+    tried = [part.get(name) for name in ("not", "if", "then", "else")]
+    tried += [member for name in ("allOf", "anyOf", "oneOf") for member in as_list(part.get(name))]
+    tried += as_mapping(part.get("dependentSchemas")).values()
+    tried += [referred(part[name], root) for name in ("$ref", "$dynamicRef") if isinstance(part.get(name), str)]
+    return (cast("Mapping[str, Any]", each) for each in tried if isinstance(each, Mapping))
 
 
 def _parts(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Everything in a schema that may be a subschema."""
+    """Yield everything in a schema that may be a subschema."""
     if isinstance(value, Mapping):
-        members = cast("Mapping[str, Any]", value)
-        yield members
-        for member in members.values():
-            yield from _parts(member)
-    elif isinstance(value, list):
-        for member in cast("list[Any]", value):
-            yield from _parts(member)
-
-
-def _mappings(values: Any) -> Iterator[Mapping[str, Any]]:
-    return (cast("Mapping[str, Any]", value) for value in values if isinstance(value, Mapping))
+        yield cast("Mapping[str, Any]", value)
+    for member in (*as_mapping(value).values(), *as_list(value)):
+        yield from _parts(member)
 
 
 def referred(pointer: str, root: Mapping[str, Any]) -> Any:
-    """What a reference within a schema points to; None when there is nothing."""
-    place: Any = root
+    """Return the target of a reference within a schema, or None if there is none."""
+    target: Any = root
     for part in pointer.removeprefix("#").split("/")[1:]:
-        place = (
-            cast("Mapping[str, Any]", place).get(part.replace("~1", "/").replace("~0", "~"))
-            if isinstance(place, Mapping)
-            else None
-        )
-    return place
+        target = as_mapping(target).get(part.replace("~1", "/").replace("~0", "~"))
+    return target
