@@ -14,38 +14,21 @@ from redraft.setting_values import NUMERIC_NAME, networks_and_names
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-_NOT_PUBLIC = tuple(
-    (ip_network(network), words)
-    for network, words in (
-        ("0.0.0.0/8", "means this machine"),
-        ("10.0.0.0/8", "is private"),
-        ("100.64.0.0/10", "is shared by a provider's networks"),
-        ("127.0.0.0/8", "is a loopback address"),
-        ("168.63.129.16/32", "is a cloud's own"),
-        ("169.254.0.0/16", "is link-local"),
-        ("172.16.0.0/12", "is private"),
-        ("192.0.0.0/24", "is reserved"),
-        ("192.0.2.0/24", "is for documentation"),
-        ("192.88.99.0/24", "is reserved"),
-        ("192.168.0.0/16", "is private"),
-        ("198.18.0.0/15", "is for benchmarks"),
-        ("198.51.100.0/24", "is for documentation"),
-        ("203.0.113.0/24", "is for documentation"),
-        ("224.0.0.0/4", "is a multicast address"),
-        ("240.0.0.0/4", "is reserved"),
-        ("::1/128", "is a loopback address"),
-        ("::/128", "means this machine"),
-        ("64:ff9b::/96", "leads into IPv4 (NAT64)"),
-        ("64:ff9b:1::/48", "leads into IPv4 (NAT64)"),
-        ("2001::/23", "is reserved"),
-        ("2001:db8::/32", "is for documentation"),
-        ("2002::/16", "leads into IPv4 (6to4)"),
-        ("3fff::/20", "is for documentation"),
-        ("fc00::/7", "is private"),
-        ("fe80::/10", "is link-local"),
-        ("ff00::/8", "is a multicast address"),
-    )
-)
+_WORDS = {
+    "means this machine": "0.0.0.0/8 ::/128",
+    "is a loopback address": "127.0.0.0/8 ::1/128",
+    "is private": "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7",
+    "is shared by a provider's networks": "100.64.0.0/10",
+    "is a cloud's own": "168.63.129.16/32",
+    "is link-local": "169.254.0.0/16 fe80::/10",
+    "is reserved": "192.0.0.0/24 192.88.99.0/24 240.0.0.0/4 2001::/23",
+    "is for documentation": "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20",
+    "is for benchmarks": "198.18.0.0/15",
+    "is a multicast address": "224.0.0.0/4 ff00::/8",
+    "leads into IPv4 (NAT64)": "64:ff9b::/96 64:ff9b:1::/48",
+    "leads into IPv4 (6to4)": "2002::/16",
+}
+_NOT_PUBLIC = tuple((ip_network(each), words) for words, networks in _WORDS.items() for each in networks.split())
 # IANA has assigned no public IPv6 address outside this block.
 _PUBLIC_IPV6 = ip_network("2000::/3")
 _OWN_NAME = re.compile(r"(?:.*\.)?localhost\.?", re.IGNORECASE)
@@ -59,12 +42,8 @@ def plain(address: Address) -> Address:
 def why_not_public(address: Address) -> str | None:
     """Return why an address must not be requested, in words that follow the address; None for a public one."""
     address = plain(address)
-    for network, words in _NOT_PUBLIC:
-        if address in network:
-            return words
-    if address.version == 6 and (address not in _PUBLIC_IPV6 or address.scope_id):
-        return "is not public"
-    return None
+    is_odd = address.version == 6 and (address not in _PUBLIC_IPV6 or address.scope_id)
+    return next((words for network, words in _NOT_PUBLIC if address in network), "is not public" if is_odd else None)
 
 
 @dataclass(frozen=True, slots=True)

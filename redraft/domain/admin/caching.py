@@ -10,13 +10,8 @@ T = TypeVar("T")
 
 
 def made_once(maxsize: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Cache like `functools.lru_cache`, but compute each value once even if several threads ask at the same time.
-
-    The first steps of a worker begin together, and each would compile the same patterns and templates.
-
-    Args:
-        maxsize: the number of values to keep.
-    """
+    """Cache like `functools.lru_cache`, but compute each value once even if several threads ask at the same time."""
+    # The first steps of a worker begin together, and each would compile the same patterns and templates.
 
     def decorate(make: Callable[P, T]) -> Callable[P, T]:
         made, turn = lru_cache(maxsize)(make), Lock()

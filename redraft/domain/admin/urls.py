@@ -25,6 +25,15 @@ class RequestTarget:
         return f"{self.host}:{self.port}"
 
 
+def url_fault(url: str) -> str | None:
+    """Return why a URL cannot be used, or None."""
+    try:
+        read_url(url)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def read_url(url: str) -> RequestTarget:
     """Parse an http or https URL.
 

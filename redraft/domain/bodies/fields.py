@@ -1,16 +1,10 @@
-"""The texts and numbers that a request may hold, each with its limits; what the bodies of the API are made of."""
+"""The types of fields in requests: texts and numbers with their limits, and the base of all bodies."""
 
-from typing import Annotated, Any
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, LiteralString
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetJsonSchemaHandler,
-    StringConstraints,
-    TypeAdapter,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, StringConstraints, TypeAdapter
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
@@ -20,56 +14,57 @@ MAX_TEXT = 200_000
 MAX_ANSWER = 1_000_000
 
 
+def rejecting(code: LiteralString, fault_of: Callable[[Any], str | None]) -> AfterValidator:
+    """Return a validator that refuses a value with a fault, in the words of the fault."""
+
+    def check(value: Any) -> Any:
+        fault = fault_of(value)
+        if fault is not None:
+            raise PydanticCustomError(code, "{words}", {"words": fault})
+        return value
+
+    return AfterValidator(check)
+
+
+def matching(pattern: str, words: str) -> AfterValidator:
+    """Return a validator for texts that match a pattern, with a message in words instead of the pattern."""
+    return rejecting("string_pattern_mismatch", lambda text: None if re.fullmatch(pattern, text) else words)
+
+
 def _whole(text: str) -> str:
     if "\x00" in text:
-        raise PydanticCustomError(
-            "nul_character", "holds a NUL character at position {at}; remove it", {"at": text.index("\x00")}
-        )
+        words = "holds a NUL character at position {at}; remove it"
+        raise PydanticCustomError("nul_character", words, {"at": text.index("\x00")})
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise PydanticCustomError(
-            "lone_surrogate",
-            "holds half a surrogate pair at position {at}; it is no text",
-            {"at": error.start},
-        ) from None
+        words = "holds half a surrogate pair at position {at}; it is no text"
+        raise PydanticCustomError("lone_surrogate", words, {"at": error.start}) from None
     return text
 
 
 def _storable(text: str) -> str:
-    """The text as it will be stored: what is left of it must be as good as what came."""
+    # Cleaned before any other rule, so that the stored text satisfies the rules as well.
     return clean(_whole(text))
 
 
-def _kept(text: str) -> str:
-    kept = _storable(text)
-    if not kept:
-        raise PydanticCustomError("blank", "must hold more than control characters")
-    return kept
-
-
 def _plain(name: str) -> str:
-    """Names are not cleaned: two of them could become one."""
+    # Names are refused instead of cleaned, because two names could become one.
     if clean(_whole(name)) != name:
         at = next(at for at, char in enumerate(name) if not clean(char))
-        raise PydanticCustomError(
-            "control_character", "holds a control character at position {at}; remove it", {"at": at}
-        )
+        words = "holds a control character at position {at}; remove it"
+        raise PydanticCustomError("control_character", words, {"at": at})
     return name
 
 
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise PydanticCustomError("blank", "must hold more than white space")
-    return text
-
-
+_kept = rejecting("blank", lambda text: None if text else "must hold more than control characters")
+_not_blank = rejecting("blank", lambda text: None if text.strip() else "must hold more than white space")
 Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_storable)]
-# For readers of the description: pydantic's own words for a text that does not match would be of no help.
-FilledText = Annotated[Text, Field(json_schema_extra={"minLength": 1, "pattern": r"\S"}), AfterValidator(_not_blank)]
-Wanted = Annotated[str, StringConstraints(min_length=1, max_length=10_000), AfterValidator(_kept)]
-FilledWanted = Annotated[Wanted, Field(json_schema_extra={"pattern": r"\S"}), AfterValidator(_not_blank)]
-PatternText = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_kept)]
+# The pattern is for the API description only, because pydantic's own message would show it instead of words.
+FilledText = Annotated[Text, Field(json_schema_extra={"minLength": 1, "pattern": r"\S"}), _not_blank]
+Wanted = Annotated[str, StringConstraints(min_length=1, max_length=10_000), AfterValidator(_storable), _kept]
+FilledWanted = Annotated[Wanted, Field(json_schema_extra={"pattern": r"\S"}), _not_blank]
+PatternText = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_storable), _kept]
 Answer = Annotated[str, Field(max_length=MAX_ANSWER), AfterValidator(_storable)]
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_plain)]
 MetadataKey = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(_plain)]
@@ -84,12 +79,12 @@ class StrictModel(BaseModel):
 
 
 class As:
-    """Describes plain JSON by a type, for readers of the API's description; the JSON is not validated again."""
+    """Describes plain JSON by a type in the API description, without validating it again."""
 
     def __init__(self, shape: Any) -> None:
         self._shape = shape
 
     def __get_pydantic_json_schema__(self, _schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        # Only what stands within another schema is referred to, and not written out wherever it is used.
+        # A schema within another one becomes a reference; otherwise it would be written out at each use.
         within = core_schema.chain_schema([TypeAdapter(self._shape).core_schema])
         return handler(within)

@@ -1,13 +1,14 @@
-"""Where a body is wrong, and in what words: from pydantic's errors to JSON Pointers (RFC 6901).
+"""Convert pydantic's validation errors to JSON Pointers (RFC 6901) and plain words.
 
-An error of our own may name in its context, as `field`, the field below its location that would mend it.
+Our own errors may name in their context, as `field`, the field below their location that has to change.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-_WORDS = {"extra_forbidden": "Unknown field", "missing": "This is required"}
 _PLAIN = {
+    "extra_forbidden": "Unknown field",
+    "missing": "This is required",
     "less_than_equal": "must be at most {le}",
     "less_than": "must be less than {lt}",
     "greater_than_equal": "must be at least {ge}",
@@ -34,9 +35,9 @@ _NO_OBJECT = frozenset({"model_type", "model_attributes_type", "dict_type"})
 
 
 def place_of(error: Mapping[str, Any], body: Any) -> str:
-    """The pointer for one of pydantic's errors, without the names of union branches that it mixes in.
+    """Return the pointer of an error, without the names of union branches that pydantic mixes in.
 
-    Only what can be followed into the body is kept, and the name of a field that is missing at its end.
+    It keeps only the parts that exist in the body, and the name of a missing field at the end.
     """
     field: str | Sequence[str | int] = error.get("ctx", {}).get("field", ())
     below = (field,) if isinstance(field, str) else field
@@ -55,18 +56,18 @@ def place_of(error: Mapping[str, Any], body: Any) -> str:
 
 
 def words_of(error: Mapping[str, Any], body: Any = None) -> str:
-    """What one of pydantic's errors says to a person, without what was sent; with the body, a criterion by its id."""
+    """Word an error without the value that was sent. With the body, a criterion is named by its id."""
     kind, words = str(error["type"]), str(error["msg"])
     if kind in _NO_OBJECT and words.startswith("Input should be"):
         words = "must be an object"
     else:
-        words = _plain(kind, error.get("ctx", {})) or _WORDS.get(kind, words)
+        words = _plain(kind, error.get("ctx", {})) or words
     criterion = _criterion_id(error["loc"], body)
     return words if criterion is None else f"criterion {criterion!r}: {words[:1].lower()}{words[1:]}"
 
 
 def _criterion_id(location: Sequence[str | int], body: Any) -> str | None:
-    """The id of the criterion that an error is in; None where it is in none, or in one without an id."""
+    """Return the id of the criterion that has the error, or None."""
     if not isinstance(body, dict) or len(location) < 2 or location[0] != "rubric":
         return None
     rubric = cast("dict[str, Any]", body).get("rubric")
@@ -75,19 +76,18 @@ def _criterion_id(location: Sequence[str | int], body: Any) -> str | None:
     return found if isinstance(found, str) and len(found) <= _ID_CHARS_MAX else None
 
 
-def _plain(kind: str, told: Mapping[str, Any]) -> str | None:
+def _plain(kind: str, facts: Mapping[str, Any]) -> str | None:
     try:
-        return _PLAIN[kind].format_map({name: _tidy(value) for name, value in told.items()})
+        # 2.0 is shown as 2.
+        return _PLAIN[kind].format_map(
+            {name: int(v) if isinstance(v, float) and v.is_integer() else v for name, v in facts.items()}
+        )
     except KeyError:
         return None
 
 
-def _tidy(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 def can_follow(value: Any, part: str | int) -> bool:
-    """Whether a value has such a part."""
+    """Return whether a value has a member of this name or index."""
     if isinstance(value, dict):
         return part in value
     return isinstance(value, list) and isinstance(part, int) and part < len(cast("list[Any]", value))

@@ -4,24 +4,17 @@ import random
 
 
 def retry_wait_s(
-    attempt: int,
-    *,
-    first_s: float,
-    max_s: float,
-    asked_s: float | None = None,
-    rng: random.Random | None = None,
+    attempt: int, *, first_s: float, max_s: float, asked_s: float | None = None, rng: random.Random | None = None
 ) -> float:
-    """Return the seconds to wait: doubled per attempt, with jitter (half to whole), capped.
-
-    The wait is never shorter than the provider asked for, because an earlier attempt would fail again.
+    """Return the seconds to wait after a number of failed attempts: doubled each time, with jitter, capped.
 
     Args:
-        attempt: how many attempts have failed, from 1.
-        first_s: the wait after the first failure.
+        attempt: the number of failed attempts, from 1.
+        first_s: the wait after the first one.
         max_s: the longest wait, unless the provider asks for more.
-        asked_s: the provider's `retry-after`.
+        asked_s: the provider's `retry-after`. An earlier attempt would fail again.
         rng: for tests.
     """
+    # Without jitter, steps that failed together would all come back together. The exponent is bounded for floats.
     grown = min(max_s, first_s * 2.0 ** min(attempt - 1, 30))
-    jittered = grown * (rng or random).uniform(0.5, 1.0)
-    return max(jittered, asked_s or 0.0)
+    return max(grown * (rng or random).uniform(0.5, 1.0), asked_s or 0.0)

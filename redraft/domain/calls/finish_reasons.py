@@ -55,10 +55,7 @@ _TABLE = tuple(
         (Finish.COMPLETE, rf"\A({_COMPLETE})\Z"),
         (Finish.REFUSED, r"refus|declin"),
         (Finish.FILTERED, _FILTERED),
-        (
-            Finish.FAILED,
-            r"malformed|unexpected|toomany|timelimit|maxtime|ratelimit|insufficient|notfinished|unfinished",
-        ),
+        (Finish.FAILED, r"malformed|unexpected|toomany|timelimit|maxtime|ratelimit|insufficient|(?:not|un)finished"),
         (Finish.CONTEXT_FULL, r"context|ctx|kvcache|errorlimit|modelmaxlen|prompttoo"),
         (Finish.CUT, r"length|max|truncat|limit|incomplete|cutoff|outoftokens|budget|toolong|toolarge|numpredict"),
         (Finish.TOOL_CALL, r"tool|function"),
@@ -70,14 +67,10 @@ _ABSENT = frozenset({"", "null", "none", "undefined", "nil"})
 
 def classify_finish(reason: str | None) -> Finish:
     """Return what a provider's finish reason says about the reply, whatever its spelling."""
-    word = _folded(reason or "")
+    word = re.sub(r"[^a-z0-9]", "", (reason or "").casefold())
     return next((finish for finish, pattern in _TABLE if pattern.search(word)), Finish.UNKNOWN)
 
 
 def is_absent(reason: str) -> bool:
     """Return whether a text stands for a finish reason that is not there yet."""
     return reason.strip().casefold() in _ABSENT
-
-
-def _folded(reason: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", reason.casefold())

@@ -7,7 +7,7 @@ from redraft.errors import Invalid
 
 PROVIDERS = ("openai", "anthropic", "local")
 FREE_PROVIDER = "local"
-"""Runs on the user's own machine: its calls cost nothing, whatever became of them."""
+"""The provider that runs on the user's own machine. Its calls cost nothing, even if they fail."""
 LONGEST_MODEL = 200
 _BARE = (
     (re.compile(r"(gpt-|chatgpt-|o\d)", re.IGNORECASE), "openai"),
@@ -32,19 +32,14 @@ def parse_model(text: str, pointer: str = "/model") -> ModelRef:
             `unknown_model`); or the whole name is longer than `LONGEST_MODEL` (`string_too_long`).
     """
     ref = _read(text.strip())
-    if ref is not None and len(str(ref)) > LONGEST_MODEL:
-        words = (
-            f"A model's name has at most {LONGEST_MODEL} characters, its provider included; this has {len(str(ref))}."
-        )
+    if ref is None:
+        words = f"{text!r} names no known model. Write provider:name with one of {', '.join(PROVIDERS)}, for example"
+        words += " openai:gpt-6-luna; bare names work for gpt-*, o* and claude-*."
+        raise Invalid.at(pointer, words, "unknown_model")
+    if (chars := len(str(ref))) > LONGEST_MODEL:
+        words = f"A model's name has at most {LONGEST_MODEL} characters, its provider included; this has {chars}."
         raise Invalid.at(pointer, words, "string_too_long")
-    if ref is not None:
-        return ref
-    raise Invalid.at(
-        pointer,
-        f"{text!r} names no known model. Write provider:name with one of {', '.join(PROVIDERS)},"
-        " for example openai:gpt-6-luna; bare names work for gpt-*, o* and claude-*.",
-        "unknown_model",
-    )
+    return ref
 
 
 def _read(text: str) -> ModelRef | None:

@@ -4,10 +4,10 @@ from itertools import islice
 from math import inf
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from redraft.domain.bodies.fields import StrictModel
+from redraft.domain.bodies.fields import StrictModel, rejecting
 from redraft.domain.checks.findings import Found, Subject, amount, plain_number, quoted, range_in_words
 from redraft.domain.checks.measures import find_urls
 from redraft.domain.grounding.citations import cited_numbers, without_markers
@@ -28,22 +28,15 @@ _NUMBERS_COUNTED = 100
 _NUMBERS_LISTED = 5
 
 
-def _usable_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    fault = schema_fault(schema)
-    if fault is not None:
-        raise PydanticCustomError("invalid_schema", "{words}", {"words": fault})
-    return schema
-
-
-def _known_language(code: str) -> str:
-    if code not in LANGUAGES:
-        words = "is no language that can be told from others; use an ISO 639-1 code such as de, en, fr (docs/checks.md)"
-        raise PydanticCustomError("unknown_language", words)
-    return code
-
-
-Schema = Annotated[dict[str, Any], AfterValidator(_usable_schema)]
-Language = Annotated[str, Field(max_length=20), AfterValidator(_known_language)]
+_UNKNOWN_LANGUAGE = (
+    "is no language that can be told from others; use an ISO 639-1 code such as de, en, fr (docs/checks.md)"
+)
+Schema = Annotated[dict[str, Any], rejecting("invalid_schema", schema_fault)]
+Language = Annotated[
+    str,
+    Field(max_length=20),
+    rejecting("unknown_language", lambda code: None if code in LANGUAGES else _UNKNOWN_LANGUAGE),
+]
 Bound = Annotated[float, Field(allow_inf_nan=False)]
 
 

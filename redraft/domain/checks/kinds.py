@@ -15,7 +15,9 @@ from redraft.domain.checks.text import TextCheck
 from redraft.domain.text.cleaning import clean
 
 _Any = ContentCheck | SizeCheck | TextCheck
-_CLASSES = {str(each.model_fields["kind"].annotation.__args__[0]): each for each in get_args(_Any)}
+_CLASSES: dict[str, type[StrictModel]] = {
+    kind: each for each in get_args(_Any) for kind in get_args(each.model_fields["kind"].annotation)
+}
 CHECK_KINDS = tuple(sorted(_CLASSES))
 KINDS_WITHOUT_VALUE = frozenset(kind for kind, each in _CLASSES.items() if set(each.model_fields) == {"kind"})
 _ECHOED_CHARS = 40

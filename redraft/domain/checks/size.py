@@ -1,6 +1,6 @@
 """Checks of size: words, characters, lines, list items, and the reading grade."""
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -13,42 +13,21 @@ COUNT_MAX = 1_000_000
 Count = Annotated[int, Field(ge=0, le=COUNT_MAX)]
 
 
-class MinWords(StrictModel):
-    kind: Literal["min_words"]
-    value: Count
+class SizeLimit(StrictModel):
+    kind: Literal["min_words", "max_words", "min_chars", "max_chars"]
+    value: Count = Field(description="Characters are counted as people see them, without outer white space.")
 
     def inspect(self, subject: Subject) -> Found:
-        return at_least(count_words(subject.text), self.value, "word")
+        compare = at_least if self.kind.startswith("min_") else at_most
+        if self.kind.endswith("_words"):
+            return compare(count_words(subject.text), self.value, "word")
+        return compare(count_chars(subject.text.strip()), self.value, "character")
 
 
-class MaxWords(StrictModel):
-    kind: Literal["max_words"]
-    value: Count
+class LineCount(StrictModel):
+    """Exactly `value`, or a range, of lines that are not blank or of list items outside of code fences."""
 
-    def inspect(self, subject: Subject) -> Found:
-        return at_most(count_words(subject.text), self.value, "word")
-
-
-class MinChars(StrictModel):
-    kind: Literal["min_chars"]
-    value: Count = Field(description="Characters as people see them, outer white space left out.")
-
-    def inspect(self, subject: Subject) -> Found:
-        return at_least(count_chars(subject.text.strip()), self.value, "character")
-
-
-class MaxChars(StrictModel):
-    kind: Literal["max_chars"]
-    value: Count = Field(description="Characters as people see them, outer white space left out.")
-
-    def inspect(self, subject: Subject) -> Found:
-        return at_most(count_chars(subject.text.strip()), self.value, "character")
-
-
-class _Amount(StrictModel):
-    """Exactly `value`, or a range."""
-
-    noun: ClassVar[str]
+    kind: Literal["lines", "bullets"]
     value: Count | None = Field(default=None, description="Exactly this number.")
     min: Count | None = Field(default=None, description="At least this number.")
     max: Count | None = Field(default=None, description="At most this number.")
@@ -62,32 +41,16 @@ class _Amount(StrictModel):
             raise PydanticCustomError("range_reversed", "`min` is larger than `max`")
         return self
 
-    def compare(self, found: int) -> Found:
+    def inspect(self, subject: Subject) -> Found:
+        if self.kind == "bullets":
+            found, noun = count_items(subject.text), "list item"
+        else:
+            found, noun = sum(1 for line in subject.text.split("\n") if line.strip()), "line"
         if self.value is not None:
-            return exactly(found, self.value, self.noun)
+            return exactly(found, self.value, noun)
         if self.min is not None and (found < self.min or self.max is None):
-            return at_least(found, self.min, self.noun)
-        return at_most(found, self.max or 0, self.noun)
-
-
-class Lines(_Amount):
-    """Lines that are not blank."""
-
-    noun = "line"
-    kind: Literal["lines"]
-
-    def inspect(self, subject: Subject) -> Found:
-        return self.compare(sum(1 for line in subject.text.split("\n") if line.strip()))
-
-
-class Bullets(_Amount):
-    """List items, numbered ones too, outside of code fences."""
-
-    noun = "list item"
-    kind: Literal["bullets"]
-
-    def inspect(self, subject: Subject) -> Found:
-        return self.compare(count_items(subject.text))
+            return at_least(found, self.min, noun)
+        return at_most(found, self.max or 0, noun)
 
 
 class MaxGrade(StrictModel):
@@ -110,4 +73,4 @@ class MaxGrade(StrictModel):
         )
 
 
-SizeCheck = MinWords | MaxWords | MinChars | MaxChars | Lines | Bullets | MaxGrade
+SizeCheck = SizeLimit | LineCount | MaxGrade

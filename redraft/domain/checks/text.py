@@ -2,10 +2,10 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from redraft.domain.bodies.fields import FilledWanted, PatternText, StrictModel, Wanted
+from redraft.domain.bodies.fields import FilledWanted, PatternText, StrictModel, Wanted, rejecting
 from redraft.domain.checks.findings import EXCERPT_CHARS, Found, Subject, amount, listed, quoted
 from redraft.domain.checks.measures import fold_case, last_chars, normal
 from redraft.domain.structured.patterns import first_matching_line, holds_match, is_searchable, pattern_fault
@@ -13,19 +13,12 @@ from redraft.domain.structured.patterns import first_matching_line, holds_match,
 WANTED_MAX = 100
 
 
-def _usable(pattern: str) -> str:
-    fault = pattern_fault(pattern)
-    if fault is not None:
-        raise PydanticCustomError("pattern", "{words}", {"words": fault})
-    return pattern
-
-
 ManyWanted = Annotated[list[Wanted], Field(min_length=1, max_length=WANTED_MAX)]
 OneOrMany = Annotated[
     Annotated[Wanted, Tag("text")] | Annotated[ManyWanted, Tag("list")],
     Discriminator(lambda value: "list" if isinstance(value, list) else "text"),
 ]
-Pattern = Annotated[PatternText, AfterValidator(_usable)]
+Pattern = Annotated[PatternText, rejecting("pattern", pattern_fault)]
 
 
 class _Worded(StrictModel):
@@ -92,26 +85,21 @@ class NotContains(_Worded):
         return Found(False, f"Found {listed(present)}, {times} in all, first in {place}: remove all of it.")
 
 
-class StartsWith(_Worded):
-    kind: Literal["starts_with"]
+class StartsOrEndsWith(_Worded):
+    kind: Literal["starts_with", "ends_with"]
     value: FilledWanted
 
     def inspect(self, subject: Subject) -> Found:
-        if self.as_compared(subject.text.strip()).startswith(self.as_compared(self.value.lstrip())):
-            return Found(True, f"Starts with {quoted(self.value)}.")
-        start = quoted(subject.text)
-        return Found(False, f"The answer starts with {start}: put {quoted(self.value)} at its very beginning.")
-
-
-class EndsWith(_Worded):
-    kind: Literal["ends_with"]
-    value: FilledWanted
-
-    def inspect(self, subject: Subject) -> Found:
-        if self.as_compared(subject.text.strip()).endswith(self.as_compared(self.value.rstrip())):
-            return Found(True, f"Ends with {_quoted_end(self.value)}.")
-        end = _quoted_end(subject.text)
-        return Found(False, f"The answer ends with {end}: put {_quoted_end(self.value)} at its very end.")
+        seen = self.as_compared(subject.text.strip())
+        if self.kind == "starts_with":
+            is_there, show, place = seen.startswith(self.as_compared(self.value.lstrip())), quoted, "beginning"
+        else:
+            is_there, show, place = seen.endswith(self.as_compared(self.value.rstrip())), _quoted_end, "end"
+        verb = self.kind.partition("_")[0]
+        if is_there:
+            return Found(True, f"{verb.capitalize()} with {show(self.value)}.")
+        found, wanted = show(subject.text), show(self.value)
+        return Found(False, f"The answer {verb} with {found}: put {wanted} at its very {place}.")
 
 
 def _quoted_end(text: str) -> str:
@@ -133,13 +121,15 @@ class Equals(_Worded):
         return Found(False, f"From character {at + 1} on, {found} is not {right}: write exactly that and nothing else.")
 
 
-class _Searching(StrictModel):
+class Search(StrictModel):
+    kind: Literal["regex", "not_regex"]
     value: Pattern = Field(description="Searched for anywhere, in linear time; docs/checks.md describes the dialect.")
     ignore_case: bool = Field(default=False, description="Ignore the case of letters.")
 
     @model_validator(mode="after")
     def _is_usable_as_it_is_searched(self) -> Self:
-        _usable(self.searched())
+        if (fault := pattern_fault(self.searched())) is not None:
+            raise PydanticCustomError("pattern", "{words}", {"words": fault})
         return self
 
     def searched(self) -> str:
@@ -147,36 +137,25 @@ class _Searching(StrictModel):
 
     def inspect(self, subject: Subject) -> Found:
         # The time that a search takes grows with both the pattern and the text.
-        if is_searchable(self.searched(), subject.text):
-            return self.search(subject)
-        length = amount(len(subject.text), "character")
-        return Found(False, f"The answer of {length} is too long to be searched for this, so shorten it: {self.value}")
-
-    def search(self, subject: Subject) -> Found:
-        raise NotImplementedError
-
-
-class Regex(_Searching):
-    kind: Literal["regex"]
-
-    def search(self, subject: Subject) -> Found:
-        if holds_match(self.searched(), subject.text):
-            return Found(True, f"Matches the pattern {self.value}")
-        words = "Nothing in the answer matches the pattern, so change it until something does"
-        return Found(False, f"{words}: {self.value}")
-
-
-class NotRegex(_Searching):
-    kind: Literal["not_regex"]
-
-    def search(self, subject: Subject) -> Found:
         pattern = self.searched()
+        if not is_searchable(pattern, subject.text):
+            words = f"The answer of {amount(len(subject.text), 'character')} is too long to be searched for this"
+            return Found(False, f"{words}, so shorten it: {self.value}")
+        if self.kind == "regex":
+            if holds_match(pattern, subject.text):
+                return Found(True, f"Matches the pattern {self.value}")
+            words = "Nothing in the answer matches the pattern, so change it until something does"
+            return Found(False, f"{words}: {self.value}")
         if not holds_match(pattern, subject.text):
             return Found(True, f"Nothing matches the pattern {self.value}")
-        at = first_matching_line(pattern, subject.text)
-        lines = subject.text.split("\n")
-        place = f"Line {at + 1}, {quoted(lines[at])}," if at is not None else "The answer, over several lines,"
-        return Found(False, f"{place} matches a pattern that must not match, so reword or remove it: {self.value}")
+        return Found(False, f"{_place(pattern, subject.text)} so reword or remove it: {self.value}")
 
 
-TextCheck = Contains | ContainsAll | ContainsAny | NotContains | StartsWith | EndsWith | Equals | Regex | NotRegex
+def _place(pattern: str, text: str) -> str:
+    at = first_matching_line(pattern, text)
+    lines = text.split("\n")
+    line = "The answer, over several lines" if at is None else f"Line {at + 1}, {quoted(lines[at])}"
+    return f"{line}, matches a pattern that must not match,"
+
+
+TextCheck = Contains | ContainsAll | ContainsAny | NotContains | StartsOrEndsWith | Equals | Search

@@ -10,14 +10,7 @@ from statistics import fmean
 from typing import Any, Literal, cast
 
 from redraft.domain.evaluation.json_extraction import Found, UnreadableError, repeated_in
-from redraft.domain.evaluation.reply_members import (
-    flag_of,
-    plain,
-    plain_members,
-    sentence_of,
-    text_of,
-    texts_of,
-)
+from redraft.domain.evaluation.reply_members import flag_of, plain, plain_members, sentence_of, text_of, texts_of
 from redraft.domain.evaluation.scores import fraction_or_none
 from redraft.domain.grounding.quotes import Quotable, find_quote, read_quotable
 from redraft.domain.grounding.support import quoted, shortened
@@ -105,19 +98,18 @@ class QuotedSources:
     def count(self) -> int:
         return len(self._contents)
 
-    def find(self, number: int | None, quote: str) -> tuple[int, int] | None:
-        """Return the start and end of a quote in a source, or None if the source does not contain it."""
+    def find(self, number: int | None, quote: str) -> tuple[int | None, int | None] | None:
+        """Return the start and end of a quote in a source, or None if the source does not contain it.
+
+        A quote from the title or the metadata has no start and no end.
+        """
         if number is None or not quote or not 1 <= number <= self.count:
             return None
         if number not in self._read:
             self._read[number] = read_quotable(self._contents[number - 1])
-        return find_quote(quote, self._read[number])
-
-    def heads(self, number: int | None, quote: str) -> bool:
-        """Return whether the title or the metadata of a source contains a quote."""
-        if number is None or not quote or not 1 <= number <= len(self._headings):
-            return False
-        return find_quote(quote, self._headings[number - 1]) is not None
+        headings = self._headings[number - 1 : number]
+        is_heading = any(find_quote(quote, heading) is not None for heading in headings)
+        return find_quote(quote, self._read[number]) or ((None, None) if is_heading else None)
 
 
 def has_claims(value: Mapping[str, Any]) -> bool:
@@ -208,11 +200,11 @@ def _claim(entry: Mapping[str, Any], sources: QuotedSources) -> Claim:
     digits = _DIGITS.search(text_of(entry.get("source")))
     source = int(digits[0]) if digits else 1 if sources.count == 1 else None
     quote = sentence_of(entry.get("quote"))
-    start, end = sources.find(source, quote) or (None, None)
-    problem = _problem(label, source, quote, is_there=start is not None or sources.heads(source, quote))
+    place = sources.find(source, quote)
+    problem = _problem(label, source, quote, is_there=place is not None)
     if label == "supported" and problem:
         label = "not_found"
-    return Claim(claim, not problem, label, source, quote, start, end, problem)
+    return Claim(claim, not problem, label, source, quote, *(place or (None, None)), problem)
 
 
 def _problem(label: Label, source: int | None, quote: str, *, is_there: bool) -> str:

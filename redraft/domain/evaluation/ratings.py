@@ -1,5 +1,6 @@
-"""What a person may say of an evaluation."""
+"""Ratings of evaluations by people: the body of a request, and the order in which people review verdicts."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
@@ -8,12 +9,14 @@ from redraft.domain.bodies.fields import Fraction, StrictModel, Text
 from redraft.domain.evaluation.calibration import Verdict
 
 NOTE_MAX = 10_000
+# Evaluators whose scores are this far apart do not agree.
+DISAGREEMENT = 0.2
 
 Name = Annotated[Text, Field(max_length=64)]
 
 
 class RateEvaluation(StrictModel):
-    """A person's verdict on an evaluation, or on one criterion of it."""
+    """A person's rating of an evaluation, or of one criterion of it."""
 
     verdict: Verdict = Field(description="Whether the evaluator is right that the answer passes, or that it does not.")
     criterion: Name | None = Field(default=None, description="A criterion's id; null: the evaluation as a whole.")
@@ -23,5 +26,35 @@ class RateEvaluation(StrictModel):
     evaluation_id: Name | None = Field(
         default=None, description="An audit's or a rescoring's evaluation; null: the job's own."
     )
-    score: Fraction | None = Field(default=None, description="What you would have given.")
+    score: Fraction | None = Field(default=None, description="The score that you would have given.")
     note: Annotated[Text, Field(max_length=NOTE_MAX)] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewPriority:
+    """How uncertain a verdict is, and the reason in words."""
+
+    weight: float
+    words: str
+
+
+def review_priority_of(
+    score: float, threshold: float, *, disagreement: float | None, is_contradicted: bool
+) -> ReviewPriority:
+    """Rank a verdict: contradicted ones first, then disagreeing evaluators, then scores near the threshold.
+
+    Args:
+        score: the score of the verdict.
+        threshold: the score threshold of the job.
+        disagreement: the distance between the evaluators' scores; None with a single evaluator.
+        is_contradicted: whether another evaluation of the same answer decided otherwise.
+    """
+    distance = abs(score - threshold)
+    side = "above" if score >= threshold else "below"
+    # The distance is at most 1, so the ranges of the three kinds hardly overlap.
+    if is_contradicted:
+        return ReviewPriority(3 - distance, "another evaluation of this answer decided otherwise")
+    if disagreement is not None and disagreement >= DISAGREEMENT:
+        return ReviewPriority(1 + disagreement, f"its evaluators are {disagreement:.2f} apart")
+    words = f"{distance:.2f} {side} the threshold" if distance >= 0.005 else "at the threshold"
+    return ReviewPriority(1 - distance, words)

@@ -12,7 +12,7 @@ from redraft.domain.evaluation.reply_members import plain, plain_members, senten
 from redraft.domain.evaluation.rubrics import SCALE_TOP, Criterion, CriterionResult, result_of
 from redraft.domain.evaluation.scores import describe
 from redraft.domain.evaluation.untrusted import NOTHING_UNTRUSTED, Decision, Statement, Untrusted
-from redraft.domain.evaluation.verdict_parsing import Verdict, members_of, own_verdict, says_flag, words_of
+from redraft.domain.evaluation.verdict_parsing import Verdict, criteria_statement, own_verdict, says_flag
 from redraft.domain.text.cleaning import clean, fold, preview
 
 _LIST = re.compile(r"(?:```(?:json)?\s*)?(\[.*\])(?:\s*```)?", re.DOTALL | re.IGNORECASE)
@@ -51,7 +51,7 @@ def _statement(criteria: Sequence[Criterion], verdict: Verdict) -> Statement:
         else Decision(("met",), partial(says_flag, result.score))
         for criterion, result in zip(criteria, verdict.criteria, strict=True)
     ]
-    return Statement(tuple(decisions), words_of(verdict.criteria), members_of(verdict.criteria), "gap")
+    return criteria_statement(decisions, verdict.criteria)
 
 
 def _says_level(score: float | None, value: str) -> bool:

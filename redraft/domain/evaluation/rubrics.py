@@ -3,7 +3,6 @@
 A criterion of negative weight describes a fault. An answer passes it if the fault is absent.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self, cast
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Literal, Self, cast
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from redraft.domain.bodies.fields import FilledText, StrictModel, Text
+from redraft.domain.bodies.fields import FilledText, StrictModel, Text, matching
 from redraft.domain.checks.descriptions import describe_check
 from redraft.domain.checks.kinds import CHECK_KINDS, Check, run_check, written
 from redraft.domain.evaluation.scores import meets
@@ -25,15 +24,11 @@ CriterionKind = Literal["binary", "scale", "check"]
 _ID = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 
 
-def _plain_id(text: str) -> str:
-    if not re.fullmatch(_ID, text):
-        words = "an id begins with a letter or digit and holds at most 64 letters, digits, '.', '_' and '-'"
-        raise PydanticCustomError("string_pattern_mismatch", words)
-    return text
-
-
-# The pattern is for the API description only, because pydantic's own message would show it instead of words.
-CriterionId = Annotated[str, Field(json_schema_extra={"pattern": f"^{_ID}$"}), AfterValidator(_plain_id)]
+CriterionId = Annotated[
+    str,
+    Field(json_schema_extra={"pattern": f"^{_ID}$"}),
+    matching(_ID, "an id begins with a letter or digit and holds at most 64 letters, digits, '.', '_' and '-'"),
+]
 Level = Literal["0", "1", "2", "3", "4", "5"]
 
 

@@ -10,14 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
-from redraft.domain.evaluation.claims import (
-    LABEL_NAMES,
-    ClaimCheck,
-    QuotedSources,
-    has_claims,
-    is_label,
-    read_check,
-)
+from redraft.domain.evaluation.claims import LABEL_NAMES, ClaimCheck, QuotedSources, has_claims, is_label, read_check
 from redraft.domain.evaluation.json_extraction import (
     Found,
     Reader,
@@ -229,9 +222,8 @@ def _dimension(dimension: Criterion, found: Found, keys: list[str]) -> Criterion
 def _statement(fields: ReplyMap, verdict: Verdict) -> Statement:
     """Return the decisions and words of a verdict, by which it is recognised in the untrusted texts."""
     if verdict.criteria:
-        decisions = tuple(Decision(_SCORE_NAMES, partial(_says_score, each.score)) for each in verdict.criteria)
-        members = members_of(verdict.criteria, evidence="reasoning")
-        return Statement(decisions, words_of(verdict.criteria), members, "gap")
+        decisions = [Decision(_SCORE_NAMES, partial(_says_score, each.score)) for each in verdict.criteria]
+        return criteria_statement(decisions, verdict.criteria, evidence="reasoning")
     words = (verdict.evaluation_reasoning,) if verdict.evaluation_reasoning.strip() else verdict.improvement_suggestions
     if fields.pass_flag is not None:
         decision = Decision((fields.pass_flag, *_FLAG_NAMES), partial(says_flag, verdict.score))
@@ -251,12 +243,13 @@ def says_flag(score: float | None, value: str) -> bool:
     return flag_of(value) is (score == 1)
 
 
-def words_of(criteria: Iterable[CriterionResult]) -> tuple[str, ...]:
-    return tuple(words for each in criteria for words in (each.id, each.evidence, each.gap))
-
-
-def members_of(criteria: Iterable[CriterionResult], *, evidence: str = "evidence") -> tuple[str, ...]:
-    return tuple(words for each in criteria for words in (f"{evidence}: {each.evidence}", f"gap: {each.gap}"))
+def criteria_statement(
+    decisions: Iterable[Decision], criteria: Sequence[CriterionResult], *, evidence: str = "evidence"
+) -> Statement:
+    """Return the statement of a verdict by criteria; `evidence` is the member name of their evidence."""
+    words = tuple(words for each in criteria for words in (each.id, each.evidence, each.gap))
+    members = tuple(words for each in criteria for words in (f"{evidence}: {each.evidence}", f"gap: {each.gap}"))
+    return Statement(tuple(decisions), words, members, "gap")
 
 
 def read_claims_reply(

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -14,27 +14,14 @@ from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.domain.text.cleaning import clean
 
 CHECK_KINDS = (
-    "max_words",
-    "min_words",
-    "max_chars",
-    "min_chars",
-    "lines",
-    "bullets",
-    "contains",
-    "not_contains",
-    "starts_with",
-    "ends_with",
-    "language",
-    "is_json",
-    "is_url_free",
+    *("max_words", "min_words", "max_chars", "min_chars", "lines", "bullets"),
+    *("contains", "not_contains", "starts_with", "ends_with", "language", "is_json", "is_url_free"),
 )
-"""The checks that a draft may hold: those that are told by a kind and one value."""
+"""The kinds of checks in drafts: those with at most one value, because the reply schema has one field for it."""
 
 _ID_CHARS = 40
 _NO_OBJECT = "It is not the one JSON object that was asked for."
-_NO_JUDGED = (
-    "`rubric` holds only checks, which say nothing of what an answer says: add criteria of kind binary that do."
-)
+_ONLY_CHECKS = "`rubric` holds only checks, which do not test the content of an answer: add criteria of kind binary."
 _CRITERION: TypeAdapter[Criterion] = TypeAdapter(Criterion)
 _RUBRIC: TypeAdapter[Rubric] = TypeAdapter(Rubric)
 
@@ -47,11 +34,7 @@ class RefineQuestion(StrictModel):
 
 
 class Draft(StrictModel):
-    """A drafted job. Its first four fields are fields of a request.
-
-    Attributes:
-        reasoning: the model's reasons for this draft.
-    """
+    """A drafted job: fields of a request, and the model's reasons for them."""
 
     instruct: FilledText
     resp_format: Text
@@ -64,20 +47,9 @@ class Draft(StrictModel):
         return self.model_dump(mode="json", exclude={"reasoning"}, exclude_none=True)
 
 
-class Line(NamedTuple):
-    """A criterion in the flat form of the draft's reply schema."""
-
-    number: int
-    fields: Mapping[str, Any]
-
-    @property
-    def place(self) -> str:
-        return f"`rubric`, criterion {self.number}"
-
-
 def read_draft(text: str, *, finish_reason: str | None = "stop") -> Draft | Unusable:
-    """The reply to the prompt for drafts. The model is asked to correct its validation errors."""
-    found = find_object(text, finish_reason, _is_draft)
+    """Read the reply to a draft prompt. The message of an unusable reply asks the model for a correction."""
+    found = find_object(text, finish_reason, lambda value: "instruct" in value and "rubric" in value)
     if isinstance(found, Unusable):
         is_cut = found.kind == "truncated" or may_be_cut(finish_reason)
         return Unusable("truncated" if is_cut else "invalid_json", "It was cut off." if is_cut else _NO_OBJECT)
@@ -87,86 +59,70 @@ def read_draft(text: str, *, finish_reason: str | None = "stop") -> Draft | Unus
         return Unusable("incomplete", str(error))
 
 
-def _is_draft(value: Mapping[str, Any]) -> bool:
-    return "instruct" in value and "rubric" in value
-
-
 def _draft(reply: Mapping[str, Any]) -> Draft:
-    """Read a draft from a reply.
-
-    Raises:
-        ValueError: the reply is no valid draft; the message is meant for the model.
-    """
+    """Read a draft from a reply; raises ValueError if it is not valid."""
     lines: Any = reply.get("rubric")
     if not isinstance(lines, list) or not lines:
         raise ValueError("`rubric` must be a list of criteria.")
-    rubric = _with_own_ids(
-        _criterion(Line(number, _fields(line, number))) for number, line in enumerate(cast("list[Any]", lines), 1)
-    )
+    rubric: list[Criterion] = []
+    for number, line in enumerate(cast("list[Any]", lines), 1):
+        criterion = _criterion(line, number)
+        # A repeated id alone is no reason to ask the model again.
+        name = free_id(criterion.id, (each.id for each in rubric))
+        rubric.append(criterion.model_copy(update={"id": name}))
     if not evaluated_by_model(rubric):
-        raise ValueError(_NO_JUDGED)
-    request = {
-        "instruct": _text(reply, "instruct"),
-        "resp_format": _text(reply, "resp_format"),
-        "eval_crit": _text(reply, "eval_crit") or None,
-    }
+        raise ValueError(_ONLY_CHECKS)
+    texts = {name: _text(reply, name) for name in ("instruct", "resp_format", "eval_crit", "reasoning")}
+    values: dict[str, Any] = {**texts, "eval_crit": texts["eval_crit"] or None}
     try:
-        rubric = _RUBRIC.validate_python(rubric)
-        GenerateAnswer.model_validate({**request, "rubric": rubric})
-        return Draft.model_validate({**request, "rubric": rubric, "reasoning": _text(reply, "reasoning")})
+        values["rubric"] = _RUBRIC.validate_python(rubric)
+        GenerateAnswer.model_validate({name: value for name, value in values.items() if name != "reasoning"})
+        return Draft.model_validate(values)
     except ValidationError as error:
         place = error.errors()[0]["loc"]
         raise ValueError(f"`{place[0] if place else 'rubric'}`: {describe_error(error)}.") from None
 
 
-def _fields(line: Any, number: int) -> Mapping[str, Any]:
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    value: Any = fields.get(name)
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"`{name}` must be text.")
+    return clean(value or "").strip()
+
+
+def _criterion(line: Any, number: int) -> Criterion:
+    place = f"`rubric`, criterion {number}"
     if not isinstance(line, dict):
-        raise ValueError(f"`rubric`, criterion {number}: it must be an object.")  # noqa: TRY004 - one kind of error
-    return cast("dict[str, Any]", line)
-
-
-def _text(reply: Mapping[str, Any], name: str) -> str:
-    value: Any = reply.get(name)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise ValueError(f"`{name}` must be text.")  # noqa: TRY004 - one kind of error
-    return clean(value).strip()
-
-
-def _criterion(line: Line) -> Criterion:
-    kind = _text(line.fields, "kind") or "binary"
+        raise ValueError(f"{place}: it must be an object.")  # noqa: TRY004 - one kind of error
+    fields = cast("dict[str, Any]", line)
+    kind = _text(fields, "kind") or "binary"
+    anchors = {level: words for level in ("0", "5") if (words := _text(fields, f"level_{level}"))}
     spec: dict[str, Any] = {
-        "id": kebab(_text(line.fields, "id") or f"criterion {line.number}"),
-        "text": _text(line.fields, "text"),
+        "id": kebab(_text(fields, "id") or f"criterion {number}"),
+        "text": _text(fields, "text"),
         "kind": kind,
-        "required": line.fields.get("required", False),
-        "anchors": _anchors(line.fields) if kind == "scale" else None,
+        "required": fields.get("required", False),
+        "anchors": anchors or None if kind == "scale" else None,
     }
     try:
         if kind == "check":
-            spec["check"] = _check(line)
+            spec["check"] = _check(fields, place)
         return _CRITERION.validate_python(spec)
     except ValidationError as error:
         field = "".join(f", `{part}`" for part in error.errors()[0]["loc"][:1])
-        raise ValueError(f"{line.place}{field}: {describe_error(error)}.") from None
+        raise ValueError(f"{place}{field}: {describe_error(error)}.") from None
 
 
-def _check(line: Line) -> Any:
-    kind, value = _text(line.fields, "check"), line.fields.get("value")
+def _check(fields: Mapping[str, Any], place: str) -> Any:
+    kind, value = _text(fields, "check"), fields.get("value")
     if kind not in CHECK_KINDS:
-        raise ValueError(f"{line.place}: a criterion of kind check names in `check` one of {', '.join(CHECK_KINDS)}.")
+        raise ValueError(f"{place}: a criterion of kind check names in `check` one of {', '.join(CHECK_KINDS)}.")
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    text = f"{value:g}" if is_number else _text(line.fields, "value")
+    text = f"{value:g}" if is_number else _text(fields, "value")
     try:
         return read_check(kind, text or None)
     except ValueError as error:
-        raise ValueError(f"{line.place}: check {kind} with this `value`: {error}.") from None
-
-
-def _anchors(fields: Mapping[str, Any]) -> dict[str, str] | None:
-    told_levels = {level: _text(fields, f"level_{level}") for level in ("0", "5")}
-    return {level: words for level, words in told_levels.items() if words} or None
+        raise ValueError(f"{place}: check {kind} with this `value`: {error}.") from None
 
 
 def kebab(text: str) -> str:
@@ -182,12 +138,3 @@ def free_id(wanted: str, taken: Iterable[str]) -> str:
     while name in known:
         name, number = f"{wanted}-{number}", number + 1
     return name
-
-
-def _with_own_ids(criteria: Iterable[Criterion]) -> list[Criterion]:
-    """Give criteria with the same id different ids. A repeated id alone is no reason to ask the model again."""
-    found: list[Criterion] = []
-    for criterion in criteria:
-        name = free_id(criterion.id, (each.id for each in found))
-        found.append(criterion.model_copy(update={"id": name}))
-    return found

@@ -32,12 +32,7 @@ TITLES = {
 
 
 def job_error(
-    code: str,
-    detail: str,
-    *,
-    model: str | None = None,
-    iteration: int | None = None,
-    attempts: int | None = None,
+    code: str, detail: str, *, model: str | None = None, iteration: int | None = None, attempts: int | None = None
 ) -> dict[str, Any]:
     """The error object of a job, an evaluation or a call; `docs/errors.md` explains each code."""
     return {

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from redraft.domain.evaluation.rubrics import CriterionResult, by_id
+from redraft.domain.evaluation.rubrics import CriterionResult
 from redraft.domain.evaluation.scores import meets
 from redraft.domain.jobs.states import StopReason
 from redraft.domain.text.cleaning import fold
@@ -21,9 +21,8 @@ class Evaluation:
     """One verdict as the loop sees it.
 
     Attributes:
-        score: None when the evaluation is an error, or was skipped.
+        score: None if the evaluation is an error or was skipped.
         passed: accepted by score and requirements.
-        criteria: the rubric, line by line; empty without one.
         is_qualified: every required criterion is met.
         is_skipped: the answer was not evaluated and will not be.
         is_cut: the answer was cut off at the output limit, so it is not evaluated.
@@ -121,10 +120,10 @@ class Feedback:
     """The content of the next prompt besides the task and the criteria. Hidden criteria appear nowhere in it.
 
     Attributes:
-        base: the answer to work from; None when none is shown.
-        reasoning: the evaluator's reasoning, where the job has no criteria with results of their own.
-        failing: the criteria that it does not meet.
-        problems: other changes to make, one text each.
+        base: the answer to work from; None if none is shown.
+        reasoning: the evaluator's reasoning, if the job has no criteria with results of their own.
+        failing: the criteria that the base does not meet.
+        problems: other changes to make.
         kept: the criteria that the base meets; the next answer must meet them too.
         later_problems: the problems of a later attempt with no better score.
         cut: notes on the latest answers that were cut off at the output limit.
@@ -161,7 +160,7 @@ def best_of(attempts: Iterable[Attempt], *, prefers_latest: bool = False) -> Att
     have changed the threshold.
     """
     ordered = sorted(_whole(attempts), key=lambda attempt: (attempt.iteration, attempt.candidate))
-    scored = [attempt for attempt in ordered if attempt.score is not None]
+    scored = _scored(ordered)
     if not scored:
         return ordered[-1] if ordered else None
 
@@ -173,7 +172,17 @@ def best_of(attempts: Iterable[Attempt], *, prefers_latest: bool = False) -> Att
 
 
 def _whole(attempts: Iterable[Attempt]) -> list[Attempt]:
+    # Half an answer is neither evaluated nor compared with others.
     return [attempt for attempt in attempts if not attempt.is_cut]
+
+
+def _latest(attempts: Sequence[Attempt]) -> list[Attempt]:
+    latest = max((attempt.iteration for attempt in attempts), default=0)
+    return [attempt for attempt in attempts if attempt.iteration == latest]
+
+
+def _scored(attempts: Iterable[Attempt]) -> list[Attempt]:
+    return [attempt for attempt in attempts if attempt.score is not None]
 
 
 def is_accepted(attempt: Attempt, threshold: float) -> bool:
@@ -189,13 +198,13 @@ def twin_of(attempt: Attempt, attempts: Sequence[Attempt]) -> Attempt | None:
         for other in _whole(attempts)
         if (other.iteration, other.candidate) < (attempt.iteration, attempt.candidate) and fold(other.answer) == folded
     ]
-    return next((twin for twin in twins if twin.score is not None), twins[0] if twins else None)
+    return next(iter(_scored(twins) or twins), None)
 
 
 def next_action(rules: Rules, attempts: Sequence[Attempt]) -> LoopAction:
     """Return the next action: generate, evaluate, or finish with a stop reason."""
-    latest = max((attempt.iteration for attempt in attempts), default=0)
-    current = [attempt for attempt in attempts if attempt.iteration == latest]
+    current = _latest(attempts)
+    latest = current[0].iteration if current else 0
     if any(attempt.evaluation is None for attempt in current):
         return Evaluate(latest)
     if latest < rules.first_iteration:
@@ -215,54 +224,44 @@ def next_rescored(attempts: Sequence[Attempt]) -> LoopAction:
 
 
 def _reason_to_stop(rules: Rules, attempts: Sequence[Attempt], current: Sequence[Attempt]) -> StopReason | None:
-    if any(attempt.evaluation and attempt.evaluation.passed for attempt in current):
+    evaluations = [attempt.evaluation for attempt in current if attempt.evaluation]
+    if any(evaluation.passed for evaluation in evaluations):
         return StopReason.ACCEPTED
-    if any(attempt.evaluation and attempt.evaluation.is_skipped for attempt in current):
+    if any(evaluation.is_skipped for evaluation in evaluations):
         return StopReason.EVALUATION_SKIPPED
-    latest = current[0].iteration
-    if _is_unchanged(current, attempts):
+    latest, whole = current[0].iteration, _whole(current)
+    earlier = [attempt for attempt in attempts if attempt.iteration < latest]
+    if whole and all(twin_of(attempt, earlier) for attempt in whole):
         return _unless_unevaluated(StopReason.UNCHANGED, attempts)
     if latest >= rules.iteration_limit:
         return _unless_unevaluated(StopReason.ITERATION_LIMIT, attempts)
-    if _is_on_plateau(rules, attempts):
-        return StopReason.PLATEAU
-    return None
+    return StopReason.PLATEAU if _is_on_plateau(rules, attempts) else None
 
 
 def _unless_unevaluated(reason: StopReason, attempts: Sequence[Attempt]) -> StopReason:
     """Return the stop reason, or an evaluator error if no attempt has a score although there was a whole answer."""
-    if any(attempt.score is not None for attempt in attempts):
+    if _scored(attempts):
         return reason
     return StopReason.EVALUATOR_ERROR if _whole(attempts) or not attempts else StopReason.ERROR
 
 
-def _is_unchanged(current: Sequence[Attempt], attempts: Sequence[Attempt]) -> bool:
-    whole = _whole(current)
-    earlier = [attempt for attempt in attempts if attempt.iteration < current[0].iteration]
-    return bool(whole) and all(twin_of(attempt, earlier) is not None for attempt in whole)
-
-
 def _is_on_plateau(rules: Rules, attempts: Sequence[Attempt]) -> bool:
-    """Early stopping: whether the last iterations gained no more than delta on the best score before them.
-
-    Meeting the required criteria for the first time counts as a gain at any score.
-    """
-    if rules.plateau_patience == 0:
-        return False
+    """Early stopping: whether the last iterations gained no more than delta on the best score before them."""
     baseline: Attempt | None = None
     idle = 0
     for iteration in sorted({attempt.iteration for attempt in attempts}):
-        best = best_of(a for a in attempts if a.iteration == iteration and a.score is not None)
+        best = best_of(_scored(a for a in attempts if a.iteration == iteration))
         if best is None:
             continue
         if baseline is None or _gains(best, baseline, rules.plateau_delta):
             baseline, idle = best, 0
         elif iteration >= rules.first_iteration:
             idle += 1
-    return idle >= rules.plateau_patience
+    return 0 < rules.plateau_patience <= idle
 
 
 def _gains(attempt: Attempt, baseline: Attempt, delta: float) -> bool:
+    # Meeting the required criteria for the first time is a gain at any score.
     if attempt.is_qualified != baseline.is_qualified:
         return attempt.is_qualified
     return (attempt.score or 0.0) > (baseline.score or 0.0) + delta
@@ -271,93 +270,50 @@ def _gains(attempt: Attempt, baseline: Attempt, delta: float) -> bool:
 def feedback_for(rules: Rules, attempts: Sequence[Attempt], guidance: str | None = None) -> Feedback | None:
     """Collect the feedback for the next prompt; None for a first generation without guidance."""
     base = _base_of(rules, attempts)
-    cut = _cut_problems(attempts)
+    cut = [attempt.evaluation for attempt in _latest(attempts) if attempt.evaluation and attempt.is_cut]
     if base is None and guidance is None and not cut:
         return None
-    evaluated = _evaluated_for(base, attempts)
+    # Without a verdict on the base, the latest verdict is the feedback.
+    evaluated = base if base is None or base.score is not None else best_of(_latest(_scored(attempts)))
     evaluation = evaluated.evaluation if evaluated else None
-    failing = _failing(evaluated, attempts) if evaluated else ()
-    seen = [result for result in (evaluated.criteria if evaluated else ()) if not result.hidden]
-    gaps = {each.result.gap for each in failing}
+    before = met_before(evaluated, attempts) if evaluated else frozenset[str]()
+    criteria = evaluated.criteria if evaluated else ()
+    seen = [result for result in criteria if not result.hidden]
+    failing = [result for result in seen if result.passed is False]
+    gaps = {result.gap for result in failing}
     return Feedback(
         strategy=rules.strategy,
         base=None if rules.strategy == "fresh" else base,
         reasoning=evaluation.reasoning if evaluation and not evaluation.criteria else "",
         problems=tuple(s for s in (evaluation.suggestions if evaluation else ()) if s not in gaps),
-        failing=failing,
+        failing=tuple(Failing(result, result.id in before) for result in failing),
         kept=tuple(result for result in seen if result.passed),
         later_problems=_later_problems(evaluated, attempts),
-        cut=cut,
-        fails_unseen=any(
-            result.hidden and result.passed is False for result in (evaluated.criteria if evaluated else ())
-        ),
+        cut=tuple(dict.fromkeys(text for each in cut for text in each.suggestions)),
+        fails_unseen=any(result.hidden and result.passed is False for result in criteria),
         guidance=guidance,
     )
 
 
-def _cut_problems(attempts: Sequence[Attempt]) -> tuple[str, ...]:
-    """Describe the answers of the latest iteration that were cut off, each text once."""
-    latest = max((attempt.iteration for attempt in attempts), default=0)
-    cut = [a.evaluation for a in attempts if a.iteration == latest and a.evaluation is not None and a.evaluation.is_cut]
-    return tuple(dict.fromkeys(text for each in cut for text in each.suggestions))
-
-
-def _failing(attempt: Attempt, attempts: Sequence[Attempt]) -> tuple[Failing, ...]:
-    before = met_before(attempt, attempts)
-    seen = (result for result in attempt.criteria if result.passed is False and not result.hidden)
-    return tuple(Failing(result, result.id in before) for result in seen)
-
-
 def met_before(attempt: Attempt, attempts: Iterable[Attempt]) -> frozenset[str]:
-    """The ids of the criteria that an earlier iteration met."""
-    return frozenset(
-        result.id
-        for earlier in attempts
-        if earlier.iteration < attempt.iteration
-        for result in earlier.criteria
-        if result.passed
-    )
+    """Return the ids of the criteria that an earlier iteration met."""
+    earlier = (each for each in attempts if each.iteration < attempt.iteration)
+    return frozenset(result.id for each in earlier for result in each.criteria if result.passed)
 
 
 def _base_of(rules: Rules, attempts: Sequence[Attempt]) -> Attempt | None:
     best = best_of(attempts, prefers_latest=rules.prefers_latest)
-    if best is None or rules.start_from == "best":
-        return best
-    latest = max(attempt.iteration for attempt in _whole(attempts))
-    return best_of(attempt for attempt in attempts if attempt.iteration == latest)
-
-
-def _evaluated_for(base: Attempt | None, attempts: Sequence[Attempt]) -> Attempt | None:
-    """Return the attempt whose verdict becomes feedback: the base if it has one, else the latest attempt with one."""
-    if base is None or base.score is not None:
-        return base
-    scored = [attempt for attempt in attempts if attempt.score is not None]
-    latest = max((attempt.iteration for attempt in scored), default=0)
-    return best_of(attempt for attempt in scored if attempt.iteration == latest)
+    return best if rules.start_from == "best" else best_of(_latest(_whole(attempts)))
 
 
 def _later_problems(evaluated: Attempt | None, attempts: Sequence[Attempt]) -> tuple[str, ...]:
     if evaluated is None:
         return ()
-    later = [a for a in attempts if a.iteration > evaluated.iteration and a.score is not None]
-    if not later:
-        return ()
-    latest = max(attempt.iteration for attempt in later)
-    attempt = best_of(attempt for attempt in later if attempt.iteration == latest)
+    attempt = best_of(_latest([a for a in _scored(attempts) if a.iteration > evaluated.iteration]))
     if attempt is None or attempt.evaluation is None:
         return ()
-    known = set(evaluated.evaluation.suggestions if evaluated.evaluation else ())
-    lost = _lost(attempt, evaluated)
-    gaps = {result.gap for result in lost}
+    met = {result.id for result in evaluated.criteria if result.passed}
+    lost = [result for result in attempt.criteria if result.passed is False and not result.hidden and result.id in met]
+    known = {result.gap for result in lost} | set(evaluated.evaluation.suggestions if evaluated.evaluation else ())
     words = tuple(f"No longer met: {result.name}. {result.gap}".strip() for result in lost)
-    return words + tuple(s for s in attempt.evaluation.suggestions if s not in known | gaps)
-
-
-def _lost(attempt: Attempt, evaluated: Attempt) -> list[CriterionResult]:
-    """List the criteria that the evaluated attempt meets and this one does not."""
-    before = by_id(evaluated.criteria)
-    return [
-        result
-        for result in attempt.criteria
-        if result.passed is False and not result.hidden and result.id in before and before[result.id].passed
-    ]
+    return words + tuple(s for s in attempt.evaluation.suggestions if s not in known)

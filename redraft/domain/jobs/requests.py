@@ -1,14 +1,13 @@
 """The request bodies of the API, strict, with their defaults."""
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError, to_json
 
-from redraft.domain.admin.urls import read_url
+from redraft.domain.admin.urls import url_fault
 from redraft.domain.bodies.fields import (
     Answer,
     FilledText,
@@ -20,6 +19,8 @@ from redraft.domain.bodies.fields import (
     StrictModel,
     Text,
     Turn,
+    matching,
+    rejecting,
 )
 from redraft.domain.evaluation.rubrics import Rubric, evaluated_by_model
 from redraft.domain.jobs.webhooks import EVENT_TYPES, EventType
@@ -28,16 +29,8 @@ from redraft.domain.structured.named_schemas import StructureName
 MAX_URL = 2000
 MAX_SOURCES = 200
 ITERATIONS_MAX = 10
+# For one iteration; a panel of 9 with 10 samples and 8 candidates would make 720.
 EVALUATOR_CALLS_MAX = 200
-"""How many calls may judge one iteration."""
-
-
-def _webhook_url(text: str) -> str:
-    try:
-        read_url(text)
-    except ValueError as error:
-        raise PydanticCustomError("webhook_url", "{words}", {"words": str(error)}) from None
-    return text
 
 
 def _if_given(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,20 +49,22 @@ DEFAULT_PROFILE = "criteria"
 _PROFILE_NAME = r"[a-z][a-z0-9_-]{0,39}"
 
 
-def _profile_name(text: str) -> str:
-    if not re.fullmatch(_PROFILE_NAME, text):
-        words = "a profile's name begins with a small letter and holds at most 40 small letters, digits, '_' and '-'"
-        raise PydanticCustomError("string_pattern_mismatch", words)
-    return text
-
-
-# For readers of the description, as with the ids of criteria.
-ProfileName = Annotated[str, Field(json_schema_extra={"pattern": f"^{_PROFILE_NAME}$"}), AfterValidator(_profile_name)]
+ProfileName = Annotated[
+    str,
+    Field(json_schema_extra={"pattern": f"^{_PROFILE_NAME}$"}),
+    matching(
+        _PROFILE_NAME,
+        "a profile's name begins with a small letter and holds at most 40 small letters, digits, '_' and '-'",
+    ),
+]
 WebhookUrl = Annotated[
     str,
     Field(min_length=1, max_length=MAX_URL, json_schema_extra={"pattern": r"^[Hh][Tt]{2}[Pp][Ss]?://[^@\s]+$"}),
-    AfterValidator(_webhook_url),
+    rejecting("webhook_url", url_fault),
 ]
+
+
+Models = ModelName | Annotated[list[ModelName], Field(min_length=1, max_length=10)]
 
 
 class Revision(StrictModel):
@@ -153,7 +148,7 @@ class GroundingOptions(StrictModel):
 
 
 class EvaluationOptions(StrictModel):
-    """How answers are evaluated: how often, by which models, and when not at all."""
+    """The number of evaluator calls, their models, and when to skip them."""
 
     samples: int = Field(default=1, ge=1, le=10, description="Number of calls per evaluator; the mean score counts.")
     panel: list[ModelName] = Field(
@@ -165,7 +160,7 @@ class EvaluationOptions(StrictModel):
     )
     skip: Literal["never", "when_checks_fail", "auto"] = Field(
         default="never",
-        description="When no model is asked: never; when_checks_fail: if a required check fails; "
+        description="When to skip the evaluator: never; when_checks_fail: if a required check fails; "
         "auto: if the instruction is only small talk or a sum.",
     )
 
@@ -224,23 +219,14 @@ class EvaluationFields(StrictModel):
         return False
 
     @model_validator(mode="after")
-    def _has_something_to_evaluate_by(self) -> Self:
+    def _fields_fit_together(self) -> Self:
         if self.profile == DEFAULT_PROFILE and self.eval_crit is None and self.rubric is None:
             words = "profile 'criteria' needs eval_crit or a rubric: say what makes an answer good"
             raise PydanticCustomError("nothing_to_evaluate_by", words, {"field": "eval_crit"})
-        return self
-
-    @model_validator(mode="after")
-    def _rubric_fits_profile(self) -> Self:
         if self.rubric is not None and self.profile != DEFAULT_PROFILE:
             words = "profile '{profile}' brings its own criteria; a rubric goes with profile 'criteria'"
             raise PydanticCustomError("rubric_misplaced", words, {"profile": self.profile, "field": "rubric"})
-        return self
-
-    @model_validator(mode="after")
-    def _asks_for_few_enough_calls(self) -> Self:
-        calls = evaluator_calls_max(self)
-        if calls > EVALUATOR_CALLS_MAX:
+        if (calls := evaluator_calls_max(self)) > EVALUATOR_CALLS_MAX:
             words = "asks for up to {calls} evaluator calls per iteration, at most {most} are made"
             facts = {"calls": calls, "most": EVALUATOR_CALLS_MAX, "field": "evaluation"}
             raise PydanticCustomError("too_many_judge_calls", words, facts)
@@ -253,7 +239,7 @@ class GenerateAnswer(EvaluationFields):
     model_config = ConfigDict(json_schema_extra=_rules(_EVALUATED_BY_SOMETHING, _RUBRIC_FITS_PROFILE, _ONE_SCHEMA))
 
     iter_max: int = Field(default=3, ge=1, le=ITERATIONS_MAX, description="Generate + evaluate rounds at most.")
-    model: ModelName | Annotated[list[ModelName], Field(min_length=1, max_length=10)] | None = Field(
+    model: Models | None = Field(
         default=None, description="provider:name, or a ladder: iteration k uses entry min(k, last)."
     )
     system_instructions: Text | None = Field(default=None, description="Added to the generator's system prompt.")
@@ -288,7 +274,7 @@ class RescoreAnswers(EvaluationFields):
     """A job that evaluates stored answers of another job again."""
 
     job_id: str
-    iterations: list[int] = Field(description="The iterations to judge, in order.")
+    iterations: list[int] = Field(description="The iterations to evaluate, in order.")
     answer_schema: dict[str, Any] | None = None
 
 
@@ -315,7 +301,7 @@ class ContinueJob(StrictModel):
         default=None, ge=1, le=ITERATIONS_MAX, description="Further rounds at most; null: as at first."
     )
     score_threshold: Fraction | None = None
-    model: ModelName | Annotated[list[ModelName], Field(min_length=1, max_length=10)] | None = None
+    model: Models | None = None
     evaluator_model: ModelName | None = None
     guidance: FilledText | None = Field(default=None, description="A person's own feedback for the next prompt.")
     sources: list[Source] | None = Field(
@@ -343,9 +329,9 @@ class JobFields(GenerateAnswer):
 
 def evaluator_calls_max(request: EvaluationFields) -> int:
     """The maximum number of evaluator calls of one iteration without retries, at one call per criterion."""
-    judges = max(1, len(request.evaluation.panel)) * request.evaluation.samples
+    samples = max(1, len(request.evaluation.panel)) * request.evaluation.samples
     candidates = request.candidates if isinstance(request, GenerateAnswer) else 1
-    return judges * candidates * (1 if request.rubric is None else len(evaluated_by_model(request.rubric)))
+    return samples * candidates * (1 if request.rubric is None else len(evaluated_by_model(request.rubric)))
 
 
 def ladder(request: GenerateAnswer) -> tuple[str, ...]:

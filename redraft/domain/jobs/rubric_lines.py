@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from redraft.domain.checks.kinds import CHECK_KINDS, KINDS_WITHOUT_VALUE
+from redraft.domain.checks.kinds import CHECK_KINDS, KINDS_WITHOUT_VALUE, Check
 from redraft.domain.checks.shorthand import read_check
 from redraft.domain.evaluation.rubrics import CRITERIA_MAX, Criterion, Rubric
 from redraft.domain.jobs.drafts import free_id, kebab
@@ -24,12 +24,12 @@ _LINE = re.compile(
     re.DOTALL,
 )
 _CHECK_LIKE = re.compile(r"[a-z]+([_-][a-z]+)*\s*[=(]|[a-z]+(_[a-z]+)+\b")
-_TOLD_CHARS = 80
+_SHOWN_CHARS = 80
 _CHECK = re.compile(r"(?P<kind>[a-z_-]+)\s*(?:(?P<equals>=)(?P<value>.*?))?(?:\s--\s+(?P<text>.*))?", re.DOTALL)
 
 
 def read_rubric(text: str) -> list[Any] | None:
-    """Read the criteria as plain values, which are validated with the request; None for an empty text.
+    """Read criteria as plain values, which are validated with the request; None for an empty text.
 
     Raises:
         ValueError: a line or the JSON cannot be read; the message names the place.
@@ -37,7 +37,7 @@ def read_rubric(text: str) -> list[Any] | None:
     text = text.strip()
     if text[:1] in {"[", "{"}:
         return _read_json(text)
-    lines = [_BULLET.sub("", line.strip()) for line in text.splitlines() if line.strip()]
+    lines = _lines(text)
     if len(lines) > CRITERIA_MAX:
         raise ValueError(f"{len(lines):,} lines are {len(lines):,} criteria; {CRITERIA_MAX} at most")
     found: list[dict[str, Any]] = []
@@ -45,16 +45,17 @@ def read_rubric(text: str) -> list[Any] | None:
         try:
             found.append(_criterion(line, [each["id"] for each in found]))
         except ValueError as error:
-            raise ValueError(f"criterion {number}, {line[:_TOLD_CHARS]!r}: {error}") from None
+            raise ValueError(f"criterion {number}, {line[:_SHOWN_CHARS]!r}: {error}") from None
     return found or None
 
 
 def check_like(text: str) -> list[str]:
     """List the lines that look like a check but were read as a criterion in words."""
-    if text.strip()[:1] in {"[", "{"}:
-        return []
-    lines = [_BULLET.sub("", line.strip()) for line in text.splitlines() if line.strip()]
-    return [line for line in lines if _is_check_like(line)]
+    return [] if text.strip()[:1] in {"[", "{"} else [line for line in _lines(text) if _is_check_like(line)]
+
+
+def _lines(text: str) -> list[str]:
+    return [_BULLET.sub("", line.strip()) for line in text.splitlines() if line.strip()]
 
 
 def _is_check_like(line: str) -> bool:
@@ -114,23 +115,20 @@ def write_rubric(rubric: Sequence[Any]) -> str:
 
 
 def _line(criterion: Criterion) -> str:
-    said = criterion.text if criterion.check is None else _written(criterion)
+    said = criterion.text if criterion.check is None else _written(criterion.check, criterion.text)
+    usual_id = kebab(criterion.text or (criterion.check.kind if criterion.check else ""))
     shown = [
         "!" if criterion.required else "",
-        "" if criterion.id == _usual_id(criterion) else f"#{criterion.id}",
+        "" if criterion.id == usual_id else f"#{criterion.id}",
         f"*{criterion.weight:g}" if criterion.weight != 1 else "",
         f"scale: {said}" if criterion.kind == "scale" else said,
     ]
     return " ".join(part for part in shown if part)
 
 
-def _usual_id(criterion: Criterion) -> str:
-    return kebab(criterion.text or (criterion.check.kind if criterion.check else ""))
-
-
-def _written(criterion: Criterion) -> str:
-    fields: Mapping[str, Any] = criterion.check.model_dump(mode="json", exclude_none=True) if criterion.check else {}
-    words = f" -- {criterion.text}" if criterion.text else ""
+def _written(check: Check, text: str) -> str:
+    fields: Mapping[str, Any] = check.model_dump(mode="json", exclude_none=True)
+    words = f" -- {text}" if text else ""
     if "min" in fields or "max" in fields:
         return f"{fields['kind']}={fields.get('min', '')}..{fields.get('max', '')}{words}"
     if "value" not in fields:

@@ -38,16 +38,13 @@ class StopReason(StrEnum):
     ERROR = "error"
 
 
+# Reasons whose name alone would not be understood.
 _STOP_PHRASES: dict[str, str] = {
-    StopReason.ACCEPTED: "accepted",
-    StopReason.ITERATION_LIMIT: "iteration limit",
     StopReason.PLATEAU: "score stopped rising",
     StopReason.UNCHANGED: "answer repeated",
     StopReason.BUDGET_EXHAUSTED: "budget used up",
     StopReason.DEADLINE_EXCEEDED: "deadline passed",
     StopReason.EVALUATOR_ERROR: "no usable evaluation",
-    StopReason.EVALUATION_SKIPPED: "evaluation skipped",
-    StopReason.CANCELED: "canceled",
     StopReason.ERROR: "a step failed",
 }
 

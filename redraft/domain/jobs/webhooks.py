@@ -47,16 +47,16 @@ def body_of(about: Mapping[str, Any], seq: int, event_type: str, event: Mapping[
 
     Args:
         about: the id of the job or run, its path, and the metadata of a job.
-        seq: the number of the event of a job; the version that a run had at the event.
+        seq: the number of a job's event; the version of a run at the event.
         event_type: one of EventType or RunEventType.
-        event: its data.
+        event: the data of the event.
     """
-    sent, is_truncated = within_bounds(event)
+    sent, is_truncated = _within_bounds(event)
     data = {**about, "seq": seq, "truncated": is_truncated, "event": sent}
     return to_json({"type": message_type(event_type), "timestamp": event["at"], "data": data})
 
 
-def within_bounds(event: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+def _within_bounds(event: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     """Return the event data to send, and whether parts were too long; each of those is replaced by null."""
     if len(to_json(event)) <= EVENT_BYTES_MAX:
         return dict(event), False
@@ -64,10 +64,8 @@ def within_bounds(event: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
 
 
 def _shortened(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return _unless_long(value)
-    parts = cast("dict[str, Any]", value)
-    return _unless_long({name: _unless_long(part) for name, part in parts.items()})
+    parts = cast("dict[str, Any]", value) if isinstance(value, dict) else None
+    return _unless_long(value if parts is None else {name: _unless_long(part) for name, part in parts.items()})
 
 
 def _unless_long(value: Any) -> Any:
@@ -91,12 +89,9 @@ def headers_of(keys: Sequence[bytes], message_id: str, timestamp: int, body: byt
 
 
 def wait_s(failures: int, *, asked_s: float | None = None, rng: random.Random | None = None) -> float | None:
-    """Return the seconds to wait after a number of failed attempts, or None to give up.
+    """Return the seconds to wait after a number of failed attempts (from 1), or None to give up.
 
-    Args:
-        failures: from 1.
-        asked_s: the receiver's `Retry-After`; a longer wait than the schedule's is honoured, up to a day.
-        rng: for tests.
+    If the receiver's `Retry-After` (`asked_s`) is longer than the schedule's wait, it counts, up to a day.
     """
     if failures >= ATTEMPTS_MAX:
         return None

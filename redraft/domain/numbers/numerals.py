@@ -19,12 +19,7 @@ _APART = re.compile(rf"[{_SPACES}{_QUOTES}]")
 
 @dataclass(frozen=True, slots=True)
 class Numeral:
-    """A number in a text.
-
-    Attributes:
-        values: its possible values: one, or two for `1,234`.
-        start: its beginning.
-    """
+    """A number in a text that begins at `start`, with its possible values: one, or two for `1,234`."""
 
     text: str
     values: tuple[float, ...]
@@ -42,22 +37,16 @@ def find_numerals(text: str) -> Iterator[Numeral]:
 
 
 def _readings(digits: str) -> list[str]:
-    separators = [char for char in digits if char in ".,"]
+    separators, bare = re.findall("[.,]", digits), re.sub("[.,]", "", digits)
     if not separators:
         return [digits]
     if len(set(separators)) == 2:
-        return _with_both_separators(digits, separators)
+        # The last separator is the decimal separator: `1,234.56` and `1.234,56`.
+        whole, _, fraction = digits.rpartition(separators[-1])
+        is_number = separators.count(separators[-1]) == 1 and _GROUPED.fullmatch(whole)
+        return [f"{re.sub('[.,]', '', whole)}.{fraction}"] if is_number else []
     if len(separators) > 1:
-        return [re.sub("[.,]", "", digits)] if _GROUPED.fullmatch(digits) else []
+        return [bare] if _GROUPED.fullmatch(digits) else []
     decimal = digits.replace(",", ".")
-    if separators == [","] and _GROUPED.fullmatch(digits) and int(digits[0]) != 0:
-        return [digits.replace(",", ""), decimal]
-    return [decimal]
-
-
-def _with_both_separators(digits: str, separators: list[str]) -> list[str]:
-    """Read a number with both separators. The last one is the decimal separator: `1,234.56` and `1.234,56`."""
-    whole, _, fraction = digits.rpartition(separators[-1])
-    if separators[-1] in separators[:-1] or not _GROUPED.fullmatch(whole):
-        return []
-    return [re.sub("[.,]", "", whole) + "." + fraction]
+    is_ambiguous = separators == [","] and _GROUPED.fullmatch(digits) and int(digits[0]) != 0
+    return [bare, decimal] if is_ambiguous else [decimal]

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 
 from redraft.domain.numbers.number_words import HAN_SCALES, SCALES
 from redraft.domain.numbers.numerals import find_numerals
@@ -65,15 +65,13 @@ _MAY = 5
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number in a text.
+    """A number in a text. A source contains the number if it has one of its values.
 
     Attributes:
-        text: as written.
-        values: its possible values without sign; a source with one of them contains the number.
+        values: its possible values without sign.
         bare: further values if the number stands in a source: the 3 of `3 million`.
-        low: with `high`, a range for a rounded number, a decade or a century;
-        high: a source with a number in this range contains the number too.
-        names: words that a source may contain instead: names of a month.
+        low: the lower end of a range, up to `high`, for a rounded number, a decade or a century.
+        names: words that a source may have instead: names of a month.
     """
 
     text: str
@@ -148,10 +146,7 @@ def _factor(scale: re.Match[str]) -> float:
         return SCALES[scale["word"].lower()]
     if scale["short"]:
         return _SHORT[scale["short"].lower()]
-    factor = 1.0
-    for char in scale["han"]:
-        factor *= HAN_SCALES[char]
-    return factor
+    return prod(HAN_SCALES[char] for char in scale["han"])
 
 
 def _special(found: re.Match[str]) -> Iterator[Number]:
@@ -163,8 +158,7 @@ def _special(found: re.Match[str]) -> Iterator[Number]:
         if found["minute"] and int(found["minute"]):
             yield Number(found["minute"], (float(found["minute"]),))
     elif found["dotted_hour"]:
-        yield Number(found[0], (float(found["dotted_hour"]),))
-        yield Number(found[0], (float(found["dotted_minute"]),))
+        yield from (Number(found[0], (float(found[name]),)) for name in ("dotted_hour", "dotted_minute"))
     elif found["whole_hour"]:
         yield Number(found[0], (float(found["whole_hour"]),))
     elif found["first_year"]:

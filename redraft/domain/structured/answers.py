@@ -67,7 +67,7 @@ def schema_fault(schema: Mapping[str, Any]) -> str | None:
     except LimitExceeded as limit:
         return f"The schema is too expensive to use: it takes {limit}. Write fewer or smaller patterns."
     except (ValueError, RecursionError) as error:
-        return f"This is no usable JSON Schema: {str(error).splitlines()[0]}"
+        return f"This is no usable JSON Schema: {str(error).partition(chr(10))[0]}"
     return fault
 
 

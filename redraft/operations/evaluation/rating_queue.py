@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection
 
-from redraft.domain.evaluation.review_priority import ReviewPriority, review_priority_of
+from redraft.domain.evaluation.ratings import ReviewPriority, review_priority_of
 from redraft.errors import NotFound, existing
 from redraft.operations.jobs import queries
 from redraft.operations.jobs.iterations import Evaluation, Iteration
