@@ -167,14 +167,11 @@ def test_ctrl_c_while_watching_leaves_the_job_alone(office: Shell, provider: Mod
     office.run("jobs", "cancel", job_id)
 
 
-@pytest.mark.parametrize("command", [["jobs", "show"], ["jobs", "list", "--json"]])
-def test_a_reader_that_leaves_early_is_no_trouble(
-    shell: Shell, add_job: Callable[..., str], command: list[str]
-) -> None:
+def test_a_reader_that_leaves_early_is_no_trouble(shell: Shell, add_job: Callable[..., str]) -> None:
     add_job("Long. " * 30_000)
     reader, writer = os.pipe()
     os.close(reader)
-    process = shell.start(*command, stdout=writer)
+    process = shell.start("jobs", "show", stdout=writer)
     os.close(writer)
     _, err = process.communicate(timeout=patient(30))
     assert (process.returncode, err) == (0, "")

@@ -22,7 +22,7 @@ from redraft.storage.engine.tables import ratings as table
 from redraft.storage.jobs import jobs
 from tests.api.conftest import assert_problem
 from tests.support.api_server import ApiServer
-from tests.support.rows.verdicts import add_evaluation, add_iteration, add_judged, criterion
+from tests.support.rows.verdicts import add_evaluation, add_iteration, add_judged, add_ratings, criterion
 from tests.support.waiting import patient, wait_until
 
 SHAPE = [
@@ -384,9 +384,9 @@ def test_a_wrong_query_is_refused(client: httpx2.Client, query: str, name: str):
 
 
 def test_of_very_many_groups_the_largest_are_shown(services: Services, job_id: str):
-    add_judged(services, job_id, criteria=[criterion(f"c{n}") for n in range(ratings.GROUPS_MAX + 2)])
-    for n in range(ratings.GROUPS_MAX + 2):
-        ratings.rate(services, job_id, 1, RateEvaluation(verdict="agree", criterion=f"c{n}"), "a")
+    names = [f"c{n}" for n in range(ratings.GROUPS_MAX + 2)]
+    evaluation_id = add_judged(services, job_id, criteria=[criterion(name) for name in names])
+    add_ratings(services, job_id, evaluation_id, names)
     ratings.rate(services, job_id, 1, RateEvaluation(verdict="agree", criterion="c7"), "b")
     found, left_out = ratings.calibration(services, RatingFilter(), precision=0.9)
     assert (len(found), left_out) == (ratings.GROUPS_MAX, 2)

@@ -1,6 +1,5 @@
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -11,9 +10,10 @@ from api.app import create_app
 from redraft.settings import Settings
 
 
-@pytest.fixture
-def document(tmp_path: Path) -> dict[str, Any]:
-    return create_app(Settings(_env_file=None, data_dir=tmp_path)).openapi()  # pyright: ignore[reportCallIssue]
+@pytest.fixture(scope="module")
+def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Only read: to make it takes longer than to test it."""
+    return create_app(Settings(_env_file=None, data_dir=tmp_path_factory.mktemp("app"))).openapi()  # pyright: ignore[reportCallIssue]
 
 
 def operations(document: dict[str, Any]) -> dict[str, dict[str, Any]]:

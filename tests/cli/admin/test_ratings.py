@@ -9,7 +9,7 @@ from redraft.domain.jobs.requests import RescoreJob
 from redraft.operations.evaluation import ratings, rescore
 from redraft.operations.jobs import queries
 from redraft.operations.services import Services
-from tests.support.rows.verdicts import add_evaluation, add_judged, criterion, set_best
+from tests.support.rows.verdicts import add_evaluation, add_judged, add_ratings, criterion, set_best
 from tests.support.shells import Shell
 
 
@@ -157,8 +157,6 @@ def test_what_no_score_reaches_is_said_in_words(home: Services, shell: Shell, jo
 
 
 def test_groups_that_are_left_out_are_counted(home: Services, shell: Shell, job_id: str):
-    many = [criterion(f"c{n}") for n in range(ratings.GROUPS_MAX + 1)]
-    add_judged(home, job_id, 3, criteria=many)
-    for each in many:
-        ratings.rate(home, job_id, 3, RateEvaluation(verdict="agree", criterion=each["id"]), "cli")
+    names = [f"c{n}" for n in range(ratings.GROUPS_MAX + 1)]
+    add_ratings(home, job_id, add_judged(home, job_id, 3, criteria=[criterion(name) for name in names]), names)
     assert "1 more with fewer ratings" in shell.run("calibration").err

@@ -11,13 +11,13 @@ from typing import Any
 
 import psutil
 
-from redraft.operations.bulk import run_results, runs
+from redraft.operations.bulk import run_results, runs, scheduler
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 from tests.cli.bulk.dataset_rows import rows_file
 from tests.cli.jobs.test_embedded_asking import processes_of
 from tests.model_server import Asked, ModelServer, Reply
-from tests.support.shells import Outcome, Shell
+from tests.support.shells import Outcome, Shell, drain
 from tests.support.waiting import patient, wait_until
 
 CRIT = ("--crit", "Right.")
@@ -119,7 +119,7 @@ def test_killed_in_the_middle_it_resumes_without_asking_again_for_what_has_ended
     model_server.respond(answer)
     shell = Shell({**Shell.of(home).environment, "REDRAFT_BROKER_URL": "", "REDRAFT_LEASE_S": "2"})
     begin = ("eval", str(Path(rows_file(12)).absolute()), *CRIT, "--max-in-flight", "3", "--json")
-    undisturbed = run_process(shell, *begin)
+    undisturbed = work_off(home, rows_file(12))
     process = shell.start(*begin)
     wait_until(lambda: len(all_runs(home)) == 2 and newest(home).counts.succeeded >= 3, within_s=60)
     kill_all(process)
@@ -132,6 +132,16 @@ def test_killed_in_the_middle_it_resumes_without_asking_again_for_what_has_ended
     assert {case: len(model_server.requests(case=case)) for case in ended} == asked
     assert figures(resumed) == figures(undisturbed)
     assert processes_of(str(home.settings.data_dir)) == ""
+
+
+def work_off(home: Services, file: str) -> Outcome:
+    """The same run from beginning to end, without another process."""
+    shell = Shell.of(home)
+    run_id = shell.run("eval", file, *CRIT, "--detach").out.strip()
+    while newest(home).status == "running":
+        drain(home)
+        scheduler.schedule_all(home)
+    return shell.run("runs", "report", run_id, "--json")
 
 
 def all_runs(home: Services) -> list[Run]:

@@ -83,31 +83,6 @@ def watch_the_third(page: Page, services: Services, job_id: str) -> None:
     assert page.locator("[data-live]").count() == 0
 
 
-@pytest.mark.usefixtures("worker", "slowly")
-def test_from_a_question_to_a_third_iteration_with_the_mouse(visitor: Visitor, services: Services):
-    page = visitor.go("/new")
-    page.get_by_label("Instruction", exact=True).fill("Why is the sky blue?")
-    page.get_by_label("Criteria").fill("Says how.")
-    page.get_by_label("Iterations at most").fill("2")
-    page.get_by_role("button", name="Send").click()
-    job_id = job_of(page)
-    watch_two_iterations(page)
-    page.get_by_role("navigation", name="Job").get_by_role("link", name="Iterations").click()
-    expect(page.locator(".diff ins").first).to_be_visible()
-    assert "".join(page.locator(".diff ins").all_inner_texts()).split() == ["looks", "because", "light", "scatters"]
-    second = page.locator("#iteration-2")
-    second.get_by_text("Rate this verdict").click()
-    second.get_by_label("I agree").check()
-    second.get_by_role("button", name="Rate").click()
-    expect(second.locator(".rating")).to_contain_text("agree")
-    page.get_by_role("link", name="Continue", exact=True).click()
-    page.get_by_label("Your guidance").fill("Say why not violet.")
-    page.get_by_label("More iterations at most").fill("1")
-    page.get_by_role("button", name="Continue").click()
-    watch_the_third(page, services, job_id)
-    assert [rating.verdict for rating in ratings.list_ratings(services, job_id)] == ["agree"]
-
-
 def press_until(page: Page, name: str, *, key: str = "Tab") -> None:
     """Go on with the keyboard until what has the focus is called so."""
     for _ in range(200):

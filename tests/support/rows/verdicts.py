@@ -1,12 +1,13 @@
 """Answers with their evaluations, as rows: what people rate."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import insert
 
 from redraft.domain.jobs.ids import new_id
 from redraft.operations.services import Services
-from redraft.storage.engine.tables import evaluations, iterations, jobs
+from redraft.storage.engine.tables import evaluations, iterations, jobs, ratings
 
 
 def add_iteration(services: Services, job_id: str, number: int = 1, candidate: int = 1) -> str:
@@ -41,6 +42,15 @@ def add_evaluation(services: Services, job_id: str, iteration_id: str, **changes
 def add_judged(services: Services, job_id: str, number: int = 1, candidate: int = 1, **changes: Any) -> str:
     """Both; returns the evaluation's id."""
     return add_evaluation(services, job_id, add_iteration(services, job_id, number, candidate), **changes)
+
+
+def add_ratings(services: Services, job_id: str, evaluation_id: str, criteria: Iterable[str], rater: str = "a") -> None:
+    """A person agrees on each of these criteria."""
+    common = {"job_id": job_id, "evaluation_id": evaluation_id, "verdict": "agree", "rater": rater}
+    with services.database.write() as connection:
+        connection.execute(
+            insert(ratings), [{**common, "id": new_id("rating"), "criterion_id": name} for name in criteria]
+        )
 
 
 def set_best(services: Services, job_id: str, iteration: int) -> None:
