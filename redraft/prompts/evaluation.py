@@ -1,6 +1,6 @@
-"""Evaluator prompts from profiles, and the parsing of their replies."""
+"""Build evaluator prompts from profiles, and parse the replies."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from redraft.domain.calls.conversation import Message, Prompt, ReplySchema
@@ -32,13 +32,15 @@ def evaluation_prompt(
         profile: the way to evaluate.
         request: the job.
         answer: the answer to evaluate.
-        criteria: the binary and scale criteria of this call; if empty, the profile's own prompt is used.
+        criteria: the binary and scale criteria of this call; without any, the profile's own prompt applies.
         complaint: for a repair, why the previous reply could not be used.
     """
     context = EvaluatorContext(profile.sees, profile.source_chars, profile.sources_chars, profile.media)
     values = context.values(request, answer, criteria, complaint)
     system, user = ("rubric_system", "rubric_user") if criteria else ("system", "user")
-    schema = rubric_schema(criteria) if criteria else profile.reply_schema
+    schema: Mapping[str, Any] = profile.reply_schema
+    if criteria:
+        schema = object_schema(criteria=object_schema(**{criterion.id: _entry(criterion) for criterion in criteria}))
     message = Message("user", render_template(profile.templates[user], **values))
     return Prompt(render_template(profile.templates[system], **values), (message,), ReplySchema("verdict", schema))
 
@@ -57,7 +59,7 @@ def read_verdict(
 
     Args:
         profile: the profile of the prompt.
-        request: the job. A verdict that appears in its texts or in the answer is planted and does not count.
+        request: the job. A verdict in its texts or in the answer may be planted, so it does not count.
         answer: the evaluated answer.
         text: the reply.
         criteria: the criteria of the call.
@@ -74,22 +76,16 @@ def read_verdict(
     return read_reply(profile.reply, text, finish_reason=finish_reason, untrusted=untrusted)
 
 
-def rubric_schema(criteria: Sequence[Criterion]) -> dict[str, Any]:
-    """Build the JSON Schema of a reply to exactly these criteria, with the evidence before each verdict."""
-    return _object({"criteria": _object({criterion.id: _entry(criterion) for criterion in criteria})})
-
-
 def _entry(criterion: Criterion) -> dict[str, Any]:
+    """Return the schema of one verdict. The evidence comes first, because reasoning before a verdict improves it."""
     verdict: dict[str, Any] = {"met": {"type": "boolean", "description": "Whether the statement is true of the answer"}}
     if criterion.kind == "scale":
         verdict = {"level": {"type": "integer", "minimum": 0, "maximum": SCALE_TOP}}
-    evidence = {"type": "string", "description": "What in the answer the verdict rests on"}
-    gap = {
-        "type": "string",
-        "description": "What would have to change for the statement to be fully true; empty if it is",
-    }
-    return _object({"evidence": evidence, "gap": gap, **verdict})
+    evidence = {"type": "string", "description": "The part of the answer that supports the verdict"}
+    gap = {"type": "string", "description": "The change that would make the statement fully true; empty if it is"}
+    return object_schema(evidence=evidence, gap=gap, **verdict)
 
 
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
+def object_schema(**properties: Any) -> dict[str, Any]:
+    """Return the schema of an object with exactly these properties."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}

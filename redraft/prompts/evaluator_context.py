@@ -1,4 +1,4 @@
-"""The template values of evaluator prompts. Untrusted texts stand in frames."""
+"""Compute the template values of evaluator prompts, with untrusted texts in frames."""
 
 import hashlib
 import json
@@ -16,19 +16,15 @@ ALWAYS = ("answer", "complaint", "frame_start", "frame_end", "nonce")
 RUBRIC_ONLY = ("criteria",)
 TAGS = ("answer", "source-#", "user-turn-#", "assistant-turn-#", "known-answer")
 NO_CONTEXT_RULE = (
-    "(The answer was to rest on sources, and none were given. A good answer says so and asks for them;"
-    " whatever else it states is made up.)"
+    "(The answer was to be based on sources, but none were given. A good answer says so and asks for them;"
+    " every other statement is invented.)"
 )
 _ANCHORS = {"0": "absent", str(SCALE_TOP): "fully"}
 
 
 @dataclass(frozen=True, slots=True)
 class CriterionView:
-    """The part of a criterion that an evaluator sees, without its weight and without `required`.
-
-    Attributes:
-        anchors: for a scale, levels with their meaning, the lowest first.
-    """
+    """A criterion without its weight and `required`, which would bias an evaluator; `anchors` are (level, meaning)."""
 
     id: str
     text: str
@@ -57,18 +53,23 @@ class EvaluatorContext:
         """Return the values for the templates. The answer and other untrusted texts cannot leave their frames."""
         nonce = nonce_of(request, answer)
         frames = _Frames(nonce, media=self.media)
-        shown = frames.around(answer, "answer")
+        task = (
+            f"{request.instruct}\n\n{NO_CONTEXT_RULE}" if request.grounds and not request.sources else request.instruct
+        )
         views = {
-            "instruct": lambda: frames.plain(_task(request)),
+            "instruct": lambda: frames.plain(task),
             "resp_format": lambda: request.resp_format,
             "eval_crit": lambda: request.eval_crit,
-            "conversation": lambda: _turns(frames, request),
+            "conversation": lambda: [
+                (frames.around(user, f"user-turn-{number}"), frames.around(assistant, f"assistant-turn-{number}"))
+                for number, (user, assistant) in enumerate(request.conversation, 1)
+            ],
             "sources": lambda: self._sources(request.sources, answer, frames),
             "reference": lambda: frames.around(request.reference, "known-answer") if request.reference else None,
         }
         values = {name: view() for name, view in views.items() if name in self.sees}
         values |= {
-            "answer": shown,
+            "answer": frames.around(answer, "answer"),
             "complaint": defuse(visible(complaint), nonce, TAGS) if complaint else None,
             "frame_start": f'<answer id="{nonce}">',
             "frame_end": f'</answer id="{nonce}">',
@@ -101,18 +102,6 @@ class _Frames:
         return frame(visible(self.plain(text)), tag, self.nonce, TAGS)
 
 
-def _turns(frames: _Frames, request: AnyRequest) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (frames.around(user, f"user-turn-{number}"), frames.around(assistant, f"assistant-turn-{number}"))
-        for number, (user, assistant) in enumerate(request.conversation, 1)
-    )
-
-
-def _task(request: AnyRequest) -> str:
-    """Return the task. For a grounded job without sources it says what a good answer is."""
-    return f"{request.instruct}\n\n{NO_CONTEXT_RULE}" if request.grounds and not request.sources else request.instruct
-
-
 def source_text(source: Source, content: str) -> str:
     """Join title, metadata and content of a source, all of which are untrusted."""
     return f"{source.about}\n\n{content}" if source.about else content
@@ -128,7 +117,7 @@ def untrusted_texts(request: AnyRequest, answer: str) -> list[str]:
 def nonce_of(request: AnyRequest, answer: str) -> str:
     """Return a nonce for the frames: a hash, because no text can contain its own hash and so close its frame.
 
-    The same call gets the same prompt, so recorded replies can be found again.
+    It is not random, so that the same call has the same prompt and a recorded reply can be found.
     """
     sources = [[source.title, source.metadata, source.content] for source in request.sources]
     whole = [request.instruct, answer, request.conversation, request.reference, sources]

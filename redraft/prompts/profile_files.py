@@ -1,25 +1,29 @@
-"""Read the files of a profile's folder, check them against each other, and render each template once."""
+"""Read a profile from the files of a folder, check them against each other, and render each template once."""
 
 import hashlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 from jinja2 import TemplateSyntaxError
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic_core import to_json
 
 from redraft.domain.bodies.fields import FilledText, StrictModel
 from redraft.domain.evaluation.rubrics import Criterion
 from redraft.domain.evaluation.verdict_parsing import ReplyMap
-from redraft.domain.jobs.requests import ProfileName
+from redraft.domain.jobs.requests import AnyRequest, ProfileName
 from redraft.domain.structured.answers import check_schema
 from redraft.errors import Invalid
-from redraft.prompts.samples import SAMPLE_VALUES, SHOWN_ANSWER, TemplateValues
+from redraft.prompts.evaluator_context import ALWAYS, RUBRIC_ONLY
+from redraft.prompts.samples import SAMPLE_VALUES, SHOWN_ANSWER
 from redraft.prompts.templates import describe_template_error, render_template, unknown_names
 
+BUILT_IN = Path(__file__).parent / "built_in"
 PROFILE = "profile.toml"
 REPLY = "reply.json"
 _TEMPLATES = {"system": "system.j2", "user": "user.j2"}
@@ -31,7 +35,7 @@ FieldName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 
 class ProfileError(Exception):
-    """An invalid profile: the file and the error."""
+    """A profile is invalid: `place` is its file, `words` describe the error."""
 
     def __init__(self, place: str, words: str) -> None:
         super().__init__(f"{place}: {words}")
@@ -69,15 +73,54 @@ class About(StrictModel):
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileFiles:
-    """The validated content of a profile's folder."""
+class Profile:
+    """A named way to evaluate, read from a folder.
 
-    about: About
+    Attributes:
+        version: a hash of its files; verdicts of different versions are not comparable.
+        needs: the fields of a request that it requires.
+        sees: the fields of a request that its prompts show.
+        source_chars: the maximum length of each source; None: no limit.
+        sources_chars: the maximum length of all sources together; None: no limit.
+        media: whether images in the texts stay.
+        templates: by name; those for rubrics exist if the profile takes rubrics.
+        reply_schema: the JSON Schema of a reply without a rubric.
+        mapping: the mapping of reply fields in `profile.toml`.
+        reply: the mapping in the form that the parser takes.
+        files: the SHA-256 of each file, by name.
+    """
+
+    name: str
     version: str
-    templates: Mapping[Any, str]
+    title: str
+    description: str
+    is_built_in: bool
+    needs: Sequence[ShownField]
+    sees: Sequence[ShownField]
+    source_chars: int | None
+    sources_chars: int | None
+    media: bool
+    templates: Mapping[str, str]
     reply_schema: Mapping[str, Any]
+    mapping: Mapping[str, Any]
     reply: ReplyMap
-    hashes: Mapping[str, str]
+    files: Mapping[str, str]
+
+    @property
+    def takes_rubric(self) -> bool:
+        return "rubric_user" in self.templates
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The texts of its files, by name."""
+        templates = {f"{name}.j2": text for name, text in self.templates.items()}
+        mapping = to_json(self.mapping, indent=2).decode()
+        return {**templates, "reply.json": to_json(self.reply_schema, indent=2).decode(), "mapping": mapping}
+
+    def missing(self, request: AnyRequest) -> list[ShownField]:
+        """Return the required fields that a request does not have. A rubric replaces the criteria in words."""
+        has_rubric = self.takes_rubric and request.rubric is not None
+        return [name for name in self.needs if not getattr(request, name) and not (name == "eval_crit" and has_rubric)]
 
 
 def folders(root: Path) -> list[Path]:
@@ -85,43 +128,53 @@ def folders(root: Path) -> list[Path]:
     return sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
-def read(folder: Path, *, may_take_rubric: bool) -> ProfileFiles:
-    """Read a profile's folder.
+def read(folder: Path, *, is_built_in: bool) -> Profile:
+    """Read a profile from its folder.
 
     Raises:
-        ProfileError: a file is missing or invalid; only the first error is reported.
+        ProfileError: a file is missing or invalid; it names only the first error.
     """
+    name = folder.name
     try:
-        TypeAdapter(ProfileName).validate_python(folder.name)
+        TypeAdapter(ProfileName).validate_python(name)
     except ValidationError:
-        words = (
-            "is no name of a profile: it begins with a small letter, then small letters, digits, - and _, 40 at most"
-        )
-        raise ProfileError(folder.name, words) from None
-    texts = _texts(folder, may_take_rubric=may_take_rubric)
-    about = _about(folder.name, texts[PROFILE])
-    schema = _schema(folder.name, texts[REPLY])
-    reply = _reply_map(folder.name, about.mapping, schema)
-    names = {**_TEMPLATES, **(_RUBRIC_TEMPLATES if "rubric_user.j2" in texts else {})}
-    _try_templates(folder.name, about, texts, names)
-    return ProfileFiles(
-        about=about,
-        version=_version(texts),
-        templates={name: texts[file] for name, file in names.items()},
+        words = "is not a profile name: use at most 40 small letters, digits, - and _, and begin with a small letter"
+        raise ProfileError(name, words) from None
+    if not is_built_in and (BUILT_IN / name).is_dir():
+        raise ProfileError(name, "is the name of a built-in profile; rename the folder")
+    texts = _texts(folder, is_built_in=is_built_in)
+    about = _about(name, texts[PROFILE])
+    schema = _schema(name, texts[REPLY])
+    reply = _reply_map(name, about.mapping, schema)
+    names = _TEMPLATES | (_RUBRIC_TEMPLATES if "rubric_user.j2" in texts else {})
+    _try_templates(name, about, texts, names)
+    whole = "".join(f"{file}\0{len(text)}\0{text}" for file, text in sorted(texts.items()))
+    return Profile(
+        name=name,
+        version=_sha256(whole)[:12],
+        title=about.title,
+        description=about.description,
+        is_built_in=is_built_in,
+        needs=about.needs,
+        sees=about.sees,
+        source_chars=about.source_chars,
+        sources_chars=about.sources_chars,
+        media=about.media,
+        templates={template: texts[file] for template, file in names.items()},
         reply_schema=schema,
+        mapping=about.mapping.model_dump(exclude_none=True),
         reply=reply,
-        hashes={file: hashlib.sha256(text.encode()).hexdigest() for file, text in sorted(texts.items())},
+        files={file: _sha256(text) for file, text in sorted(texts.items())},
     )
 
 
-def _version(texts: Mapping[str, str]) -> str:
-    whole = "".join(f"{name}\0{len(text)}\0{text}" for name, text in sorted(texts.items()))
-    return hashlib.sha256(whole.encode()).hexdigest()[:12]
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _texts(folder: Path, *, may_take_rubric: bool) -> dict[str, str]:
+def _texts(folder: Path, *, is_built_in: bool) -> dict[str, str]:
     needed = [PROFILE, *_TEMPLATES.values(), REPLY]
-    known = needed + (list(_RUBRIC_TEMPLATES.values()) if may_take_rubric else [])
+    known = needed + (list(_RUBRIC_TEMPLATES.values()) if is_built_in else [])
     root = folder.parent.resolve()
     found = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     for path in [folder, *found]:
@@ -129,12 +182,10 @@ def _texts(folder: Path, *, may_take_rubric: bool) -> dict[str, str]:
             raise ProfileError(_place(folder, path), f"is a link that leads out of {root}; put the file itself there")
     for path in found:
         if path.name not in known:
-            raise ProfileError(
-                _place(folder, path), f"is no file of a profile; remove it. Known are {', '.join(known)}"
-            )
+            words = f"is not a file of a profile; remove it. Known are {', '.join(known)}"
+            raise ProfileError(_place(folder, path), words)
     names = {path.name for path in found}
-    missing = [name for name in needed if name not in names]
-    if missing:
+    if missing := [name for name in needed if name not in names]:
         raise ProfileError(f"{folder.name}/{missing[0]}", "is missing; a profile needs " + ", ".join(needed))
     return {path.name: _text(folder, path) for path in found}
 
@@ -152,7 +203,7 @@ def _text(folder: Path, path: Path) -> str:
     except OSError as error:
         raise ProfileError(_place(folder, path), f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise ProfileError(_place(folder, path), f"is no UTF-8 text: byte {error.start}; save it as UTF-8") from None
+        raise ProfileError(_place(folder, path), f"is not UTF-8 text: byte {error.start}; save it as UTF-8") from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -161,7 +212,7 @@ def _about(name: str, text: str) -> About:
     try:
         return About.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise ProfileError(place, f"is no TOML: {error}") from None
+        raise ProfileError(place, f"is not TOML: {error}") from None
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)
         words = "; ".join(f"{'.'.join(map(str, each['loc']))}: {_said(each)}" for each in found)
@@ -179,15 +230,14 @@ def _schema(name: str, text: str) -> dict[str, Any]:
     place = f"{name}/{REPLY}"
     try:
         schema = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ProfileError(place, f"is no JSON: {error}") from None
-    if not isinstance(schema, dict):
-        raise ProfileError(place, "must be a JSON Schema, an object")
-    known = cast("dict[str, Any]", schema)
-    if known.get("type") != "object":
-        raise ProfileError(place, 'must be of "type": "object"')
-    try:
+        if not isinstance(schema, dict):
+            raise ProfileError(place, "must be a JSON Schema, an object")
+        known = cast("dict[str, Any]", schema)
+        if known.get("type") != "object":
+            raise ProfileError(place, 'must be of "type": "object"')
         check_schema(known, "")
+    except (ValueError, RecursionError) as error:
+        raise ProfileError(place, f"is not JSON: {error}") from None
     except Invalid as error:
         raise ProfileError(place, error.message) from None
     return known
@@ -209,15 +259,13 @@ _TYPES = {
 def _reply_map(name: str, mapping: FieldMap, schema: Mapping[str, Any]) -> ReplyMap:
     fields = {role: field for role in _TYPES if (field := getattr(mapping, role)) is not None}
     dimensions = mapping.dimensions or []
+    place = f"{name}/{PROFILE}"
     scoring = (mapping.score, mapping.pass_flag, mapping.dimensions, mapping.claims)
     if sum(each is not None for each in scoring) != 1:
-        words = (
-            "mapping: needs exactly one of score (a number), pass_flag (a boolean), dimensions (objects)"
-            " and claims (a list)"
-        )
-        raise ProfileError(f"{name}/{PROFILE}", words)
+        words = "needs exactly one of score (a number), pass_flag (a boolean), dimensions (objects) and claims (a list)"
+        raise ProfileError(place, f"mapping: {words}")
     if mapping.all is not None and not dimensions:
-        raise ProfileError(f"{name}/{PROFILE}", "mapping.all: says that all dimensions are required; name dimensions")
+        raise ProfileError(place, "mapping.all: makes all dimensions required; name dimensions")
     properties: Mapping[str, Any] = schema.get("properties") or {}
     for role, field in [*fields.items(), *(("dimensions", each) for each in dimensions)]:
         _check_field(name, role, field, properties)
@@ -228,8 +276,7 @@ def _reply_map(name: str, mapping: FieldMap, schema: Mapping[str, Any]) -> Reply
 
 def _check_field(name: str, role: str, field: str, properties: Mapping[str, Any]) -> None:
     if field not in properties:
-        there = ", ".join(properties) or "none"
-        words = f"mapping.{role}: {REPLY} has no field {field!r}; its fields are {there}"
+        words = f"mapping.{role}: {REPLY} has no field {field!r}; its fields are {', '.join(properties) or 'none'}"
         raise ProfileError(f"{name}/{PROFILE}", words)
     wanted = _TYPES.get(role, ("object",))
     if not set(_types(properties[field])) & set(wanted):
@@ -243,15 +290,14 @@ def _types(schema: Any) -> list[str]:
 
 
 def _check_order(name: str, mapping: FieldMap, schema: Mapping[str, Any]) -> None:
-    """Check that the reasoning comes before the score, since a model that has named a score argues for it."""
+    """Check that the reasoning comes before the score, because a model defends a score that it has named."""
     named = (mapping.score, mapping.pass_flag, mapping.claims, *(mapping.dimensions or ()))
     deciding = [each for each in named if each]
-    missing = [each for each in deciding if each not in (schema.get("required") or ())]
-    if missing:
-        raise ProfileError(f"{name}/{REPLY}", f"the field {missing[0]!r} makes the score: list it in required")
+    if missing := [each for each in deciding if each not in (schema.get("required") or ())]:
+        raise ProfileError(f"{name}/{REPLY}", f"the score needs the field {missing[0]!r}: list it in required")
     order = list(schema["properties"])
     if mapping.reasoning and not mapping.dimensions and order.index(mapping.reasoning) > order.index(deciding[0]):
-        words = f"the field {mapping.reasoning!r} must stand before {deciding[0]!r}: reasons come before the verdict"
+        words = f"the field {mapping.reasoning!r} must come before {deciding[0]!r}: reasons before the verdict"
         raise ProfileError(f"{name}/{REPLY}", words)
 
 
@@ -268,33 +314,26 @@ def _dimension(name: str, field: str, schema: Mapping[str, Any], *, required: bo
 
 
 def _try_templates(name: str, about: About, texts: Mapping[str, str], names: Mapping[str, str]) -> None:
-    unseen = [each for each in about.needs if each not in about.sees]
-    if unseen:
+    if unseen := [each for each in about.needs if each not in about.sees]:
         raise ProfileError(f"{name}/{PROFILE}", f"needs: {unseen[0]!r} is not in sees; add it there")
     for template, file in names.items():
-        samples = [each.of(about.sees, has_criteria=template.startswith("rubric")) for each in SAMPLE_VALUES]
-        _try_template(f"{name}/{file}", texts[file], samples, is_system=template.endswith("system"))
+        known = {*about.sees, *ALWAYS, *(RUBRIC_ONLY if template.startswith("rubric") else ())}
+        _try_template(f"{name}/{file}", texts[file], known, is_system=template.endswith("system"))
 
 
-def _try_template(place: str, source: str, samples: Sequence[TemplateValues], *, is_system: bool) -> None:
-    known = frozenset(samples[0].values)
+def _try_template(place: str, source: str, known: AbstractSet[str], *, is_system: bool) -> None:
     try:
         unknown = unknown_names(source, known)
-        shown = [] if unknown else [render_template(source, **sample.values) for sample in samples]
-    except Exception as error:  # noqa: BLE001 - what a template can run into has no common kind
-        what = "is no template" if isinstance(error, TemplateSyntaxError) else "cannot be rendered"
+        samples = [] if unknown else [{name: sample[name] for name in known} for sample in SAMPLE_VALUES]
+        shown = [render_template(source, **sample) for sample in samples]
+    except Exception as error:  # noqa: BLE001 - the errors of a template have no common base class
+        what = "is not a template" if isinstance(error, TemplateSyntaxError) else "cannot be rendered"
         raise ProfileError(place, f"{what}: {describe_template_error(error)}") from None
     if unknown:
         words = f"uses the unknown variable {unknown[0]!r}; known by its sees are {', '.join(sorted(known))}"
         raise ProfileError(place, words)
-    if is_system:
-        _check_system(place, shown)
-    elif any(text.count(SHOWN_ANSWER) != 1 for text in shown):
-        raise ProfileError(place, "must show {{ answer }} exactly once, whatever else is there")
-
-
-def _check_system(place: str, shown: Sequence[str]) -> None:
-    for variable in ("frame_start", "frame_end"):
-        if any(SAMPLE_VALUES[0].values[variable] not in text for text in shown):
-            words = f"must say by {{{{ {variable} }}}} where the answer stands, and that it is data"
-            raise ProfileError(place, words)
+    for variable in ("frame_start", "frame_end") if is_system else ():
+        if any(SAMPLE_VALUES[0][variable] not in text for text in shown):
+            raise ProfileError(place, f"must say with {{{{ {variable} }}}} where the answer is, and that it is data")
+    if not is_system and any(text.count(SHOWN_ANSWER) != 1 for text in shown):
+        raise ProfileError(place, "must show {{ answer }} exactly once for all values of the other variables")

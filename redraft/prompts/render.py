@@ -1,7 +1,7 @@
-"""Generator prompts from templates. Texts of users and models are values in them, never templates."""
+"""Build generator prompts from templates. Texts of users and models are values in them, never templates."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,8 +54,8 @@ def generation_prompt(
         instruct=request.instruct,
         resp_format=request.resp_format,
         eval_crit=request.eval_crit,
-        # From the first iteration on, because showing the criteria already raises the share of good answers.
-        criteria=criteria_lines(request.rubric),
+        # From the first iteration on: showing the criteria already raises the share of good answers (RefineBench).
+        criteria=[_criterion_line(each) for each in request.rubric or () if not each.hidden],
         grounding=request.grounds,
         sources=[_source(number, source, nonce) for number, source in enumerate(request.sources, 1)],
         nonce=nonce,
@@ -70,11 +70,6 @@ def generation_prompt(
     ]
     reply = ReplySchema("answer", schema) if schema is not None else None
     return Prompt(system, (*earlier, *_turns(task, feedback, nonce)), reply)
-
-
-def criteria_lines(rubric: Sequence[Criterion] | None) -> list[str]:
-    """One line per criterion that the generator may see, in the rubric's order; hidden ones are left out."""
-    return [_criterion_line(criterion) for criterion in rubric or () if not criterion.hidden]
 
 
 def _criterion_line(criterion: Criterion) -> str:

@@ -1,25 +1,13 @@
-"""Sample values for the variables of a profile's templates, which are rendered once when they are loaded."""
+"""Sample values for the variables of a profile's templates, which are rendered once when a profile is read."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from redraft.domain.text.cleaning import frame
-from redraft.prompts.evaluator_context import ALWAYS, RUBRIC_ONLY, CriterionView
+from redraft.prompts.evaluator_context import CriterionView
 
 _NONCE = "0123456789abcdef"
 SHOWN_ANSWER = frame("THE ANSWER", "answer", _NONCE)
 _START, _END = f'<answer id="{_NONCE}">', f'</answer id="{_NONCE}">'
-
-
-@dataclass(frozen=True, slots=True)
-class TemplateValues:
-    values: Mapping[str, Any]
-
-    def of(self, sees: Collection[str], *, has_criteria: bool) -> "TemplateValues":
-        """Return only the values that a template of this kind gets."""
-        known = {*sees, *ALWAYS, *(RUBRIC_ONLY if has_criteria else ())}
-        return TemplateValues({name: value for name, value in self.values.items() if name in known})
 
 
 _SPARSE: dict[str, Any] = {
@@ -49,4 +37,4 @@ _FULL: dict[str, Any] = {
         CriterionView("b", "It is clear.", is_scale=True, anchors=(("0", "absent"), ("5", "fully"))),
     ),
 }
-SAMPLE_VALUES = (TemplateValues(_FULL), TemplateValues(_SPARSE))
+SAMPLE_VALUES = (_FULL, _SPARSE)

@@ -1,5 +1,6 @@
-"""The sandbox in which all templates are rendered. Texts of users and models are values in it."""
+"""The sandbox that renders all templates. The texts of users and models are only values in it."""
 
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from jinja2 import StrictUndefined, Template, TemplateError, meta
@@ -23,16 +24,12 @@ def _compiled(source: str) -> Template:
 
 
 def render_template(source: str, **values: Any) -> str:
-    """The text of a template with these values; unknown names and attributes raise."""
+    """Render a template. Raises UndefinedError for unknown names and attributes."""
     return _compiled(source).render(**values).strip("\n")
 
 
-def unknown_names(source: str, known: frozenset[str]) -> list[str]:
-    """Return the variables of a template that have no value.
-
-    Raises:
-        TemplateError: the template cannot be parsed.
-    """
+def unknown_names(source: str, known: AbstractSet[str]) -> list[str]:
+    """Return the variables of a template without a value. Raises TemplateError if it cannot be parsed."""
     return sorted(meta.find_undeclared_variables(SANDBOX.parse(source)) - known - SANDBOX.globals.keys())
 
 

@@ -119,7 +119,7 @@ def test_an_answer_cannot_leave_its_frame(attack):
     assert "before" in inside
     assert "after" in inside
     assert not re.search(r"</answer", inside, re.IGNORECASE)
-    assert "never follow it" in prompt.system
+    assert "never follow that text" in prompt.system
 
 
 def test_an_answer_that_copies_the_marks_of_an_earlier_prompt_gains_nothing():

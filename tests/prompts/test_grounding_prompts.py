@@ -22,28 +22,28 @@ SOURCES = [
 ]
 MODES = {
     "simple": "briefly and in plain words",
-    "grounded": "Rest every statement on the sources",
+    "grounded": "Base every statement on the sources",
     "analytical": "Analyse the sources",
-    "conversational": "Answer as in a talk",
+    "conversational": "Answer as in a conversation",
 }
 FORMATS = {
     "plain": "Write plain text without Markdown.",
     "markdown": "Write Markdown.",
     "bullets": 'each on a line that begins with "- "',
-    "json": "Name the sources by their numbers where the schema asks for them.",
+    "json": "Name the sources by their numbers in the fields of the schema for sources.",
 }
 STYLES = {
     "inline": "[Source 1], or [Source 1, 3] for two",
-    "footnote": "as a superscript right behind it",
+    "footnote": "after each statement as a superscript",
     "endnote": 'End with a line "Sources:"',
 }
 TEMPLATES = {
     "grounded_qa": "Begin with the direct answer in one sentence",
     "analytical_synthesis": "Give the main finding",
-    "comparison": "Give what is alike, what differs",
-    "summarization": "Summarise the sources by what weighs most",
+    "comparison": "Give the similarities, differences",
+    "summarization": "Summarise the most important points",
 }
-RULE = "State nothing that no source says"
+RULE = "Make only statements that a source supports"
 
 
 def prompt_of(grounding: dict[str, Any] | None = None, **values: Any) -> Prompt:

@@ -133,7 +133,7 @@ def mapped(lines: str) -> dict[str, str]:
 
 BIG = "x" * 200_001
 MISTAKES: list[tuple[dict[str, Any], str, str]] = [
-    (about("title =", "title"), "kind/profile.toml", "is no TOML"),
+    (about("title =", "title"), "kind/profile.toml", "is not TOML"),
     (about('title = "Kindness"\n', ""), "kind/profile.toml", "title: is missing"),
     (about("title", "titel"), "kind/profile.toml", "titel: there is no such key; known are title, description"),
     (about('"instruct"', '"answers"'), "kind/profile.toml", "sees.0: "),
@@ -150,7 +150,7 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ),
     (mapped('score = "why"\n'), "kind/reply.json", "'why' must be of type number"),
     (mapped('pass_flag = "kindness"\n'), "kind/reply.json", "'kindness' must be of type boolean"),
-    (mapped('pass_flag = "flag"\n'), "kind/reply.json", "'flag' makes the score: list it in required"),
+    (mapped('pass_flag = "flag"\n'), "kind/reply.json", "the score needs the field 'flag': list it in required"),
     (mapped('dimensions = ["kindness"]\n'), "kind/reply.json", "'kindness' must be of type object"),
     (mapped('dimensions = ["bare"]\n'), "kind/reply.json", "'bare' is a dimension: it needs a number 'score'"),
     (mapped('dimensions = ["bad side"]\n'), "kind/reply.json", "its name begins with a letter"),
@@ -160,9 +160,9 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
             '"required":["kindness"]}'
         },
         "kind/reply.json",
-        "'why' must stand before 'kindness'",
+        "'why' must come before 'kindness'",
     ),
-    ({"reply__json": "{"}, "kind/reply.json", "is no JSON"),
+    ({"reply__json": "{"}, "kind/reply.json", "is not JSON"),
     ({"reply__json": "[]"}, "kind/reply.json", "must be a JSON Schema"),
     ({"reply__json": '{"type": "array"}'}, "kind/reply.json", '"type": "object"'),
     ({"reply__json": '{"type": "object", "properties": {"a": {"type": "nothing"}}}'}, "kind/reply.json", "JSON Schema"),
@@ -171,7 +171,7 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"user__j2": "{{ instruct }}"}, "kind/user.j2", "must show {{ answer }} exactly once"),
     ({"user__j2": "{{ answer }}{{ answer }}"}, "kind/user.j2", "exactly once"),
     ({"user__j2": "{% if complaint %}{{ answer }}{% endif %}"}, "kind/user.j2", "exactly once"),
-    ({"user__j2": "{{ answer }\n"}, "kind/user.j2", "is no template"),
+    ({"user__j2": "{{ answer }\n"}, "kind/user.j2", "is not a template"),
     ({"user__j2": "{{ answer }}\n{% for x in %}"}, "kind/user.j2", "(line 2)"),
     (
         {"user__j2": "{{ answer }}{{ anwser }}"},
@@ -186,10 +186,10 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"user__j2": "{{ answer }}{% include 'system.j2' %}"}, "kind/user.j2", "loader"),
     ({"user__j2": "{{ answer }}{{ 1 // 0 }}"}, "kind/user.j2", "division"),
     ({"user__j2": None}, "kind/user.j2", "is missing; a profile needs profile.toml, system.j2, user.j2, reply.json"),
-    ({"user__j2": b"\xff{{ answer }}"}, "kind/user.j2", "is no UTF-8 text: byte 0"),
+    ({"user__j2": b"\xff{{ answer }}"}, "kind/user.j2", "is not UTF-8 text: byte 0"),
     ({"user__j2": BIG}, "kind/user.j2", "has more than 200,000 bytes"),
-    ({"users__j2": "x"}, "kind/users.j2", "is no file of a profile; remove it. Known are profile.toml"),
-    ({"rubric_user__j2": "x"}, "kind/rubric_user.j2", "is no file of a profile"),
+    ({"users__j2": "x"}, "kind/users.j2", "is not a file of a profile; remove it. Known are profile.toml"),
+    ({"rubric_user__j2": "x"}, "kind/rubric_user.j2", "is not a file of a profile"),
 ]
 
 
@@ -209,7 +209,7 @@ def test_a_folder_in_place_of_a_file_is_told(tmp_path: Path):
 @pytest.mark.parametrize("name", ["Kind", "1st", "so kind", "k" * 41, "kìnd"])
 def test_a_folder_has_the_name_of_a_profile(name: str, tmp_path: Path):
     write(tmp_path / name)
-    assert f"{name}: is no name of a profile" in complaint_of(tmp_path)
+    assert f"{name}: is not a profile name" in complaint_of(tmp_path)
 
 
 def test_a_built_in_name_is_taken(tmp_path: Path):
@@ -229,7 +229,7 @@ def test_all_wrong_profiles_are_told_at_once(tmp_path: Path):
 
 def test_a_folder_that_is_not_there_or_is_a_profile_itself_is_told(tmp_path: Path):
     assert "REDRAFT_PROFILES_DIR" in complaint_of(tmp_path / "nowhere")
-    assert "is a profile itself" in complaint_of(write(tmp_path / "kind"))
+    assert "is itself a profile" in complaint_of(write(tmp_path / "kind"))
 
 
 def test_links_may_not_lead_out_of_the_folder(tmp_path: Path):
