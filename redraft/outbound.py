@@ -145,13 +145,12 @@ class _Clock:
         return time.monotonic() >= self._ends_at
 
 
-class _CheckedBackend(httpcore2.NetworkBackend):
+class _CheckedBackend(httpcore2.SyncBackend):
     """Connects to the checked addresses, whatever the name."""
 
     def __init__(self, addresses: Sequence[Address], clock: _Clock) -> None:
         self._addresses = addresses[:_ADDRESSES_TRIED_MAX]
         self._clock = clock
-        self._inner = httpcore2.SyncBackend()
 
     def connect_tcp(
         self,
@@ -171,7 +170,7 @@ class _CheckedBackend(httpcore2.NetworkBackend):
         self, address: Address, port: int, local_address: str | None, socket_options: Iterable[Any] | None
     ) -> httpcore2.NetworkStream:
         timeout = min(_CONNECT_S, self._clock.left_s)
-        stream = self._inner.connect_tcp(str(address), port, timeout, local_address, socket_options)
+        stream = super().connect_tcp(str(address), port, timeout, local_address, socket_options)
         return _TimedStream(stream, self._clock)
 
 

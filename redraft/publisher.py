@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 
 import redis
 import structlog
@@ -63,11 +63,9 @@ class Publisher:
     def _take(self) -> list[tuple[str, str] | None]:
         """Take all queued publications, at least one."""
         batch = [self._waiting.get()]
-        while len(batch) < _BATCH_MAX and batch[-1] is not None:
-            try:
-                batch.append(self._waiting.get_nowait())
-            except Empty:
-                break
+        # No other thread takes from this queue
+        while len(batch) < _BATCH_MAX and batch[-1] is not None and not self._waiting.empty():
+            batch.append(self._waiting.get())
         return batch
 
     def _send(self, batch: list[tuple[str, str]]) -> None:

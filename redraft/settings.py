@@ -13,7 +13,6 @@ import platformdirs
 from pydantic import (
     AliasChoices,
     BaseModel,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationInfo,
@@ -39,10 +38,8 @@ def _either(name: str) -> Any:
     return AliasChoices(f"REDRAFT_{name}", name)
 
 
-class ModelPrice(BaseModel):
+class ModelPrice(BaseModel, frozen=True):
     """USD per million tokens; `cached_input` defaults to `input`."""
-
-    model_config = ConfigDict(frozen=True)
 
     input: float = Field(ge=0)
     output: float = Field(ge=0)
@@ -53,9 +50,7 @@ class ModelPrice(BaseModel):
         return not (self.input or self.output or self.cached_input)
 
 
-class ModelLimit(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class ModelLimit(BaseModel, frozen=True, extra="forbid"):
     requests_per_minute: int | None = Field(default=None, ge=1)
     calls_at_once: int | None = Field(default=None, ge=1)
 

@@ -26,6 +26,7 @@ class Cost:
     unpriced_models: tuple[str, ...] = ()
 
 
+# The highest possible number of model calls of a request, and its highest possible cost
 CallsOf = Callable[[ItemRequest], int]
 CostOf = Callable[[ItemRequest], Cost]
 
@@ -44,7 +45,6 @@ class Report:
     """A dataset as a run would read it.
 
     Attributes:
-        rows: the number of all rows, good and bad.
         kinds: the number of jobs of each kind.
         mapping: the column that fills each field.
         never_seen: mapped columns that no row has.
@@ -111,16 +111,9 @@ def _without_field(error: FieldError) -> str:
 def check(
     reader: RowReader, merger: Merger, *, calls_of: CallsOf, cost_of: CostOf, errors_max: int = ERRORS_SHOWN
 ) -> Report:
-    """Read a dataset once, and report what a run would make of it.
+    """Read a dataset once, and report what a run would make of it, with `errors_max` bad rows, at least one.
 
     Raises Invalid if the file as a whole cannot be read, or has no rows.
-
-    Args:
-        reader: the file, from its beginning.
-        merger: the defaults and overrides of the run.
-        calls_of: the highest possible number of model calls of a request.
-        cost_of: the highest possible cost of a request.
-        errors_max: the number of bad rows in the report, at least one.
     """
     report = Report(reader.format, reader.delimiter)
     for row in reader:

@@ -80,13 +80,8 @@ class RowReader:
         `no_rows`, `invalid_header`, `duplicate_column`), or its columns are not clear (`ambiguous_columns`,
         `invalid_mapping`).
 
-        Args:
-            stream: bytes, from a pipe too, except for Parquet. The caller closes it.
-            name: the name of the file, for its format.
-            file_format: the format, whatever the name and the content.
-            delimiter: one character between the cells of a table; None: found by the first lines, a tab in TSV.
-            mapping: the column of each field that has another name.
-            row_chars_max: a longer row is bad.
+        The format is found by the name and the first bytes, the delimiter of a table by its first lines. `mapping` has
+        the column of each field with another name. Rows with more than `row_chars_max` characters are bad.
         """
         self.columns = Columns(mapping or {})
         self.delimiter: str | None = None

@@ -4,22 +4,30 @@ It is on if `REDRAFT_BROKER_URL` is empty: `stack` upgrades the schema and start
 `stack` starts nothing. It never upgrades a database that `REDRAFT_DATABASE_URL` names.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from redraft.embedded.stacks import Stack
     from redraft.settings import Settings
 
 
-def stack(settings: "Settings", *, worker_log: "Path | None" = None) -> "AbstractContextManager[Stack]":
+@contextmanager
+def stack(settings: "Settings", *, worker_log: "Path | None" = None) -> "Generator[Stack]":
     """Run broker and worker within the block. Raises Unavailable if the broker or the database cannot be used.
 
     `worker_log` is the file for the output of the worker; None: our standard error.
     """
     # A module-level import would slow down the start of the guard, which is a module of this package
-    from redraft.embedded.stacks import open_stack
+    from redraft.embedded.stacks import Stack
 
-    return open_stack(settings, worker_log)
+    built = Stack(settings, worker_log)
+    try:
+        if settings.is_embedded_broker:
+            built.open()
+        yield built
+    finally:
+        built.close()

@@ -8,8 +8,6 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -136,19 +134,6 @@ class Stack:
                 self.ensure()
             except (RedraftError, OSError):
                 log.exception("takeover_failed")
-
-
-@contextmanager
-def open_stack(settings: Settings, worker_log: Path | None) -> Generator[Stack]:
-    built = Stack(settings, worker_log)
-    if not settings.is_embedded_broker:
-        yield built
-        return
-    try:
-        built.open()
-        yield built
-    finally:
-        built.close()
 
 
 def _log_end(path: Path) -> str:
