@@ -20,11 +20,12 @@ from redraft.domain.admin.address_rules import Address, Allowed, all_addresses, 
 from redraft.domain.admin.urls import RequestTarget
 from redraft.errors import Forbidden, Unavailable
 
+# Returns the addresses of a name as texts; raises OSError or UnicodeError if there are none
 Resolver = Callable[[str, int], Sequence[str]]
-"""Returns the addresses of a name as texts; raises OSError or UnicodeError if there are none."""
 
 TOTAL_S = 15.0
 _CONNECT_S = 5.0
+# A name with many dead addresses must not use up the timeout
 _ADDRESSES_TRIED_MAX = 4
 _BODY_BYTES_MAX = 4 * 1024
 _FAILURES = (

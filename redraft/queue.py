@@ -25,6 +25,7 @@ _BROKER_FAILURES = (KombuError, redis.RedisError, OSError)
 # Failures that other settings must resolve, not time
 _REFUSALS = (redis.AuthenticationError, NoPermissionError, AskError, ClusterDownError, ClusterCrossSlotError)
 _NO_KEYS = ("redraft:none:1", "redraft:none:2")
+# The sweeper notifies again of unclaimed steps, so older messages would only fill the queue
 _MESSAGE_LIFE_S = 120
 _PAUSE_S = 2.0
 # Workers read all queues of the first priority before any of the last
@@ -38,13 +39,16 @@ def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, 
         "accept_content": ["json"],
         "task_ignore_result": True,
         "task_default_queue": INTERACTIVE_QUEUE,
+        # A message is only a notification: if it is lost, the sweeper sends another one
         "task_acks_late": False,
         "task_publish_retry": False,
+        # A message waits in the broker until a thread is free, so that any worker can take it
         "worker_prefetch_multiplier": 1,
         "worker_disable_prefetch": True,
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
         "broker_connection_retry_on_startup": True,
+        # For ever: a worker must survive a long outage of its broker
         "broker_connection_max_retries": None,
         # During a failover the server answers READONLY, UNBLOCKED or MASTERDOWN: reconnect
         "broker_channel_error_retry": True,

@@ -63,6 +63,7 @@ class FirstLines:
     def add(self, name: str, line: int) -> int | None:
         """The first line with the same id; None for a new id, which is stored."""
         digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        # 0 is the key of a free slot
         key = int.from_bytes(digest) or 1
         slot = self._slot_of(key)
         if self._keys[slot] == key:

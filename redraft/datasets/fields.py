@@ -11,8 +11,8 @@ from redraft.domain.jobs.requests import EvaluateAnswer, GenerateAnswer
 
 Kind = Literal["text", "text_or_json", "integer", "number", "boolean", "json"]
 
+# Below these a column may have any name
 OPEN = ("metadata", "vars")
-"""Below these a column may have any name."""
 
 _OWN: Mapping[str, Kind] = {"custom_id": "text", "human_score": "number", "human_pass": "boolean", "vars": "json"}
 _BOOLEANS = {

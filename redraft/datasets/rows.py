@@ -15,6 +15,7 @@ from redraft.datasets.parquet import ParquetTable
 from redraft.datasets.tables import Table
 from redraft.errors import FieldError, Invalid
 
+# 96 bits: no two rows of a dataset get the same id by chance
 _HASH_CHARS = 24
 _TOLD = ("instruct", "reference")
 

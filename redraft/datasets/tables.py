@@ -24,8 +24,8 @@ _RECORD_LINES_MAX = 100_000
 _READ_AGAIN_MAX = 10
 
 
+# The lines of a row, and its cells with line feeds as line ends; without cells if the lines have a fault
 Record = tuple[Line, list[str]]
-"""The lines of a row, and its cells with line feeds as line ends; without cells if the lines have a fault."""
 
 
 class Table:
@@ -35,6 +35,7 @@ class Table:
     """
 
     def __init__(self, text: io.TextIOWrapper, delimiter: str | None, longest: int = ROW_CHARS_MAX) -> None:
+        # The limit of the module is global, and 128 KiB by default
         csv.field_size_limit(max(csv.field_size_limit(), longest))
         lines = lines_of(text, longest)
         sample = _sample(lines)

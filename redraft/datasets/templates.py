@@ -17,8 +17,8 @@ from redraft.domain.bodies.fields import MAX_TEXT
 from redraft.errors import FieldError
 from redraft.prompts.templates import OPTIONS, describe_template_error
 
+# The fields whose texts may be templates. Sources, conversations and answers never are: others wrote them
 RENDERED = frozenset({"instruct", "resp_format", "eval_crit", "system_instructions", "reference", "rubric"})
-"""The fields whose texts may be templates. Sources, conversations and answers never are: others wrote them."""
 
 FILTERS = frozenset(
     {"capitalize", "default", "first", "int", "float", "join", "last", "length", "lower", "round", "title", "tojson"}

@@ -22,6 +22,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
+        # The backlog that uvicorn uses for its own sockets
         listener.listen(2048)
     except OSError as error:
         listener.close()

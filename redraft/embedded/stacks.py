@@ -23,6 +23,7 @@ from redraft.settings import Settings
 
 log = structlog.get_logger()
 
+# Valkey loads its append-only file before it answers
 _BROKER_READY_WITHIN_S = 30.0
 _BROKER_FAILURES_MAX = 3
 _BROKER_GRACE_S = 7.0

@@ -179,8 +179,8 @@ class _Child:
         return self._process.wait() in _BY_THE_COMPUTATION
 
 
+# The children that all validations of this process share
 default = Processes()
-"""The children that all validations of this process share."""
 
 atexit.register(default.close)
 ask = default.ask

@@ -18,8 +18,8 @@ _PAGES_AT_ONCE = 512
 _PROGRESS_EVERY_S = 0.5
 _LOCK_WAIT_MS = 10_000
 
+# Called repeatedly with the copied share, if it is known, and the copied bytes
 Progress = Callable[[float | None, int], None]
-"""Called repeatedly with the copied share, if it is known, and the copied bytes."""
 
 
 def copy_sqlite(database: Database, target: Path, on_progress: Progress) -> None:

@@ -18,8 +18,8 @@ from redraft.storage.jobs.jobs import is_accepted
 
 _PAGE = 200
 
+# The statuses that an item gets from its job: without a job, the job was deleted
 DONE = ("succeeded", "failed")
-"""The statuses that an item gets from its job: without a job, the job was deleted."""
 
 _ITEM = ("number", "position", "repeat", "status", "job_id", "errors")
 _JOB = (

@@ -39,6 +39,7 @@ def make_engine(url: URL, pool_size: int) -> Engine:
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=10,
+        # The connection that was used last is the least likely to have been closed
         pool_use_lifo=True,
         connect_args=_CONNECT_ARGS,
     )

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Executable, FromClause, Select, Table, func, literal, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
+# Where a row stands in a list: when it was created, and its id
 Place = tuple[datetime, str]
-"""Where a row stands in a list: when it was created, and its id."""
 
 # Enough to tell a unique row from several, and to name two of them
 _MATCHES_MAX = 3

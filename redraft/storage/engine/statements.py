@@ -19,8 +19,8 @@ from sqlalchemy.types import TypeEngine
 from redraft.storage.engine.columns import CleanText, Json
 
 _Process = Callable[[Any], Any]
+# Rows of one table with the same columns
 Rows = tuple[sa.Table, Sequence[Mapping[str, Any]]]
-"""Rows of one table with the same columns."""
 _Shape = tuple[sa.Table, tuple[str, ...], int]
 
 _COLLECTED = "redraft_collected_rows"

@@ -128,6 +128,7 @@ def _make_private(_dialect: object, _record: object, arguments: list[Any], _opti
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
+    # WAL: readers and the writer do not wait for each other. NORMAL: with WAL a crash cannot corrupt the database
     for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
 

@@ -16,8 +16,8 @@ from redraft.storage.engine.queries import exists, fetch_all, fetch_one
 from redraft.storage.engine.statements import Change, add_rows, run
 from redraft.storage.engine.tables import calls, jobs
 
+# Iteration, candidate, and the number of the call among those for it
 SlotKey = tuple[int, int, int]
-"""Iteration, candidate, and the number of the call among those for it."""
 
 
 @dataclass(frozen=True, slots=True)

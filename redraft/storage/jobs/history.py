@@ -129,7 +129,7 @@ def _aged(record: IterationRecord, job: JobRecord) -> IterationRecord:
 
 @cache
 def _select_history(*, is_one: bool) -> Executable:
-    """Built once, because each step after the first one reads the history."""
+    # Built once, because each step after the first one reads the history
     its_own = and_(
         evaluations.c.iteration_id == iterations.c.id,
         evaluations.c.role == bindparam("p_role"),

@@ -242,7 +242,7 @@ def holds(connection: sa.Connection, job_id: str, token: int) -> bool:
 
 
 def lock(connection: sa.Connection, job_ids: Collection[str]) -> None:
-    """Lock these jobs until the unit of work ends. Always lock jobs before calls, to avoid deadlocks."""
+    # Jobs before calls, and in the order of their ids: two transactions with another order could deadlock
     connection.execute(sa.select(jobs.c.id).where(jobs.c.id.in_(job_ids)).order_by(jobs.c.id).with_for_update())
 
 
