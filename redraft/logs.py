@@ -28,11 +28,7 @@ def configure_logs(level: str, log_format: str) -> None:
     ]
     renderer = structlog.dev.ConsoleRenderer() if is_console else structlog.processors.JSONRenderer()
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
+        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )

@@ -28,12 +28,7 @@ _CONNECT_S = 5.0
 # A name with many dead addresses must not use up the timeout
 _ADDRESSES_TRIED_MAX = 4
 _BODY_BYTES_MAX = 4 * 1024
-_FAILURES = (
-    httpcore2.NetworkError,
-    httpcore2.ProtocolError,
-    httpcore2.TimeoutException,
-    httpcore2.UnsupportedProtocol,
-)
+_FAILURES = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException, httpcore2.UnsupportedProtocol)
 
 
 @dataclass(frozen=True, slots=True)

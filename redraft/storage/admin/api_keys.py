@@ -14,10 +14,7 @@ _SHOWN = (
     *(api_keys.c[name] for name in ("created_at", "last_used_at", "expires_at", "revoked_at")),
     func.coalesce(api_keys.c.expires_at <= DbNow(), False).label("is_expired"),
 )
-_IS_VALID = (
-    api_keys.c.revoked_at.is_(None),
-    or_(api_keys.c.expires_at.is_(None), api_keys.c.expires_at > DbNow()),
-)
+_IS_VALID = (api_keys.c.revoked_at.is_(None), or_(api_keys.c.expires_at.is_(None), api_keys.c.expires_at > DbNow()))
 
 
 def add(connection: Connection, values: Mapping[str, Any], *, lifetime_s: float | None = None) -> dict[str, Any] | None:

@@ -84,8 +84,7 @@ def list_items(
 ) -> list[dict[str, Any]]:
     """Items after a number, in order, with the beginning of each question."""
     question = func.coalesce(
-        text_in(connection, jobs.c.request, "instruct"),
-        text_in(connection, dataset_items.c.row, "fields", "instruct"),
+        text_in(connection, jobs.c.request, "instruct"), text_in(connection, dataset_items.c.row, "fields", "instruct")
     )
     query = select_items(
         run,
