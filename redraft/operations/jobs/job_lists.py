@@ -16,7 +16,7 @@ from redraft.operations.jobs.resources import iteration_now
 from redraft.operations.paging import next_cursor, read_cursor, write_cursor
 from redraft.operations.resource_base import Resource, cost_usd, json_line, latency_ms
 from redraft.operations.services import Services
-from redraft.storage.engine import queries as stored
+from redraft.storage.engine import query_parts as stored
 from redraft.storage.engine.tables import jobs as jobs_table
 from redraft.storage.jobs import job_lists
 from redraft.storage.jobs.job_lists import JobRow

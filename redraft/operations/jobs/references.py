@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Table
 
 from redraft.errors import Conflict, NotFound
 from redraft.operations.services import Services
-from redraft.storage.engine import queries
+from redraft.storage.engine import query_parts
 from redraft.storage.engine.bulk_tables import datasets, runs
 from redraft.storage.engine.tables import jobs as jobs_table
 from redraft.storage.jobs import jobs
@@ -24,7 +24,7 @@ def _jobs_with_name(connection: Connection, _table: Table, name: str) -> list[st
 
 
 def _ids_with_name(connection: Connection, table: Table, name: str) -> list[str]:
-    return queries.ids_where(connection, table, table.c.name == name)
+    return query_parts.ids_where(connection, table, table.c.name == name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +60,16 @@ def _find(noun: _Noun, services: Services, text: str) -> str:
 def _candidates(connection: Connection, noun: _Noun, text: str) -> tuple[list[str], str]:
     """The matching ids, and whether they match by `id` or by `name`."""
     if text == "latest":
-        newest = queries.latest_id(connection, noun.table)
+        newest = query_parts.latest_id(connection, noun.table)
         return ([newest] if newest else []), "id"
     if not text:
         return [], "id"
     if _WHOLE_ID.fullmatch(text):
         # By equality: not every database finds a beginning by the index
-        return queries.ids_where(connection, noun.table, noun.table.c.id == text), "id"
+        return query_parts.ids_where(connection, noun.table, noun.table.c.id == text), "id"
     beginning = text if text.startswith(noun.prefix) else noun.prefix + text
     begins_so = noun.table.c.id.startswith(beginning, autoescape=True)
-    found = queries.ids_where(connection, noun.table, begins_so) if text.isascii() else []
+    found = query_parts.ids_where(connection, noun.table, begins_so) if text.isascii() else []
     if found:
         return found, "id"
     return noun.ids_with_name(connection, noun.table, text), "name"

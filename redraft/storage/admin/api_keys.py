@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, sel
 
 from redraft.storage.engine.admin_tables import api_keys, sign_ins
 from redraft.storage.engine.columns import DbNow
-from redraft.storage.engine.queries import count, fetch_all, fetch_one, insert_unless_there
+from redraft.storage.engine.query_parts import count, fetch_all, fetch_one, insert_unless_there
 
 _SHOWN = (
     *(api_keys.c[name] for name in ("id", "name", "hint", "scopes")),

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Float, Subquery, Table, and_, case, cast, fun
 
 from redraft.storage.admin.usage import is_unpriced
 from redraft.storage.engine.columns import DbNow, moment
-from redraft.storage.engine.queries import fetch_all
+from redraft.storage.engine.query_parts import fetch_all
 from redraft.storage.engine.tables import calls, jobs, webhook_deliveries
 from redraft.storage.jobs.transitions import FREE_LOSSES, is_live
 

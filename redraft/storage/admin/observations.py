@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Executable, select
 
-from redraft.storage.engine.queries import Place, fetch_all, insert_unless_there, is_between, is_beyond, matches
+from redraft.storage.engine.query_parts import Place, fetch_all, insert_unless_there, is_between, is_beyond, matches
 from redraft.storage.engine.tables import observations
 
 _ROWS_AT_ONCE = 100

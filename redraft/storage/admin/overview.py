@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Float, FromClause, Select, and_, cast, func, select
 
 from redraft.storage.engine.columns import DbNow, text_in
-from redraft.storage.engine.queries import fetch_all
+from redraft.storage.engine.query_parts import fetch_all
 from redraft.storage.engine.tables import jobs
 from redraft.storage.jobs.jobs import count_accepted, is_accepted
 from redraft.storage.jobs.transitions import is_live

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from redraft.storage.engine.admin_tables import profile_versions as versions
-from redraft.storage.engine.queries import exists, fetch_all, insert_unless_there
+from redraft.storage.engine.query_parts import exists, fetch_all, insert_unless_there
 
 
 def is_kept(connection: Connection, name: str, version: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Float, Select, cast, func, select
 
 from redraft.storage.engine.columns import text_in
-from redraft.storage.engine.queries import fetch_all, fetch_one
+from redraft.storage.engine.query_parts import fetch_all, fetch_one
 from redraft.storage.engine.tables import evaluations, iterations, jobs, ratings
 
 LOOKBACK = 300

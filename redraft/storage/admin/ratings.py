@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Executable, Subquery, and_, case, func, insert, or_, select
 
-from redraft.storage.engine.queries import fetch_all, is_between, matches
+from redraft.storage.engine.query_parts import fetch_all, is_between, matches
 from redraft.storage.engine.tables import evaluations, iterations, jobs, ratings
 
 _ROWS_AT_ONCE = 500

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, literal, select,
 
 from redraft.storage.bulk.runs import is_active
 from redraft.storage.engine.bulk_tables import runs
-from redraft.storage.engine.queries import count
+from redraft.storage.engine.query_parts import count
 from redraft.storage.engine.tables import calls, jobs
 
 

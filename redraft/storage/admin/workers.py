@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete, select
 
 from redraft.storage.engine.admin_tables import worker_heartbeats as workers
 from redraft.storage.engine.columns import DbNow
-from redraft.storage.engine.queries import fetch_all, insert_into
+from redraft.storage.engine.query_parts import fetch_all, insert_into
 
 
 def beat(connection: Connection, values: Mapping[str, Any]) -> None:

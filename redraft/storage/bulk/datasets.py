@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, select, text, up
 
 from redraft.storage.engine.bulk_tables import dataset_items, datasets
 from redraft.storage.engine.columns import DbNow
-from redraft.storage.engine.queries import Place, fetch_all, fetch_one, list_newest
+from redraft.storage.engine.query_parts import Place, fetch_all, fetch_one, list_newest
 from redraft.storage.engine.statements import add_rows
 
 _METADATA_NAMES = {

@@ -10,9 +10,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, select, update
 
 from redraft.storage.bulk.runs import RunRecord, is_active
-from redraft.storage.engine import queries
+from redraft.storage.engine import query_parts
 from redraft.storage.engine.bulk_tables import dataset_items, run_items, runs
-from redraft.storage.engine.queries import exists, fetch_all
+from redraft.storage.engine.query_parts import exists, fetch_all
 from redraft.storage.engine.tables import calls, evaluations, iterations, jobs
 from redraft.storage.jobs.jobs import is_accepted
 
@@ -125,12 +125,12 @@ def still_queued(connection: Connection, run_id: str, numbers: Sequence[int]) ->
 
 
 def count_running(connection: Connection, run_id: str) -> int:
-    return queries.count(connection, _is_in(run_id, "running"))
+    return query_parts.count(connection, _is_in(run_id, "running"))
 
 
 def count_running_beside(connection: Connection, run_id: str) -> int:
     is_other = and_(runs.c.id == run_items.c.run_id, runs.c.id != run_id)
-    return queries.count(connection, is_other, is_active(), run_items.c.status == "running")
+    return query_parts.count(connection, is_other, is_active(), run_items.c.status == "running")
 
 
 def running_jobs(connection: Connection, run_id: str) -> list[str]:
@@ -169,7 +169,7 @@ def first_stall(connection: Connection, run_id: str) -> tuple[dict[str, Any], in
     """The first reason why items are put off or were given up, and the number of such items."""
     is_stalled = _is_put_off(run_id, "queued", "canceled")
     errors = connection.scalar(select(run_items.c.errors).where(is_stalled).order_by(run_items.c.number).limit(1))
-    return None if errors is None else (errors[0], queries.count(connection, is_stalled))
+    return None if errors is None else (errors[0], query_parts.count(connection, is_stalled))
 
 
 def _is_put_off(run_id: str, *statuses: str) -> ColumnElement[bool]:

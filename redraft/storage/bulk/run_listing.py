@@ -13,7 +13,7 @@ from redraft.storage.bulk.run_items import select_items
 from redraft.storage.bulk.runs import RunRecord
 from redraft.storage.engine.bulk_tables import dataset_items, datasets, run_items
 from redraft.storage.engine.columns import moment, text_in
-from redraft.storage.engine.queries import fetch_all, fetch_one
+from redraft.storage.engine.query_parts import fetch_all, fetch_one
 from redraft.storage.engine.tables import evaluations, iterations, jobs
 from redraft.storage.jobs.jobs import count_accepted, is_accepted
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Integer, Select, case, delete, func, insert, literal, select, update
 
-from redraft.storage.engine import queries
+from redraft.storage.engine import query_parts
 from redraft.storage.engine.bulk_tables import dataset_items, datasets, run_items, runs
 from redraft.storage.engine.columns import DbNow, moment
 from redraft.storage.engine.tables import calls, jobs
@@ -54,7 +54,7 @@ def add(connection: Connection, values: Mapping[str, Any]) -> bool:
 
     Returns False, and stores nothing, if a run has its idempotency key.
     """
-    if not queries.insert_unless_there(connection, runs, values, ("idempotency_scope", "idempotency_key")):
+    if not query_parts.insert_unless_there(connection, runs, values, ("idempotency_scope", "idempotency_key")):
         return False
     repeat: int = values["repeat"]
     for number in range(1, repeat + 1):
@@ -85,12 +85,12 @@ def hold(connection: Connection, run_id: str) -> RunRecord | None:
 
 
 def _one(connection: Connection, query: Select[Any]) -> RunRecord | None:
-    row = queries.fetch_one(connection, query)
+    row = query_parts.fetch_one(connection, query)
     return None if row is None else RunRecord(**row)
 
 
 def is_running(connection: Connection, run_id: str) -> bool:
-    return queries.exists(connection, runs.c.id == run_id, is_active())
+    return query_parts.exists(connection, runs.c.id == run_id, is_active())
 
 
 def active_ids(connection: Connection) -> list[str]:
@@ -105,7 +105,7 @@ def is_active() -> ColumnElement[bool]:
 def latest_finished(connection: Connection, run: RunRecord) -> str | None:
     """The newest earlier run of the same rows that was neither canceled nor stopped by its budget."""
     its_version = select(datasets.c.version).where(datasets.c.id == run.dataset_id).scalar_subquery()
-    is_earlier = queries.is_beyond(runs, (run.created_at, run.id), newest_first=True)
+    is_earlier = query_parts.is_beyond(runs, (run.created_at, run.id), newest_first=True)
     query = (
         select(runs.c.id)
         .join(datasets, datasets.c.id == runs.c.dataset_id)
@@ -116,8 +116,8 @@ def latest_finished(connection: Connection, run: RunRecord) -> str | None:
     return connection.scalar(query)
 
 
-def list_page(connection: Connection, *, after: queries.Place | None, limit: int) -> list[RunRecord]:
-    return [RunRecord(**row) for row in queries.fetch_all(connection, queries.list_newest(runs, after, limit))]
+def list_page(connection: Connection, *, after: query_parts.Place | None, limit: int) -> list[RunRecord]:
+    return [RunRecord(**row) for row in query_parts.fetch_all(connection, query_parts.list_newest(runs, after, limit))]
 
 
 def sums(connection: Connection, run_id: str) -> Sums:
@@ -160,7 +160,7 @@ def go_on(connection: Connection, run: RunRecord) -> None:
 def finish(connection: Connection, run_id: str, status: str, stop_reason: str) -> RunRecord:
     """End a locked run; returns it as it has ended."""
     change(connection, run_id, status=status, stop_reason=stop_reason, finished_at=DbNow())
-    return RunRecord(**queries.fetch_all(connection, select(runs).where(runs.c.id == run_id))[0])
+    return RunRecord(**query_parts.fetch_all(connection, select(runs).where(runs.c.id == run_id))[0])
 
 
 def live_job(connection: Connection, run_id: str) -> str | None:

@@ -12,7 +12,7 @@ from redraft.domain.calls.models import FREE_PROVIDER
 from redraft.domain.jobs.job_errors import job_error
 from redraft.domain.jobs.states import Step
 from redraft.storage.engine.columns import DbNow
-from redraft.storage.engine.queries import exists, fetch_all, fetch_one
+from redraft.storage.engine.query_parts import exists, fetch_all, fetch_one
 from redraft.storage.engine.statements import Change, add_rows, run
 from redraft.storage.engine.tables import calls, jobs
 

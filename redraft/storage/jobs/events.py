@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Executable, select
 
-from redraft.storage.engine.queries import fetch_all
+from redraft.storage.engine.query_parts import fetch_all
 from redraft.storage.engine.statements import add_rows
 from redraft.storage.engine.tables import events
 from redraft.storage.jobs import webhooks

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
-from redraft.storage.engine.queries import Place, fetch_all
+from redraft.storage.engine.query_parts import Place, fetch_all
 from redraft.storage.engine.tables import evaluations, iterations, jobs
 from redraft.storage.jobs.jobs import JobFilter, conditions, in_order, is_accepted
 

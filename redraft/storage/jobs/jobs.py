@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from redraft.domain.jobs.states import JobKind
 from redraft.storage.engine.columns import DbNow, text_in
-from redraft.storage.engine.queries import Place, fetch_all, fetch_one, insert_into, is_between, is_beyond, matches
+from redraft.storage.engine.query_parts import Place, fetch_all, fetch_one, insert_into, is_between, is_beyond, matches
 from redraft.storage.engine.statements import defaults_of, fetch
 from redraft.storage.engine.tables import OTHER_KINDS, jobs
 

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, and_, literal_column, or_, sel
 from redraft.domain.admin.urls import read_url
 from redraft.domain.jobs.ids import PREFIXES, new_id
 from redraft.storage.engine.columns import DbNow
-from redraft.storage.engine.queries import Place, exists, fetch_all, fetch_one, list_newest
+from redraft.storage.engine.query_parts import Place, exists, fetch_all, fetch_one, list_newest
 from redraft.storage.engine.statements import add_rows
 from redraft.storage.engine.tables import events, jobs, webhook_deliveries
 from redraft.storage.engine.work import notify_after_commit

@@ -14,7 +14,7 @@ from redraft.storage.admin import metrics, overview, profile_versions, rating_qu
 from redraft.storage.admin.retention import EndedJob
 from redraft.storage.admin.usage import UsageFilter
 from redraft.storage.bulk import run_listing
-from redraft.storage.engine import queries
+from redraft.storage.engine import query_parts
 from redraft.storage.engine.tables import calls as calls_table
 from redraft.storage.engine.tables import jobs as table
 from redraft.storage.engine.tables import metadata
@@ -106,7 +106,7 @@ def whole_table_reads(plan: str) -> list[str]:
 
 
 def _job(connection: Connection) -> JobRecord:
-    record = jobs.get(connection, queries.latest_id(connection, table) or "")
+    record = jobs.get(connection, query_parts.latest_id(connection, table) or "")
     assert record is not None
     return record
 
@@ -122,9 +122,9 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "jobs of a kind": lambda c: jobs.list_page(c, JobFilter(kind="generate_answer")),
     "jobs of a time": lambda c: jobs.list_page(c, JobFilter(created_after=NOW - timedelta(seconds=9))),
     "jobs with metadata": lambda c: jobs.list_page(c, JobFilter(metadata={"n": "77"})),
-    "a job by the beginning of its id": lambda c: queries.ids_where(c, table, table.c.id.startswith("job_0190")),
+    "a job by the beginning of its id": lambda c: query_parts.ids_where(c, table, table.c.id.startswith("job_0190")),
     "a job by its key": lambda c: jobs.find_by_key(c, "me", "key"),
-    "the latest job": lambda c: queries.latest_id(c, table),
+    "the latest job": lambda c: query_parts.latest_id(c, table),
     "what is due": lambda c: due_steps.take_due(c, pause_s=3, limit=100),
     "what is overdue": lambda c: due_steps.overdue(c, slack_s=5, limit=100),
     "a claim": lambda c: transitions.claim(c, "job_1", "generate", 1, owner="wrk_1", lease_s=30),

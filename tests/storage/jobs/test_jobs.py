@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import insert, update
 
 from redraft.domain.jobs.ids import new_id
-from redraft.storage.engine import queries
+from redraft.storage.engine import query_parts
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.tables import jobs as table
 from redraft.storage.engine.work import Database
@@ -369,9 +369,9 @@ def test_any_metadata_key_can_be_searched_by(database: Database, add_job: AddJob
 def test_ids_are_found_by_their_beginning(database: Database, add_job: AddJob):
     job = add_job()
     with database.read() as connection:
-        assert queries.ids_where(connection, table, table.c.id.startswith(job.id[:30])) == [job.id]
-        assert queries.ids_where(connection, table, table.c.id == job.id) == [job.id]
-        assert queries.ids_where(connection, table, table.c.id.startswith("job_zz")) == []
+        assert query_parts.ids_where(connection, table, table.c.id.startswith(job.id[:30])) == [job.id]
+        assert query_parts.ids_where(connection, table, table.c.id == job.id) == [job.id]
+        assert query_parts.ids_where(connection, table, table.c.id.startswith("job_zz")) == []
 
 
 # The sweeper's share
