@@ -17,7 +17,7 @@ COMMITTERS = {"redraft/storage/engine/work.py", "redraft/storage/engine/schema.p
 ENVIRONMENT_READERS = {
     "redraft/settings.py": "the one place",
     "redraft/cli/sessions.py": "asks which of two names a setting has, to name it in a message",
-    "redraft/embedded/environments.py": "hands its own environment on to the processes it starts",
+    "redraft/embedded/stacks.py": "hands its own environment on to the processes it starts",
     "redraft/cli/admin/serving.py": "hands its options on to the settings of this process, reads nothing",
 }
 HANDLER_STATEMENTS_MAX = 8
