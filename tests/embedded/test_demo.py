@@ -73,23 +73,26 @@ def test_without_checks_nothing_is_said_of_them():
     assert not list(gain_of_checks([unchecked, {**unchecked, "evaluation": None}]))
 
 
-def test_on_a_terminal_it_shows_what_goes_on(
+def test_on_a_terminal_it_shows_what_goes_on_and_it_fails_when_a_job_fails(
     folder: Folder, make_embedded: Callable[..., Settings], model_server: ModelServer
 ):
-    model_server.script(generate=["First."], evaluate=[0.97])
+    failed = Reply(status=401, raw={"error": {"message": "no"}})
+    model_server.script(generate=["First.", failed], evaluate=[0.97])
     ours, theirs = pty.openpty()
     environment = {**environment_of(make_embedded(folder)), "TERM": "xterm-256color", "COLUMNS": "120"}
     shown: list[bytes] = []
-    with subprocess.Popen([sys.executable, "-P", "-c", REDRAFT, "demo"], env=environment, stdout=theirs) as demo:
+    command = [sys.executable, "-P", "-c", REDRAFT, "demo"]
+    with subprocess.Popen(command, env=environment, stdout=theirs, stderr=theirs) as demo:
         os.close(theirs)
         with contextlib.suppress(OSError):
             while piece := os.read(ours, 4096):
                 shown.append(piece)
         os.close(ours)
-        assert demo.wait(patient(60)) == 0
+        assert demo.wait(patient(60)) == 1
     text = b"".join(shown).decode()
     assert "iteration 1: generating" in text or "waiting for a worker" in text
     assert "Final answer:" in text
+    assert "1 of 2 jobs failed" in text
     folder.wait_empty()
 
 
@@ -99,14 +102,6 @@ def test_ctrl_c_is_answered_at_once_and_leaves_nothing(folder: Folder, command: 
     demo.wait_says("begins.")
     assert demo.end(signal.SIGINT) == 130
     assert "Ending the demo" in demo.stderr
-    folder.wait_empty()
-
-
-def test_it_fails_when_a_job_fails(folder: Folder, command: Start, model_server: ModelServer):
-    model_server.script(generate=[Reply(status=401, raw={"error": {"message": "no"}})])
-    demo = command(folder, "demo", "--data-dir", str(folder.path))
-    assert demo.wait(patient(60)) == 1, demo.stdout
-    assert "2 of 2 jobs failed" in demo.stderr
     folder.wait_empty()
 
 

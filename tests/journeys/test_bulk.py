@@ -53,10 +53,10 @@ def test_a_run_whose_worker_is_killed_goes_on_and_pays_nothing_twice(
 ) -> None:
     model_server.respond(writes_better_the_second_time)
     first = start_worker(services).wait_ready()
-    undisturbed = finish(services, start_run(services, 30, max_in_flight=4))
+    undisturbed = finish(services, start_run(services, 16, max_in_flight=4))
     model_server.log.clear()
-    run = start_run(services, 30, max_in_flight=4)
-    wait_until(lambda: look(services, run).counts.succeeded >= 8, within_s=60)
+    run = start_run(services, 16, max_in_flight=4)
+    wait_until(lambda: look(services, run).counts.succeeded >= 5, within_s=60)
     first.kill()
     done = {
         line["custom_id"]
@@ -65,7 +65,7 @@ def test_a_run_whose_worker_is_killed_goes_on_and_pays_nothing_twice(
     asked = Counter(request.case for request in model_server.requests())
     start_worker(services)
     ended = finish(services, run)
-    assert (ended.stop_reason, ended.counts.succeeded) == ("finished", 30)
+    assert (ended.stop_reason, ended.counts.succeeded) == ("finished", 16)
     again = Counter(request.case for request in model_server.requests())
     assert {name: again[name] for name in done} == {name: asked[name] for name in done}
     assert max(again.values()) <= 4 + 1

@@ -74,12 +74,12 @@ def test_d02_a_slow_commit_hides_no_job_from_an_idle_worker(
     assert "Traceback" not in worker.log_text()
 
 
-def test_d05_thirty_jobs_one_after_another_on_one_thread(
+def test_d05_many_jobs_one_after_another_on_one_thread(
     desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
 ) -> None:
     model_server.script(generate=["one"], evaluate=[0.9])
     worker = start_worker(services, REDRAFT_WORKER_CONCURRENCY="1").wait_ready()
-    assert [desk.run()["stop_reason"] for _ in range(30)] == ["accepted"] * 30
+    assert [desk.run()["stop_reason"] for _ in range(12)] == ["accepted"] * 12
     assert not LOOP_TROUBLE.search(worker.log_text())
 
 
@@ -93,7 +93,7 @@ def test_d06_two_processes_mix_up_no_connection(
     model_server.respond(echo)
     workers = [start_worker(services) for _ in range(2)]
     workers[0].wait_ready(2)
-    jobs = {n: desk.submit(instruct=f"This is job number {n}.")["id"] for n in range(40)}
+    jobs = {n: desk.submit(instruct=f"This is job number {n}.")["id"] for n in range(20)}
     ended = {n: desk.finished(job_id) for n, job_id in jobs.items()}
     assert {n: job["result"]["final_answer"] for n, job in ended.items()} == {n: f"answer {n}" for n in jobs}
     assert {job["error"] is None for job in ended.values()} == {True}
@@ -110,16 +110,16 @@ def test_d12_a_worker_grows_neither_in_descriptors_nor_in_memory(
         jobs = [desk.submit()["id"] for _ in range(count)]
         assert {desk.finished(job_id)["stop_reason"] for job_id in jobs} == {"accepted"}
 
-    run(40)
+    run(24)
     descriptors, memory = process.num_fds(), process.memory_info().rss
-    run(120)
+    run(60)
     assert process.num_fds() <= descriptors + 20
     assert process.memory_info().rss - memory < 50e6
     to_provider = [c for c in process.net_connections("tcp") if c.raddr and c.raddr.port == model_server.port]
     assert 0 < len(to_provider) <= 10
 
 
-def test_d13_a_hundred_jobs_of_which_seven_fail_add_up(
+def test_d13_many_jobs_of_which_some_fail_add_up(
     desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
 ) -> None:
     def fail_some(asked: Asked) -> Reply | None:
@@ -129,8 +129,8 @@ def test_d13_a_hundred_jobs_of_which_seven_fail_add_up(
     model_server.respond(fail_some)
     start_worker(services)
     start_worker(services).wait_ready(2)
-    jobs = [desk.submit(instruct="FAILS" if n % 14 == 13 else f"Question {n}?")["id"] for n in range(100)]
+    jobs = [desk.submit(instruct="FAILS" if n % 14 == 13 else f"Question {n}?")["id"] for n in range(42)]
     ring_again(services, jobs[0], "redraft.generate", 1, times=3)
     ended = Counter(desk.finished(job_id)["status"] for job_id in jobs)
-    assert ended == {"succeeded": 93, "failed": 7}
+    assert ended == {"succeeded": 39, "failed": 3}
     assert {desk.events(job_id)[-1]["type"] for job_id in jobs} == {"done"}

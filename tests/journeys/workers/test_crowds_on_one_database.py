@@ -23,7 +23,7 @@ from tests.support.waiting import patient, wait_until
 
 StartWorker = Callable[..., WorkerProcess]
 
-JOBS = 40
+JOBS = 24
 GET_MAX_S = 2.0
 DAY_S = 86_400.0
 
@@ -95,21 +95,21 @@ def test_pruning_disturbs_neither_workers_nor_requests(
     desk: Desk, services: Services, model_server: ModelServer, worker: WorkerProcess
 ) -> None:
     model_server.script(evaluate=[0.9])
-    old = [desk.submit()["id"] for _ in range(30)]
+    old = [desk.submit()["id"] for _ in range(16)]
     for job_id in old:
         desk.finished(job_id)
     age_all(services, 31)
     young: list[str] = []
     with Poller(desk.client, young) as poller:
-        young += [desk.submit()["id"] for _ in range(15)]
+        young += [desk.submit()["id"] for _ in range(8)]
         # Beside jobs that are being worked on, and while others come
         removed = retention.prune(services, retention.too_old(services, 30 * DAY_S))
-        young += [desk.submit()["id"] for _ in range(15)]
+        young += [desk.submit()["id"] for _ in range(8)]
         ended = [desk.finished(job_id) for job_id in young]
 
-    assert removed == {"succeeded": 30}
+    assert removed == {"succeeded": 16}
     assert {job["status"] for job in ended} == {"succeeded"}
-    assert [desk.client.get(f"/v1/jobs/{job_id}").status_code for job_id in old] == [404] * 30
+    assert [desk.client.get(f"/v1/jobs/{job_id}").status_code for job_id in old] == [404] * 16
     assert poller.refusals == []
     assert max(poller.seconds) < patient(GET_MAX_S)
     assert "Traceback" not in worker.log_text()
