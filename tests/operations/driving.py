@@ -65,12 +65,14 @@ class Driver:
         """Work until the job has ended."""
 
         def has_ended() -> bool:
-            row = self.row(job_id)
-            if row.finished_at is None:
+            row, version = self.row(job_id), -1
+            while row.finished_at is None and row.version != version:
                 self._go_on(row, lambda: False)
+                version, row = row.version, self.row(job_id)
             return row.finished_at is not None
 
-        wait_until(has_ended, within_s=20, every_s=0.001, what=f"the end of {job_id}")
+        # What waits is a step that was rescheduled
+        wait_until(has_ended, within_s=20, every_s=0.02, what=f"the end of {job_id}")
         self.check_order(job_id)
         return self.job(job_id)
 

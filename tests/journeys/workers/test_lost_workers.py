@@ -122,15 +122,15 @@ def test_jobs_wait_in_the_database_while_there_is_no_worker(
     assert {desk.finished(job_id)["stop_reason"] for job_id in waiting} == {"accepted"}
 
 
-def test_a_worker_with_200_calls_in_flight_stops_within_its_grace_and_another_takes_them_at_once(
+def test_a_worker_with_100_calls_in_flight_stops_within_its_grace_and_another_takes_them_at_once(
     desk: Desk, make_services: Callable[..., Services], model_server: ModelServer, start_worker: StartWorker
 ) -> None:
     grace_s = 12.0
-    services = make_services(worker_concurrency=200, lease_s=300.0, shutdown_grace_s=grace_s)
+    services = make_services(worker_concurrency=100, lease_s=300.0, shutdown_grace_s=grace_s)
     model_server.script(generate=[Reply(text="never seen", latency_s=300)])
     first = start_worker(services).wait_ready()
-    jobs = [desk.submit(instruct=f"Question {n}?", score_threshold=0)["id"] for n in range(200)]
-    wait_until(lambda: len(model_server.requests("generate")) == 200, within_s=60)
+    jobs = [desk.submit(instruct=f"Question {n}?", score_threshold=0)["id"] for n in range(100)]
+    wait_until(lambda: len(model_server.requests("generate")) == 100, within_s=60)
 
     model_server.script(generate=["one"], evaluate=[0.9])
     second = start_worker(services).wait_ready(2)
