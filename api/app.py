@@ -1,7 +1,7 @@
 """The HTTP API: `uvicorn --factory api.app:create_app`.
 
-It parses, asks who is there, calls one operation and renders. It holds no state that matters: any number of
-processes may run side by side, and each may be killed at any time.
+A request is authenticated and parsed, calls one operation, and its result is rendered. The state of a process is a
+cache only: any number of processes may run at the same time, and each may be killed at any time.
 """
 
 import asyncio
@@ -14,21 +14,21 @@ from functools import cache, partial
 from types import FrameType
 from typing import Any
 
-from anyio import CapacityLimiter
 from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from api import description
 from api.authentication import Authentication
-from api.dependencies import DRAFTS_AT_ONCE, REPORTS_AT_ONCE, UPLOADS_AT_ONCE, Context
+from api.dependencies import Context
 from api.http import problems
 from api.http.bodies import BodyLimit, Bound
 from api.http.envelope import Envelope
-from api.http.rate_limits import GoodKeys, Rates
+from api.http.rate_limits import Rates
 from api.http.root_path import RootPath, refuse_clash
 from api.notifications.jobs import Notifications, Pace
 from api.notifications.runs import RunWatches
+from api.pages import serving
 from api.pages.admin import keys, overview, settings, sign_in
 from api.pages.admin import ratings as rating_pages
 from api.pages.bulk import comparison
@@ -38,11 +38,9 @@ from api.pages.bulk import runs as run_pages
 from api.pages.jobs import job, job_changes, new, updates
 from api.pages.jobs import jobs as job_pages
 from api.pages.parts.errors import render_error_page
-from api.pages.serving import Compression, static_files
-from api.routes import docs
-from api.routes.admin import catalog, health, metrics, observations, ratings, usage
+from api.routes.admin import catalog, health, observations, ratings
 from api.routes.bulk import datasets, run_results, runs
-from api.routes.jobs import events, history, jobs, refine, submitting, webhooks
+from api.routes.jobs import history, jobs, submitting, webhooks
 from redraft.logs import configure_logs
 from redraft.operations.admin.metrics import Metrics
 from redraft.operations.services import Services
@@ -50,139 +48,85 @@ from redraft.runtime import build_runtime
 from redraft.setting_values import redis_url
 from redraft.settings import Settings
 
-_ROUTERS = (
-    submitting.router,
-    refine.router,
-    jobs.router,
-    history.router,
-    events.router,
-    webhooks.router,
-    webhooks.run_router,
-    ratings.router,
-    observations.router,
-    datasets.router,
-    runs.router,
-    run_results.router,
-    catalog.router,
-    usage.router,
-    health.router,
-    metrics.router,
-)
-_PAGES = (
-    sign_in.router,
-    updates.router,
-    overview.router,
-    new.router,
-    job_pages.router,
-    job.router,
-    job_changes.router,
-    rating_pages.router,
-    settings.router,
-    keys.router,
-    run_pages.router,
-    comparison.router,
-    run_page.router,
-    dataset_pages.router,
-)
+_JOB_ROUTES = (submitting, jobs, history, webhooks)
+_BULK_ROUTES = (datasets, runs, run_results)
+_ADMIN_ROUTES = (ratings, observations, catalog, health)
+# Lists come first: `/jobs/bulk` and `/runs/compare` are no job and no run
+_JOB_PAGES = (updates, new, job_pages, job, job_changes)
+_BULK_PAGES = (run_pages, comparison, run_page, dataset_pages)
+_ADMIN_PAGES = (serving, sign_in, overview, rating_pages, settings, keys)
 
 
 def create_app(
-    settings: Settings | None = None,
-    *,
-    build: Callable[[Settings], Services] = build_runtime,
-    pace: Pace | None = None,
+    settings: Settings | None = None, *, build: Callable[[Settings], Services] = build_runtime, pace: Pace | None = None
 ) -> FastAPI:
-    """The API as an ASGI app.
-
-    Args:
-        settings: without them they are read from the environment, and logging is set up for the process.
-        build: makes the services when the app starts; they are closed when it stops.
-        pace: how often waiters look and streams ping.
-    """
+    """Create the API as an ASGI app; without settings they are read from the environment, and logging is configured."""
     if settings is None:
         settings = Settings()
-        _set_up_logging(settings)
+        _configure_logging(settings)
     refuse_clash(settings.root_path, _routes())
+    large = Bound(settings.dataset_max_bytes, "REDRAFT_DATASET_MAX_BYTES")
     app = FastAPI(
         title="Redraft",
         routes=[*_routes()],
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=_lifespan(settings, build, pace or Pace()),
+        lifespan=partial(_lifespan, settings, build, pace or Pace()),
+        # From the outside in: problems of inner ones are wrapped by the envelope
         middleware=[
             Middleware(RootPath, settings.root_path),
             Middleware(Envelope),
-            Middleware(BodyLimit, Bound(settings.max_body_bytes, "REDRAFT_MAX_BODY_BYTES"), _other_bounds(settings)),
-            Middleware(Compression),
+            Middleware(
+                BodyLimit,
+                Bound(settings.max_body_bytes, "REDRAFT_MAX_BODY_BYTES"),
+                {("POST", datasets.router.prefix): large},
+            ),
+            Middleware(serving.Compression),
             Middleware(Authentication),
         ],
     )
-    app.mount("/static", static_files)
+    app.mount("/static", serving.static_files)
     app.openapi = lambda: description.describe(app, settings.root_path)
-    app.state.end_streams = partial(end_streams, app)
+    # For code that stops the server otherwise than by a signal; any thread may call it
+    app.state.end_streams = lambda: app.state.context.notifications.end_waits()  # noqa: PLW0108 - set before the start
     problems.install(app, render_error_page)
     return app
 
 
+# FastAPI analyses each route once, and so once for all apps of a process
 @cache
 def _routes() -> list[BaseRoute]:
-    """All routes; FastAPI works out each when it is first asked for, and so once for all apps of a process."""
     whole = APIRouter(generate_unique_id_function=lambda route: route.name)
-    for router in (*_ROUTERS, docs.router, *_PAGES):
-        whole.include_router(router)
+    for module in (*_JOB_ROUTES, *_BULK_ROUTES, *_ADMIN_ROUTES, *_JOB_PAGES, *_BULK_PAGES, *_ADMIN_PAGES):
+        whole.include_router(module.router)
     return whole.routes
 
 
-def _other_bounds(settings: Settings) -> dict[tuple[str, str], Bound]:
-    return {("POST", datasets.router.prefix): Bound(settings.dataset_max_bytes, "REDRAFT_DATASET_MAX_BYTES")}
-
-
-def end_streams(app: FastAPI) -> None:
-    """End all streams and long polls, so that the server can stop; their clients reconnect to the next one.
-
-    Signals do this by themselves; whoever stops the server otherwise calls it first, from any thread.
-    """
-    app.state.context.notifications.end_waits()
-
-
-def _lifespan(
-    settings: Settings, build: Callable[[Settings], Services], pace: Pace
-) -> Callable[[FastAPI], contextlib.AbstractAsyncContextManager[None]]:
-    @contextlib.asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        services = build(settings)
-        notifications = Notifications(redis_url(settings.effective_broker_url), pace)
-        rates = Rates(redis_url(settings.effective_broker_url))
-        app.state.context = Context(
-            settings,
-            services,
-            notifications,
-            Metrics(services),
-            rates,
-            GoodKeys(),
-            drafting=CapacityLimiter(DRAFTS_AT_ONCE),
-            uploads=CapacityLimiter(UPLOADS_AT_ONCE),
-            reports=CapacityLimiter(REPORTS_AT_ONCE),
-            run_watches=RunWatches(services, notifications),
-        )
-        listener = asyncio.create_task(notifications.run())
-        try:
-            with _ending_streams_on_signals(notifications):
-                yield
-        finally:
-            listener.cancel()
-            await asyncio.gather(listener, return_exceptions=True)
-            await rates.close()
-            services.close()
-
-    return lifespan
+@contextlib.asynccontextmanager
+async def _lifespan(
+    settings: Settings, build: Callable[[Settings], Services], pace: Pace, app: FastAPI
+) -> AsyncGenerator[None]:
+    services, broker_url = build(settings), redis_url(settings.effective_broker_url)
+    notifications, rates = Notifications(broker_url, pace), Rates(broker_url)
+    watches = RunWatches(services, notifications)
+    app.state.context = Context(settings, services, notifications, Metrics(services), rates, watches)
+    listener = asyncio.create_task(notifications.run())
+    try:
+        with _ending_streams_on_signals(notifications):
+            yield
+    finally:
+        listener.cancel()
+        await asyncio.gather(listener, return_exceptions=True)
+        await rates.close()
+        services.close()
 
 
 @contextlib.contextmanager
 def _ending_streams_on_signals(notifications: Notifications) -> Generator[None]:
-    """End the streams on a signal: uvicorn waits for open streams before it tells the app that it stops."""
+    # uvicorn waits for open streams before it stops the app: without this they would last for minutes
     if threading.current_thread() is not threading.main_thread():
+        # Python allows signal handlers in the main thread only
         yield
         return
     before: dict[signal.Signals, Any] = {}
@@ -202,9 +146,9 @@ def _ending_streams_on_signals(notifications: Notifications) -> Generator[None]:
             signal.signal(each, previous)
 
 
-def _set_up_logging(settings: Settings) -> None:
+def _configure_logging(settings: Settings) -> None:
     configure_logs(settings.log_level, settings.log_format)
-    # Our own access log has request ids and no query strings.
+    # Our own access log has request ids and no query strings
     access = logging.getLogger("uvicorn.access")
     access.handlers.clear()
     access.propagate = False

@@ -1,9 +1,9 @@
-"""Authenticates requests and limits their rate. A path needs a known caller unless this module lists it as open.
+"""Authenticates requests and limits their rate. Only the paths that this module lists are open to everybody.
 
-With API keys: a valid key, with the scope that method and path ask for, so that no route can forget to have one.
-Browsers that signed in with a key send a cookie instead, and are let in only from our own pages.
-Without (loopback): only a browser page of our own or a program on this machine, so that no web site can reach the
-API through the user's browser, by DNS rebinding or otherwise.
+With API keys, a request needs a valid key with the scope that follows from its method and path, so that no route can
+lack one. A browser that signed in sends a cookie instead, and is accepted only from our own pages. Without API keys
+(loopback), only our own pages and programs on this machine are accepted, so that no web site reaches the API through
+the user's browser, by DNS rebinding or otherwise.
 """
 
 import ipaddress
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.dependencies import Context
 from api.http import problems
 from api.http.problems import HttpProblem
-from api.http.rate_limits import Policy, Share, site_of
+from api.http.rate_limits import Policy, Quota, network_of
 from redraft.domain.admin.scopes import Scope as KeyScope
 from redraft.errors import Forbidden, RedraftError
 from redraft.operations.admin import keys, sign_ins
@@ -29,24 +29,24 @@ COOKIE = "redraft_sign_in"
 # Health for load balancers; the description of the API for browsers, which send no key for a page; the way in and out.
 OPEN_PATHS = frozenset({"/livez", "/readyz", "/docs", "/openapi.json", "/sign-in", "/sign-out"})
 OPEN_PREFIX = "/static/"
-# Scopes of their own, under whatever method: a scraper reads no answers, and changes no keys.
+# These paths need one scope for all methods: a scraper reads no answers, and changes no keys
 _PLACES = {
     KeyScope.METRICS: re.compile(r"/metrics(/.*)?"),
     KeyScope.ADMIN: re.compile(r"/(v1/keys|v1/settings|settings/keys|settings/configuration)(/.*)?"),
 }
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES = frozenset({"same-origin", "none"})
-# If one of these came twice, a proxy and this server could each use another value.
 _HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d{1,5})?", re.ASCII)
+# If one of these came twice, a proxy and this server could each use another value
 _SINGLE_HEADERS = ("host", "authorization", "content-type", "content-encoding", "idempotency-key")
 _CREDENTIAL_NAMES = frozenset({"authorization", "access_token", "api_key", "apikey", "api-key"})
 
-# Wrong keys per address. A key that was valid recently is exempt, so that others behind a NAT cannot block it.
+# A flood of wrong keys must neither find one nor reach the database
 FAILURES = Policy("failed-authentications", 20)
 
 
 class Authentication:
-    """Authenticates a request before its body is read."""
+    """Authenticates a request before its body is read: strangers must not send megabytes."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -59,22 +59,20 @@ class Authentication:
         try:
             refuse_ambiguous(request)
             if not is_open(scope["path"]):
-                send = _with_share(send, await admit(request))
+                send = _with_quota(send, await admit(request))
         except (RedraftError, HttpProblem) as error:
             await problems.render(request, error)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
 
-def _with_share(send: Send, headers: Mapping[str, str]) -> Send:
-    """Add the rate limit headers of the caller to the response."""
-
-    async def tell(message: Message) -> None:
+def _with_quota(send: Send, headers: Mapping[str, str]) -> Send:
+    async def send_with_quota(message: Message) -> None:
         if message["type"] == "http.response.start":
             MutableHeaders(scope=message).update(headers)
         await send(message)
 
-    return tell
+    return send_with_quota
 
 
 def is_open(path: str) -> bool:
@@ -82,20 +80,16 @@ def is_open(path: str) -> bool:
 
 
 def scope_of(method: str, path: str) -> KeyScope:
-    """The scope that a request needs; every method that is not safe needs `write`."""
-    for scope, places in _PLACES.items():
-        if places.fullmatch(path):
-            return scope
-    return KeyScope.READ if method in _SAFE_METHODS else KeyScope.WRITE
+    """Return the scope that a request needs; every method that is not safe needs `write`."""
+    usual = KeyScope.READ if method in _SAFE_METHODS else KeyScope.WRITE
+    return next((scope for scope, places in _PLACES.items() if places.fullmatch(path)), usual)
 
 
 async def admit(request: Request) -> Mapping[str, str]:
-    """Let the request in, remember whose it is, and return what its answer's headers tell of its share.
+    """Authenticate a request, record its caller in the scope, and return the rate limit headers of its answer.
 
-    Raises:
-        Forbidden: no key, or not a valid one.
-        HttpProblem: 403, a request that comes through somebody else's web page, or a key without the scope; 429.
-        Unavailable: the keys cannot be looked up.
+    Raises Forbidden without a valid key, HttpProblem for a foreign web page or a missing scope (403) and above the rate
+    limit (429), and Unavailable if the keys cannot be read.
     """
     context: Context = request.app.state.context
     if not context.settings.is_auth_required:
@@ -104,13 +98,13 @@ async def admit(request: Request) -> Mapping[str, str]:
         return {}
     caller = await identify(request, context)
     request.scope["state"].update(key_id=caller.key_id, scopes=caller.scopes)
-    share = await _take_share(context, caller)
-    _require_scope(request, caller, share)
-    return share.headers if share else {}
+    quota = await _take_quota(context, caller)
+    _require_scope(request, caller, quota)
+    return quota.headers if quota else {}
 
 
 async def is_trusted(request: Request) -> bool:
-    """Whether an open page may show this caller its details."""
+    """Whether the answer of an open path may hold details for this caller."""
     context: Context = request.app.state.context
     try:
         if not context.settings.is_auth_required:
@@ -127,7 +121,7 @@ def refuse_strangers(request: Request, context: Context) -> None:
 
 
 async def identify(request: Request, context: Context) -> Caller:
-    """Whose key the request holds, or signed in with."""
+    """Return the caller whose key the request holds, or who signed in with a key."""
     token = bearer_token(request)
     signed_in = request.cookies.get(COOKIE)
     if token is None and signed_in:
@@ -137,41 +131,38 @@ async def identify(request: Request, context: Context) -> Caller:
 
 
 async def identify_by_key(request: Request, context: Context, token: str | None) -> Caller:
-    """Whose key it is.
-
-    An address that sends wrong keys is turned away unheard after `FAILURES`, so that a flood of them neither finds
-    one nor reaches the database.
-    """
+    """Return the caller whose key it is; raises HttpProblem (429) after too many wrong keys from one address."""
     token_hash = hash_of(token) if token else ""
-    site = site_of(request.client.host) if request.client else "unknown"
-    if token and token_hash not in context.good_keys:
-        _refuse_excess(await context.rates.take(FAILURES, site, 0), "Too many wrong API keys came from this address.")
+    network = network_of(request.client.host) if request.client else "unknown"
+    # A key that was valid lately is exempt: others behind the same NAT cannot block it
+    if token and token_hash not in context.valid_keys:
+        _refuse_excess(await context.rates.take(FAILURES, network, 0), "This address sent too many wrong API keys.")
     try:
         caller = await run_in_threadpool(keys.authenticate, context.services, token)
     except Forbidden as error:
         if error.code == "invalid_key":
-            await context.rates.take(FAILURES, site)
+            await context.rates.take(FAILURES, network)
         raise
-    context.good_keys.add(token_hash)
+    context.valid_keys.add(token_hash)
     return caller
 
 
-async def _take_share(context: Context, caller: Caller) -> Share | None:
+async def _take_quota(context: Context, caller: Caller) -> Quota | None:
     per_minute = context.settings.requests_per_minute
     if not per_minute:
         return None
-    share = await context.rates.take(Policy("requests", per_minute), caller.key_id)
-    _refuse_excess(share, f"This API key may make {per_minute} requests a minute.")
-    return share
+    quota = await context.rates.take(Policy("requests", per_minute), caller.key_id)
+    _refuse_excess(quota, f"This API key may make {per_minute} requests a minute.")
+    return quota
 
 
-def _refuse_excess(share: Share | None, words: str) -> None:
-    if share is not None and not share.is_let_in:
-        headers = {**share.headers, "Retry-After": str(share.wait_s)}
-        raise HttpProblem(429, f"{words} Come back in {share.wait_s} s.", headers=headers)
+def _refuse_excess(quota: Quota | None, words: str) -> None:
+    if quota is not None and not quota.is_allowed:
+        headers = {**quota.headers, "Retry-After": str(quota.wait_s)}
+        raise HttpProblem(429, f"{words} Try again in {quota.wait_s} s.", headers=headers)
 
 
-def _require_scope(request: Request, caller: Caller, share: Share | None) -> None:
+def _require_scope(request: Request, caller: Caller, quota: Quota | None) -> None:
     needed = scope_of(request.method, request.url.path)
     if needed in caller.scopes:
         return
@@ -181,18 +172,17 @@ def _require_scope(request: Request, caller: Caller, share: Share | None) -> Non
         403,
         f"This needs an API key with the scope '{needed}'; `redraft keys create NAME --scope {needed}` makes one.",
         code="insufficient_scope",
-        headers={"WWW-Authenticate": challenge, **(share.headers if share else {})},
+        headers={"WWW-Authenticate": challenge, **(quota.headers if quota else {})},
     )
 
 
 def refuse_ambiguous(request: Request) -> None:
-    """Refuse ambiguous headers, and keys in the URL, which every log on the way keeps."""
     for name in _SINGLE_HEADERS:
         if len(request.headers.getlist(name)) > 1:
             raise HttpProblem(400, f"The header {name.title()} was sent twice.", code="ambiguous_header")
     named = [name for name in request.query_params if name.lower() in _CREDENTIAL_NAMES]
     if named:
-        words = "An API key in the address is in every log on its way: revoke it, and send 'Authorization: Bearer …'."
+        words = "Every log on the way keeps an API key in the URL: revoke it, and send 'Authorization: Bearer …'."
         raise HttpProblem(400, words, code="credentials_in_address")
 
 
@@ -202,7 +192,7 @@ def bearer_token(request: Request) -> str | None:
 
 
 def refuse_foreign_host(request: Request, *, is_loopback_bound: bool) -> None:
-    """Refuse host names other than `localhost`: DNS rebinding works with a name, not with an IP address."""
+    # DNS rebinding needs a name: IP addresses are safe
     name = host_name(request.headers.get("host", ""))
     if name == "localhost" or name.endswith(".localhost"):
         return
@@ -216,24 +206,21 @@ def refuse_foreign_host(request: Request, *, is_loopback_bound: bool) -> None:
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header, without port and brackets; empty when it is none."""
+    """Return the name of a Host header without port and brackets; empty if the header is malformed."""
     found = _HOST.fullmatch(host)
     return (found["address"] or found["name"]).lower().rstrip(".") if found else ""
-
-
-def _authority(origin: str) -> str:
-    try:
-        return urlsplit(origin).netloc
-    except ValueError:
-        return ""
 
 
 def refuse_foreign_page(request: Request) -> None:
     if request.method in _SAFE_METHODS:
         return
+    # Old browsers send no Sec-Fetch-Site, and programs send neither header
     site = request.headers.get("sec-fetch-site", "none").lower()
     origin = request.headers.get("origin")
-    is_own_origin = origin is None or _authority(origin) == request.headers.get("host")
+    try:
+        is_own_origin = origin is None or urlsplit(origin).netloc == request.headers.get("host")
+    except ValueError:
+        is_own_origin = False
     if site not in _OWN_SITES or not is_own_origin:
-        words = "Requests from other web sites' pages are refused."
+        words = "Requests from pages of other web sites are refused."
         raise HttpProblem(403, words, code="cross_site_request")

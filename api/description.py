@@ -1,4 +1,4 @@
-"""What `/openapi.json` says beside the routes: problems, security, examples."""
+"""Completes `/openapi.json`: problems, security, examples, webhooks."""
 
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -7,12 +7,16 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.models import Example
 from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel, Field
+from pydantic.json_schema import models_json_schema
 
 from api.authentication import is_open, scope_of
 from api.http import problems
 from api.http.problems import TITLES, Problem
-from api.webhook_bodies import describe_webhooks
-from redraft.operations.jobs.resources import Job
+from redraft.domain.jobs.webhooks import EVENT_TYPES, RunEventType, message_type
+from redraft.operations.bulk.run_completion import RunFinished
+from redraft.operations.jobs.resources import EventData, Job
+from redraft.operations.resource_base import Moment, Resource
 
 Answers = dict[int | str, dict[str, Any]]
 
@@ -43,29 +47,77 @@ EXAMPLE_REFINE: dict[str, Example] = {
 }
 _JOB_HEADERS = {
     "ETag": "The job's version, for If-None-Match.",
-    "Retry-After": "Seconds until it is worth looking again; absent once the job has ended.",
+    "Retry-After": "Seconds until the next request makes sense; absent once the job has ended.",
 }
-_PROBLEM_REF = {"$ref": "#/components/schemas/Problem"}
-_EVERYWHERE = (500,)
-_GUARDED = (400, 401, 403, 429, 503)
 _LIMIT_HEADERS = {
-    "Retry-After": "Seconds until one more request is let in.",
-    "RateLimit": "What is left: `r` requests; in `t` seconds all of them again.",
+    "Retry-After": "Seconds until the next request is allowed.",
+    "RateLimit": "`r` requests remain; the full number is available again in `t` seconds.",
     "RateLimit-Policy": "`q` requests in `w` seconds.",
 }
+_WEBHOOK_SIGNATURE = "Signed by Standard Webhooks 1.0: `webhook-id`, `webhook-timestamp`, `webhook-signature`."
+_REF = "#/components/schemas/{model}"
 
 
-def answers(*codes: int) -> Answers:
-    """The refusals of a route; they get their schema when the description is made."""
+class _Data(Resource):
+    url: str = Field(description="The path of the job or run.")
+    truncated: bool = Field(description="Whether parts that are too long were replaced by null.")
+
+
+class JobWebhookData(_Data):
+    """An event of a job."""
+
+    job_id: str
+    metadata: dict[str, str]
+    seq: int = Field(description="The number of the event.")
+    event: EventData
+
+
+class JobWebhookBody(Resource):
+    """The body of a job's webhook."""
+
+    type: str = Field(json_schema_extra={"enum": [message_type(each) for each in EVENT_TYPES]})
+    timestamp: Moment
+    data: JobWebhookData
+
+
+class RunWebhookData(_Data):
+    """The end of a run."""
+
+    run_id: str
+    seq: int = Field(description="The version of the run; it is larger when a resumed run ends again.")
+    event: RunFinished
+
+
+class RunWebhookBody(Resource):
+    """The body of a run's webhook."""
+
+    type: RunEventType
+    timestamp: Moment
+    data: RunWebhookData
+
+
+_WEBHOOKS: Mapping[str, tuple[str, type[Resource]]] = {
+    "job.event": ("An event of a job that its webhook asks for.", JobWebhookBody),
+    "run.finished": ("A run has ended. A resumed run ends again.", RunWebhookBody),
+}
+
+
+def problems_of(*codes: int) -> Answers:
+    """The problems of one route, beside those that `_complete` adds by its path and its body."""
     return {code: {"description": TITLES[code][1]} for code in codes}
 
 
-def job_answers(code: int, description: str) -> Answers:
-    """An answer that is a job, with its headers."""
-    names = dict(_JOB_HEADERS)
-    if code in {201, 202}:
-        names["Location"] = "Where the job is."
-    return {code: {"description": description, "model": Job, "headers": _described(names)}}
+def job_answers(descriptions: Mapping[int, str]) -> Answers:
+    """Answers that are a job, with its headers."""
+    created = {**_JOB_HEADERS, "Location": "The path of the job."}
+    return {
+        code: {
+            "description": text,
+            "model": Job,
+            "headers": _described(created if code in {201, 202} else _JOB_HEADERS),
+        }
+        for code, text in descriptions.items()
+    }
 
 
 def _described(names: Mapping[str, str]) -> dict[str, Any]:
@@ -79,13 +131,19 @@ def describe(app: FastAPI, root: str = "") -> dict[str, Any]:
             title="Redraft",
             version=version("redraft"),
             summary="Writes answers iteratively: generate, evaluate, revise until accepted.",
-            description=_INTRODUCTION,
+            description="Submit a job, then poll it, wait for it (`Prefer: wait=N`) or follow its events. "
+            "All errors are problem documents (RFC 9457). An API key is needed unless the server listens on loopback "
+            "only; each operation names the scope that it needs. Where keys are needed, the header `RateLimit` of "
+            "every answer says how many requests remain.",
             routes=app.routes,
             servers=[{"url": root}] if root else None,
         )
         components = found.setdefault("components", {})
-        _add_schemas(components.setdefault("schemas", {}))
-        describe_webhooks(found)
+        components["schemas"] = _own_schemas() | components.get("schemas", {})
+        # They are the errors of FastAPI; ours are problems
+        for replaced in ("HTTPValidationError", "ValidationError"):
+            components["schemas"].pop(replaced, None)
+        found["webhooks"] = {name: _webhook(*each) for name, each in _WEBHOOKS.items()}
         components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "bearerFormat": "rd_…"}}
         for path, operations in found["paths"].items():
             for method, operation in operations.items():
@@ -94,44 +152,41 @@ def describe(app: FastAPI, root: str = "") -> dict[str, Any]:
     return app.openapi_schema
 
 
-_INTRODUCTION = (
-    "Submit a job, then poll it, wait for it (`Prefer: wait=N`) or follow its events. "
-    "All errors are problem documents (RFC 9457). "
-    "An API key is needed unless the server listens on loopback only; each operation names the scope that it needs. "
-    "Where keys are needed, `RateLimit` on every answer tells how many requests are left."
-)
+def _own_schemas() -> dict[str, Any]:
+    bodies = [body for _, body in _WEBHOOKS.values()]
+    _, found = models_json_schema([(each, "serialization") for each in (Problem, *bodies)], ref_template=_REF)
+    return found["$defs"]
 
 
-def _add_schemas(schemas: dict[str, Any]) -> None:
-    own = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-    schemas.update(own.pop("$defs"))
-    schemas["Problem"] = own
-    for replaced in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(replaced, None)
+def _webhook(summary: str, body: type[BaseModel]) -> dict[str, Any]:
+    content = {"application/json": {"schema": {"$ref": _REF.format(model=body.__name__)}}}
+    operation = {
+        "summary": summary,
+        "description": _WEBHOOK_SIGNATURE,
+        "tags": ["webhooks"],
+        "requestBody": {"required": True, "content": content},
+        "responses": {"2XX": {"description": "Received. After any other answer the webhook is sent again."}},
+    }
+    return {"post": operation}
 
 
 def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
+    """Add the security of an operation, and the problems that follow from its path and its body."""
     responses: dict[str, Any] = operation["responses"]
-    codes = _EVERYWHERE if is_open(path) else _EVERYWHERE + _GUARDED
-    for code in codes:
-        responses.setdefault(str(code), {"description": TITLES[code][1]})
+    codes = [500, *((404,) if "{" in path else ()), *((413, 415) if "requestBody" in operation else ())]
     if not is_open(path):
+        codes += [400, 401, 403, 429, 503]
         operation["security"] = [{"key": [scope_of(method.upper(), path).value]}, {}]
-        responses["429"]["headers"] = _described(_LIMIT_HEADERS)
-    for code, answer in responses.items():
-        if int(code) >= 400:
-            example = _example(int(code), path)
-            answer["content"] = {problems.MEDIA_TYPE: {"schema": _PROBLEM_REF, "example": example}}
-            answer["description"] = TITLES[int(code)][1]
+        responses["429"] = {"headers": _described(_LIMIT_HEADERS)}
+    for code in {*codes, *(code for code in map(int, responses) if code >= 400)}:
+        content = {"schema": {"$ref": _REF.format(model="Problem")}, "example": _example(code, path)}
+        answer = responses.setdefault(str(code), {})
+        answer |= {"description": TITLES[code][1], "content": {problems.MEDIA_TYPE: content}}
 
 
 def _example(status: int, path: str) -> dict[str, Any]:
     code, title = TITLES[status]
-    error = {
-        "pointer": "/iter_max",
-        "detail": "must be at least 1",
-        "code": "greater_than_equal",
-    }
+    error = {"pointer": "/iter_max", "detail": "must be at least 1", "code": "greater_than_equal"}
     return {
         "type": f"urn:redraft:error:{code}",
         "title": title,

@@ -1,4 +1,4 @@
-"""What a download is called: a name that a person gave, in a header that takes ASCII alone."""
+"""The file name of a download, in a header that holds ASCII only."""
 
 import re
 import unicodedata
@@ -11,22 +11,16 @@ _DATA = re.compile(r"(?<=.)\.(jsonl|ndjson|json|csv|tsv|tab|parquet|pq)$", re.IG
 
 
 def stem_of(name: str) -> str:
-    """A run's name without the suffix of the file that it comes from."""
+    """Remove the suffix of the dataset's file from the name of a run."""
     return _DATA.sub("", name)
 
 
 def disposition(name: str, fallback: str, suffix: str, *, kind: Literal["attachment", "inline"] = "attachment") -> str:
-    """The value of Content-Disposition, for readers that know RFC 6266 and for those that do not.
-
-    Args:
-        name: as people know the thing; a path, control characters and what no file system takes are left out.
-        fallback: stands for a name of which nothing is left; ASCII.
-        suffix: what stands behind either; with its dot.
-        kind: whether a browser saves it or shows it.
-    """
+    """Return Content-Disposition; `fallback` (ASCII) replaces a name without usable characters."""
     whole = _file_name(name) or fallback
-    # Cleaned again: full-width quotes and slashes become those of ASCII
+    # Cleaned again: NFKD turns full-width quotes and slashes into those of ASCII
     plain = _file_name(unicodedata.normalize("NFKD", whole).encode("ascii", "ignore").decode()) or fallback
+    # Clients that do not know RFC 6266 use the first name
     return f"{kind}; filename=\"{plain}{suffix}\"; filename*=UTF-8''{quote(whole + suffix, safe='')}"
 
 

@@ -1,4 +1,4 @@
-"""Wraps every request: request id, access log, security headers, and the response to an unexpected error."""
+"""Wraps every request: request id, access log, security headers, and the answer to an unexpected error."""
 
 import re
 import time
@@ -16,27 +16,18 @@ from api.http.problems import HttpProblem
 
 log = structlog.get_logger()
 
+# An id that is fit for a log line and a header
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+# Load balancers request these every few seconds
 _QUIET_PATHS = frozenset({"/livez", "/readyz"})
-_GUARDS = {
-    "X-Content-Type-Options": "nosniff",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
+_GUARDS = {"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin"}
 # Defaults for a response: no cache stores it, and no page embeds it.
-_USUAL = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
-}
+_USUAL = {"Cache-Control": "no-store", "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox"}
 _CACHED_PREFIX = "/static/"
 
 
-def choose_request_id(offered: str | None) -> str:
-    """The caller's id if it is fit for a log line and a header, else a new one."""
-    return offered if offered and _REQUEST_ID.fullmatch(offered) else f"req_{uuid.uuid4().hex}"
-
-
 class Envelope:
-    """The outermost layer of our own; nothing it logs holds a query, a header or a body."""
+    """The outermost middleware. Its log holds no query, header or body: these may hold secrets."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -45,7 +36,8 @@ class Envelope:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = choose_request_id(Headers(scope=scope).get("x-request-id"))
+        offered = Headers(scope=scope).get("x-request-id")
+        request_id = offered if offered and _REQUEST_ID.fullmatch(offered) else f"req_{uuid.uuid4().hex}"
         scope.setdefault("state", {})["request_id"] = request_id
         reply = _Reply(send, scope["state"], is_static=scope["path"].startswith(_CACHED_PREFIX))
         with structlog.contextvars.bound_contextvars(request_id=request_id):
@@ -65,22 +57,23 @@ class Envelope:
             await self._app(scope, receive, reply.send)
         except Exception as error:
             if reply.status is not None:
-                # The headers were sent, so no other response is possible: the server closes the connection
+                # The headers are sent, so no other answer is possible: the server closes the connection
                 raise
             log.exception("request_failed", method=scope["method"], path=scope["path"])
             await problems.render(request, error)(scope, receive, reply.send)
 
 
 def _as_get(scope: Scope) -> Scope:
-    """HEAD is answered like GET, and the server leaves out the body; a stream would have no end to its headers."""
+    """Answer HEAD like GET; the server leaves out the body."""
     if scope["method"] != "HEAD":
         return scope
+    # As JSON: the answer to a HEAD must end, and a stream does not
     headers = [(name, value) for name, value in scope["headers"] if name != b"accept"]
     return {**scope, "method": "GET", "headers": [*headers, (b"accept", b"application/json")]}
 
 
 class _Reply:
-    """Sends with the headers that every answer has, and remembers the status."""
+    """Adds the headers that every answer has, and keeps the status for the log."""
 
     def __init__(self, send: Send, state: Mapping[str, Any], *, is_static: bool) -> None:
         self._send = send

@@ -1,11 +1,17 @@
-"""Types of query parameters that several routes share."""
+"""Query parameters that several routes share, and the lists and pages that answer them."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Generic, TypeVar
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from redraft.domain.jobs.times import HOW, read_time
+
+T = TypeVar("T")
+
+# PostgreSQL refuses a query with a larger integer; SQLite does not
+NUMBER_MAX = 2**31 - 1
+ITERATION_MAX = 1_000_000
 
 Time = Annotated[
     datetime,
@@ -17,6 +23,25 @@ Time = Annotated[
         }
     ),
 ]
-NUMBER_MAX = 2**31 - 1
-Position = Annotated[int, Field(ge=0, le=NUMBER_MAX), WithJsonSchema({"type": "string", "pattern": r"^[0-9]{1,9}$"})]
-"""A cursor over numbered things: clients hand back what they were given."""
+# A text for clients, which return `next_cursor` as it is; here it is the number of an item
+_Position = Annotated[int, Field(ge=0, le=NUMBER_MAX), WithJsonSchema({"type": "string", "pattern": r"^[0-9]{1,9}$"})]
+_Limit = Annotated[int, Field(ge=1, le=100)]
+_PREVIOUS = "`next_cursor` of the previous page."
+
+
+class PageQuery(BaseModel):
+    limit: _Limit = 20
+    after: str | None = Field(None, max_length=500, description=_PREVIOUS)
+
+
+class PositionQuery(BaseModel):
+    limit: _Limit = 20
+    after: _Position | None = Field(None, description=_PREVIOUS)
+
+
+class Listed(BaseModel, Generic[T]):
+    data: list[T]
+
+
+class Page(Listed[T], Generic[T]):
+    next_cursor: str | None = Field(description="`after` of the next page; null on the last page.")

@@ -1,13 +1,13 @@
-"""Errors as RFC 9457 problem documents: the one table from kinds of error to HTTP.
+"""Renders errors as problem documents (RFC 9457), by one table from types of errors to HTTP statuses.
 
-A problem says what is wrong and where, and never shows what was sent, a traceback or a driver's words.
+A problem says what is wrong and where. It never holds the input, a traceback or the message of a driver.
 """
 
 import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -15,38 +15,31 @@ from fastapi.routing import iter_route_contexts
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from api.http.error_locations import errors_of
-from redraft.errors import (
-    Conflict,
-    FieldError,
-    Forbidden,
-    Invalid,
-    NotFound,
-    ProviderError,
-    RedraftError,
-    Unavailable,
-)
+from redraft.domain.bodies.pointers import place_of, words_of
+from redraft.errors import Conflict, FieldError, Forbidden, Invalid, NotFound, ProviderError, RedraftError, Unavailable
 from redraft.operations.resource_base import ROOT_PATH
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2
+# A body of some megabytes may be wrong in as many places; the answer stays small
 FIELD_ERRORS_MAX = 100
+_POINTER_CHARS_MAX = 500
 
 TITLES: dict[int, tuple[str, str]] = {
     400: ("bad_request", "The request cannot be read"),
     401: ("unauthenticated", "A valid API key is needed"),
-    403: ("forbidden", "This is not allowed"),
-    404: ("not_found", "There is no such thing"),
-    405: ("method_not_allowed", "This method is not possible here"),
-    409: ("conflict", "The state does not allow this now"),
+    403: ("forbidden", "The request is not allowed"),
+    404: ("not_found", "Not found"),
+    405: ("method_not_allowed", "The method is not allowed"),
+    409: ("conflict", "The current state does not allow this"),
     408: ("body_too_slow", "The request body did not arrive in time"),
     413: ("body_too_large", "The request body is too large"),
-    415: ("unsupported_media_type", "The body is of a kind that is not taken here"),
+    415: ("unsupported_media_type", "The media type of the body is not supported"),
     422: ("invalid_request", "The request is not valid"),
     429: ("too_many_requests", "Too many requests"),
-    500: ("internal_error", "Something went wrong here"),
+    500: ("internal_error", "Internal error"),
     502: ("provider_error", "A model provider failed"),
-    503: ("unavailable", "The service cannot do this now"),
+    503: ("unavailable", "The service is unavailable"),
 }
 _STATUS: dict[type[RedraftError], int] = {
     Invalid: 422,
@@ -62,7 +55,7 @@ ErrorPage = Callable[[Request, Mapping[str, Any], Mapping[str, str]], Response |
 
 
 class ProblemFieldError(BaseModel):
-    """One wrong place."""
+    """One validation error."""
 
     pointer: str = Field(
         description="JSON Pointer into the body; `query/NAME`, `header/NAME` or `path/NAME` for the rest."
@@ -72,21 +65,21 @@ class ProblemFieldError(BaseModel):
 
 
 class Problem(BaseModel):
-    """RFC 9457: what every answer of 400 and above holds."""
+    """The body of every answer with a status of 400 or above (RFC 9457)."""
 
     type: str = Field(examples=["urn:redraft:error:invalid_request"])
     title: str
     status: int
-    code: str = Field(description="For programs; stable.")
-    detail: str = Field(description="For people.")
-    instance: str = Field(description="The path that was asked for.")
+    code: str = Field(description="A stable code for programs.")
+    detail: str = Field(description="A message for people.")
+    instance: str = Field(description="The path of the request.")
     request_id: str = Field(description="The same as in X-Request-Id and in the log.")
     retryable: bool = Field(description="Whether the same request may succeed later.")
     errors: list[ProblemFieldError]
 
 
 class HttpProblem(HTTPException):
-    """A refusal that only HTTP knows: a body that cannot be read, a Host that is not ours."""
+    """An error of HTTP itself, such as a body that cannot be read."""
 
     def __init__(
         self,
@@ -103,44 +96,50 @@ class HttpProblem(HTTPException):
 
 
 def render(request: Request, error: Exception, **extensions: Any) -> Response:
-    """The problem document of any error, with the headers that belong to it."""
+    """Render the problem document of an error, with the headers that belong to it."""
     if isinstance(error, RedraftError):
         return _render_redraft_error(request, error, extensions)
     if isinstance(error, RequestValidationError):
-        errors = errors_of(error, FIELD_ERRORS_MAX)
+        errors = list(dict.fromkeys(_field_error(each, error.body) for each in error.errors()))[:FIELD_ERRORS_MAX]
         return _respond(request, 422, _summary(errors), errors=errors)
     if isinstance(error, HTTPException):
         return _render_http_error(request, error)
-    request_id = request_id_of(request)
-    return _respond(request, 500, f"Look for {request_id} in the server's log.")
+    return _respond(request, 500, f"Look for {request.scope['state']['request_id']} in the server's log.")
+
+
+def _field_error(error: Mapping[str, Any], body: Any) -> FieldError:
+    part, *path = cast("Sequence[str | int]", error["loc"])
+    if part == "body":
+        below = {**error, "loc": path}
+        pointer, words = place_of(below, body), words_of(below, body)
+    else:
+        pointer, words = "/".join(map(str, (part, *path))), words_of(error)
+    return FieldError(pointer[:_POINTER_CHARS_MAX], words, str(error["type"]))
 
 
 def _render_redraft_error(request: Request, error: RedraftError, extensions: Mapping[str, Any]) -> Response:
     status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
     headers: dict[str, str] = {}
+    # RFC 9110: a 401 names the scheme, so that clients know how to authenticate
     if error.code in _UNAUTHENTICATED:
         status, headers["WWW-Authenticate"] = 401, 'Bearer realm="redraft"'
     if isinstance(error, ProviderError) and error.retryable:
         status = 503
     if status == 503:
-        headers["Retry-After"] = str(_wait_s(error))
+        # A rate-limited provider says how long to wait
+        asked_s = error.retry_after_s if isinstance(error, ProviderError) else None
+        headers["Retry-After"] = str(RETRY_AFTER_S if asked_s is None else max(1, math.ceil(asked_s)))
     errors = [_located(request, field_error) for field_error in error.errors] if isinstance(error, Invalid) else []
     return _respond(
         request, status, error.message, code=error.code, errors=errors, headers=headers, extensions=extensions
     )
 
 
-def _wait_s(error: RedraftError) -> int:
-    """Prefer the wait that a rate-limited provider asks for."""
-    asked_s = error.retry_after_s if isinstance(error, ProviderError) else None
-    return RETRY_AFTER_S if asked_s is None else max(1, math.ceil(asked_s))
-
-
-def _located(request: Request, error: FieldError) -> FieldError:
-    """Prefix locations with `query` for requests without a body: operations do not know where values came from."""
-    if request.method == "GET" and error.pointer.startswith("/"):
-        return FieldError(f"query{error.pointer}", error.detail, error.code)
-    return error
+def _located(request: Request, field_error: FieldError) -> FieldError:
+    # Operations do not know that a value came from the query
+    if request.method == "GET" and field_error.pointer.startswith("/"):
+        return FieldError(f"query{field_error.pointer}", field_error.detail, field_error.code)
+    return field_error
 
 
 def _render_http_error(request: Request, error: HTTPException) -> Response:
@@ -156,20 +155,20 @@ def _render_http_error(request: Request, error: HTTPException) -> Response:
 
 
 def _allowed_methods(request: Request) -> str:
-    """All methods of a path; the router names those of the first of its routes only."""
+    # Starlette names only the methods of the first route that has the path
     found: set[str] = set()
     for route in iter_route_contexts(request.app.routes):
         if route.methods and re.fullmatch(route.path_regex, request.url.path):
             found |= route.methods | ({"HEAD"} if "GET" in route.methods else set())
-    # Static files have no route
+    # Files have no route
     return ", ".join(sorted(found or {"GET", "HEAD"}))
 
 
 def _plain_detail(request: Request, error: HTTPException) -> str:
     if error.status_code == 404:
-        return f"Nothing is at {request.url.path}."
+        return f"There is nothing at {request.url.path}."
     if error.status_code == 405:
-        return f"{request.method} is not possible at {request.url.path}."
+        return f"The method {request.method} is not allowed for {request.url.path}."
     return f"{error.detail}."
 
 
@@ -197,7 +196,7 @@ def _respond(
         "code": code or usual_code,
         "detail": detail,
         "instance": ROOT_PATH.get() + request.url.path,
-        "request_id": request_id_of(request),
+        "request_id": request.scope["state"]["request_id"],
         "retryable": status in {429, 503} or code == "draft_invalid",
         "errors": [{"pointer": f.pointer, "detail": f.detail, "code": f.code} for f in errors],
         **(extensions or {}),
@@ -205,28 +204,18 @@ def _respond(
     headers = {"Cache-Control": "no-store", **(headers or {})}
     if error_page := request.app.state.render_error_page(request, problem, headers):
         return error_page
-    # JSON pointers repeat names from the request, which may hold half a surrogate pair.
+    # Pointers repeat names from the request, and these may hold half a surrogate pair
     content = json.dumps(problem, ensure_ascii=False).encode("utf-8", "replace")
     return Response(content, status, headers, MEDIA_TYPE)
 
 
-def request_id_of(request: Request) -> str:
-    return request.scope["state"]["request_id"]
-
-
-async def handle_error(request: Request, error: Exception) -> Response:
-    """Render any error. Async, because a sync handler would wait for a thread."""
+# Async: Starlette would call another handler in a thread, and all threads may be in use
+async def _handle_error(request: Request, error: Exception) -> Response:
     return render(request, error)
 
 
 def install(app: FastAPI, render_error_page: ErrorPage) -> None:
-    """Handle every kind of error of an app.
-
-    Args:
-        app: the app.
-        render_error_page: renders a problem for a browser; None for a client that takes JSON. The pages hand it in:
-            they import this module.
-    """
+    """Handle all errors of an app; `render_error_page` returns None for a client that accepts JSON."""
     app.state.render_error_page = render_error_page
     for kind in (RedraftError, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, handle_error)
+        app.add_exception_handler(kind, _handle_error)

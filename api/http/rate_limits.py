@@ -1,8 +1,8 @@
-"""Rate limits that all API processes share through Valkey.
+"""Rate limits that all API processes quota through Valkey.
 
-A limit is a bucket of one minute's requests that fills steadily (GCRA): one number per caller, one script per
-request. It protects the service from a caller that runs wild; it guards no secret and bills nobody. So it fails
-open: without Valkey everybody is let in, after half a second at most, and for the next two seconds at once.
+A limit is a bucket of one minute's requests that fills steadily (GCRA): one number per caller, one script per request.
+It protects the service from a faulty caller; it guards no secret and is no base of bills. So it fails open: without
+Valkey all requests are accepted.
 """
 
 import ipaddress
@@ -17,52 +17,53 @@ from redis.exceptions import RedisError
 log = structlog.get_logger()
 
 WINDOW_S = 60
+# While Valkey is away a request waits this long, and those of the next two seconds do not wait
 _PATIENCE_S = 0.5
 _REST_S = 2.0
 _CONNECTIONS_MAX = 32
-_GOOD_FOR_S = 600.0
-_GOOD_KEPT = 10_000
+_VALID_FOR_S = 600.0
+_VALID_KEPT = 10_000
 
-# The number is the moment (ms of the server's clock, which all processes share) at which the bucket is full again.
-# Taking 0 only looks. Returns {is let in, how many are left, ms until it is full, ms until one more}.
+# The number is the time (ms of the server's clock, which all processes quota) at which the bucket is full again.
+# Taking 0 only reads. Returns {is accepted, requests left, ms until the bucket is full, ms until one more request}.
 _TAKE = """
 local per_minute, wanted = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local each = 60000 / per_minute
 local full = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now)
-local is_let_in = full + each * math.max(wanted, 1) <= now + 60000 + 1
-if is_let_in and wanted > 0 then
+local is_allowed = full + each * math.max(wanted, 1) <= now + 60000 + 1
+if is_allowed and wanted > 0 then
     full = full + each * wanted
     redis.call('SET', KEYS[1], string.format('%.3f', full), 'PX', math.ceil(full - now))
 end
 local left = math.max(0, math.floor((now + 60001 - full) / each))
 local wait = math.max(0, math.ceil(full + each - now - 60000))
-return {is_let_in and 1 or 0, left, math.ceil(full - now), wait}
+return {is_allowed and 1 or 0, left, math.ceil(full - now), wait}
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A limit that callers are told of: so many per minute."""
+    """A limit as callers see it in headers."""
 
     name: str
     per_minute: int
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """What a caller has left of a policy."""
+class Quota:
+    """The rest of a policy for one caller."""
 
     policy: Policy
-    is_let_in: bool
+    is_allowed: bool
     left: int
     full_in_s: int
     wait_s: int
 
     @property
     def headers(self) -> dict[str, str]:
-        """`RateLimit` and `RateLimit-Policy` as draft-ietf-httpapi-ratelimit-headers-11 spells them."""
+        # As draft-ietf-httpapi-ratelimit-headers-11 spells them
         return {
             "RateLimit-Policy": f'"{self.policy.name}";q={self.policy.per_minute};w={WINDOW_S}',
             "RateLimit": f'"{self.policy.name}";r={self.left};t={self.full_in_s}',
@@ -70,10 +71,10 @@ class Share:
 
 
 class Rates:
-    """One per process; all its methods belong to the event loop."""
+    """Takes requests of callers' limits. One per process; to be called in the event loop."""
 
     def __init__(self, url: str) -> None:
-        # Bound the wait for a connection, too: many requests at once must not disable the limit by timeouts.
+        # The wait for a connection is bounded, too: many requests at once must not disable the limit by timeouts
         pool = BlockingConnectionPool.from_url(
             url,
             max_connections=_CONNECTIONS_MAX,
@@ -86,26 +87,26 @@ class Rates:
         self._take = self._redis.register_script(_TAKE)
         self._rests_until = 0.0
 
-    async def take(self, policy: Policy, caller: str, count: int = 1) -> Share | None:
-        """Take `count` requests of a caller's limit, 0 to read it only; None when Valkey is unreachable."""
+    async def take(self, policy: Policy, caller: str, count: int = 1) -> Quota | None:
+        """Take `count` requests of a caller's limit; 0 only reads it. None if Valkey is unreachable."""
         if time.monotonic() < self._rests_until:
             return None
         key = f"redraft:rate:{policy.name}:{caller}"
         try:
-            is_let_in, left, full_ms, wait_ms = await self._take(keys=[key], args=[policy.per_minute, count])
+            is_allowed, left, full_ms, wait_ms = await self._take(keys=[key], args=[policy.per_minute, count])
         except (RedisError, OSError) as error:
             log.warning("rate_limit_unavailable", policy=policy.name, error=type(error).__name__)
             self._rests_until = time.monotonic() + _REST_S
             return None
-        return Share(policy, bool(is_let_in), left, math.ceil(full_ms / 1000), max(1, math.ceil(wait_ms / 1000)))
+        return Quota(policy, bool(is_allowed), left, math.ceil(full_ms / 1000), max(1, math.ceil(wait_ms / 1000)))
 
     async def close(self) -> None:
         await self._redis.aclose()
         await self._redis.connection_pool.disconnect()
 
 
-class GoodKeys:
-    """Hashes of keys that were right lately, in this process. They are looked up all the same."""
+class ValidKeys:
+    """Hashes of keys that were valid lately in this process. Each request still reads its key from the database."""
 
     def __init__(self) -> None:
         self._until: dict[str, float] = {}
@@ -115,13 +116,14 @@ class GoodKeys:
 
     def add(self, token_hash: str) -> None:
         now = time.monotonic()
-        if len(self._until) >= _GOOD_KEPT:
+        if len(self._until) >= _VALID_KEPT:
             self._until = {each: until for each, until in self._until.items() if until > now}
-        self._until[token_hash] = now + _GOOD_FOR_S
+        self._until[token_hash] = now + _VALID_FOR_S
 
 
-def site_of(address: str) -> str:
-    """The site of an address: one IPv6 network of /64, since one customer has 2^64 addresses in it."""
+def network_of(address: str) -> str:
+    """Return the address, or for IPv6 its network of /64."""
+    # One customer of a provider has all 2^64 addresses of such a network
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

@@ -1,29 +1,29 @@
-"""Answers: resources as JSON, and the headers that belong to a job."""
+"""Renders resources as JSON, with the headers that belong to a job, and negotiates content."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from fastapi import Response
+from fastapi import Request, Response
 from pydantic import BaseModel
 
 from redraft.domain.jobs.states import TERMINAL
 from redraft.operations.jobs.resources import Job
 
 POLL_AFTER_S = 1
-_TERMINAL = frozenset(status.value for status in TERMINAL)
+_QUALITY = re.compile(r"q=(\d?(?:\.\d{0,3})?)$")
 
 
 def has_ended(job: Job) -> bool:
-    return job.status in _TERMINAL
+    return job.status in TERMINAL
 
 
 def render(model: BaseModel, status: int = 200, *, exclude: Any = None) -> Response:
-    """Send a resource without validating it again: it was validated when it was created."""
+    # FastAPI would validate the resource again: it was validated when it was created
     return Response(model.model_dump_json(exclude=exclude), status, media_type="application/json")
 
 
 def render_job(job: Job, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A job with its ETag and, while it runs, when to look again."""
     with_iterations = job.iterations is not None
     own = {"ETag": etag(job.version, with_iterations=with_iterations), "Cache-Control": "no-store"}
     if not has_ended(job):
@@ -40,12 +40,10 @@ def render_unchanged(tag: str, *, is_over: bool) -> Response:
 
 
 def render_submitted(job: Job, *, is_replay: bool) -> Response:
-    """201 when there is nothing left to wait for, 202 before; 200 when the key was used before."""
     headers = {"Location": job.urls["self"]}
     if is_replay:
         headers["Idempotent-Replayed"] = "true"
-    status = 200 if is_replay else 201 if has_ended(job) else 202
-    return render_job(job, status, headers)
+    return render_job(job, 200 if is_replay else 201 if has_ended(job) else 202, headers)
 
 
 def etag(version: int, *, with_iterations: bool) -> str:
@@ -53,8 +51,24 @@ def etag(version: int, *, with_iterations: bool) -> str:
 
 
 def is_match(if_none_match: str | None, tag: str) -> bool:
-    """Whether the client has this version already (weak comparison, as RFC 9110 wants it for If-None-Match)."""
+    """Whether the client has this version already."""
     if if_none_match is None:
         return False
+    # RFC 9110: the comparison for If-None-Match is weak
     known = [each.strip().removeprefix("W/") for each in if_none_match.split(",")]
     return "*" in known or tag in known
+
+
+def prefers_json(request: Request) -> bool:
+    """Whether Accept prefers JSON to a stream; without a preference the answer is a stream."""
+    accept = request.headers.get("accept", "")
+    return _quality(accept, "application/json") > _quality(accept, "text/event-stream")
+
+
+def _quality(accept: str, media_type: str) -> float:
+    for each in accept.split(","):
+        name, *parameters = (part.strip().lower() for part in each.split(";"))
+        if name == media_type:
+            found = _QUALITY.match(parameters[-1]) if parameters else None
+            return float(found.group(1) or 0) if found and found.group(1) != "." else 1.0
+    return 0.0

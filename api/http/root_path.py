@@ -1,4 +1,4 @@
-"""Redraft under a path of another site: `REDRAFT_ROOT_PATH`, whether or not the proxy before it takes the path off."""
+"""Serves Redraft under a path of another site (`REDRAFT_ROOT_PATH`), whether or not the proxy removes the path."""
 
 import re
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from redraft.errors import Invalid
 from redraft.operations.resource_base import ROOT_PATH
 
-_LEADING = ("location", "hx-redirect")
-_ADDRESSES = re.compile(r'((?:\s|^)(?:href|src|action|formaction|data-live|hx-get|hx-post|hx-delete)=")(?=/(?!/))')
+_LOCATION_HEADERS = ("location", "hx-redirect")
+_URL_ATTRIBUTES = re.compile(r'((?:\s|^)(?:href|src|action|formaction|data-live|hx-get|hx-post|hx-delete)=")(?=/(?!/))')
 
 
 class RootPath:
-    """Takes the path off what comes in, and puts it before the addresses that go out in headers."""
+    """Removes the root path from requests, and adds it to the URLs in headers of answers."""
 
     def __init__(self, app: ASGIApp, root: str) -> None:
         self._app = app
@@ -29,7 +29,7 @@ class RootPath:
         inside = {**scope, "path": self._inner(scope["path"]), "app_root_path": self._root}
         token = ROOT_PATH.set(self._root)
         try:
-            await self._app(inside, receive, self._leading_outside(send))
+            await self._app(inside, receive, self._send_rooted(send))
         finally:
             ROOT_PATH.reset(token)
 
@@ -38,28 +38,29 @@ class RootPath:
             return "/"
         return path.removeprefix(self._root) if path.startswith(f"{self._root}/") else path
 
-    def _leading_outside(self, send: Send) -> Send:
-        async def send_outside(message: Message) -> None:
+    def _send_rooted(self, send: Send) -> Send:
+        async def send_rooted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name in _LEADING:
-                    goal = headers.get(name, "")
-                    if goal.startswith("/") and not goal.startswith("//"):
-                        headers[name] = self._root + goal
+                for name in _LOCATION_HEADERS:
+                    url = headers.get(name, "")
+                    # Not "//host/…", which is a URL of another site
+                    if url.startswith("/") and not url.startswith("//"):
+                        headers[name] = self._root + url
             await send(message)
 
-        return send_outside
+        return send_rooted
 
 
 def rooted(html: str) -> str:
-    """A page of ours with the path before each address of ours."""
+    """Add the root path to the own URLs of a page."""
     root = ROOT_PATH.get()
-    return _ADDRESSES.sub(rf"\g<1>{root}", html) if root else html
+    return _URL_ATTRIBUTES.sub(rf"\g<1>{root}", html) if root else html
 
 
 def refuse_clash(root: str, routes: Sequence[BaseRoute]) -> None:
-    """Raises Invalid: the path begins like an address within Redraft, and nobody could tell them apart."""
+    """Raises Invalid if the root path begins like a path of Redraft: the two could not be distinguished."""
     first = root.split("/")[1] if root else None
     if first in {str(route.path).split("/")[1] for route in iter_route_contexts(routes)} | {"static"}:
-        words = f"REDRAFT_ROOT_PATH={root} begins with /{first}, which is an address within Redraft: choose another."
+        words = f"REDRAFT_ROOT_PATH={root} begins with /{first}, which is a path of Redraft itself: choose another."
         raise Invalid(words, code="root_path_clashes")

@@ -1,4 +1,4 @@
-"""A file as the body of a request: streamed to disk, never whole in memory."""
+"""Receives a file as the body of a request: streamed to disk, never whole in memory."""
 
 import tempfile
 from collections.abc import AsyncGenerator
@@ -16,54 +16,36 @@ from redraft.datasets.formats import Format
 from redraft.errors import Unavailable
 
 _PIECE_BYTES = 1_000_000
+# The formats by media type; None: the name or the content decides
 MEDIA_TYPES: dict[str, Format | None] = {
-    "application/x-ndjson": "jsonl",
-    "application/ndjson": "jsonl",
-    "application/jsonl": "jsonl",
-    "application/x-jsonlines": "jsonl",
+    **dict.fromkeys(
+        ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"), "jsonl"
+    ),
     "text/csv": "csv",
     "text/tab-separated-values": "tsv",
-    "application/vnd.apache.parquet": "parquet",
-    "application/x-parquet": "parquet",
-    # One array, or lines: the content tells
-    "application/json": None,
-    "text/plain": None,
-    "application/octet-stream": None,
-    # What browsers call CSV beside an installed Excel, and curl anything
-    "application/vnd.ms-excel": None,
-    "application/x-www-form-urlencoded": None,
-    "": None,
+    **dict.fromkeys(("application/vnd.apache.parquet", "application/x-parquet"), "parquet"),
+    **dict.fromkeys(("application/json", "text/plain", "application/octet-stream", "")),
+    # Browsers send the first for CSV where Excel is installed, curl the second for anything
+    **dict.fromkeys(("application/vnd.ms-excel", "application/x-www-form-urlencoded")),
 }
-"""What a dataset may come as; None: its name or its content tells the format."""
 
 
 def format_of(request: Request) -> Format | None:
-    """The format that the Content-Type tells, if any.
-
-    Raises:
-        HttpProblem: 415, the body is packed, a form, or something that no dataset is.
-    """
+    """Return the format of the Content-Type; raises HttpProblem (415) for what is no dataset, or compressed."""
     refuse_packed(request)
     media_type = media_type_of(request).lower()
     if media_type not in MEDIA_TYPES:
         what = "within a form" if media_type.startswith("multipart/") else f"as {media_type[:100]}"
         words = f"Send the file itself as the body, not {what}: {', '.join(get_args(Format))} are read."
-        accepted = ", ".join(each for each in MEDIA_TYPES if each)
-        raise HttpProblem(415, words, headers={"Accept": accepted})
+        raise HttpProblem(415, words, headers={"Accept": ", ".join(filter(None, MEDIA_TYPES))})
     return MEDIA_TYPES[media_type]
 
 
 @asynccontextmanager
 async def received(request: Request, folder: Path) -> AsyncGenerator[BinaryIO]:
-    """The whole body, in a file without a name that goes with its last reader.
+    """Receive the body into an unnamed file in `folder`, which the operating system deletes when it is closed.
 
-    Args:
-        request: whose body has not been read.
-        folder: where there is room for it.
-
-    Raises:
-        HttpProblem: 400, the body broke off.
-        Unavailable: it cannot be written down.
+    Raises HttpProblem (400) if the body is interrupted, and Unavailable if the file cannot be written.
     """
     file = await run_in_threadpool(_open, folder)
     try:
@@ -83,6 +65,7 @@ def _open(folder: Path) -> BinaryIO:
 
 
 async def _fill(file: BinaryIO, request: Request) -> None:
+    # Each write costs a thread, and chunks may be small
     piece = bytearray()
     try:
         async for chunk in request.stream():
@@ -92,7 +75,7 @@ async def _fill(file: BinaryIO, request: Request) -> None:
                 piece.clear()
         await run_in_threadpool(file.write, bytes(piece))
     except ClientDisconnect:
-        raise HttpProblem(400, "The upload broke off before its end.", code="upload_broken_off") from None
+        raise HttpProblem(400, "The upload was interrupted before its end.", code="upload_broken_off") from None
     except OSError as error:
         raise _unwritable(error) from error
 

@@ -1,7 +1,7 @@
-"""Waiting for jobs without holding a thread or a connection: one Redis subscriber per process.
+"""Notifies waiters of changes of jobs. One subscriber per process: a waiter holds no thread and no connection.
 
-Wake-ups are hints: whoever waits looks into the database before and after. While the broker is away everyone
-looks again every `Pace.poll_offline_s` seconds.
+Wake-up messages are hints and may be lost: waiters read the database before and after. While the broker is away they
+read it every `Pace.poll_offline_s` seconds.
 """
 
 import asyncio
@@ -9,32 +9,30 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
-from starlette.concurrency import run_in_threadpool
 
 from redraft.jobs import Delta
 from redraft.queue import delta_channel, job_channel
 
 log = structlog.get_logger()
 
-T = TypeVar("T")
-
+# A connection without any channel cannot listen
 _OWN_CHANNEL = "redraft:api"
 _ANY_JOB = job_channel("*")
 _CONFIRMATION_S = 0.5
 _RECONNECT_MAX_S = 2.0
+# Bounds the memory of a waiter that reads too slowly; a delta counts its text and its fields
 _DELTAS_MAX_CHARS = 256_000
-# What a delta needs beside its text.
 _DELTA_CHARS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Seconds between looks with and without a broker, between pings, of a stream's life; between looks at a run."""
+    """The intervals of reads with and without a broker, of pings and of reads of a run, and the length of a stream."""
 
     poll_s: float = 5.0
     poll_offline_s: float = 2.0
@@ -44,7 +42,7 @@ class Pace:
 
 
 class Subscription:
-    """One waiter's ear. Call `rearm`, then look, then `wait`: what changes in between is not missed."""
+    """The notifications of one waiter. Call `rearm`, then read the job, then `wait`: so no change is missed."""
 
     def __init__(self, notifications: "Notifications") -> None:
         self._notifications = notifications
@@ -55,7 +53,7 @@ class Subscription:
 
     @property
     def must_check(self) -> bool:
-        """The job may have changed since `rearm`, or the server stops."""
+        """Whether the job may have changed since `rearm`, or the server stops."""
         return self._is_changed or self._notifications.is_closing
 
     def rearm(self) -> None:
@@ -67,15 +65,15 @@ class Subscription:
         self._received.set()
 
     def deliver(self, delta: Delta) -> None:
-        """Keep a delta until it is taken. A waiter that is too slow loses the oldest: offsets show the gap."""
         self._deltas.append(delta)
         self._delta_chars += _size(delta)
+        # The oldest are dropped; clients see the gap by the offsets
         while self._delta_chars > _DELTAS_MAX_CHARS:
             self._delta_chars -= _size(self._deltas.popleft())
         self._received.set()
 
     def take_deltas(self, belongs: Callable[[Delta], bool] = lambda _: True) -> list[Delta]:
-        """The deltas that `belongs` picks, in order; the others stay."""
+        """Remove and return the deltas that `belongs` selects, in order."""
         taken = [each for each in self._deltas if belongs(each)]
         self._deltas = deque(each for each in self._deltas if not belongs(each))
         self._delta_chars -= sum(map(_size, taken))
@@ -84,7 +82,7 @@ class Subscription:
         return taken
 
     async def wait(self, timeout_s: float) -> None:
-        """Until something was heard since `rearm`, `timeout_s` at most."""
+        """Wait for a notification since `rearm`, at most for `timeout_s`."""
         if self._notifications.is_closing:
             return
         with contextlib.suppress(TimeoutError):
@@ -97,7 +95,7 @@ def _size(delta: Delta) -> int:
 
 
 class Notifications:
-    """Hears the channels of those jobs that somebody waits for."""
+    """Subscribes to the channels of the jobs that somebody waits for."""
 
     def __init__(self, url: str, pace: Pace) -> None:
         self.pace = pace
@@ -115,21 +113,19 @@ class Notifications:
 
     @property
     def channels(self) -> frozenset[str]:
-        """What is waited for now."""
+        """The channels with waiters."""
         return frozenset(self._waiters)
 
     @contextlib.asynccontextmanager
     async def watch(self, job_id: str, *, with_deltas: bool = False) -> AsyncGenerator[Subscription]:
-        """Hear of a job from here on: inside, no change after a look is missed."""
+        """Subscribe to a job; with its deltas, if wanted."""
         channels = {job_channel(job_id), delta_channel(job_id)} if with_deltas else {job_channel(job_id)}
         async with self._watch(channels) as watch:
             yield watch
 
-    @contextlib.asynccontextmanager
-    async def watch_all(self) -> AsyncGenerator[Subscription]:
-        """Hear of every job from here on."""
-        async with self._watch({_ANY_JOB}) as watch:
-            yield watch
+    def watch_all(self) -> contextlib.AbstractAsyncContextManager[Subscription]:
+        """Subscribe to all jobs."""
+        return self._watch({_ANY_JOB})
 
     @contextlib.asynccontextmanager
     async def _watch(self, channels: Collection[str]) -> AsyncGenerator[Subscription]:
@@ -141,31 +137,29 @@ class Notifications:
             await self._confirm(watch, channels)
             yield watch
         finally:
-            self._leave(watch, channels)
+            # Without an await, which would raise in a cancelled waiter: the subscription would leak
+            for channel in channels:
+                self._waiters[channel].discard(watch)
+                if not self._waiters[channel]:
+                    del self._waiters[channel]
+                    self._wanted_changed.set()
 
     async def _confirm(self, watch: Subscription, channels: Collection[str]) -> None:
+        # A change after the waiter's first read must not come before its subscription
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CONFIRMATION_S):
                 while self.is_listening and not self.is_closing and not self._confirmed.issuperset(channels):
                     watch.rearm()
                     await watch.wait(_CONFIRMATION_S)
 
-    def _leave(self, watch: Subscription, channels: Collection[str]) -> None:
-        # An await here would raise in a cancelled waiter, and the subscription would leak
-        for channel in channels:
-            self._waiters[channel].discard(watch)
-            if not self._waiters[channel]:
-                del self._waiters[channel]
-                self._wanted_changed.set()
-
     def end_waits(self) -> None:
-        """Let every stream and long poll answer now: the server stops. Any thread or signal handler may call."""
+        """End all streams and long polls, since the server stops. May be called by any thread or signal handler."""
         self.is_closing = True
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._notify_all)
 
     async def run(self) -> None:
-        """Listen for as long as the process lives, and come back after every failure."""
+        """Listen until the task is cancelled, and reconnect after every failure."""
         self._loop = asyncio.get_running_loop()
         pause_s = 0.1
         while True:
@@ -184,7 +178,7 @@ class Notifications:
             await asyncio.sleep(pause_s)
 
     async def _listen(self) -> None:
-        # A connection by Unix socket does not take this option.
+        # A connection by Unix socket does not accept this option
         options = {} if self._url.startswith("unix:") else {"socket_keepalive": True}
         client: Redis = Redis.from_url(self._url, socket_connect_timeout=1, socket_timeout=5, **options)
         async with client, client.pubsub() as pubsub:
@@ -195,7 +189,7 @@ class Notifications:
                 group.create_task(self._receive(pubsub))
 
     async def _keep_subscribed(self, pubsub: Any) -> None:
-        """The only writer: subscribes to what is waited for, and leaves what is not."""
+        # The only task that writes to the connection, which allows one writer
         subscribed: set[str] = set()
         while True:
             self._wanted_changed.clear()
@@ -218,7 +212,7 @@ class Notifications:
 
     async def _receive(self, pubsub: Any) -> None:
         async for message in pubsub.listen():
-            # A message that matched a pattern goes to the subscribers of the pattern.
+            # A message that matched a pattern goes to the waiters of the pattern
             channel = (message["pattern"] or message["channel"]).decode()
             if message["type"] in {"subscribe", "psubscribe"}:
                 self.is_listening = True
@@ -227,7 +221,7 @@ class Notifications:
             self._dispatch(channel, message["data"] if message["type"] in {"message", "pmessage"} else b"")
 
     def _dispatch(self, channel: str, payload: bytes) -> None:
-        """Wake-ups are empty; anything else is a delta."""
+        # Wake-up messages are empty; others are deltas
         delta = Delta.decode(payload) if payload else None
         for watch in self._waiters.get(channel, ()):
             if delta:
@@ -239,34 +233,3 @@ class Notifications:
         for watches in self._waiters.values():
             for watch in watches:
                 watch.notify()
-
-
-async def wait_for(
-    notifications: Notifications,
-    job_id: str,
-    look: Callable[[], T | None],
-    *,
-    timeout_s: float,
-    is_gone: Callable[[], Any],
-) -> T | None:
-    """Call `look` in a thread whenever the job may have changed, until it returns something.
-
-    Args:
-        notifications: who tells of changes.
-        job_id: the job.
-        look: a short read.
-        timeout_s: the longest wait.
-        is_gone: awaited before each wait; true when nobody waits for the answer any more.
-
-    Returns:
-        What `look` found; None after the time, or when the server stops.
-    """
-    clock = asyncio.get_running_loop().time
-    end = clock() + timeout_s
-    async with notifications.watch(job_id) as watch:
-        while True:
-            watch.rearm()
-            found = await run_in_threadpool(look)
-            if found is not None or notifications.is_closing or clock() >= end or await is_gone():
-                return found
-            await watch.wait(end - clock())

@@ -1,7 +1,6 @@
-"""Waiting for bulk runs: each run that somebody watches is looked at by one task per process, for all who watch it.
+"""Notifies waiters of changes of bulk runs: one task per process and watched run reads it for all its watchers.
 
-No message announces a change of a run: its counts change with each job. The subscription of each task ends its wait
-when the server stops.
+No message announces a change of a run, since its counts change with each job.
 """
 
 import asyncio
@@ -16,17 +15,12 @@ from redraft.operations.bulk import runs
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 
+# A slow read is followed by a pause of this many times its length: reads take a tenth of the time at most
 _REST = 9
-"""A look that took long is followed by a pause of so many times its length."""
 
 
 class RunWatch:
-    """What all who watch one run know of it.
-
-    Attributes:
-        latest: the run as it was last seen.
-        is_lost: it is gone, or cannot be looked at.
-    """
+    """The state that all watchers of one run share: the run as it was last read, or that it cannot be read."""
 
     def __init__(self) -> None:
         self.latest: Run | None = None
@@ -36,7 +30,7 @@ class RunWatch:
         self._changed = asyncio.Event()
 
     def publish(self, run: Run | None) -> None:
-        """Show the run to all who wait; None: it is lost."""
+        """Show the run to all watchers; None: it cannot be read."""
         self.is_lost = run is None
         self.latest = run or self.latest
         self.notify()
@@ -46,7 +40,7 @@ class RunWatch:
         self._changed = asyncio.Event()
 
     async def wait_for_change(self, known: Run | None, timeout_s: float) -> Run | None:
-        """The run once it differs from the one that is known; the known one after the time, or when it is lost."""
+        """Return the run when it differs from the known one; the known one after the time, or when it is lost."""
         if self.latest is known and not self.is_lost:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
@@ -55,7 +49,7 @@ class RunWatch:
 
 
 class RunWatches:
-    """Those runs that somebody watches."""
+    """The runs that somebody watches."""
 
     def __init__(self, services: Services, notifications: Notifications) -> None:
         self._services = services
@@ -64,7 +58,6 @@ class RunWatches:
 
     @property
     def run_ids(self) -> frozenset[str]:
-        """What is watched now."""
         return frozenset(self._watches)
 
     @contextlib.asynccontextmanager
@@ -75,7 +68,7 @@ class RunWatches:
         try:
             yield watch
         finally:
-            # An await here would raise in a cancelled watcher, and the task would leak
+            # Without an await, which would raise in a cancelled watcher: the task would leak
             watch.watchers -= 1
             if not watch.watchers:
                 watch.task.cancel()
@@ -83,18 +76,16 @@ class RunWatches:
 
     async def _poll(self, run_id: str, watch: RunWatch) -> None:
         clock, pace = asyncio.get_running_loop().time, self._notifications.pace
+        # Nothing is published for a run: its subscription only ends the waits when the server stops
         async with self._notifications.watch(run_id) as subscription:
             while not watch.is_lost and not self._notifications.is_closing:
                 subscription.rearm()
                 started_at = clock()
-                found = await self._read(run_id)
+                try:
+                    found = await run_in_threadpool(runs.get_run, self._services, run_id)
+                except RedraftError:
+                    found = None
                 if found is None or found != watch.latest:
                     watch.publish(found)
                 await subscription.wait(max(pace.run_poll_s, _REST * (clock() - started_at)))
         watch.notify()
-
-    async def _read(self, run_id: str) -> Run | None:
-        try:
-            return await run_in_threadpool(runs.get_run, self._services, run_id)
-        except RedraftError:
-            return None

@@ -1,40 +1,59 @@
-"""The pages' files, and pages packed for the way."""
+"""Serves the files of pages and `/docs`, and compresses answers."""
 
 from pathlib import Path
 from typing import Any
 
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.http.root_path import rooted
+
+router = APIRouter()
+
 _YEAR_S = 31_536_000
+_FOLDER = Path(__file__).parent
+# 'unsafe-inline' is for the style attributes that Swagger UI writes, never for scripts
+_DOCS_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 
 
 class _Files(StaticFiles):
-    """A file asked for with the hash of its content never changes at that address."""
-
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
+        # The URL has the hash of the content (`asset`), so what is there never changes
         if scope["query_string"].startswith(b"v="):
             response.headers["Cache-Control"] = f"public, max-age={_YEAR_S}, immutable"
         return response
 
 
-static_files = _Files(directory=Path(__file__).parent / "static")
+static_files = _Files(directory=_FOLDER / "static")
+
+
+@router.get("/docs", include_in_schema=False)
+async def docs() -> HTMLResponse:
+    page = (_FOLDER / "docs.html").read_text("utf-8")
+    headers = {"Content-Security-Policy": _DOCS_POLICY, "Referrer-Policy": "no-referrer"}
+    return HTMLResponse(rooted(page), headers=headers)
 
 
 class Compression:
-    """Packs pages and answers for who accepts gzip, large answers of the API with less effort; never event streams.
+    """Compresses answers for clients that accept gzip, except event streams.
 
-    No answer holds a secret beside what a stranger chose (BREACH): there are no tokens in pages, and cookies are not
-    sent with requests of other sites' scripts.
+    BREACH: no answer holds a secret beside a text of a stranger. Pages have no tokens of sessions, and requests of
+    other sites' scripts have no cookies.
     """
 
     def __init__(self, app: ASGIApp) -> None:
-        self._for_people: Any = GZipMiddleware(app, minimum_size=1000, compresslevel=6)
-        self._for_programs: Any = GZipMiddleware(app, minimum_size=1000, compresslevel=1)
+        self._pages: Any = GZipMiddleware(app, minimum_size=1000, compresslevel=6)
+        # Answers of the API may be large, and then the processor is slower than most networks
+        self._api: Any = GZipMiddleware(app, minimum_size=1000, compresslevel=1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_for_programs = scope["type"] == "http" and scope["path"].startswith("/v1/")
-        await (self._for_programs if is_for_programs else self._for_people)(scope, receive, send)
+        is_api = scope["type"] == "http" and scope["path"].startswith("/v1/")
+        await (self._api if is_api else self._pages)(scope, receive, send)

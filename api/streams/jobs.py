@@ -1,6 +1,6 @@
-"""Server-sent events: the job's stored events in order, each with its number as id, then the end.
+"""Server-sent events of a job: its stored events in order, each with its number as id.
 
-Between them come the deltas of the answer that is being written. They have no id, so they move no cursor.
+Between them come the deltas of the answer while it is written. They have no id, so they move no cursor.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from api.dependencies import Context
 from api.http.problems import HttpProblem, render
-from api.http.rate_limits import site_of
+from api.http.rate_limits import network_of
 from api.notifications.jobs import Subscription
 from redraft.errors import RedraftError
 from redraft.jobs import Delta
@@ -25,18 +25,19 @@ from redraft.operations.jobs import queries
 from redraft.operations.jobs.resources import Event
 
 RECONNECT_MS = 1000
-# A look may see an answer before the last piece of it was heard, though that was published first: the publisher
-# pauses between its bundles
+# A read may find an answer before its last delta arrives, although that was published first: the publisher pauses
+# between its bundles
 _LAST_DELTA_S = 0.1
 PAGE = 500
 PING = format_sse_event(comment="ping")
-CLOSING = format_sse_event(comment="the server ends; come back with Last-Event-ID", retry=RECONNECT_MS)
+CLOSING = format_sse_event(comment="the server stops; reconnect with Last-Event-ID", retry=RECONNECT_MS)
 OPENING = format_sse_event(comment="events follow", retry=RECONNECT_MS)
+# The second header: nginx would buffer the events
 HEADERS = {"Cache-Control": "no-cache, no-store", "X-Accel-Buffering": "no"}
 
 
 class EventStream(StreamingResponse):
-    """Server-sent events for one of the callers, who may have so many open: a 429 instead of one more."""
+    """Server-sent events; 429 for a caller that has `streams_max` open already."""
 
     def __init__(self, context: Context, frames: AsyncGenerator[bytes]) -> None:
         super().__init__(frames, headers=HEADERS, media_type="text/event-stream")
@@ -46,9 +47,10 @@ class EventStream(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         opened, most = self._context.open_streams, self._context.settings.streams_max
         client = scope.get("client")
-        caller = scope["state"].get("key_id") or site_of(client[0] if client else "")
+        caller = scope["state"].get("key_id") or network_of(client[0] if client else "")
         if opened[caller] >= most:
             await self._frames.aclose()
+            # As an answer of its own: an exception here comes too late for the handlers
             words = f"{most} event streams are open for this API key or address; REDRAFT_STREAMS_MAX sets the limit."
             error = HttpProblem(429, words, code="too_many_streams", headers={"Retry-After": "10"})
             await render(Request(scope), error)(scope, receive, send)
@@ -63,7 +65,7 @@ class EventStream(StreamingResponse):
 
 
 def stream(context: Context, job_id: str, after: int) -> EventStream:
-    """Events newer than `after`, live, until the job has ended or the stream's time is over."""
+    """Stream the events after `after` until the job has ended or the stream's time is over."""
     return EventStream(context, _frames(context, job_id, after))
 
 
@@ -73,13 +75,9 @@ def frame(events: Sequence[Event]) -> bytes:
     )
 
 
-def delta_frame(deltas: Sequence[Delta]) -> bytes:
-    return b"".join(_delta_frame(each, each.at) for each in deltas)
-
-
+# Rendered once for all watchers of a job. `at` is an argument since equal deltas may have different times
 @lru_cache(maxsize=1024)
 def _delta_frame(delta: Delta, at: str) -> bytes:
-    """Written once for all who watch the job; the time is no part of what makes two deltas equal."""
     data = {"message": f"Iteration {delta.iteration} is being written.", **asdict(delta), "at": at}
     return format_sse_event(event="answer.delta", data_str=json.dumps(data))
 
@@ -88,10 +86,10 @@ _ENDS_OF_TEXT = frozenset({"iteration.generated", "step.retrying"})
 
 
 class _Order:
-    """What is sent when: the text of an iteration before its answer, never after it.
+    """Puts deltas between events: the text of an iteration comes before its answer, never after it.
 
-    Whoever publishes a delta has woken the watchers before: without a pending wake-up, all events that it
-    follows were sent.
+    A worker publishes a delta after the wake-up message of the events before it. So without a pending wake-up, all
+    these events were sent.
     """
 
     def __init__(self, watch: Subscription) -> None:
@@ -99,13 +97,14 @@ class _Order:
         self._written = 0
 
     async def frames(self, events: Sequence[Event]) -> bytes:
-        """These events, each after the deltas that came before it."""
+        """Return these events, each after the deltas that precede it."""
         if any(each.type in _ENDS_OF_TEXT for each in events):
             await asyncio.sleep(_LAST_DELTA_S)
         return b"".join(self.deltas(partial(_precedes, each)) + self._event(each) for each in events)
 
     def deltas(self, belongs: Callable[[Delta], bool] = lambda _: True) -> bytes:
-        return delta_frame([each for each in self._watch.take_deltas(belongs) if each.iteration > self._written])
+        taken = self._watch.take_deltas(belongs)
+        return b"".join(_delta_frame(each, each.at) for each in taken if each.iteration > self._written)
 
     def _event(self, event: Event) -> bytes:
         if event.type == "iteration.generated":
@@ -124,7 +123,7 @@ def _precedes(event: Event, delta: Delta) -> bool:
 
 
 async def _frames(context: Context, job_id: str, after: int) -> AsyncGenerator[bytes]:
-    """Hold no thread and no database connection between queries; pings have no id, so they move no cursor."""
+    # Thousands of streams may be open: between reads they hold no thread and no database connection
     notifications, clock = context.notifications, asyncio.get_running_loop().time
     end = clock() + notifications.pace.stream_s
     yield OPENING
@@ -136,7 +135,7 @@ async def _frames(context: Context, job_id: str, after: int) -> AsyncGenerator[b
             try:
                 events, is_over = await run_in_threadpool(queries.list_events, context.services, job_id, after, PAGE)
             except RedraftError:
-                return  # The job was deleted, or the database is unreachable: a client that reconnects gets the reason
+                return  # The job was deleted, or the database is away: a client that reconnects gets the error
             if events or clock() >= ping_at:
                 yield await order.frames(events) or PING
                 after = events[-1].seq if events else after
@@ -151,7 +150,7 @@ async def _frames(context: Context, job_id: str, after: int) -> AsyncGenerator[b
 
 
 async def _deltas(watch: Subscription, order: _Order, until: float) -> AsyncIterator[bytes]:
-    """What is being written, until it is time to look for stored events."""
+    """Yield deltas until it is time to read stored events."""
     clock = asyncio.get_running_loop().time
     while not watch.must_check and clock() < until:
         if block := order.deltas():

@@ -1,6 +1,6 @@
-"""Server-sent events of a bulk run: how far it has come, whenever that changes, and then its end.
+"""Server-sent events of a bulk run: its progress when it changes, and its end.
 
-Nothing of it is stored: each event tells the whole state, so whoever comes late or comes back has missed nothing.
+They are not stored. Each event has the whole state, so a client that reconnects has missed nothing.
 """
 
 import asyncio
@@ -18,12 +18,11 @@ _FIELDS = {"id", "name", "status", "stop_reason", "counts", "usage", "version"}
 
 
 def stream(context: Context, run_id: str) -> EventStream:
-    """The run's progress until it has ended or the stream's time is over."""
+    """Stream the progress of a run until it has ended or the stream's time is over."""
     return EventStream(context, _frames(context, run_id))
 
 
 async def _frames(context: Context, run_id: str) -> AsyncGenerator[bytes]:
-    """Hold no thread and no database connection between queries."""
     notifications, clock = context.notifications, asyncio.get_running_loop().time
     end = clock() + notifications.pace.stream_s
     known: Run | None = None
@@ -32,7 +31,7 @@ async def _frames(context: Context, run_id: str) -> AsyncGenerator[bytes]:
         while True:
             found = await watch.wait_for_change(known, min(notifications.pace.ping_s, end - clock()))
             if watch.is_lost:
-                return  # The run was deleted, or the database is unreachable: a client that reconnects gets the reason
+                return  # The run was deleted, or the database is away: a client that reconnects gets the error
             yield _frame(found) if found is not None and found is not known else PING
             known = found
             if known is not None and _has_ended(known):
@@ -44,11 +43,11 @@ async def _frames(context: Context, run_id: str) -> AsyncGenerator[bytes]:
 
 
 def _frame(run: Run) -> bytes:
-    """The end has the run's version as its id, by which a browser that comes back by itself is known."""
     has_ended = _has_ended(run)
     at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     data = {"message": say_progress(run), "at": at, **run.model_dump(mode="json", include=_FIELDS)}
     kind = "done" if has_ended else "run.progress"
+    # Only the last event has an id: a browser that reconnects sends it, and gets a 204 instead of the same end
     return format_sse_event(id=str(run.version) if has_ended else None, event=kind, data_str=json.dumps(data))
 
 

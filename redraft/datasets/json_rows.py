@@ -2,12 +2,12 @@
 
 import io
 import json
-import math
 import re
 from collections.abc import Iterator
 from typing import Any, cast
 
 from redraft.datasets.lines import BOM, ROW_CHARS_MAX, Line, fault_in, read_text, too_long
+from redraft.domain.bodies import strict_json
 from redraft.errors import Invalid
 
 _CHUNK_CHARS = 65_536
@@ -30,31 +30,9 @@ def parse_row(line: Line) -> dict[str, Any]:
 def parse_json(text: str) -> Any:
     """The value of a JSON text. Raises ValueError if it is none, repeats a name, or has a number that is not finite."""
     try:
-        return json.loads(text, object_pairs_hook=_unique_names, parse_constant=_refused, parse_float=_finite)
+        return strict_json.parse(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"is not valid JSON: {error.msg} at character {error.pos + 1}") from None
-    except RecursionError:
-        raise ValueError("is nested too deeply") from None
-
-
-def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen = set[str]()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise ValueError(f"has the name {twice[:_ECHOED_CHARS]!r} twice in one object")
-    return found
-
-
-def _refused(name: str) -> Any:
-    raise ValueError(f"holds {name}, which is no JSON value")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"holds the number {text[:_ECHOED_CHARS]}, which is too large")
-    return number
 
 
 def elements_of(text: io.TextIOWrapper, longest: int = ROW_CHARS_MAX) -> Iterator[Line]:

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event
 
 from api.authentication import FAILURES
-from api.http.rate_limits import site_of
+from api.http.rate_limits import network_of
 from redraft.operations.admin import keys
 from redraft.operations.services import Services
 from tests.api.conftest import assert_problem
@@ -177,4 +177,4 @@ def test_a_good_key_is_still_looked_up(start_api: Start, services: Services):
     ],
 )
 def test_an_ipv6_network_is_one_address(address: str, site: str):
-    assert site_of(address) == site
+    assert network_of(address) == site

@@ -30,7 +30,7 @@ def test_a_signal_ends_the_server_in_spite_of_open_streams(
         stopped_at = time.monotonic()
         process.send_signal(signal.SIGTERM)
         told = list(frames)
-        assert "come back with Last-Event-ID" in (told[-1].comment or "")
+        assert "reconnect with Last-Event-ID" in (told[-1].comment or "")
         assert not any(frame.type for frame in told)
     process.wait(timeout=patient(30))
     assert time.monotonic() - stopped_at < patient(5)

@@ -12,7 +12,6 @@ import httpx2
 import uvicorn
 from fastapi import FastAPI
 
-from api.app import end_streams
 from redraft.settings import Settings
 from tests.support.forks import Fork
 from tests.support.processes import environment_of
@@ -72,7 +71,7 @@ class ApiServer:
         return self
 
     def stop(self) -> None:
-        end_streams(self.app)
+        self.app.state.end_streams()
         self._server.should_exit = True
         self._thread.join(timeout=patient(15))
         assert not self._thread.is_alive(), "the API did not stop"

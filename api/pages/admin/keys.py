@@ -1,14 +1,12 @@
-"""`/settings/keys`: who may use this installation. A new key is shown once, on the page that answers its making."""
+"""`/settings/keys`: API keys. The token of a new key is shown once, by the page that answers its creation."""
 
 import json
-import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from fastapi import Request, Response
 
 from api.dependencies import ContextOf, ServicesOf
-from api.pages.parts.forms import Form, FormOf
+from api.pages.parts.forms import Form, FormOf, new_token
 from api.pages.parts.rendering import page, pages_router, see_other
 from redraft.domain.admin.scopes import DEFAULT_SCOPES, Scope
 from redraft.errors import Conflict
@@ -28,83 +26,60 @@ _LIFETIMES = {
     "365": "in a year",
 }
 _MEANINGS = {
-    Scope.READ: "look at everything",
+    Scope.READ: "read everything",
     Scope.WRITE: "submit, change and delete",
-    Scope.METRICS: "/metrics alone",
+    Scope.METRICS: "read /metrics only",
     Scope.ADMIN: "keys and configuration",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """A key as it was asked for, with what is wrong by the field's name; `token`: the form's, for one key."""
-
-    name: str
-    scopes: frozenset[str]
-    days: str
-    errors: Mapping[str, str]
-    token: str = ""
-
-    @property
-    def once(self) -> str:
-        """Per form and what it says: an edited one, sent from the same page again, is another key."""
-        said = [self.token or secrets.token_urlsafe(16), self.name, sorted(self.scopes), self.days]
-        return json.dumps(said)
-
-
-_FRESH = _Wanted("", frozenset(DEFAULT_SCOPES), "90", {})
+_EMPTY = Form({"scope": sorted(DEFAULT_SCOPES), "days": ["90"]})
 
 
 @router.get("")
 def show_keys(request: Request, context: ContextOf) -> Response:
-    """All keys, and the form for a new one."""
     return _keys_page(request, context.services)
 
 
 @router.post("")
 def create_key(request: Request, services: ServicesOf, form: FormOf) -> Response:
-    """Make a key, and show it: here, now and never again."""
-    wanted = _read(form)
-    if wanted.errors:
-        return _keys_page(request, services, wanted, status=422)
+    if errors := _errors(form):
+        return _keys_page(request, services, form, errors=errors, status=422)
     try:
-        return _keys_page(request, services, created=_make(services, wanted), status=201)
+        return _keys_page(request, services, created=_create(services, form), status=201)
     except Conflict as error:
         return _keys_page(request, services, trouble=error.message, status=409)
 
 
 @router.post("/revoke")
 def revoke_key(services: ServicesOf, form: FormOf) -> Response:
-    """A key opens nothing from now on."""
     keys.revoke_key(services, form.text("key_id"))
     return see_other("/settings/keys", notice="key_revoked")
 
 
-def _make(services: Services, wanted: _Wanted) -> Mapping[str, object]:
-    scopes = [Scope(scope) for scope in wanted.scopes]
-    lifetime_s = float(wanted.days) * _DAY_S if wanted.days else None
-    key, token = keys.create_key(services, wanted.name, scopes, lifetime_s=lifetime_s, once=wanted.once)
+def _errors(form: Form) -> Mapping[str, str]:
+    scopes = set(form.texts("scope"))
+    rules = {
+        "name": (0 < len(form.text("name")) <= NAME_CHARS_MAX, f"Enter a purpose of 1 to {NAME_CHARS_MAX} characters."),
+        "scope": (scopes and scopes <= set(Scope), "Choose at least one of the scopes."),
+        "days": (form.text("days") in _LIFETIMES, "Choose one of the times."),
+    }
+    return {name: words for name, (holds, words) in rules.items() if not holds}
+
+
+def _create(services: Services, form: Form) -> Mapping[str, object]:
+    name, scopes, days = form.text("name"), sorted(set(form.texts("scope"))), form.text("days")
+    # Two clicks create one key; an edited form, sent from the same page again, creates another one
+    once = json.dumps([form.text("token") or new_token(), name, scopes, days])
+    lifetime_s = float(days) * _DAY_S if days else None
+    key, token = keys.create_key(services, name, map(Scope, scopes), lifetime_s=lifetime_s, once=once)
     return {**key, "token": token}
-
-
-def _read(form: Form) -> _Wanted:
-    name, days = form.text("name"), form.text("days")
-    scopes = frozenset(form.texts("scope"))
-    errors: dict[str, str] = {}
-    if not 0 < len(name) <= NAME_CHARS_MAX:
-        errors["name"] = f"Say what the key is for, in 1 to {NAME_CHARS_MAX} characters."
-    if not scopes or scopes - set(Scope):
-        errors["scope"] = "Choose at least one of the scopes."
-    if days not in _LIFETIMES:
-        errors["days"] = "Choose one of the times."
-    return _Wanted(name, scopes, days, errors, form.text("token"))
 
 
 def _keys_page(
     request: Request,
     services: Services,
-    wanted: _Wanted = _FRESH,
+    form: Form = _EMPTY,
     *,
+    errors: Mapping[str, str] | None = None,
     created: Mapping[str, object] | None = None,
     trouble: str | None = None,
     status: int = 200,
@@ -116,10 +91,11 @@ def _keys_page(
         keys=keys.list_keys(services)[::-1],
         own_id=request.scope["state"].get("key_id"),
         is_auth_required=services.settings.is_auth_required,
-        wanted=wanted,
+        form=form,
+        errors=errors or {},
         created=created,
         trouble=trouble,
-        form_token=secrets.token_urlsafe(16),
+        form_token=new_token(),
         lifetimes=_LIFETIMES,
         meanings=_MEANINGS,
     )

@@ -1,4 +1,4 @@
-"""`/`: what goes on, what came of today, who works, what is missing."""
+"""`/`: tiles, running and last jobs, last runs, workers and health."""
 
 from fastapi import Request, Response
 
@@ -11,7 +11,5 @@ router = pages_router()
 
 @router.get("/")
 def show_overview(request: Request, context: ContextOf) -> Response:
-    """Tiles, running and last jobs, last runs, workers and health."""
-    found = overview.view_overview(context.services)
-    is_auth_required = context.settings.is_auth_required
-    return page(request, "overview/overview.html", view=found, is_auth_required=is_auth_required)
+    view = overview.view_overview(context.services)
+    return page(request, "overview/overview.html", view=view, is_auth_required=context.settings.is_auth_required)

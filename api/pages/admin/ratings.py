@@ -1,4 +1,4 @@
-"""`/ratings`: the verdicts that are worth a person's look, one after the other, and what the ratings tell so far."""
+"""`/ratings`: the verdicts that need a rating most, one by one, and how far evaluators agree with people."""
 
 from typing import Any
 
@@ -6,8 +6,7 @@ from fastapi import Request, Response
 
 from api.dependencies import ServicesOf
 from api.pages.jobs.job_changes import RATING, Rater, read_rating
-from api.pages.parts.filled import Filled, filled
-from api.pages.parts.forms import Form, FormOf
+from api.pages.parts.forms import Filled, Form, FormOf, filled
 from api.pages.parts.rendering import page, pages_router, see_other
 from redraft.errors import Invalid
 from redraft.operations.evaluation import rating_queue, ratings
@@ -19,12 +18,11 @@ router = pages_router("/ratings")
 
 _FIELDS = (*RATING, "job_id", "opinion")
 _PRECISION = 0.9
-_TABS = [("/ratings", "To rate"), ("/ratings/calibration", "What the ratings tell")]
+_TABS = [("/ratings", "To rate"), ("/ratings/calibration", "Agreement")]
 
 
 @router.get("")
 def show_queue(request: Request, services: ServicesOf, rater: Rater) -> Response:
-    """The next verdict to rate, and those after it."""
     query = request.query_params
     queue = rating_queue.view_queue(services, rater, chosen=query.get("evaluation"), last=query.get("last"))
     return _queue_page(request, queue, is_blind="blind" in query)
@@ -32,7 +30,6 @@ def show_queue(request: Request, services: ServicesOf, rater: Rater) -> Response
 
 @router.post("")
 def rate(request: Request, services: ServicesOf, form: FormOf, rater: Rater) -> Response:
-    """A person's word; the next one comes."""
     blind = {"blind": "1"} if form.text("blind") else {}
     try:
         _rate(services, form, rater)
@@ -44,31 +41,22 @@ def rate(request: Request, services: ServicesOf, form: FormOf, rater: Rater) -> 
 
 @router.get("/calibration")
 def show_calibration(request: Request, services: ServicesOf) -> Response:
-    """How far each evaluator agrees with people."""
     groups, left_out = ratings.calibration(services, RatingFilter(), precision=_PRECISION)
     return page(request, "ratings/calibration.html", groups=groups, left_out=left_out, tabs=_TABS)
 
 
 def _rate(services: Services, form: Form, rater: str) -> None:
-    """Store what the form says; an opinion is held against the verdict that was not shown."""
+    # An opinion on the answer, given before the verdict is shown, agrees or disagrees with that verdict
     opinion: Any = form.text("opinion")
     if form.text("blind") and opinion not in {"passes", "fails", "unsure"}:
         raise Invalid.at("/opinion", "Say what you think of the answer.", "missing")
     verdict = rating_queue.verdict_on(services, form.text("evaluation_id"), opinion) if opinion else None
-    number, body = read_rating(form if verdict is None else form.having(verdict=verdict))
+    number, body = read_rating(form, verdict)
     ratings.rate(services, form.text("job_id"), number, body, rater)
 
 
 def _queue_page(
     request: Request, queue: RatingQueue, form: Filled | None = None, *, is_blind: bool, status: int = 200
 ) -> Response:
-    return page(
-        request,
-        "ratings/queue.html",
-        status,
-        queue=queue,
-        form=form or Filled(),
-        is_blind=is_blind,
-        blind="&blind=1" if is_blind else "",
-        tabs=_TABS,
-    )
+    shown: dict[str, Any] = {"form": form or Filled(), "is_blind": is_blind, "tabs": _TABS}
+    return page(request, "ratings/queue.html", status, queue=queue, **shown)

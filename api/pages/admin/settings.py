@@ -1,13 +1,13 @@
 """`/settings`: models, profiles, webhook deliveries and the configuration of this installation."""
 
 import json
-from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from anyio import to_thread
 from fastapi import Request, Response
 
-from api.dependencies import Context, ContextOf, ServicesOf, wait_for_model
+from api.dependencies import Context, ContextOf, ServicesOf
 from api.pages.parts.forms import FormOf
 from api.pages.parts.rendering import page, pages_router, see_other
 from redraft.errors import Invalid
@@ -18,35 +18,30 @@ from redraft.operations.jobs import webhooks
 
 router = pages_router("/settings")
 
-# A person waits for it.
+# A person waits for the page
 _CHECK_S = 60.0
 
 
 @router.get("")
 def show_settings(request: Request, context: ContextOf) -> Response:
-    """Models, workers, database, broker and version."""
     return _settings_page(request, context)
 
 
 @router.post("/models/test")
 async def test_model(request: Request, context: ContextOf, form: FormOf) -> Response:
-    """One tiny call to a model, and the page with what came of it."""
     name = form.text("model")
+    check = partial(model_checks.check_model, context.services, name, timeout_s=_CHECK_S)
     try:
-        checked, field_error = await _check(context, name), None
+        checked, problem = await context.wait_for_model(check), None
     except Invalid as error:
-        checked, field_error = None, error.message
-    return await to_thread.run_sync(lambda: _settings_page(request, context, checked, name, field_error))
+        checked, problem = None, error.message
+    return await to_thread.run_sync(lambda: _settings_page(request, context, checked, name, problem))
 
 
 @router.get("/models/test")
 async def show_models() -> Response:
-    """A browser's address after a test: it can be opened, too."""
+    # The URL of the page after a test, which may be reloaded
     return see_other("/settings")
-
-
-async def _check(context: Context, name: str) -> ModelCheck:
-    return await wait_for_model(context, lambda: model_checks.check_model(context.services, name, timeout_s=_CHECK_S))
 
 
 def _settings_page(
@@ -69,16 +64,16 @@ def _settings_page(
 
 @router.get("/profiles")
 async def show_profiles(request: Request, services: ServicesOf) -> Response:
-    """The ways to evaluate there are."""
     folder = services.settings.profiles_dir
     return page(request, "settings/profiles.html", profiles=services.profiles.all(), folder=folder)
 
 
 @router.get("/profiles/{name}")
 def show_profile(request: Request, services: ServicesOf, name: str) -> Response:
-    """One profile: its prompts and the schema of its reply, beside an earlier version or another one if asked for."""
     version, other = (request.query_params.get(each, "") for each in ("from", "with"))
     found = profile_views.view_profile(services, name, version=version, other=other)
+    # The field of the reply for each field of an evaluation, where the names differ
+    mapping = {role: field for role, field in found.profile.mapping.items() if role not in ("all", field)}
     return page(
         request,
         "settings/profile.html",
@@ -86,44 +81,23 @@ def show_profile(request: Request, services: ServicesOf, name: str) -> Response:
         versions=found.versions,
         changes=found.changes,
         before=f"version {version}" if version else other,
-        renamed=_renamed(found.profile.mapping),
+        renamed={role: field if isinstance(field, str) else ", ".join(field) for role, field in mapping.items()},
         schema=json.dumps(found.profile.reply_schema, indent=2, ensure_ascii=False),
         others=[each for each in services.profiles.all() if each.name != name],
         other=other,
     )
 
 
-def _renamed(mapping: Mapping[str, Any]) -> dict[str, str]:
-    """The fields of an evaluation that are not called so in the reply."""
-    fields = {
-        role: ", ".join([field] if isinstance(field, str) else field)
-        for role, field in mapping.items()
-        if role != "all"
-    }
-    return {role: field for role, field in fields.items() if field != role}
-
-
 @router.get("/webhooks")
 def show_webhooks(request: Request, services: ServicesOf) -> Response:
-    """The latest deliveries of all jobs and runs."""
-    only_failed = request.query_params.get("status") == "failed"
-    found, cursor = webhooks.latest_deliveries(
-        services, only_failed=only_failed, cursor=request.query_params.get("after")
-    )
-    is_signed = bool(webhooks.keys_of(services.settings))
-    return page(
-        request,
-        "settings/webhooks.html",
-        deliveries=found,
-        cursor=cursor,
-        only_failed=only_failed,
-        is_signed=is_signed,
-    )
+    only_failed, after = request.query_params.get("status") == "failed", request.query_params.get("after")
+    found, cursor = webhooks.latest_deliveries(services, only_failed=only_failed, cursor=after)
+    shown: dict[str, Any] = {"deliveries": found, "cursor": cursor, "only_failed": only_failed}
+    return page(request, "settings/webhooks.html", is_signed=bool(webhooks.keys_of(services.settings)), **shown)
 
 
 @router.post("/webhooks/resend")
 def resend(services: ServicesOf, form: FormOf) -> Response:
-    """Send a delivery again, and go back to the list that it was in."""
     webhooks.redeliver(services, form.text("owner_id"), form.text("delivery_id"))
     is_filtered = form.text("status") == "failed"
     return see_other("/settings/webhooks", notice="resent", **({"status": "failed"} if is_filtered else {}))
@@ -131,7 +105,6 @@ def resend(services: ServicesOf, form: FormOf) -> Response:
 
 @router.get("/configuration")
 def show_configuration(request: Request, services: ServicesOf) -> Response:
-    """Every setting in effect, with its origin."""
     found = configuration.settings_in_effect(services.settings)
     only_changed = request.query_params.get("show") == "changed"
     shown = [each for each in found if not (only_changed and each.is_default)]

@@ -1,7 +1,6 @@
-"""Two runs beside each other: what differs, row by row, and both answers of a row."""
+"""The comparison of two runs, and of both answers to a row."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from anyio import to_thread
@@ -9,7 +8,7 @@ from fastapi import Query, Request, Response
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 
-from api.dependencies import Context, ContextOf, ServicesOf
+from api.dependencies import ContextOf, ServicesOf
 from api.http.parameters import NUMBER_MAX
 from api.pages.bulk.run import REPORTED_AT_ONCE
 from api.pages.parts.rendering import address, page, pages_router, see_other
@@ -17,26 +16,14 @@ from redraft.domain.bulk.row_alignment import RowPair
 from redraft.domain.text.diffs import compare_words
 from redraft.operations.bulk import run_listing, runs
 from redraft.operations.bulk.report_tables import compare_by_row
-from redraft.operations.bulk.run_listing import RunLine
-from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 from redraft.reports.html import render_body
-from redraft.reports.tables import ComparisonTables
 
 router = pages_router("/runs/compare")
 
 _ROWS = 50
 _CHOICES = 100
 RunId = Annotated[str, Query(max_length=40)]
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A comparison, computed and rendered."""
-
-    tables: ComparisonTables
-    body: Markup
-    pairs: Sequence[RowPair]
 
 
 @router.get("")
@@ -49,38 +36,30 @@ async def compare(
     after: Annotated[int, Query(ge=0, le=NUMBER_MAX)] = 0,
     report: Literal["1"] | None = None,
 ) -> Response:
-    """The comparison of two runs, or the choice of two."""
     if not baseline or len(run) != 1:
         return await run_in_threadpool(_choose, request, context.services, [*filter(None, [baseline, *run])])
-    both = await run_in_threadpool(_both, context.services, baseline, run[0])
+    both = [await run_in_threadpool(runs.get_run, context.services, each) for each in (baseline, run[0])]
+    # A large comparison takes seconds: it is computed on request only
     is_small = sum(each.counts.total for each in both) <= 2 * REPORTED_AT_ONCE
-    found = await _compute(context, baseline, run[0]) if report or is_small else None
-    shown: dict[str, Any] = (
-        _rows(request, found.pairs, changed=changed is not None, after=after) if found else {"rows": ()}
-    )
-    return page(request, "runs/compare.html", baseline=both[0], new=both[1], found=found, **shown)
+    body, pairs = None, ()
+    if report or is_small:
+        body, pairs = await to_thread.run_sync(_compare, context.services, baseline, run[0], limiter=context.reports)
+    shown = _rows(request, pairs, changed=changed is not None, after=after)
+    return page(request, "runs/compare.html", baseline=both[0], new=both[1], body=body, **shown)
 
 
 def _choose(request: Request, services: Services, chosen: Sequence[str]) -> Response:
-    """Two that were chosen in the list become baseline and new run by their age."""
+    # The older one of two that were chosen in the list is the baseline
     if len(chosen) == 2 and chosen[0] != chosen[1]:
         older, newer = sorted((runs.get_run(services, each) for each in chosen), key=lambda run: run.created_at)
         return see_other("/runs/compare", baseline=older.id, run=newer.id)
-    known: Sequence[RunLine] = run_listing.list_runs(services, cursor=None, limit=_CHOICES)[0]
+    known, _ = run_listing.list_runs(services, cursor=None, limit=_CHOICES)
     return page(request, "runs/choose.html", runs=known, chosen=[*chosen, "", ""][:2], number=len(chosen))
 
 
-def _both(services: Services, baseline_id: str, run_id: str) -> tuple[Run, Run]:
-    return runs.get_run(services, baseline_id), runs.get_run(services, run_id)
-
-
-async def _compute(context: Context, baseline_id: str, run_id: str) -> _Found:
-    return await to_thread.run_sync(_compare, context.services, baseline_id, run_id, limiter=context.reports)
-
-
-def _compare(services: Services, baseline_id: str, run_id: str) -> _Found:
+def _compare(services: Services, baseline_id: str, run_id: str) -> tuple[Markup, Sequence[RowPair]]:
     tables, pairs = compare_by_row(services, baseline_id, run_id)
-    return _Found(tables, render_body(tables), pairs)
+    return render_body(tables), pairs
 
 
 def _rows(request: Request, pairs: Sequence[RowPair], *, changed: bool, after: int) -> dict[str, Any]:
@@ -104,7 +83,7 @@ def show_row(
     row: Annotated[str, Query(max_length=2000)],
     repeat: Annotated[int, Query(ge=1, le=100)] = 1,
 ) -> Response:
-    """One row: its question, both answers, and what differs between them word by word."""
+    """Show a row: its question, both answers, and their differences word by word."""
     sides = run_listing.get_sides(services, baseline, run, row, repeat)
     answers = [each.answer if each else None for each in (sides.baseline, sides.new)]
     diff = compare_words(answers[0], answers[1]) if answers[0] and answers[1] else None

@@ -1,4 +1,4 @@
-"""Datasets: the list, one with its rows, and a form to add one."""
+"""Datasets: the list, a dataset with its rows, and a form to add one."""
 
 import json
 from collections.abc import Mapping
@@ -13,8 +13,7 @@ from fastapi import Query, Request, Response
 from api.dependencies import Context, ContextOf, ServicesOf
 from api.http.parameters import NUMBER_MAX
 from api.pages.bulk.run_forms import filled_rows
-from api.pages.parts.filled import Filled
-from api.pages.parts.forms import Form, FormOf
+from api.pages.parts.forms import Filled, Form, FormOf
 from api.pages.parts.rendering import address, page, pages_router, see_other
 from api.routes.bulk.datasets import UploadQuery
 from redraft.datasets.formats import Format
@@ -27,7 +26,8 @@ router = pages_router("/datasets")
 _PAGE = 20
 _ROWS = 20
 _CELLS = 20
-_OTHER_FIELDS = 20_000
+# Of the body, for the fields beside the rows
+_OTHER_FIELDS_BYTES = 20_000
 _FORMATS = tuple(each for each in get_args(Format) if each != "parquet")
 
 
@@ -35,7 +35,6 @@ _FORMATS = tuple(each for each in get_args(Format) if each != "parquet")
 def list_datasets(
     request: Request, services: ServicesOf, after: Annotated[str | None, Query(max_length=500)] = None
 ) -> Response:
-    """Datasets, the newest first."""
     found, cursor = datasets.list_datasets(services, cursor=after, limit=_PAGE)
     following = address(request, after=cursor) if cursor else None
     return page(request, "datasets/list.html", datasets=found, next_address=following, is_first=after is None)
@@ -43,13 +42,11 @@ def list_datasets(
 
 @router.get("/new")
 def show_new_dataset(request: Request, context: ContextOf) -> Response:
-    """The form for a few rows."""
     return _new_dataset(request, context, Filled())
 
 
 @router.post("/new")
 async def add_dataset(request: Request, context: ContextOf, form: FormOf) -> Response:
-    """Store the rows, or show the form again with what is wrong."""
     try:
         dataset, is_new = await _stored(context, form)
     except Invalid as error:
@@ -60,7 +57,7 @@ async def add_dataset(request: Request, context: ContextOf, form: FormOf) -> Res
 
 
 def _new_dataset(request: Request, context: Context, form: Filled, status: int = 200) -> Response:
-    most = context.settings.max_body_bytes - _OTHER_FIELDS
+    most = context.settings.max_body_bytes - _OTHER_FIELDS_BYTES
     return page(request, "datasets/new.html", status, form=form, formats=_FORMATS, bytes=max(0, most))
 
 
@@ -69,10 +66,9 @@ async def _stored(context: Context, form: Form) -> tuple[Dataset, bool]:
     mapping = UploadQuery.model_construct(map=pairs).mapping()
     written = form.text("format")
     file_format = cast("Format", written) if written in _FORMATS else None
-    options: dict[str, Any] = {"file_format": file_format, "mapping": mapping}
     rows = BytesIO(form.text("rows").encode("utf-8", "replace"))
-    work = partial(datasets.import_dataset, context.services, rows, form.text("name"), **options)
-    return await to_thread.run_sync(work, limiter=context.uploads)
+    work = partial(datasets.import_dataset, context.services, rows, form.text("name"), mapping=mapping)
+    return await to_thread.run_sync(partial(work, file_format=file_format), limiter=context.uploads)
 
 
 @router.get("/{dataset_id}")
@@ -83,7 +79,6 @@ def show_dataset(
     after: Annotated[int, Query(ge=-1, le=NUMBER_MAX)] = -1,
     bad: Literal["1"] | None = None,
 ) -> Response:
-    """One dataset: what its columns became, and its rows."""
     dataset = datasets.get_dataset(services, dataset_id)
     listed = run_listing.list_bad_rows if bad else datasets.list_items
     rows = listed(services, dataset_id, after=after, limit=_ROWS + 1)
@@ -99,13 +94,11 @@ def show_dataset(
 
 @router.get("/{dataset_id}/delete")
 def ask_to_delete(request: Request, services: ServicesOf, dataset_id: str) -> Response:
-    """Ask for confirmation."""
     return page(request, "datasets/delete.html", dataset=datasets.get_dataset(services, dataset_id), trouble=None)
 
 
 @router.post("/{dataset_id}/delete")
 def delete_dataset(request: Request, services: ServicesOf, dataset_id: str) -> Response:
-    """Remove a dataset that no run uses."""
     try:
         removing.delete_dataset(services, dataset_id)
     except Conflict as error:
@@ -115,14 +108,12 @@ def delete_dataset(request: Request, services: ServicesOf, dataset_id: str) -> R
 
 
 def _cells(row: DatasetItem) -> list[tuple[str, str]]:
-    """What a row says, the first of it."""
     given: Mapping[str, Any] = {
         **(row.fields or {}),
         **{f"vars.{name}": value for name, value in (row.vars or {}).items()},
         **{name: value for name in ("human_score", "human_pass") if (value := getattr(row, name)) is not None},
     }
-    return [(name, _text(value)) for name, value in islice(given.items(), _CELLS)]
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return [
+        (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for name, value in islice(given.items(), _CELLS)
+    ]

@@ -1,21 +1,14 @@
-"""The forms of bulk evaluation: what was written in them as requests, and what is wrong with it field by field."""
+"""The forms of bulk evaluation: reads them as requests, and locates errors at their fields."""
 
-import hashlib
 import json
 from dataclasses import replace
-from typing import Any, cast
-from uuid import uuid4
+from typing import Any
 
-from fastapi import Request
-
-from api.http.bodies import parse_json
-from api.http.problems import HttpProblem
-from api.pages.parts.filled import Filled, filled, read, read_number
-from api.pages.parts.forms import Form
+from api.http.bodies import parse_object
+from api.pages.parts.forms import Filled, Form, filled, read, read_names, read_number
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
 from redraft.errors import Invalid
 from redraft.operations.bulk.run_resources import Run
-from redraft.operations.jobs.submit import Idempotency
 
 _TEXTS = ("instruct", "eval_crit", "resp_format", "evaluator_model")
 _NUMBERS = ("iter_max", "score_threshold")
@@ -26,7 +19,7 @@ _ERRORS_SHOWN = 5
 
 
 def filled_run(form: Form, error: Invalid) -> Filled:
-    """The form to be shown again: what is wrong with a default stands at its field, or at that of all other ones."""
+    """Return the form with its errors; a default without a field has them at the field of further defaults."""
     is_of_rows = error.code == "no_good_rows"
     errors = tuple(
         replace(field_error, pointer=_place(field_error.pointer, is_of_rows=is_of_rows)) for field_error in error.errors
@@ -42,60 +35,46 @@ def _place(pointer: str, *, is_of_rows: bool) -> str:
 
 
 def filled_rows(form: Form, error: Invalid) -> Filled:
-    """The form of a dataset, with what is wrong with its first rows at the field that holds them."""
+    """Return the form of a dataset, with the errors of its first rows at the field of the rows."""
     words = " ".join(field_error.detail for field_error in error.errors[:_ERRORS_SHOWN]) or error.message
     known = {field_error.pointer for field_error in error.errors} <= {f"/{name}" for name in ROWS_FIELDS}
     return filled(form, ROWS_FIELDS, error if error.errors and known else Invalid.at("/rows", words, error.code))
 
 
 def read_run(form: Form) -> CreateRun:
-    """The run that a form asks for.
-
-    Raises:
-        Invalid: a field is wrong in itself.
-    """
-    body: dict[str, Any] = {"dataset_id": form.text("dataset_id"), "defaults": _defaults(form)}
-    body["overrides"] = _object(form, "overrides")
+    """Read a run; raises Invalid if a field is wrong."""
+    body: dict[str, Any] = {
+        "dataset_id": form.text("dataset_id"),
+        "defaults": {
+            **_object(form, "more"),
+            **{name: form.text(name) for name in _TEXTS if form.text(name)},
+            **{name: read_number(form.text(name)) for name in _NUMBERS if form.text(name)},
+            **({"model": models} if (models := read_names(form.text("model"))) else {}),
+        },
+        "overrides": _object(form, "overrides"),
+        **{name: read_number(form.text(name)) for name in _OF_RUN if form.text(name)},
+    }
     if form.text("name"):
         body["name"] = form.text("name")
     if form.text("webhook"):
         body["webhook"] = {"url": form.text("webhook")}
-    body |= {name: read_number(form.text(name)) for name in _OF_RUN if form.text(name)}
     return read(CreateRun, body)
 
 
 def read_resume(form: Form) -> ResumeRun:
-    """Raises Invalid: the budget is none."""
+    """Read which items to resume; raises Invalid if the budget is no number."""
     body: dict[str, Any] = {"retry": "errors" if form.text("retry") == "errors" else "open"}
     if form.text("max_cost_usd"):
         body["max_cost_usd"] = read_number(form.text("max_cost_usd"))
     return read(ResumeRun, body)
 
 
-def _defaults(form: Form) -> dict[str, Any]:
-    models = [name.strip() for name in form.text("model").split(",") if name.strip()]
-    return {
-        **_object(form, "more"),
-        **{name: form.text(name) for name in _TEXTS if form.text(name)},
-        **{name: read_number(form.text(name)) for name in _NUMBERS if form.text(name)},
-        **({"model": models if len(models) > 1 else models[0]} if models else {}),
-    }
-
-
 def _object(form: Form, name: str) -> dict[str, Any]:
-    text = form.text(name)
-    try:
-        value: Any = parse_json(text.encode()) if text else {}
-    except HttpProblem as problem:
-        words = problem.detail.replace("The body", "This")
-        raise Invalid.at(f"/{name}", words, "invalid_json") from None
-    if not isinstance(value, dict):
-        raise Invalid.at(f"/{name}", 'This must be a JSON object, such as {"candidates": 2}.', "dict_type")
-    return cast("dict[str, Any]", value)
+    return parse_object(form.text(name), name, "This") if form.text(name) else {}
 
 
 def filled_like(run: Run) -> Filled:
-    """The form as it would have been filled in for a run."""
+    """Return the form as it would be filled in for a run."""
     rest = dict(run.defaults)
     texts = {name: rest.pop(name) for name in _TEXTS if isinstance(rest.get(name), str)}
     texts |= {name: str(rest.pop(name)) for name in _NUMBERS if isinstance(rest.get(name), int | float)}
@@ -106,15 +85,3 @@ def filled_like(run: Run) -> Filled:
     for name, given in (("more", rest), ("overrides", run.overrides)):
         texts[name] = json.dumps(given, ensure_ascii=False, indent=2) if given else ""
     return Filled({"dataset_id": run.dataset_id, "name": run.name, **texts})
-
-
-def new_token() -> str:
-    """Goes into a form, so that sending it twice does not start two runs."""
-    return uuid4().hex
-
-
-def idempotency_of(request: Request, form: Form) -> Idempotency:
-    """The same form with the same fields is the same run; changed fields are another one."""
-    caller = request.scope["state"].get("key_id") or "-"
-    written = "\n".join(f"{name}={form.text(name)}" for name in (*FIELDS, "token"))
-    return Idempotency(f"{caller}:pages", hashlib.sha256(written.encode("utf-8", "replace")).hexdigest())

@@ -5,9 +5,8 @@ from typing import Annotated
 from fastapi import Query, Request, Response
 
 from api.dependencies import ServicesOf
-from api.pages.bulk.run_forms import filled_like, filled_run, idempotency_of, new_token, read_run
-from api.pages.parts.filled import Filled
-from api.pages.parts.forms import FormOf
+from api.pages.bulk.run_forms import FIELDS, filled_like, filled_run, read_run
+from api.pages.parts.forms import Filled, FormOf, idempotency_of, new_token
 from api.pages.parts.rendering import address, page, pages_router, see_other
 from redraft.errors import Invalid
 from redraft.operations.bulk import datasets, run_listing, runs
@@ -24,7 +23,6 @@ _START = {"iter_max": "3", "score_threshold": "0.8", "repeat": "1", "max_in_flig
 def list_runs(
     request: Request, services: ServicesOf, after: Annotated[str | None, Query(max_length=500)] = None
 ) -> Response:
-    """Runs, the newest first."""
     found, cursor = run_listing.list_runs(services, cursor=after, limit=_PAGE)
     following = address(request, after=cursor) if cursor else None
     return page(request, "runs/list.html", runs=found, next_address=following, is_first=after is None)
@@ -32,16 +30,16 @@ def list_runs(
 
 @router.get("/new")
 def show_new_run(request: Request, services: ServicesOf, dataset: str = "", like: str = "") -> Response:
-    """The form for a run: an empty one, or as another run was started."""
     form = filled_like(runs.get_run(services, like)) if like else Filled({**_START, "dataset_id": dataset})
     return _new_run(request, services, form)
 
 
 @router.post("/new")
 def start_run(request: Request, services: ServicesOf, form: FormOf) -> Response:
-    """Start the run, or show the form again with what is wrong."""
+    content = "\n".join(f"{name}={form.text(name)}" for name in FIELDS)
+    key = idempotency_of(request, "pages", form.text("token"), content)
     try:
-        run, _ = runs.create_run_once(services, read_run(form), idempotency_of(request, form))
+        run, _ = runs.create_run_once(services, read_run(form), key)
     except Invalid as error:
         return _new_run(request, services, filled_run(form, error), 422)
     return see_other(f"/runs/{run.id}", notice="run_started")
@@ -50,6 +48,7 @@ def start_run(request: Request, services: ServicesOf, form: FormOf) -> Response:
 def _new_run(request: Request, services: Services, form: Filled, status: int = 200) -> Response:
     known, _ = datasets.list_datasets(services, cursor=None, limit=_CHOICES)
     chosen = form.text("dataset_id")
+    # The list has the newest datasets only
     if chosen and all(each.id != chosen for each in known):
         known = [datasets.get_dataset(services, chosen), *known]
     models = services.settings.model or "", services.settings.evaluator_model or ""

@@ -1,36 +1,45 @@
-"""A job's pages: its answer, its iterations, its calls, its events, its request."""
+"""The pages of a job: answer, iterations, calls, events and request."""
 
 import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Annotated, Any
 
 from fastapi import Path, Query, Request, Response
 
 from api.dependencies import ServicesOf
-from api.pages.jobs.job_charts import draw_waterfall
+from api.http.parameters import ITERATION_MAX
+from api.pages.jobs.job_answers import answer_of, pending_of
+from api.pages.jobs.job_charts import draw_scores, draw_waterfall
 from api.pages.jobs.job_frame import JobIdOf, job_page
-from api.pages.jobs.job_tabs import answer_tab, iterations_tab
 from api.pages.jobs.job_texts import plain_text, request_texts
+from api.pages.parts.forms import Filled
 from api.pages.parts.rendering import pages_router
 from redraft.errors import NotFound
+from redraft.operations.evaluation.ratings import Rating
 from redraft.operations.jobs import queries, views
+from redraft.operations.jobs.diffs import AnswerDiff, DiffPart, diff_of, score_of
+from redraft.operations.jobs.iterations import Iteration
+from redraft.operations.jobs.views import HistoryView
 
 router = pages_router("/jobs/{job_id}")
 
-Candidate = Annotated[int, Query(ge=1, le=1_000_000)]
-Number = Annotated[int, Path(ge=1, le=1_000_000)]
+Candidate = Annotated[int, Query(ge=1, le=ITERATION_MAX)]
+Number = Annotated[int, Path(ge=1, le=ITERATION_MAX)]
 After = Annotated[int, Query(ge=0, le=10**9)]
 JSON_CHARS = 20_000
+_SAME_CHARS = 600
+_DIFF_CHARS = 60_000
+_EMPTY = Filled()
 
 
 @router.get("")
 def show_answer(request: Request, services: ServicesOf, job_id: JobIdOf) -> Response:
-    """The answer, or the best so far, and how the job can go on."""
     return answer_tab(request, views.view_history(services, job_id))
 
 
 @router.get("/answer.txt")
 def get_answer(request: Request, services: ServicesOf, job_id: JobIdOf) -> Response:
-    """The whole answer as plain text."""
     job = queries.get_job(services, job_id)
     if job.result is None:
         raise NotFound("answer", job_id)
@@ -39,7 +48,6 @@ def get_answer(request: Request, services: ServicesOf, job_id: JobIdOf) -> Respo
 
 @router.get("/iterations")
 def show_iterations(request: Request, services: ServicesOf, job_id: JobIdOf) -> Response:
-    """What each iteration wrote, and what was said of it."""
     return iterations_tab(request, views.view_history(services, job_id))
 
 
@@ -47,7 +55,6 @@ def show_iterations(request: Request, services: ServicesOf, job_id: JobIdOf) -> 
 def get_iteration_answer(
     request: Request, services: ServicesOf, job_id: JobIdOf, number: Number, candidate: Candidate = 1
 ) -> Response:
-    """The whole answer of one candidate as plain text."""
     found = queries.list_iterations(services, job_id, number)
     answer = next((each.answer for each in found if each.candidate == candidate), None)
     if answer is None:
@@ -57,7 +64,6 @@ def get_iteration_answer(
 
 @router.get("/calls")
 def show_calls(request: Request, services: ServicesOf, job_id: JobIdOf) -> Response:
-    """Every request to a model provider, on one clock."""
     view = views.view_calls(services, job_id)
     fall = draw_waterfall(view.calls) if view.calls else None
     return job_page(request, "job/calls.html", view, tab="/calls", calls=view.calls, has_more=view.has_more, fall=fall)
@@ -65,36 +71,103 @@ def show_calls(request: Request, services: ServicesOf, job_id: JobIdOf) -> Respo
 
 @router.get("/calls/{call_id}")
 def show_call(request: Request, services: ServicesOf, job_id: JobIdOf, call_id: str) -> Response:
-    """What was sent, and what came back."""
     view = views.view_call(services, job_id, call_id)
     texts = [("Request", _pretty(view.call.request)), ("Response", _pretty(view.call.response))]
-    return job_page(
-        request, "job/call.html", view, tab=f"/calls/{call_id}", call=view.call, texts=texts, json_chars=JSON_CHARS
-    )
+    shown: dict[str, Any] = {"call": view.call, "texts": texts, "json_chars": JSON_CHARS}
+    return job_page(request, "job/call.html", view, tab=f"/calls/{call_id}", **shown)
 
 
 @router.get("/events")
 def show_events(request: Request, services: ServicesOf, job_id: JobIdOf, after: After = 0) -> Response:
-    """What happened, in order."""
     view = views.view_events(services, job_id, after)
     return job_page(request, "job/events.html", view, tab="/events", after=after)
 
 
 @router.get("/request")
 def show_request(request: Request, services: ServicesOf, job_id: JobIdOf) -> Response:
-    """What was asked for, and how to ask for it again."""
     view = views.view_request(services, job_id)
-    texts = request_texts(request, view.job)
-    return job_page(
-        request,
-        "job/request.html",
-        view,
-        tab="/request",
-        as_json=_pretty(view.job.request),
-        json_chars=JSON_CHARS,
-        **texts,
-    )
+    shown: dict[str, Any] = {
+        "as_json": _pretty(view.job.request),
+        "json_chars": JSON_CHARS,
+        **request_texts(request, view.job),
+    }
+    return job_page(request, "job/request.html", view, tab="/request", **shown)
 
 
 def _pretty(value: Any) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def answer_tab(request: Request, view: HistoryView, form: Filled = _EMPTY, status: int = 200) -> Response:
+    return job_page(
+        request,
+        "job/answer.html",
+        view,
+        status=status,
+        answer=answer_of(view.job, view.iterations, request.query_params.get("view")),
+        pending=pending_of(view.job, view.iterations),
+        attempts=best_attempts(view.iterations),
+        form=form,
+    )
+
+
+def iterations_tab(request: Request, view: HistoryView, form: Filled = _EMPTY, status: int = 200) -> Response:
+    best = best_attempts(view.iterations)
+    diff = _diff(request, view)
+    ratings: dict[str, list[Rating]] = {}
+    for rating in view.ratings:
+        ratings.setdefault(rating.evaluation_id, []).append(rating)
+    return job_page(
+        request,
+        "job/iterations.html",
+        view,
+        tab="/iterations",
+        status=status,
+        groups=_by_number(view.iterations),
+        best=best,
+        best_ids={each.id for each in best},
+        chart=draw_scores(view.matrix, view.job.progress.score_threshold),
+        matrix=view.matrix,
+        ratings=ratings,
+        diff=diff,
+        diff_parts=list(readable(diff.parts)) if diff else [],
+        form=form,
+    )
+
+
+def best_attempts(iterations: Sequence[Iteration]) -> list[Iteration]:
+    """Return the candidate of each iteration with the highest score."""
+    return [max(group, key=score_of) for _, group in _by_number(iterations)]
+
+
+def _by_number(iterations: Sequence[Iteration]) -> list[tuple[int, list[Iteration]]]:
+    return [(number, list(group)) for number, group in groupby(iterations, key=lambda each: each.number)]
+
+
+def _diff(request: Request, view: HistoryView) -> AnswerDiff | None:
+    numbers = sorted({each.number for each in view.iterations})
+    if len(numbers) < 2:
+        return None
+    # Iterations that the URL does not name, or that do not exist, are the last two
+    by_text = {str(number): number for number in numbers}
+    wanted = [request.query_params.get(name, "") for name in ("from", "to")]
+    old, new = (by_text.get(text, usual) for text, usual in zip(wanted, numbers[-2:], strict=True))
+    return diff_of(view.iterations, old, new, view.job.id)
+
+
+def readable(parts: Sequence[DiffPart]) -> Iterator[tuple[str, str]]:
+    """Yield parts as (kind, text); long equal parts are cut to their ends, and the whole to what a person reads."""
+    room = _DIFF_CHARS
+    for part in parts:
+        if part.kind == "equal" and len(part.text) > _SAME_CHARS:
+            half = _SAME_CHARS // 2
+            yield "equal", part.text[:half]
+            yield "gap", f"{len(part.text) - 2 * half:,} equal characters"
+            yield "equal", part.text[-half:]
+            room -= 2 * half
+            continue
+        yield part.kind, part.text[:room]
+        if len(part.text) > room:
+            yield "gap", "the rest is too long to be shown"
+            return
+        room -= len(part.text)

@@ -1,14 +1,14 @@
-"""What people do on the pages of a job: cancel, continue, rate, delete."""
+"""Changes of a job on its pages: cancel, continue, rate, delete, redeliver."""
 
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
 
 from api.dependencies import ServicesOf
+from api.http.parameters import ITERATION_MAX
+from api.pages.jobs.job import answer_tab, iterations_tab
 from api.pages.jobs.job_frame import JobIdOf, job_page
-from api.pages.jobs.job_tabs import answer_tab, iterations_tab
-from api.pages.parts.filled import filled, read, read_number
-from api.pages.parts.forms import Form, FormOf
+from api.pages.parts.forms import Form, FormOf, filled, read, read_names, read_number
 from api.pages.parts.rendering import pages_router, see_other
 from api.routes.admin.ratings import get_rater
 from redraft.domain.evaluation.ratings import RateEvaluation
@@ -22,21 +22,17 @@ router = pages_router("/jobs/{job_id}")
 CONTINUATION = ("guidance", "iter_max", "score_threshold", "model", "evaluator_model")
 RATING = ("evaluation_id", "iteration", "verdict", "criterion", "score", "note")
 _NUMBERS = {"iter_max", "score_threshold", "score", "iteration"}
-
-NUMBER_MAX = 1_000_000
 Rater = Annotated[str, Depends(get_rater)]
 
 
 @router.post("/cancel")
 def cancel(services: ServicesOf, job_id: str) -> Response:
-    """End the job; what it has written stays."""
     lifecycle.cancel(services, job_id)
     return see_other(f"/jobs/{job_id}", notice="canceled")
 
 
 @router.post("/continue")
 def continue_job(request: Request, services: ServicesOf, job_id: str, form: FormOf) -> Response:
-    """More iterations for a job that has ended."""
     try:
         lifecycle.continue_job(services, job_id, read(ContinueJob, values_of(form, CONTINUATION)))
     except (Invalid, Conflict) as error:
@@ -47,7 +43,6 @@ def continue_job(request: Request, services: ServicesOf, job_id: str, form: Form
 
 @router.post("/ratings")
 def rate(request: Request, services: ServicesOf, job_id: str, form: FormOf, rater: Rater) -> Response:
-    """A person's word on a verdict."""
     try:
         number, body = read_rating(form)
         ratings.rate(services, job_id, number, body, rater)
@@ -59,47 +54,36 @@ def rate(request: Request, services: ServicesOf, job_id: str, form: FormOf, rate
 
 @router.get("/delete")
 def ask_to_delete(request: Request, services: ServicesOf, job_id: JobIdOf) -> Response:
-    """Ask for confirmation."""
     return job_page(request, "job/delete.html", views.view_job(services, job_id))
 
 
 @router.post("/delete")
 def delete(services: ServicesOf, job_id: str) -> Response:
-    """Delete a job that has ended, with its iterations, calls and events."""
     lifecycle.delete(services, job_id)
     return see_other("/jobs", notice="deleted")
 
 
 @router.post("/deliveries/{delivery_id}/redeliver")
 def redeliver(services: ServicesOf, job_id: str, delivery_id: str) -> Response:
-    """Send a delivery of the job's webhook again."""
     webhooks.redeliver(services, job_id, delivery_id)
     return see_other(f"/jobs/{job_id}/events", notice="resent")
 
 
-def read_rating(form: Form) -> tuple[int, RateEvaluation]:
-    """The iteration's number, and what is said of it.
-
-    Raises:
-        Invalid: a field is filled in wrong.
-    """
-    values = values_of(form, RATING)
+def read_rating(form: Form, verdict: str | None = None) -> tuple[int, RateEvaluation]:
+    """Read the number of the iteration and its rating, or this verdict; raises Invalid if a field is wrong."""
+    values = values_of(form, RATING) | ({"verdict": verdict} if verdict else {})
     number = values.pop("iteration", None)
-    if not isinstance(number, int) or not 1 <= number <= NUMBER_MAX:
-        raise Invalid.at("/iteration", "This is no iteration's number.", "invalid_iteration")
+    if not isinstance(number, int) or not 1 <= number <= ITERATION_MAX:
+        raise Invalid.at("/iteration", "This is no number of an iteration.", "invalid_iteration")
     if "verdict" not in values:
         raise Invalid.at("/verdict", "Say whether you agree.", "missing")
     return number, read(RateEvaluation, values)
 
 
 def values_of(form: Form, names: tuple[str, ...]) -> dict[str, Any]:
-    """The fields that were filled in; several models, one per line or between commas, are a list."""
     values: dict[str, Any] = {name: form.text(name) for name in names if form.text(name)}
     for name in _NUMBERS & values.keys():
         values[name] = read_number(values[name])
-    if isinstance(number := values.get("score"), int):
-        values["score"] = float(number)
     if "model" in values:
-        models = values["model"].replace(",", "\n").split()
-        values["model"] = models[0] if len(models) == 1 else models
+        values["model"] = read_names(values["model"])
     return values

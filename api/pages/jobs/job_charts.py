@@ -1,12 +1,12 @@
-"""The pictures of a job: how its scores went, and when its calls were made."""
+"""The charts of a job: its scores by iteration, also in the width of a word, and the times of its calls."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from markupsafe import Markup
 
-from api.pages.parts.filters import duration, score
+from api.pages.parts.filters import UNKNOWN, duration, score
 from redraft.domain.jobs.intervals import merged
 from redraft.operations.jobs.iterations import CriteriaMatrix, MatrixColumn
 from redraft.operations.jobs.resources import CallLine
@@ -15,32 +15,34 @@ from redraft.reports.svg import Plot, label, line, picture, tag
 CRITERIA_DRAWN_MAX = 6
 _TICKS = [0, 0.25, 0.5, 0.75, 1.0]
 _SPOTS = (("passed", "passed"), ("missed", "not passed"), ("other", "another candidate"))
+_WIDTH, _HEIGHT, _EDGE = 96, 24, 4
 _TRACK = 1000
 _SMALLEST_BAR = 6.0
+# Beside a wait of hours all calls would be dots: no pause takes more than this share of the time of all calls
 _GAP_SHARE = 0.15
 _SMALLEST_GAP_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A drawing, with a legend of (class, what it stands for)."""
+    """A drawing, with a legend of (class, words)."""
 
     drawing: Markup
     legend: tuple[tuple[str, str], ...]
 
 
 def draw_scores(matrix: CriteriaMatrix, threshold: float) -> Chart | None:
-    """The score of each iteration's best candidate, and each criterion's; None before the first verdict."""
+    """Draw the score of each iteration's best candidate, and of each criterion; None before the first evaluation."""
     best = _best(matrix.iterations)
     if not any(column.score is not None for column in best):
         return None
     numbers = [column.number for column in best]
     plot = Plot(x_min=numbers[0] - 0.5, x_max=numbers[-1] + 0.5)
-    told = ", ".join(f"iteration {column.number}: {score(column.score)}" for column in best)
+    scores = ", ".join(f"iteration {column.number}: {score(column.score)}" for column in best)
     drawing = picture(
         "score-curve",
         "Score by iteration",
-        f"Threshold {threshold:g}; {told}.",
+        f"Threshold {threshold:g}; {scores}.",
         *plot.rows(_TICKS, lambda tick: f"{tick:g}"),
         *_criteria(plot, matrix, best),
         line(plot.left, plot.y(threshold), plot.right, plot.y(threshold), "threshold"),
@@ -56,12 +58,8 @@ def draw_scores(matrix: CriteriaMatrix, threshold: float) -> Chart | None:
 
 
 def _best(columns: Sequence[MatrixColumn]) -> list[MatrixColumn]:
-    found: dict[int, MatrixColumn] = {}
-    for column in columns:
-        known = found.get(column.number)
-        if known is None or (column.score or -1.0) > (known.score or -1.0):
-            found[column.number] = column
-    return list(found.values())
+    groups = groupby(columns, key=lambda column: column.number)
+    return [max(group, key=lambda column: -1.0 if column.score is None else column.score) for _, group in groups]
 
 
 def _criteria(plot: Plot, matrix: CriteriaMatrix, best: Sequence[MatrixColumn]) -> Iterator[Markup]:
@@ -69,21 +67,20 @@ def _criteria(plot: Plot, matrix: CriteriaMatrix, best: Sequence[MatrixColumn]) 
         return
     for at, row in enumerate(matrix.criteria[:CRITERIA_DRAWN_MAX], 1):
         found = [(column.number, {cell.id: cell.score for cell in column.cells}.get(row.id)) for column in best]
-        # Side by side where they would hide each other: most criteria are 0 or 1
+        # Shifted a little: most criteria are 0 or 1 and would hide each other
         shift = (at - (CRITERIA_DRAWN_MAX + 1) / 2) * 0.012
         shifted = [(number, None if value is None else min(1.0, max(0.0, value)) + shift) for number, value in found]
         yield from _curve(plot, shifted, f"crit crit{at}")
 
 
 def _curve(plot: Plot, points: Sequence[tuple[int, float | None]], class_: str) -> Iterator[Markup]:
-    """Lines between neighbours that both have a value."""
+    # No line over a point without a value
     for (one, low), (other, high) in pairwise(points):
         if low is not None and high is not None:
             yield line(plot.x(one), plot.y(low), plot.x(other), plot.y(high), f"curve {class_}")
 
 
 def _spotted(matrix: CriteriaMatrix, best: Sequence[MatrixColumn]) -> Iterator[tuple[str, MatrixColumn]]:
-    """Each that has a score, with the class of its spot."""
     for column in matrix.iterations:
         if column.score is not None:
             yield "other" if column not in best else "passed" if column.passed else "missed", column
@@ -102,13 +99,7 @@ def _spots(plot: Plot, matrix: CriteriaMatrix, best: Sequence[MatrixColumn]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Waterfall:
-    """One bar per call, to stand in its row of a table, all on one clock.
-
-    Attributes:
-        legend: the classes of the bars, each with what it stands for; those alone that occur.
-        scale: what the track's beginning, its quarters and its end stand for.
-        spans: how long all took, in words, and how long no call was out between them.
-    """
+    """A bar per call on a common scale, the classes of bars with words, and the time of all calls in words."""
 
     bars: Mapping[str, Markup]
     legend: tuple[tuple[str, str], ...]
@@ -117,7 +108,7 @@ class Waterfall:
 
 
 def draw_waterfall(calls: Sequence[CallLine]) -> Waterfall:
-    """Bars from the first call's start to the last one's end; long breaks between them are cut short."""
+    """Draw bars from the start of the first call to the end of the last; long pauses between them are shortened."""
     spans = {call.id: call.interval for call in calls}
     clock = _Clock(list(spans.values()))
     bars = {call.id: _bar(call, clock, *spans[call.id]) for call in calls}
@@ -131,7 +122,7 @@ def _kind(call: CallLine) -> str:
 
 
 class _Clock:
-    """Where on the track a moment is."""
+    """Maps times to places on the track."""
 
     def __init__(self, spans: Sequence[tuple[float, float]]) -> None:
         busy = merged(spans)
@@ -160,11 +151,27 @@ def _bar(call: CallLine, clock: _Clock, start: float, end: float) -> Markup:
     left, right = clock.place(start), clock.place(end)
     width = max(_SMALLEST_BAR, right - left)
     bar = tag("rect", x=min(left, _TRACK - width), y=3, width=width, height=14, class_=f"bar {_kind(call)}")
-    return tag(
-        "svg",
-        bar,
-        viewBox=f"0 0 {_TRACK} 20",
-        preserveAspectRatio="none",
-        aria_hidden="true",
-        class_="fall",
-    )
+    box = f"0 0 {_TRACK} 20"
+    return tag("svg", bar, viewBox=box, preserveAspectRatio="none", aria_hidden="true", class_="fall")
+
+
+def sparkline(scores: Sequence[tuple[int, float | None]], threshold: float | None) -> Markup | str:
+    """Draw a point per iteration and the threshold as a line, with the scores in words for screen readers."""
+    step = (_WIDTH - 2 * _EDGE) / max(1, len(scores) - 1)
+    points = [(_EDGE + at * step, _y(value), value) for at, (_, value) in enumerate(scores) if value is not None]
+    if not points:
+        return UNKNOWN
+    at = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in points)
+    goal = [line(0, _y(threshold), _WIDTH, _y(threshold), "threshold")] if threshold is not None else []
+    # The tolerance of the loop: a score just below the threshold by rounding is accepted
+    least = float("inf") if threshold is None else threshold - 1e-9
+    dots = [tag("circle", cx=x, cy=y, r=2, class_="dot met" if value >= least else "dot") for x, y, value in points]
+    curve = tag("polyline", points=at, class_="curve")
+    words = f"Scores {', '.join(score(value) for _, value in scores)}"
+    words += "" if threshold is None else f"; threshold {score(threshold)}"
+    box = f"0 0 {_WIDTH} {_HEIGHT}"
+    return tag("svg", *goal, curve, *dots, viewBox=box, class_="spark", role="img", aria_label=words)
+
+
+def _y(value: float) -> float:
+    return _EDGE + (1 - value) * (_HEIGHT - 2 * _EDGE)

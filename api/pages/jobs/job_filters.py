@@ -1,4 +1,4 @@
-"""The filters of the list of jobs, as they stand in its address."""
+"""The filters of the list of jobs, which are in its URL."""
 
 import re
 from collections.abc import Sequence
@@ -31,25 +31,18 @@ FILTERS = {
     "after": "Place in the list",
 }
 
-_SINGLE = ("stop_reason", "kind", "model", "run_id", "created_after", "created_before", "order", "limit")
+_SINGLE = frozenset(JobQuery.model_fields) - {"status", "after", "any_metadata"}
 _MOMENTS = ("created_after", "created_before")
 _ORDERING = ("order", "limit")
 _FIELDS_MAX = 100
 _JOB = re.compile(r"job_[0-9a-f]{32}")
-# Where in the list one is, not what is in it.
+# The place in the list, which is no filter
 _PLACES = ("after", "shown", "notice")
 _MISTAKEN = "One of the filters cannot be understood."
-_WORDS = {
-    "stop_reason": "stop reason",
-    "run_id": "run",
-    "created_after": "from",
-    "created_before": "before",
-    "model": "generator",
-}
 
 
 def tidy_address(request: Request) -> str | None:
-    """The address without what a form left empty, a label in its own parameter; None if it is so already."""
+    """Return the URL without empty fields and with metadata in a parameter of its own; None if it is so already."""
     pairs = request.query_params.multi_items()
     tidy = [each for pair in pairs for each in _tidy(*pair)]
     return None if tidy == pairs else f"{request.url.path}?{urlencode(tidy)}".removesuffix("?")
@@ -63,37 +56,28 @@ def _tidy(name: str, value: str) -> Pairs:
 
 
 def filters_of(pairs: Pairs) -> Pairs:
-    """The part of an address that says which jobs are meant."""
     return [pair for pair in pairs if pair[0] not in _PLACES]
 
 
 def pairs_of(query: str) -> Pairs:
-    """A part of an address that was sent along in a field.
-
-    Raises:
-        Invalid: it is none.
-    """
+    """Parse filters in a field of a form; raises Invalid if there are too many."""
     try:
         return parse_qsl(query, max_num_fields=_FIELDS_MAX)
     except ValueError:
-        words = f"These are more filters than the {_FIELDS_MAX} that can be asked for."
+        words = f"There are more filters than the maximum of {_FIELDS_MAX}."
         raise Invalid.at("/filters", words, "invalid_filter") from None
 
 
 def is_narrowed(pairs: Pairs) -> bool:
-    """Whether not simply all jobs are meant."""
     return any(name not in _ORDERING for name, _ in filters_of(pairs))
 
 
 def read_filter(pairs: Pairs) -> JobFilter:
-    """What an address asks for.
-
-    Raises:
-        Invalid: a value cannot be understood.
-    """
+    """Read the filter in a URL; raises Invalid if a value cannot be understood."""
     errors = tuple(_unknown(name, value) for name, value in filters_of(pairs) if not _is_filter(name))
     values: dict[str, Any] = {name: value for name, value in pairs if name in _SINGLE}
     values["status"] = [value for name, value in pairs if name == "status"]
+    # A date field of a form has no time
     for name in _MOMENTS:
         if len(values.get(name, "")) == len("2026-11-01"):
             values[name] += "T00:00:00Z"
@@ -112,9 +96,9 @@ def _is_filter(name: str) -> bool:
 
 
 def _unknown(name: str, value: str) -> FieldError:
-    """What is passed over would be a filter that lets everything through."""
+    # Ignored, it would be a filter that selects all jobs
     if name.removesuffix(".") == "metadata":
-        return FieldError("/metadata", f"write it as key=value; this is none: {value[:80]}", "invalid_filter")
+        return FieldError("/metadata", f"write it as key=value, not as {value[:80]}", "invalid_filter")
     return FieldError(f"/{name[:80]}", "there is no such filter", "invalid_filter")
 
 
@@ -127,18 +111,18 @@ def _field_error(error: Any) -> FieldError:
 
 
 def link(request: Request, **changes: Any) -> str:
-    """The list from its beginning, with some filters changed; None takes one away."""
+    """Return the URL of the list from its beginning, with some filters changed; None removes one."""
     return address(request, **{"after": None, "shown": None, **changes})
 
 
 def chips(request: Request) -> list[tuple[str, str]]:
-    """The filters in force: in words, and the address without it."""
+    """Return the filters in force: words for each, and the URL without it."""
     pairs = filters_of(request.query_params.multi_items())
     found: list[tuple[str, str]] = []
     for at, (name, value) in enumerate(pairs):
         if name != "limit" and _is_filter(name):
             others = urlencode([*pairs[:at], *pairs[at + 1 :]])
-            label = _WORDS.get(name, name.removeprefix(METADATA))
+            label = FILTERS.get(name, name.removeprefix(METADATA))
             words = ending(value) if name == "stop_reason" else value
             found.append((f"{label}: {words}", f"/jobs?{others}" if others else "/jobs"))
     return found
@@ -153,5 +137,5 @@ def read_shown(text: str) -> list[str]:
 
 
 def only_jobs(texts: Sequence[str]) -> list[str]:
-    """Those that can be the id of a job."""
+    """Return the texts that can be ids of jobs."""
     return [text for text in texts if _JOB.fullmatch(text)]

@@ -1,15 +1,17 @@
-"""The form for a job: from what a browser sends to a request's plain values, and back."""
+"""The form for a job: reads it as a request, and shows a request in it."""
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import getitem
 from typing import Any, cast, get_args
 
 from pydantic import ValidationError
 
-from api.pages.parts.forms import Form
+from api.http.bodies import parse_json
+from api.http.problems import HttpProblem
+from api.pages.parts.forms import Form, read_names, read_number
 from redraft.domain.bodies.pointers import place_of, words_of
 from redraft.domain.jobs.requests import GenerateAnswer, GroundingOptions, dump
 from redraft.domain.jobs.rubric_lines import read_rubric, write_rubric
@@ -17,83 +19,22 @@ from redraft.domain.structured.named_schemas import StructureName
 from redraft.errors import FieldError
 
 _OWN_WORDS = {"nothing_to_evaluate_by": "Say what makes an answer good, here or in a rubric"}
-_WHOLE = re.compile(r"[+-]?\d{1,18}")
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _SOURCE_PARTS: tuple[str, ...] = ("title", "content", "more")
-
-
-LABELS: dict[str, str] = {
-    "instruct": "Instruction",
-    "resp_format": "Response format",
-    "eval_crit": "Criteria",
-    "rubric": "Rubric",
-    "iter_max": "Iterations at most",
-    "score_threshold": "Threshold",
-    "model": "Generator",
-    "evaluator_model": "Evaluator",
-    "profile": "Profile",
-    "candidates": "Candidates",
-    "strategy": "After a low score",
-    "answer_schema": "Schema of the answer",
-    "temperature": "Temperature",
-    "max_output_tokens": "Tokens of one answer at most",
-    "deadline_s": "Seconds for the whole job",
-    "max_cost_usd": "USD for the whole job",
-    "max_tokens": "Tokens for the whole job",
-    "stream": "Show the answer while it is written",
-    "cache": "Identical earlier calls",
-    "system_instructions": "System instructions",
-    "reference": "Reference",
-    "metadata": "Metadata",
-    "more": "Further fields",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class FormError:
-    """What is wrong, and the id of the field where it is; empty: of the request as a whole."""
+    """An error, and the id of its field; empty for an error of the whole request."""
 
     field: str
     words: str
 
     @property
     def label(self) -> str:
-        """What the field is called."""
         if self.field.startswith("source_"):
             _, part, number = self.field.split("_")
             return f"Source {number}, {part}"
         return LABELS.get(self.field, "The request")
-
-
-@dataclass(frozen=True, slots=True)
-class _Field:
-    """One field: its name in the form, its place in the request, and how its text is read and written."""
-
-    name: str
-    path: tuple[str, ...]
-    read: Callable[[str], Any]
-    write: Callable[[Any], str]
-
-
-def _read_number(text: str) -> Any:
-    """What is no number stays text: the request's own words say what is wanted."""
-    text = text.strip()
-    if _WHOLE.fullmatch(text):
-        return int(text)
-    return float(text) if _NUMBER.fullmatch(text) else text
-
-
-def _write_number(value: float) -> str:
-    return str(int(value)) if value == int(value) else str(value)
-
-
-def _read_models(text: str) -> Any:
-    names = [line.strip() for line in text.splitlines() if line.strip()]
-    return names[0] if len(names) == 1 else names
-
-
-def _write_models(value: Any) -> str:
-    return value if isinstance(value, str) else "\n".join(value)
 
 
 def _read_schema(text: str) -> Any:
@@ -102,9 +43,9 @@ def _read_schema(text: str) -> Any:
 
 def _read_json(text: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"this is no JSON: {error}") from None
+        return parse_json(text.encode("utf-8", "replace"))
+    except HttpProblem as problem:
+        raise ValueError(problem.detail.replace("The body", "this").rstrip(".")) from None
 
 
 def _write_json(value: Any) -> str:
@@ -116,50 +57,57 @@ def _read_pairs(text: str) -> dict[str, str]:
     for line in filter(str.strip, text.splitlines()):
         key, equals, value = line.partition("=")
         if not equals or not key.strip():
-            raise ValueError(f"write each line as KEY=VALUE; this is none: {line.strip()[:80]}")
+            raise ValueError(f"write each line as KEY=VALUE, not as {line.strip()[:80]}")
         found[key.strip()] = value.strip()
     return found
 
 
-def _write_pairs(value: Mapping[str, str]) -> str:
-    return "\n".join(f"{key}={each}" for key, each in value.items())
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """A field of the form, the group of the request in which it is, and the functions that read and write its text."""
+
+    name: str
+    label: str
+    group: str = ""
+    read: Callable[[str], Any] = str
+    write: Callable[[Any], str] = str
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        return (self.group, self.name) if self.group else (self.name,)
 
 
-def _plain(name: str, *path: str) -> _Field:
-    return _Field(name, path or (name,), str, str)
-
-
-def _number(name: str, *path: str) -> _Field:
-    return _Field(name, path or (name,), _read_number, _write_number)
+def _number(name: str, label: str, group: str = "") -> _Field:
+    return _Field(name, label, group, read_number, lambda value: str(int(value) if value == int(value) else value))
 
 
 _FIELDS = (
-    _plain("instruct"),
-    _plain("resp_format"),
-    _plain("eval_crit"),
-    _Field("rubric", ("rubric",), read_rubric, write_rubric),
-    _number("iter_max"),
-    _number("score_threshold"),
-    _Field("model", ("model",), _read_models, _write_models),
-    _Field("evaluator_model", ("evaluator_model",), str.strip, str),
-    _Field("profile", ("profile",), str.strip, str),
-    _number("candidates"),
-    _plain("strategy", "revision", "strategy"),
-    _Field("answer_schema", ("answer_schema",), _read_schema, _write_json),
-    _number("temperature", "sampling", "temperature"),
-    _number("max_output_tokens", "sampling", "max_output_tokens"),
-    _number("deadline_s", "limits", "deadline_s"),
-    _number("max_cost_usd", "limits", "max_cost_usd"),
-    _number("max_tokens", "limits", "max_tokens"),
-    _Field("stream", ("stream",), bool, lambda value: "on" if value else ""),
-    _plain("cache"),
-    _plain("system_instructions"),
-    _plain("reference"),
-    _Field("metadata", ("metadata",), _read_pairs, _write_pairs),
+    _Field("instruct", "Instruction"),
+    _Field("resp_format", "Response format"),
+    _Field("eval_crit", "Criteria"),
+    _Field("rubric", "Rubric", "", read_rubric, write_rubric),
+    _number("iter_max", "Iterations at most"),
+    _number("score_threshold", "Threshold"),
+    _Field("model", "Generator", "", read_names, lambda names: names if isinstance(names, str) else "\n".join(names)),
+    _Field("evaluator_model", "Evaluator", "", str.strip),
+    _Field("profile", "Profile", "", str.strip),
+    _number("candidates", "Candidates"),
+    _Field("strategy", "After a low score", "revision"),
+    _Field("answer_schema", "Schema of the answer", "", _read_schema, _write_json),
+    _number("temperature", "Temperature", "sampling"),
+    _number("max_output_tokens", "Tokens of one answer at most", "sampling"),
+    _number("deadline_s", "Seconds for the whole job", "limits"),
+    _number("max_cost_usd", "USD for the whole job", "limits"),
+    _number("max_tokens", "Tokens for the whole job", "limits"),
+    _Field("stream", "Show the answer while it is written", "", bool, lambda value: "on" if value else ""),
+    _Field("cache", "Identical earlier calls"),
+    _Field("system_instructions", "System instructions"),
+    _Field("reference", "Reference"),
+    _Field("metadata", "Metadata", "", _read_pairs, lambda pairs: "\n".join(map("=".join, pairs.items()))),
 )
+LABELS = {each.name: each.label for each in _FIELDS} | {"more": "Further fields"}
 _BY_PATH = {each.path: each for each in _FIELDS}
-_NAMES = (*(each.name for each in _FIELDS), "more")
-# What the form begins with, so that one sees what will happen.
+# An empty form shows these defaults, so that people see what the job will do
 _SHOWN_DEFAULTS = ("iter_max", "score_threshold", "profile", "candidates", "strategy", "deadline_s", "cache")
 
 
@@ -170,37 +118,28 @@ def _defaults() -> dict[str, Any]:
 
 @dataclass
 class JobForm:
-    """What is written in the form, each field as its text.
-
-    Attributes:
-        texts: by the field's name; all names are there.
-        sources: their title, content and the rest as JSON.
-    """
+    """The texts of the form by field; all fields have one. A source has its title, its content and the rest as JSON."""
 
     texts: dict[str, str]
     sources: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
 
     @classmethod
-    def blank(cls) -> "JobForm":
-        return cls.of_request({})
-
-    @classmethod
     def sent(cls, form: Form) -> "JobForm":
-        """As a browser sent it; sources without a word are left out."""
-        texts = {name: (form.texts(name) or [""])[0] for name in _NAMES}
+        """Read the form of a browser, without empty sources."""
+        texts = {name: (form.texts(name) or [""])[0] for name in LABELS}
         columns = [form.texts(f"source_{part}") for part in _SOURCE_PARTS]
         rows = [dict(zip(_SOURCE_PARTS, row, strict=True)) for row in zip(*columns, strict=False)]
         return cls(texts, [row for row in rows if any(map(str.strip, row.values()))])
 
     @classmethod
     def of_request(cls, request: Mapping[str, Any]) -> "JobForm":
-        """As it has to be filled in for this request, of whatever kind of job; what has no field is in `more`."""
+        """Fill in the form for the request of any job; values without a field are in `more`."""
         left = minimal(request)
-        texts = dict.fromkeys(_NAMES, "")
+        texts = dict.fromkeys(LABELS, "")
         for each in _FIELDS:
             value = _take(left, each.path)
             if value is None and each.name in _SHOWN_DEFAULTS:
-                value = _look(_defaults(), each.path)
+                value = reduce(getitem, each.path, _defaults())
             texts[each.name] = "" if value is None else each.write(value)
         sources = [_source_texts(source) for source in left.pop("sources", ())]
         for name in ("answer", "job_id", "iterations"):
@@ -210,17 +149,13 @@ class JobForm:
         return cls(texts, sources)
 
     def fill(self, **fields: Any) -> None:
-        """Write values of a request into the form; what is None is left as it was."""
+        """Write values of a request into the form; a field whose value is None keeps its text."""
         for each in _FIELDS:
             if fields.get(each.name) is not None:
                 self.texts[each.name] = each.write(fields[each.name])
 
-    @property
-    def first_model(self) -> str | None:
-        return next(iter(self.texts["model"].split("\n")), "").strip() or None
-
     def body(self) -> tuple[dict[str, Any], list[FormError]]:
-        """The request as the API takes it, and what cannot even be read."""
+        """Return the request as the API takes it, and the errors of fields that cannot be read."""
         errors: list[FormError] = []
         body: dict[str, Any] = self._more(errors)
         for each in _FIELDS:
@@ -269,27 +204,21 @@ def _source_texts(source: Mapping[str, Any]) -> dict[str, str]:
 
 
 def minimal(request: Mapping[str, Any]) -> dict[str, Any]:
-    """A request without what is so anyway."""
-    usual = {"grounding": dump(GroundingOptions())} if request.get("sources") else {}
-    return _beside(request, {**_defaults(), **usual})
+    """Return a request without the values that are defaults."""
+    grounding = {"grounding": dump(GroundingOptions())} if request.get("sources") else {}
+    return _without(_defaults() | grounding, request)
 
 
-def _beside(values: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+def _without(defaults: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in values.items():
-        known: Any = usual.get(name)
-        new = _beside_object(value, known) if _is_filled(known) else value
-        if new is not None and new != ({} if _is_filled(known) else known):
-            found[name] = new
+        default: Any = defaults.get(name)
+        # An empty object as a default (metadata) has no defaults of its own
+        if isinstance(value, dict) and isinstance(default, dict) and default:
+            value = _without(cast("dict[str, Any]", default), cast("dict[str, Any]", value)) or None  # noqa: PLW2901
+        if value is not None and value != default:
+            found[name] = value
     return found
-
-
-def _is_filled(known: Any) -> bool:
-    return isinstance(known, dict) and bool(cast("dict[str, Any]", known))
-
-
-def _beside_object(value: Any, known: Mapping[str, Any]) -> Any:
-    return _beside(cast("dict[str, Any]", value), known) if isinstance(value, dict) else value
 
 
 def _take(values: dict[str, Any], path: Sequence[str]) -> Any:
@@ -297,13 +226,6 @@ def _take(values: dict[str, Any], path: Sequence[str]) -> Any:
     for name in parents:
         values = values.get(name, {})
     return values.pop(last, None)
-
-
-def _look(values: Mapping[str, Any], path: Sequence[str]) -> Any:
-    found: Any = values
-    for name in path:
-        found = found[name]
-    return found
 
 
 def _put(body: dict[str, Any], path: Sequence[str], value: Any) -> None:
@@ -316,7 +238,7 @@ def _put(body: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
 
 def validate(body: Mapping[str, Any]) -> tuple[GenerateAnswer | None, list[FormError]]:
-    """The request, or what is wrong with it, field by field."""
+    """Return the request, or its errors by field."""
     try:
         return GenerateAnswer.model_validate(body), []
     except ValidationError as error:
@@ -331,7 +253,7 @@ def _field_errors(error: ValidationError, body: Mapping[str, Any]) -> list[Field
 
 
 def _lack_of_criteria(body: Mapping[str, Any]) -> list[FieldError]:
-    """What is looked for only where no field is wrong in itself: it is told in the same round."""
+    # Pydantic checks the whole only where no field is wrong. People shall see both kinds of errors at once
     known = {name: body[name] for name in ("profile", "eval_crit", "rubric") if name in body}
     try:
         GenerateAnswer.model_validate({"instruct": "-", **known})
@@ -341,25 +263,24 @@ def _lack_of_criteria(body: Mapping[str, Any]) -> list[FieldError]:
 
 
 def located(errors: Iterable[FieldError]) -> list[FormError]:
-    """Field errors of a request at the fields of the form."""
-    return list(dict.fromkeys(_located(error) for error in errors))
+    """Locate errors of a request at the fields of the form."""
+    return list(dict.fromkeys(_located(field_error) for field_error in errors))
 
 
-def _located(error: FieldError) -> FormError:
-    parts = [part.replace("~1", "/").replace("~0", "~") for part in error.pointer.split("/")[1:]]
+def _located(field_error: FieldError) -> FormError:
+    parts = [part.replace("~1", "/").replace("~0", "~") for part in field_error.pointer.split("/")[1:]]
     if not parts:
-        return FormError("", error.detail)
+        return FormError("", field_error.detail)
     if parts[0] == "sources" and len(parts) > 2 and parts[1].isdecimal():
         part = parts[2] if parts[2] in _SOURCE_PARTS else "more"
-        return FormError(f"source_{part}_{int(parts[1]) + 1}", error.detail)
+        return FormError(f"source_{part}_{int(parts[1]) + 1}", field_error.detail)
     for length in range(len(parts), 0, -1):
         if found := _BY_PATH.get(tuple(parts[:length])):
-            return FormError(found.name, _below(found.name, parts[length:]) + error.detail)
-    return FormError("more", f"{'.'.join(parts)}: {error.detail}")
+            return FormError(found.name, _below(found.name, parts[length:]) + field_error.detail)
+    return FormError("more", f"{'.'.join(parts)}: {field_error.detail}")
 
 
 def _below(name: str, parts: Sequence[str]) -> str:
-    """Where in the field, in words."""
     if not parts:
         return ""
     if not parts[0].isdecimal():

@@ -1,4 +1,4 @@
-"""What all pages of a job share: its address, its header, its tabs, and how they stay live."""
+"""The frame of all pages of a job: its URL, its header, its tabs and its live updates."""
 
 import re
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ _NEWS = "job.started iteration.started iteration.generated iteration.evaluated t
 
 
 def get_job_id(request: Request, services: ServicesOf, job_id: str) -> str:
-    """The id in the address; the beginning of one, or `latest`, leads to the whole one."""
+    """Return the id in the URL; a unique prefix of an id and `latest` are redirected to the whole id."""
     if _JOB_ID.fullmatch(job_id):
         return job_id
     found = references.find_job_id(services, job_id)
     rest = request.url.path.split("/", 3)[3:]
-    goal = "/".join(["/jobs", found, *rest]) + (f"?{request.url.query}" if request.url.query else "")
-    raise HttpProblem(307, f"The job is at {goal}.", code="elsewhere", headers={"Location": goal})
+    url = "/".join(["/jobs", found, *rest]) + (f"?{request.url.query}" if request.url.query else "")
+    raise HttpProblem(307, f"The job is at {url}.", code="elsewhere", headers={"Location": url})
 
 
 JobIdOf = Annotated[str, Depends(get_job_id)]
@@ -44,16 +44,7 @@ JobIdOf = Annotated[str, Depends(get_job_id)]
 def job_page(
     request: Request, template: str, view: JobView, *, tab: str = "", status: int = 200, **context: Any
 ) -> Response:
-    """One tab of a job's page.
-
-    Args:
-        request: what is answered.
-        template: of the tab.
-        view: the job.
-        tab: the end of the tab's address.
-        status: other than 200 when a form is shown again.
-        context: what the template needs besides.
-    """
+    """Render a tab of a job's page; `tab` is the end of its path."""
     job = view.job
     base = f"/jobs/{job.id}"
     here = base + tab
@@ -81,12 +72,7 @@ def job_page(
 
 
 def stop_words(job: Job, lacks: Sequence[str] = ()) -> str | None:
-    """Why the job has ended; None while it has not.
-
-    Args:
-        job: the job.
-        lacks: what its best answer lacks although its score is high enough.
-    """
+    """Say why the job has ended; `lacks` are the required things that its best answer lacks despite its score."""
     if job.stop_reason is None:
         return None
     if job.result is None:

@@ -1,4 +1,4 @@
-"""A job's texts to take along: the answer as a file, the request as one sends it again."""
+"""The texts of a job: the answer as a file, the request and its settings."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,12 +14,13 @@ from redraft.domain.evaluation.rubrics import Criterion, statement_of
 from redraft.domain.jobs.states import JobKind
 from redraft.operations.jobs.resources import Job
 
+# No browser may take a model's text for a page
 _POLICY = "sandbox; default-src 'none'"
 _NAME_CHARS = 60
 
 
 def plain_text(request: Request, text: str, name: str, fallback: str) -> PlainTextResponse:
-    """A model's text as it is, where no browser takes it for more; `?download=1` saves it."""
+    """Return a model's text as it is; `?download=1` saves it."""
     kind = "attachment" if request.query_params.get("download") else "inline"
     headers = {
         "Content-Security-Policy": _POLICY,
@@ -30,42 +31,32 @@ def plain_text(request: Request, text: str, name: str, fallback: str) -> PlainTe
 
 
 def request_texts(request: Request, job: Job) -> dict[str, Any]:
-    """The request without what is so anyway, and the ways to send it again; none of what no form can send."""
+    """Return the settings and the rubric of a request, and snippets that send it; none for `evaluate_answer`."""
     base_url = str(request.base_url).rstrip("/")
     has_auth = "key_id" in request.scope["state"]
     is_plain = job.kind == JobKind.GENERATE_ANSWER
-    asked = _pruned(minimal(job.request))
+    body = _without_defaults(minimal(job.request))
+    rubric = [Criterion.model_validate(each) for each in job.request.get("rubric") or ()]
     return {
-        "told": settings_text(job),
-        "rubric": _rubric(job),
-        "snippets": snippets_of(asked, base_url, with_key=has_auth) if is_plain else [],
+        "settings": [(name, value) for name, value in _settings(job) if value],
+        "rubric": [(statement_of(each), each) for each in rubric],
+        "snippets": snippets_of(body, base_url, with_key=has_auth) if is_plain else [],
     }
 
 
-_USUAL_OF_A_CRITERION = {"text": "", "kind": "binary", "weight": 1, "required": False, "hidden": False}
+_CRITERION_DEFAULTS = {"text": "", "kind": "binary", "weight": 1, "required": False, "hidden": False}
 
 
-def _pruned(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The request without what is so anyway in its criteria and sources."""
-    rubric = [_without(each, _USUAL_OF_A_CRITERION) for each in asked.get("rubric") or ()]
-    sources = [_without(each, {"metadata": {}}) for each in asked.get("sources") or ()]
-    lists = {"rubric": rubric, "sources": sources}
-    return {**asked, **{name: value for name, value in lists.items() if value}}
-
-
-def _without(values: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None and usual.get(name) != value}
-
-
-def _rubric(job: Job) -> list[tuple[str, Criterion]]:
-    """Each criterion with what it says of an answer."""
-    rubric = [Criterion.model_validate(each) for each in job.request.get("rubric") or ()]
-    return [(statement_of(each), each) for each in rubric]
-
-
-def settings_text(job: Job) -> list[tuple[str, str]]:
-    """The settings in force, each with what it is called."""
-    return [(name, value) for name, value in _settings(job) if value]
+def _without_defaults(body: Mapping[str, Any]) -> dict[str, Any]:
+    defaults: dict[str, Mapping[str, Any]] = {"rubric": _CRITERION_DEFAULTS, "sources": {"metadata": {}}}
+    lists = {
+        group: [
+            {name: value for name, value in each.items() if value is not None and usual.get(name) != value}
+            for each in body.get(group) or ()
+        ]
+        for group, usual in defaults.items()
+    }
+    return {**body, **{name: value for name, value in lists.items() if value}}
 
 
 def _settings(job: Job) -> Iterator[tuple[str, str]]:
@@ -75,16 +66,14 @@ def _settings(job: Job) -> Iterator[tuple[str, str]]:
     yield "Profile", request.get("profile") or ""
     yield "Iterations at most", str(job.progress.iter_max) if job.kind == JobKind.GENERATE_ANSWER else ""
     yield "Threshold", f"{request['score_threshold']:g}"
-    for name, words in _FLAT.items():
-        yield words, _value(request.get(name))
     for group, names in _GROUPS.items():
-        values: Mapping[str, Any] = request.get(group) or {}
+        values: Mapping[str, Any] = request.get(group) or {} if group else request
         for name, words in names.items():
             yield words, _value(values.get(name))
 
 
-_FLAT = {"candidates": "Candidates", "stream": "Shown while it is written", "cache": "Identical earlier calls"}
 _GROUPS = {
+    "": {"candidates": "Candidates", "stream": "Shown while it is written", "cache": "Identical earlier calls"},
     "revision": {"strategy": "After a low score", "from": "From the answer that is"},
     "evaluation": {"samples": "Samples", "audit": "Audit", "skip": "Evaluation left out"},
     "limits": {"deadline_s": "Seconds at most", "max_cost_usd": "USD at most", "max_tokens": "Tokens at most"},

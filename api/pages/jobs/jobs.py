@@ -1,6 +1,5 @@
-"""`/jobs`: all jobs, narrowed by the address; what is done to many at once."""
+"""`/jobs`: the list of jobs with its filters; export, cancel and delete many jobs at once."""
 
-from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 from urllib.parse import urlencode
@@ -11,6 +10,7 @@ from starlette.responses import StreamingResponse
 
 from api.dependencies import ServicesOf
 from api.http.downloads import disposition
+from api.pages.jobs.job_charts import sparkline
 from api.pages.jobs.job_filters import (
     FILTERS,
     chips,
@@ -26,7 +26,6 @@ from api.pages.jobs.job_filters import (
 )
 from api.pages.parts.forms import Form, FormOf
 from api.pages.parts.rendering import own_path, page, pages_router, see_other
-from api.pages.parts.sparklines import sparkline
 from redraft.domain.jobs.states import JobKind, JobStatus, StopReason
 from redraft.errors import Invalid
 from redraft.operations.jobs import job_lists
@@ -36,42 +35,38 @@ from redraft.storage.jobs.jobs import JobFilter
 
 router = pages_router()
 
+# A page of the list has no more, and URLs stay short enough for proxies
 _IDS_MAX = 100
 _MARKED, _ALL = "marked", "all"
 
 
 @router.get("/jobs")
 def show_jobs(request: Request, services: ServicesOf) -> Response:
-    """A page of the list; or, for a page that is open, the same jobs as they are now."""
     if tidy := tidy_address(request):
         return RedirectResponse(tidy, 303)
     try:
-        found, criteria = _look(request, services)
+        found, criteria = _find_lines(request, services)
     except Invalid as error:
-        errors = {field_error.pointer.removeprefix("/"): field_error.detail for field_error in error.errors}
-        return page(request, "jobs/list.html", 422, **_context(request, services, JobLines([], None), errors=errors))
+        context = _context(request, services, JobLines([], None), JobFilter())
+        context["errors"] = {field_error.pointer.removeprefix("/"): field_error.detail for field_error in error.errors}
+        return page(request, "jobs/list.html", 422, **context)
     return page(request, "jobs/list.html", **_context(request, services, found, criteria))
 
 
-def _look(request: Request, services: Services) -> tuple[JobLines, JobFilter]:
+def _find_lines(request: Request, services: Services) -> tuple[JobLines, JobFilter]:
     params = request.query_params
     criteria, cursor, shown = read_filter(params.multi_items()), params.get("after"), params.get("shown")
+    # An open page reloads the jobs that it shows: new ones must not move a row that somebody is about to click
     if shown:
         return job_lists.refresh(services, criteria, read_shown(shown), cursor), criteria
     return job_lists.list_lines(services, criteria, cursor), criteria
 
 
-def _context(
-    request: Request,
-    services: Services,
-    found: JobLines,
-    criteria: JobFilter | None = None,
-    errors: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
+def _context(request: Request, services: Services, found: JobLines, criteria: JobFilter) -> dict[str, Any]:
     return {
         "found": found,
-        "criteria": criteria or JobFilter(),
-        "errors": errors or {},
+        "criteria": criteria,
+        "errors": {},
         "labels": FILTERS,
         "is_narrowed": is_narrowed(request.query_params.multi_items()),
         "has_any": bool(found.lines) or job_lists.has_any(services),
@@ -89,29 +84,21 @@ def _context(
 
 @router.get("/jobs/export")
 def export_jobs(request: Request, services: ServicesOf) -> Response:
-    """The marked jobs, or all that match, as a file of JSON lines."""
     params = request.query_params
     ids = only_jobs(params.getlist("job"))[:_IDS_MAX]
     if params.get("which") == _MARKED and not ids:
         return see_other("/jobs", notice="none_marked")
-    lines: Iterator[str] = (
-        job_lists.export(services, ids) if ids else job_lists.export_matching(services, _wanted(request))
-    )
+    if ids:
+        lines = job_lists.export(services, ids)
+    else:
+        lines = job_lists.export_matching(services, read_filter(filters_of(params.multi_items())))
     headers = {"Content-Disposition": disposition("redraft-jobs", "redraft-jobs", ".jsonl")}
     return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
 
 
-def _wanted(request: Request) -> JobFilter:
-    return read_filter(filters_of(request.query_params.multi_items()))
-
-
 @dataclass(frozen=True, slots=True)
 class _Bulk:
-    """What is to be done to whom.
-
-    Attributes:
-        ids: the marked jobs; empty: all that match `filters`, which is a part of an address.
-    """
+    """An action on the jobs with these ids; without ids on all that match `filters`, a part of a URL."""
 
     deed: Action
     ids: list[str]
@@ -119,11 +106,11 @@ class _Bulk:
     back: str
 
     @classmethod
-    def read(cls, deed: str, ids: list[str], filters: str, back: str) -> "_Bulk":
-        """Raises Invalid for what nobody can do."""
+    def read(cls, deed: str, ids: list[str], filters: str, back: str | None) -> "_Bulk":
         if deed not in {"cancel", "delete"}:
             raise Invalid.at("/do", "Only cancel and delete are possible.", "unknown_deed")
-        # It goes into an address.
+        back = filters if back is None else back
+        # It becomes a part of a URL
         is_own = own_path(f"/jobs?{back}") != "/"
         return cls(cast("Action", deed), only_jobs(ids)[:_IDS_MAX], filters, back if is_own else "")
 
@@ -134,21 +121,14 @@ class _Bulk:
 
 @router.get("/jobs/bulk")
 def confirm(request: Request, services: ServicesOf) -> Response:
-    """Ask before many jobs are canceled or deleted; afterwards, tell to how many it was done."""
+    """Ask before many jobs are canceled or deleted; afterwards, show their number."""
     params = request.query_params
-    filters = params.get("filters", "")
-    bulk = _Bulk.read(params.get("do", ""), params.getlist("job"), filters, params.get("back", filters))
+    bulk = _Bulk.read(params.get("do", ""), params.getlist("job"), params.get("filters", ""), params.get("back"))
     if params.get("which") == _MARKED and not bulk.ids:
         return see_other("/jobs", notice="none_marked")
     if "done" in params:
-        return page(
-            request,
-            "jobs/bulk.html",
-            bulk=bulk,
-            state="over",
-            done=_number(params["done"]),
-            kept=_number(params.get("kept", "")),
-        )
+        numbers: dict[str, Any] = {name: _number(params.get(name, "")) for name in ("done", "kept")}
+        return page(request, "jobs/bulk.html", bulk=bulk, state="over", **numbers)
     return page(request, "jobs/bulk.html", state="asking", **_frozen(services, bulk))
 
 
@@ -157,9 +137,9 @@ def _number(text: str) -> int:
 
 
 def _frozen(services: Services, bulk: _Bulk) -> dict[str, Any]:
-    """For the jobs that are there now, and how many of them it can be done to."""
     if bulk.ids:
         return {"bulk": bulk, "total": len(bulk.ids), "most": COUNT_MAX}
+    # People confirm what they see: jobs that are created later are not meant
     criteria = job_lists.freeze(services, bulk.criteria)
     possible = job_lists.possible(bulk.deed, criteria)
     total = job_lists.count(services, possible) if possible else 0
@@ -172,29 +152,22 @@ def _frozen(services: Services, bulk: _Bulk) -> dict[str, Any]:
 
 @router.post("/jobs/bulk")
 def do_to_many(request: Request, services: ServicesOf, form: FormOf) -> Response:
-    """Cancel or delete the marked jobs, or a batch of those that match."""
-    bulk = _bulk_of(form)
-    sums = _sums(form, _do(services, bulk, form.text("cursor") or None))
+    # A batch per request: thousands of jobs take longer than a proxy waits
+    bulk = _Bulk.read(form.text("do"), form.texts("job"), form.text("filters"), form.text("back"))
+    sums = _do(services, bulk, form)
     if sums.cursor is None:
         return see_other("/jobs/bulk", do=bulk.deed, done=str(sums.done), kept=str(sums.kept), back=bulk.back)
     return page(request, "jobs/bulk.html", bulk=bulk, state="going", total=_number(form.text("total")), **asdict(sums))
 
 
-def _bulk_of(form: Form) -> _Bulk:
-    """Raises Invalid when it does not say which jobs are meant."""
-    bulk = _Bulk.read(form.text("do"), form.texts("job"), form.text("filters"), form.text("back"))
+def _do(services: Services, bulk: _Bulk, form: Form) -> ActionResult:
+    """Act on the jobs with these ids or on the next batch, and add up the numbers of all batches."""
+    # No ids alone must not mean all jobs: the form of a broken client may lack them
     if not bulk.ids and form.text("which") != _ALL:
         raise Invalid.at("/job", "Which jobs?", "missing")
-    return bulk
-
-
-def _do(services: Services, bulk: _Bulk, cursor: str | None) -> ActionResult:
     if bulk.ids:
-        return job_lists.act_on(services, bulk.deed, bulk.ids)
-    return job_lists.act_on_matching(services, bulk.deed, bulk.criteria, cursor)
-
-
-def _sums(form: Form, result: ActionResult) -> ActionResult:
-    """With what the batches before came to."""
-    done, kept = _number(form.text("done")) + result.done, _number(form.text("kept")) + result.kept
-    return replace(result, done=done, kept=kept)
+        result = job_lists.act_on(services, bulk.deed, bulk.ids)
+    else:
+        result = job_lists.act_on_matching(services, bulk.deed, bulk.criteria, form.text("cursor") or None)
+    done, kept = (_number(form.text(name)) for name in ("done", "kept"))
+    return replace(result, done=done + result.done, kept=kept + result.kept)

@@ -1,4 +1,4 @@
-"""`/news`: tells open lists that some job has changed, so that they fetch themselves anew."""
+"""`/news`: notifies open lists that some job has changed, so that they reload themselves."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -11,14 +11,13 @@ from api.streams.jobs import CLOSING, OPENING, PING, EventStream
 
 router = pages_router()
 
-# A thousand changes a second are one look every so many seconds.
+# A list that reloads for each of a thousand changes a second would be of no use
 _REST_S = 2.0
 _CHANGED = format_sse_event(event="changed", data_str="{}")
 
 
 @router.get("/news")
 async def news(context: ContextOf) -> EventStream:
-    """An event `changed` after changes, of whatever job."""
     return EventStream(context, _frames(context))
 
 
@@ -27,10 +26,10 @@ async def _frames(context: Context) -> AsyncGenerator[bytes]:
     end = clock() + notifications.pace.stream_s
     yield OPENING
     async with notifications.watch_all() as watch:
-        yield _CHANGED  # since the page was rendered, perhaps
+        yield _CHANGED  # A job may have changed after the page was rendered
         while clock() < end and not notifications.is_closing:
             await watch.wait(notifications.pace.ping_s)
-            # Without a broker no wake-up comes: report a possible change.
+            # Without a broker no wake-up message comes: report a possible change
             is_changed = watch.must_check or not notifications.is_listening
             watch.rearm()
             yield _CHANGED if is_changed else PING

@@ -1,4 +1,4 @@
-"""How values are written in the pages."""
+"""Template filters: how pages show values."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -14,14 +14,12 @@ _STEPS = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"), (float("inf"), 8
 
 
 def shown(value: object) -> object:
-    """Whatever is written into a page: escaped by the template, and unable to act on the screen."""
-    if isinstance(value, Markup):
-        return value
-    return reveal(str(value))
+    """Finalize a value of a template: control characters become visible; the template escapes it."""
+    return value if isinstance(value, Markup) else reveal(str(value))
 
 
 def ago(moment: datetime | None) -> Markup | str:
-    """A moment as its distance from now, which the page keeps up to date."""
+    """Return a time as its distance from now, which the page keeps up to date."""
     if moment is None:
         return UNKNOWN
     moment = moment.astimezone(UTC)
@@ -31,13 +29,13 @@ def ago(moment: datetime | None) -> Markup | str:
 
 
 def since(seconds: float) -> str:
-    """A span in one unit: `12 s`, `3 min`, `5 h`, `2 d`."""
+    """Return a span in one unit: `12 s`, `3 min`, `5 h`, `2 d`."""
     _, unit, name = next(step for step in _STEPS if seconds < step[0])
     return f"{int(seconds // unit)} {name}"
 
 
 def duration(ms: float | None) -> str:
-    """A measured time: `120 ms`, `4.2 s`, `3 min 5 s`."""
+    """Return a measured time: `120 ms`, `4.2 s`, `3 min 5 s`."""
     if ms is None:
         return UNKNOWN
     if ms < 1000:
@@ -50,7 +48,7 @@ def duration(ms: float | None) -> str:
 
 
 def usd(cost: str | None) -> str:
-    """A cost in USD: cents, and two digits that matter below a cent; a dash where a price is unknown, never 0."""
+    """Return a cost in USD: cents, or below a cent two significant digits; a dash for an unknown cost, never 0."""
     if cost is None:
         return UNKNOWN
     amount = Decimal(cost)
@@ -61,7 +59,7 @@ def usd(cost: str | None) -> str:
 
 
 def breakable(name: str) -> Markup:
-    """A name that is put on several lines only after its underscores."""
+    """Return a name that breaks into lines only after its underscores."""
     return escape(reveal(name)).replace("_", Markup("_<wbr>"))
 
 
@@ -74,6 +72,7 @@ def count(value: int | None) -> str:
 
 
 def clip(text: str | None, chars: int) -> str:
-    """The beginning of a text on one line."""
+    """Return the beginning of a text on one line."""
+    # Four times as much: a text of megabytes is not folded as a whole, and white space leaves enough of it
     folded = " ".join((text or "")[: chars * 4].split())
     return folded if len(folded) <= chars else folded[: chars - 1] + "…"

@@ -1,58 +1,114 @@
-"""Forms: what a browser sends without JavaScript."""
+"""Forms: reads what a browser sends without JavaScript, and shows a form again with its errors."""
 
+import hashlib
+import re
+import secrets
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qs
 
 from fastapi import Depends, Request
+from pydantic import BaseModel, ValidationError
 
+from api.dependencies import caller_of
 from api.http.bodies import media_type_of, refuse_packed
 from api.http.problems import HttpProblem
+from redraft.domain.bodies.pointers import place_of, words_of
+from redraft.errors import FieldError, Invalid, RedraftError
+from redraft.operations.jobs.submit import Idempotency
 
 _FIELDS_MAX = 2000
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+# Neither "nan" nor "1_000", which Python reads as numbers
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+T = TypeVar("T", bound=BaseModel)
 
 
 class Form:
-    """The fields of a form, as text whose lines end with a line feed alone."""
+    """The fields of a form, as texts whose lines end with a line feed alone."""
 
     def __init__(self, fields: Mapping[str, Sequence[str]]) -> None:
         self._fields = fields
 
     def text(self, name: str) -> str:
-        """A field without the space around it; empty when it was left empty or is not there."""
-        return self.texts(name)[0].strip() if name in self._fields else ""
+        """Return a field without the space around it; empty if it was not sent."""
+        return next(iter(self.texts(name)), "").strip()
 
     def texts(self, name: str) -> list[str]:
-        """All that was sent by this name, as it was written."""
+        """Return all fields of this name, as they were written."""
         return [value.replace("\r\n", "\n") for value in self._fields.get(name, ())]
-
-    def having(self, **fields: str) -> "Form":
-        """The form with these fields as if they had been filled in so."""
-        return Form({**self._fields, **{name: [text] for name, text in fields.items()}})
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._fields
 
 
 async def get_form(request: Request) -> Form:
-    """The form in the body.
-
-    Raises:
-        HttpProblem: 415, it is none; 400, it cannot be read.
-    """
+    """Read the form in the body; raises HttpProblem: 415 if it is no form, 400 if it cannot be read."""
     refuse_packed(request)
     if media_type_of(request).lower() != "application/x-www-form-urlencoded":
         raise HttpProblem(415, "Send a form, as application/x-www-form-urlencoded.")
+    body = await request.body()
     try:
-        fields = parse_qs(
-            (await request.body()).decode("ascii"),
-            keep_blank_values=True,
-            errors="strict",
-            max_num_fields=_FIELDS_MAX,
-        )
+        fields = parse_qs(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS_MAX)
     except ValueError:  # not UTF-8, or too many fields
         raise HttpProblem(400, "The form cannot be read.", code="invalid_form") from None
     return Form(fields)
 
 
 FormOf = Annotated[Form, Depends(get_form)]
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """The texts of a form's fields, and an error for each wrong one; that of "" is about the whole form."""
+
+    texts: Mapping[str, str] = field(default_factory=dict[str, str])
+    errors: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def text(self, name: str) -> str:
+        return self.texts.get(name, "")
+
+    def error(self, name: str) -> str:
+        return self.errors.get(name, "")
+
+
+def filled(form: Form, names: Sequence[str], error: RedraftError) -> Filled:
+    """Return the form as it was sent, with the error at its fields."""
+    errors: dict[str, str] = {}
+    for each in (error.errors if isinstance(error, Invalid) else ()) or (FieldError("", error.message, error.code),):
+        name = each.pointer.removeprefix("/").partition("/")[0]
+        errors.setdefault(name if name in names else "", each.detail)
+    return Filled({name: form.text(name) for name in names}, errors)
+
+
+def read_number(text: str) -> float | str:
+    """Read a number. Other texts stay as they are: then the validation of the request says what is expected."""
+    text = text.strip()
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    return float(text) if _NUMBER.fullmatch(text) else text
+
+
+def read_names(text: str) -> str | list[str]:
+    """Read names, one per line or between commas: one name as a text, several as a list."""
+    names = [name.strip() for name in text.replace(",", "\n").splitlines() if name.strip()]
+    return names[0] if len(names) == 1 else names
+
+
+def read(model: type[T], values: Mapping[str, Any]) -> T:
+    """Validate a request from plain values; raises Invalid with an error for each wrong field."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        errors = [FieldError(place_of(each, values), words_of(each), str(each["type"])) for each in error.errors()]
+        raise Invalid("The form is not filled in correctly.", tuple(errors)) from None
+
+
+def new_token() -> str:
+    """Return a token for a form: the same form sent twice then creates one job, run or key."""
+    return secrets.token_urlsafe(16)
+
+
+def idempotency_of(request: Request, page: str, token: str, content: str) -> Idempotency:
+    """Return the key of a form. An edited form, sent from the same page again, has another one."""
+    written = f"{token}\n{content}".encode("utf-8", "replace")
+    return Idempotency(f"{caller_of(request)}:{page}", hashlib.sha256(written).hexdigest())

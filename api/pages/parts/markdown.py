@@ -1,16 +1,27 @@
-"""Answers as people read them: Markdown of an unknown author, rendered so that nothing in it runs or loads."""
+"""Renders Markdown of an unknown author so that nothing in it runs or loads, with links from citations to sources.
 
-from collections.abc import Sequence
+Each citation marker is framed in the text before it is rendered, and the frames become links in the HTML. So a link
+stands where its marker stands, whatever the rendering does to the text around it.
+"""
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import nh3
 from markdown_it import MarkdownIt
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from api.pages.parts.citation_links import CitationMarker, Frames, without_frames
 from redraft.domain.text.screens import reveal
 
-# A table of more cells than these takes a browser seconds to lay out: its lines are shown as they are.
+# Punctuation that nobody writes. Markdown then treats the text beside a frame as beside punctuation, as markers are
+_OPEN, _CLOSE, _END = "\u2e4a", "\u2e4b", "\u2e4c"
+_WITHOUT = dict.fromkeys(map(ord, (_OPEN, _CLOSE, _END)), "\ufffd")
+_FRAME = re.compile(rf"([{_OPEN}{_CLOSE}])(\d+){_END}")
+# A browser takes seconds to lay out a table with more cells: its lines are then shown as they are
 _CELLS_MAX = 3_000
 _TAGS = {
     *("a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p"),
@@ -18,13 +29,77 @@ _TAGS = {
 }
 
 
-def render_markdown(text: str, cited: Sequence[CitationMarker] = ()) -> Markup:
-    """Markdown as HTML of known elements: no images, no scripts, no addresses but web and mail.
+@dataclass(frozen=True, slots=True)
+class CitationMarker:
+    """A part of the answer that cites sources, by their numbers from 1 on."""
 
-    Args:
-        text: by an unknown author.
-        cited: the marks in it that point to sources: they become links.
-    """
+    number: int
+    start: int
+    end: int
+    sources: tuple[int, ...]
+
+
+def markers_of(citations: Sequence[Mapping[str, Any]], length: int) -> list[CitationMarker]:
+    """Return the markers in the first `length` characters; citations that overlap have one marker."""
+    spans: list[tuple[int, int, list[int]]] = []
+    for each in sorted(citations, key=lambda citation: (citation["start_pos"], citation["end_pos"])):
+        start, end, source = each["start_pos"], each["end_pos"], each["source_number"]
+        if end > length:
+            continue
+        if spans and start < spans[-1][1]:
+            before_start, before_end, sources = spans[-1]
+            spans[-1] = before_start, max(before_end, end), [*sources, source]
+        else:
+            spans.append((start, end, [source]))
+    return [
+        CitationMarker(number, start, end, tuple(dict.fromkeys(sources)))
+        for number, (start, end, sources) in enumerate(spans, 1)
+    ]
+
+
+class Frames:
+    """Frames for the markers of one text."""
+
+    def __init__(self, markers: Sequence[CitationMarker]) -> None:
+        # By random numbers: the author of the text cannot write a frame
+        self._markers = {str(secrets.randbits(60)): marker for marker in markers}
+
+    def put(self, text: str) -> str:
+        """Put a frame around each marker."""
+        plain = text.translate(_WITHOUT)
+        parts: list[str] = []
+        at = 0
+        for key, marker in self._markers.items():
+            parts += plain[at : marker.start], _OPEN, key, _END, plain[marker.start : marker.end], _CLOSE, key, _END
+            at = marker.end
+        return "".join((*parts, plain[at:]))
+
+    def link(self, html: str) -> Markup:
+        """Replace the frames in clean HTML by links; only its texts may hold frames."""
+        return Markup(_FRAME.sub(self._tag, html))  # noqa: S704 - only numbers of markers are added
+
+    def _tag(self, found: re.Match[str]) -> str:
+        marker = self._markers.get(found[2])
+        if marker is None:
+            return ""
+        if found[1] == _OPEN:
+            return f'<a class="cite" id="cite-{marker.number}" href="#source-{marker.sources[0]}">'
+        others = "".join(f' <a class="cite" href="#source-{each}">{each}</a>' for each in marker.sources[1:])
+        return f"</a>{others}"
+
+
+def without_frames(text: str) -> str:
+    return _FRAME.sub("", text).translate(_WITHOUT)
+
+
+def link_plain(text: str, markers: Sequence[CitationMarker]) -> Markup:
+    """Return the text as it is, with links."""
+    frames = Frames(markers)
+    return frames.link(escape(reveal(frames.put(text))))
+
+
+def render_markdown(text: str, cited: Sequence[CitationMarker] = ()) -> Markup:
+    """Render Markdown as HTML of known elements, without images and scripts; `cited` markers become links."""
     frames = Frames(cited)
     html = nh3.clean(
         _parser(with_tables=text.count("|") <= _CELLS_MAX).render(reveal(frames.put(text))),

@@ -1,4 +1,4 @@
-"""Pages: templates rendered with what every page needs, under a policy that lets nothing run but our own files."""
+"""Renders templates as pages, under a policy that allows no scripts but our own files."""
 
 import hashlib
 import re
@@ -28,17 +28,17 @@ POLICY = (
 )
 HEADERS = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin", "Cache-Control": "no-store"}
 _OWN_PATH = re.compile(r"/(?![/\\])[^\\\s]{0,1999}")
-# What a page says after a form was sent, by the word in `?notice=`.
+# The message of a page after a form was sent, by `?notice=`: a text in the URL could be anybody's
 NOTICES: dict[str, str] = {
-    "canceled": "Canceled. What it has written so far is kept.",
+    "canceled": "Canceled. Its answers so far are kept.",
     "continued": "The job goes on.",
     "dataset_added": "The rows are stored.",
-    "dataset_known": "The same rows were there already: this is their dataset.",
+    "dataset_known": "The same rows were stored already: this is their dataset.",
     "deleted": "Deleted.",
-    "key_revoked": "The key is revoked: it opens nothing any more.",
-    "none_marked": "No job is marked: mark some in the first column.",
-    "rated": "Thank you: your rating is kept.",
-    "resent": "It is sent again now, and by the whole schedule if need be.",
+    "key_revoked": "The key is revoked.",
+    "none_marked": "No job is selected: select jobs in the first column.",
+    "rated": "Your rating is stored.",
+    "resent": "It is sent again now, with all its retries.",
     "run_resumed": "The run goes on.",
     "run_started": "The run is stored, and its first items are started.",
     "signed_out": "You are signed out.",
@@ -46,18 +46,14 @@ NOTICES: dict[str, str] = {
 
 
 def pages_router(prefix: str = "") -> APIRouter:
-    """A router for pages: they are for people, and not in the API's description."""
+    """Create a router whose pages are not in the API's description."""
     return APIRouter(prefix=prefix, include_in_schema=False, default_response_class=HTMLResponse)
 
 
 def page(
-    request: Request,
-    template: str,
-    status: int = 200,
-    headers: Mapping[str, str] | None = None,
-    **context: Any,
+    request: Request, template: str, status: int = 200, headers: Mapping[str, str] | None = None, **context: Any
 ) -> HTMLResponse:
-    """A rendered page. Beside its own context a template knows `request`, `may_write`, `is_signed_in`, `notice`."""
+    """Render a page. Its template also has `request`, `may_write`, `may_admin`, `is_signed_in` and `notice`."""
     state: dict[str, Any] = request.scope["state"]
     content = (
         environment()
@@ -75,17 +71,17 @@ def page(
 
 
 def see_other(path: str, **query: str) -> RedirectResponse:
-    """To the page that shows what a form has done."""
+    # 303: a reload of the page then does not send the form again
     return RedirectResponse(f"{path}?{urlencode(query)}" if query else path, 303)
 
 
 def own_path(wanted: str | None) -> str:
-    """A path of this site (2,000 characters at most), else "/": no redirection leaves the site."""
+    """Return the path if it is one of this site, else "/": no redirection leaves the site."""
     return wanted if wanted and _OWN_PATH.fullmatch(wanted) else "/"
 
 
 def address(request: Request, **changes: str | float | Sequence[str] | None) -> str:
-    """This page's address with some parameters of its query changed; None takes one away."""
+    """Return the URL of this page with some parameters changed; None removes one."""
     kept = [pair for pair in request.query_params.multi_items() if pair[0] not in {*changes, "notice"}]
     new = {name: value for name, value in changes.items() if value is not None}
     query = urlencode([*kept, *new.items()], doseq=True)
@@ -94,7 +90,7 @@ def address(request: Request, **changes: str | float | Sequence[str] | None) -> 
 
 @lru_cache
 def asset(name: str) -> Markup:
-    """The address of a static file as attributes, with the hash of what is in it: a new file is a new address."""
+    """Return the URL of a static file as attributes, with the hash of its content: a new file has a new URL."""
     content = (STATIC / name).read_bytes()
     digest = hashlib.sha256(content).hexdigest()[:16]
     integrity = "sha384-" + b64encode(hashlib.sha384(content).digest()).decode()
@@ -112,16 +108,11 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=filters.shown,
     )
-    written = (filters.ago, filters.duration, filters.usd, filters.score, filters.count, filters.clip, filters.since)
-    written += (
-        filters.breakable,
-        job_words.ending,
-        job_words.is_told_by_criteria,
-        job_words.criteria_words,
-        job_words.beside_criteria,
-    )
+    names = ("ago", "duration", "usd", "score", "count", "clip", "since", "breakable")
+    job_names = ("ending", "repeats_criteria", "criteria_words", "beside_criteria")
     known: dict[str, Any] = made.filters
-    known.update({each.__name__: each for each in written}, markdown=render_markdown)
+    known |= {name: getattr(filters, name) for name in names}
+    known |= {name: getattr(job_words, name) for name in job_names} | {"markdown": render_markdown}
     known_everywhere: dict[str, Any] = made.globals
-    known_everywhere.update(asset=asset, address=address, version=version("redraft"))
+    known_everywhere |= {"asset": asset, "address": address, "version": version("redraft")}
     return made

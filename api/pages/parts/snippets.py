@@ -1,4 +1,4 @@
-"""A request as one sends it without these pages: curl, the command line, Python. None ever holds an API key."""
+"""Shows how to send a request with curl, the command line and Python. No snippet holds an API key."""
 
 import json
 import shlex
@@ -33,13 +33,7 @@ class Snippet:
 
 
 def snippets_of(body: Mapping[str, Any], base_url: str, *, with_key: bool) -> list[Snippet]:
-    """The same request in three ways; none of a request that is too long to be read.
-
-    Args:
-        body: as the API takes it.
-        base_url: of the API, without a slash at its end.
-        with_key: whether the API asks for a key.
-    """
+    """Return three snippets for a request to the API at `base_url`; none if the request is too long to be read."""
     text = reveal_in_json(json.dumps(body, ensure_ascii=False, indent=2))
     if len(text) > SHOWN_CHARS:
         return []
@@ -58,9 +52,9 @@ def _curl(url: str, text: str, *, with_key: bool) -> str:
 
 
 def _command(body: Mapping[str, Any], text: str) -> str:
-    """By options where these say all of it; else the request as the command's input."""
     task = str(body.get("instruct", ""))
     is_plain = body.keys() <= {"instruct", *_OPTIONS} and "\\u" not in text
+    # Options cannot say all of a request: others are the command's input
     if not is_plain or not task or task.startswith("-"):
         return f"redraft ask --file - <<'JSON'\n{text}\nJSON"
     words = ["redraft ask", shlex.quote(task)]

@@ -1,82 +1,96 @@
-"""What jobs can use: models and profiles."""
+"""The models and the profiles that jobs can name, and the usage of models."""
 
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
 from api.dependencies import ServicesOf
 from api.http.bodies import StrictRoute
+from api.http.parameters import Listed, Time
 from api.http.responses import render
-from redraft.prompts import profiles
+from redraft.domain.jobs.states import JobKind
+from redraft.operations.admin import usage
+from redraft.operations.admin.usage import DAYS_MAX, DAYS_USUAL, UsageReport
 
 router = APIRouter(prefix="/v1", tags=["catalog"], route_class=StrictRoute)
 
 
 class Model(BaseModel):
-    """A model that a job may name."""
-
     id: str = Field(examples=["openai:gpt-6-luna"])
     provider: str
-    configured: bool = Field(description="Whether calls can be made: a key is set, or none is needed.")
+    configured: bool = Field(description="Whether it can be called: its API key is set, or none is needed.")
     default: bool
     note: str
 
 
-class ModelList(BaseModel):
-    """One model per provider and the default one; other names of a provider can be used as well."""
-
-    data: list[Model]
+class ModelList(Listed[Model]):
+    """The default model and one model per provider. Jobs may name any other model of a provider."""
 
 
 class Templates(BaseModel):
-    """The prompts, as written: what stands in braces is filled in, and never taken for a template itself."""
+    """The prompt templates. Values in braces are inserted as text, never as templates."""
 
     system: str
     user: str
     rubric_system: str | None = Field(
-        default=None, description="For criteria that are evaluated one by one; null: never."
+        default=None, description="For criteria that are evaluated one by one; null if the profile never does so."
     )
     rubric_user: str | None = None
 
 
 class Profile(BaseModel):
-    """A way to evaluate, with all that makes it: what is said to the evaluator, and how its reply is read."""
+    """A way to evaluate: prompts, reply schema, and the mapping of the reply to an evaluation."""
 
     name: str
-    version: str = Field(
-        description="Of the files' contents, in 12 hex digits: another version may evaluate differently."
-    )
+    version: str = Field(description="A hash of its files, in 12 hex digits.")
     title: str
     description: str
     built_in: bool
-    needs: list[str] = Field(description="The fields of a request without which it cannot evaluate.")
-    sees: list[str] = Field(description="The fields of a request that the evaluator is shown beside the answer.")
-    source_chars: int | None = Field(description="How much of each source is shown; null: all of it.")
-    media: bool = Field(description="Whether images are left in what it sees.")
+    needs: list[str] = Field(description="The fields that a request must have.")
+    sees: list[str] = Field(description="The fields of a request that the evaluator gets beside the answer.")
+    source_chars: int | None = Field(description="The maximum number of characters of each source; null: all.")
+    media: bool = Field(description="Whether the evaluator gets images.")
     files: dict[str, str] = Field(description="The SHA-256 of each file.")
     templates: Templates
-    reply_schema: dict[str, Any] = Field(description="What the evaluator is made to reply with; no rubric given.")
-    mapping: dict[str, str | list[str] | bool] = Field(description="Which field of the reply says what.")
+    reply_schema: dict[str, Any] = Field(description="The schema of the evaluator's reply, without a rubric.")
+    mapping: dict[str, str | list[str] | bool] = Field(
+        description="The field of the reply for each field of an evaluation."
+    )
 
 
-class ProfileList(BaseModel):
-    data: list[Profile]
+class ProfileList(Listed[Profile]): ...
 
 
 @router.get("/models", response_model=ModelList)
 def list_models(services: ServicesOf) -> Response:
-    """The models that are known by name."""
+    """List the models that are known by name."""
     models = services.providers.models()
     return render(ModelList(data=[Model.model_validate(each, from_attributes=True) for each in models]))
 
 
 @router.get("/profiles", response_model=ProfileList)
 async def list_profiles(services: ServicesOf) -> Response:
-    """The profiles that `profile` may name: the built-in ones, then those of REDRAFT_PROFILES_DIR."""
-    return render(ProfileList(data=[_profile(each) for each in services.profiles.all()]))
+    """List the built-in profiles, then those of REDRAFT_PROFILES_DIR."""
+    found = ({**asdict(each), "built_in": each.is_built_in} for each in services.profiles.all())
+    return render(ProfileList(data=[Profile.model_validate(each) for each in found]))
 
 
-def _profile(profile: profiles.Profile) -> Profile:
-    return Profile.model_validate({**asdict(profile), "built_in": profile.is_built_in})
+class UsageQuery(BaseModel):
+    """The filter of calls."""
+
+    created_after: Time | None = Field(
+        None, description=f"Calls that ended at this time or later; by default {DAYS_USUAL} days before the end."
+    )
+    created_before: Time | None = Field(
+        None, description=f"Calls that ended before this time, at most {DAYS_MAX} days after `created_after`."
+    )
+    model: str | None = Field(None, max_length=220, description="As provider:name.")
+    kind: JobKind | None = Field(None, description="Calls of jobs of this kind.")
+
+
+@router.get("/usage", response_model=UsageReport)
+def get_usage(services: ServicesOf, query: Annotated[UsageQuery, Query()]) -> Response:
+    """Sum up calls, tokens and cost by day and model."""
+    return render(usage.report(services, **query.model_dump()))

@@ -1,38 +1,41 @@
-"""For load balancers and people who look for what is wrong."""
+"""Health for load balancers and administrators, and metrics for Prometheus."""
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 
 from api.authentication import is_trusted
-from api.dependencies import ServicesOf
-from api.description import answers
+from api.dependencies import ContextOf, ServicesOf
+from api.description import problems_of
 from api.http import problems
 from api.http.bodies import StrictRoute
 from redraft.errors import Unavailable
-from redraft.operations.admin.health import Check, check_readiness
+from redraft.operations.admin.health import check_readiness
 
 router = APIRouter(tags=["health"], route_class=StrictRoute)
 
 
 @router.get("/livez")
 async def get_liveness() -> dict[str, str]:
-    """Whether this process answers; it looks at nothing else."""
+    """Whether this process answers. It checks nothing else."""
     return {"status": "alive"}
 
 
-@router.get("/readyz", response_model=None, responses=answers(503))
+@router.get("/readyz", response_model=None, responses=problems_of(503))
 async def get_readiness(request: Request, services: ServicesOf) -> Response:
-    """Whether jobs can be taken and worked on: each part, and why not. Details need a key where keys are needed."""
+    """Whether jobs are accepted and run: a check per part. Details need a key where keys are needed."""
     checks = await run_in_threadpool(check_readiness, services)
-    in_full = await is_trusted(request)
-    shown = [_show(check, in_full=in_full) for check in checks]
-    if all(check.is_ready for check in checks):
-        return JSONResponse({"status": "ready", "checks": shown})
-    names = ", ".join(check.name for check in checks if not check.is_ready)
-    return problems.render(request, Unavailable(f"Not ready: {names}.", code="not_ready"), checks=shown)
+    # The path is open, and a detail may name hosts and versions
+    hidden = set[str]() if await is_trusted(request) else {"detail"}
+    names = ("name", "is_ready", "detail")
+    shown = [{name: getattr(check, name) for name in names if name not in hidden} for check in checks]
+    if missing := [check.name for check in checks if not check.is_ready]:
+        error = Unavailable(f"Not ready: {', '.join(missing)}.", code="not_ready")
+        return problems.render(request, error, checks=shown)
+    return JSONResponse({"status": "ready", "checks": shown})
 
 
-def _show(check: Check, *, in_full: bool) -> dict[str, object]:
-    shown: dict[str, object] = {"name": check.name, "is_ready": check.is_ready}
-    return {**shown, "detail": check.detail} if in_full else shown
+@router.get("/metrics", response_class=PlainTextResponse)
+def get_metrics(context: ContextOf) -> PlainTextResponse:
+    """All metrics of the installation, at most some seconds old. docs/operations.md explains each."""
+    return PlainTextResponse(context.metrics.read(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -1,4 +1,4 @@
-"""Observations: what accepted answers cite of ranked sources, as lines of JSON and as a report."""
+"""Observations: the ranked sources that accepted answers cite, as lines of JSON and as a report."""
 
 from typing import Annotated
 
@@ -7,7 +7,6 @@ from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
 from api.dependencies import ServicesOf
-from api.description import answers
 from api.http.bodies import StrictRoute
 from api.http.parameters import Time
 from api.http.responses import render
@@ -17,24 +16,22 @@ from redraft.operations.evaluation.observations import Observation, ObservationF
 
 router = APIRouter(prefix="/v1/observations", tags=["observations"], route_class=StrictRoute)
 
-# The second one for those who ask for text: generators of clients do not know the first.
+# Generated clients do not know the first media type: they ask for the second
 _MEDIA_TYPES = ("application/x-ndjson", "text/plain")
-
-_LINES = "One observation per line, oldest first; no line when there is none. A line holds: "
 
 
 class RankList(BaseModel):
-    """Which ranks get cited; rank 1 is the source with the highest relevance score."""
+    """How often each rank is cited. Rank 1 is the source with the highest relevance score."""
 
-    observations: int = Field(description="Accepted answers that this rests on.")
-    left_out: int = Field(description="Further ones whose citations are not read, as those of structured answers.")
-    observations_needed: int = Field(description="With fewer it is too little to conclude from.")
+    observations: int = Field(description="The number of accepted answers that were counted.")
+    left_out: int = Field(description="The number of answers without citations that can be read: structured answers.")
+    observations_needed: int = Field(description="Fewer observations allow no conclusion.")
     mean_relevance_score: MeanScores
     ranks: list[RankShare]
 
 
 class ObservationQuery(BaseModel):
-    """Which observations are looked at."""
+    """The filter of observations."""
 
     job_id: str | None = Field(None, max_length=40)
     created_after: Time | None = None
@@ -45,8 +42,8 @@ class ObservationQuery(BaseModel):
 
 
 class ExportQuery(ObservationQuery):
-    after: str | None = Field(None, max_length=40, description="The id of the last observation that you have.")
-    limit: int | None = Field(None, ge=1, le=1_000_000, description="Without it: all.")
+    after: str | None = Field(None, max_length=40, description="The id of the client's last observation.")
+    limit: int | None = Field(None, ge=1, le=1_000_000, description="By default all.")
 
 
 @router.get(
@@ -54,14 +51,13 @@ class ExportQuery(ObservationQuery):
     response_class=StreamingResponse,
     responses={
         200: {
-            "description": _LINES + ", ".join(Observation.model_fields) + ".",
+            "description": "One observation per line, oldest first: " + ", ".join(Observation.model_fields) + ".",
             "content": {name: {"schema": {"type": "string"}} for name in _MEDIA_TYPES},
-        },
-        **answers(422),
+        }
     },
 )
 def export_observations(request: Request, services: ServicesOf, query: Annotated[ExportQuery, Query()]) -> Response:
-    """What accepted answers cite of the sources that came with a `relevance_score`."""
+    """Export which sources accepted answers cite, for sources with a `relevance_score`."""
     wants_text = "text/plain" in request.headers.get("accept", "")
     pages = observations.export(services, query.as_filter(), after=query.after, limit=query.limit)
     return StreamingResponse(
@@ -69,8 +65,8 @@ def export_observations(request: Request, services: ServicesOf, query: Annotated
     )
 
 
-@router.get("/ranks", response_model=RankList, responses=answers(422))
+@router.get("/ranks", response_model=RankList)
 def get_ranks(services: ServicesOf, query: Annotated[ObservationQuery, Query()]) -> Response:
-    """How often sources of each rank were cited in accepted answers."""
+    """Count how often accepted answers cite the sources of each rank."""
     found = observations.rank_report(services, query.as_filter())
     return render(RankList.model_validate(found, from_attributes=True))

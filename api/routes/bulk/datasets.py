@@ -1,21 +1,20 @@
-"""Datasets: upload, check, list, look, delete."""
+"""Datasets: upload, check, list, get and delete them."""
 
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from api.dependencies import Context, ContextOf, ServicesOf
-from api.description import answers
+from api.dependencies import ContextOf, ServicesOf
+from api.description import problems_of
 from api.http import uploads
-from api.http.bodies import StrictRoute, parse_json
-from api.http.parameters import Position
-from api.http.problems import HttpProblem
+from api.http.bodies import StrictRoute, parse_object
+from api.http.parameters import Page, PageQuery, PositionQuery
 from api.http.responses import render
 from redraft.datasets.formats import Format
 from redraft.errors import Invalid
@@ -32,91 +31,71 @@ _BODY = {
         "required": True,
         "description": "The file itself: JSON lines, a JSON array of objects, CSV, TSV or Parquet. Its own media type"
         f" is taken as well: {', '.join(sorted(filter(None, uploads.MEDIA_TYPES)))}.",
-        # Those that generators of clients know.
+        # Generators of clients know these two
         "content": {"application/octet-stream": _FILE, "application/json": _ROWS},
     }
 }
 
 
-class DatasetPage(BaseModel):
-    """One page of datasets; `next_cursor` is the next one's `after`, null on the last."""
-
-    data: list[Dataset]
-    next_cursor: str | None
+class DatasetPage(Page[Dataset]): ...
 
 
-class DatasetItemPage(BaseModel):
-    """Rows in the file's order; `next_cursor` is the next page's `after`, null on the last."""
-
-    data: list[DatasetItem]
-    next_cursor: str | None
+class DatasetItemPage(Page[DatasetItem]):
+    """Rows in the order of the file."""
 
 
-class PageQuery(BaseModel):
-    """Which page of a list."""
-
-    limit: int = Field(20, ge=1, le=100)
-    after: str | None = Field(None, max_length=500, description="`next_cursor` of the page before.")
+_Layer = Annotated[
+    str | None, Field(max_length=100_000, description="With `validate_only`: a field of a run, as JSON.")
+]
 
 
 class UploadQuery(BaseModel):
-    """How a file is read."""
+    """The options of an upload."""
 
-    name: str = Field("", max_length=200, description="The file's name: people know the dataset by it.")
-    format: Format | None = Field(None, description="Otherwise the Content-Type, the name or the content tells.")
+    name: str = Field("", max_length=200, description="The name of the file, shown as the name of the dataset.")
+    format: Format | None = Field(None, description="By default the Content-Type, the name or the content decides.")
     map: list[str] = Field(
-        [],
-        max_length=100,
-        description="FIELD=COLUMN: which column fills a field, as in `instruct=question`; repeatable.",
+        [], max_length=100, description="FIELD=COLUMN: the column that fills a field: `instruct=question`. Repeatable."
     )
-    validate_only: bool = Field(False, description="Tell what a run would make of the file, and store nothing.")
-    defaults: str | None = Field(
-        None, max_length=100_000, description="With `validate_only`: a run's `defaults`, as JSON."
-    )
-    overrides: str | None = Field(
-        None, max_length=100_000, description="With `validate_only`: a run's `overrides`, as JSON."
-    )
+    validate_only: bool = Field(False, description="Report how a run would read the file, and store nothing.")
+    defaults: _Layer = None
+    overrides: _Layer = None
 
     def mapping(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for each in self.map:
             target, _, column = each.partition("=")
             if not target or not column or target in found:
-                words = "map needs FIELD=COLUMN, as in instruct=question, and each field once."
+                words = "Write map as FIELD=COLUMN, such as instruct=question, with each field once."
                 raise Invalid.at("/mapping", words, "invalid_mapping")
             found[target] = column
         return found
 
     def layer(self, name: str) -> dict[str, Any]:
-        """The run's defaults or overrides that a check goes by."""
+        """The `defaults` or `overrides` of the run for which a file is validated."""
         text: str | None = getattr(self, name)
         if text is not None and not self.validate_only:
             raise Invalid.at(f"/{name}", f"{name} belong to a run: send them to POST /v1/runs.", "misplaced")
-        try:
-            value: Any = {} if text is None else parse_json(text.encode())
-        except HttpProblem as problem:
-            raise Invalid.at(f"/{name}", problem.detail.replace("The body", name), "invalid_json") from None
-        if not isinstance(value, dict):
-            raise Invalid.at(f"/{name}", f"{name} must be a JSON object.", "dict_type")
-        return cast("dict[str, Any]", value)
+        return {} if text is None else parse_object(text, name)
 
 
+@dataclass(frozen=True, slots=True)
 class Upload:
-    """A file, and what is to be done with it."""
+    """Stores or checks the file that is the body."""
 
-    def __init__(self, request: Request, context: ContextOf, query: Annotated[UploadQuery, Query()]) -> None:
-        self._request = request
-        self._context: Context = context
-        self._query = query
+    request: Request
+    context: ContextOf
+    query: Annotated[UploadQuery, Query()]
 
     async def answer(self) -> Response:
-        query, context = self._query, self._context
-        told = uploads.format_of(self._request)
-        options: dict[str, Any] = {"file_format": query.format or told}
+        query, context = self.query, self.context
+        # Before the body is read: it also refuses bodies that are no file
+        media_format = uploads.format_of(self.request)
+        options: dict[str, Any] = {"file_format": query.format or media_format}
         with _pointing_into_the_query():
             options["mapping"] = query.mapping()
             layers = {name: query.layer(name) for name in ("defaults", "overrides")}
-        async with uploads.received(self._request, context.settings.data_dir) as file:
+        async with uploads.received(self.request, context.settings.data_dir) as file:
             if query.validate_only:
                 options |= layers
             work = partial(self._check if query.validate_only else self._store, file, query.name, **options)
@@ -124,11 +103,11 @@ class Upload:
 
     def _check(self, *given: Any, **options: Any) -> Response:
         with _pointing_into_the_query():
-            return render(check_resource(check_dataset(self._context.services, *given, **options)))
+            return render(check_resource(check_dataset(self.context.services, *given, **options)))
 
     def _store(self, *given: Any, **options: Any) -> Response:
         with _pointing_into_the_query():
-            dataset, is_new = datasets.import_dataset(self._context.services, *given, **options)
+            dataset, is_new = datasets.import_dataset(self.context.services, *given, **options)
         response = render(dataset, 201 if is_new else 200)
         response.headers["Location"] = dataset.urls["self"]
         return response
@@ -139,7 +118,7 @@ _PLACES: Mapping[str, str] = {"mapping": "query/map", "defaults": "query/default
 
 @contextmanager
 def _pointing_into_the_query() -> Any:
-    """What is wrong with the options stands in the query, as the body is the file."""
+    # The operations locate errors by the names of options; here these stand in the query
     try:
         yield
     except Invalid as error:
@@ -160,49 +139,43 @@ def _place(pointer: str) -> str:
     responses={
         201: {
             "description": "The rows are stored.",
-            "headers": {"Location": {"description": "Where the dataset is.", "schema": {"type": "string"}}},
+            "headers": {"Location": {"description": "The path of the dataset.", "schema": {"type": "string"}}},
         },
         200: {
-            "description": "The same rows were there before, or the report of `validate_only`.",
+            "description": "The same rows had been stored before, or the report of `validate_only`.",
             "model": Dataset | DatasetCheck,
         },
-        **answers(400, 413, 415, 422),
     },
 )
 async def add_dataset(upload: Annotated[Upload, Depends()]) -> Response:
-    """Upload a file of rows. Rows that cannot be used are kept with what is wrong with them, and stop nothing."""
+    """Upload a file of rows. Invalid rows are stored with their errors and do not stop the upload."""
     return await upload.answer()
 
 
-@router.get("", response_model=DatasetPage, responses=answers(422))
+@router.get("", response_model=DatasetPage)
 def list_datasets(services: ServicesOf, query: Annotated[PageQuery, Query()]) -> Response:
-    """A page of datasets, newest first."""
+    """List datasets, newest first."""
     data, next_cursor = datasets.list_datasets(services, cursor=query.after, limit=query.limit)
     return render(DatasetPage(data=data, next_cursor=next_cursor))
 
 
-@router.get("/{dataset_id}", response_model=Dataset, responses=answers(404))
+@router.get("/{dataset_id}", response_model=Dataset)
 def get_dataset(services: ServicesOf, dataset_id: str) -> Response:
-    """One dataset: how many rows it has, and which column became which field."""
+    """Get a dataset: its number of rows, and the field that each column fills."""
     return render(datasets.get_dataset(services, dataset_id))
 
 
-@router.get("/{dataset_id}/items", response_model=DatasetItemPage, responses=answers(404, 422))
-def list_dataset_items(
-    services: ServicesOf,
-    dataset_id: str,
-    after: Annotated[Position | None, Query(description="`next_cursor` of the page before.")] = None,
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
-) -> Response:
-    """Rows as they were read, with their field errors."""
-    found = datasets.list_items(services, dataset_id, after=-1 if after is None else after, limit=limit + 1)
-    more = len(found) > limit
+@router.get("/{dataset_id}/items", response_model=DatasetItemPage)
+def list_dataset_items(services: ServicesOf, dataset_id: str, query: Annotated[PositionQuery, Query()]) -> Response:
+    """List rows as they were read, with their errors."""
+    limit, after = query.limit, -1 if query.after is None else query.after
+    found = datasets.list_items(services, dataset_id, after=after, limit=limit + 1)
     page = found[:limit]
-    return render(DatasetItemPage(data=page, next_cursor=str(page[-1].position) if more else None))
+    return render(DatasetItemPage(data=page, next_cursor=str(page[-1].position) if len(found) > limit else None))
 
 
-@router.delete("/{dataset_id}", status_code=204, responses=answers(404, 409))
+@router.delete("/{dataset_id}", status_code=204, responses=problems_of(409))
 def delete_dataset(services: ServicesOf, dataset_id: str) -> Response:
-    """Remove a dataset that no run uses, with its rows."""
+    """Delete a dataset that no run uses, with its rows."""
     removing.delete_dataset(services, dataset_id)
     return Response(status_code=204)

@@ -1,8 +1,8 @@
-"""What a bulk run has come to: its items, its results as a file, its report, a comparison."""
+"""The results of a bulk run: its items, a file of all results, its report, a comparison."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from anyio import to_thread
 from fastapi import APIRouter, Query, Response
@@ -10,10 +10,9 @@ from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
 from api.dependencies import Context, ContextOf, ServicesOf
-from api.description import answers
 from api.http.bodies import StrictRoute
 from api.http.downloads import disposition, stem_of
-from api.http.parameters import Position
+from api.http.parameters import Page, PositionQuery
 from api.http.responses import render
 from redraft.datasets.results import csv_lines, jsonl_lines
 from redraft.domain.bulk.comparison import Comparison
@@ -33,20 +32,18 @@ _LINES_AT_ONCE = 100
 _MEDIA_TYPES = {"jsonl": "application/x-ndjson", "csv": "text/csv"}
 _COLUMNS = f"""One line per item, in the dataset's order, with {", ".join(RESULT_COLUMNS)}; in CSV a column
 `metadata.NAME` for each name in the metadata, unless there are more than {METADATA_COLUMNS_MAX} of them."""
+# A report is one file: it loads nothing, and has its styles within
+_REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 
 
-# A page in one file: its own styles and nothing else
-_PAGE = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
-
-
-def _written_as(words: str, formats: Mapping[str, Format[Any]]) -> dict[str, Any]:
-    """How an answer in several formats is described; that of JSON is the route's model."""
+def _answer_in(formats: Mapping[str, Format[Any]], words: str) -> dict[int | str, dict[str, Any]]:
     plain = {each.media_type.partition(";")[0]: {"schema": {"type": "string"}} for each in formats.values()}
-    return {"description": words, "content": {**plain, "application/json": {}}}
+    # JSON has the schema of the route's model
+    return {200: {"description": words, "content": {**plain, "application/json": {}}}}
 
 
 class RunItem(BaseModel):
-    """One row of the dataset in one of its repeats, and what it has come to."""
+    """One repeat of one row of the dataset, with its result."""
 
     number: int
     custom_id: str
@@ -54,7 +51,7 @@ class RunItem(BaseModel):
     line: int
     status: ItemStatus
     stop_reason: str | None
-    success: bool | None = Field(description="Whether it was accepted; null before the end, or without a verdict.")
+    success: bool | None = Field(description="Whether the answer was accepted; null without an evaluation.")
     final_score: float | None
     final_answer: str | None
     first_score: float | None
@@ -70,33 +67,29 @@ class RunItem(BaseModel):
     seconds: float | None
     human_score: float | None
     human_pass: bool | None
-    evaluation_reasoning: str | None = Field(description="Of the returned answer, as the next.")
+    evaluation_reasoning: str | None = Field(description="Of the final answer, as the next field.")
     improvement_suggestions: list[str] | None
     error_code: str | None
     error: str | None
-    instruct: str | None = Field(description="What the row says, where there is no job; so the next two.")
+    instruct: str | None = Field(description="From the row if there is no job, as the next two.")
     reference: str | None
     metadata: dict[str, str]
     job_id: str | None
 
 
-class RunItemPage(BaseModel):
-    """Items in order; `next_cursor` is the next page's `after`, null on the last."""
-
-    data: list[RunItem]
-    next_cursor: str | None
+class RunItemPage(Page[RunItem]):
+    """Items in the order of the dataset."""
 
 
-@router.get("/items", response_model=RunItemPage, responses=answers(404, 422))
-def list_run_items(
-    services: ServicesOf,
-    run_id: str,
-    status: Annotated[list[ItemStatus], Query(max_length=6, description="Repeat it for several.")] = [],  # noqa: B006
-    after: Annotated[Position | None, Query(description="`next_cursor` of the page before.")] = None,
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
-) -> Response:
-    """Items with their results so far."""
-    found = run_results.list_items(services, run_id, after=after or 0, limit=limit + 1, statuses=status)
+class RunItemQuery(PositionQuery):
+    status: list[ItemStatus] = Field([], max_length=6, description="Repeatable.")
+
+
+@router.get("/items", response_model=RunItemPage)
+def list_run_items(services: ServicesOf, run_id: str, query: Annotated[RunItemQuery, Query()]) -> Response:
+    """List items with their results so far."""
+    limit, after = query.limit, query.after or 0
+    found = run_results.list_items(services, run_id, after=after, limit=limit + 1, statuses=query.status)
     page = [RunItem.model_validate(each) for each in found[:limit]]
     return render(RunItemPage(data=page, next_cursor=str(page[-1].number) if len(found) > limit else None))
 
@@ -108,21 +101,20 @@ def list_run_items(
         200: {
             "description": _COLUMNS,
             "content": {media_type: {"schema": {"type": "string"}} for media_type in _MEDIA_TYPES.values()},
-        },
-        **answers(404, 422),
+        }
     },
 )
 def export_run_results(
     services: ServicesOf,
     run_id: str,
-    format: Annotated[  # noqa: A002 - so it is called in the address
-        Literal["jsonl", "csv"], Query(description="csv: no cell is one that a spreadsheet computes.")
+    format: Annotated[  # noqa: A002 - the name of the query parameter
+        Literal["jsonl", "csv"], Query(description="In CSV, cells that a spreadsheet would compute are escaped.")
     ] = "jsonl",
     bom: Annotated[  # noqa: FBT002 - a query parameter
-        bool, Query(description="Begin CSV with the byte order mark by which Excel knows UTF-8.")
+        bool, Query(description="Begin CSV with a byte order mark, by which Excel detects UTF-8.")
     ] = False,
 ) -> Response:
-    """All results as a file, also while the run goes on: items that have not ended have no answer yet."""
+    """Get all results as a file. While the run goes on, items that have not ended have no answer."""
     run = runs.get_run(services, run_id)
     if format == "csv":
         columns, rows = run_results.stream_table(services, run_id)
@@ -139,30 +131,22 @@ def _blocks(lines: Iterator[str]) -> Iterator[str]:
 
 
 @router.get(
-    "/report",
-    response_model=RunReport,
-    responses={
-        200: _written_as("All figures, and with them `object`, `run` and `gates`.", FORMATS),
-        **answers(404, 422),
-    },
+    "/report", response_model=RunReport, responses=_answer_in(FORMATS, "All figures, with `object`, `run` and `gates`.")
 )
 async def get_run_report(
     context: ContextOf,
     run_id: str,
     format: Annotated[Literal["json", "html", "markdown", "junit", "text"], Query()] = "json",  # noqa: A002
 ) -> Response:
-    """All figures of a run, as far as it has come; null where one cannot be told."""
+    """Get the figures of a run, also while it goes on. A figure that cannot be computed is null."""
     tables = await to_thread.run_sync(run_tables, context.services, run_id, limiter=context.reports)
-    return await _written(context, FORMATS[format], tables, _File(tables.facts.name, run_id, "report"))
+    return await _written(context, FORMATS[format], tables, (tables.facts.name, run_id, "report"))
 
 
 @router.get(
     "/compare",
     response_model=Comparison,
-    responses={
-        200: _written_as("The comparison, and with it `object`, `baseline`, `new` and `gates`.", COMPARISON_FORMATS),
-        **answers(404, 422),
-    },
+    responses=_answer_in(COMPARISON_FORMATS, "The comparison, with `object`, `baseline`, `new` and `gates`."),
 )
 async def compare_runs(
     context: ContextOf,
@@ -170,26 +154,16 @@ async def compare_runs(
     baseline: Annotated[str, Query(max_length=40, description="The id of the run to compare with.")],
     format: Annotated[Literal["json", "html", "markdown", "text"], Query()] = "json",  # noqa: A002
 ) -> Response:
-    """This run beside a baseline, row by row: differences are this run less the baseline."""
-    given = (context.services, baseline, run_id)
-    tables = await to_thread.run_sync(comparison_tables, *given, limiter=context.reports)
-    return await _written(context, COMPARISON_FORMATS[format], tables, _File(tables.new.name, run_id, "comparison"))
+    """Compare a run with a baseline, row by row. A difference is the value of the run less that of the baseline."""
+    tables = await to_thread.run_sync(comparison_tables, context.services, baseline, run_id, limiter=context.reports)
+    return await _written(context, COMPARISON_FORMATS[format], tables, (tables.new.name, run_id, "comparison"))
 
 
-class _File(NamedTuple):
-    """What a report is saved as: its run, and what it is of it."""
-
-    run_name: str
-    run_id: str
-    what: str
-
-    def disposition(self, suffix: str) -> str:
-        return disposition(stem_of(self.run_name), self.run_id, f" {self.what}{suffix}", kind="inline")
-
-
-async def _written(context: Context, written: Format[Tables], tables: Tables, file: _File) -> Response:
+async def _written(context: Context, written: Format[Tables], tables: Tables, name: tuple[str, str, str]) -> Response:
     text = await to_thread.run_sync(written.render, tables, limiter=context.reports)
-    headers = {"Content-Disposition": file.disposition(written.suffix)}
+    run_name, run_id, suffix = name
+    file = disposition(stem_of(run_name), run_id, f" {suffix}{written.suffix}", kind="inline")
+    headers = {"Content-Disposition": file}
     if written.suffix == ".html":
-        headers["Content-Security-Policy"] = _PAGE
+        headers["Content-Security-Policy"] = _REPORT_POLICY
     return Response(text, headers=headers, media_type=written.media_type)

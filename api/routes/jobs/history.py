@@ -1,72 +1,142 @@
-"""What a job has done: its iterations and its model calls."""
+"""The history of a job: its iterations, its model calls, and its events as a stream or as a page of JSON."""
 
-from typing import Annotated
+import re
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Response
-from pydantic import BaseModel
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
 
-from api.dependencies import ServicesOf
-from api.description import answers
+from api.dependencies import Context, ContextOf, ServicesOf
 from api.http.bodies import StrictRoute
-from api.http.responses import render
+from api.http.parameters import ITERATION_MAX, Listed
+from api.http.responses import prefers_json, render
+from api.streams.jobs import PAGE, stream
+from redraft.errors import Invalid
 from redraft.operations.jobs import diffs, queries
 from redraft.operations.jobs.diffs import AnswerDiff
 from redraft.operations.jobs.iterations import CriteriaMatrix, Iteration
-from redraft.operations.jobs.resources import Call
+from redraft.operations.jobs.resources import Call, Event
 
 router = APIRouter(prefix="/v1/jobs/{job_id}", tags=["history"], route_class=StrictRoute)
 
-Full = Annotated[bool, Query(description="Whole texts; without it those over 256 KB are cut.")]
+Full = Annotated[bool, Query(description="Return whole texts; otherwise texts over 256 KB are cut.")]
 
 
-class IterationList(BaseModel):
-    """Iterations in order; one that had several candidates has an entry for each."""
+_EVENT_ID = re.compile(r"[0-9]{1,9}")
+_NUMBER: dict[str, Any] = {"pattern": f"^({_EVENT_ID.pattern})?$"}
+_STREAM = """`text/event-stream`, or a page of JSON where Accept prefers it. A stream ends after the job's end or
+after five minutes. Reconnect with Last-Event-ID.
 
-    data: list[Iteration]
+The stream of a job with `stream: true` also has the answer's text while it is written, as `answer.delta`:
+`{message, at, iteration, candidate, attempt, offset, text}`. `offset` is the number of characters before this piece.
+These events have no id and are not stored. A client that connects late receives later pieces only, and a client that
+reads too slowly misses some: then the offsets have a gap. No piece comes after its iteration's `iteration.generated`,
+which holds the whole answer. Discard the text of a candidate at a `step.retrying` with `withdrawn: true` and the same
+or a higher `attempt`, at a piece with a higher `attempt`, and at a piece with `offset` 0."""
 
 
-class CallList(BaseModel):
-    """The ledger, oldest first; retries and failures are calls too."""
-
-    data: list[Call]
+class IterationList(Listed[Iteration]):
+    """Iterations in order. An iteration with several candidates has an entry for each."""
 
 
-@router.get("/iterations", response_model=IterationList, responses=answers(404))
+class CallList(Listed[Call]):
+    """Model calls, oldest first, with retries and failed calls."""
+
+
+@router.get("/iterations", response_model=IterationList)
 def list_iterations(services: ServicesOf, job_id: str) -> Response:
-    """All iterations with their evaluations."""
+    """List all iterations with their evaluations."""
     return render(IterationList(data=queries.list_iterations(services, job_id)))
 
 
-@router.get("/iterations/{number}", response_model=IterationList, responses=answers(404, 422))
-def get_iteration(services: ServicesOf, job_id: str, number: Annotated[int, Path(ge=1, le=1_000_000)]) -> Response:
-    """One iteration: a list of its candidates, of one entry unless the job asked for several."""
+@router.get("/iterations/{number}", response_model=IterationList)
+def get_iteration(services: ServicesOf, job_id: str, number: Annotated[int, Path(ge=1, le=ITERATION_MAX)]) -> Response:
+    """Get one iteration: a list with one entry for each candidate."""
     return render(IterationList(data=queries.list_iterations(services, job_id, number)))
 
 
-@router.get("/criteria", response_model=CriteriaMatrix, responses=answers(404))
+@router.get("/criteria", response_model=CriteriaMatrix)
 def get_criteria(services: ServicesOf, job_id: str) -> Response:
-    """Iteration by criterion: which attempt met what, and what was met before and lost again."""
+    """Get a matrix of iterations and criteria: which criteria each iteration met, and which it lost again."""
     return render(queries.criteria_matrix(services, job_id))
 
 
-@router.get("/diff", response_model=AnswerDiff, responses=answers(404, 422))
+@router.get("/diff", response_model=AnswerDiff)
 def get_diff(
     services: ServicesOf,
     job_id: str,
-    old: Annotated[int, Query(alias="from", ge=1, le=1_000_000, description="An iteration's number.")],
-    new: Annotated[int, Query(alias="to", ge=1, le=1_000_000, description="Another one's.")],
+    old: Annotated[int, Query(alias="from", ge=1, le=ITERATION_MAX, description="The number of an iteration.")],
+    new: Annotated[int, Query(alias="to", ge=1, le=ITERATION_MAX, description="The number of another iteration.")],
 ) -> Response:
-    """What changed between the answers of two iterations, word by word."""
+    """Compare the answers of two iterations word by word."""
     return render(diffs.diff(services, job_id, old, new))
 
 
-@router.get("/calls", response_model=CallList, responses=answers(404, 422))
+@router.get("/calls", response_model=CallList)
 def list_calls(services: ServicesOf, job_id: str, full: Full = False) -> Response:  # noqa: FBT002
-    """Every request to a model provider, with all it cost."""
+    """List all model calls with their usage and cost."""
     return render(CallList(data=queries.list_calls(services, job_id, full=full)))
 
 
-@router.get("/calls/{call_id}", response_model=Call, responses=answers(404, 422))
+@router.get("/calls/{call_id}", response_model=Call)
 def get_call(services: ServicesOf, job_id: str, call_id: str, full: Full = False) -> Response:  # noqa: FBT002
-    """One request to a model provider."""
+    """Get one model call."""
     return render(queries.get_call(services, job_id, call_id, full=full))
+
+
+class EventPage(Listed[Event]):
+    """Events in order. `?after=next_after` gets the events that come later."""
+
+    next_after: str
+    is_over: bool = Field(description="The job has ended and there is no later event.")
+
+
+@router.get(
+    "/events",
+    response_model=EventPage,
+    responses={
+        200: {"description": _STREAM, "content": {"text/event-stream": {}, "application/json": {}}},
+        204: {"description": "The job has ended and there is no later event."},
+    },
+)
+async def list_job_events(
+    request: Request,
+    context: ContextOf,
+    job_id: str,
+    after: Annotated[str | None, Query(description="Only events after this number.", json_schema_extra=_NUMBER)] = None,
+    last_event_id: Annotated[
+        str | None, Header(alias="Last-Event-ID", description="Overrides `after`.", json_schema_extra=_NUMBER)
+    ] = None,
+) -> Response:
+    """Follow a job."""
+    start = read_position(last_event_id, after)
+    events, is_over = await run_in_threadpool(events_after, context, job_id, start)
+    if is_over and not events:
+        return Response(status_code=204)
+    if prefers_json(request):
+        next_after = events[-1].seq if events else start
+        return render(EventPage(data=events, next_after=str(next_after), is_over=is_over))
+    return stream(context, job_id, start)
+
+
+def read_position(last_event_id: str | None, after: str | None) -> int:
+    """Return the number of the client's last event, or 0; raises Invalid if it is no number."""
+    # The header wins: a browser that reconnects sends it with the original URL
+    text, pointer = (last_event_id, "header/Last-Event-ID") if last_event_id else (after, "query/after")
+    if not text:
+        return 0
+    if not _EVENT_ID.fullmatch(text):
+        raise Invalid.at(pointer, "The id of an event is a number.", "invalid_event_id")
+    return int(text)
+
+
+def events_after(context: Context, job_id: str, start: int) -> tuple[list[Event], bool]:
+    """Return the first events after `start`; raises NotFound, and Invalid if the job has no event `start`."""
+    events, is_over = queries.list_events(context.services, job_id, max(0, start - 1), PAGE)
+    if not start:
+        return events, is_over
+    # A client with the number of another job's event would wait for ever
+    if not events or events[0].seq != start:
+        raise Invalid.at("query/after", f"Job {job_id} has no event {start}.", "unknown_event_id")
+    return events[1:], is_over

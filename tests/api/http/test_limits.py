@@ -23,7 +23,7 @@ def test_an_announced_body_that_is_too_large_is_a_problem(client: httpx2.Client)
         413,
         "body_too_large",
     )
-    assert "8,000,000 bytes at most; REDRAFT_MAX_BODY_BYTES" in problem["detail"]
+    assert "8,000,000 bytes (REDRAFT_MAX_BODY_BYTES)" in problem["detail"]
     assert client.get("/v1/jobs").json()["data"] == []
 
 

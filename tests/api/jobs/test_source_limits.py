@@ -34,4 +34,4 @@ def test_what_is_too_much_is_refused_by_its_limit(
 def test_all_together_are_refused_by_the_bodys_limit(client: httpx2.Client):
     sources = [{"content": LARGE}] * 100
     problem = assert_problem(client.post("/v1/generate-answer", json={**REQUEST, "sources": sources}), 413)
-    assert "8,000,000 bytes at most; REDRAFT_MAX_BODY_BYTES sets the limit." in problem["detail"]
+    assert "8,000,000 bytes (REDRAFT_MAX_BODY_BYTES)." in problem["detail"]

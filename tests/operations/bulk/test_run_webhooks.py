@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from api.webhook_bodies import RunWebhookBody
+from api.description import RunWebhookBody
 from redraft.domain.bulk.run_requests import ResumeRun
 from redraft.errors import NotFound
 from redraft.operations.admin.deliveries import Deliverer

@@ -35,8 +35,8 @@ def test_an_empty_installation_teaches_and_says_what_is_missing(reader: Reader, 
     assert trouble == "No worker is alive. Jobs wait until one is started. Run redraft worker"
     assert "A job asks for an answer" in page.text
     assert f"curl {api.url}/v1/generate-answer" in text_of(page.by_id("curl"))
-    assert page.link("Make the first job").get("href") == "/new"
-    assert "since midnight UTC" in page.text
+    assert page.link("Create the first job").get("href") == "/new"
+    assert "midnight UTC" in page.text
 
 
 @pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)

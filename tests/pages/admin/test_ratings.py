@@ -105,8 +105,8 @@ def services_job(services: Services, evaluation_id: str) -> str:
 
 
 def test_without_verdicts_the_page_says_how_they_come(reader: Reader, api: ApiServer):
-    assert "Nothing waits for you" in reader.go("/ratings").text
-    assert "Nobody has rated yet" in reader.click("What the ratings tell").text
+    assert "No evaluation to rate" in reader.go("/ratings").text
+    assert "No ratings yet" in reader.click("Agreement").text
     assert api.client(headers=BROWSER).get("/ratings?evaluation=eval_none").status_code == 404
     for data in ({"blind": "1"}, {"verdict": "agree"}, {"opinion": "passes", "evaluation_id": "eval_none"}):
         response = api.client(headers=BROWSER).post("/ratings", data=data)
@@ -140,6 +140,6 @@ def test_a_key_that_only_reads_may_look_and_not_rate(
     client.post("/sign-in", data={"key": keys.create_key(services, "reader", [Scope.READ])[1], "next": "/sign-in"})
     for path in ("/ratings", "/ratings?blind=1"):
         page = client.get(path).text
-        assert "Your key may not rate" in page
+        assert "Your key allows reading only" in page
         assert '<form method="post" action="/ratings"' not in page
     assert client.post("/ratings", data={"verdict": "agree"}).status_code == 403

@@ -103,7 +103,7 @@ def test_profiles_are_read_and_compared(reader: Reader):
     assert "quality_score" in text_of(page.by_id("schema"))
     assert page.texts("h1") == ["Settings"]
     assert page.texts("li", page.of_class("mapping")[0])[0] == "score ← quality_score"
-    assert "Versions that have evaluated" not in page.text
+    assert "Versions in evaluations" not in page.text
     page = reader.press("Show the difference", {"Compare with": "criteria"})
     assert page.path == "/settings/profiles/quality?with=criteria"
     assert "quality_score" in " ".join(page.texts("ins"))
@@ -130,7 +130,7 @@ def test_what_a_profile_said_before_is_kept_and_compared(
             drain(services)
     reader = Reader.of(start_api(profiles_dir=folder))
     page = reader.go("/settings/profiles/strict")
-    [section] = [each for each in page.all("section") if "Versions that have evaluated" in page.texts("h2", each)]
+    [section] = [each for each in page.all("section") if "Versions in evaluations" in page.texts("h2", each)]
     rows = page.all("li", section)
     assert ["in use" in text_of(row) for row in rows] == [True, False]
     page = reader.click("", rows[-1])
@@ -147,9 +147,9 @@ def test_a_key_is_made_shown_once_and_opens_the_pages_until_it_is_revoked(
     sign_in(visitor, keys.create_key(services, "admin", Scope)[1])
     page = visitor.go("/settings/keys")
     page.get_by_label("admin: keys and configuration").check()
-    page.get_by_label("What it is for").fill("the <i>new</i> one")
+    page.get_by_label("Purpose").fill("the <i>new</i> one")
     page.get_by_label("Expires").select_option("7")
-    page.get_by_role("button", name="Make the key").click()
+    page.get_by_role("button", name="Create the key").click()
     token = page.inner_text("#token")
     assert token.startswith("rd_")
     assert token not in page.url
@@ -165,17 +165,17 @@ def test_a_key_is_made_shown_once_and_opens_the_pages_until_it_is_revoked(
     assert other.go("/settings/keys").get_by_role("row", name=re.compile("new.+yours")).count() == 1
     page.once("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Revoke the <i>new</i> one").click()
-    expect(page.get_by_role("status").first).to_have_text("The key is revoked: it opens nothing any more.")
+    expect(page.get_by_role("status").first).to_have_text("The key is revoked.")
     assert "/sign-in" in other.go("/").url
 
 
 def test_a_key_that_is_not_described_is_not_made(reader: Reader, services: Services):
     page = reader.go("/settings/keys")
-    assert "nobody is asked for a key" in page.text
+    assert "No key is needed here" in page.text
     scopes = {label: False for label in page.texts("label") if label.startswith(("read", "write"))}
-    page = reader.press("Make the key", {**scopes, "What it is for": " "})
+    page = reader.press("Create the key", {**scopes, "Purpose": " "})
     assert len(page.all("a", page.one("*[@role='alert']"))) == 2
-    assert page.field("What it is for").get("aria-describedby") == "name-error"
+    assert page.field("Purpose").get("aria-describedby") == "name-error"
     assert keys.list_keys(services) == []
 
 
@@ -214,7 +214,7 @@ def test_failed_webhooks_are_found_and_sent_again(
     assert "t0p" not in page.content()
     row.get_by_role("button", name="Resend").click()
     expect(page.get_by_role("status").first).to_contain_text("It is sent again now")
-    assert page.get_by_role("heading", name="None has failed").count() == 1
+    assert page.get_by_role("heading", name="No failed deliveries").count() == 1
     deliverer.send_due()
     assert deliverer.finish(10)
     assert len(receiver.hits) == 3

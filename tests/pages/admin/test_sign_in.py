@@ -102,7 +102,7 @@ def test_a_key_that_sees_nothing_opens_no_pages(guarded: ApiServer, services: Se
     _, token = keys.create_key(services, "sender", [Scope.WRITE])
     response = guarded.client(headers=BROWSER).post("/sign-in", data={"key": token})
     assert (response.status_code, "set-cookie" in response.headers) == (403, False)
-    assert "need one with the scope &#39;read&#39;" in response.text
+    assert "need a key with the scope &#39;read&#39;" in response.text
 
 
 def test_a_sign_in_ends_with_its_key(guarded: ApiServer, services: Services, key: str):

@@ -241,7 +241,7 @@ def test_two_runs_are_read_row_by_row(visitor: Visitor, driver: Driver, model_se
     page = visitor.go(f"/runs/compare?baseline={old.id}&run={new.id}")
     assert "newly passing, newly failing" in told(page)
     assert page.locator("svg[aria-labelledby^=differences]").count() == 1
-    lines = page.get_by_role("region", name="Rows beside each other").get_by_role("row")
+    lines = page.get_by_role("region", name="Rows side by side").get_by_role("row")
     expect(lines).to_have_count(3)
     visitor.check_accessible()
     page.get_by_role("link", name="show changed only (1)").click()
@@ -270,7 +270,7 @@ def test_what_cannot_be_compared_is_asked_for(reader: Reader, driver: Driver, mi
     assert "The run other is running." in reader.press("Compare", {"Baseline": other.id}).text
     reader.go(f"/runs/{other.id}")
     page = reader.click("Show the report so far")
-    assert "As far as the run has come." in page.text
+    assert "The report of the items that have ended." in page.text
     assert "Nothing has ended yet: 1 running, 0 queued." in page.text
     assert "Choose two different runs" in reader.go(f"/runs/compare?run={mixed.id}&run={mixed.id}").text
     assert reader.go(f"/runs/compare?baseline={mixed.id}&run={mixed.id}").status == 422
@@ -298,7 +298,7 @@ def test_rows_become_a_dataset_and_then_a_run(visitor: Visitor):
     page.get_by_label("Format").select_option("jsonl")
     page.get_by_role("button", name="Add").click()
     page.wait_for_url(re.compile(r"/datasets/ds_\w+\?notice=dataset_added"))
-    assert "Columns that fill nothing: colour." in told(page)
+    assert "Unused columns: colour." in told(page)
     assert page.get_by_role("region", name="Columns").get_by_role("row", name="instruct Frage").count() == 1
     visitor.check_accessible()
     page.get_by_role("link", name="bad 1").click()
@@ -326,7 +326,7 @@ def test_hostile_texts_are_read_and_do_nothing(visitor: Visitor, driver: Driver,
     page.get_by_role("link", name="Items").click()
     assert SHOWN[:60] in told(page)
     visitor.go(f"/runs/compare?baseline={old.id}&run={new.id}")
-    lines = page.get_by_role("region", name="Rows beside each other")
+    lines = page.get_by_role("region", name="Rows side by side")
     lines.get_by_role("link").first.click()
     assert told(page).count(SHOWN) >= 3
     visitor.go(f"/datasets/{old.dataset_id}")
@@ -379,7 +379,7 @@ def test_rows_without_a_question_are_told_of_and_asked_for_at_their_field(visito
     expect(page.get_by_label("Name", exact=True)).to_have_value("fragen.csv")
     page.get_by_role("button", name="Add").click()
     page.wait_for_url(re.compile(r"/datasets/ds_\w+$"))
-    assert "none of these rows can be used" in told(page)
+    assert "Without it no row can be used" in told(page)
     page.get_by_role("link", name="Start a run").click()
     page.get_by_label("Criteria").fill("True.")
     page.get_by_role("button", name="Start").click()
@@ -398,7 +398,7 @@ def test_files_that_the_form_does_not_take_are_named(visitor: Visitor):
         page.get_by_label("File", exact=True).set_input_files(
             {"name": "a.csv", "mimeType": "text/csv", "buffer": buffer}
         )
-        expect(page.locator("#file-told")).to_contain_text(f"a.csv {why}: use redraft datasets import FILE")
+        expect(page.locator("#file-status")).to_contain_text(f"a.csv {why}: use redraft datasets import FILE")
         expect(page.get_by_label("Rows")).to_have_value("")
 
 
@@ -433,7 +433,7 @@ def test_a_run_shows_its_webhook_and_sends_a_delivery_again_without_javascript(
     assert (refused.status_code, "10.1.2.3 is private" in refused.text) == (422, True)
     started = client.post("/runs/new", data={**form, "webhook": "https://hooks.example/runs"})
     address = started.headers["Location"].partition("?")[0]
-    assert "Nothing was to be sent yet." in client.get(address).text
+    assert "Nothing has been sent yet." in client.get(address).text
     client.post(f"{address}/cancel")
     page = client.get(address).text
     assert "<code>run.finished</code>" in page

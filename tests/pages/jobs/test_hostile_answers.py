@@ -7,8 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from sqlalchemy import select
 
-from api.pages.parts.citation_links import link_plain, markers_of
-from api.pages.parts.markdown import render_markdown
+from api.pages.parts.markdown import link_plain, markers_of, render_markdown
 from redraft.domain.evaluation.ratings import RateEvaluation
 from redraft.operations.evaluation import ratings
 from redraft.operations.jobs import queries

@@ -204,7 +204,7 @@ def test_a_job_is_canceled_and_then_deleted_after_a_question(reader: Reader, sub
     assert reader.press("Delete it for good").path == "/jobs?notice=deleted"
     page = reader.go(f"/jobs/{job_id}")
     assert page.status == 404
-    assert page.texts("h1") == ["There is no such thing"]
+    assert page.texts("h1") == ["Not found"]
 
 
 def test_a_key_that_only_reads_is_shown_no_forms_and_may_send_none(

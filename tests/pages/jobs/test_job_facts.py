@@ -90,7 +90,7 @@ def test_a_job_did_not_take_the_time_in_which_nobody_asked_for_more(
     lifecycle.continue_job(services, job_id, ContinueJob(iter_max=1, guidance="Name <violet>."))
     drain(services)
     text = client.get(f"/jobs/{job_id}").text
-    assert re.search(r"<dt>Took</dt><dd>1 min \d+ s <span[^>]*>without the time until it was continued", text)
+    assert re.search(r"<dt>Took</dt><dd>1 min \d+ s <span[^>]*>without the pauses before it was continued", text)
     for tab in ("request", "events"):
         assert "Name &lt;violet&gt;." in client.get(f"/jobs/{job_id}/{tab}").text, tab
 
@@ -103,7 +103,7 @@ def test_a_page_of_a_canceled_job_waits_for_the_call_that_was_out(
         connection.execute(calls.insert().values(**OPEN_CALL, job_id=job_id))
     lifecycle.cancel(services, job_id)
     page = visitor.go(f"/jobs/{job_id}")
-    told = page.get_by_text("A call was under way when the job was canceled")
+    told = page.get_by_text("A call was running when the job was canceled")
     expect(told).to_be_visible()
     with services.database.write() as connection:
         connection.execute(calls.update().values(status="ok", finished_at=datetime.now(UTC)))
@@ -176,8 +176,8 @@ def line_of(call_id: str, started_at: datetime, latency_ms: int) -> CallLine:
 
 
 def test_the_queue_says_how_many_wait_and_no_more(client: httpx2.Client, services: Services, submit_job: Submit):
-    assert "wait for your word" not in client.get("/ratings").text
+    assert "wait for your rating" not in client.get("/ratings").text
     add_judged(services, submit_job())
     text = client.get("/ratings").text
-    assert "1 evaluation waits for your word" in text
-    assert "Only the latest 300 evaluations are looked at." in text
+    assert "1 evaluation waits for your rating" in text
+    assert "Only the latest 300 evaluations are considered." in text

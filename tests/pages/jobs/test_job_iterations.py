@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from api.pages.jobs.job_tabs import readable
+from api.pages.jobs.job import readable
 from redraft.operations.evaluation import ratings
 from redraft.operations.jobs.diffs import DiffPart
 from redraft.operations.services import Services
@@ -51,7 +51,7 @@ def test_iterations_are_shown_with_scores_verdicts_and_criteria(visitor: Visitor
     row = page.get_by_role("region", name="Criterion by iteration").get_by_role("row").filter(has_text="TEXT-scatters")
     assert [cell.strip() for cell in row.locator("td").all_inner_texts()[1:]] == ["✗ not met", "✓ met", "↓ lost again"]
     third = page.locator("#iteration-3")
-    third.get_by_text("The feedback it got").click()
+    third.get_by_text("The feedback for this answer").click()
     expect(third.locator("details[open] pre").last).to_contain_text("TEXT-vivid")
     expect(third.get_by_role("row").filter(has_text="TEXT-scatters")).to_contain_text("EVIDENCE-scatters")
     expect(page.locator("#iteration-2")).to_contain_text("best")
@@ -88,7 +88,7 @@ def test_a_verdict_is_rated_and_the_rating_shown(visitor: Visitor, services: Ser
     second.get_by_label("Why").fill("It only says so.\n<b>Not</b> how.")
     second.get_by_role("button", name="Rate").click()
     page.wait_for_url("**/iterations?notice=rated#eval_*")
-    expect(page.get_by_role("status").first).to_contain_text("Thank you")
+    expect(page.get_by_role("status").first).to_contain_text("Your rating is stored")
     expect(second.locator(".rating")).to_contain_text("disagree on scatters")
     expect(second.locator(".rating")).to_contain_text("<b>Not</b> how.")
     [rating] = ratings.list_ratings(services, thrice)
@@ -136,7 +136,7 @@ def test_what_stayed_the_same_is_cut_to_its_ends():
     parts = [DiffPart(kind="equal", text="s" * 2000), DiffPart(kind="insert", text="new")]
     assert [(kind, len(text)) for kind, text in readable(parts)] == [
         ("equal", 300),
-        ("gap", len("1,400 characters the same")),
+        ("gap", len("1,400 equal characters")),
         ("equal", 300),
         ("insert", 3),
     ]

@@ -80,7 +80,7 @@ def test_a_click_on_a_value_filters_by_it_and_filters_are_in_the_address(
     assert page.path == "/jobs?status=succeeded"
     assert tasks_read(page) == ["Done"]
     assert tasks_read(reader.click("team=a=b&c")) == ["Done"]
-    page = reader.click("status: succeeded")
+    page = reader.click("Status: succeeded")
     assert page.path == "/jobs?metadata.team=a%3Db%26c"
     page = reader.press("Filter", {"failed": True, "Created from (UTC)": "2026-01-01"})
     asked = dict(parse_qsl(urlsplit(page.path).query))
@@ -201,7 +201,7 @@ def test_marked_and_matching_jobs_are_canceled_deleted_and_exported_without_java
 ):
     ids = [submit_job(instruct=f"Job {number}", metadata={"n": str(number % 2)}) for number in range(4)]
     reader.go("/jobs")
-    assert "No job is marked" in reader.press("Cancel …").texts("*[@role='status']")[0]
+    assert "No job is selected" in reader.press("Cancel …").texts("*[@role='status']")[0]
     page = reader.press("Cancel …", {"Mark Job 1": True, "Mark Job 2": True})
     assert "Cancel 2 jobs?" in page.texts("h1")
     assert "2 jobs canceled" in reader.press("Cancel them").texts("h1")

@@ -61,7 +61,7 @@ def fill_in_wrongly(page: Page) -> None:
     page.get_by_text("More options").click()
     page.locator("#metadata").fill("team")
     page.get_by_label("Show the answer while it is written").check()
-    page.get_by_text("Sources: what").click()
+    page.get_by_text("Sources: the documents").click()
     page.get_by_label("Title").fill("<i>Minutes</i>")
 
 
@@ -139,7 +139,7 @@ def test_the_bound_and_the_commands_are_told_before_and_follow_what_is_written(v
     expect(preview.locator("#text-cli")).to_contain_text("redraft ask")
     page.get_by_text("Rubric: criteria").click()
     page.get_by_role("textbox", name="Rubric").fill("nope=3\nmax_words=60")
-    expect(preview).to_contain_text("No check is called or written so: nope=3")
+    expect(preview).to_contain_text("This is no check: nope=3")
     page.get_by_label("Evaluator").fill("nonsense")
     expect(preview).to_contain_text("Evaluator: ")
     assert jobs(services) == []
@@ -181,7 +181,7 @@ def test_it_fits_a_phone(visit: Callable[..., Visitor]):
     page.get_by_label("Instruction", exact=True).fill("w" * 500)
     page.get_by_label("Criteria").fill("w" * 500)
     page.get_by_text("More options").click()
-    page.get_by_text("Sources: what").click()
+    page.get_by_text("Sources: the documents").click()
     page.get_by_role("button", name="Add another source").click()
     expect(page.get_by_label("Title")).to_have_count(2)
     press(page, "Check")
@@ -216,7 +216,7 @@ def test_commands_say_only_what_differs(api: ApiServer):
     more = '{"evaluation": {"samples": 2, "audit": null}, "grounding": null}'
     form = {"instruct": "Why?", "rubric": "max_words=60", "iter_max": "3", "more": more, "do": "check"}
     text = api.client(headers={"Accept": "text/html"}).post("/new", data=form).text
-    commands = text.partition("The same request elsewhere")[2]
+    commands = text.partition("The same request in other programs")[2]
     for odd in ("null", "None", "iter_max", "audit", "grounding", "requests"):
         assert odd not in commands
     assert "httpx2.post(" in commands

@@ -1,15 +1,15 @@
-// A chosen file is read into the field of the rows, where it can be looked at before it is sent.
+// Reads a chosen file into the field of the rows, where people see it before they send it.
 (() => {
   "use strict";
   const field = document.getElementById("file-field");
   if (!field) return;
-  const told = document.getElementById("file-told");
+  const status = document.getElementById("file-status");
   const rows = document.getElementById("rows");
   const name = document.getElementById("name");
   const bytes = Number(field.dataset.bytes);
   field.hidden = false;
 
-  const refuse = (file, why) => { told.textContent = `${file.name} ${why}: use redraft datasets import FILE, or POST /v1/datasets.`; };
+  const refuse = (file, why) => { status.textContent = `${file.name} ${why}: use redraft datasets import FILE, or POST /v1/datasets.`; };
   document.getElementById("file").addEventListener("change", async (event) => {
     const [file] = event.target.files;
     if (!file) return;
@@ -20,10 +20,10 @@
     } catch {
       return refuse(file, "is not text in UTF-8");
     }
-    // A form's encoding makes most signs longer
+    // The encoding of forms makes most characters longer
     if (new URLSearchParams({ rows: text }).toString().length > bytes) return refuse(file, "is too large for this form");
     rows.value = text;
     if (!name.value) name.value = file.name;
-    told.textContent = `${file.name} is in the field below.`;
+    status.textContent = `${file.name} is in the field below.`;
   });
 })();

@@ -1,4 +1,4 @@
-// The list of jobs: marks and the row that one is at outlive the news; many are done batch after batch.
+// The list of jobs: marks and the selected row are kept when the list reloads. Batches of actions follow each other.
 (() => {
   "use strict";
   const goOn = document.querySelector("form[data-go-on]");
@@ -8,7 +8,7 @@
   let marked = new Set();
   let at = null;
 
-  function tell() {
+  function showCount() {
     const all = document.getElementById("mark-all");
     if (!all) return;
     all.closest("label").hidden = false;
@@ -24,13 +24,13 @@
   function restore() {
     for (const box of boxes()) box.checked = marked.has(box.value);
     if (at) document.getElementById(at)?.setAttribute("aria-selected", "true");
-    tell();
+    showCount();
   }
   document.addEventListener("change", (event) => {
     if (event.target.id === "mark-all") for (const box of boxes()) box.checked = event.target.checked;
-    tell();
+    showCount();
   });
   document.addEventListener("htmx:before:swap", remember);
   document.addEventListener("htmx:after:swap", restore);
-  tell();
+  showCount();
 })();

@@ -1,4 +1,4 @@
-// The form for a job: what it can take at most is told while one writes; a source more is there at once.
+// The form for a job: shows the maximum of calls and cost while people write, and adds sources.
 (() => {
   "use strict";
   const form = document.getElementById("job-form");
@@ -41,7 +41,7 @@
     row.querySelector("input").focus();
   }
 
-  // A second click while the first is on its way would send the form again.
+  // A second click while the form is being sent would send it again.
   function onSubmit(event) {
     const button = event.submitter;
     setTimeout(() => {
@@ -56,7 +56,7 @@
   form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(preview, 500); });
   form.addEventListener("click", addSource);
   form.addEventListener("submit", onSubmit);
-  // Back from the job: the form as it was, its buttons alive.
+  // A browser that goes back restores the page with its disabled buttons.
   window.addEventListener("pageshow", (event) => { if (event.persisted) setDisabled(false); });
   document.getElementById("summary")?.focus();
 })();

@@ -1,14 +1,14 @@
-// What pages do beyond links and forms. All of it is comfort: every page works without.
+// Comfort beyond links and forms: every page also works without this script.
 (() => {
   "use strict";
 
-  // Times: "3 min ago" stays true while the page is open.
+  // Times: "3 min ago" is updated while the page is open.
   const steps = [[60, 1, "s"], [3600, 60, "min"], [86400, 3600, "h"], [Infinity, 86400, "d"]];
   function since(seconds) {
     const [, unit, name] = steps.find(([limit]) => seconds < limit);
     return `${Math.floor(seconds / unit)} ${name}`;
   }
-  function tellTimes() {
+  function updateTimes() {
     for (const time of document.querySelectorAll("time[datetime]")) {
       const seconds = Math.max(0, (Date.now() - Date.parse(time.dateTime)) / 1000);
       const words = `${since(seconds)} ago`;
@@ -16,18 +16,18 @@
     }
   }
 
-  // Live: an element with data-live follows that stream of events. Each of the events named in data-live-on makes it
-  // fetch itself anew (its hx-get, on "news"); an answer that is being written is shown as it comes.
+  // Live updates: an element with data-live follows that stream of events. The events in data-live-on reload the element
+  // (its hx-get, on "news"); answer.delta appends the text of an answer.
   const streams = new Map();
   function follow(element) {
     const source = new EventSource(element.dataset.live);
-    for (const type of element.dataset.liveOn.split(" ")) source.addEventListener(type, () => tellNews(element, type, source));
+    for (const type of element.dataset.liveOn.split(" ")) source.addEventListener(type, () => scheduleReload(element, type, source));
     source.addEventListener("answer.delta", (event) => write(JSON.parse(event.data)));
-    source.addEventListener("error", () => source.readyState === EventSource.CLOSED && askLater(element));
+    source.addEventListener("error", () => source.readyState === EventSource.CLOSED && reloadLater(element));
     return source;
   }
-  function tellNews(element, type, source) {
-    // The end comes with the last event: whoever asks again would be told nothing.
+  function scheduleReload(element, type, source) {
+    // No event follows the last one: a new connection would only get a 204.
     if (type === "done") source.close();
     clearTimeout(element.newsTimer);
     element.newsTimer = setTimeout(() => element.dispatchEvent(new CustomEvent("news")), 60);
@@ -41,7 +41,7 @@
     draft.hidden = false;
     draft.append(reveal(delta.text));
   }
-  // What acts on a screen becomes visible, as the server does it (redraft/domain/text/screens.py).
+  // Control characters become visible, as on the server (redraft/domain/text/screens.py).
   const acting = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
   function reveal(text) {
     return text.replaceAll("\r\n", "\n").replace(acting, (found) => {
@@ -49,23 +49,23 @@
       return code.length > 4 ? `\\U${code.padStart(8, "0")}` : code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
     });
   }
-  // What cannot be had now is asked for again; what is shown stays until then.
-  const patienceMs = 3000;
+  // After a failed reload the old content stays, and the reload is repeated.
+  const retryAfterMs = 3000;
   function onAnswer(event) {
     const { status } = event.detail.ctx.response;
-    if ((status >= 500 || status === 429) && askAgain(event)) event.preventDefault();
+    if ((status >= 500 || status === 429) && retryLive(event)) event.preventDefault();
   }
-  function askAgain(event) {
+  function retryLive(event) {
     const element = event.target;
     if (!element.dataset?.live) return false;
-    askLater(element);
+    reloadLater(element);
     return true;
   }
-  // Also of a stream that is refused, since the browser does not open it again: the page itself tells why.
-  function askLater(element) {
-    setTimeout(() => element.dispatchEvent(new CustomEvent("news")), patienceMs);
+  // Also for a refused stream, which the browser does not open again: the reloaded page shows the reason.
+  function reloadLater(element) {
+    setTimeout(() => element.dispatchEvent(new CustomEvent("news")), retryAfterMs);
   }
-  // A hidden tab holds no connection: a browser has six for a server, and more tabs than that.
+  // Hidden tabs hold no connection: a browser allows six for a server, and people open more tabs.
   function followAll() {
     const wanted = document.hidden ? [] : [...document.querySelectorAll("[data-live]")];
     for (const [element, source] of streams) {
@@ -80,7 +80,7 @@
     followAll();
   }
 
-  // Copy buttons show where copying is possible.
+  // Copy buttons are shown where copying is possible.
   function prepareCopies() {
     for (const button of document.querySelectorAll("button[data-copy][hidden]")) button.hidden = !navigator.clipboard;
   }
@@ -123,7 +123,7 @@
     if (words && !window.confirm(words)) event.preventDefault();
   }
   function refresh() {
-    tellTimes();
+    updateTimes();
     prepareCopies();
     followAll();
   }
@@ -134,10 +134,10 @@
   document.addEventListener("visibilitychange", onVisibility);
   document.addEventListener("htmx:after:swap", refresh);
   document.addEventListener("htmx:after:request", onAnswer);
-  document.addEventListener("htmx:error", askAgain);
-  // What a person has opened stays open when the page renews itself.
+  document.addEventListener("htmx:error", retryLive);
+  // Details that people have opened stay open when the page reloads itself.
   window.htmx?.registerExtension("opened", { htmx_before_morph_attr: (_, detail) => detail.attrName !== "open" });
   window.addEventListener("pagehide", () => { for (const source of streams.values()) source.close(); streams.clear(); });
-  setInterval(tellTimes, 1000);
+  setInterval(updateTimes, 1000);
   refresh();
 })();
