@@ -10,7 +10,7 @@ from redraft.errors import Invalid
 from redraft.providers.shared.failures import Vendor
 from redraft.providers.shared.prices import price_nano_usd
 from redraft.providers.shared.protocol import LimitOrigin, Provider, Usage
-from redraft.providers.shared.transport import patience_of
+from redraft.providers.shared.transport import CALLS_LOOP, timeouts_of
 from redraft.settings import Settings
 
 DEFAULT_OPENAI = ModelRef("openai", "gpt-6-luna")
@@ -131,8 +131,13 @@ class ProviderCatalog:
         """Close all providers; a later `get` creates them again."""
         with self._lock:
             made, self._made = self._made, {}
-        for provider in made.values():
-            provider.close()
+
+        async def close_all() -> None:
+            for provider in made.values():
+                await provider.close()
+
+        if made:
+            CALLS_LOOP.run(close_all())
 
     def _note(self, provider: str) -> str:
         if provider == "local":
@@ -182,8 +187,7 @@ class ProviderCatalog:
                 self._openai_key,
                 self._settings.openai_base_url,
                 is_own,
-                patience_of(self._settings),
-                self._settings.worker_concurrency,
+                timeouts_of(self._settings),
             )
         )
 
@@ -196,8 +200,7 @@ class ProviderCatalog:
                 Vendor(label, "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", self._anthropic_key),
                 self._anthropic_key,
                 self._settings.anthropic_base_url,
-                patience_of(self._settings),
-                self._settings.worker_concurrency,
+                timeouts_of(self._settings),
                 self._settings.anthropic_max_output_tokens,
                 self._limit_origin("anthropic_max_output_tokens"),
             )

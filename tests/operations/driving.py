@@ -1,5 +1,6 @@
 """Drives jobs step by step without a worker process, and looks at all that a step must have kept in order."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +17,7 @@ from redraft.operations.jobs.iterations import Iteration
 from redraft.operations.jobs.resources import Call, Event, Job
 from redraft.operations.jobs.submit import submit
 from redraft.operations.services import Services
+from redraft.operations.steps.engine import Engine
 from redraft.operations.steps.executor import run
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.providers.catalog import ProviderCatalog
@@ -25,6 +27,7 @@ from redraft.storage.jobs import calls, jobs, transitions
 from redraft.storage.jobs.jobs import JobRecord
 from tests.support.waiting import wait_until
 
+ENGINE = Engine()
 LEAST = {"instruct": "TASK", "eval_crit": "CRITERIA"}
 
 
@@ -55,7 +58,8 @@ class Driver:
 
     def _go_on(self, row: JobRecord, goes_on: Callable[[], bool], holder: LeaseHolder | None = None) -> None:
         message = StepMessage(Step(row.step), row.id, row.step_no)
-        run(self.services, holder or LeaseHolder(self.services.settings), message, goes_on=goes_on)
+        holder = holder or LeaseHolder(self.services.settings)
+        ENGINE.run(row.id, run(self.services, holder, message, goes_on=goes_on))
 
     def repeat(self, row: JobRecord) -> None:
         """The message of a step once more, as the row had it."""
@@ -170,13 +174,13 @@ class InterruptedProvider:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
-    def send(self, body: Any, **options: Any) -> Any:
+    async def send(self, body: Any, **options: Any) -> Any:
         try:
-            reply = self._real.send(body, **options)
+            reply = await self._real.send(body, **options)
         except ProviderError:
-            self._happening()
+            await asyncio.to_thread(self._happening)
             raise
-        self._happening()
+        await asyncio.to_thread(self._happening)
         return reply
 
 

@@ -11,6 +11,7 @@ from redraft.domain.calls.models import ModelRef
 from redraft.errors import ProviderError
 from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.shared.protocol import Chat, ChatReply, Message, ReplySchema
+from redraft.providers.shared.transport import CALLS_LOOP
 from redraft.settings import Settings
 from tests.model_server import ModelServer, Reply
 
@@ -71,7 +72,7 @@ def ask(catalog: ProviderCatalog) -> Ask:
     def call(provider: str, text: str = "hello", *, timeout_s: float = 10.0, **rest: Any) -> ChatReply:
         chat = chat_for(provider, text, **rest)
         made = catalog.get(chat.model)
-        return made.send(made.wire_body(chat), timeout_s=timeout_s)
+        return CALLS_LOOP.run(made.send(made.wire_body(chat), timeout_s=timeout_s))
 
     return call
 
@@ -121,7 +122,7 @@ def stream(catalog: ProviderCatalog) -> Stream:
         chat = chat_for(provider, stream=True, **rest)
         made, told = catalog.get(chat.model), Told()
         try:
-            told.reply = made.send(made.wire_body(chat), timeout_s=timeout_s, on_delta=told.hear)
+            told.reply = CALLS_LOOP.run(made.send(made.wire_body(chat), timeout_s=timeout_s, on_delta=told.hear))
         except ProviderError as error:
             told.error = error
         return told

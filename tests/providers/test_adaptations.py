@@ -12,6 +12,7 @@ from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.shared.capabilities import CapabilityMemory, adaptation_for, adapted_chat
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer
 from redraft.providers.shared.protocol import Chat, ChatReply, Message
+from redraft.providers.shared.transport import CALLS_LOOP
 from tests.model_server import ModelServer, Reply
 from tests.providers.conftest import VERDICT, chat_for
 
@@ -231,7 +232,7 @@ def adapting(catalog: ProviderCatalog, chat: Chat, calls: int = 5) -> ChatReply:
     made = catalog.get(chat.model)
     for _ in range(calls):
         try:
-            return made.send(made.wire_body(chat), timeout_s=10)
+            return CALLS_LOOP.run(made.send(made.wire_body(chat), timeout_s=10))
         except ProviderError as error:
             if not error.is_adapted:
                 raise
@@ -321,7 +322,7 @@ def test_a_call_that_was_planned_before_the_lesson_is_planned_anew_too(
     planned = made.wire_body(chat_for(dialect, temperature=0.2))
     for _ in range(2):
         with pytest.raises(ProviderError) as caught:
-            made.send(planned, timeout_s=5)
+            CALLS_LOOP.run(made.send(planned, timeout_s=5))
         assert caught.value.is_adapted
 
 

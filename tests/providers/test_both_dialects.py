@@ -10,6 +10,7 @@ from redraft.domain.calls.models import ModelRef
 from redraft.errors import RETRYABLE_CODES
 from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.shared.protocol import Chat, Message, UnusableReply
+from redraft.providers.shared.transport import CALLS_LOOP
 from redraft.settings import Settings
 from tests.model_server import ModelServer, Reply
 from tests.providers.conftest import ANTHROPIC_KEY, OPENAI_KEY, VERDICT, Ask, Fail, chat_for
@@ -184,7 +185,7 @@ def test_a_key_or_an_address_that_cannot_work_is_refused_at_start_by_its_name(
 def test_earlier_turns_keep_their_order(server: ModelServer, catalog: ProviderCatalog, dialect: str):
     turns = (Message("user", "one"), Message("assistant", "two"), Message("user", "three"))
     made = catalog.get(ModelRef(dialect, "m"))
-    made.send(made.wire_body(Chat(ModelRef(dialect, "m"), "", turns)), timeout_s=5)
+    CALLS_LOOP.run(made.send(made.wire_body(Chat(ModelRef(dialect, "m"), "", turns)), timeout_s=5))
     sent = server.requests()[0].body["messages"]
     assert [(m["role"], m["content"]) for m in sent] == [
         ("user", "one"),

@@ -13,6 +13,7 @@ from redraft.domain.calls.models import ModelRef
 from redraft.errors import ProviderError
 from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.shared.protocol import ReplySchema
+from redraft.providers.shared.transport import CALLS_LOOP
 from tests.model_server import ModelServer, Reply
 from tests.providers.conftest import VERDICT, Ask
 from tests.support.waiting import patient, wait_until
@@ -78,7 +79,7 @@ def test_it_refuses_what_the_real_ones_refuse(
 ):
     body = {"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": 5, **change}
     with pytest.raises(ProviderError, match=told) as caught:
-        catalog.get(ModelRef(dialect, "m")).send(body, timeout_s=5)
+        CALLS_LOOP.run(catalog.get(ModelRef(dialect, "m")).send(body, timeout_s=5))
     assert caught.value.http_status == 400
 
 
@@ -87,10 +88,10 @@ def test_loose_schemas_and_blank_blocks_are_refused(catalog: ProviderCatalog):
     body: dict[str, Any] = {"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "x"}]}
     wanted = {"format": {"type": "json_schema", "schema": loose}}
     with pytest.raises(ProviderError, match="Invalid schema"):
-        catalog.get(ModelRef("anthropic", "m")).send({**body, "output_config": wanted}, timeout_s=5)
+        CALLS_LOOP.run(catalog.get(ModelRef("anthropic", "m")).send({**body, "output_config": wanted}, timeout_s=5))
     blank = {**body, "messages": [{"role": "user", "content": [{"type": "text", "text": " "}]}]}
     with pytest.raises(ProviderError, match="non-empty"):
-        catalog.get(ModelRef("anthropic", "m")).send(blank, timeout_s=5)
+        CALLS_LOOP.run(catalog.get(ModelRef("anthropic", "m")).send(blank, timeout_s=5))
 
 
 def test_the_log_tells_who_asked_and_hides_keys(server: ModelServer, ask: Ask, dialect: str):

@@ -10,6 +10,7 @@ from redraft.operations.jobs.submit import resolve_model
 from redraft.operations.resource_base import cost_usd
 from redraft.operations.services import Services
 from redraft.providers.shared.protocol import ADAPTATIONS_MAX, UnusableReply, Usage
+from redraft.providers.shared.transport import CALLS_LOOP
 
 # With these errors the model answered, so the key is valid
 _ANSWERED = frozenset({"output_truncated", "empty_output", "refused"})
@@ -46,7 +47,7 @@ def _ask(
     chat = Chat(ref, "", (Message("user", "Reply with the one word: ready"),), max_output_tokens=256)
     provider = services.providers.get(ref)
     try:
-        return provider.send(provider.wire_body(chat), timeout_s=timeout_s).usage, None
+        return CALLS_LOOP.run(provider.send(provider.wire_body(chat), timeout_s=timeout_s)).usage, None
     except ProviderError as error:
         if error.is_adapted and adaptations:
             return _ask(services, ref, timeout_s, adaptations - 1)

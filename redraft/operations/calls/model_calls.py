@@ -18,7 +18,7 @@ from redraft.domain.text.cleaning import clean
 from redraft.domain.text.thinking import answer_in
 from redraft.errors import ProviderError
 from redraft.operations.services import Services
-from redraft.providers.shared.cancellation import abortable_call
+from redraft.operations.work import ModelCall, Work
 from redraft.providers.shared.capabilities import loose_form, schema_in
 from redraft.providers.shared.protocol import ChatReply, UnusableReply, Usage
 from redraft.providers.shared.replies import REASONING_ONLY
@@ -151,7 +151,7 @@ def _cache_key(chat: Chat, body: Mapping[str, Any], slot: Slot) -> str:
 
 def make_call(
     services: Services, planned: PlannedCall, *, timeout_s: float, on_delta: Callable[[str], None] | None = None
-) -> Outcome:
+) -> Work[Outcome]:
     """Call the provider once, unless the cache has the reply. A provider's failure is an outcome, not an exception."""
     started_at = time.monotonic()
     found = _reusable(services, planned)
@@ -159,20 +159,31 @@ def make_call(
         if on_delta:
             on_delta(found["reply_text"])
         return _reused(planned, found, time.monotonic() - started_at)
+    is_wrapped = wraps(schema_in(planned.body))
+    stream = AnswerStream(on_delta) if on_delta and not is_wrapped else None
+    provider = services.providers.get(planned.chat.model)
+    call = ModelCall(provider, planned.body, timeout_s, stream, planned.chat.limit_origin)
     try:
-        reply = _answered(services, planned, timeout_s, on_delta)
+        reply = yield call
+        answered = _answered(planned, reply, stream, on_delta, is_wrapped=is_wrapped)
     except ProviderError as error:
-        return _failed(services, planned, error, time.monotonic() - started_at)
-    return _succeeded(services, planned, reply, time.monotonic() - started_at)
+        return _failed(services, planned, error, call.seconds)
+    return _succeeded(services, planned, answered, call.seconds)
 
 
 def _answered(
-    services: Services, planned: PlannedCall, timeout_s: float, on_delta: Callable[[str], None] | None
+    planned: PlannedCall,
+    reply: ChatReply,
+    stream: AnswerStream | None,
+    on_delta: Callable[[str], None] | None,
+    *,
+    is_wrapped: bool,
 ) -> ChatReply:
-    """Get the reply; a generator's without its thinking. An evaluator's thinking is removed where its reply is read."""
-    is_wrapped = wraps(schema_in(planned.body))
-    stream = AnswerStream(on_delta) if on_delta and not is_wrapped else None
-    reply = _send(services, planned, timeout_s, stream)
+    """A generator's reply without its thinking. An evaluator's thinking is removed where its reply is read.
+
+    Raises:
+        UnusableReply: the reply holds nothing but thinking.
+    """
     if planned.slot.step != Step.GENERATE:
         return reply
     answer = answer_in(reply.text)
@@ -185,21 +196,6 @@ def _answered(
     elif on_delta is not None:
         on_delta(answer)
     return replace(reply, text=answer)
-
-
-def _send(
-    services: Services, planned: PlannedCall, timeout_s: float, on_delta: Callable[[str], None] | None
-) -> ChatReply:
-    """Raises ProviderError for what a provider does, and for a call that was aborted (code `canceled`)."""
-    provider, origin = services.providers.get(planned.chat.model), planned.chat.limit_origin
-    with abortable_call() as cancellation:
-        try:
-            return provider.send(planned.body, timeout_s=timeout_s, on_delta=on_delta, limit_origin=origin)
-        except ProviderError as error:
-            if cancellation is None or not (cancellation.is_canceled and error.retryable):
-                raise
-            words = "The call was aborted, because its job was canceled."
-            raise ProviderError("canceled", words, http_status=error.http_status, response=error.response) from error
 
 
 def _reusable(services: Services, planned: PlannedCall) -> dict[str, Any] | None:

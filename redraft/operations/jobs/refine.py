@@ -19,6 +19,7 @@ from redraft.operations.jobs.resources import Resource, UsageTotals, cost_usd
 from redraft.operations.jobs.submit import resolve_model
 from redraft.operations.services import Services
 from redraft.operations.steps import rate_limits
+from redraft.operations.work import wait_for
 from redraft.prompts.refining import refining_prompt
 from redraft.providers.shared.protocol import ADAPTATIONS_MAX
 from redraft.rate_limiter import LimiterSession
@@ -124,7 +125,7 @@ class _Drafting:
             self._take_turn(planned)
         with self._services.database.write() as connection:
             calls.open_calls(connection, [planned.row])
-        outcome = make_call(self._services, planned, timeout_s=left_s)
+        outcome = wait_for(make_call(self._services, planned, timeout_s=left_s))
         self.outcomes.append(outcome)
         # The call is paid for: a database that is away for a moment must not lose its row
         self._services.database.persist(partial(close_calls, outcomes=[outcome]), for_s=_RECORD_REPLY_S)

@@ -18,6 +18,7 @@ from redraft.operations.steps.context import StepContext, StepResult
 from redraft.operations.steps.evaluate import collect_all, open_questions, retry_if_transient, write_evaluations
 from redraft.operations.steps.evaluator_calls import EvaluatorQuestion, prompt_of
 from redraft.operations.steps.evaluator_calls import plan as plan_questions
+from redraft.operations.work import Work
 from redraft.storage.jobs import history
 from redraft.storage.jobs.history import IterationRecord
 
@@ -39,11 +40,11 @@ def prepare(step: StepContext) -> None:
         prompt_of(step, question)
 
 
-def work(step: StepContext, planned: Sequence[PlannedCall]) -> StepResult:
+def work(step: StepContext, planned: Sequence[PlannedCall]) -> Work[StepResult]:
     """Ask the independent evaluator, compare the scores, and end the job as the loop ended."""
     code_verdicts = evaluate_by_code(step, _audited(step))
     asked = [question for question in _questions(step, code_verdicts) if _is_paid_for(step, question, planned)]
-    replies = collect_all(step, asked, planned)
+    replies = yield from collect_all(step, asked, planned)
     outcomes = [outcome for each in replies for outcome in each.outcomes]
     rescheduled = retry_if_transient(step, replies, outcomes)
     if rescheduled:

@@ -2,12 +2,10 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 
 import structlog
 from sqlalchemy import Connection
@@ -37,6 +35,7 @@ from redraft.operations.results.job_results import Event, attempts_of, ending, e
 from redraft.operations.services import Services
 from redraft.operations.steps.fault_points import FaultPoint, reached
 from redraft.operations.steps.leases import LeaseHolder
+from redraft.operations.work import Work
 from redraft.providers.shared.protocol import ADAPTATIONS_MAX
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.jobs import calls, transitions
@@ -45,8 +44,6 @@ from redraft.storage.jobs.history import IterationRecord
 from redraft.storage.jobs.jobs import JobRecord
 
 log = structlog.get_logger()
-
-T = TypeVar("T")
 
 _NEXT_STEP: dict[str, Any] = {"step_attempt": 0, "step_claims": 0, "lost_leases": 0, "rung_at": DbNow()}
 
@@ -170,15 +167,6 @@ def reserve_more(step: StepContext, after: Outcome, planned: PlannedCall) -> Out
     return stored(after) if is_reserved else None
 
 
-def side_by_side(step: StepContext, work: Sequence[Callable[[], T]]) -> list[T]:
-    """Run tasks in parallel, as many as the permits allow; a single task runs in this thread."""
-    if len(work) <= 1:
-        return [task() for task in work]
-    width = min(len(work), step.width or len(work))
-    with ThreadPoolExecutor(max_workers=width, thread_name_prefix=step.job.id[-8:]) as pool:
-        return [future.result() for future in [pool.submit(copy_context().run, task) for task in work]]
-
-
 def plan(step: StepContext, slot: Slot, kind: str, ask: Ask, *, calls_at_once: int = 1) -> PlannedCall:
     """Plan a call of this step within the job's budget.
 
@@ -205,7 +193,7 @@ def outcomes_of(
     slot: Slot,
     planned: Mapping[Slot, PlannedCall],
     on_delta: Callable[[str], None] | None = None,
-) -> tuple[Outcome, ...]:
+) -> Work[tuple[Outcome, ...]]:
     """Return the recorded outcome of a slot, or make its reserved call (stages 2 and 4); the last outcome counts.
 
     Raises:
@@ -213,7 +201,7 @@ def outcomes_of(
         LookupError: the slot was neither recorded nor reserved.
     """
     if slot in planned:
-        return call(step, planned[slot], on_delta)
+        return (yield from call(step, planned[slot], on_delta))
     row = step.recorded.get(slot.key)
     if row is None:
         raise LookupError(f"Slot {slot} was neither recorded nor reserved.")
@@ -233,7 +221,9 @@ def record_one_of(
     return (*before, stored(last, closed))
 
 
-def call(step: StepContext, planned: PlannedCall, on_delta: Callable[[str], None] | None = None) -> tuple[Outcome, ...]:
+def call(
+    step: StepContext, planned: PlannedCall, on_delta: Callable[[str], None] | None = None
+) -> Work[tuple[Outcome, ...]]:
     """Make a reserved call, and repeat it without each parameter that the provider refuses.
 
     Returns:
@@ -245,7 +235,8 @@ def call(step: StepContext, planned: PlannedCall, on_delta: Callable[[str], None
     made: list[Outcome] = []
     while True:
         _ensure_ours(step, planned)
-        made.append(make_call(step.services, planned, timeout_s=step.call_timeout_s(), on_delta=on_delta))
+        timeout_s = step.call_timeout_s()
+        made.append((yield from make_call(step.services, planned, timeout_s=timeout_s, on_delta=on_delta)))
         error = made[-1].error
         if error is None or not error.is_adapted or len(made) > ADAPTATIONS_MAX:
             return tuple(made)

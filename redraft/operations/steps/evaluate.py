@@ -28,6 +28,7 @@ from redraft.operations.steps.evaluator_calls import (
 )
 from redraft.operations.steps.step_events import evaluated, thinking
 from redraft.operations.steps.truncated_answers import without_whole_answer
+from redraft.operations.work import Work, together
 from redraft.storage.jobs import history
 from redraft.storage.jobs.history import IterationRecord
 
@@ -80,10 +81,10 @@ def _questions(step: StepContext, code_verdicts: CodeVerdicts) -> list[Evaluator
     )
 
 
-def work(step: StepContext, planned: Sequence[PlannedCall]) -> StepResult:
+def work(step: StepContext, planned: Sequence[PlannedCall]) -> Work[StepResult]:
     """Evaluate the answers of the iteration, and decide how the loop continues."""
     code_verdicts = evaluate_by_code(step, _current(step))
-    replies = collect_all(step, _questions(step, code_verdicts), planned)
+    replies = yield from collect_all(step, _questions(step, code_verdicts), planned)
     outcomes = [outcome for each in replies for outcome in each.outcomes]
     rescheduled = retry_if_transient(step, replies, outcomes)
     if rescheduled:
@@ -96,10 +97,10 @@ def work(step: StepContext, planned: Sequence[PlannedCall]) -> StepResult:
 
 def collect_all(
     step: StepContext, asked: Sequence[EvaluatorQuestion], planned: Sequence[PlannedCall]
-) -> list[EvaluatorReply]:
+) -> Work[list[EvaluatorReply]]:
     """Ask all questions in parallel."""
     by_slot = {call.slot: call for call in planned}
-    return context.side_by_side(step, [partial(collect, step, question, by_slot) for question in asked])
+    return (yield from together([collect(step, question, by_slot) for question in asked], step.width))
 
 
 def retry_if_transient(

@@ -25,6 +25,7 @@ from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot
 from redraft.operations.results.grounding import NOTHING
 from redraft.operations.steps import context
 from redraft.operations.steps.context import StepContext
+from redraft.operations.work import Work
 from redraft.prompts.evaluation import evaluation_prompt, read_verdict
 from redraft.prompts.profiles import Profile
 from redraft.providers.shared.protocol import UnusableReply
@@ -165,15 +166,20 @@ def keep_version(step: StepContext, connection: Connection) -> None:
         profile_versions.keep(connection, *key, profile.texts)
 
 
-def collect(step: StepContext, question: EvaluatorQuestion, planned: Mapping[Slot, PlannedCall]) -> EvaluatorReply:
+def collect(
+    step: StepContext, question: EvaluatorQuestion, planned: Mapping[Slot, PlannedCall]
+) -> Work[EvaluatorReply]:
     """Ask a question, and retry once if the reply is unusable. The outcome is recorded at once if there are others.
 
     Raises:
         LeaseLost: the call may not be sent any more.
     """
-    made = context.outcomes_of(step, _slot(step, question), planned)
+    made = yield from context.outcomes_of(step, _slot(step, question), planned)
     read = _read(step, question, made[-1])
-    reply = _reply(step, question, made, read) if not isinstance(read, Unusable) else _retry(step, question, made, read)
+    if isinstance(read, Unusable):
+        reply = yield from _retry(step, question, made, read)
+    else:
+        reply = _reply(step, question, made, read)
     return replace(reply, outcomes=context.record_one_of(step, planned, reply.outcomes))
 
 
@@ -221,7 +227,7 @@ def _failed(
 
 def _retry(
     step: StepContext, question: EvaluatorQuestion, made: tuple[Outcome, ...], unusable: Unusable
-) -> EvaluatorReply:
+) -> Work[EvaluatorReply]:
     made = (*made[:-1], context.not_to_reuse(made[-1]))
     slot = _slot(step, question, is_second=True)
     row = step.recorded.get(slot.key)
@@ -237,7 +243,8 @@ def _retry(
     if asked is None:
         return EvaluatorReply(question, made, is_ours=False)
     stored, planned = asked
-    return _second(step, question, (*made[:-1], stored, *context.call(step, planned)))
+    again = yield from context.call(step, planned)
+    return _second(step, question, (*made[:-1], stored, *again))
 
 
 def _second(step: StepContext, question: EvaluatorQuestion, made: tuple[Outcome, ...]) -> EvaluatorReply:

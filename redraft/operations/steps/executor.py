@@ -47,6 +47,7 @@ from redraft.operations.steps.fault_points import FaultPoint, reached
 from redraft.operations.steps.leases import LeaseHolder, clock
 from redraft.operations.steps.rate_limits import Deferred, PreparedStep
 from redraft.operations.steps.step_events import worker_lost
+from redraft.operations.work import Pace, Work
 from redraft.rate_limiter import LimiterSession
 from redraft.sandbox.fair_queue import Busy
 from redraft.storage.engine.columns import DbNow
@@ -65,7 +66,7 @@ _PREPARATIONS: Mapping[str, Callable[[StepContext], None]] = MappingProxyType(
 )
 
 
-def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_on: Callable[[], bool]) -> None:
+def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_on: Callable[[], bool]) -> Work[None]:
     """Execute a step if it is due and free, then the next steps of its job while `goes_on` returns true.
 
     Raises:
@@ -80,23 +81,27 @@ def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_o
     token = prepared.step.job.lease_token
     with holder.holding(message.job_id, token, claimed_at) as renew, services.limiter.session() as session:
         try:
+            if prepared.needs_planning:
+                yield Pace.SLOW
             with crashing_as(message, token):
                 ready = _plan_outside(prepared.step) if prepared.needs_planning else prepared
                 if ready is not None and ready.needs_permits:
                     ready = rate_limits.ask(ready, session)
             while ready is not None:
                 prepared = ready
-                ready = _do(prepared, session, goes_on, renew)
+                ready = yield from _do(prepared, session, goes_on, renew)
         except Busy:
             reschedule_busy(prepared.step)
 
 
 def _do(
     prepared: PreparedStep, session: LimiterSession, goes_on: Callable[[], bool], renew: Callable[[int, float], None]
-) -> PreparedStep | None:
+) -> Work[PreparedStep | None]:
     step = prepared.step
+    if evaluate.takes_long(step):
+        yield Pace.SLOW
     with crashing_as(prepared.message, step.job.lease_token):
-        result = _work(prepared)
+        result = yield from _work(prepared)
         if result is None:
             return None
         reached(FaultPoint.CALLED, step.job.id)
@@ -130,11 +135,12 @@ def _with_warnings(step: StepContext, result: StepResult) -> StepResult:
     )
 
 
-def _work(prepared: PreparedStep) -> StepResult | None:
+def _work(prepared: PreparedStep) -> Work[StepResult | None]:
     """Do the work of the step; None if its lease was lost before a call was sent."""
     step = prepared.step
     try:
-        return _with_warnings(step, _WORK[Step(step.job.step)](step, prepared.planned))
+        result = yield from _WORK[Step(step.job.step)](step, prepared.planned)
+        return _with_warnings(step, result)
     except LeaseLost:
         log.warning("lease_lost_before_its_call", job_id=step.job.id, step=step.job.step)
         close_unsent(step, prepared.planned)

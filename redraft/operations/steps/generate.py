@@ -28,6 +28,7 @@ from redraft.operations.steps.crashes import recorded_when_busy
 from redraft.operations.steps.evaluate import decide
 from redraft.operations.steps.step_events import evaluated, vetoes_of
 from redraft.operations.steps.truncated_answers import evaluation_of, larger_limit
+from redraft.operations.work import Work, together
 from redraft.prompts.render import feedback_text, generation_prompt, repair_prompt
 from redraft.storage.jobs import history
 from redraft.storage.jobs.history import IterationRecord
@@ -78,10 +79,10 @@ def _plan_call(step: StepContext, slot: Slot, kind: str, prompt: Prompt, *, call
     return context.plan(step, slot, kind, ask, calls_at_once=calls_at_once)
 
 
-def work(step: StepContext, planned: Sequence[PlannedCall]) -> StepResult:
+def work(step: StepContext, planned: Sequence[PlannedCall]) -> Work[StepResult]:
     """Make the reserved calls, and store the answers."""
     by_slot = {call.slot: call for call in planned}
-    written = context.side_by_side(step, [partial(_write, step, slot, by_slot) for slot in _slots(step)])
+    written = yield from together([_write(step, slot, by_slot) for slot in _slots(step)], step.width)
     outcomes = [outcome for candidate in written for outcome in candidate]
     # If a retry failed, the first answer counts
     last = [next((o for o in reversed(candidate) if o.text is not None), candidate[-1]) for candidate in written]
@@ -96,20 +97,20 @@ def work(step: StepContext, planned: Sequence[PlannedCall]) -> StepResult:
     return _record(step, outcomes, answered)
 
 
-def _write(step: StepContext, slot: Slot, planned: Mapping[Slot, PlannedCall]) -> tuple[Outcome, ...]:
+def _write(step: StepContext, slot: Slot, planned: Mapping[Slot, PlannedCall]) -> Work[tuple[Outcome, ...]]:
     """Write one candidate, with a retry if the answer does not fit its schema. The last text counts."""
     with _publishing(step, slot) as on_delta:
-        made = context.outcomes_of(step, slot, planned, on_delta)
+        made = yield from context.outcomes_of(step, slot, planned, on_delta)
     schema = schema_of(step.request)
     if schema is not None and made[-1].text is not None:
         with recorded_when_busy(step, made[-1:]):
             read = read_answer(made[-1].text, schema)
         if isinstance(read, Misfit):
-            made = _repair(step, slot, (*made[:-1], context.not_to_reuse(made[-1])), read)
+            made = yield from _repair(step, slot, (*made[:-1], context.not_to_reuse(made[-1])), read)
     return context.record_one_of(step, planned, made)
 
 
-def _repair(step: StepContext, slot: Slot, made: tuple[Outcome, ...], misfit: Misfit) -> tuple[Outcome, ...]:
+def _repair(step: StepContext, slot: Slot, made: tuple[Outcome, ...], misfit: Misfit) -> Work[tuple[Outcome, ...]]:
     *before, first = made
     slot = replace(slot, seq=1)
     row = step.recorded.get(slot.key)
@@ -124,7 +125,7 @@ def _repair(step: StepContext, slot: Slot, made: tuple[Outcome, ...], misfit: Mi
         return made
     stored, planned = asked
     with _publishing(step, slot) as on_delta:
-        again = context.call(step, planned, on_delta)
+        again = yield from context.call(step, planned, on_delta)
     text, schema = again[-1].text, schema_of(step.request)
     with recorded_when_busy(step, again[-1:]):
         if text is not None and schema is not None and isinstance(read_answer(text, schema), Misfit):

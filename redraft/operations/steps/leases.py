@@ -16,7 +16,6 @@ from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.states import Step
 from redraft.jobs import StepMessage
 from redraft.operations.services import Services
-from redraft.providers.shared.cancellation import Cancellation
 from redraft.settings import Settings
 from redraft.storage.admin import workers
 from redraft.storage.engine.work import Database
@@ -54,17 +53,20 @@ class LeaseHolder:
     Args:
         settings: the length of a lease, and the facts about this worker.
         is_alone: this process executes only one step, which may have ended its earlier holders.
+        abort: aborts the calls of a job that has ended.
     """
 
-    def __init__(self, settings: Settings, *, is_alone: bool = False) -> None:
+    def __init__(
+        self, settings: Settings, *, is_alone: bool = False, abort: Callable[[str], None] = lambda _job_id: None
+    ) -> None:
         self.owner = new_id("worker")
         self.lease_s = settings.lease_s
+        self._abort = abort
         self.losses_max = transitions.ALONE_LOSSES if is_alone else transitions.FREE_LOSSES
         self._lock = threading.Lock()
         self._in_flight = set[tuple[str, int]]()
         self._tokens: dict[str, int] = {}
         self._good_since: dict[str, float] = {}
-        self._cancellations: dict[str, Cancellation] = {}
         self._is_closing = False
         self._in_contact_since = -math.inf
         self._facts = {
@@ -76,11 +78,11 @@ class LeaseHolder:
 
     @contextmanager
     def holding(self, job_id: str, token: int, since: float) -> Generator[Callable[[int, float], None]]:
-        """Hold a job under a token and abort its calls if it is canceled; yields a function that takes the next token.
+        """Hold a job under a token; yields a function that takes the next token.
 
         `since` is when the lease was requested, by `clock`: it began no earlier.
         """
-        held, cancellation = 0, Cancellation()
+        held = 0
 
         def renew(token: int, since: float) -> None:
             nonlocal held
@@ -89,17 +91,13 @@ class LeaseHolder:
                 self._in_flight.add((job_id, token))
                 self._tokens[job_id] = token
                 self._good_since[job_id] = since
-                self._cancellations[job_id] = cancellation
             held = token
 
         renew(token, since)
         try:
-            with cancellation.covering():
-                yield renew
+            yield renew
         finally:
             with self._lock:
-                if self._cancellations.get(job_id) is cancellation:
-                    del self._cancellations[job_id]
                 self._in_flight.discard((job_id, held))
                 if self._tokens.get(job_id) == held:
                     self._forget(job_id)
@@ -187,8 +185,8 @@ class LeaseHolder:
                 else:
                     self._forget(job_id)
                     # If the job still lives, its next holder can use the reply: abort only the calls of ended jobs
-                    if job_id not in held and job_id not in live and job_id in self._cancellations:
-                        self._cancellations[job_id].cancel()
+                    if job_id not in held and job_id not in live:
+                        self._abort(job_id)
 
     def close(self) -> None:
         """Take no new step from now on."""

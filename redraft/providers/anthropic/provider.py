@@ -17,10 +17,10 @@ from redraft.providers.shared.replies import sound_key
 from redraft.providers.shared.schemas import wire_schema
 from redraft.providers.shared.sending import Endpoint, send_request
 from redraft.providers.shared.streams import DeltaEmitter, OnDelta
-from redraft.providers.shared.transport import ClientShards, Patience, TimeLeft, http_client
+from redraft.providers.shared.transport import TimeLeft, Timeouts, http_client
 
 if TYPE_CHECKING:
-    from anthropic import Anthropic
+    from anthropic import AsyncAnthropic
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 CONTINUATIONS_MAX = 5
@@ -34,8 +34,7 @@ class AnthropicAccess:
     vendor: Vendor
     api_key: str
     base_url: str | None
-    patience: Patience
-    threads: int
+    timeouts: Timeouts
     max_output_tokens: int
     limit_origin: LimitOrigin
 
@@ -48,7 +47,7 @@ class AnthropicProvider:
     def __init__(self, access: AnthropicAccess) -> None:
         self._access = access
         self._memory = CapabilityMemory()
-        self._shards: ClientShards[Anthropic] = ClientShards(self._make_client, access.threads)
+        self._client: AsyncAnthropic | None = None
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """The request as it will be sent."""
@@ -68,7 +67,7 @@ class AnthropicProvider:
             body["stream"] = True
         return self._memory.limits.fitted(body, chat.limit_origin or self._access.limit_origin)
 
-    def send(
+    async def send(
         self,
         body: Mapping[str, Any],
         *,
@@ -78,9 +77,9 @@ class AnthropicProvider:
     ) -> ChatReply:
         """Make the call, once; a paused turn is sent back as it is until it ends."""
         # The first client imports the SDK: create it before the timeout of the call starts
-        self._shards.pick()
+        self.warm_up()
         left, emitter = TimeLeft(timeout_s), DeltaEmitter(on_delta)
-        answers = [self._first_answer(body, left, emitter, limit_origin or self._access.limit_origin)]
+        answers = [await self._first_answer(body, left, emitter, limit_origin or self._access.limit_origin)]
         while is_paused(answers[-1]):
             if len(answers) > CONTINUATIONS_MAX:
                 raise ProviderError(
@@ -91,40 +90,42 @@ class AnthropicProvider:
                 )
             paused = {"role": "assistant", "content": content_of(answers)}
             longer = {**body, "messages": [*body["messages"], paused]}
-            answers.append(self._answer(longer, left, emitter))
+            answers.append(await self._answer(longer, left, emitter))
         reply = read_reply(self._access.vendor, answers)
         emitter.finish(reply.text)
         return reply
 
     def warm_up(self) -> None:
-        self._shards.pick()
+        self._client = self._client or self._make_client()
 
-    def close(self) -> None:
-        self._shards.close()
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
 
-    def _first_answer(
+    async def _first_answer(
         self, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter, origin: LimitOrigin
     ) -> Answer:
         try:
-            return self._answer(body, left, emitter)
+            return await self._answer(body, left, emitter)
         except ProviderError as error:
             self._memory.adapt(error, body, limit_origin=origin)
             raise
 
-    def _answer(self, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter) -> Answer:
+    async def _answer(self, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter) -> Answer:
         import anthropic
 
-        endpoint = Endpoint("/v1/messages", self._access.vendor, self._access.patience, AnthropicEvents)
-        return send_request(anthropic, self._shards.pick(), endpoint, body, left, emitter)
+        endpoint = Endpoint("/v1/messages", self._access.vendor, self._access.timeouts, AnthropicEvents)
+        return await send_request(anthropic, self._client, endpoint, body, left, emitter)
 
-    def _make_client(self) -> "Anthropic":
-        from anthropic import Anthropic
+    def _make_client(self) -> "AsyncAnthropic":
+        from anthropic import AsyncAnthropic, DefaultAioHttpClient
 
-        return Anthropic(
+        return AsyncAnthropic(
             api_key=sound_key(self._access.api_key, self._access.vendor) or _NO_KEY,
             base_url=self._access.base_url or ANTHROPIC_URL,
             max_retries=0,
-            http_client=http_client(),
+            http_client=http_client(DefaultAioHttpClient),
         )
 
 

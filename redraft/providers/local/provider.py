@@ -1,5 +1,6 @@
 """Local models: one server per machine and data folder, spoken to as any Chat Completions server."""
 
+import asyncio
 import threading
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -13,7 +14,7 @@ from redraft.providers.shared.capabilities import CapabilityMemory
 from redraft.providers.shared.failures import Vendor
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin
 from redraft.providers.shared.streams import DeltaEmitter, OnDelta
-from redraft.providers.shared.transport import TimeLeft, patience_of
+from redraft.providers.shared.transport import TimeLeft, timeouts_of
 from redraft.settings import Settings
 
 WEIGHTS_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -45,7 +46,7 @@ class LocalProvider:
         body = {"max_tokens": OUTPUT_TOKENS, **_SAMPLING, **repeatable, **body}
         return self._memory.limits.fitted(body, chat.limit_origin or LimitOrigin())
 
-    def send(
+    async def send(
         self,
         body: Mapping[str, Any],
         *,
@@ -55,28 +56,30 @@ class LocalProvider:
     ) -> ChatReply:
         """Make the call; its time includes a start of the server."""
         left, server = TimeLeft(timeout_s), self._joined()
-        serving, emitter = server.serving(left), DeltaEmitter(on_delta)
+        serving, emitter = await asyncio.to_thread(server.serving, left), DeltaEmitter(on_delta)
 
-        def ask(server_now: Serving) -> ChatReply:
-            client = self._client_of(server_now)
-            return client.send(body, timeout_s=left.seconds, on_delta=emitter.emit, limit_origin=limit_origin)
+        async def ask(server_now: Serving) -> ChatReply:
+            client = await self._client_of(server_now)
+            return await client.send(body, timeout_s=left.seconds, on_delta=emitter.emit, limit_origin=limit_origin)
 
         try:
-            return ask(serving)
+            return await ask(serving)
         except ProviderError as error:
             # A response with a status comes from a live server. After deltas were emitted, a second call would
             # emit the same text again.
-            if error.http_status is not None or emitter.has_emitted or not server.is_lost(serving):
+            if error.http_status is not None or emitter.has_emitted:
                 raise
-        return ask(server.serving(left))
+            if not await asyncio.to_thread(server.is_lost, serving):
+                raise
+        return await ask(await asyncio.to_thread(server.serving, left))
 
     def warm_up(self) -> None:
         """Nothing: the model is loaded on first use."""
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client[1].close()
         with self._lock:
-            if self._client is not None:
-                self._client[1].close()
             if self._server is not None:
                 self._server.close()
             self._client = self._server = None
@@ -92,13 +95,12 @@ class LocalProvider:
                 self._server = LocalServer(folder, model, self._settings.local_context_tokens)
             return self._server
 
-    def _client_of(self, serving: Serving) -> OpenAIProvider:
-        with self._lock:
-            if self._client is None or self._client[0] != serving:
-                if self._client is not None:
-                    self._client[1].close()
-                self._client = (serving, OpenAIProvider(self._access(serving), self.name, self._memory))
-            return self._client[1]
+    async def _client_of(self, serving: Serving) -> OpenAIProvider:
+        if self._client is None or self._client[0] != serving:
+            old, self._client = self._client, (serving, OpenAIProvider(self._access(serving), self.name, self._memory))
+            if old is not None:
+                await old[1].close()
+        return self._client[1]
 
     def _access(self, serving: Serving) -> OpenAIAccess:
         return OpenAIAccess(
@@ -106,8 +108,7 @@ class LocalProvider:
             serving.key,
             serving.url,
             is_own_server=True,
-            patience=patience_of(self._settings),
-            threads=self._settings.worker_concurrency,
+            timeouts=timeouts_of(self._settings),
         )
 
 

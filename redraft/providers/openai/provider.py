@@ -20,10 +20,10 @@ from redraft.providers.shared.replies import sound_key
 from redraft.providers.shared.schemas import wire_schema
 from redraft.providers.shared.sending import Endpoint, send_request
 from redraft.providers.shared.streams import DeltaEmitter, OnDelta
-from redraft.providers.shared.transport import ClientShards, Patience, TimeLeft, http_client
+from redraft.providers.shared.transport import TimeLeft, Timeouts, http_client
 
 if TYPE_CHECKING:
-    from openai import OpenAI
+    from openai import AsyncOpenAI
 
 OPENAI_URL = "https://api.openai.com/v1"
 # A self-hosted server needs no key, but the SDK requires one.
@@ -38,8 +38,7 @@ class OpenAIAccess:
     api_key: str
     base_url: str | None
     is_own_server: bool
-    patience: Patience
-    threads: int
+    timeouts: Timeouts
 
 
 class OpenAIProvider:
@@ -51,7 +50,7 @@ class OpenAIProvider:
         self._memory = memory or CapabilityMemory()
         # OpenAI's reasoning models refuse `max_tokens`; most other servers know only that name.
         self._limit_name = "max_tokens" if access.is_own_server else "max_completion_tokens"
-        self._shards: ClientShards[OpenAI] = ClientShards(self._make_client, access.threads)
+        self._client: AsyncOpenAI | None = None
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """The request as it will be sent."""
@@ -59,7 +58,7 @@ class OpenAIProvider:
         body = chat_body(chat, limit_name=self._limit_name, adaptations=adaptations)
         return self._memory.limits.fitted(body, chat.limit_origin or LimitOrigin())
 
-    def send(
+    async def send(
         self,
         body: Mapping[str, Any],
         *,
@@ -69,10 +68,10 @@ class OpenAIProvider:
     ) -> ChatReply:
         """Make the call, once."""
         # The first client imports the SDK: create it before the timeout of the call starts
-        self._shards.pick()
+        self.warm_up()
         emitter = DeltaEmitter(on_delta)
         try:
-            answer = self._answer(body, TimeLeft(timeout_s), emitter)
+            answer = await self._answer(body, TimeLeft(timeout_s), emitter)
         except ProviderError as error:
             self._memory.adapt(error, body, limit_name=self._limit_name, limit_origin=limit_origin)
             raise
@@ -81,25 +80,27 @@ class OpenAIProvider:
         return reply
 
     def warm_up(self) -> None:
-        self._shards.pick()
+        self._client = self._client or self._make_client()
 
-    def close(self) -> None:
-        self._shards.close()
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
 
-    def _answer(self, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter) -> Answer:
+    async def _answer(self, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter) -> Answer:
         import openai
 
-        endpoint = Endpoint("/chat/completions", self._access.vendor, self._access.patience, OpenAIChunks)
-        return send_request(openai, self._shards.pick(), endpoint, body, left, emitter)
+        endpoint = Endpoint("/chat/completions", self._access.vendor, self._access.timeouts, OpenAIChunks)
+        return await send_request(openai, self._client, endpoint, body, left, emitter)
 
-    def _make_client(self) -> "OpenAI":
-        from openai import OpenAI
+    def _make_client(self) -> "AsyncOpenAI":
+        from openai import AsyncOpenAI, DefaultAioHttpClient
 
-        return OpenAI(
+        return AsyncOpenAI(
             api_key=sound_key(self._access.api_key, self._access.vendor) or _NO_KEY,
             base_url=self._access.base_url or OPENAI_URL,
             max_retries=0,
-            http_client=http_client(),
+            http_client=http_client(DefaultAioHttpClient),
         )
 
 

@@ -5,7 +5,7 @@ plain lines.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +24,10 @@ class StreamEvent:
     data: str
 
 
-def events_in(texts: Iterable[str]) -> Iterator[StreamEvent]:
+async def events_in(texts: AsyncIterable[str]) -> AsyncIterator[StreamEvent]:
     """Yield the events of a stream, and each line that is no part of one, in their order."""
     name, data = "", list[str]()
-    for line in _lines(texts):
+    async for line in _lines(texts):
         field, _, value = line.removeprefix("\ufeff").partition(":")
         if not line:
             if data:
@@ -43,11 +43,11 @@ def events_in(texts: Iterable[str]) -> Iterator[StreamEvent]:
         yield StreamEvent(name or "message", "\n".join(data))
 
 
-def _lines(texts: Iterable[str]) -> Iterator[str]:
+async def _lines(texts: AsyncIterable[str]) -> AsyncIterator[str]:
     """Only what ends a line of an event: `str.splitlines` would split within JSON."""
     parts = list[str]()
     ends_with_return = False
-    for text in texts:
+    async for text in texts:
         *whole, rest = _LINE_END.split(text[1:] if ends_with_return and text.startswith("\n") else text)
         for line in whole:
             yield "".join((*parts, line))

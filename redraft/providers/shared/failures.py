@@ -16,7 +16,7 @@ from typing import Any, cast
 from redraft.errors import RETRYABLE_CODES, ProviderError, ProviderErrorCode
 from redraft.providers.shared.error_bodies import Words, plain, words_of
 from redraft.providers.shared.limit_refusals import refusal_kind
-from redraft.providers.shared.transport import Patience, TimeLeft
+from redraft.providers.shared.transport import TimeLeft, Timeouts
 from redraft.redaction import MARK, redact
 
 _MESSAGE_CHARS = 600
@@ -26,6 +26,10 @@ _NO_TIME_S = 0.01
 _NO_STATUS = 0
 _RESPONSE_CHARS_MAX = 50_000
 _SOON_S = 120.0
+# Names of error classes of aiohttp and httpx2, which are imported with the first call only
+_WRONG_ADDRESS = frozenset({"UnsupportedProtocol", "InvalidURL", "NonHttpUrlClientError", "InvalidUrlClientError"})
+_LATE_CONNECTION = frozenset({"ConnectionTimeoutError"})
+_NO_CONNECTION = ("ClientConnectorError", "ClientHttpProxyError", "ConnectError")
 _HEADER_KEPT = re.compile(
     r"(x-request-id|request-id|x-ratelimit-.+|anthropic-ratelimit-.+|retry-after.*)", re.IGNORECASE
 )
@@ -266,25 +270,30 @@ def _sentence(said: str, advice: str) -> str:
     return f"{said} {advice}" if said.endswith((".", "!", "?")) else f"{said}. {advice}"
 
 
-def failure_of_connection(vendor: Vendor, error: BaseException, left: TimeLeft, patience: Patience) -> ProviderError:
-    """The error for a call that brought no whole answer. `error` is the SDK's; its causes tell more."""
+def failure_of_connection(vendor: Vendor, error: BaseException, left: TimeLeft, timeouts: Timeouts) -> ProviderError:
+    """The error for a call that brought no whole answer. `error` is the SDK's; its causes say more.
+
+    aiohttp's own error decides: the SDKs' transport reports a connection that broke as one that timed out.
+    """
     kinds = {kind.__name__: cause for cause in _causes(error) for kind in type(cause).__mro__}
-    if "TimeoutException" in kinds:
-        is_connecting = "ConnectTimeout" in kinds
-        return ProviderError("provider_timeout", _lateness(vendor, left, patience, is_connecting=is_connecting))
-    if "UnsupportedProtocol" in kinds or "InvalidURL" in kinds:
+    if not kinds.keys().isdisjoint(_WRONG_ADDRESS):
         return ProviderError(
             "provider_bad_request",
             f"{vendor.url_setting} is no address that begins with http:// or https://.",
         )
-    if "ConnectError" in kinds:
-        reason = vendor.redact(str(kinds["ConnectError"]))
+    if not kinds.keys().isdisjoint(_LATE_CONNECTION) or ("ConnectTimeout" in kinds and "ClientError" not in kinds):
+        return ProviderError("provider_timeout", _lateness(vendor, left, timeouts, is_connecting=True))
+    refused = next((kinds[name] for name in _NO_CONNECTION if name in kinds), None)
+    if refused is not None:
+        reason = vendor.redact(str(refused))
         setting = "" if vendor.url_setting in vendor.label else f" (address: {vendor.url_setting})"
         return ProviderError("provider_unavailable", f"No connection to {vendor.label}: {reason}{setting}.")
+    if "ClientError" not in kinds and not kinds.keys().isdisjoint({"TimeoutError", "TimeoutException"}):
+        return ProviderError("provider_timeout", _lateness(vendor, left, timeouts, is_connecting=False))
     return ProviderError("provider_unavailable", f"The connection to {vendor.label} broke before the answer was whole.")
 
 
-def _lateness(vendor: Vendor, left: TimeLeft, patience: Patience, *, is_connecting: bool) -> str:
+def _lateness(vendor: Vendor, left: TimeLeft, timeouts: Timeouts, *, is_connecting: bool) -> str:
     """Which timeout of a call expired, and its setting."""
     if left.seconds <= _NO_TIME_S:
         return (
@@ -293,11 +302,11 @@ def _lateness(vendor: Vendor, left: TimeLeft, patience: Patience, *, is_connecti
         )
     if is_connecting:
         return (
-            f"{vendor.capital} could not be reached in {patience.connect_s:.4g} s:"
+            f"{vendor.capital} could not be reached in {timeouts.connect_s:.4g} s:"
             f" check {vendor.url_setting}, or raise REDRAFT_CONNECT_TIMEOUT_S."
         )
     return (
-        f"{vendor.capital} sent nothing of an answer in {patience.first_byte_s:.4g} s:"
+        f"{vendor.capital} sent nothing of an answer in {timeouts.first_byte_s:.4g} s:"
         " raise REDRAFT_FIRST_BYTE_TIMEOUT_S if the model needs longer before its first word."
     )
 

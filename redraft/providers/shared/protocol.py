@@ -85,7 +85,7 @@ class Provider(Protocol):
         """
         ...
 
-    def send(
+    async def send(
         self,
         body: Mapping[str, Any],
         *,
@@ -98,9 +98,9 @@ class Provider(Protocol):
         Args:
             body: from `wire_body`; with `stream` true the reply is read as it comes.
             timeout_s: for all of it, in seconds.
-            on_delta: receives the answer's text in pieces, in this thread; the pieces of a reply add up to
-                its `text`. What it raises ends the call and comes through. After a `ProviderError` the
-                pieces sent so far are void.
+            on_delta: receives the answer's text in pieces, on the event loop, so it must not wait; the pieces
+                of a reply add up to its `text`. What it raises ends the call and comes through. After a
+                `ProviderError` the pieces sent so far are void.
             limit_origin: the chat's; an error for the output limit names its setting.
 
         Raises:
@@ -114,4 +114,4 @@ class Provider(Protocol):
         """Pay once for imports and the first client, before the first call does."""
         ...
 
-    def close(self) -> None: ...
+    async def close(self) -> None: ...

@@ -1,6 +1,6 @@
 """One request of a call through an SDK's client, and its raw answer: the same for every wire format."""
 
-import contextlib
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_connection
 from redraft.providers.shared.replies import read_answer
-from redraft.providers.shared.streams import Collector, DeltaEmitter, read_stream
-from redraft.providers.shared.transport import Patience, StreamDeadline, TimeLeft, call_timeout
+from redraft.providers.shared.streams import Collector, DeltaEmitter, StreamReader, read_events
+from redraft.providers.shared.transport import TimeLeft, Timeouts
 
 if TYPE_CHECKING:
     import httpx2
@@ -21,18 +21,18 @@ class Endpoint:
 
     Attributes:
         path: below the base URL.
-        vendor: who is asked, for messages.
-        patience: how long the parts of a call may take.
+        vendor: whose API it is, for messages.
+        timeouts: how long the parts of a call may take.
         make_collector: makes what reads the events of this wire format.
     """
 
     path: str
     vendor: Vendor
-    patience: Patience
+    timeouts: Timeouts
     make_collector: Callable[[], Collector]
 
 
-def send_request(
+async def send_request(
     sdk: ModuleType, client: Any, endpoint: Endpoint, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter
 ) -> Answer:
     """Make one request and read its answer, streamed or whole.
@@ -48,30 +48,45 @@ def send_request(
     Raises:
         ProviderError: no whole answer came, or its status is an error.
     """
+    import aiohttp
     import httpx2
 
-    vendor, patience = endpoint.vendor, endpoint.patience
-    is_stream = body.get("stream") is True
-    first_byte = TimeLeft(patience.first_byte_s)
+    reader = StreamReader(endpoint.vendor, endpoint.make_collector(), emitter)
+    first_byte_s = min(endpoint.timeouts.first_byte_s, left.seconds)
     try:
-        # For this type the SDKs hand back the response as it is, streamed or not
-        response = cast(
-            "httpx2.Response",
-            client.post(
-                endpoint.path,
-                cast_to=httpx2.Response,
-                body=dict(body),
-                options={"timeout": call_timeout(left, patience)},
-                stream=is_stream,
-                stream_cls=sdk.Stream[Any],
-            ),
-        )
-        if not is_stream:
-            return read_answer(vendor, response)
-        with contextlib.closing(response):
-            deadline = StreamDeadline(response, first_byte, left)
-            return read_stream(vendor, response, endpoint.make_collector(), emitter, deadline)
+        async with asyncio.timeout(first_byte_s) as clock:
+            response = await _response(sdk, client, endpoint, body, left)
+            try:
+                if body.get("stream") is not True or "json" in response.headers.get("content-type", "").lower():
+                    # The headers are here: the body has what is left of the whole call
+                    clock.reschedule(asyncio.get_running_loop().time() + left.seconds)
+                    await response.aread()
+                    return read_answer(endpoint.vendor, response)
+                await read_events(response, reader, clock, left)
+            finally:
+                await response.aclose()
     except sdk.APIStatusError as error:
-        return read_answer(vendor, error.response)
-    except (sdk.APIError, httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise failure_of_connection(vendor, error, left, patience) from error
+        return read_answer(endpoint.vendor, error.response)
+    except (sdk.APIError, httpx2.HTTPError, httpx2.InvalidURL, aiohttp.ClientError, OSError) as error:
+        if not reader.is_enough:
+            raise failure_of_connection(endpoint.vendor, error, left, endpoint.timeouts) from error
+    return reader.answer()
+
+
+async def _response(
+    sdk: ModuleType, client: Any, endpoint: Endpoint, body: Mapping[str, Any], left: TimeLeft
+) -> "httpx2.Response":
+    import httpx2
+
+    connect_s = min(endpoint.timeouts.connect_s, left.seconds)
+    timeout = httpx2.Timeout(None, connect=connect_s, pool=connect_s)
+    # For this type the SDKs hand back the response as it is. Always streamed: its body is read here, within its time
+    response = await client.post(
+        endpoint.path,
+        cast_to=httpx2.Response,
+        body=dict(body),
+        options={"timeout": timeout},
+        stream=True,
+        stream_cls=sdk.AsyncStream[Any],
+    )
+    return cast("httpx2.Response", response)

@@ -1,5 +1,6 @@
-"""Read a streamed answer: tell its text as it comes, and put the body together that it stands for."""
+"""Reads a streamed answer: emits its text as it arrives, and builds the body of the same answer without streaming."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -7,16 +8,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 from redraft.domain.calls.finish_reasons import Finish, classify_finish
 from redraft.errors import ProviderError
 from redraft.providers.shared.error_bodies import parse_json, words_of
-from redraft.providers.shared.event_stream import Evidence, StreamEvent
+from redraft.providers.shared.event_stream import Evidence, StreamEvent, events_in
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer, redacted, selected_headers
-from redraft.providers.shared.replies import mapping, read_answer
-from redraft.providers.shared.transport import StreamDeadline
+from redraft.providers.shared.replies import mapping
+from redraft.providers.shared.transport import TimeLeft
 
 if TYPE_CHECKING:
     import httpx2
 
 OnDelta = Callable[[str], None]
 _EVIDENCE_SHOWN = 600
+# After the finish reason only the usage may come; after the end nothing, but a connection that is read to its end can
+# be used again
+_AFTER_THE_REASON_S = 5.0
+_AFTER_THE_END_S = 0.5
 
 
 class Collector(Protocol):
@@ -80,56 +85,69 @@ class DeltaEmitter:
         self.emit(text[self._chars :])
 
 
-def read_stream(
-    vendor: Vendor, response: "httpx2.Response", collector: Collector, emitter: DeltaEmitter, deadline: StreamDeadline
-) -> Answer:
-    """The answer that the events add up to. Once its finish reason came, it is whole, whatever happens behind it.
+async def read_events(
+    response: "httpx2.Response", reader: "StreamReader", clock: asyncio.Timeout, left: TimeLeft
+) -> None:
+    """Read the events of a streamed answer. Once its finish reason came, it is whole, whatever happens after it.
 
     Raises:
-        ProviderError: an error came among the events, in whatever shape, or the stream ended before the answer did.
-        httpx2.HTTPError: the connection broke, or was late.
+        ProviderError: an error came among the events, in whatever shape.
+        TimeoutError: the stream was late; other errors of the connection come through.
     """
-    import httpx2
-
-    if "json" in response.headers.get("content-type", "").lower():
-        # A server without streaming sends a whole JSON body.
-        response.read()
-        return read_answer(vendor, response)
-    reader = _Reader(vendor, response, collector, emitter)
-    try:
-        with deadline:
-            for event in deadline.events():
-                if collector.is_ended:
-                    continue
-                was_whole = collector.is_whole
-                reader.take(event)
-                # A finish reason before the first text is no end
-                if collector.is_ended or (collector.is_whole and not was_whole and emitter.has_emitted):
-                    deadline.shorten(is_ended=collector.is_ended)
-    except httpx2.HTTPError:
-        if not collector.is_whole and not reader.evidence.is_error:
-            raise
-    return reader.answer()
+    loop = asyncio.get_running_loop()
+    timeout_at = loop.time() + left.seconds
+    has_begun = False
+    reader.begin(response)
+    async for event in events_in(response.aiter_text()):
+        if not has_begun:
+            has_begun = True
+            clock.reschedule(timeout_at)
+        wait_s = reader.take(event)
+        if wait_s is not None:
+            timeout_at = min(timeout_at, loop.time() + wait_s)
+            clock.reschedule(timeout_at)
 
 
-class _Reader:
+class StreamReader:
     """Hands what belongs to the answer to its collector, and keeps the rest as evidence."""
 
-    def __init__(
-        self, vendor: Vendor, response: "httpx2.Response", collector: Collector, emitter: DeltaEmitter
-    ) -> None:
-        self.evidence = Evidence()
+    def __init__(self, vendor: Vendor, collector: Collector, emitter: DeltaEmitter) -> None:
+        self._evidence = Evidence()
         self._vendor = vendor
-        self._status = response.status_code
-        self._headers = dict(response.headers)
+        self._status = 0
+        self._headers: dict[str, str] = {}
         self._collector = collector
         self._emitter = emitter
 
-    def take(self, event: StreamEvent) -> None:
-        """Raises ProviderError for an error that ends the answer."""
+    def begin(self, response: "httpx2.Response") -> None:
+        self._status, self._headers = response.status_code, dict(response.headers)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether what was read says what the answer is, even if the connection breaks now."""
+        return self._collector.is_whole or self._evidence.is_error
+
+    def take(self, event: StreamEvent) -> float | None:
+        """Read an event; returns how many seconds the rest of the stream gets, if the event ended the answer.
+
+        Raises:
+            ProviderError: the event is an error that ends the answer.
+        """
+        if self._collector.is_ended:
+            return None
+        was_whole = self._collector.is_whole
+        self._take(event)
+        if self._collector.is_ended:
+            return _AFTER_THE_END_S
+        # A finish reason before the first text is no end
+        if self._collector.is_whole and not was_whole and self._emitter.has_emitted:
+            return _AFTER_THE_REASON_S
+        return None
+
+    def _take(self, event: StreamEvent) -> None:
         data = event.data.strip()
         if event.name is None:
-            self.evidence.add(event.data)
+            self._evidence.add(event.data)
         elif data == "[DONE]":
             self._collector.end()
         elif data:
@@ -145,7 +163,7 @@ class _Reader:
             if isinstance(value, str) and value.startswith("{") and not self._is_settled:
                 # It may be a piece of the answer: without it the text would have a gap
                 raise self._failure(value)
-            self.evidence.add(event.data)
+            self._evidence.add(event.data)
         elif piece := self._collector.take(chunk):
             self._emitter.emit(piece)
 
@@ -156,12 +174,12 @@ class _Reader:
 
     def answer(self) -> Answer:
         """Raises ProviderError when there is none, or an error in its place."""
-        body, found = self._collector.body(), self.evidence.body() if self.evidence else None
+        body, found = self._collector.body(), self._evidence.body() if self._evidence else None
         if self._collector.finish_reason is None and found is not None:
             if self._collector.knows(mapping(found)):
                 # Not streamed, and nevertheless called a stream
                 return Answer(self._status, found, self._headers)
-            if self.evidence.is_error or not self._emitter.has_emitted:
+            if self._evidence.is_error or not self._emitter.has_emitted:
                 raise self._failure(found)
         if not self._collector.is_whole:
             raise self._failure(body) if words_of(body).is_error else self._broken_off(body, found)

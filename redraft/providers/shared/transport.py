@@ -1,19 +1,18 @@
-"""The connections below the SDKs: sharded HTTP clients and a limit for a whole call.
+"""The connections below the SDKs: one event loop per process, and the HTTP clients that belong to it.
 
-httpx's pool scans its connections at every request, so a few hundred in one client cost more than the call
-itself. Several clients of about `CONNECTIONS_PER_CLIENT`, picked by thread, keep the scan short.
+aiohttp carries the requests: with hundreds of calls in flight it takes about half of the CPU of the SDKs' default
+transport, which scans all its connections for each request.
 """
 
-import itertools
+import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from redraft.providers.shared.cancellation import note_connection, shut_down
-from redraft.providers.shared.event_stream import StreamEvent, events_in
 from redraft.settings import Settings
 
 if TYPE_CHECKING:
@@ -21,85 +20,78 @@ if TYPE_CHECKING:
 
     import httpx2
 
-CONNECTIONS_PER_CLIENT = 8
-_DEADLINE = "redraft_deadline"
-_AFTER_THE_REASON_S = 5.0
-_AFTER_THE_END_S = 0.5
+T = TypeVar("T")
+
+# uvicorn and llama.cpp close a connection that is idle for 5 s: a request that meets the close would fail
+_KEEPALIVE_S = 4
 
 
-class _Closable(Protocol):
-    def close(self) -> None: ...
+class EventLoop:
+    """An event loop in a thread of its own, which its first use starts."""
 
-
-Client = TypeVar("Client", bound=_Closable)
-
-
-class ClientShards(Generic[Client]):
-    """Clients made on first use; a thread always gets the same one."""
-
-    def __init__(self, make: Callable[[], Client], threads: int) -> None:
-        self._make = make
-        self._clients: list[Client | None] = [None] * max(1, -(-threads // CONNECTIONS_PER_CLIENT))
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._turns = itertools.count()
-        self._of_thread = threading.local()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
-    def pick(self) -> Client:
-        index = getattr(self._of_thread, "index", None)
-        if index is None:
-            index = self._of_thread.index = next(self._turns) % len(self._clients)
-        return self._clients[index] or self._made(index)
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start a coroutine on the loop, from any thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._running())
 
-    def _made(self, index: int) -> Client:
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop, and wait for it in another thread."""
+        return self.submit(work).result()
+
+    def call_soon(self, function: Callable[..., object], *args: Any) -> None:
+        """Call a function on the loop, from any thread."""
+        self._running().call_soon_threadsafe(function, *args)
+
+    def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
-            client = self._clients[index]
-            if client is None:
-                client = self._clients[index] = self._make()
-            return client
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="calls", daemon=True).start()
+            return self._loop
 
-    def close(self) -> None:
-        """Close what was made; a later call makes new clients."""
-        with self._lock:
-            clients = [client for client in self._clients if client is not None]
-            self._clients = [None] * len(self._clients)
-        for client in clients:
-            client.close()
+
+CALLS_LOOP = EventLoop()
+"""Makes all model calls of this process; the clients below belong to it."""
 
 
 @lru_cache(maxsize=1)
 def _ssl_context() -> "ssl.SSLContext":
-    # Reading the system's certificates takes tens of milliseconds: once for all clients.
+    # Reading the system's certificates takes tens of milliseconds: once for all clients
     import httpx2
 
     return httpx2.create_ssl_context()
 
 
-def http_client() -> "httpx2.Client":
-    """One shard's client. Proxies come from the environment, as usual."""
+def http_client(aiohttp_client: "type[httpx2.AsyncClient]") -> "httpx2.AsyncClient":
+    """A client of the SDK's own kind for aiohttp. Proxies come from the environment, as usual."""
     import httpx2
 
-    # uvicorn and llama.cpp close a connection that is idle for 5 s: a request that meets the close would fail
-    limits = httpx2.Limits(
-        max_connections=None, max_keepalive_connections=2 * CONNECTIONS_PER_CLIENT, keepalive_expiry=4
-    )
-    return httpx2.Client(
-        verify=_ssl_context(),
-        limits=limits,
-        follow_redirects=True,
-        event_hooks={"request": [_prepare], "response": [_bound_body]},
-    )
+    class Client(aiohttp_client):
+        def _init_proxy_transport(self, proxy: httpx2.Proxy, **options: Any) -> httpx2.AsyncBaseTransport:
+            if not proxy.url.scheme.startswith("socks"):
+                return super()._init_proxy_transport(proxy, **options)
+            # aiohttp knows no SOCKS
+            limits = httpx2.Limits(max_connections=None, keepalive_expiry=_KEEPALIVE_S)
+            return httpx2.AsyncHTTPTransport(verify=_ssl_context(), proxy=proxy, limits=limits)
+
+    # 0 is aiohttp's word for no limit; without one it takes 100
+    limits = httpx2.Limits(max_connections=0, keepalive_expiry=_KEEPALIVE_S)
+    return Client(verify=_ssl_context(), limits=limits, follow_redirects=True, timeout=None)
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """How long the parts of a call may take, in seconds: the settings' values."""
 
     connect_s: float
     first_byte_s: float
 
 
-def patience_of(settings: Settings) -> Patience:
-    return Patience(settings.connect_timeout_s, settings.first_byte_timeout_s)
+def timeouts_of(settings: Settings) -> Timeouts:
+    return Timeouts(settings.connect_timeout_s, settings.first_byte_timeout_s)
 
 
 class TimeLeft:
@@ -116,122 +108,3 @@ class TimeLeft:
     @property
     def is_over(self) -> bool:
         return time.monotonic() >= self._ends_at
-
-
-def call_timeout(left: TimeLeft, patience: Patience) -> "httpx2.Timeout":
-    """The SDK's timeout for one request; the whole call's time travels as the write timeout."""
-    import httpx2
-
-    total_s = left.seconds
-    return httpx2.Timeout(total_s, connect=min(patience.connect_s, total_s), read=min(patience.first_byte_s, total_s))
-
-
-def _prepare(request: "httpx2.Request") -> None:
-    total_s = request.extensions["timeout"]["write"]
-    request.extensions.setdefault(_DEADLINE, time.monotonic() + total_s)
-    request.extensions["trace"] = note_connection
-
-
-def _bound_body(response: "httpx2.Response") -> None:
-    """A read timeout starts anew with each byte: hold the body to what is left of the whole call."""
-    deadline = response.request.extensions[_DEADLINE]
-    left_s = max(0.001, deadline - time.monotonic())
-    response.request.extensions["timeout"]["read"] = left_s
-    response.stream = _bounded_stream()(response.stream, deadline, response.request)
-
-
-@lru_cache(maxsize=1)
-def _bounded_stream() -> "Callable[[Any, float, httpx2.Request], httpx2.SyncByteStream]":
-    import httpx2
-
-    class Bounded(httpx2.SyncByteStream):
-        def __init__(self, inner: httpx2.SyncByteStream, deadline: float, request: httpx2.Request) -> None:
-            self._inner = inner
-            self._deadline = deadline
-            self._request = request
-
-        def __iter__(self) -> Iterator[bytes]:
-            for piece in self._inner:
-                yield piece
-                if time.monotonic() > self._deadline:
-                    raise httpx2.ReadTimeout("the whole call took too long", request=self._request)
-
-        def close(self) -> None:
-            self._inner.close()
-
-    return Bounded
-
-
-class StreamDeadline:
-    """Ends a streamed body that is late, from another thread.
-
-    A read timeout is fixed when the reading of a body begins, and starts anew with each byte: it can hold a
-    stream neither to its first byte nor to the end of the call.
-    """
-
-    def __init__(self, response: "httpx2.Response", first_byte: TimeLeft, call: TimeLeft) -> None:
-        self._response = response
-        self._first_byte = first_byte
-        self._call = call
-        self._lock = threading.Lock()
-        self._has_begun = self._is_over = self._is_aborted = False
-        self._timer = threading.Timer(min(first_byte.seconds, call.seconds), self._abort)
-
-    def __enter__(self) -> Self:
-        self._start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._is_over = True
-            self._timer.cancel()
-
-    def events(self) -> Iterator[StreamEvent]:
-        """The events as they come, and the lines that belong to none.
-
-        Raises:
-            httpx2.HTTPError: the stream broke; `ReadTimeout`: it was late.
-        """
-        import httpx2
-
-        try:
-            for event in events_in(self._response.iter_text()):
-                self._has_begun = True
-                yield event
-        except httpx2.HTTPError as error:
-            if not self._is_aborted:
-                raise
-            raise self._lateness() from error
-        if self._is_aborted:
-            raise self._lateness()
-
-    def shorten(self, *, is_ended: bool) -> None:
-        """The answer is whole: what may still come has a moment.
-
-        Before the end that is the usage, behind it nothing, but read to its end a connection can be used again.
-        """
-        with self._lock:
-            self._timer.cancel()
-            self._call = TimeLeft(min(_AFTER_THE_END_S if is_ended else _AFTER_THE_REASON_S, self._call.seconds))
-            self._timer = threading.Timer(self._call.seconds, self._abort)
-            self._start()
-
-    def _lateness(self) -> "httpx2.ReadTimeout":
-        import httpx2
-
-        return httpx2.ReadTimeout("the stream was late", request=self._response.request)
-
-    def _start(self) -> None:
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _abort(self) -> None:
-        with self._lock:
-            if self._is_over:
-                return
-            if self._has_begun and not self._call.is_over:
-                self._timer = threading.Timer(self._call.seconds, self._abort)
-                self._start()
-                return
-            self._is_aborted = True
-            shut_down(self._response.extensions["network_stream"])

@@ -18,7 +18,7 @@ from redraft.settings import ModelPrice
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.tables import calls
 from tests.model_server import ModelServer, Reply
-from tests.operations.driving import Driver, Killed, kill
+from tests.operations.driving import ENGINE, Driver, Killed, kill
 from tests.support.waiting import patient, wait_until
 
 pytestmark = pytest.mark.both_databases
@@ -33,7 +33,7 @@ def test_a_duplicate_message_does_nothing(driver: Driver, model_server: ModelSer
     before = driver.row(job_id)
     for step_no in (held.step_no, before.step_no + 1):
         message = StepMessage(Step.GENERATE, job_id, step_no)
-        run(driver.services, LeaseHolder(driver.services.settings), message, goes_on=lambda: False)
+        ENGINE.run(job_id, run(driver.services, LeaseHolder(driver.services.settings), message, goes_on=lambda: False))
     assert driver.row(job_id) == before
     assert len(model_server.requests()) == 1
 

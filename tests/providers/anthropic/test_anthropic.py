@@ -8,6 +8,7 @@ from redraft.domain.calls.models import ModelRef
 from redraft.errors import ProviderError
 from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.shared.protocol import Chat, Message
+from redraft.providers.shared.transport import CALLS_LOOP
 from tests.model_server import ModelServer, Reply
 from tests.providers.conftest import Ask, Fail
 
@@ -118,7 +119,7 @@ def test_no_blank_turn_and_no_trailing_blank_is_sent(server: ModelServer, catalo
     )
     ref = ModelRef("anthropic", "m")
     made = catalog.get(ref)
-    made.send(made.wire_body(Chat(ref, "  \n ", turns)), timeout_s=5)
+    CALLS_LOOP.run(made.send(made.wire_body(Chat(ref, "  \n ", turns)), timeout_s=5))
     body = server.requests()[0].body
     assert [m["content"] for m in body["messages"]] == ["What is 2+2?  \n", "It is"]
     assert "system" not in body

@@ -20,6 +20,7 @@ from redraft.errors import ProviderError
 from redraft.providers.catalog import DEFAULT_LOCAL, ProviderCatalog
 from redraft.providers.local.provider import missing_part
 from redraft.providers.shared.protocol import Chat, ChatReply, Message, ReplySchema
+from redraft.providers.shared.transport import CALLS_LOOP
 from redraft.settings import Settings
 from tests.support.waiting import patient, wait_until
 
@@ -40,7 +41,7 @@ ref = ModelRef("local", "smollm2-135m")
 catalog = ProviderCatalog(Settings(data_dir=Path(sys.argv[1]), local_context_tokens=512))
 made = catalog.get(ref)
 chat = Chat(ref, "", (Message("user", "Say hi."),), None, 0.0, 64)
-print(bool(made.send(made.wire_body(chat), timeout_s=120).text), flush=True)
+print(bool(CALLS_LOOP.run(made.send(made.wire_body(chat), timeout_s=120)).text), flush=True)
 sys.stdin.readline()
 catalog.close()
 """
@@ -55,7 +56,7 @@ def say(catalog: ProviderCatalog, text: str = "Say hi.", **rest: Any) -> ChatRep
     rest = {"temperature": 0.0, "max_output_tokens": 200, **rest}
     made = catalog.get(DEFAULT_LOCAL)
     chat = Chat(DEFAULT_LOCAL, "Be brief.", (Message("user", text),), **rest)
-    return made.send(made.wire_body(chat), timeout_s=timeout_s)
+    return CALLS_LOOP.run(made.send(made.wire_body(chat), timeout_s=timeout_s))
 
 
 def server_pid(folder: Path) -> int:
@@ -144,7 +145,7 @@ def test_it_streams_what_it_answers(shared: tuple[ProviderCatalog, Path]):
     made = catalog.get(DEFAULT_LOCAL)
     turns = (Message("user", "What is the capital of France?"),)
     chat = Chat(DEFAULT_LOCAL, "Be brief.", turns, temperature=0.0, max_output_tokens=200, stream=True)
-    reply = made.send(made.wire_body(chat), timeout_s=CALL_S, on_delta=heard.append)
+    reply = CALLS_LOOP.run(made.send(made.wire_body(chat), timeout_s=CALL_S, on_delta=heard.append))
     assert "".join(heard) == reply.text
     assert len(heard) > 1
     assert (reply.usage.output_tokens or 0) > 1
@@ -177,7 +178,7 @@ def test_it_listens_on_loopback_and_wants_its_key(shared: tuple[ProviderCatalog,
     stranger = ProviderCatalog(Settings(openai_api_key="guess", openai_base_url=state["url"]))
     made = stranger.get(ModelRef("openai", "m"))
     with pytest.raises(ProviderError) as caught:
-        made.send({"model": "m", "messages": [{"role": "user", "content": "x"}]}, timeout_s=10)
+        CALLS_LOOP.run(made.send({"model": "m", "messages": [{"role": "user", "content": "x"}]}, timeout_s=10))
     assert caught.value.code == "provider_auth"
     stranger.close()
 
@@ -238,7 +239,7 @@ def test_a_stream_whose_server_is_killed_is_not_told_twice(open_catalog: OpenCat
     made = catalog.get(DEFAULT_LOCAL)
     chat = Chat(DEFAULT_LOCAL, "", (Message("user", "Tell a long story."),), max_output_tokens=400, stream=True)
     with pytest.raises(ProviderError) as caught:
-        made.send(made.wire_body(chat), timeout_s=CALL_S, on_delta=hear_and_kill)
+        CALLS_LOOP.run(made.send(made.wire_body(chat), timeout_s=CALL_S, on_delta=hear_and_kill))
     assert caught.value.code == "provider_unavailable"
     assert heard
 

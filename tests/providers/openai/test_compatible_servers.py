@@ -9,6 +9,7 @@ from redraft.domain.calls.models import ModelRef
 from redraft.errors import ProviderError
 from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.shared.protocol import Chat, ChatReply, Message
+from redraft.providers.shared.transport import CALLS_LOOP
 from tests.model_server import ModelServer, Reply, Script
 from tests.model_server.events import data
 from tests.providers.conftest import VERDICT, Ask, Fail, chat_for
@@ -26,7 +27,7 @@ def settle(catalog: ProviderCatalog, chat: Chat) -> tuple[ChatReply, int]:
     made = catalog.get(chat.model)
     for calls in range(1, 8):
         try:
-            return made.send(made.wire_body(chat), timeout_s=10), calls
+            return CALLS_LOOP.run(made.send(made.wire_body(chat), timeout_s=10)), calls
         except ProviderError as error:
             if not error.is_adapted:
                 raise
@@ -139,5 +140,5 @@ def test_azures_filter_results_do_not_hinder_a_stream(server: ModelServer, catal
     heard: list[str] = []
     made = catalog.get(ModelRef("openai", "m"))
     body = made.wire_body(Chat(ModelRef("openai", "m"), "", (Message("user", "x"),), stream=True))
-    assert made.send(body, timeout_s=5, on_delta=heard.append).text == "Hi."
+    assert CALLS_LOOP.run(made.send(body, timeout_s=5, on_delta=heard.append)).text == "Hi."
     assert heard == ["Hi."]

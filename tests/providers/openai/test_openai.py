@@ -10,6 +10,7 @@ from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.openai.replies import read_reply
 from redraft.providers.shared.failures import Answer, Vendor
 from redraft.providers.shared.protocol import ReplySchema
+from redraft.providers.shared.transport import CALLS_LOOP
 from redraft.settings import Settings
 from tests.model_server import ModelServer, Reply
 from tests.providers.conftest import Ask, Fail, chat_for
@@ -111,7 +112,7 @@ def test_a_server_of_ones_own_needs_no_key(server: ModelServer, settings: Settin
     ref = ModelRef("openai", "m")
     catalog.check_configured(ref, "/model")
     made = catalog.get(ref)
-    assert made.send(made.wire_body(chat_for("openai")), timeout_s=5).text == "draft 1"
+    assert CALLS_LOOP.run(made.send(made.wire_body(chat_for("openai")), timeout_s=5)).text == "draft 1"
     catalog.close()
 
 

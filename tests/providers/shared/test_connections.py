@@ -11,7 +11,7 @@ import pytest
 
 from redraft.domain.calls.models import ModelRef
 from redraft.providers.catalog import ProviderCatalog
-from redraft.providers.shared.transport import CONNECTIONS_PER_CLIENT, ClientShards
+from redraft.providers.shared.transport import CALLS_LOOP, CONNECTIONS_PER_CLIENT, ClientShards
 from redraft.settings import Settings
 from tests.model_server import ModelServer
 from tests.providers.conftest import chat_for
@@ -71,7 +71,7 @@ def test_connections_are_reused_and_none_is_left_after_close(server: ModelServer
 
     def call_often() -> None:
         for _ in range(5):
-            assert made.send(body, timeout_s=10).text == "ok"
+            assert CALLS_LOOP.run(made.send(body, timeout_s=10)).text == "ok"
 
     in_threads(40, call_often)
     assert len(server.requests()) == 200
@@ -87,8 +87,8 @@ def test_a_connection_whose_call_failed_does_not_leak(server: ModelServer, setti
     server.script(generate=[{"fault": "cut_body", "text": "x"}] * 5 + [{"fault": "hang"}] * 2 + ["ok"])
     for _ in range(7):
         with pytest.raises(Exception, match="whole"):
-            made.send(body, timeout_s=0.3)
-    assert made.send(body, timeout_s=5).text == "ok"
+            CALLS_LOOP.run(made.send(body, timeout_s=0.3))
+    assert CALLS_LOOP.run(made.send(body, timeout_s=5)).text == "ok"
     wait_until(lambda: server.open_connections == 1, what="one connection left")
     catalog.close()
 
@@ -97,7 +97,7 @@ def test_a_closed_catalog_can_be_used_again(settings: Settings, dialect: str):
     catalog = ProviderCatalog(settings)
     for _ in range(2):
         made = catalog.get(ModelRef(dialect, "m"))
-        made.send(made.wire_body(chat_for(dialect)), timeout_s=5)
+        CALLS_LOOP.run(made.send(made.wire_body(chat_for(dialect)), timeout_s=5))
         catalog.close()
 
 

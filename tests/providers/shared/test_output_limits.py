@@ -13,6 +13,7 @@ from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer
 from redraft.providers.shared.limit_refusals import LimitRefusal, read_refusal
 from redraft.providers.shared.output_limits import OutputLimits
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Message
+from redraft.providers.shared.transport import CALLS_LOOP
 from tests.model_server import ModelServer, Reply
 from tests.model_server.requests import Asked
 from tests.providers.conftest import chat_for
@@ -237,7 +238,7 @@ def asking(catalog: ProviderCatalog, chat: Chat, calls: int = 9) -> ChatReply:
     made = catalog.get(chat.model)
     for _ in range(calls):
         try:
-            return made.send(made.wire_body(chat), timeout_s=10, limit_origin=chat.limit_origin)
+            return CALLS_LOOP.run(made.send(made.wire_body(chat), timeout_s=10, limit_origin=chat.limit_origin))
         except ProviderError as error:
             if not error.is_adapted:
                 raise

@@ -14,6 +14,7 @@ from redraft.providers.anthropic.streams import AnthropicEvents
 from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.openai.streams import OpenAIChunks
 from redraft.providers.shared.protocol import UnusableReply
+from redraft.providers.shared.transport import CALLS_LOOP
 from tests.model_server import ModelServer, Reply
 from tests.model_server.events import data, named
 from tests.providers.anthropic.test_anthropic import THINKING, TOOL_USE, message, text
@@ -67,7 +68,7 @@ def test_a_schema_may_be_streamed(server: ModelServer, stream: Stream, dialect: 
 def test_without_a_listener_a_stream_is_read_all_the_same(server: ModelServer, catalog: ProviderCatalog, dialect: str):
     server.script(generate=["ok then"])
     made = catalog.get(ModelRef(dialect, "m"))
-    assert made.send(made.wire_body(chat_for(dialect, stream=True)), timeout_s=5).text == "ok then"
+    assert CALLS_LOOP.run(made.send(made.wire_body(chat_for(dialect, stream=True)), timeout_s=5)).text == "ok then"
 
 
 def test_a_server_that_ignores_streaming_is_told_at_once(server: ModelServer, stream: Stream, dialect: str):
@@ -292,7 +293,7 @@ def test_what_the_listener_raises_ends_the_call(server: ModelServer, catalog: Pr
     server.script(generate=[Reply(text="a b c", fault="stream_hang")])
     made = catalog.get(ModelRef(dialect, "m"))
     with pytest.raises(KeyError, match="cancelled"):
-        made.send(made.wire_body(chat_for(dialect, stream=True)), timeout_s=10, on_delta=stop)
+        CALLS_LOOP.run(made.send(made.wire_body(chat_for(dialect, stream=True)), timeout_s=10, on_delta=stop))
     wait_until(lambda: server.open_connections == 0, what="the connection closed")
 
 
@@ -313,7 +314,7 @@ def test_a_stream_that_stays_open_behind_its_end_is_not_waited_for(
     made = catalog.get(ModelRef(dialect, "m"))
     made.warm_up()
     started = time.monotonic()
-    assert made.send(made.wire_body(chat_for(dialect, stream=True)), timeout_s=20).text == "Hi."
+    assert CALLS_LOOP.run(made.send(made.wire_body(chat_for(dialect, stream=True)), timeout_s=20)).text == "Hi."
     assert time.monotonic() - started < patient(3.75)
 
 

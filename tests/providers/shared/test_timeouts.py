@@ -11,6 +11,7 @@ import pytest
 from redraft.domain.calls.models import ModelRef
 from redraft.errors import ProviderError
 from redraft.providers.catalog import ProviderCatalog
+from redraft.providers.shared.transport import CALLS_LOOP
 from redraft.settings import Settings
 from tests.model_server import ModelServer, Reply
 from tests.providers.conftest import chat_for
@@ -29,7 +30,7 @@ def late(settings: Settings, dialect: str, *, timeout_s: float = 10.0, **rest: A
     made.warm_up()
     started = time.monotonic()
     with pytest.raises(ProviderError) as caught:
-        made.send(made.wire_body(chat_for(dialect, **rest)), timeout_s=timeout_s)
+        CALLS_LOOP.run(made.send(made.wire_body(chat_for(dialect, **rest)), timeout_s=timeout_s))
     took = time.monotonic() - started
     catalog.close()
     assert (caught.value.code, caught.value.retryable) == ("provider_timeout", True)
@@ -83,7 +84,7 @@ def test_a_stream_that_has_begun_may_be_silent_for_longer_than_the_first_byte(
     catalog = ProviderCatalog(settings.model_copy(update={"first_byte_timeout_s": 0.4}))
     made = catalog.get(ModelRef(dialect, "m"))
     made.warm_up()
-    assert made.send(made.wire_body(chat_for(dialect, stream=True)), timeout_s=10).text == "one two"
+    assert CALLS_LOOP.run(made.send(made.wire_body(chat_for(dialect, stream=True)), timeout_s=10)).text == "one two"
     catalog.close()
 
 

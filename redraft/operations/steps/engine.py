@@ -1,0 +1,140 @@
+"""Runs the steps of one process: model calls on one event loop, the work between them in a few threads."""
+
+import asyncio
+from collections import defaultdict
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from redraft.errors import ProviderError
+from redraft.operations.work import ModelCall, Pace, Together, Work
+from redraft.providers.shared.protocol import ChatReply
+from redraft.providers.shared.transport import CALLS_LOOP
+
+T = TypeVar("T")
+
+# As many as there are database connections: more threads only wait for each other and for the interpreter's lock
+QUICK_THREADS = 4
+# These wait for child processes most of the time
+_SLOW_THREADS = 64
+
+
+class _Returned:
+    """The end of a work; a coroutine cannot pass on `StopIteration`."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """A job that is worked on, with its calls in flight."""
+
+    calls: set[asyncio.Task[ChatReply]] = field(default_factory=set[asyncio.Task[ChatReply]])
+    is_aborted: bool = False
+
+    def abort(self) -> None:
+        self.is_aborted = True
+        for call in self.calls:
+            call.cancel()
+
+
+class Engine:
+    """One per process. A call in flight costs a socket and a few kilobytes, and no thread."""
+
+    def __init__(self) -> None:
+        self._quick = ThreadPoolExecutor(QUICK_THREADS, "steps")
+        self._slow = ThreadPoolExecutor(_SLOW_THREADS, "slow-steps")
+        # Used on the event loop only
+        self._jobs: defaultdict[str, set[_Job]] = defaultdict(set)
+
+    def start(self, job_id: str, work: Work[T]) -> Future[T]:
+        """Start the work on a job, from any thread."""
+        return CALLS_LOOP.submit(self._run(job_id, work))
+
+    def run(self, job_id: str, work: Work[T]) -> T:
+        """Do the work on a job, and wait for its end."""
+        return self.start(job_id, work).result()
+
+    def abort(self, job_id: str) -> None:
+        """Abort the calls of a job that has ended, from any thread; its work is resumed with an error."""
+        CALLS_LOOP.call_soon(self._abort, job_id)
+
+    def _abort(self, job_id: str) -> None:
+        for job in self._jobs.get(job_id, ()):
+            job.abort()
+
+    def close(self) -> None:
+        """Take no more work; what runs is not waited for."""
+        for threads in (self._quick, self._slow):
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self, job_id: str, work: Work[T]) -> T:
+        job = _Job()
+        jobs = self._jobs[job_id]
+        jobs.add(job)
+        try:
+            return await self._drive(job, work, self._quick)
+        finally:
+            jobs.discard(job)
+            if not jobs:
+                self._jobs.pop(job_id, None)
+
+    async def _drive(self, job: _Job, work: Work[Any], threads: Executor) -> Any:
+        loop = asyncio.get_running_loop()
+        reply: Any = None
+        error: BaseException | None = None
+        while True:
+            wanted = await loop.run_in_executor(threads, _resume, work, reply, error)
+            if isinstance(wanted, _Returned):
+                return wanted.value
+            reply = error = None
+            if isinstance(wanted, Pace):
+                threads = self._slow if wanted is Pace.SLOW else self._quick
+                continue
+            try:
+                if isinstance(wanted, ModelCall):
+                    reply = await _call(job, wanted)
+                else:
+                    reply = await self._drive_all(job, wanted, threads)
+            except BaseException as raised:  # noqa: BLE001 - the step decides what it means
+                error = raised
+
+    async def _drive_all(self, job: _Job, wanted: Together, threads: Executor) -> list[Any]:
+        room = asyncio.Semaphore(wanted.width)
+
+        async def drive(part: Work[Any]) -> Any:
+            async with room:
+                return await self._drive(job, part, threads)
+
+        # All of them end, also when one fails: their calls are paid
+        ended = await asyncio.gather(*(drive(part) for part in wanted.parts), return_exceptions=True)
+        failed = next((each for each in ended if isinstance(each, BaseException)), None)
+        if failed is not None:
+            raise failed
+        return ended
+
+
+async def _call(job: _Job, call: ModelCall) -> ChatReply:
+    """Raises ProviderError: the provider's, or `canceled` if the job has ended."""
+    if job.is_aborted:
+        raise _canceled()
+    task = asyncio.ensure_future(call.send())
+    job.calls.add(task)
+    try:
+        return await task
+    except asyncio.CancelledError as error:
+        raise _canceled() from error
+    finally:
+        job.calls.discard(task)
+
+
+def _resume(work: Work[Any], reply: Any, error: BaseException | None) -> Any:
+    try:
+        return work.throw(error) if error is not None else work.send(reply)
+    except StopIteration as end:
+        return _Returned(end.value)
+
+
+def _canceled() -> ProviderError:
+    return ProviderError("canceled", "The call was aborted, because its job was canceled.")

@@ -1,0 +1,91 @@
+"""What a step yields while it works: the model calls that it needs.
+
+A step makes no model call itself. It is a generator: it yields a call, and is resumed with its reply, or with the
+provider's error raised at the `yield`. Between two calls it may use the database and the CPU. So a step holds no thread
+while it waits, and tests can send it any reply.
+"""
+
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+from redraft.domain.calls.conversation import LimitOrigin
+from redraft.errors import ProviderError
+from redraft.providers.shared.protocol import ChatReply, Provider
+from redraft.providers.shared.transport import CALLS_LOOP
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class ModelCall:
+    """A call to a model; the step is resumed with its `ChatReply`.
+
+    Attributes:
+        seconds: how long the call took; set before the step is resumed.
+    """
+
+    provider: Provider
+    body: Mapping[str, Any]
+    timeout_s: float
+    on_delta: Callable[[str], None] | None = None
+    limit_origin: LimitOrigin | None = None
+    seconds: float = 0.0
+
+    async def send(self) -> ChatReply:
+        """Make the call. Raises ProviderError: what the provider answered is no usable reply."""
+        started_at = time.monotonic()
+        try:
+            return await self.provider.send(
+                self.body, timeout_s=self.timeout_s, on_delta=self.on_delta, limit_origin=self.limit_origin
+            )
+        finally:
+            self.seconds = time.monotonic() - started_at
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Parts of a step that work at the same time, at most `width` of them; the step gets the list of their results."""
+
+    parts: Sequence["Work[Any]"]
+    width: int
+
+
+class Pace(Enum):
+    """How long a step uses a thread between its calls."""
+
+    SLOW = "slow"
+    """It may wait: for checks or schemas in child processes, or for long texts."""
+
+
+Work = Generator[ModelCall | Together | Pace, Any, T]
+"""A step, or a part of one, that returns a `T`."""
+
+
+def together(parts: Sequence[Work[T]], width: int | None = None) -> Work[list[T]]:
+    """Work on parts at the same time; a single part needs no scheduling."""
+    if len(parts) == 1:
+        return [(yield from parts[0])]
+    if not parts:
+        return []
+    return (yield Together(parts, min(len(parts), width or len(parts))))
+
+
+def wait_for(work: Work[T]) -> T:
+    """Work here that makes one call after the other; this thread waits for each."""
+    reply: Any = None
+    error: ProviderError | None = None
+    while True:
+        try:
+            wanted = work.throw(error) if error else work.send(reply)
+        except StopIteration as end:
+            return end.value
+        if not isinstance(wanted, ModelCall):
+            raise TypeError(f"Only the engine can do {wanted!r}.")
+        reply = error = None
+        try:
+            reply = CALLS_LOOP.run(wanted.send())
+        except ProviderError as raised:
+            error = raised
