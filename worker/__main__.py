@@ -17,7 +17,7 @@ from redraft.embedded.lifelines import EMBEDDED, await_begin, end_with_parent
 from redraft.operations.steps.leases import take_over
 from redraft.redaction import redact
 from worker.app import celery_app, schedule, services, settings, start
-from worker.consumer import ThreadPool
+from worker.consumer import EnginePool
 from worker.pulse import end_when_frozen
 
 log = structlog.get_logger()
@@ -64,7 +64,7 @@ def main() -> int:
     end_when_frozen(settings.frozen_after_s, sys.argv, schedule.is_beating)
     worker = Worker(
         hostname=f"redraft-{os.getpid()}@{socket.gethostname()}",
-        pool_cls=ThreadPool,
+        pool_cls=EnginePool,
         concurrency=settings.worker_concurrency,
         loglevel=settings.log_level,
         quiet=True,

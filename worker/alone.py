@@ -7,6 +7,7 @@ from redraft.domain.jobs.states import Step
 from redraft.embedded.lifelines import end_with_parent
 from redraft.jobs import StepMessage
 from redraft.logs import configure_logs
+from redraft.operations.steps.engine import Engine
 from redraft.operations.steps.executor import run
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.runtime import build_runtime
@@ -21,7 +22,8 @@ def main(step: str, job_id: str, step_no: str) -> int:
     settings = Settings()
     configure_logs(settings.log_level, settings.log_format)
     services = build_runtime(settings)
-    holder = LeaseHolder(settings, is_alone=True)
+    engine = Engine()
+    holder = LeaseHolder(settings, is_alone=True, abort=engine.abort)
     schedule = Schedule(services, holder)
     end_when_frozen(settings.frozen_after_s, sys.argv, schedule.is_beating)
 
@@ -32,7 +34,8 @@ def main(step: str, job_id: str, step_no: str) -> int:
     end_with_parent(settings.shutdown_grace_s)
     schedule.start()
     with handle_failures(services, job_id):
-        run(services, holder, StepMessage(Step(step), job_id, int(step_no)), goes_on=lambda: False)
+        message = StepMessage(Step(step), job_id, int(step_no))
+        engine.run(job_id, run(services, holder, message, goes_on=lambda: False))
     schedule.stop()
     services.close()
     return 0

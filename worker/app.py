@@ -1,5 +1,7 @@
 """The Celery app: its settings, its services, and what a worker process runs beside its tasks."""
 
+from concurrent.futures import Future
+
 import structlog
 from celery import Celery, signals
 from celery.worker import state
@@ -9,8 +11,10 @@ from redraft.jobs import StepMessage
 from redraft.logs import configure_logs
 from redraft.operations.admin.deliveries import Deliverer
 from redraft.operations.bulk.scheduler import RunScheduler
+from redraft.operations.steps.engine import QUICK_THREADS, Engine
 from redraft.operations.steps.executor import run
 from redraft.operations.steps.leases import LeaseHolder
+from redraft.operations.work import Work
 from redraft.queue import canary_listener, celery_options
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
@@ -22,8 +26,6 @@ from worker.watchdog import CHECKS_PER_PERIOD, Watchdog
 
 log = structlog.get_logger()
 
-# The hundreds of threads of a worker share these: with ten connections a busy worker was slower by a sixth.
-_DATABASE_CONNECTIONS = 4
 # Part of the grace period: for webhooks that are being sent when all else has ended.
 _LAST_DELIVERIES_S = 3.0
 
@@ -31,16 +33,22 @@ settings = Settings()
 celery_app = Celery("redraft", include=["worker.tasks"], task_cls=StepTask)
 
 # One of each per process, created before any thread needs them; nothing is connected yet.
-services = build_runtime(settings, database_connections=_DATABASE_CONNECTIONS)
-lease_holder = LeaseHolder(settings)
+services = build_runtime(settings, database_connections=QUICK_THREADS)
+engine = Engine()
+lease_holder = LeaseHolder(settings, abort=engine.abort)
 celery_app.conf.update(
     celery_options(settings, socket_timeout_s=5), task_queues=[*STEPS, canary_listener(lease_holder.owner)]
 )
 
 
-def run_step(message: StepMessage) -> None:
+def begin_step(message: StepMessage) -> Future[None]:
+    """Begin a step, and the next steps of its job; the future is done when no more follow."""
+    return engine.start(message.job_id, _work_on(message))
+
+
+def _work_on(message: StepMessage) -> Work[None]:
     with handle_failures(services, message.job_id):
-        run(services, lease_holder, message, goes_on=lambda: not lease_holder.is_closing)
+        yield from run(services, lease_holder, message, goes_on=lambda: not lease_holder.is_closing)
 
 
 def _is_excused() -> bool:
@@ -53,7 +61,7 @@ def _end_deaf() -> None:
 
 deliverer = Deliverer(services)
 run_scheduler = RunScheduler(services)
-sweeper = Sweeper(services, lease_holder, run_step)
+sweeper = Sweeper(services, lease_holder, begin_step)
 watchdog = Watchdog(
     services.queue,
     lease_holder.owner,
@@ -104,5 +112,6 @@ def _stop_claiming(**_: object) -> None:
 def _stop(**_: object) -> None:
     schedule.stop()
     sweeper.stop()
+    engine.close()
     deliverer.finish(min(_LAST_DELIVERIES_S, settings.shutdown_grace_s))
     services.close()

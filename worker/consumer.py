@@ -1,17 +1,20 @@
-"""How a worker consumes messages: one per free thread, and the broker forgets each when it is received.
+"""How a worker consumes messages: as many as it has room for, and the broker forgets each when it is received.
 
 Celery's early acknowledgement would cost two transactions per message, an eighth of a worker's CPU. A message that is
 lost with its worker is sent again by the sweeper.
 """
 
-from collections.abc import Callable
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from datetime import UTC, tzinfo
 from typing import Any, cast
 
 import structlog
 from celery import Task
-from celery.concurrency.thread import TaskPool
+from celery.concurrency.base import BasePool
 from celery.worker.request import Request
 from kombu import Queue
 from kombu.asynchronous import get_event_loop
@@ -88,20 +91,59 @@ class StepTask(Task[Any, Any]):
     Request = f"{ReceivedOnce.__module__}:{ReceivedOnce.__name__}"
 
 
-class ThreadPool(TaskPool):
-    """Celery's thread pool, in which each thread wakes the worker's loop when it is free.
+class EnginePool(BasePool):
+    """Runs tasks on the engine: a task returns as soon as its step has begun, and counts as running until it ends.
 
-    While all threads are busy the worker takes no message (`worker_disable_prefetch`). Only a timer would wake
-    it, up to a second later.
+    While as many steps run as the worker's concurrency allows, the worker takes no message
+    (`worker_disable_prefetch`). Only a timer would wake it then, up to a second later, so each end of a step does.
     """
 
-    def on_apply(self, *args: Any, **kwargs: Any) -> Any:
-        result = super().on_apply(*args, **kwargs)
-        result.f.add_done_callback(_wake_the_loop)
-        return result
+    limit: int
+    body_can_be_buffer = True
+    signal_safe = False
+
+    def on_apply(
+        self,
+        target: Callable[..., Any],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        callback: Callable[[Any], None] = lambda _result: None,
+        accept_callback: Callable[[int, float], None] | None = None,
+        **_: Any,
+    ) -> None:
+        begun_at = time.monotonic()
+        if accept_callback:
+            accept_callback(os.getpid(), begun_at)
+        result = target(*args, **(kwargs or {}))
+        step = begun.take()
+        if step is None:
+            callback(result)
+            return
+
+        def end(_step: Future[None]) -> None:
+            callback((0, None, time.monotonic() - begun_at))
+            _wake_the_consumer()
+
+        step.add_done_callback(end)
 
 
-def _wake_the_loop(_done: Future[Any]) -> None:
+class _Begun(threading.local):
+    """The step that the task of this thread has begun."""
+
+    step: Future[None] | None = None
+
+    def put(self, step: Future[None]) -> None:
+        self.step = step
+
+    def take(self) -> Future[None] | None:
+        step, self.step = self.step, None
+        return step
+
+
+begun = _Begun()
+
+
+def _wake_the_consumer() -> None:
     loop = get_event_loop()
     if loop is not None:
         loop.call_soon(_nothing)

@@ -1,7 +1,7 @@
 """Runs the sweeper in a worker: executes undelivered steps itself, and isolates suspects."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 
 from redraft.jobs import StepMessage
 from redraft.operations.admin import retention
@@ -17,15 +17,16 @@ class Sweeper:
     Args:
         services: the parts.
         holder: this process's leases.
-        run_step: executes a step in the calling thread.
+        begin_step: begins a step in this worker.
     """
 
-    def __init__(self, services: Services, holder: LeaseHolder, run_step: Callable[[StepMessage], None]) -> None:
+    def __init__(
+        self, services: Services, holder: LeaseHolder, begin_step: Callable[[StepMessage], Future[None]]
+    ) -> None:
         self._services = services
         self._holder = holder
-        self._run_step = run_step
+        self._begin_step = begin_step
         self._quarantine = Quarantine(services.settings.shutdown_grace_s, services.settings.frozen_after_s)
-        self._spare = ThreadPoolExecutor(max_workers=8, thread_name_prefix="undelivered")
 
     def sweep(self) -> None:
         if self._holder.is_closing:
@@ -37,13 +38,13 @@ class Sweeper:
         )
         retention.forget_some(self._services)
         # Without a broker jobs still progress, only slower
-        for message in leftovers.undelivered:
-            self._spare.submit(self._run_step, message)
+        room = self._services.settings.worker_concurrency - self._holder.in_flight
+        for message in leftovers.undelivered[: max(0, room)]:
+            self._begin_step(message)
         for message in leftovers.suspects:
             self._quarantine.admit(message)
 
     def begin_shutdown(self) -> None:
-        self._spare.shutdown(wait=False, cancel_futures=True)
         self._quarantine.close()
 
     def stop(self) -> None:

@@ -1,8 +1,9 @@
-"""The tasks: decode a message, call one operation, let a table decide about failures."""
+"""The tasks: decode a message, and begin the step."""
 
 from redraft.domain.jobs.states import Step
 from redraft.jobs import CANARY_TASK, StepMessage
-from worker.app import celery_app, run_step, watchdog
+from worker.app import begin_step, celery_app, watchdog
+from worker.consumer import begun
 
 
 @celery_app.task(name="redraft.generate")
@@ -27,4 +28,4 @@ def canary() -> None:
 
 def _run(message: StepMessage) -> None:
     watchdog.reset()
-    run_step(message)
+    begun.put(begin_step(message))
