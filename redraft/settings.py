@@ -149,7 +149,7 @@ class Settings(BaseSettings):
     )
     retry_wait_s: float = Field(default=1.0, gt=0, description="First wait before a retry; doubles, with jitter.")
     retry_wait_max_s: float = Field(default=60.0, gt=0, description="Longest wait before a retry.")
-    worker_concurrency: int = Field(default=64, ge=1, le=1000, description="Concurrent steps per worker process.")
+    worker_concurrency: int = Field(default=256, ge=1, le=5000, description="Concurrent steps per worker process.")
     lease_s: float = Field(
         default=30.0, ge=1, description="Lease length: how long a claimed step belongs to a worker without heartbeat."
     )

@@ -16,7 +16,7 @@ import structlog
 from redraft.embedded.lifelines import EMBEDDED, await_begin, end_with_parent
 from redraft.operations.steps.leases import take_over
 from redraft.redaction import redact
-from worker.app import celery_app, schedule, services, settings, start
+from worker.app import celery_app, engine, schedule, services, settings, start
 from worker.consumer import EnginePool
 from worker.pulse import end_when_frozen
 
@@ -61,7 +61,7 @@ class Worker(celery_app.Worker):
 
 def main() -> int:
     sys.setswitchinterval(_SWITCH_S)
-    end_when_frozen(settings.frozen_after_s, sys.argv, schedule.is_beating)
+    end_when_frozen(settings.frozen_after_s, sys.argv, lambda: schedule.is_beating() and engine.is_responding())
     worker = Worker(
         hostname=f"redraft-{os.getpid()}@{socket.gethostname()}",
         pool_cls=EnginePool,

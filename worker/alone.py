@@ -25,7 +25,7 @@ def main(step: str, job_id: str, step_no: str) -> int:
     engine = Engine()
     holder = LeaseHolder(settings, is_alone=True, abort=engine.abort)
     schedule = Schedule(services, holder)
-    end_when_frozen(settings.frozen_after_s, sys.argv, schedule.is_beating)
+    end_when_frozen(settings.frozen_after_s, sys.argv, lambda: schedule.is_beating() and engine.is_responding())
 
     def end(*_: object) -> None:
         schedule.begin_shutdown()

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from datetime import UTC, tzinfo
 from typing import Any, cast
 
@@ -102,6 +102,14 @@ class EnginePool(BasePool):
     body_can_be_buffer = True
     signal_safe = False
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._running: set[Future[None]] = set()
+
+    def on_stop(self) -> None:
+        """Wait for the steps in flight; the worker's grace period bounds it."""
+        wait(list(self._running))
+
     def on_apply(
         self,
         target: Callable[..., Any],
@@ -120,7 +128,14 @@ class EnginePool(BasePool):
             callback(result)
             return
 
-        def end(_step: Future[None]) -> None:
+        self._running.add(step)
+
+        def end(step: Future[None]) -> None:
+            self._running.discard(step)
+            error = step.exception()
+            if error is not None:
+                # Its lease expires, and the sweeper recovers the step
+                log.error("step_failed", exc_info=error)
             callback((0, None, time.monotonic() - begun_at))
             _wake_the_consumer()
 

@@ -1,6 +1,7 @@
 """Runs the steps of one process: model calls on one event loop, the work between them in a few threads."""
 
 import asyncio
+import time
 from collections import defaultdict
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ T = TypeVar("T")
 QUICK_THREADS = 4
 # These wait for child processes most of the time
 _SLOW_THREADS = 64
+# Nothing on the event loop may wait
+_HUNG_S = 60.0
 
 
 class _Returned:
@@ -45,6 +48,7 @@ class Engine:
     def __init__(self) -> None:
         self._quick = ThreadPoolExecutor(QUICK_THREADS, "steps")
         self._slow = ThreadPoolExecutor(_SLOW_THREADS, "slow-steps")
+        self._asked_at = self._answered_at = 0.0
         # Used on the event loop only
         self._jobs: defaultdict[str, set[_Job]] = defaultdict(set)
 
@@ -63,6 +67,16 @@ class Engine:
     def _abort(self, job_id: str) -> None:
         for job in self._jobs.get(job_id, ()):
             job.abort()
+
+    def is_responding(self) -> bool:
+        """Whether the event loop runs: it answered what this asked it at most a minute ago. Called again and again."""
+        if self._answered_at >= self._asked_at:
+            self._asked_at = time.monotonic()
+            CALLS_LOOP.call_soon(self._answer)
+        return time.monotonic() - self._asked_at < _HUNG_S
+
+    def _answer(self) -> None:
+        self._answered_at = time.monotonic()
 
     def close(self) -> None:
         """Take no more work; what runs is not waited for."""

@@ -11,7 +11,7 @@ from redraft.operations.jobs.lifecycle import cancel
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.storage.jobs import transitions
 from tests.model_server import ModelServer, Reply
-from tests.operations.driving import Driver
+from tests.operations.driving import ENGINE, Driver
 from tests.operations.steps.test_cases_providers import ANTHROPIC
 from tests.support.waiting import patient, wait_until
 
@@ -35,7 +35,7 @@ def test_a_canceled_jobs_call_is_aborted(
 ):
     driver = make_driver(**models)
     model_server.script(generate=[reply])
-    holder = LeaseHolder(driver.services.settings)
+    holder = LeaseHolder(driver.services.settings, abort=ENGINE.abort)
     job_id = driver.submit(stream=reply.fault == "stream_hang")
     started = time.monotonic()
     with working(driver, job_id, holder):
@@ -55,7 +55,7 @@ def test_all_candidates_are_aborted_also_on_connections_that_were_used_before(
 ):
     driver.run_new(candidates=3)
     model_server.script(generate=[Reply(fault="hang")])
-    holder = LeaseHolder(driver.services.settings)
+    holder = LeaseHolder(driver.services.settings, abort=ENGINE.abort)
     job_id = driver.submit(candidates=3)
     before = len(model_server.requests("generate"))
     with working(driver, job_id, holder):
@@ -67,7 +67,7 @@ def test_all_candidates_are_aborted_also_on_connections_that_were_used_before(
 
 def test_an_evaluators_call_is_aborted_and_the_answer_stays(driver: Driver, model_server: ModelServer):
     model_server.script(evaluate=[Reply(fault="hang")])
-    holder = LeaseHolder(driver.services.settings)
+    holder = LeaseHolder(driver.services.settings, abort=ENGINE.abort)
     job_id = driver.submit()
     with working(driver, job_id, holder):
         wait_until(lambda: model_server.requests("evaluate"), what="the call")
@@ -81,7 +81,7 @@ def test_an_evaluators_call_is_aborted_and_the_answer_stays(driver: Driver, mode
 
 def test_a_call_whose_lease_was_lost_goes_on_while_its_job_lives(driver: Driver, model_server: ModelServer):
     model_server.script(generate=[Reply(text="late", latency_s=1.0)])
-    holder = LeaseHolder(driver.services.settings)
+    holder = LeaseHolder(driver.services.settings, abort=ENGINE.abort)
     job_id = driver.submit()
     with working(driver, job_id, holder):
         wait_until(model_server.requests, what="the call")
@@ -94,7 +94,7 @@ def test_a_call_whose_lease_was_lost_goes_on_while_its_job_lives(driver: Driver,
 def test_other_jobs_calls_are_left_alone(driver: Driver, model_server: ModelServer):
     model_server.script(generate=[Reply(fault="hang")], case="one")
     model_server.script(generate=[Reply(text="Paris.", latency_s=0.5)], case="two")
-    holder = LeaseHolder(driver.services.settings)
+    holder = LeaseHolder(driver.services.settings, abort=ENGINE.abort)
     one, two = driver.submit(instruct="TASK [[case:one]]"), driver.submit(instruct="TASK [[case:two]]")
     with working(driver, one, holder), working(driver, two, holder):
         wait_until(lambda: len(model_server.requests("generate")) == 2, what="the calls")

@@ -36,6 +36,7 @@ from pathlib import Path
 from redraft.domain.calls.models import ModelRef
 from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.shared.protocol import Chat, Message
+from redraft.providers.shared.transport import CALLS_LOOP
 from redraft.settings import Settings
 ref = ModelRef("local", "smollm2-135m")
 catalog = ProviderCatalog(Settings(data_dir=Path(sys.argv[1]), local_context_tokens=512))

@@ -1,9 +1,9 @@
-"""Sharded clients: few connections each, one client per thread, nothing left open."""
+"""Connections of the event loop: reused, unbounded in number, and none left open."""
 
+import asyncio
 import subprocess
 import sys
 import threading
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,21 +11,14 @@ import pytest
 
 from redraft.domain.calls.models import ModelRef
 from redraft.providers.catalog import ProviderCatalog
-from redraft.providers.shared.transport import CALLS_LOOP, CONNECTIONS_PER_CLIENT, ClientShards
+from redraft.providers.shared.protocol import ChatReply
+from redraft.providers.shared.transport import CALLS_LOOP
 from redraft.settings import Settings
 from tests.model_server import ModelServer
 from tests.providers.conftest import chat_for
 from tests.support.waiting import patient, wait_until
 
 ROOT = Path(__file__).parents[3]
-
-
-class FakeClient:
-    def __init__(self) -> None:
-        self.is_closed = False
-
-    def close(self) -> None:
-        self.is_closed = True
 
 
 def in_threads(count: int, work) -> list:
@@ -40,31 +33,8 @@ def in_threads(count: int, work) -> list:
         return list(pool.map(meet_and_work, range(count)))
 
 
-@pytest.mark.parametrize(("threads", "clients"), [(1, 1), (8, 1), (9, 2), (64, 8), (500, 63)])
-def test_there_is_a_client_for_each_eight_threads(threads: int, clients: int):
-    shards = ClientShards(FakeClient, threads)
-    picked = Counter(id(client) for client in in_threads(min(threads, 100), shards.pick))
-    assert len(picked) == clients
-    assert max(picked.values()) <= CONNECTIONS_PER_CLIENT
-
-
-def test_a_thread_keeps_its_client_and_clients_are_made_once():
-    made: list[FakeClient] = []
-
-    def make() -> FakeClient:
-        made.append(FakeClient())
-        return made[-1]
-
-    shards = ClientShards(make, 2 * CONNECTIONS_PER_CLIENT)
-    pairs = in_threads(2 * CONNECTIONS_PER_CLIENT, lambda: (shards.pick(), shards.pick()))
-    assert all(first is second for first, second in pairs)
-    assert len(made) == 2
-    shards.close()
-    assert all(client.is_closed for client in made)
-
-
 def test_connections_are_reused_and_none_is_left_after_close(server: ModelServer, settings: Settings, dialect: str):
-    catalog = ProviderCatalog(settings.model_copy(update={"worker_concurrency": 40}))
+    catalog = ProviderCatalog(settings)
     made = catalog.get(ModelRef(dialect, "m"))
     body = made.wire_body(chat_for(dialect))
     server.script(generate=["ok"], latency_s=0.02)
@@ -78,6 +48,30 @@ def test_connections_are_reused_and_none_is_left_after_close(server: ModelServer
     assert server.open_connections <= 40
     catalog.close()
     wait_until(lambda: server.open_connections == 0, what="all connections closed")
+
+
+def test_more_calls_are_in_flight_than_clients_allow_by_default(
+    server: ModelServer, catalog: ProviderCatalog, dialect: str
+):
+    made = catalog.get(ModelRef(dialect, "m"))
+    body = made.wire_body(chat_for(dialect))
+    server.script(generate=[{"text": "ok", "latency_s": 1}])
+
+    async def call_all() -> list[ChatReply]:
+        return await asyncio.gather(*(made.send(body, timeout_s=patient(30)) for _ in range(150)))
+
+    calls = CALLS_LOOP.submit(call_all())
+    wait_until(lambda: server.open_connections == 150, what="150 open connections")
+    assert {reply.text for reply in calls.result()} == {"ok"}
+
+
+def test_a_canceled_call_closes_its_connection(server: ModelServer, catalog: ProviderCatalog, dialect: str):
+    made = catalog.get(ModelRef(dialect, "m"))
+    server.script(generate=[{"fault": "hang"}])
+    call = CALLS_LOOP.submit(made.send(made.wire_body(chat_for(dialect)), timeout_s=patient(30)))
+    wait_until(lambda: server.open_connections == 1, what="the call's connection")
+    call.cancel()
+    wait_until(lambda: server.open_connections == 0, what="no connection")
 
 
 def test_a_connection_whose_call_failed_does_not_leak(server: ModelServer, settings: Settings, dialect: str):
@@ -109,7 +103,7 @@ def test_importing_the_providers_loads_no_sdk():
     code = (
         "import sys, redraft.providers.catalog, redraft.providers.openai.provider,"
         " redraft.providers.anthropic.provider, redraft.providers.local.provider;"
-        "print(sorted({'openai', 'anthropic', 'httpx2', 'genai_prices', 'xllamacpp'} & set(sys.modules)))"
+        "print(sorted({'openai', 'anthropic', 'httpx2', 'aiohttp', 'genai_prices', 'xllamacpp'} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=patient(60)
