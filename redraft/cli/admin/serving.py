@@ -147,7 +147,7 @@ def ending_on_signals(message: str = "") -> Generator[None]:
 def worker(
     concurrency: Annotated[
         int | None,
-        typer.Option(min=1, max=1000, help="Steps in flight; REDRAFT_WORKER_CONCURRENCY.", show_default=False),
+        typer.Option(min=1, max=5000, help="Steps in flight; REDRAFT_WORKER_CONCURRENCY.", show_default=False),
     ] = None,
 ) -> None:
     """Run one worker process.

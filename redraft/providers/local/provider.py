@@ -9,6 +9,7 @@ from typing import Any
 
 from redraft.errors import ProviderError
 from redraft.providers.local.process import LocalServer, Serving
+from redraft.providers.local.server import SLOTS
 from redraft.providers.openai.provider import OpenAIAccess, OpenAIProvider, chat_body
 from redraft.providers.shared.capabilities import CapabilityMemory
 from redraft.providers.shared.failures import Vendor
@@ -38,6 +39,8 @@ class LocalProvider:
         self._server: LocalServer | None = None
         self._client: tuple[Serving, OpenAIProvider] | None = None
         self._memory = CapabilityMemory()
+        # More calls would wait in the server, where their time runs
+        self._turns = asyncio.Semaphore(SLOTS)
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """The request as it will be sent."""
@@ -54,8 +57,14 @@ class LocalProvider:
         on_delta: OnDelta | None = None,
         limit_origin: LimitOrigin | None = None,
     ) -> ChatReply:
-        """Make the call; its time includes a start of the server."""
-        left, server = TimeLeft(timeout_s), self._joined()
+        """Make the call when the server has a slot; its time includes a start of the server, and no wait for a slot."""
+        async with self._turns:
+            return await self._send(body, TimeLeft(timeout_s), on_delta, limit_origin)
+
+    async def _send(
+        self, body: Mapping[str, Any], left: TimeLeft, on_delta: OnDelta | None, limit_origin: LimitOrigin | None
+    ) -> ChatReply:
+        server = self._joined()
         serving, emitter = await asyncio.to_thread(server.serving, left), DeltaEmitter(on_delta)
 
         async def ask(server_now: Serving) -> ChatReply:

@@ -70,7 +70,9 @@ def http_client(aiohttp_client: "type[httpx2.AsyncClient]") -> "httpx2.AsyncClie
     import httpx2
 
     class Client(aiohttp_client):
-        def _init_proxy_transport(self, proxy: httpx2.Proxy, **options: Any) -> httpx2.AsyncBaseTransport:
+        def _init_proxy_transport(  # pyright: ignore[reportIncompatibleMethodOverride] - by name, as httpx2 calls it
+            self, proxy: httpx2.Proxy, **options: Any
+        ) -> httpx2.AsyncBaseTransport:
             if not proxy.url.scheme.startswith("socks"):
                 return super()._init_proxy_transport(proxy, **options)
             # aiohttp knows no SOCKS
