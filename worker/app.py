@@ -11,10 +11,10 @@ from redraft.jobs import StepMessage
 from redraft.logs import configure_logs
 from redraft.operations.admin.deliveries import Deliverer
 from redraft.operations.bulk.scheduler import RunScheduler
+from redraft.operations.calls.step_work import Work
 from redraft.operations.steps.engine import QUICK_THREADS, Engine
 from redraft.operations.steps.executor import run
 from redraft.operations.steps.leases import LeaseHolder
-from redraft.operations.work import Work
 from redraft.queue import canary_listener, celery_options
 from redraft.runtime import build_runtime
 from redraft.settings import Settings

@@ -17,8 +17,8 @@ from redraft.domain.text.answer_stream import AnswerStream
 from redraft.domain.text.cleaning import clean
 from redraft.domain.text.thinking import answer_in
 from redraft.errors import ProviderError
+from redraft.operations.calls.step_work import ModelCall, Work
 from redraft.operations.services import Services
-from redraft.operations.work import ModelCall, Work
 from redraft.providers.shared.capabilities import loose_form, schema_in
 from redraft.providers.shared.protocol import ChatReply, UnusableReply, Usage
 from redraft.providers.shared.replies import REASONING_ONLY

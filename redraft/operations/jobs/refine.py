@@ -15,11 +15,11 @@ from redraft.errors import ProviderError
 from redraft.jobs import StepMessage
 from redraft.operations.calls.ledger import close_calls, sum_usage
 from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot, make_call, plan_call
+from redraft.operations.calls.step_work import wait_for
 from redraft.operations.jobs.resources import Resource, UsageTotals, cost_usd
 from redraft.operations.jobs.submit import resolve_model
 from redraft.operations.services import Services
 from redraft.operations.steps import rate_limits
-from redraft.operations.work import wait_for
 from redraft.prompts.refining import refining_prompt
 from redraft.providers.shared.protocol import ADAPTATIONS_MAX
 from redraft.rate_limiter import LimiterSession

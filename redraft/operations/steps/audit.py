@@ -12,13 +12,13 @@ from redraft.domain.bulk.phrases import say_score
 from redraft.domain.jobs.loop import best_of
 from redraft.operations.calls.budgets import BudgetExhausted
 from redraft.operations.calls.model_calls import PlannedCall
+from redraft.operations.calls.step_work import Work
 from redraft.operations.results.job_results import audit_failed, ending, loops_reason
 from redraft.operations.steps.answer_evaluations import AnswerEvaluation, CodeVerdicts, evaluate_all, evaluate_by_code
 from redraft.operations.steps.context import StepContext, StepResult
 from redraft.operations.steps.evaluate import collect_all, open_questions, retry_if_transient, write_evaluations
 from redraft.operations.steps.evaluator_calls import EvaluatorQuestion, prompt_of
 from redraft.operations.steps.evaluator_calls import plan as plan_questions
-from redraft.operations.work import Work
 from redraft.storage.jobs import history
 from redraft.storage.jobs.history import IterationRecord
 

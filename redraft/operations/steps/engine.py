@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from redraft.errors import ProviderError
-from redraft.operations.work import ModelCall, Pace, Together, Work
+from redraft.operations.calls.step_work import ModelCall, Pace, Together, Work
 from redraft.providers.shared.protocol import ChatReply
 from redraft.providers.shared.transport import CALLS_LOOP
 

@@ -12,6 +12,7 @@ from redraft.domain.jobs.loop import Evaluate, Finish, LoopAction, best_of, next
 from redraft.domain.jobs.requests import RescoreAnswers
 from redraft.domain.jobs.states import Step, StopReason
 from redraft.operations.calls.model_calls import Outcome, PlannedCall
+from redraft.operations.calls.step_work import Work, together
 from redraft.operations.request_views import evaluators_of, needs_evaluator, schema_of
 from redraft.operations.results.job_results import Event, ending
 from redraft.operations.steps import context, evaluator_calls
@@ -28,7 +29,6 @@ from redraft.operations.steps.evaluator_calls import (
 )
 from redraft.operations.steps.step_events import evaluated, thinking
 from redraft.operations.steps.truncated_answers import without_whole_answer
-from redraft.operations.work import Work, together
 from redraft.storage.jobs import history
 from redraft.storage.jobs.history import IterationRecord
 

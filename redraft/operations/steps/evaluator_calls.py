@@ -22,10 +22,10 @@ from redraft.domain.jobs.states import Step
 from redraft.errors import Invalid, ProviderError
 from redraft.operations.calls.budgets import BudgetExhausted
 from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot, recorded_outcome
+from redraft.operations.calls.step_work import Work
 from redraft.operations.results.grounding import NOTHING
 from redraft.operations.steps import context
 from redraft.operations.steps.context import StepContext
-from redraft.operations.work import Work
 from redraft.prompts.evaluation import evaluation_prompt, read_verdict
 from redraft.prompts.profiles import Profile
 from redraft.providers.shared.protocol import UnusableReply

@@ -26,6 +26,7 @@ from redraft.jobs import StepMessage
 from redraft.operations.calls.budgets import BudgetExhausted, spent_of
 from redraft.operations.calls.ledger import RECORD_REPLY_S, close_changes, record_outcomes, unclear_ends, unstored_usage
 from redraft.operations.calls.model_calls import Outcome, PlannedCall, loose_schemas
+from redraft.operations.calls.step_work import Pace, Work
 from redraft.operations.request_views import models_of, parse_request, step_iteration
 from redraft.operations.results.completion import complete
 from redraft.operations.results.job_results import Event, ending, event
@@ -47,7 +48,6 @@ from redraft.operations.steps.fault_points import FaultPoint, reached
 from redraft.operations.steps.leases import LeaseHolder, clock
 from redraft.operations.steps.rate_limits import Deferred, PreparedStep
 from redraft.operations.steps.step_events import worker_lost
-from redraft.operations.work import Pace, Work
 from redraft.rate_limiter import LimiterSession
 from redraft.sandbox.fair_queue import Busy
 from redraft.storage.engine.columns import DbNow
