@@ -29,10 +29,10 @@ def evaluation_prompt(
     It shows no iteration, threshold, earlier score, feedback or weight, because these bias an evaluator.
 
     Args:
-        profile: the way to evaluate.
+        profile: its prompt applies if there are no criteria.
         request: the job.
         answer: the answer to evaluate.
-        criteria: the binary and scale criteria of this call; without any, the profile's own prompt applies.
+        criteria: the binary and scale criteria of this call.
         complaint: for a repair, why the previous reply could not be used.
     """
     context = EvaluatorContext(profile.sees, profile.source_chars, profile.sources_chars, profile.media)
@@ -55,16 +55,9 @@ def read_verdict(
     unclaimed: float = 1.0,
     finish_reason: str | None = "stop",
 ) -> Verdict | Unusable:
-    """Parse a reply to `evaluation_prompt`.
+    """Parse the reply `text` to `evaluation_prompt`; `unclaimed` is the score of an answer without claims.
 
-    Args:
-        profile: the profile of the prompt.
-        request: the job. A verdict in its texts or in the answer may be planted, so it does not count.
-        answer: the evaluated answer.
-        text: the reply.
-        criteria: the criteria of the call.
-        unclaimed: the score of an answer without claims.
-        finish_reason: the finish reason of the provider.
+    A verdict that also occurs in the texts of the request or in the answer may be planted, so it does not count.
     """
     untrusted = Untrusted(untrusted_texts(request, answer))
     if profile.reply.claims:

@@ -74,37 +74,23 @@ class About(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A named way to evaluate, read from a folder.
-
-    Attributes:
-        version: a hash of its files; verdicts of different versions are not comparable.
-        needs: the fields of a request that it requires.
-        sees: the fields of a request that its prompts show.
-        source_chars: the maximum length of each source; None: no limit.
-        sources_chars: the maximum length of all sources together; None: no limit.
-        media: whether images in the texts stay.
-        templates: by name; those for rubrics exist if the profile takes rubrics.
-        reply_schema: the JSON Schema of a reply without a rubric.
-        mapping: the mapping of reply fields in `profile.toml`.
-        reply: the mapping in the form that the parser takes.
-        files: the SHA-256 of each file, by name.
-    """
+    """A named way to evaluate, read from a folder."""
 
     name: str
-    version: str
+    version: str  # A hash of its files; verdicts of different versions are not comparable
     title: str
     description: str
     is_built_in: bool
-    needs: Sequence[ShownField]
-    sees: Sequence[ShownField]
-    source_chars: int | None
-    sources_chars: int | None
-    media: bool
-    templates: Mapping[str, str]
-    reply_schema: Mapping[str, Any]
-    mapping: Mapping[str, Any]
-    reply: ReplyMap
-    files: Mapping[str, str]
+    needs: Sequence[ShownField]  # The fields of a request that it requires
+    sees: Sequence[ShownField]  # The fields of a request that its prompts show
+    source_chars: int | None  # The maximum length of each source; None: no limit
+    sources_chars: int | None  # The maximum length of all sources together; None: no limit
+    media: bool  # Whether images in the texts stay
+    templates: Mapping[str, str]  # By name; those for rubrics exist if the profile takes rubrics
+    reply_schema: Mapping[str, Any]  # The JSON Schema of a reply without a rubric
+    mapping: Mapping[str, Any]  # The mapping of reply fields in `profile.toml`
+    reply: ReplyMap  # The mapping in the form that the parser takes
+    files: Mapping[str, str]  # The SHA-256 of each file, by name
 
     @property
     def takes_rubric(self) -> bool:

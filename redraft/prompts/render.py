@@ -32,12 +32,8 @@ def generation_prompt(
 ) -> Prompt:
     """Build the prompt of a generation: the task, its criteria, and the feedback on earlier answers.
 
-    It contains at most one earlier answer, so that its length does not grow with the iterations.
-
-    Args:
-        request: the job.
-        feedback: the feedback on earlier answers; None for the first iteration.
-        schema: the JSON Schema of the answer.
+    It contains at most one earlier answer, so that its length does not grow with the iterations. `feedback` is None in
+    the first iteration; `schema` is the JSON Schema of a structured answer.
     """
     system = _render(
         "generate/system.j2",

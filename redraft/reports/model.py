@@ -8,17 +8,12 @@ from redraft.domain.bulk.gates import GateResult
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; `numeric`: all columns but the first are figures."""
+    """A table; `numeric`: all columns but the first are figures. Others need the whole width of a page."""
 
     caption: str
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     numeric: bool = True
-
-    @property
-    def is_wide(self) -> bool:
-        """Whether the table needs the whole width of a page."""
-        return not self.numeric
 
 
 @dataclass(frozen=True, slots=True)

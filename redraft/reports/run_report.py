@@ -285,7 +285,11 @@ def _agreement(found: HumanAgreement | None) -> Section:
     passes, sentences, tables = found.passes, list[str](), list[Table]()
     if passes.n:
         sentences.append(f"Evaluator and people agree on {say_share(passes.agreement)} of {count(passes.n, 'item')}.")
-        sentences.append(_say_kappa(found))
+        kappa = "undefined: one side gives all items the same verdict"
+        if passes.kappa:
+            interval = f"{wording.score(passes.kappa.low)} to {wording.score(passes.kappa.high)}"
+            kappa = f"{wording.score(passes.kappa.value)} ({_INTERVAL} {interval})"
+        sentences.append(f"Cohen's kappa, agreement beyond chance: {kappa}.")
         rows = (
             ("Evaluator accepts", str(passes.both_pass), str(passes.only_evaluator_passes)),
             ("Evaluator does not", str(passes.only_person_passes), str(passes.both_fail)),
@@ -301,11 +305,3 @@ def _agreement(found: HumanAgreement | None) -> Section:
         if found.error is None:
             sentences.append("People score on another scale than 0 to 1: only the order can be compared.")
     return Section("people", "Agreement with people", tuple(sentences), tuple(tables))
-
-
-def _say_kappa(found: HumanAgreement) -> str:
-    kappa = found.passes.kappa
-    if kappa is None:
-        return "Cohen's kappa is undefined: one side gives all items the same verdict."
-    interval = f"{wording.score(kappa.low)} to {wording.score(kappa.high)}"
-    return f"Cohen's kappa, agreement beyond chance: {wording.score(kappa.value)} ({_INTERVAL} {interval})."

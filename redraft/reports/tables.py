@@ -13,15 +13,7 @@ from redraft.domain.bulk.run_facts import RunReport
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """The facts that identify a run.
-
-    Attributes:
-        models: the generators.
-        score_threshold: the threshold in force, or None unless all items have the same.
-        iter_max: the limit in force; None also for a run that generates no answers.
-        cost_usd: the cost of all calls, without those of deleted jobs; None if a price is unknown.
-        deleted_jobs: the number of deleted jobs.
-    """
+    """The facts that identify a run."""
 
     id: str
     name: str
@@ -30,13 +22,13 @@ class RunFacts:
     created_at: datetime
     dataset_version: str | None = None
     finished_at: datetime | None = None
-    models: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()  # The generators
     evaluator_models: tuple[str, ...] = ()
-    score_threshold: float | None = None
-    iter_max: int | None = None
-    cost_usd: Decimal | None = None
+    score_threshold: float | None = None  # The threshold in force, or None unless all items have the same
+    iter_max: int | None = None  # The limit in force; None also for a run that generates no answers
+    cost_usd: Decimal | None = None  # The cost of all calls, without those of deleted jobs; None if a price is unknown
     unpriced_models: tuple[str, ...] = ()
-    deleted_jobs: int = 0
+    deleted_jobs: int = 0  # The number of deleted jobs
 
 
 @dataclass(frozen=True, slots=True)

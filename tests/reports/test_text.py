@@ -62,7 +62,7 @@ def test_agreement_with_people_is_told():
     items = [*many("a", 8, 0.9, human_pass=True, human_score=4), *many("b", 4, 0.5, human_pass=True, human_score=2)]
     text = render_text(run_tables(items))
     assert "Evaluator and people agree on 66.7 %" in text
-    assert "Cohen's kappa is undefined" in text
+    assert "Cohen's kappa, agreement beyond chance: undefined" in text
     assert "People score on another scale than 0 to 1" in text
     on_scale = [looped(f"r{n}", n / 20, human_pass=n > 9, human_score=n / 20) for n in range(20)]
     assert "Cohen's kappa, agreement beyond chance: 0.4" in render_text(run_tables(on_scale))

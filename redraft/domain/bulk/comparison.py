@@ -20,15 +20,10 @@ _Rows = Mapping[str, Sequence[ItemOutcome]]
 
 @dataclass(frozen=True, slots=True)
 class RowVerdict:
-    """The average over the evaluated repeats of a row in one run.
+    """The average over the evaluated repeats of a row in one run."""
 
-    Attributes:
-        pass_share: the share of accepted repeats.
-        score: the mean final score, or None if no repeat has one.
-    """
-
-    pass_share: float
-    score: float | None
+    pass_share: float  # The share of accepted repeats
+    score: float | None  # The mean final score, or None if no repeat has one
 
     @property
     def passes(self) -> bool:
@@ -37,50 +32,32 @@ class RowVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """Rows without a verdict in one run or in both. All other figures leave them out.
+    """Rows without a verdict in one run or in both. All other figures leave them out."""
 
-    Attributes:
-        lost: rows with a verdict in the baseline only.
-        won: rows with a verdict in the new run only.
-        neither: rows of both runs without a verdict in either.
-        p: the p-value of McNemar's exact test of `lost` against `won`.
-        repeats_without: the number of repeats without a verdict of rows that other repeats represent, in both runs.
-    """
-
-    lost: tuple[str, ...]
-    won: tuple[str, ...]
-    neither: tuple[str, ...]
-    p: float
-    repeats_without: int
+    lost: tuple[str, ...]  # Rows with a verdict in the baseline only
+    won: tuple[str, ...]  # Rows with a verdict in the new run only
+    neither: tuple[str, ...]  # Rows of both runs without a verdict in either
+    p: float  # The p-value of McNemar's exact test of `lost` against `won`
+    repeats_without: int  # The number of repeats without a verdict of rows that other repeats represent, in both runs
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A new run compared with a baseline. Differences are new minus baseline; rows are sorted `custom_id`s.
+    """A new run compared with a baseline. Differences are new minus baseline; rows are sorted `custom_id`s."""
 
-    Attributes:
-        n: the number of compared rows: those with a verdict in both runs.
-        score: the difference of mean final scores over the rows with a score in both.
-        pass_rate: the difference of pass rates.
-        mcnemar_p: the p-value of the flips, or None without a compared row.
-        wins: the number of rows with a higher score in the new run; `losses` counts lower ones.
-        newly_passing: the rows that pass in the new run only; `newly_failing` in the baseline only.
-        words: the comparison in sentences.
-    """
-
-    n: int
-    score: Mean | None
-    pass_rate: Mean | None
-    mcnemar_p: float | None
-    wins: int
+    n: int  # The number of compared rows: those with a verdict in both runs
+    score: Mean | None  # The difference of mean final scores over the rows with a score in both
+    pass_rate: Mean | None  # The difference of pass rates
+    mcnemar_p: float | None  # The p-value of the flips, or None without a compared row
+    wins: int  # The number of rows with a higher score in the new run; `losses` counts lower ones
     ties: int
     losses: int
-    newly_passing: tuple[str, ...]
+    newly_passing: tuple[str, ...]  # The rows that pass in the new run only; `newly_failing` in the baseline only
     newly_failing: tuple[str, ...]
     verdicts: Verdicts
     only_in_baseline: tuple[str, ...]
     only_in_new: tuple[str, ...]
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # The comparison in sentences
 
 
 def compare(baseline: Sequence[ItemOutcome], new: Sequence[ItemOutcome], *, name: str = "the baseline") -> Comparison:

@@ -38,14 +38,7 @@ def check_gates(
     min_pass_rate: float | None = None,
     fail_on_regression: bool = False,
 ) -> list[GateResult]:
-    """Check the requested gates.
-
-    Args:
-        items: all items of the run.
-        comparison: the comparison with the baseline; without it `fail_on_regression` fails.
-        min_pass_rate: 0 to 1, or None to skip this gate.
-        fail_on_regression: whether to check for a regression.
-    """
+    """Check the requested gates of a run. Without a comparison with a baseline, `fail_on_regression` fails."""
     results = [] if min_pass_rate is None else [check_pass_rate(items, min_pass_rate)]
     return [*results, check_regression(comparison)] if fail_on_regression else results
 

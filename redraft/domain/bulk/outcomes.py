@@ -14,52 +14,32 @@ SAME = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class ItemOutcome:
-    """One item of a run: a row of its dataset, or one repeat of it. Scores are 0 to 1.
+    """One item of a run: a row of its dataset, or one repeat of it. Scores are 0 to 1."""
 
-    Attributes:
-        custom_id: names the row. Its repeats share it, and it pairs the rows of two runs.
-        repeat: from 1.
-        success: whether the returned answer was accepted; None without an answer or an evaluation.
-        first_score: the best score of iteration 1.
-        final_score: the score of the returned answer, by the same evaluator.
-        best_iteration: the iteration of the returned answer.
-        scores_by_iteration: the best score of each iteration, None if it has none.
-        passed_by_iteration: whether an answer of the iteration was accepted.
-        cost_usd: the cost of all calls, failed ones included; None if a price is unknown.
-        cost_by_iteration: the same by iteration; empty if it is unknown.
-        error_code: why the item failed, is invalid, or ended early although it has an answer.
-        human_score: a person's score for the returned answer, possibly on another scale.
-        human_pass: whether a person accepts the returned answer.
-        audit_score: the score of the independent evaluator for the returned answer.
-        audit_passed: whether the independent evaluator accepts the returned answer.
-        only_evaluates: the row contains the answer, so nothing is generated and no iteration limit applies.
-        is_deleted: the item has ended, and its job was deleted with all results.
-    """
-
-    custom_id: str
-    repeat: int = 1
+    custom_id: str  # Names the row. Its repeats share it, and it pairs the rows of two runs
+    repeat: int = 1  # From 1
     status: ItemStatus = "queued"
     stop_reason: str | None = None
-    success: bool | None = None
-    first_score: float | None = None
-    final_score: float | None = None
-    best_iteration: int | None = None
-    scores_by_iteration: tuple[float | None, ...] = ()
-    passed_by_iteration: tuple[bool, ...] = ()
+    success: bool | None = None  # Whether the returned answer was accepted; None without an answer or an evaluation
+    first_score: float | None = None  # The best score of iteration 1
+    final_score: float | None = None  # The score of the returned answer, by the same evaluator
+    best_iteration: int | None = None  # The iteration of the returned answer
+    scores_by_iteration: tuple[float | None, ...] = ()  # The best score of each iteration, None if it has none
+    passed_by_iteration: tuple[bool, ...] = ()  # Whether an answer of the iteration was accepted
     iterations: int = 0
-    cost_usd: Decimal | None = None
-    cost_by_iteration: tuple[Decimal | None, ...] = ()
+    cost_usd: Decimal | None = None  # The cost of all calls, failed ones included; None if a price is unknown
+    cost_by_iteration: tuple[Decimal | None, ...] = ()  # The same by iteration; empty if it is unknown
     input_tokens: int = 0
     output_tokens: int = 0
     seconds: float | None = None
-    error_code: str | None = None
+    error_code: str | None = None  # Why the item failed, is invalid, or ended early although it has an answer
     error_words: str | None = None
-    human_score: float | None = None
-    human_pass: bool | None = None
-    audit_score: float | None = None
-    audit_passed: bool | None = None
-    only_evaluates: bool = False
-    is_deleted: bool = False
+    human_score: float | None = None  # A person's score for the returned answer, possibly on another scale
+    human_pass: bool | None = None  # Whether a person accepts the returned answer
+    audit_score: float | None = None  # The score of the independent evaluator for the returned answer
+    audit_passed: bool | None = None  # Whether the independent evaluator accepts the returned answer
+    only_evaluates: bool = False  # The row contains the answer, so nothing is generated and no iteration limit applies
+    is_deleted: bool = False  # The item has ended, and its job was deleted with all results
 
     @property
     def has_verdict(self) -> bool:

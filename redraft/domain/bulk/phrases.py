@@ -54,7 +54,11 @@ def say_difference(
         doubt = "" if excludes_0 else " The exact test shows it; the interval, which holds 0, does not."
         return f"The {what} is {shown} than {than} by {value.lstrip('+-')} ({facts}).{doubt}"
     if excludes_0:
-        return f"Whether the {what} differs from {than} is open: {value} ({facts}). {_say_doubt(p)}"
+        doubt = f"from fewer than {ROWS_NEEDED} rows it is too narrow to rely on."
+        doubt = doubt if p is None else "the exact test, which decides, says that chance alone may cause this."
+        return (
+            f"Whether the {what} differs from {than} is open: {value} ({facts}). The interval leaves out 0, but {doubt}"
+        )
     if difference.low == difference.high and difference.clusters >= ROWS_NEEDED:
         return (
             f"No difference in the {what} shown against {than}: there is none in any of {rows}. "
@@ -63,13 +67,6 @@ def say_difference(
     is_small = difference.clusters < ROWS_NEEDED
     limit = "So few rows show only large ones." if is_small else "Any within that interval is possible."
     return f"No difference in the {what} shown against {than}: {value} ({facts}). {limit}"
-
-
-def _say_doubt(p: float | None) -> str:
-    """Say why an interval that excludes 0 does not show a difference."""
-    if p is None:
-        return f"The interval leaves out 0, but from fewer than {ROWS_NEEDED} rows it is too narrow to rely on."
-    return "The interval leaves out 0, but the exact test, which decides, says that chance alone may cause this."
 
 
 def say_share(share: Estimate | None) -> str:

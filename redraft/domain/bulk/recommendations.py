@@ -95,11 +95,7 @@ def recommend_threshold(items: Sequence[ItemOutcome], *, threshold: float | None
     """Recommend the lowest score above which independent verdicts accept `PRECISION_WANTED` of the answers.
 
     These are verdicts of people if there are enough, else of the independent evaluator. The loop's own verdicts cannot
-    serve, because the threshold is applied to their scores.
-
-    Args:
-        items: the items of one run.
-        threshold: the run's own threshold if it had one, to count near misses.
+    serve, because the threshold is applied to their scores. With the run's own threshold the words count near misses.
     """
     evaluated = [item for item in items if item.has_verdict and item.final_score is not None]
     if (few := _too_few(evaluated)) is not None:

@@ -26,15 +26,7 @@ UNKNOWN_ERROR = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The number of items in each state: total = queued + running + succeeded + failed + canceled + invalid.
-
-    Attributes:
-        judged: the succeeded items with a verdict, which all figures of scores and passes use.
-        accepted: the accepted ones of `judged`.
-        rows: the number of different `custom_id`s.
-        deleted: the items that have ended and whose jobs were deleted. Only these counts include them.
-        deleted_answers: the succeeded ones of `deleted`.
-    """
+    """The number of items in each state: total = queued + running + succeeded + failed + canceled + invalid."""
 
     total: int
     queued: int
@@ -43,28 +35,21 @@ class Counts:
     failed: int
     canceled: int
     invalid: int
-    judged: int
-    accepted: int
-    rows: int
-    deleted: int = 0
-    deleted_answers: int = 0
+    judged: int  # The succeeded items with a verdict, which all figures of scores and passes use
+    accepted: int  # The accepted ones of `judged`
+    rows: int  # The number of different `custom_id`s
+    deleted: int = 0  # The items that have ended and whose jobs were deleted. Only these counts include them
+    deleted_answers: int = 0  # The succeeded ones of `deleted`
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The cost of a run, failed calls included, in total and per accepted answer.
+    """The cost of a run, failed calls included, in total and per accepted answer."""
 
-    Attributes:
-        total_usd: None if a price is unknown or a job was deleted.
-        known_usd: the sum of the known costs.
-        unpriced: the number of items with an unknown price.
-        per_accepted_usd: None without an accepted answer or without a total. The same holds for the tokens.
-    """
-
-    total_usd: Decimal | None
-    known_usd: Decimal
-    unpriced: int
-    per_accepted_usd: Decimal | None
+    total_usd: Decimal | None  # None if a price is unknown or a job was deleted
+    known_usd: Decimal  # The sum of the known costs
+    unpriced: int  # The number of items with an unknown price
+    per_accepted_usd: Decimal | None  # None without an accepted answer or a total, like the tokens
     input_tokens: int
     output_tokens: int
     input_tokens_per_accepted: float | None
@@ -95,21 +80,13 @@ class ErrorGroup:
 
 @dataclass(frozen=True, slots=True)
 class HumanAgreement:
-    """The agreement of the evaluator with the dataset's human columns, over the items with both verdicts.
+    """The agreement of the evaluator with the dataset's human columns, over the items with both verdicts."""
 
-    Attributes:
-        passes: the table of both verdicts; its `n` is 0 without `human_pass`.
-        scores: the number of items with both scores.
-        error: the mean absolute error of the scores; None if people score on another scale than 0 to 1.
-        bias: the mean of (evaluator's score - human score); None on the same condition.
-        order: Spearman's rank correlation, which is valid on any scale.
-    """
-
-    passes: Crossing
-    scores: int
-    error: Mean | None
-    bias: Mean | None
-    order: Correlation | None
+    passes: Crossing  # The table of both verdicts; its `n` is 0 without `human_pass`
+    scores: int  # The number of items with both scores
+    error: Mean | None  # The mean absolute error of the scores; None if people score on another scale than 0 to 1
+    bias: Mean | None  # The mean of (evaluator's score - human score); None on the same condition
+    order: Correlation | None  # Spearman's rank correlation, which is valid on any scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,38 +100,25 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """The figures of a run, finished or not. A figure that cannot be computed is None.
-
-    Attributes:
-        stop_reasons: the number of items by stop reason, the most frequent first.
-        pass_rate: accepted / judged, with its Wilson interval; repeats of a row widen it.
-        final_score: the mean, with an interval that resamples rows with their repeats.
-        agreement: None if no item has both a verdict and a human one.
-        first_scores: a histogram, like `final_scores`.
-    """
+    """The figures of a run, finished or not. A figure that cannot be computed is None."""
 
     counts: Counts
-    stop_reasons: Mapping[str, int]
-    pass_rate: Estimate | None
-    final_score: Mean | None
+    stop_reasons: Mapping[str, int]  # The number of items by stop reason, the most frequent first
+    pass_rate: Estimate | None  # Accepted / judged, with its Wilson interval; repeats of a row widen it
+    final_score: Mean | None  # The mean, with an interval that resamples rows with their repeats
     uplift: Uplift
     iter_max_advice: Recommendation
     threshold_advice: Recommendation
     costs: Costs
     latency: Latency | None
     errors: tuple[ErrorGroup, ...]
-    agreement: HumanAgreement | None
-    first_scores: tuple[Bin, ...]
+    agreement: HumanAgreement | None  # None if no item has both a verdict and a human one
+    first_scores: tuple[Bin, ...]  # A histogram, like `final_scores`
     final_scores: tuple[Bin, ...]
 
 
 def report_on(items: Sequence[ItemOutcome], *, threshold: float | None = None) -> RunReport:
-    """Compute all figures of a run. The order of the items makes no difference.
-
-    Args:
-        items: all items of the run, in any state.
-        threshold: the threshold of the run if all items have the same.
-    """
+    """Compute all figures of a run, in any state. `threshold`: that of all items, if they have the same."""
     judged = [item for item in items if item.has_verdict]
     scored = [(item.final_score, item.custom_id) for item in judged if item.final_score is not None]
     reasons = Counter(item.stop_reason for item in items if item.stop_reason is not None)

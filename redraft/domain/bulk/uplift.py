@@ -37,75 +37,46 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class IterationYield:
-    """The gain and the cost of one iteration, over the items with a verdict.
-
-    Attributes:
-        reached: the number of items with an answer of this iteration.
-        newly_accepted: the number of items accepted in it for the first time.
-        accepted: the number of items accepted in it or before.
-        pass_rate: `accepted` as a share of all items with a verdict.
-        better: the number of items with a higher score than before; None for iteration 1, like the next three.
-        worse: the number of items with a lower score than their best before, which the returned answers hide.
-        mean_gain: the mean rise of the best score so far; never negative.
-        mean_change: the mean of (its score - the best score before), which selection does not bias.
-        cost_usd: the cost of its calls; None if a price is unknown.
-        cost_per_accepted_usd: the cost per newly accepted item; None without any.
-    """
+    """The gain and the cost of one iteration, over the items with a verdict."""
 
     number: int
-    reached: int
-    newly_accepted: int
-    accepted: int
-    pass_rate: Estimate | None
-    better: int | None
-    worse: int | None
-    mean_gain: float | None
-    mean_change: float | None
-    cost_usd: Decimal | None
-    cost_per_accepted_usd: Decimal | None
+    reached: int  # The number of items with an answer of this iteration
+    newly_accepted: int  # The number of items accepted in it for the first time
+    accepted: int  # The number of items accepted in it or before
+    pass_rate: Estimate | None  # `accepted` as a share of all items with a verdict
+    better: int | None  # The number of items with a higher score than before; None for iteration 1, like the next three
+    worse: int | None  # The number of items with a lower score than their best before, which the returned answers hide
+    mean_gain: float | None  # The mean rise of the best score so far; never negative
+    mean_change: float | None  # The mean of (its score - the best score before), which selection does not bias
+    cost_usd: Decimal | None  # The cost of its calls; None if a price is unknown
+    cost_per_accepted_usd: Decimal | None  # The cost per newly accepted item; None without any
 
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """Independent verdicts on the returned answers.
-
-    Attributes:
-        n: the number of items with such a verdict.
-        gap: the difference of the loop's score and theirs; None without scores from 0 to 1.
-        confirmed: the share that they accept of the answers that the loop accepted.
-    """
+    """Independent verdicts on the returned answers."""
 
     who: Who
-    n: int
-    gap: Mean | None
-    confirmed: Estimate | None
+    n: int  # The number of items with such a verdict
+    gap: Mean | None  # The difference of the loop's score and theirs; None without scores from 0 to 1
+    confirmed: Estimate | None  # The share that they accept of the answers that the loop accepted
 
 
 @dataclass(frozen=True, slots=True)
 class Uplift:
-    """The change from the first answers to the returned ones.
+    """The change from the first answers to the returned ones."""
 
-    Attributes:
-        n: the number of items with both scores.
-        revised: the number of these that went beyond iteration 1.
-        first: their mean score at iteration 1.
-        returned: their mean score at the end, by the same evaluator.
-        gain: the paired difference of both; its interval resamples rows with their repeats.
-        helped: the items with a higher score at the end; `hurt`: with a lower one; `unchanged`: with the same.
-        words: these figures in sentences.
-    """
-
-    n: int
-    revised: int
-    first: float | None
-    returned: float | None
-    gain: Mean | None
-    helped: Part
+    n: int  # The number of items with both scores
+    revised: int  # The number of these that went beyond iteration 1
+    first: float | None  # Their mean score at iteration 1
+    returned: float | None  # Their mean score at the end, by the same evaluator
+    gain: Mean | None  # The paired difference of both; its interval resamples rows with their repeats
+    helped: Part  # The items with a higher score at the end; `hurt`: with a lower one; `unchanged`: with the same
     hurt: Part
     unchanged: Part
     iterations: tuple[IterationYield, ...]
     backings: tuple[Backing, ...]
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # These figures in sentences
 
 
 def measure_uplift(items: Sequence[ItemOutcome]) -> Uplift:

@@ -115,21 +115,14 @@ _QUOTES = dict(zip("\"'`“”‘’«»「『", "\"'`””’’»«」』", s
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A citation marker in a text. Positions are in characters.
-
-    Attributes:
-        spans: the first and the last number of each part: `[1, 3-5]` has (1, 1) and (3, 5).
-        is_named: it contains "source", so a reference list cannot renumber it.
-        is_plain: it is nothing but numbers in brackets, which may also be a vector.
-        unread: the numbers of a bracket that cannot be parsed, such as `[Foo 1]`, or of its tail.
-    """
+    """A citation marker in a text. Positions are in characters."""
 
     start: int
     end: int
-    spans: tuple[tuple[int, int], ...]
-    is_named: bool = False
-    is_plain: bool = False
-    unread: tuple[int, ...] = ()
+    spans: tuple[tuple[int, int], ...]  # The first and the last number of each part: `[1, 3-5]` has (1, 1) and (3, 5)
+    is_named: bool = False  # It contains "source", so a reference list cannot renumber it
+    is_plain: bool = False  # It is nothing but numbers in brackets, which may also be a vector
+    unread: tuple[int, ...] = ()  # The numbers of a bracket that cannot be parsed, such as `[Foo 1]`, or of its tail
 
 
 def find_markers(text: str, style: Style = "inline") -> list[Marker]:

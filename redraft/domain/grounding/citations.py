@@ -30,21 +30,14 @@ IssueCode = Literal["out_of_range", "zero", "reversed_range", "unread_mark", "to
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """One source cited at one position. A marker with several numbers makes several citations.
+    """One source cited at one position. A marker with several numbers makes several citations."""
 
-    Attributes:
-        source_index: from 0.
-        source_number: from 1, as in the marker.
-        quoted_text: the sentence of the marker, without markers; empty for an entry of a reference list.
-        start_pos: the beginning of the marker in characters of the answer, like `end_pos`.
-    """
-
-    source_index: int
-    source_number: int
+    source_index: int  # From 0
+    source_number: int  # From 1, as in the marker
     chunk_id: str | None
     document_id: str | None
-    quoted_text: str
-    start_pos: int
+    quoted_text: str  # The sentence of the marker, without markers; empty for an entry of a reference list
+    start_pos: int  # The beginning of the marker in characters of the answer, like `end_pos`
     end_pos: int
 
 
@@ -61,19 +54,13 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """An answer with its sentences and their citations.
-
-    Attributes:
-        markers: those in the text itself, without the entries of reference lists.
-        numbers: for each sentence, the existing sources that it cites, in order.
-        listed: the existing sources in the reference lists.
-    """
+    """An answer with its sentences and their citations."""
 
     layout: Layout
-    markers: tuple[Marker, ...]
+    markers: tuple[Marker, ...]  # Those in the text itself, without the entries of reference lists
     sentences: tuple[Sentence, ...]
-    numbers: tuple[tuple[int, ...], ...]
-    listed: tuple[int, ...]
+    numbers: tuple[tuple[int, ...], ...]  # For each sentence, the existing sources that it cites, in order
+    listed: tuple[int, ...]  # The existing sources in the reference lists
     citations: tuple[Citation, ...]
     issues: tuple[Issue, ...]
 

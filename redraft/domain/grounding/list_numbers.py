@@ -41,31 +41,26 @@ _OF_SOURCES = re.compile(
 _SPEAKS_OF_SOURCES = re.compile(rf"\b(?:{_NOUNS})\b", re.IGNORECASE)
 
 _UNITS = (
-    "percent|per ?cent|prozent|pour|por|degrees?|grad|degrés?|celsius"
-    "|fahrenheit|kelvin|k?[gm]|mg|µg|ml|[cmk]m|km²|m²|[lg]"
-    "|lit(?:er|re)s?|met(?:er|re)s?|kilomet(?:er|re)s?|centimet(?:er|re)s?|miles?|feet|foot|inch(?:es)?|yards?|grams?"
-    "|gramm|kilos?|kilograms?|kilogramm|tons?|tonnes?|tonnen|pounds?|lbs?"
-    "|oz|ounces?|euros?|dollars?|francs?|franken|usd"
-    "|eur|chf|cents?|pence|pills?|tablets?|doses?|tabletten|seconds?"
-    "|minutes?|hours?|days?|weeks?|months?|years?|sekunden?"
-    "|minuten?|stunden?|tagen?|tage|wochen?|monaten?|monate|jahren?"
-    "|jahre|secondes?|heures?|jours?|semaines?|mois|ans?"
-    "|années?|segundos?|minutos?|horas?|días?|semanas?|meses|años?|volts?|watts?|bar|a\\.?m|p\\.?m|o['’]clock|uhr"
-    "|million\\w*|billion\\w*|milliard\\w*|thousand|hundred|mio|mrd|tausend|hundert"
+    "percent|per ?cent|prozent|pour|por|degrees?|grad|degrés?|celsius|fahrenheit|kelvin|k?[gm]|mg|µg|ml|[cmk]m|km²"
+    "|m²|[lg]|lit(?:er|re)s?|met(?:er|re)s?|kilomet(?:er|re)s?|centimet(?:er|re)s?|miles?|feet|foot|inch(?:es)?"
+    "|yards?|grams?|gramm|kilos?|kilograms?|kilogramm|tons?|tonnes?|tonnen|pounds?|lbs?|oz|ounces?|euros?|dollars?"
+    "|francs?|franken|usd|eur|chf|cents?|pence|pills?|tablets?|doses?|tabletten|seconds?|minutes?|hours?|days?"
+    "|weeks?|months?|years?|sekunden?|minuten?|stunden?|tagen?|tage|wochen?|monaten?|monate|jahren?|jahre|secondes?"
+    "|heures?|jours?|semaines?|mois|ans?|années?|segundos?|minutos?|horas?|días?|semanas?|meses|años?|volts?|watts?"
+    "|bar|a\\.?m|p\\.?m|o['’]clock|uhr|million\\w*|billion\\w*|milliard\\w*|thousand|hundred|mio|mrd|tausend"
+    "|hundert"
 )
 _COUNT = re.compile(rf"(?<![\w.,:/$€£¥-])(?P<n>\d{{1,2}}) (?!(?:{_UNITS})\b)(?=[^\W\d_]{{2}})", re.IGNORECASE)
 _PRESENTS = re.compile(
-    r"\b(?:there (?:are|were|is|was)|here (?:are|is)|th(?:e"
-    r"|ese) (?:following|same)|es gibt|es gab|hier sind|folgende\w*"
-    r"|il y a(?:vait)?|voici|hay|había|aquí (?:hay|están)|ci sono|ecco)\b",
+    r"\b(?:there (?:are|were|is|was)|here (?:are|is)|th(?:e|ese) (?:following|same)|es gibt|es gab|hier sind"
+    r"|folgende\w*|il y a(?:vait)?|voici|hay|había|aquí (?:hay|están)|ci sono|ecco)\b",
     re.IGNORECASE,
 )
 _PARTS = re.compile(
     r"(?:\w{1,20} )?(?:ways?|reasons?|facts?|points?|steps?|types?|kinds?|options?|differences?|similarities|parts?"
-    r"|examples?|things?|aspects?|factors?|categories|groups?|themes?"
-    r"|findings?|statements?|items?|gründe?n?|punkte?n?"
-    r"|schritte?n?|arten|teile?n?|unterschiede?n?|beispiele?n?|raisons?|étapes?|façons?|différences?|razones|pasos"
-    r"|formas|diferencias)\b",
+    r"|examples?|things?|aspects?|factors?|categories|groups?|themes?|findings?|statements?|items?|gründe?n?"
+    r"|punkte?n?|schritte?n?|arten|teile?n?|unterschiede?n?|beispiele?n?|raisons?|étapes?|façons?|différences?"
+    r"|razones|pasos|formas|diferencias)\b",
     re.IGNORECASE,
 )
 

@@ -26,22 +26,15 @@ class Chunk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ObservedSource:
-    """One source of an accepted answer, without its content.
+    """One source of an accepted answer, without its content."""
 
-    Attributes:
-        source_number: from 1, in the job's order.
-        relevance_score: from the retriever.
-        rank: from 1, the highest score first; None without a score.
-        cited: whether the answer cites it; None if its citations are not read.
-    """
-
-    source_number: int
+    source_number: int  # From 1, in the job's order
     chunk_id: str | None
     document_id: str | None
     title: str | None
-    relevance_score: float | None
-    rank: int | None
-    cited: bool | None
+    relevance_score: float | None  # From the retriever
+    rank: int | None  # From 1, the highest score first; None without a score
+    cited: bool | None  # Whether the answer cites it; None if its citations are not read
 
 
 def ranks_of(scores: Sequence[float | None]) -> list[int | None]:
@@ -54,12 +47,7 @@ def ranks_of(scores: Sequence[float | None]) -> list[int | None]:
 
 
 def observe_sources(sources: Sequence[Chunk], used: Collection[int] | None) -> list[ObservedSource]:
-    """Build the sources of an observation.
-
-    Args:
-        sources: in the job's order.
-        used: the indices of the cited ones, from 0; None if citations are not read.
-    """
+    """Build the sources of an observation. `used`: the indices of the cited ones; None if citations are not read."""
     ranks = ranks_of([source.relevance_score for source in sources])
     return [
         ObservedSource(
@@ -95,17 +83,11 @@ class MeanScores:
 
 @dataclass(frozen=True, slots=True)
 class RankReport:
-    """Shares of citations by rank.
+    """Shares of citations by rank."""
 
-    Attributes:
-        observations: the number of accepted answers behind the shares.
-        left_out: the number of answers whose citations are not read.
-        observations_needed: with fewer observations the shares are too uncertain.
-    """
-
-    observations: int
-    left_out: int
-    observations_needed: int
+    observations: int  # The number of accepted answers behind the shares
+    left_out: int  # The number of answers whose citations are not read
+    observations_needed: int  # With fewer observations the shares are too uncertain
     mean_relevance_score: MeanScores
     ranks: tuple[RankShare, ...]
 

@@ -33,17 +33,11 @@ _FINAL_STOPS = ".,;:!?\u3002\uff0c"
 
 @dataclass(frozen=True, slots=True)
 class Quotable:
-    """A source, normalised for the search for quotes.
+    """A source, normalised for the search for quotes."""
 
-    Attributes:
-        text: the source in normal form NFKD, with one spelling for equivalent signs.
-        places: the positions in `text` where unchanged parts of the source begin, in ascending order.
-        origins: the positions of these parts in the source.
-    """
-
-    text: str
-    places: list[int]
-    origins: list[int]
+    text: str  # The source in normal form NFKD, with one spelling for equivalent signs
+    places: list[int]  # The positions in `text` where unchanged parts of the source begin, in ascending order
+    origins: list[int]  # The positions of these parts in the source
 
     def origin(self, place: int) -> int:
         """Translate a position in `text` to a position in the source."""

@@ -115,21 +115,14 @@ def _plain(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of a reference list, with the position of label and number in characters of the answer.
+    """One entry of a reference list, with the position of label and number in characters of the answer."""
 
-    Attributes:
-        label: the number at the beginning of the line.
-        number: the number of the source; it differs from the label in `1. Source 3: …`.
-        is_named: it contains "source".
-        is_plain: it begins like an item of any numbered list: `1.`, `1)`.
-    """
-
-    label: int
-    number: int
+    label: int  # The number at the beginning of the line
+    number: int  # The number of the source; it differs from the label in `1. Source 3: …`
     start: int
     end: int
-    is_named: bool = False
-    is_plain: bool = False
+    is_named: bool = False  # It contains "source"
+    is_plain: bool = False  # It begins like an item of any numbered list: `1.`, `1)`
 
 
 def heads_a_list(line: str) -> bool:
@@ -137,13 +130,7 @@ def heads_a_list(line: str) -> bool:
 
 
 def list_in_one_line(line: str, start: int, known: Known | None) -> list[Entry]:
-    """Read the entries of a line such as `Sources: [1], [3]`; none if the line says anything else.
-
-    Args:
-        line: without its line end.
-        start: its position in the answer.
-        known: the sources if they are known.
-    """
+    """Read the entries of the line at `start`, such as `Sources: [1], [3]`; none if it says anything else."""
     head = _IN_ONE_LINE.match(line)
     entries: list[Entry] = []
     at = head.end() if head else len(line)
@@ -272,20 +259,13 @@ class _Item:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceList:
-    """The lines of a reference list, or of definitions of footnotes.
+    """The lines of a reference list, or of definitions of footnotes."""
 
-    Attributes:
-        head: the line of the heading, or the first line if there is no heading.
-        first: the first line beneath the heading.
-        end: the line after the last one.
-        entries: the entries that name a source by its number.
-    """
-
-    head: int
-    first: int
-    end: int
+    head: int  # The line of the heading, or the first line if there is no heading
+    first: int  # The first line beneath the heading
+    end: int  # The line after the last one
     items: Sequence[_Item]
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[Entry, ...] = ()  # The entries that name a source by its number
 
 
 def find_reference_lists(text: str, lines: Sequence[Line], known: Known | None) -> dict[int, ReferenceList]:

@@ -38,60 +38,30 @@ _HEAD_CHARS = 1000
 
 @dataclass(frozen=True, slots=True)
 class ScoredSentence:
-    """A sentence that states something, with its support and its position in characters of the answer.
+    """A sentence that states something, with its support and its position in characters of the answer."""
 
-    Attributes:
-        text: as in the answer, with its markers.
-        cited: the numbers of the existing sources that it cites.
-        support: `full` from cited sources, `half` from others, `none`.
-        overlap: the share of its content words and numbers in the sources behind `support`, else in the best source.
-        missing_numbers: its numbers that are in no source, as written.
-        rests_on: the sources of the reference list, if the rule counts them as cited by this sentence.
-    """
-
-    text: str
+    text: str  # As in the answer, with its markers
     start: int
     end: int
-    cited: tuple[int, ...]
-    support: Support
-    overlap: float
-    missing_numbers: tuple[str, ...]
-    rests_on: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class UnsourcedNumbers:
-    """Numbers in a heading, a question, a lead-in or a table's head that are in no source."""
-
-    text: str
-    start: int
-    end: int
-    missing_numbers: tuple[str, ...]
+    cited: tuple[int, ...]  # The numbers of the existing sources that it cites
+    support: Support  # `full` from cited sources, `half` from others, `none`
+    overlap: float  # The share of its words and numbers in the sources behind `support`, else in the best source
+    missing_numbers: tuple[str, ...]  # Its numbers that are in no source, as written
+    rests_on: tuple[int, ...] = ()  # The sources of the reference list, if the rule counts them as cited
 
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """The grounding of an answer.
+    """The grounding of an answer."""
 
-    Attributes:
-        score: 0..1, or None if the answer states nothing.
-        sentences: those that state something.
-        sources_used: the indices of the cited sources, from 0.
-        sentences_cited: the number of sentences, questions included, that cite an existing source.
-        sentences_total: the number of sentences, questions included.
-        unsourced: numbers without a source outside of statements.
-        is_silent: the answer has words, but neither states anything nor says that the sources do not answer.
-        is_foreign: its language certainly differs from the sources', so common words are no evidence.
-    """
-
-    score: float | None
-    sentences: tuple[ScoredSentence, ...]
-    sources_used: tuple[int, ...]
-    sentences_cited: int
-    sentences_total: int
-    unsourced: tuple[UnsourcedNumbers, ...] = ()
-    is_silent: bool = False
-    is_foreign: bool = False
+    score: float | None  # 0..1, or None if the answer states nothing
+    sentences: tuple[ScoredSentence, ...]  # Those that state something
+    sources_used: tuple[int, ...]  # The indices of the cited sources, from 0
+    sentences_cited: int  # The number of sentences, questions included, that cite an existing source
+    sentences_total: int  # The number of sentences, questions included
+    unsourced: tuple[ScoredSentence, ...] = ()  # Headings, questions and table heads with numbers of no source
+    is_silent: bool = False  # The answer has words, but neither states anything nor says that the sources do not answer
+    is_foreign: bool = False  # Its language certainly differs from the sources', so common words are no evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +72,7 @@ class Evidence:
         stems: for each stem, the numbers of the sources that contain it.
         values: for each numeric value, the numbers of the sources that contain it.
         ordered: the values in ascending order, for ranges.
-        known: the numbers of the question and the conversation. An answer may repeat them, but they support nothing.
+        known: numbers of question and conversation: an answer may repeat them, but they support nothing.
         count: the number of sources.
         heads: the beginnings of the sources, for the guess of their language.
     """
@@ -116,11 +86,9 @@ class Evidence:
 
 
 def read_evidence(contents: Iterable[str], known: Iterable[str] = ()) -> Evidence:
-    """Index the sources, numbered from 1. The index serves all answers to the same sources.
+    """Index the texts of the sources, numbered from 1. The index serves all answers to the same sources.
 
-    Args:
-        contents: the texts of the sources.
-        known: the question and the conversation, whose numbers an answer may repeat.
+    `known` are the question and the conversation, whose numbers an answer may repeat.
     """
     stems: defaultdict[str, list[int]] = defaultdict(list)
     values: defaultdict[float, list[int]] = defaultdict(list)
@@ -143,11 +111,8 @@ def _values(read: TextContent) -> set[float]:
 def ground(answer: str, cited: Cited, evidence: Evidence, style: Style = "inline") -> Grounding:
     """Score the grounding of an answer.
 
-    Args:
-        answer: the text that `cited` was read from.
-        cited: its citations.
-        evidence: of the same sources in the same order.
-        style: the requested style; with `endnote` each sentence cites the reference list.
+    `cited` and `evidence` must be of this answer and of the same sources. In the style `endnote` each sentence cites
+    the reference list.
     """
     reading = _Reading(answer, cited, evidence, style)
     prose: list[tuple[int, ...]] = []
@@ -186,7 +151,7 @@ class _Reading:
         numbers = {int(sign["number"]) for sign in list_signs if sign and sign["number"]}
         self.list_numbers = ListNumbers(evidence.count, sum(map(bool, list_signs)) + rows, numbers)
         self.scored: list[ScoredSentence] = []
-        self.unsourced: list[UnsourcedNumbers] = []
+        self.unsourced: list[ScoredSentence] = []
         self.has_gap = False
 
     def read(self, sentence: Sentence, numbers: tuple[int, ...]) -> None:
@@ -197,7 +162,9 @@ class _Reading:
         read = read_content(bare)
         if not sentence.states:
             if missing := missing_of(read, self.evidence):
-                self.unsourced.append(UnsourcedNumbers(sentence.text, sentence.start, sentence.end, missing))
+                self.unsourced.append(
+                    ScoredSentence(sentence.text, sentence.start, sentence.end, (), "none", 0.0, missing)
+                )
             self.has_gap = self.has_gap or (sentence.kind == "question" and asks_for_sources(plain))
         elif not self._states_nothing(sentence, bare, read) and (read.stems or read.amounts):
             rests_on = () if numbers else self.listed_for_all

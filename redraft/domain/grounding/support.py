@@ -11,7 +11,7 @@ from typing import Literal
 from redraft.domain.grounding.citation_markers import Style
 from redraft.domain.grounding.citations import Issue, spelled_marker
 from redraft.domain.grounding.non_statements import asks_for_sources
-from redraft.domain.grounding.scoring import Grounding, ScoredSentence, UnsourcedNumbers
+from redraft.domain.grounding.scoring import Grounding, ScoredSentence
 from redraft.domain.text.cleaning import preview
 
 # The share of the statements that must cite a source, or share half of their words with one. It allows an answer a
@@ -46,37 +46,27 @@ class Unsupported:
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """The result of the grounding rule.
+    """The result of the grounding rule."""
 
-    Attributes:
-        met: the answer may be accepted.
-        is_sound: no marker is wrong, and each number is in a source.
-        problems: feedback for the generator.
-    """
-
-    met: bool
-    is_sound: bool
+    met: bool  # The answer may be accepted
+    is_sound: bool  # No marker is wrong, and each number is in a source
     unsupported: tuple[Unsupported, ...]
-    problems: tuple[str, ...]
+    problems: tuple[str, ...]  # Feedback for the generator
 
 
 def find_support(
     grounding: Grounding, issues: Sequence[Issue], *, sources: int, must_cite: bool, style: Style = "inline"
 ) -> Support:
-    """Apply the grounding rule.
+    """Apply the grounding rule to the scored sentences and the marker issues of an answer.
 
-    Args:
-        grounding: the scored sentences of the answer.
-        issues: the issues of its markers.
-        sources: the number of sources. Without any, every statement is unsupported.
-        must_cite: an answer that states something has to cite a source.
-        style: the requested style of citations, whose spelling the feedback names.
+    Without sources every statement is unsupported. If it `must_cite`, an answer that states something has to cite a
+    source; the feedback names the spelling of the style.
     """
     if sources == 0:
         return _without_sources(grounding, issues)
     compares_words = must_cite or not grounding.is_foreign
     uncited = list(_unsupported(grounding, compares_words=compares_words))
-    unsourced = [_unsupported_by(each, "number", each.missing_numbers) for each in grounding.unsourced]
+    unsourced = [_unsupported_by(each, "number") for each in grounding.unsourced]
     unsupported = tuple(sorted((*uncited, *unsourced), key=lambda each: each.start_pos))
     is_silent = must_cite and grounding.is_silent
     cites_nothing = must_cite and bool(grounding.sentences) and not grounding.sources_used
@@ -107,16 +97,15 @@ def _unsupported(grounding: Grounding, *, compares_words: bool) -> Iterable[Unsu
     for each in grounding.sentences:
         is_supported = each.cited or each.rests_on or each.support != "none"
         if each.missing_numbers:
-            yield _unsupported_by(each, "number", each.missing_numbers)
+            yield _unsupported_by(each, "number")
         elif not is_supported and compares_words:
             yield _unsupported_by(each, "uncited")
         elif each.cited and each.overlap == 0 and not grounding.is_foreign:
             yield _unsupported_by(each, "unrelated")
 
 
-def _unsupported_by(
-    sentence: ScoredSentence | UnsourcedNumbers, reason: Reason, missing: tuple[str, ...] = ()
-) -> Unsupported:
+def _unsupported_by(sentence: ScoredSentence, reason: Reason) -> Unsupported:
+    missing = sentence.missing_numbers if reason == "number" else ()
     return Unsupported(sentence.text, reason, missing, sentence.start, sentence.end)
 
 

@@ -55,16 +55,12 @@ def _clean_value(value: Any, room: int) -> Any:
         return value if value.bit_length() <= _INTEGER_BITS_MAX else None
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if not isinstance(value, Mapping | list | tuple):
-        return clean(str(value))
-    return _clean_members(cast("Any", value), room - 1) if room else None
-
-
-def _clean_members(value: Any, room: int) -> Any:
     if isinstance(value, Mapping):
-        members = cast("Mapping[Any, Any]", value)
-        return {clean(str(key)): _clean_value(member, room) for key, member in members.items()}
-    return [_clean_value(member, room) for member in value]
+        members = cast("Mapping[Any, Any]", value).items()
+        return {clean(str(key)): _clean_value(member, room - 1) for key, member in members} if room else None
+    if isinstance(value, list | tuple):
+        return [_clean_value(member, room - 1) for member in cast("list[Any]", value)] if room else None
+    return clean(str(value))
 
 
 def fold(text: str) -> str:

@@ -11,25 +11,15 @@ _PREFIX = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a text.
+    """A line of a text."""
 
-    Attributes:
-        begin: the beginning of the line, in characters of the text.
-        start: the beginning of its content.
-        end: the end of its content.
-        text: the content.
-        indent: the width of the white space before it.
-        starts_block: it begins a list item.
-        is_quote: it stands in a block quote.
-    """
-
-    begin: int
-    start: int
-    end: int
-    text: str
-    indent: int
-    starts_block: bool
-    is_quote: bool
+    begin: int  # The beginning of the line, in characters of the text
+    start: int  # The beginning of its content
+    end: int  # The end of its content
+    text: str  # The content
+    indent: int  # The width of the white space before it
+    starts_block: bool  # It begins a list item
+    is_quote: bool  # It stands in a block quote
 
 
 def read_lines(text: str) -> list[Line]:

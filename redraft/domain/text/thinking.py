@@ -48,10 +48,7 @@ _SPELLINGS = (
     ),
     (rf"\[start (?P<label>{_WORD})\]", rf"\[end (?P<label>{_WORD})\]"),
     (r"(?P<control><(?:ctrl|unused))94>(?:thought)?", r"(?P<control><(?:ctrl|unused))95>"),
-    (
-        rf"<(?P<details>details)\b(?:{_TYPED}|[^<>]{{0,200}}>\s*{_SUMMARY})",
-        r"</(?P<details>details)\s*>",
-    ),
+    (rf"<(?P<details>details)\b(?:{_TYPED}|[^<>]{{0,200}}>\s*{_SUMMARY})", r"</(?P<details>details)\s*>"),
     (
         rf"{_LINE_START}(?P<spoken>thinking)(?:\.\.\.|…)[ \t]*(?:\n|\Z)",
         rf"{_LINE_START}(?:\.\.\.|…)\s*done (?P<spoken>thinking)\.?[ \t]*(?=\n|\Z)",
@@ -161,17 +158,11 @@ _NEVER = -1
 
 
 class AnswerPosition(NamedTuple):
-    """The position of the answer in a generator's text.
+    """The position of the answer in a generator's text."""
 
-    Attributes:
-        start: its beginning, or the end of the text without an answer.
-        is_wrapped: a tag such as `<answer>` encloses it and is not part of it.
-        is_thinking: the text ends within its thinking.
-    """
-
-    start: int
-    is_wrapped: bool = False
-    is_thinking: bool = False
+    start: int  # Its beginning, or the end of the text without an answer
+    is_wrapped: bool = False  # A tag such as `<answer>` encloses it and is not part of it
+    is_thinking: bool = False  # The text ends within its thinking
 
 
 def answer_in(text: str) -> str:
@@ -227,11 +218,8 @@ def _begins_block(opener: re.Match[str]) -> bool:
 def find_answer(text: str, *, is_whole: bool = False) -> AnswerPosition:
     """Find the end of the thinking in a generator's text.
 
-    Thinking is at the beginning, or before a closing tag whose opening tag was in the prompt. Other tags are text.
-
-    Args:
-        text: the text so far.
-        is_whole: the text is complete. The thinking may have opened a fence that is still open at its end.
+    Thinking is at the beginning, or before a closing tag whose opening tag was in the prompt. Other tags are text. If
+    the text is complete (`is_whole`), the thinking may have opened a fence that is still open at its end.
     """
     turn = _TURN_START.match(text, _after_blanks(text, 0))
     start = at = turn.end() if turn else 0

@@ -29,17 +29,11 @@ _ENDINGS = re.compile(r"(?<=\w{4})(?:ingly|edly|ings|ing|ies|ied|ed|es|en|er|em|
 
 @dataclass(frozen=True, slots=True)
 class TextContent:
-    """The content of a text.
+    """The content of a text."""
 
-    Attributes:
-        stems: the stems of its content words, or pairs of characters in scripts without spaces.
-        amounts: its numbers in digits and in signs for numbers.
-        spelled: the values of the numbers that are written as words.
-    """
-
-    stems: frozenset[str]
-    amounts: tuple[Number, ...]
-    spelled: frozenset[float]
+    stems: frozenset[str]  # The stems of its content words, or pairs of characters in scripts without spaces
+    amounts: tuple[Number, ...]  # Its numbers in digits and in signs for numbers
+    spelled: frozenset[float]  # The values of the numbers that are written as words
 
     @property
     def numbers(self) -> tuple[tuple[str, tuple[float, ...]], ...]:
