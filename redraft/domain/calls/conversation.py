@@ -32,10 +32,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class LimitOrigin:
-    """The origin of an output limit: the setting that can change it, and whether a user has set it.
-
-    A default is lowered to what the model accepts. A limit that a user has set is not.
-    """
+    """The setting of an output limit, and whether a user has set it. Only a default is lowered for a model."""
 
     setting: str = "sampling.max_output_tokens"
     is_fixed: bool = False
@@ -43,10 +40,7 @@ class LimitOrigin:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A prompt with its sampling parameters. Parameters that are None are not sent; `stream` asks for a stream.
-
-    Without an origin, the provider describes the output limit in error messages.
-    """
+    """A prompt with its sampling parameters. Parameters that are None are not sent."""
 
     model: ModelRef
     system: str

@@ -27,10 +27,7 @@ from redraft.domain.text.languages import (
 _NUMBERS_COUNTED = 100
 _NUMBERS_LISTED = 5
 
-
-_UNKNOWN_LANGUAGE = (
-    "is no language that can be told from others; use an ISO 639-1 code such as de, en, fr (docs/checks.md)"
-)
+_UNKNOWN_LANGUAGE = "is no language that can be recognised; use an ISO 639-1 code such as de, en, fr (docs/checks.md)"
 Schema = Annotated[dict[str, Any], rejecting("invalid_schema", schema_fault)]
 Language = Annotated[
     str,

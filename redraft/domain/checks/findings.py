@@ -18,13 +18,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An answer to check.
-
-    Attributes:
-        answer: as written, without characters that cannot be stored.
-        text: its normal form for comparison and counting.
-        sources: the number of sources that it can cite.
-    """
+    """An answer to check, its normal form for comparison and counting, and the number of sources that it can cite."""
 
     answer: str
     text: str

@@ -41,11 +41,7 @@ def groups_of(rubric: Sequence[Criterion] | None, per_call: PerCall) -> list[tup
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorVerdict:
-    """The verdict of one sample of one evaluator, or the in-job error if there is none.
-
-    Attributes:
-        evaluator: the index of the evaluator in its panel.
-    """
+    """The verdict of one sample of one evaluator (by its index in the panel), or the in-job error if there is none."""
 
     evaluator: int
     model: str
@@ -127,7 +123,10 @@ def combine(
     score = median(means)
     spread = means if len(panel) > 1 else [each.score for each in scored]
     closest = min(scored, key=lambda each: abs(each.score - score))
-    criteria = _merge_criteria(panel, rubric, closest)
+    if rubric:
+        criteria = tuple(_merge(criterion, panel, at) for at, criterion in enumerate(rubric))
+    else:
+        criteria = tuple(replace(each, score=_median(panel, at)) for at, each in enumerate(closest.criteria))
     verdicts = [each.verdict for each in scored]
     checks = [verdict.check for verdict in verdicts if verdict.check is not None]
     return CombinedVerdict(
@@ -156,12 +155,6 @@ def _score(
     if verdict.score is None:
         raise ValueError("A verdict without a rubric needs a score of its own.")
     return _Scored(source, verdict, verdict.score, verdict.criteria)
-
-
-def _merge_criteria(panel: _Panel, rubric: Sequence[Criterion], closest: _Scored) -> tuple[CriterionResult, ...]:
-    if rubric:
-        return tuple(_merge(criterion, panel, at) for at, criterion in enumerate(rubric))
-    return tuple(replace(each, score=_median(panel, at)) for at, each in enumerate(closest.criteria))
 
 
 def _median(panel: _Panel, at: int) -> float:

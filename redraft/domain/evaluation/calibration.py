@@ -38,13 +38,7 @@ class Bias:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A score threshold for the evaluator.
-
-    Attributes:
-        precision: the share of answers at or above it that people pass.
-        recall: the share of answers that people pass which lie at or above it.
-        n: the number of rated answers at or above it.
-    """
+    """A score threshold for the evaluator, its precision and recall, and the number of rated answers that reach it."""
 
     value: float
     precision: Estimate
@@ -96,12 +90,7 @@ class _Tally:
 
 
 def calibrate(ratings: Iterable[Rated], *, precision: float) -> Calibration:
-    """Compute all figures of one evaluator in one pass over its ratings.
-
-    Args:
-        ratings: one per evaluation, criterion and rater.
-        precision: the precision that the suggested threshold must reach, 0 to 1.
-    """
+    """Compute all figures of one evaluator. The suggested threshold has to reach the precision (0 to 1)."""
     tally = _Tally()
     for rated in ratings:
         tally.add(rated)
@@ -138,11 +127,9 @@ def _why_no_kappa(table: Crossing) -> str:
 def suggest_threshold(
     counts: Mapping[tuple[float, bool], int], precision: float
 ) -> tuple[Threshold | None, str | None]:
-    """Return the lowest threshold with the wanted precision, or None and the reason.
+    """Return the lowest threshold with the wanted precision (0 to 1), or None and the reason.
 
-    Args:
-        counts: the number of ratings by the evaluator's score and by whether the person passes the answer.
-        precision: the wanted precision, 0 to 1.
+    `counts` are the numbers of ratings by the evaluator's score and by whether the person passes the answer.
     """
     total = sum(counts.values())
     if total < RATINGS_NEEDED:

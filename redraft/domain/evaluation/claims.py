@@ -61,12 +61,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class ClaimCheck:
-    """The check of all claims of an answer.
-
-    Attributes:
-        grounded: the evaluator's own verdict on the whole answer. It decides nothing.
-        is_repaired: the reply was not valid JSON.
-    """
+    """The check of all claims of an answer. `grounded` is the evaluator's own verdict; it decides nothing."""
 
     claims: tuple[Claim, ...]
     grounded: bool | None

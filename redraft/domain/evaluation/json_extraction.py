@@ -76,13 +76,7 @@ IsVerdict = Callable[[Mapping[str, Any]], bool]
 
 @dataclass(frozen=True, slots=True)
 class Reader(Generic[T]):
-    """How to recognise and read a verdict.
-
-    Attributes:
-        is_verdict: whether an object is a verdict.
-        read: reads it; raises UnreadableError.
-        state: its decisions and words, by which a quoted verdict is recognised.
-    """
+    """How to recognise a verdict, read it (raises UnreadableError), and state its decisions and words."""
 
     is_verdict: IsVerdict
     read: Callable[[Found], T]

@@ -8,17 +8,12 @@ from typing import Any, Self, cast
 
 
 class JsonObject(dict[str, Any]):
-    """A JSON object that remembers its repeated keys.
-
-    Attributes:
-        repeated: the keys that occur more than once with different values.
-        times: how often each name stands before a colon at any depth. Only repaired objects have it, because a repair
-            loses the repeated keys of inner objects.
-    """
+    """A JSON object that remembers which of its keys were repeated with different values."""
 
     def __init__(self, members: Any = (), repeated: Iterable[str] = (), times: Counter[str] | None = None) -> None:
         super().__init__(members)
         self.repeated = frozenset(repeated)
+        # How often each name occurs at any depth; only of repaired objects, which lose the repeated keys of inner ones.
         self.times = times or Counter[str]()
 
     @classmethod

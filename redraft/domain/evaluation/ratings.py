@@ -41,14 +41,7 @@ class ReviewPriority:
 def review_priority_of(
     score: float, threshold: float, *, disagreement: float | None, is_contradicted: bool
 ) -> ReviewPriority:
-    """Rank a verdict: contradicted ones first, then disagreeing evaluators, then scores near the threshold.
-
-    Args:
-        score: the score of the verdict.
-        threshold: the score threshold of the job.
-        disagreement: the distance between the evaluators' scores; None with a single evaluator.
-        is_contradicted: whether another evaluation of the same answer decided otherwise.
-    """
+    """Rank a verdict: contradicted ones first, then disagreeing evaluators, then scores near the threshold."""
     distance = abs(score - threshold)
     side = "above" if score >= threshold else "below"
     # The distance is at most 1, so the ranges of the three kinds hardly overlap.

@@ -136,12 +136,8 @@ class Untrusted:
         )
 
     def states_all(self, statement: Statement, *, is_worded: bool = False) -> bool:
-        """Return whether these texts state all decisions.
-
-        Args:
-            statement: of the verdict.
-            is_worded: these texts contain its words. Then names and values may stand apart, as in a table.
-        """
+        """Return whether these texts state all decisions. If they contain its words, names and values may be apart."""
+        # Apart as in the columns of a table.
         return bool(statement.decisions) and all(
             any(map(each.is_same, self._values_of(each.names))) or (is_worded and self._mentions(each))
             for each in statement.decisions

@@ -101,14 +101,7 @@ _LOST = "The evaluator's reply was not valid JSON, and mending it lost a part of
 def read_reply(
     fields: ReplyMap, text: str, *, finish_reason: str | None = "stop", untrusted: Untrusted = NOTHING_UNTRUSTED
 ) -> Verdict | Unusable:
-    """Read an evaluator's reply.
-
-    Args:
-        fields: the profile's map.
-        text: the reply.
-        finish_reason: the finish reason of the provider.
-        untrusted: the texts that the evaluator was shown. A verdict that stands in one of them is not its own.
-    """
+    """Read a reply by a profile's map. A verdict that stands in an untrusted text is not the evaluator's own."""
     reader = Reader(partial(_is_verdict, fields), partial(_verdict, fields), partial(_statement, fields))
     return own_verdict(reader, text, finish_reason, untrusted)
 
@@ -149,7 +142,9 @@ def _verdict(fields: ReplyMap, found: Found) -> Verdict:
         others = (found.value[key] for key in keys if plain(key) != plain(name or ""))
         return next((member for member in others if member not in (None, "")), None)
 
-    dimensions = _dimensions(fields, found)
+    if fields.dimensions and found.value.times["score"] > len(fields.dimensions):
+        raise UnreadableError("ambiguous", "The verdict names a score more than once.")
+    dimensions = tuple(_dimension(each, found, _keys(fields, found.value, each.id)) for each in fields.dimensions)
     score = _score_of(fields, found, dimensions)
     issues = texts_of(get(fields.issues, _ISSUES))
     hint = sentence_of(get(fields.improvement_hint, _HINT))
@@ -197,12 +192,6 @@ def _fraction(value: object) -> float:
         return read_score(value)
     except ScoreError as error:
         raise UnreadableError("invalid_score", str(error)) from None
-
-
-def _dimensions(fields: ReplyMap, found: Found) -> tuple[CriterionResult, ...]:
-    if fields.dimensions and found.value.times["score"] > len(fields.dimensions):
-        raise UnreadableError("ambiguous", "The verdict names a score more than once.")
-    return tuple(_dimension(each, found, _keys(fields, found.value, each.id)) for each in fields.dimensions)
 
 
 def _dimension(dimension: Criterion, found: Found, keys: list[str]) -> CriterionResult:

@@ -40,12 +40,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One candidate of one iteration.
-
-    Attributes:
-        evaluation: None until the answer is evaluated.
-        is_outdated: it was written from other sources than the job has now.
-    """
+    """One candidate of one iteration. It is outdated if it was written from other sources than the job has now."""
 
     iteration: int
     candidate: int
@@ -269,7 +264,8 @@ def _gains(attempt: Attempt, baseline: Attempt, delta: float) -> bool:
 
 def feedback_for(rules: Rules, attempts: Sequence[Attempt], guidance: str | None = None) -> Feedback | None:
     """Collect the feedback for the next prompt; None for a first generation without guidance."""
-    base = _base_of(rules, attempts)
+    best = best_of(attempts, prefers_latest=rules.prefers_latest)
+    base = best if rules.start_from == "best" else best_of(_latest(_whole(attempts)))
     cut = [attempt.evaluation for attempt in _latest(attempts) if attempt.evaluation and attempt.is_cut]
     if base is None and guidance is None and not cut:
         return None
@@ -299,11 +295,6 @@ def met_before(attempt: Attempt, attempts: Iterable[Attempt]) -> frozenset[str]:
     """Return the ids of the criteria that an earlier iteration met."""
     earlier = (each for each in attempts if each.iteration < attempt.iteration)
     return frozenset(result.id for each in earlier for result in each.criteria if result.passed)
-
-
-def _base_of(rules: Rules, attempts: Sequence[Attempt]) -> Attempt | None:
-    best = best_of(attempts, prefers_latest=rules.prefers_latest)
-    return best if rules.start_from == "best" else best_of(_latest(_whole(attempts)))
 
 
 def _later_problems(evaluated: Attempt | None, attempts: Sequence[Attempt]) -> tuple[str, ...]:

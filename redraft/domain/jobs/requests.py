@@ -47,23 +47,16 @@ def _rules(*rules: list[dict[str, Any]]) -> dict[str, Any]:
 
 DEFAULT_PROFILE = "criteria"
 _PROFILE_NAME = r"[a-z][a-z0-9_-]{0,39}"
-
-
 ProfileName = Annotated[
     str,
     Field(json_schema_extra={"pattern": f"^{_PROFILE_NAME}$"}),
-    matching(
-        _PROFILE_NAME,
-        "a profile's name begins with a small letter and holds at most 40 small letters, digits, '_' and '-'",
-    ),
+    matching(_PROFILE_NAME, "needs a small letter and then at most 39 small letters, digits, '_' and '-'"),
 ]
 WebhookUrl = Annotated[
     str,
     Field(min_length=1, max_length=MAX_URL, json_schema_extra={"pattern": r"^[Hh][Tt]{2}[Pp][Ss]?://[^@\s]+$"}),
     rejecting("webhook_url", url_fault),
 ]
-
-
 Models = ModelName | Annotated[list[ModelName], Field(min_length=1, max_length=10)]
 
 
@@ -172,10 +165,7 @@ _EVALUATED_BY_SOMETHING = [
     _if_given("rubric", {"type": "array"}),
     _if_given("profile", {"not": _IS_DEFAULT_PROFILE}),
 ]
-_RUBRIC_FITS_PROFILE: list[dict[str, Any]] = [
-    {"properties": {"rubric": _NULL}},
-    {"properties": {"profile": _IS_DEFAULT_PROFILE}},
-]
+_RUBRIC_FITS_PROFILE = [{"properties": {"rubric": _NULL}}, {"properties": {"profile": _IS_DEFAULT_PROFILE}}]
 _JSON_OUTPUT = {"type": "object", **_if_given("output_format", {"const": "json"})}
 _ONE_SCHEMA: list[dict[str, Any]] = [
     {"properties": {"answer_schema": _NULL}},

@@ -33,18 +33,15 @@ _LONGEST = 60
 
 def why_skip(request: EvaluationFields) -> str | None:
     """Return the reason why an instruction needs no evaluation, or None if it needs one."""
-    if request.evaluation.skip != "auto" or _has_more_to_go_by(request):
+    schema = request.answer_schema if isinstance(request, GenerateAnswer) else None
+    has_more = request.rubric or request.resp_format.strip() or schema or request.grounds or request.reference
+    if request.evaluation.skip != "auto" or has_more:
         return None
     said = fold(request.instruct)
     if len(said) > _LONGEST:
         return None
     if said.casefold().strip(_ENDS) in _SMALL_TALK:
-        return "The instruction is small talk: there is nothing to judge."
+        return "The instruction is small talk: there is nothing to evaluate."
     if _SUM.fullmatch(said):
-        return "The instruction is a sum: there is nothing to judge."
+        return "The instruction is a sum: there is nothing to evaluate."
     return None
-
-
-def _has_more_to_go_by(request: EvaluationFields) -> bool:
-    schema = request.answer_schema if isinstance(request, GenerateAnswer) else None
-    return bool(request.rubric or request.resp_format.strip() or schema or request.grounds or request.reference)

@@ -43,14 +43,8 @@ def message_type(event_type: str) -> str:
 
 
 def body_of(about: Mapping[str, Any], seq: int, event_type: str, event: Mapping[str, Any]) -> bytes:
-    """Build the body of a delivery. Each attempt sends the same bytes.
-
-    Args:
-        about: the id of the job or run, its path, and the metadata of a job.
-        seq: the number of a job's event; the version of a run at the event.
-        event_type: one of EventType or RunEventType.
-        event: the data of the event.
-    """
+    """Build the body of a delivery about a job or run. `seq` is the number of a job's event, or the run's version."""
+    # Built once: each attempt sends the same bytes.
     sent, is_truncated = _within_bounds(event)
     data = {**about, "seq": seq, "truncated": is_truncated, "event": sent}
     return to_json({"type": message_type(event_type), "timestamp": event["at"], "data": data})

@@ -157,10 +157,9 @@ def _special(found: re.Match[str]) -> Iterator[Number]:
         yield Number(found[0], (float(hour), float(found["hour"])))
         if found["minute"] and int(found["minute"]):
             yield Number(found["minute"], (float(found["minute"]),))
-    elif found["dotted_hour"]:
-        yield from (Number(found[0], (float(found[name]),)) for name in ("dotted_hour", "dotted_minute"))
-    elif found["whole_hour"]:
-        yield Number(found[0], (float(found["whole_hour"]),))
+    elif found["dotted_hour"] or found["whole_hour"]:
+        names = ("dotted_hour", "dotted_minute", "whole_hour")
+        yield from (Number(found[0], (float(found[name]),)) for name in names if found[name])
     elif found["first_year"]:
         first, last = found["first_year"], found["last_year"]
         yield Number(first, (float(first),))

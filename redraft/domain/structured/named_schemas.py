@@ -28,19 +28,23 @@ def structure_schema(structure: Structure, sources: int) -> dict[str, Any]:
                 },
                 "sources_used": numbers,
                 "key_facts": _list(_text("One fact that the answer rests on")),
-                "limitations": _either(
-                    _text("A question that the sources leave open"),
-                    {"type": "null"},
-                    _list(_text("One question that they leave open")),
-                ),
+                "limitations": {
+                    "anyOf": [
+                        _text("A question that the sources leave open"),
+                        {"type": "null"},
+                        _list(_text("One question that they leave open")),
+                    ]
+                },
             },
             optional=("limitations",),
         )
     points = _list(
-        _either(
-            _text("One statement, with its citation markers"),
-            _object({"point": _text("One statement"), "sources": numbers}),
-        )
+        {
+            "anyOf": [
+                _text("One statement, with its citation markers"),
+                _object({"point": _text("One statement"), "sources": numbers}),
+            ]
+        }
     )
     return _object(
         {
@@ -93,10 +97,6 @@ def _list(items: Mapping[str, Any]) -> dict[str, Any]:
 
 def _text(description: str) -> dict[str, Any]:
     return {"type": "string", "description": description}
-
-
-def _either(*schemas: dict[str, Any]) -> dict[str, Any]:
-    return {"anyOf": list(schemas)}
 
 
 def _object(properties: Mapping[str, Any], optional: Sequence[str] = ()) -> dict[str, Any]:

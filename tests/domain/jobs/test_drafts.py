@@ -88,7 +88,7 @@ def test_texts_are_cleaned_and_empty_criteria_in_words_are_none():
         ([check("max_words", "60")], "holds only checks"),
         ([line(), check("max_words", "many")], "criterion 2: check max_words with this `value`: needs a whole number"),
         ([line(), check("max_words")], "check max_words with this `value`: needs a value"),
-        ([line(), check("language", "klingon")], "is no language that can be told from others"),
+        ([line(), check("language", "klingon")], "is no language that can be recognised"),
         ([line(), check("regex", "x")], "names in `check` one of max_words"),
         ([line(), line(kind="check")], "names in `check` one of"),
         ([line(text=" ")], "criterion 1: needs a text"),
