@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from api.pages.parts.markdown import render_markdown
-from redraft.datasets.results import defused
+from redraft.datasets.csv_export import escape_formulas
 from redraft.domain.checks import measures
 from redraft.domain.evaluation.untrusted import Untrusted
 from redraft.domain.evaluation.verdict_parsing import ReplyMap, read_reply
@@ -77,7 +77,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "error": lambda text: (words_of(text), words_of({"error": {"message": text, "code": text}})),
     "events": lambda text: list(events_in([text])),
     "secrets": redact,
-    "cell": defused,
+    "cell": escape_formulas,
 }
 
 

@@ -14,7 +14,7 @@ from api.http.bodies import StrictRoute
 from api.http.downloads import disposition, stem_of
 from api.http.parameters import Page, PositionQuery
 from api.http.responses import render
-from redraft.datasets.results import csv_lines, jsonl_lines
+from redraft.datasets.csv_export import csv_lines, jsonl_lines
 from redraft.domain.bulk.comparison import Comparison
 from redraft.domain.bulk.run_facts import RunReport
 from redraft.operations.bulk import run_results, runs

@@ -13,7 +13,7 @@ import typer
 from redraft.cli import output
 from redraft.cli.bulk.report_files import render, suffix_of, suffixes
 from redraft.cli.exits import Exit
-from redraft.datasets.results import csv_lines, jsonl_lines
+from redraft.datasets.csv_export import csv_lines, jsonl_lines
 from redraft.domain.bulk.gates import GateResult, check_gates
 from redraft.errors import Invalid
 from redraft.operations.bulk import run_results, runs

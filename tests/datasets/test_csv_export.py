@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.datasets.results import cell_of, csv_lines, defused, jsonl_lines
+from redraft.datasets.csv_export import cell_of, csv_lines, escape_formulas, jsonl_lines
 from tests.support.waiting import cpu_bound
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("=+-@\t\r\n \"',;'1.e"), max_size=12)
@@ -35,12 +35,12 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("=+-@\
     ],
 )
 def test_formulas_are_defused(text: str):
-    assert defused(text) == f"'{text}"
+    assert escape_formulas(text) == f"'{text}"
 
 
 @pytest.mark.parametrize("text", ["0.5", "1e-3", "5.", "a=b", "", "x", "'=1", "１", "a\n- b\n+ c", "a; b", "a,=1"])  # noqa: RUF001
 def test_numbers_and_plain_texts_are_left_alone(text: str):
-    assert defused(text) == text
+    assert escape_formulas(text) == text
 
 
 # Case HB-E3
@@ -69,7 +69,7 @@ def test_no_cell_begins_a_formula_whatever_separates_cells(text: str, delimiter:
     ],
 )
 def test_formulas_within_a_text_are_defused(text: str, cell: str):
-    assert defused(text) == cell
+    assert escape_formulas(text) == cell
 
 
 @pytest.mark.parametrize(
@@ -111,12 +111,12 @@ def test_lines_come_one_at_a_time():
 def test_csv_comes_back_as_it_was_but_for_apostrophes(rows: list[list[str]]):
     text = "".join(csv_lines([dict(zip("ab", row, strict=True)) for row in rows], ["a", "b"]))
     back = list(csv.reader(io.StringIO(text, newline=""), strict=True))
-    assert back == [["a", "b"], *[[defused(cell) for cell in row] for row in rows]]
+    assert back == [["a", "b"], *[[escape_formulas(cell) for cell in row] for row in rows]]
 
 
 @given(TEXT)
 def test_no_cell_begins_as_a_formula(text: str):
-    safe = defused(text)
+    safe = escape_formulas(text)
     is_number = text.strip() == text and _is_number(text)
     assert is_number or not safe.lstrip().startswith(("=", "+", "-", "@"))
     assert not safe.startswith(("\t", "\r", "\n"))
@@ -139,4 +139,4 @@ def _is_number(text: str) -> bool:
 @pytest.mark.parametrize("piece", ["\t", ";", "; ", "\n\t", "\r\n", " ", ";\t "])
 def test_a_long_text_is_defused_in_the_time_of_its_length(piece: str):
     with cpu_bound(0.5):
-        defused(piece * 100_000)
+        escape_formulas(piece * 100_000)

@@ -47,11 +47,11 @@ def cell_of(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict | list | tuple):
-        return defused(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
-    return str(value) if isinstance(value, int | float | Decimal) else defused(str(value))
+        return escape_formulas(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
+    return str(value) if isinstance(value, int | float | Decimal) else escape_formulas(str(value))
 
 
-def defused(text: str) -> str:
+def escape_formulas(text: str) -> str:
     """The text with an apostrophe before each part that a spreadsheet could compute."""
     return ("'" if _FORMULA.match(text) else "") + _FORMULA_WITHIN.sub("'", text)
 
