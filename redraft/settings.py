@@ -172,7 +172,7 @@ class Settings(BaseSettings):
     deaf_after_s: float = Field(
         default=120.0,
         ge=5,
-        description="A worker with room for steps exits if it receives no message for so long while the broker answers.",
+        description="A worker with room for steps exits if no message comes for so long while the broker answers.",
     )
     frozen_after_s: float = Field(
         default=60.0, ge=1, description="A worker process exits if none of its threads runs for so long."
