@@ -21,6 +21,7 @@ from redraft.storage.admin import workers
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver
 from tests.support.receiver import SECRET
+from tests.support.waiting import wait_until
 
 DEFAULTS = {"eval_crit": "True."}
 
@@ -58,10 +59,16 @@ def under_way(driver: Driver, run: Run) -> list[str]:
 
 
 def work_off(driver: Driver, run: Run) -> Run:
-    while now(driver, run).status == "running":
-        for job_id in under_way(driver, run):
-            driver.run(job_id)
+    def has_ended() -> bool:
         scheduler.schedule_all(driver.services)
+        while now(driver, run).status == "running" and (job_ids := under_way(driver, run)):
+            for job_id in job_ids:
+                driver.run(job_id)
+            scheduler.schedule_all(driver.services)
+        return now(driver, run).status != "running"
+
+    # What waits is an item that no worker can start yet
+    wait_until(has_ended, within_s=60, every_s=0.05, what="the end of the run")
     return now(driver, run)
 
 
