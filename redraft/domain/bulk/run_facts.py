@@ -119,23 +119,23 @@ class RunReport:
 
 def report_on(items: Sequence[ItemOutcome], *, threshold: float | None = None) -> RunReport:
     """Compute all figures of a run, in any state. `threshold`: that of all items, if they have the same."""
-    judged = [item for item in items if item.has_verdict]
-    scored = [(item.final_score, item.custom_id) for item in judged if item.final_score is not None]
+    evaluated = [item for item in items if item.has_verdict]
+    scored = [(item.final_score, item.custom_id) for item in evaluated if item.final_score is not None]
     reasons = Counter(item.stop_reason for item in items if item.stop_reason is not None)
     return RunReport(
         counts=count_items(items),
         stop_reasons=dict(sorted(reasons.items(), key=lambda named: (-named[1], named[0]))),
-        pass_rate=pass_rate_of(judged),
+        pass_rate=pass_rate_of(evaluated),
         final_score=mean_of([score for score, _ in scored], clusters=[row for _, row in scored]),
-        uplift=measure_uplift(judged),
-        iter_max_advice=recommend_iter_max(judged),
-        threshold_advice=recommend_threshold(judged, threshold=threshold),
+        uplift=measure_uplift(evaluated),
+        iter_max_advice=recommend_iter_max(evaluated),
+        threshold_advice=recommend_threshold(evaluated, threshold=threshold),
         costs=add_costs(items),
         latency=measure_latency(items),
         errors=group_errors(items),
-        agreement=compare_with_people(judged),
-        first_scores=histogram(item.first_score for item in judged),
-        final_scores=histogram(item.final_score for item in judged),
+        agreement=compare_with_people(evaluated),
+        first_scores=histogram(item.first_score for item in evaluated),
+        final_scores=histogram(item.final_score for item in evaluated),
     )
 
 
@@ -204,11 +204,11 @@ def group_errors(items: Iterable[ItemOutcome]) -> tuple[ErrorGroup, ...]:
 
 def compare_with_people(items: Iterable[ItemOutcome]) -> HumanAgreement | None:
     """Compare the verdicts with those of people; None if no item has both."""
-    judged = [item for item in items if item.has_verdict]
-    said = Counter((item.human_pass, item.is_accepted) for item in judged if item.human_pass is not None)
+    evaluated = [item for item in items if item.has_verdict]
+    said = Counter((item.human_pass, item.is_accepted) for item in evaluated if item.human_pass is not None)
     scored = [
         (item.human_score, item.final_score, item.custom_id)
-        for item in judged
+        for item in evaluated
         if item.human_score is not None and item.final_score is not None
     ]
     if not said and not scored:

@@ -81,17 +81,17 @@ class Uplift:
 
 def measure_uplift(items: Sequence[ItemOutcome]) -> Uplift:
     """Compare the returned answers with the first ones, over the items with a verdict."""
-    judged = [item for item in items if item.has_verdict]
+    evaluated = [item for item in items if item.has_verdict]
     scored = [
         (item, item.first_score, item.final_score)
-        for item in judged
+        for item in evaluated
         if item.first_score is not None and item.final_score is not None
     ]
     pairs = [(first, final) for _, first, final in scored]
     revised = sum(item.iterations > 1 for item, _, _ in scored)
     gain = mean_difference(pairs, clusters=[item.custom_id for item, _, _ in scored])
     helped, hurt, unchanged = (_part(scored, way) for way in (1, -1, 0))
-    backings = tuple(found for who in WHO if (found := _backing(judged, who)))
+    backings = tuple(found for who in WHO if (found := _backing(evaluated, who)))
     independent = tuple(map(_say_backing, backings)) or (UNBACKED,)
     words = _say_gain(len(pairs), revised, gain, (helped, hurt, unchanged)) + (independent if revised else ())
     return Uplift(
@@ -103,7 +103,7 @@ def measure_uplift(items: Sequence[ItemOutcome]) -> Uplift:
         helped=helped,
         hurt=hurt,
         unchanged=unchanged,
-        iterations=yields_of(judged),
+        iterations=yields_of(evaluated),
         backings=backings,
         words=words,
     )
@@ -124,10 +124,10 @@ def _way(change: float) -> int:
 
 def yields_of(items: Sequence[ItemOutcome]) -> tuple[IterationYield, ...]:
     """Return the gain and the cost of each iteration, over the items with a verdict."""
-    judged = [item for item in items if item.has_verdict]
-    last = max((max(item.iterations, item.accepted_at or 0) for item in judged), default=0)
-    rows = list(by_row(judged).values())
-    return tuple(_yield(number, judged, rows) for number in range(1, last + 1))
+    evaluated = [item for item in items if item.has_verdict]
+    last = max((max(item.iterations, item.accepted_at or 0) for item in evaluated), default=0)
+    rows = list(by_row(evaluated).values())
+    return tuple(_yield(number, evaluated, rows) for number in range(1, last + 1))
 
 
 def _yield(number: int, items: Sequence[ItemOutcome], rows: Sequence[Sequence[ItemOutcome]]) -> IterationYield:
@@ -172,8 +172,8 @@ def outside_verdict(item: ItemOutcome, who: Who) -> tuple[bool | None, float | N
     return item.audit_passed, item.audit_score
 
 
-def _backing(judged: Sequence[ItemOutcome], who: Who) -> Backing | None:
-    seen = [(item, *outside_verdict(item, who)) for item in judged]
+def _backing(evaluated: Sequence[ItemOutcome], who: Who) -> Backing | None:
+    seen = [(item, *outside_verdict(item, who)) for item in evaluated]
     seen = [(item, passed, score) for item, passed, score in seen if passed is not None or score is not None]
     if not seen:
         return None

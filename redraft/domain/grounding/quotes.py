@@ -117,8 +117,8 @@ def _find(part: str, text: str, start: int) -> tuple[int, int] | None:
 
 def _is_whole(text: str, start: int, end: int) -> bool:
     """Whether a match begins and ends at the bounds of words, so that "able" is not found in "unable"."""
-    has_accent = end < len(text) and unicodedata.combining(text[end]) != 0
-    return not (has_accent or _joins(text, start) or _joins(text, end))
+    continues = end < len(text) and unicodedata.combining(text[end]) != 0
+    return not (continues or _joins(text, start) or _joins(text, end))
 
 
 def _joins(text: str, at: int) -> bool:

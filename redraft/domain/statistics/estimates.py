@@ -115,11 +115,9 @@ def read_quantile(ordered: Sequence[float], at: float) -> float:
 
 
 def mcnemar_p(one_way: int, other_way: int) -> float:
-    """Return the two-sided p-value of McNemar's exact test, between the smallest normal float and 1.
+    """Return the two-sided p-value of McNemar's exact test, from the numbers of pairs that pass only in one run.
 
-    Args:
-        one_way: the number of pairs that pass only in the first run.
-        other_way: the number of pairs that pass only in the second run.
+    It is never below the smallest normal float.
     """
     flips = one_way + other_way
     ways = tail = 1

@@ -202,7 +202,7 @@ def defuse(text: str, nonce: str, tags: tuple[str, ...]) -> str:
 def frame(text: str, tag: str, nonce: str, tags: tuple[str, ...] = ()) -> str:
     """Wrap untrusted text in delimiters that it cannot close: `<tag id="nonce">`, `</tag id="nonce">`.
 
-    Look-alikes of this tag and of the `tags` are neutralised in it.
+    It neutralises look-alikes of this tag, or of the given `tags`.
 
     Raises:
         ValueError: the tag is no plain word, or the nonce is short or not alphanumeric.

@@ -23,7 +23,7 @@ def test_a_draft_is_a_request_on_stdout_and_its_reasons_on_stderr(shell: Shell) 
     assert list(done.data) == ["instruct", "resp_format", "eval_crit", "rubric"]
     assert [each["id"] for each in done.data["rubric"]] == ["names-a-city", "is-short"]
     assert str(DRAFT["reasoning"]) in done.err
-    assert re.search(r"Drafted by 1 call · \d+ tokens", done.err)
+    assert re.search(r"Drafted by 1 call · [\d,]+ tokens", done.err)
     assert shell.run("jobs", "list", "--json").data["data"] == []
 
 
