@@ -1,7 +1,6 @@
 """Validate structured answers in code, because not every provider keeps its promise of structured output."""
 
 import json
-import math
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import Any, cast
 
 import jsonschema_rs
 
+from redraft.domain.bodies.strict_json import finite
 from redraft.domain.structured.patterns import pattern_bytes_max
 from redraft.domain.structured.schema_costs import (
     TRIES_MAX,
@@ -88,7 +88,8 @@ def read_json(answer: str, wanted: str = "value") -> Parsed | Misfit:
     text = answer.strip().removeprefix("\ufeff").strip()
     fenced = _FENCED.match(text)
     try:
-        value = json.loads(fenced[1] if fenced else text, parse_constant=_finite, parse_float=_finite)
+        # NaN and Infinity are no JSON, and 1e999 cannot be stored: none of them is finite.
+        value = json.loads(fenced[1] if fenced else text, parse_constant=finite, parse_float=finite)
     except (ValueError, RecursionError) as error:
         where = f" at line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         return Misfit(f"The answer is not JSON{where}: write one JSON {wanted} and nothing else.")
@@ -223,11 +224,3 @@ def _strings(value: Any) -> Iterator[str]:
     members = as_mapping(value)
     for member in (*members, *members.values(), *as_list(value)):
         yield from _strings(member)
-
-
-def _finite(digits: str) -> float:
-    # NaN and Infinity are no JSON, and 1e999 cannot be stored.
-    value = float(digits)
-    if not math.isfinite(value):
-        raise ValueError(f"{digits} is larger than any number")
-    return value
