@@ -13,8 +13,8 @@ from redraft.operations.jobs import queries
 from redraft.operations.jobs.iterations import Evaluation, Iteration
 from redraft.operations.jobs.resources import Job, job_resource
 from redraft.operations.services import Services
-from redraft.storage.admin import rating_queue
-from redraft.storage.admin.rating_queue import LOOKBACK, Waiting
+from redraft.storage.admin import ratings as stored
+from redraft.storage.admin.ratings import LOOKBACK, Waiting
 
 SHOWN = 12
 
@@ -65,14 +65,14 @@ def view_queue(services: Services, rater: str, *, chosen: str | None = None, las
     `last` is the id of the evaluation that was rated before. Raises NotFound if there is no such evaluation.
     """
     with services.database.read() as connection:
-        latest = rating_queue.latest(connection)
-        rated = rating_queue.rated_of(connection, [each.evaluation_id for each in latest], rater)
+        latest = stored.latest_evaluations(connection)
+        rated = stored.rated_of(connection, [each.evaluation_id for each in latest], rater)
         waiting = _ordered(latest, rated)
         first = waiting[:SHOWN]
-        tasks = rating_queue.tasks_of(connection, [each.job_id for each, _ in first])
+        tasks = stored.tasks_of(connection, [each.job_id for each, _ in first])
         wanted = chosen or (first[0][0].evaluation_id if first else None)
         item = _item(connection, wanted) if wanted else None
-        said = rating_queue.last_word(connection, last, rater) if last else None
+        said = stored.last_word(connection, last, rater) if last else None
     lines = [
         QueueLine(each.evaluation_id, each.job_id, each.number, tasks.get(each.job_id, ""), each.role, why)
         for each, why in first
@@ -97,7 +97,7 @@ def _ordered(latest: Sequence[Waiting], rated: Collection[str]) -> list[tuple[Wa
 
 
 def _item(connection: Connection, evaluation_id: str) -> QueueItem:
-    place = existing(rating_queue.place_of(connection, evaluation_id), "evaluation", evaluation_id)
+    place = existing(stored.place_of(connection, evaluation_id), "evaluation", evaluation_id)
     record = queries.record_of(connection, place["job_id"])
     for iteration in queries.iterations_of(connection, record, place["number"]):
         for evaluation in (iteration.evaluation, *iteration.further_evaluations):
@@ -111,5 +111,5 @@ def verdict_on(services: Services, evaluation_id: str, opinion: Opinion) -> Lite
     if opinion == "unsure":
         return "unsure"
     with services.database.read() as connection:
-        place = existing(rating_queue.place_of(connection, evaluation_id), "evaluation", evaluation_id)
+        place = existing(stored.place_of(connection, evaluation_id), "evaluation", evaluation_id)
     return "agree" if (opinion == "passes") == place["passed"] else "disagree"

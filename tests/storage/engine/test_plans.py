@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection, event, insert, text
 
 from redraft.domain.jobs.ids import new_id
-from redraft.storage.admin import metrics, overview, profile_versions, rating_queue, retention, usage
+from redraft.storage.admin import metrics, overview, profile_versions, ratings, retention, usage
 from redraft.storage.admin.retention import EndedJob
 from redraft.storage.admin.usage import UsageFilter
 from redraft.storage.bulk import run_listing
@@ -149,11 +149,11 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "what calls took by day": lambda c: usage.by_day_and_model(c, UsageFilter(NOW - timedelta(seconds=9), NOW), 9),
     "what calls of a kind took": lambda c: usage.total(c, UsageFilter(NOW, NOW, kind="generate_answer")),
     "the calls of its page": lambda c: calls.lines_of_job(c, "job_1", 501),
-    "evaluations to rate": rating_queue.latest,
-    "which of them are rated": lambda c: rating_queue.rated_of(c, ["eval_1", "eval_2"], "local"),
-    "the tasks of those": lambda c: rating_queue.tasks_of(c, ["job_1", "job_2"]),
-    "one evaluation to rate": lambda c: rating_queue.place_of(c, "eval_1"),
-    "what was said of it": lambda c: rating_queue.last_word(c, "eval_1", "local"),
+    "evaluations to rate": ratings.latest_evaluations,
+    "which of them are rated": lambda c: ratings.rated_of(c, ["eval_1", "eval_2"], "local"),
+    "the tasks of those": lambda c: ratings.tasks_of(c, ["job_1", "job_2"]),
+    "one evaluation to rate": lambda c: ratings.place_of(c, "eval_1"),
+    "what was said of it": lambda c: ratings.last_word(c, "eval_1", "local"),
     "a step's memo": lambda c: calls.recorded_replies(c, "job_1", "generate", 1, with_failures=True),
     "what a job has spent": lambda c: calls.usage_of_job(c, "job_1"),
     "a reusable reply": lambda c: calls.find_reusable(c, "key"),
