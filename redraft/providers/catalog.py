@@ -1,4 +1,4 @@
-"""All providers of one process: made on first use, shared by its threads."""
+"""All providers of one process, created on first use."""
 
 import re
 import threading
@@ -60,7 +60,7 @@ class ProviderCatalog:
             self.get(ref).warm_up()
 
     def default_model(self) -> ModelRef:
-        """The settings' model, else by the keys that are set, else the bundled one."""
+        """The model in the settings, else one whose key is set, else the bundled one."""
         if self._settings.model:
             return parse_model(self._settings.model, "/model")
         if self._openai_key:
@@ -68,7 +68,7 @@ class ProviderCatalog:
         return DEFAULT_ANTHROPIC if self._anthropic_key else DEFAULT_LOCAL
 
     def is_configured(self, provider: str) -> bool:
-        """Whether calls can be made: a key, or a server of one's own, which may need none."""
+        """Whether calls can be made: with a key, or to a compatible server, which may need none."""
         if provider == "openai":
             return bool(self._openai_key or self._is_own_openai)
         if provider == "anthropic":
@@ -76,7 +76,7 @@ class ProviderCatalog:
         return self._local_failure() is None
 
     def check_configured(self, ref: ModelRef, pointer: str) -> None:
-        """Refuse a model that cannot be called, before a job is made of it.
+        """Refuse a model that cannot be called, before a job is stored.
 
         Raises:
             Invalid: no key is set (code `provider_auth`), or the local model is not installed
@@ -113,7 +113,7 @@ class ProviderCatalog:
         return LimitOrigin(f"REDRAFT_{field.upper()}", field in self._settings.model_fields_set and not is_own)
 
     def models(self) -> list[ListedModel]:
-        """One model per provider, and the default one where it is another."""
+        """One model per provider, and the default model."""
         default = self.default_model()
         refs = dict.fromkeys((default, DEFAULT_OPENAI, DEFAULT_ANTHROPIC, DEFAULT_LOCAL))
         return [
@@ -171,7 +171,7 @@ class ProviderCatalog:
         return missing_part(self._settings.local_model)
 
     def _misnamed(self, ref: ModelRef) -> str | None:
-        """Why no local model has this name, or None. A file of the user may have any name."""
+        """Why there is no local model of this name, or None. A file of the user may have any name."""
         if self._settings.local_model or ref == DEFAULT_LOCAL:
             return None
         return f"{ref} is not here: the bundled model is {DEFAULT_LOCAL}; REDRAFT_LOCAL_MODEL names a file of your own."
@@ -213,5 +213,5 @@ class ProviderCatalog:
 
 
 def is_own_server(base_url: str | None, vendor_host: str) -> bool:
-    """Whether an address is another server than the vendor's."""
+    """Whether an address is that of a compatible server instead of the vendor's."""
     return bool(base_url) and not re.match(rf"https?://{re.escape(vendor_host)}(:443)?(/|$)", base_url or "")

@@ -1,6 +1,6 @@
-"""Messages: Anthropic itself, and servers that speak its format.
+"""Messages: Anthropic itself, and servers with the same API.
 
-Paused turns are continued here, inside one call, since only this wire format knows them.
+Paused turns are continued here within one call, since only this wire format has them.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _NO_KEY = "none"
 
 @dataclass(frozen=True, slots=True)
 class AnthropicAccess:
-    """Address and credentials. `base_url` None: Anthropic itself."""
+    """Address and credentials; without a `base_url`, those of Anthropic itself."""
 
     vendor: Vendor
     api_key: str
@@ -75,7 +75,7 @@ class AnthropicProvider:
         on_delta: OnDelta | None = None,
         limit_origin: LimitOrigin | None = None,
     ) -> ChatReply:
-        """Make the call, once; a paused turn is sent back as it is until it ends."""
+        """See `Provider.send`. A paused turn is sent back unchanged until it ends."""
         # The first client imports the SDK: create it before the timeout of the call starts
         self.warm_up()
         left, emitter = TimeLeft(timeout_s), DeltaEmitter(on_delta)
@@ -130,7 +130,7 @@ class AnthropicProvider:
 
 
 def _turns(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
-    """The turns that Anthropic takes: none blank, and no blanks at the end of a last assistant turn."""
+    """Turns in the form that Anthropic accepts: none blank, and no blanks at the end of a last assistant turn."""
     turns = [{"role": m.role, "content": sendable(m.content)} for m in messages if m.content.strip()]
     if turns and turns[-1]["role"] == "assistant":
         turns[-1]["content"] = turns[-1]["content"].rstrip()

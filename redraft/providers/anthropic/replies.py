@@ -1,4 +1,4 @@
-"""Read a Messages answer (or several, when a turn was paused): the text, or why there is none."""
+"""Reads a Messages response, or several if a turn was paused: the text, or why there is none."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,10 +30,10 @@ def content_of(answers: Sequence[Answer]) -> list[Any]:
 
 
 def read_reply(vendor: Vendor, answers: Sequence[Answer]) -> ChatReply:
-    """The reply. `response` is the body; the bodies, when there were several.
+    """Return the reply. Its `response` is the body, or the list of bodies if there were several.
 
     Raises:
-        ProviderError: an error came instead of a message, in whatever shape.
+        ProviderError: the body is an error instead of a message.
         UnusableReply: there is no text to use.
     """
     last = answers[-1]
@@ -60,7 +60,7 @@ def _is_failure(body: Mapping[str, Any]) -> bool:
 
 
 def usage_of(answers: Sequence[Answer]) -> Usage:
-    """The sum over all answers. What Anthropic calls input excludes the cache; the ledger's includes it."""
+    """Sum the usage of all responses. Anthropic's input tokens exclude the cache; those of the ledger include it."""
     usages = [mapping(answer.body.get("usage")) for answer in answers]
     return Usage(
         input_tokens=_sum([count(usage.get(key)) for usage in usages for key in _TOKENS_IN]),

@@ -1,4 +1,4 @@
-"""The events of a Messages stream, added up."""
+"""Adds up the events of a Messages stream."""
 
 from collections import defaultdict
 from typing import Any
@@ -16,7 +16,7 @@ _PIECES = {
 
 
 class AnthropicEvents:
-    """One message: a paused turn's next one has a sum of its own."""
+    """Adds up one message; the next message of a paused turn has a collector of its own."""
 
     def __init__(self) -> None:
         self.is_ended = False

@@ -1,4 +1,4 @@
-"""Local models: one server per machine and data folder, spoken to as any Chat Completions server."""
+"""Local models: one Chat Completions server per machine and data folder."""
 
 import asyncio
 import threading

@@ -1,7 +1,7 @@
-"""Chat Completions: OpenAI itself, and every server that speaks its format.
+"""Chat Completions: OpenAI itself, and every server with the same API.
 
-The SDK is imported with the first call, since it takes a second. It makes the request (authentication,
-connections, error classes) and hands back the raw answer: the ledger wants headers and the body as they came.
+The SDK is imported with the first call, since that takes a second. It makes the request (authentication, connections,
+error classes) and returns the raw response, because the ledger stores its headers and its body unchanged.
 """
 
 import re
@@ -32,7 +32,7 @@ _NO_KEY = "none"
 
 @dataclass(frozen=True, slots=True)
 class OpenAIAccess:
-    """Address and credentials. `base_url` None: OpenAI itself."""
+    """Address and credentials; without a `base_url`, those of OpenAI itself."""
 
     vendor: Vendor
     api_key: str
@@ -66,7 +66,7 @@ class OpenAIProvider:
         on_delta: OnDelta | None = None,
         limit_origin: LimitOrigin | None = None,
     ) -> ChatReply:
-        """Make the call, once."""
+        """See `Provider.send`."""
         # The first client imports the SDK: create it before the timeout of the call starts
         self.warm_up()
         emitter = DeltaEmitter(on_delta)
@@ -105,7 +105,7 @@ class OpenAIProvider:
 
 
 def chat_body(chat: Chat, *, limit_name: str, adaptations: frozenset[Adaptation] = frozenset()) -> dict[str, Any]:
-    """A Chat Completions request; `limit_name` is what the server calls the output limit at first."""
+    """Build a Chat Completions request; `limit_name` is the name of the output limit that is tried first."""
     adaptations = with_schema_in_words(chat, adaptations, takes_loose=True)
     chat = adapted_chat(chat, adaptations)
     turns = [{"role": m.role, "content": sendable(m.content)} for m in chat.messages]
@@ -134,7 +134,7 @@ def _limit_name(first: str, adaptations: Collection[Adaptation]) -> str:
 def _response_format(wanted: ReplySchema) -> dict[str, Any]:
     wire = wire_schema(wanted.schema)
     if wire is None:
-        raise ValueError("A schema that can only be told in words has no response format.")
+        raise ValueError("A schema that only a prompt can hold has no response format.")
     name = re.sub(r"[^a-zA-Z0-9_-]", "_", wanted.name)[:64] or "reply"
     named = {"name": name, "strict": wire.is_strict, "schema": wire.schema}
     return {"type": "json_schema", "json_schema": named}

@@ -1,4 +1,4 @@
-"""Read a Chat Completions answer: an answer's text, or the reason why there is none."""
+"""Reads a Chat Completions response: the text, or why there is none."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,14 +23,14 @@ _THOUGHT_FIELDS = ("reasoning", "reasoning_content", "thinking")
 
 
 def read_reply(vendor: Vendor, answer: Answer) -> ChatReply:
-    """The reply.
+    """Return the reply.
 
     Args:
         vendor: for messages.
-        answer: a 2xx with an object as its body.
+        answer: a 2xx response whose body is an object.
 
     Raises:
-        ProviderError: an error came instead of choices, in whatever shape.
+        ProviderError: the body is an error instead of choices.
         UnusableReply: there is no text to use.
     """
     choice = mapping(next(iter(items(answer.body.get("choices"))), None))
@@ -55,7 +55,7 @@ def read_reply(vendor: Vendor, answer: Answer) -> ChatReply:
 
 
 def _is_failure(body: Mapping[str, Any], choice: Mapping[str, Any]) -> bool:
-    """Whether a body is none of a reply, or of one with an error beside it."""
+    """Whether a body holds no reply, or a reply together with an error."""
     if choice:
         return bool(body.get("error"))
     return (bool(body) and "choices" not in body) or words_of(body).is_error

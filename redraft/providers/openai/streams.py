@@ -1,4 +1,4 @@
-"""The chunks of a Chat Completions stream, added up."""
+"""Adds up the chunks of a Chat Completions stream."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _NOT_OF_THE_HEAD = frozenset({"choices", "usage", "object"})
 
 
 class OpenAIChunks:
-    """Of several choices only the first counts: no more are asked for."""
+    """Uses only the first of several choices, since requests ask for one."""
 
     def __init__(self) -> None:
         self.is_ended = False

@@ -71,12 +71,12 @@ class _Rule:
 def adaptation_for(
     error: ProviderError, sent: Mapping[str, Any], *, limit_name: str | None = None
 ) -> Adaptation | None:
-    """The adaptation for a refusal; None: no parameter of the request can be left out. Pure.
+    """Return the adaptation for a refusal; None if no parameter of the request can be left out.
 
     Args:
-        error: what the refusal was translated to, with the provider's body as its `response`.
+        error: the refusal, with the provider's body as its `response`.
         sent: the request's body.
-        limit_name: what the output limit is called at first; None: it has one name only.
+        limit_name: the name of the output limit that is tried first; None if the API has only one name.
     """
     said = words_of(error.response)
     said = replace(said, message=said.message[:_WORDS_CHARS])
@@ -88,12 +88,12 @@ def adaptation_for(
 
 
 def with_schema_in_words(chat: Chat, adaptations: frozenset[Adaptation], *, takes_loose: bool) -> frozenset[Adaptation]:
-    """The adaptations, with the one that tells a schema in words where the dialect could only narrow it. Pure.
+    """Add the adaptation `schema_in_words` where the wire format would make the schema narrower.
 
     Args:
-        chat: what is asked.
-        adaptations: what its model was found not to take.
-        takes_loose: whether the dialect takes schemas that are not strict.
+        chat: the chat.
+        adaptations: the adaptations that its model needs.
+        takes_loose: whether the wire format accepts schemas that are not strict.
     """
     if chat.reply_schema is None:
         return adaptations
@@ -106,7 +106,7 @@ def with_schema_in_words(chat: Chat, adaptations: frozenset[Adaptation], *, take
 
 
 def adapted_chat(chat: Chat, adaptations: Collection[Adaptation]) -> Chat:
-    """The chat without what its model does not take, as far as that is no matter of a dialect. Pure."""
+    """Apply the adaptations that are the same in both wire formats."""
     if "no_temperature" in adaptations:
         chat = replace(chat, temperature=None)
     if chat.reply_schema is not None and {"json_object", "schema_in_words"} & set(adaptations):
@@ -120,7 +120,7 @@ def adapted_chat(chat: Chat, adaptations: Collection[Adaptation]) -> Chat:
 
 
 class CapabilityMemory:
-    """What was learned about each model, in this process. The least used are forgotten first."""
+    """The adaptations learned for each model in this process; the least recently used are dropped first."""
 
     def __init__(self) -> None:
         self.limits = OutputLimits()
@@ -128,7 +128,7 @@ class CapabilityMemory:
         self._of_model: OrderedDict[str, frozenset[Adaptation]] = OrderedDict()
 
     def of_chat(self, chat: Chat) -> frozenset[Adaptation]:
-        """What this chat has to do without: by its model, and by the schema that it asks for."""
+        """The adaptations that this chat needs, for its model and for its schema."""
         known = self.of(chat.model.name)
         wire = wire_schema(chat.reply_schema.schema) if chat.reply_schema else None
         return known if wire is None else known | self.of(_with_schema(chat.model.name, wire.schema))
@@ -156,7 +156,7 @@ class CapabilityMemory:
         limit_name: str | None = None,
         limit_origin: LimitOrigin | None = None,
     ) -> None:
-        """Learn from a refusal, and mark it where the call can be planned anew."""
+        """Learn from a refusal, and set `is_adapted` if the call can be planned again."""
         found = adaptation_for(error, sent, limit_name=limit_name)
         if found is None:
             self._adapt_limit(error, sent, limit_origin or LimitOrigin())
@@ -186,7 +186,7 @@ def _with_schema(model: str, schema: Any) -> str:
 
 
 def schema_in(body: Mapping[str, Any]) -> Any:
-    """The schema that a body asks for, in either dialect; None: none, or one in words."""
+    """Return the schema in a request body of either wire format; None without one, or if the prompt holds it."""
     places = (("response_format", "json_schema", "schema"), ("output_config", "format", "schema"))
     for place in places:
         value: Any = body
@@ -198,7 +198,7 @@ def schema_in(body: Mapping[str, Any]) -> Any:
 
 
 def loose_form(chat: Chat, body: Mapping[str, Any]) -> str | None:
-    """How a chat's schema was told to a provider, where that enforces less than the schema; None: it is enforced."""
+    """Say how a schema was sent if the provider does not enforce it; None if it is enforced."""
     if chat.reply_schema is None or "output_config" in body:
         return None
     wanted: Any = body.get("response_format") or {}
@@ -244,7 +244,7 @@ def _refuses_schema(said: Words) -> bool:
 
 
 def _refuses_format(said: Words) -> bool:
-    """The whole parameter, not one of its kinds."""
+    """Whether the whole parameter is refused, and not one of its types."""
     is_told = "response_format" in said.message and "json_schema" not in said.message
     return is_told and bool(_UNKNOWN_NAME.search(said.message))
 

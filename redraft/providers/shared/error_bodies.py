@@ -1,4 +1,4 @@
-"""Read what an error body says, whatever its shape: objects within objects, JSON within texts, lists, plain text, HTML.
+"""Reads error bodies of any shape: nested objects, JSON within text, lists, plain text, HTML.
 
 Compatible servers and gateways wrap each other's errors, so every level is read, the outermost first.
 """
@@ -41,10 +41,10 @@ _Kind = Literal["message", "code", "status", "param", "wait"]
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What an error body says.
+    """The parts of an error body.
 
     Attributes:
-        codes: its codes and types, those of inner errors too.
+        codes: its codes and types, with those of inner errors.
         message: its messages, the outermost first.
         param: the parameter that it names.
         status: the HTTP status that it carries within itself.
@@ -59,15 +59,15 @@ class Words:
 
     @property
     def is_error(self) -> bool:
-        """Whether a body of unknown shape can be taken for an error's."""
+        """Whether a body of unknown shape is that of an error."""
         return bool(self.message or self.status or _TELLING_CODE.search(self.codes))
 
 
 def words_of(body: Any) -> Words:
-    """Return what a body says, as JSON values or text."""
+    """Read a body, given as JSON values or text."""
     found: dict[str, list[Any]] = {"message": [], "code": [], "status": [], "param": [], "wait": []}
     for kind, value in _said(plain(body) if isinstance(body, str) else body, 0):
-        # A gateway repeats in its own words what its upstream said
+        # A gateway often repeats the message of its upstream
         if value not in found[kind] and not (kind == "message" and any(value in each for each in found[kind])):
             found[kind].append(value)
     message = ": ".join(each.rstrip(" :") for each in found["message"])[:_CHARS_MAX]
@@ -114,14 +114,14 @@ def _said_in_object(members: Mapping[str, Any], level: int) -> Iterator[tuple[_K
             yield "param", value
         elif name in _WAITS:
             yield from _said_of_wait(value)
-    # What is no more than a text comes before what is wrapped
+    # Plain texts come before nested objects
     for name, value in sorted(folded, key=lambda member: not isinstance(member[1], str)):
         if name in _SAYING or name.endswith(("message", "messages")) or _holds_an_error(value):
             yield from _said(value, level + 1)
 
 
 def _holds_an_error(value: Any) -> bool:
-    """Whether an object of unknown name has a member that is called an error."""
+    """Whether a value is an object with a member whose name contains `error`."""
     return isinstance(value, dict) and any("error" in key.lower() for key in cast("dict[str, Any]", value))
 
 
@@ -140,7 +140,7 @@ def _said_of_wait(value: Any) -> Iterator[tuple[_Kind, Any]]:
 
 
 def _said_in_text(text: str, level: int) -> Iterator[tuple[_Kind, Any]]:
-    """A text, or the error that stands in it as JSON, with the words before it."""
+    """Read a text, or the JSON in it together with the words before it."""
     text = plain(text) if _PAGE.search(text) else text.strip()
     start = text.find("{")
     inner = list(_said(_json_at(text, start), level + 1)) if start >= 0 else []
@@ -174,10 +174,10 @@ def _seconds(text: str) -> float | None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """JSON values, without NaN and Infinity, which neither database takes.
+    """Parse JSON; NaN and Infinity become null, since neither database stores them.
 
     Raises:
-        ValueError: it is no JSON, or nested beyond reason.
+        ValueError: it is no JSON, or nested too deeply.
     """
     try:
         return json.loads(text, parse_constant=lambda _name: None)

@@ -1,4 +1,4 @@
-"""Read a stream of server-sent events, and keep what a server writes into it beside them.
+"""Reads a stream of server-sent events, and keeps the lines that are no events.
 
 The usual readers drop fields that the standard does not know. Some servers report their errors in such fields, or as
 plain lines.
@@ -18,7 +18,7 @@ _EVIDENCE_CHARS_MAX = 20_000
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """One event; `name` is None for a line that belongs to none."""
+    """One event; `name` is None for a line that is no part of an event."""
 
     name: str | None
     data: str
@@ -44,7 +44,7 @@ async def events_in(texts: AsyncIterable[str]) -> AsyncIterator[StreamEvent]:
 
 
 async def _lines(texts: AsyncIterable[str]) -> AsyncIterator[str]:
-    """Only what ends a line of an event: `str.splitlines` would split within JSON."""
+    """Split at the line ends of events only: `str.splitlines` would split within JSON."""
     parts = list[str]()
     ends_with_return = False
     async for text in texts:
@@ -60,7 +60,7 @@ async def _lines(texts: AsyncIterable[str]) -> AsyncIterator[str]:
 
 
 class Evidence:
-    """What a stream held that is no part of an answer, within bounds: perhaps the reason why there is none."""
+    """What a stream held that is no part of an answer, up to a limit: it may be an error message."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -80,7 +80,7 @@ class Evidence:
         return bool(self) and words_of(self.body()).is_error
 
     def body(self) -> Any:
-        """JSON values as far as it is JSON, else text."""
+        """The JSON values, or the text if it is no JSON."""
         whole = "\n".join(self._texts)
         try:
             return parse_json(whole)
@@ -92,7 +92,7 @@ class Evidence:
 
 
 def _value(text: str) -> Any:
-    """A line as JSON, the name before it as its key."""
+    """A line as JSON; a name before it becomes its key."""
     named = _NAMED_JSON.match(text)
     try:
         value = parse_json(text[named.end() :] if named else text)

@@ -22,7 +22,7 @@ from redraft.redaction import MARK, redact
 _MESSAGE_CHARS = 600
 # With less time left than this, a call counts as timed out.
 _NO_TIME_S = 0.01
-# The status of an error inside a 200 that names none
+# The status of an error that a 200 holds, if it names no other
 _NO_STATUS = 0
 _RESPONSE_CHARS_MAX = 50_000
 _SOON_S = 120.0
@@ -37,7 +37,7 @@ _HEADER_KEPT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """Who answered, for messages: where its key and its address are set, and what must not be shown."""
+    """Whose API answered, for messages: the settings of its key and its address, and the secret to redact."""
 
     label: str
     key_setting: str
@@ -57,7 +57,7 @@ class Vendor:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP answer as it came. `body` is JSON values, or text where it was no JSON."""
+    """An HTTP response. `body` is JSON values, or text if it was no JSON."""
 
     status: int
     body: Any
@@ -91,7 +91,7 @@ def _says(pattern: str, *statuses: int) -> Callable[[int, Words], bool]:
 
 
 def _says_without_status(pattern: str) -> Callable[[int, Words], bool]:
-    """The words that stand for the missing status."""
+    """Whether an error without a status has such words in its message."""
     expression = re.compile(pattern, re.IGNORECASE)
     return lambda status, words: status == _NO_STATUS and bool(expression.search(words.message))
 
@@ -203,7 +203,7 @@ _RULES: tuple[_Rule, ...] = (
     _Rule("provider_unavailable", "", lambda status, _words: status in {_NO_STATUS, 408, 409, 425} or status >= 500),
     _Rule("provider_bad_request", "Check {url}: nothing answers at that path.", _status(404, 405)),
 )
-# An error inside a 200 has no status of its own, but mostly a code or a type that goes with one.
+# An error inside a 200 has no status of its own, but in most cases a code or a type that implies one.
 _STATUS_OF_CODE = tuple(
     (re.compile(pattern, re.IGNORECASE), status)
     for pattern, status in (
@@ -218,7 +218,7 @@ _ANY_OTHER = _Rule("provider_bad_request", "", lambda _status, _words: True)
 
 
 def failure_of_answer(vendor: Vendor, answer: Answer) -> ProviderError:
-    """The error that an HTTP error status, or something other than a reply inside a 200, stands for."""
+    """Return the error for an HTTP error status, or for a 200 that holds no reply."""
     words = _words_of(answer)
     status = _meant_status(answer, words)
     rule = next((rule for rule in _RULES if rule.is_met(status, words)), _ANY_OTHER)
@@ -245,7 +245,7 @@ def _verb(answer: Answer) -> str:
 
 
 def _words_of(answer: Answer) -> Words:
-    """The words of an error; for a body without any, the beginning of the body."""
+    """The message of an error; for a body without one, the beginning of the body."""
     words = words_of(answer.body)
     if words.message or not answer.body:
         return words
@@ -271,7 +271,7 @@ def _sentence(said: str, advice: str) -> str:
 
 
 def failure_of_connection(vendor: Vendor, error: BaseException, left: TimeLeft, timeouts: Timeouts) -> ProviderError:
-    """The error for a call that brought no whole answer. `error` is the SDK's; its causes say more.
+    """Return the error for a call without a whole answer. `error` is the SDK's.
 
     aiohttp's own error decides: the SDKs' transport reports a connection that broke as one that timed out.
     """
@@ -354,7 +354,7 @@ def redacted(vendor: Vendor, value: Any) -> Any:
 
 
 def _meant_status(answer: Answer, words: Words) -> int:
-    """The status; for an error inside a 200 the one it carries or names, else none."""
+    """The status; for an error inside a 200 the one that it names or implies."""
     if answer.status >= 400:
         return answer.status
     named = (status for pattern, status in _STATUS_OF_CODE if pattern.search(words.codes))

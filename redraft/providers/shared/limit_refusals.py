@@ -1,7 +1,7 @@
-"""Read a refusal of an output limit: the model's own limit, or the context that prompt and output share.
+"""Reads refusals of an output limit: it exceeds the model's own limit, or the context that prompt and output share.
 
-Servers word it in dozens of ways, so the words decide only what a refusal is about; the numbers are told apart
-by the limit that was sent.
+Servers word these refusals in dozens of ways. So the words decide only which of the two limits is meant. The limit
+that was sent decides what each number in the message means.
 """
 
 import re
@@ -71,12 +71,12 @@ _OF_PROMPT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LimitRefusal:
-    """What a server says of an output limit that it does not take.
+    """What a server says about an output limit that it refuses.
 
     Attributes:
-        about: `output`: the model writes less. `context`: prompt and output are too long together.
-        most: tokens of output, or of the whole context; None: the server names no number.
-        prompt: tokens of the prompt as the server counts them; None: it does not say.
+        about: `output` if the model cannot write that much; `context` if prompt and output together are too long.
+        most: the maximum in tokens of the output, or of the whole context; None if the server names no number.
+        prompt: tokens of the prompt as the server counts them; None if it does not say.
         is_prompt_exact: False where the server stopped counting.
     """
 
@@ -87,7 +87,7 @@ class LimitRefusal:
 
 
 def refusal_kind(message: str) -> Literal["output", "context"] | None:
-    """What a refusal is about; None: not about the room for a reply. Pure."""
+    """Return which limit a refusal means; None if it means neither."""
     if _OTHER_COMPLAINT.search(message) or not _EXCESS.search(message):
         return None
     is_named = bool(_LIMIT_NAMED.search(message))
@@ -97,13 +97,13 @@ def refusal_kind(message: str) -> Literal["output", "context"] | None:
 
 
 def read_refusal(message: str, asked: int, *, is_of_context: bool = False) -> LimitRefusal | None:
-    """What a server says of an output limit of `asked` tokens; None: nothing. Pure.
+    """Read what a server says about an output limit of `asked` tokens; None if it says nothing about it.
 
     Args:
         message: the server's words.
         asked: the limit that was sent.
-        is_of_context: whether the refusal is known to be one for the context's length: then words that name neither
-            prompt nor output may mean their sum.
+        is_of_context: whether the refusal is known to be about the length of the context. Then a message that names
+            neither prompt nor output may mean their sum.
     """
     message = _STATUS.sub("", message)
     kind = refusal_kind(message)
@@ -116,7 +116,7 @@ def read_refusal(message: str, asked: int, *, is_of_context: bool = False) -> Li
 
 
 def _in_other_words(message: str, asked: int) -> LimitRefusal | None:
-    """In a language that is not known: numbers that add up, or the limit's name and a number below it, say enough."""
+    """Read a message in an unknown language: numbers that add up, or the limit's name with a smaller number."""
     if summed := _by_sum(message, asked):
         return summed
     if not _LIMIT_NAMED.search(message) or _OTHER_COMPLAINT.search(message) or _UNKNOWN.search(message):
@@ -126,7 +126,7 @@ def _in_other_words(message: str, asked: int) -> LimitRefusal | None:
 
 
 def _by_sum(message: str, asked: int) -> LimitRefusal | None:
-    """The context that prompt and output exceed, where their lengths and their sum are told."""
+    """Find the context where the message names the lengths of prompt and output, and their sum."""
     numbers = _numbers(message)
     for total in numbers:
         prompt = total - asked
@@ -142,7 +142,7 @@ def _by_sum(message: str, asked: int) -> LimitRefusal | None:
 
 
 def _most_output(message: str, asked: int) -> int | None:
-    """The largest number below the one that was asked for: model names and versions hold smaller ones."""
+    """The largest number below the limit that was sent: smaller ones are parts of model names and versions."""
     below = [number for number in _numbers(message) if _SMALLEST_LIMIT <= number <= asked]
     excluded = {_number(found) - 1 for found in _EXCLUSIVE.findall(message) for found in found if found}
     inside = [number - 1 if number - 1 in excluded else number for number in below]
@@ -165,7 +165,7 @@ def _of_context(message: str, asked: int) -> LimitRefusal:
 
 
 def _prompt_by_sum(message: str, asked: int, context: int) -> int | None:
-    """The prompt's length, out of a number that is the sum of prompt and output."""
+    """The length of the prompt, from a number that is the sum of prompt and output."""
     total = max(_numbers(message), default=0)
     return total - asked if total > context and total > asked else None
 

@@ -1,7 +1,7 @@
 """Lowers the output limit to what a model accepts, unless a person set the limit.
 
-The model's own limit holds for every prompt. What prompt and reply share is kept as the model's context: for other
-prompts their room is estimated, for the refused prompt it is known.
+The model's own limit is valid for every prompt. The context that prompt and reply share is stored for the model. For
+the refused prompt, the room for a reply is then known. For other prompts it is estimated.
 """
 
 import hashlib
@@ -21,11 +21,11 @@ LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
 T = TypeVar("T")
 
 _KEPT_MAX = 256
-# A reply of fewer tokens is of no use; the local minimum of REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS.
+# A shorter reply is useless. It is also the minimum of REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS.
 _REPLY_MIN = 64
-# Without a number from the server a limit is halved down to this: four times, from the evaluator's default.
+# Without a number from the server the limit is halved, down to this: four times from the evaluator's default
 _HALVED_MIN = 256
-# Of most languages and of JSON; a prompt that has more tokens is refused, and known from then on.
+# Holds for most languages and for JSON. A prompt with more tokens is refused once, and then its length is known
 _BYTES_PER_TOKEN = 3
 _SHORTEN = "shorten the task, the sources or the criteria, or use a model with a larger context"
 
@@ -45,7 +45,7 @@ class OutputLimits:
         self._of_prompt: OrderedDict[str, int] = OrderedDict()
 
     def fitted(self, body: dict[str, Any], origin: LimitOrigin) -> dict[str, Any]:
-        """The request with an output limit that its model takes; a limit that a person fixed stays as it is."""
+        """Return the request with an output limit that its model accepts; a limit that a person set is not changed."""
         name = limit_name_in(body)
         if name is None or origin.is_fixed:
             return body
@@ -63,7 +63,7 @@ class OutputLimits:
         return {**body, name: min(limit for limit in limits if limit is not None)}
 
     def learn(self, refusal: LimitRefusal, sent: Mapping[str, Any]) -> int | None:
-        """Keep what a refusal tells, and return the limit to ask with next; None: there is no lower one."""
+        """Store what a refusal says, and return the limit for the next call; None if there is no lower one."""
         name = limit_name_in(sent)
         if name is None:
             return None
@@ -86,17 +86,17 @@ class OutputLimits:
 
 
 def limit_name_in(body: Mapping[str, Any]) -> str | None:
-    """What a request calls its output limit; None: it has none."""
+    """Return the name of the output limit in a request; None without a limit."""
     return next((name for name in LIMIT_NAMES if isinstance(body.get(name), int)), None)
 
 
 def limit_advice(refusal: LimitRefusal, origin: LimitOrigin, lowered: int | None) -> str:
-    """What becomes of a refused output limit, or what a person can do about it. Pure.
+    """Say which limit the next call has, or what a person can do about the refusal.
 
     Args:
         refusal: what the server said.
-        origin: where the limit comes from.
-        lowered: the limit that would be taken; None: none is known.
+        origin: the setting that the limit comes from.
+        lowered: a limit that the model accepts; None if none is known.
     """
     if origin.is_fixed:
         to = f" to at most {lowered}" if lowered else ""

@@ -1,4 +1,4 @@
-"""What a call cost, in integers of 1e-9 USD; None where no price is known, never 0 for unknown."""
+"""The cost of calls, in integers of 1e-9 USD; an unknown price is None, never 0."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -23,8 +23,8 @@ def price_nano_usd(
     Args:
         ref: the model.
         usage: its tokens; unknown input or output tokens make the price unknown, unless the model costs nothing.
-        own_prices: the settings' prices by `provider:name`; they win.
-        is_listed: whether the vendor's public price list holds (not on a server of one's own).
+        own_prices: the prices in the settings by `provider:name`; they take precedence.
+        is_listed: whether the vendor's public price list applies; it does not on a compatible server.
     """
     own = (own_prices or {}).get(str(ref))
     if ref.provider == FREE_PROVIDER or (own is not None and own.is_free):

@@ -1,6 +1,6 @@
-"""The model boundary: one Protocol, and the types that cross it.
+"""The interface of all providers: one Protocol, and its types.
 
-Whatever a provider answers becomes a `ChatReply` or a `ProviderError`; no SDK type leaves this package.
+Each response becomes a `ChatReply` or a `ProviderError`; no type of an SDK leaves this package.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ ADAPTATIONS_MAX = 8
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens as the provider counted them; None = it did not say (never 0 for unknown)."""
+    """Tokens as the provider counted them; None if it did not say, never 0 for unknown."""
 
     input_tokens: int | None = None
     cached_input_tokens: int | None = None
@@ -39,7 +39,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """A usable reply: `text` is never blank.
+    """A usable reply; `text` is never blank.
 
     `response` is the provider's body as JSON values, for the ledger. `headers` holds the selected ones
     only (request id, rate limits).
@@ -54,15 +54,15 @@ class ChatReply:
 
 
 def sendable(text: str) -> str:
-    """Text as UTF-8 can carry it: a lone surrogate (half a character) becomes `?`."""
+    """Text that UTF-8 can encode: a lone surrogate (half a character) becomes `?`."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 class UnusableReply(ProviderError):  # noqa: N818 - a state, like the five kinds
-    """A 200 that is no usable reply (cut, refused, filtered, broken off, empty): it was paid for all the same.
+    """A 200 without a usable reply (cut, refused, filtered, broken off, empty). It is paid for.
 
     Attributes:
-        text: what came of it, for the record: never an answer or a verdict.
+        text: the text that arrived, for the ledger; never used as an answer or a verdict.
     """
 
     def __init__(self, code: ProviderErrorCode, message: str, reply: ChatReply) -> None:
@@ -79,9 +79,9 @@ class Provider(Protocol):
     name: str
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
-        """The request body as it will be sent: what the ledger stores before the call.
+        """Return the request body as it will be sent; the ledger stores it before the call.
 
-        It depends on the chat and on what the model was found not to take, on nothing else.
+        It depends only on the chat and on the adaptations that were learned for the model.
         """
         ...
 
@@ -97,21 +97,21 @@ class Provider(Protocol):
 
         Args:
             body: from `wire_body`; with `stream` true the reply is read as it comes.
-            timeout_s: for all of it, in seconds.
+            timeout_s: for the whole call, in seconds.
             on_delta: receives the answer's text in pieces, on the event loop, so it must not wait; the pieces
                 of a reply add up to its `text`. What it raises ends the call and comes through. After a
                 `ProviderError` the pieces sent so far are void.
             limit_origin: the chat's; an error for the output limit names its setting.
 
         Raises:
-            ProviderError: for everything that is not a usable reply; an `UnusableReply` where tokens were
-                spent all the same (truncated, refused, filtered, empty). With `is_adapted` the provider has
-                learned what its model does not take: plan the call anew.
+            ProviderError: there is no usable reply; an `UnusableReply` if tokens were spent (truncated, refused,
+                filtered, empty). If `is_adapted` is true, the provider has learned an adaptation: plan the call
+                again.
         """
         ...
 
     def warm_up(self) -> None:
-        """Pay once for imports and the first client, before the first call does."""
+        """Import the SDK and create the client before the first call needs them."""
         ...
 
     async def close(self) -> None: ...

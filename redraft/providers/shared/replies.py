@@ -1,4 +1,4 @@
-"""What both wire formats share in reading an answer."""
+"""Reads the parts of a response that are the same in both wire formats."""
 
 import json
 from collections.abc import Mapping
@@ -28,10 +28,10 @@ _REASONS = (
 
 
 def read_answer(vendor: Vendor, response: "httpx2.Response") -> Answer:
-    """The answer with its body as JSON values.
+    """Return a response with its body as JSON values.
 
     Raises:
-        ProviderError: it has an error status, is no JSON object, or is an error in spite of its 200.
+        ProviderError: the status is an error, or the body is no JSON object.
     """
     body = _json_or_text(response)
     answer = Answer(response.status_code, body, dict(response.headers))
@@ -48,7 +48,7 @@ def _json_or_text(response: "httpx2.Response") -> Any:
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """The value if it is an object, else an empty one: bodies are never what they should be."""
+    """The value if it is an object, else an empty one: no field of a body is certain."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
@@ -58,17 +58,17 @@ def items(value: Any) -> list[Any]:
 
 
 def count(value: Any) -> int | None:
-    """A number of tokens, or None where there is none that can be true."""
+    """A number of tokens, or None if the value cannot be one."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _TOKENS_MAX else None
 
 
 def words(value: Any) -> str:
-    """The value if it is text, else nothing: None never becomes "None"."""
+    """The value if it is text, else an empty text."""
     return value if isinstance(value, str) else ""
 
 
 def content_text(content: Any) -> str:
-    """A message's content, text or a list of parts, as text; parts that are thinking are not."""
+    """The content of a message as text, without thinking; the content is a text or a list of parts."""
     parts = [mapping(part) for part in items(content)]
     return words(content) or "".join(words(part.get("text")) for part in parts if not _is_thinking(part))
 
@@ -79,14 +79,14 @@ def _is_thinking(part: Mapping[str, Any]) -> bool:
 
 
 def has_reason(value: Any) -> bool:
-    """Whether a field holds a finish reason, not one of the many spellings of nothing."""
+    """Whether a field holds a finish reason, and not one of the many spellings of none."""
     return value is not None and not is_absent(_reason_text(value))
 
 
 def finish_reason_of(part: Mapping[str, Any]) -> str | None:
-    """The finish reason that a choice or a message gives; None: it gives none.
+    """Return the finish reason of a choice or a message, or None.
 
-    A gateway's own word for a whole reply does not count against its upstream's word for a broken one.
+    If a gateway says that the reply is complete and its upstream says that it is not, the upstream's reason counts.
     """
     reasons = [_reason_text(part[name]) for name in _REASONS if has_reason(part.get(name))]
     if not reasons:
@@ -98,7 +98,7 @@ def finish_reason_of(part: Mapping[str, Any]) -> str | None:
 
 
 def without_early_end(part: Mapping[str, Any]) -> dict[str, Any]:
-    """A choice or a message behind whose finish reason more text came: a normal end was none."""
+    """Remove a normal finish reason after which more text arrived."""
     if classify_finish(finish_reason_of(part)) is not Finish.COMPLETE:
         return dict(part)
     return {name: value for name, value in part.items() if name not in _REASONS}
@@ -113,7 +113,7 @@ def _reason_text(value: Any) -> str:
 
 
 def finish_failure(vendor: Vendor, reason: str | None, text: str) -> tuple[ProviderErrorCode, str] | None:
-    """Why a reply that ended for this reason cannot be used, whatever it says; None: the reason does not tell."""
+    """Say why a reply with this finish reason cannot be used; None if the reason alone does not exclude it."""
     has_text = bool(answer_in(text).strip())
     failures: dict[Finish, tuple[ProviderErrorCode, str]] = {
         Finish.CUT: ("output_truncated", truncation(vendor, has_text=has_text)),
@@ -134,7 +134,7 @@ def finish_failure(vendor: Vendor, reason: str | None, text: str) -> tuple[Provi
 
 
 def truncation(vendor: Vendor, *, has_text: bool) -> str:
-    """That a reply was cut off, and what raises its limit. A local evaluator has a limit that no setting raises."""
+    """Say that a reply was cut off, and what raises its limit. No setting raises that of a local evaluator."""
     is_local = vendor.url_setting == "REDRAFT_LOCAL_MODEL"
     of_evaluator = "choose another evaluator model" if is_local else "REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS (evaluator)"
     advice = f"Raise sampling.max_output_tokens (generator) or {of_evaluator}."
@@ -144,10 +144,10 @@ def truncation(vendor: Vendor, *, has_text: bool) -> str:
 
 
 def sound_key(key: str, vendor: Vendor) -> str:
-    """The key without blanks around it.
+    """Return the key without blanks around it.
 
     Raises:
-        ProviderError: it holds what no header can (code `provider_auth`).
+        ProviderError: a header cannot hold the key (code `provider_auth`).
     """
     trimmed = key.strip()
     if trimmed and not (trimmed.isascii() and trimmed.isprintable()):

@@ -25,46 +25,46 @@ _AFTER_THE_END_S = 0.5
 
 
 class Collector(Protocol):
-    """One dialect's sum of its events."""
+    """Adds up the events of one wire format."""
 
     @property
     def is_ended(self) -> bool:
-        """Whether the stream's own end came: what follows is of no interest."""
+        """Whether the event that ends the stream arrived; later events are ignored."""
         ...
 
     @property
     def is_whole(self) -> bool:
-        """Whether the answer is, with or without that end."""
+        """Whether the answer is whole, with or without the event that ends the stream."""
         ...
 
     @property
     def finish_reason(self) -> str | None:
-        """Why the answer ended, once it has."""
+        """Why the answer ended; None before its end."""
         ...
 
     def knows(self, event: dict[str, Any]) -> bool:
-        """Whether an event, or a whole body, has the form of this dialect."""
+        """Whether an event, or a whole body, has the form of this wire format."""
         ...
 
     def error_in(self, event: dict[str, Any]) -> Any:
-        """The error body that an event is, or None."""
+        """The error body in an event, or None."""
         ...
 
     def take(self, event: dict[str, Any]) -> str:
-        """Add an event; returns its piece of the answer's text."""
+        """Add an event, and return its piece of the answer's text."""
         ...
 
     def end(self) -> None:
-        """`[DONE]` came."""
+        """Note that `[DONE]` arrived."""
         ...
 
     def body(self) -> dict[str, Any]:
-        """The body of an unstreamed answer."""
+        """The body that the same answer has without streaming."""
         ...
 
 
 class DeltaEmitter:
-    """Tells a text's pieces, so that their sum is the text."""
+    """Emits the pieces of a text; joined, they are the text."""
 
     def __init__(self, on_delta: OnDelta | None) -> None:
         self._on_delta = on_delta
@@ -75,13 +75,12 @@ class DeltaEmitter:
         return self._chars > 0
 
     def emit(self, piece: str) -> None:
-        """Tell a piece."""
         self._chars += len(piece)
         if piece and self._on_delta is not None:
             self._on_delta(piece)
 
     def finish(self, text: str) -> None:
-        """Tell what is left of the whole text."""
+        """Emit what is missing of the whole text."""
         self.emit(text[self._chars :])
 
 
@@ -109,7 +108,7 @@ async def read_events(
 
 
 class StreamReader:
-    """Hands what belongs to the answer to its collector, and keeps the rest as evidence."""
+    """Passes the events of an answer to its collector, and keeps everything else as evidence of an error."""
 
     def __init__(self, vendor: Vendor, collector: Collector, emitter: DeltaEmitter) -> None:
         self._evidence = Evidence()
@@ -124,7 +123,7 @@ class StreamReader:
 
     @property
     def is_enough(self) -> bool:
-        """Whether what was read says what the answer is, even if the connection breaks now."""
+        """Whether the answer, or the error, is known even if the connection breaks now."""
         return self._collector.is_whole or self._evidence.is_error
 
     def take(self, event: StreamEvent) -> float | None:
@@ -169,11 +168,15 @@ class StreamReader:
 
     @property
     def _is_settled(self) -> bool:
-        """Whether the finish reason says all: what comes behind it adds nothing."""
+        """Whether the finish reason is final: later events change nothing."""
         return classify_finish(self._collector.finish_reason) not in {Finish.UNKNOWN, Finish.FAILED}
 
     def answer(self) -> Answer:
-        """Raises ProviderError when there is none, or an error in its place."""
+        """Return the answer.
+
+        Raises:
+            ProviderError: the stream held no whole answer, or an error.
+        """
         body, found = self._collector.body(), self._evidence.body() if self._evidence else None
         if self._collector.finish_reason is None and found is not None:
             if self._collector.knows(mapping(found)):
