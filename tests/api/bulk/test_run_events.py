@@ -148,5 +148,5 @@ def test_a_server_that_stops_lets_its_streams_go(start_api: Callable[..., ApiSer
         wait_until(lambda: next(frames).type == "run.progress")
         began = time.monotonic()
         api.stop()
-        assert "ends" in (list(frames)[-1].comment or "")
+        assert "stops" in (list(frames)[-1].comment or "")
         assert time.monotonic() - began < patient(1.25)
