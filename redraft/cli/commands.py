@@ -10,18 +10,9 @@ from redraft.cli.admin import db, keys, models, observations, profiles
 from redraft.cli.admin.demo import demo
 from redraft.cli.admin.doctor import doctor
 from redraft.cli.admin.serving import serve, worker
-from redraft.cli.bulk import datasets, runs
-from redraft.cli.bulk.comparisons import EPILOG as COMPARE_EPILOG
-from redraft.cli.bulk.comparisons import compare
-from redraft.cli.bulk.evals import EPILOG as EVAL_EPILOG
-from redraft.cli.bulk.evals import evaluate
+from redraft.cli.bulk import comparisons, datasets, evals, runs
 from redraft.cli.exits import GuardedGroup
-from redraft.cli.jobs import jobs
-from redraft.cli.jobs.ask import EPILOG as ASK_EPILOG
-from redraft.cli.jobs.ask import ask
-from redraft.cli.jobs.ratings import CALIBRATION_EPILOG, calibration
-from redraft.cli.jobs.refining import EPILOG as REFINE_EPILOG
-from redraft.cli.jobs.refining import refine
+from redraft.cli.jobs import ask, jobs, ratings, refining
 
 app = typer.Typer(
     cls=GuardedGroup,
@@ -50,30 +41,24 @@ def _print_version(is_asked: bool) -> None:  # noqa: FBT001 - Typer calls it by 
 def main(
     *,
     version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            callback=_print_version,
-            is_eager=True,
-            help="Print the version and leave.",
-        ),
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show logs, and where an error comes from.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show logs, and tracebacks of errors.")] = False,
 ) -> None:
     """Write answers iteratively: generate, evaluate, revise until accepted."""
 
 
-app.command("ask", epilog=ASK_EPILOG)(ask)
-app.command("refine", epilog=REFINE_EPILOG)(refine)
+app.command("ask", epilog=ask.EPILOG)(ask.ask)
+app.command("refine", epilog=refining.EPILOG)(refining.refine)
 app.command("serve")(serve)
 app.command("worker")(worker)
 app.command("demo")(demo)
 app.add_typer(jobs.app, name="jobs")
-app.command("eval", epilog=EVAL_EPILOG)(evaluate)
+app.command("eval", epilog=evals.EPILOG)(evals.evaluate)
 app.add_typer(runs.app, name="runs")
-app.command("compare", epilog=COMPARE_EPILOG)(compare)
+app.command("compare", epilog=comparisons.EPILOG)(comparisons.compare)
 app.add_typer(datasets.app, name="datasets")
-app.command("calibration", epilog=CALIBRATION_EPILOG)(calibration)
+app.command("calibration", epilog=ratings.CALIBRATION_EPILOG)(ratings.calibration)
 app.add_typer(observations.app, name="observations")
 app.add_typer(models.app, name="models")
 app.add_typer(profiles.app, name="profiles")

@@ -1,9 +1,8 @@
-"""The table from kinds of errors to exit codes, and the messages and advice for a person."""
+"""Maps errors to exit codes, and prints them with advice."""
 
 import contextlib
 import errno
 import os
-import re
 import sys
 import traceback
 from collections.abc import Collection, Sequence
@@ -15,13 +14,12 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from redraft.cli import output
-from redraft.errors import Conflict, FieldError, Forbidden, Invalid, NotFound, ProviderError, RedraftError, Unavailable
+from redraft.cli.options import JOB_OPTIONS
+from redraft.errors import FieldError, Forbidden, Invalid, NotFound, ProviderError, RedraftError, Unavailable
 from redraft.redaction import redact
 
 
 class Exit(IntEnum):
-    """Exit codes."""
-
     OK = 0
     ERROR = 1
     USAGE = 2
@@ -47,46 +45,34 @@ _BY_KIND: tuple[tuple[type[RedraftError], Exit], ...] = (
     (Invalid, Exit.USAGE),
     (Forbidden, Exit.AUTH),
     (Unavailable, Exit.UNREACHABLE),
-    (Conflict, Exit.ERROR),
-    (RedraftError, Exit.ERROR),
 )
 _ADVICE = {
     "provider_auth": "Check the provider's key; `redraft models check` tries it, `redraft doctor` shows which is set.",
     "provider_quota": "Look at the plan and the billing of the provider's account, or choose another model.",
-    "provider_rate_limited": "Wait a little, or choose another model.",
+    "provider_rate_limited": "Wait a moment, or choose another model.",
     "provider_timeout": "Try again later; REDRAFT_CALL_TIMEOUT_S allows longer calls.",
     "provider_unavailable": "Check the network and the base URL; `redraft models check MODEL` tries it.",
-    "unknown_model": "`redraft models` lists what can be used; `redraft models check MODEL` tries one.",
+    "unknown_model": "`redraft models` lists the models; `redraft models check MODEL` tries one.",
     "context_too_long": "Do what the message says, or choose a model with a larger context.",
-    "refused": "Say the task in other words, or choose another model.",
-    "content_filtered": "Say the task in other words, or choose another model.",
+    "refused": "Put the task in other words, or choose another model.",
+    "content_filtered": "Put the task in other words, or choose another model.",
     "output_truncated": "Allow more with --max-output-tokens in a new job, or continue with --guidance to be shorter.",
     "evaluator_invalid": "Choose another evaluator (--evaluator-model).",
-    "draft_invalid": "Say more in the question, or choose another model.",
+    "draft_invalid": "Give more details in the question, or choose another model.",
     "budget_exhausted": "Allow more with --max-tokens or --max-cost.",
-    "run_budget_exhausted": "Give it a larger one: redraft eval --resume RUN --max-cost USD",
+    "run_budget_exhausted": "Set a larger budget: redraft eval --resume RUN --max-cost USD",
     "deadline_exceeded": "Allow more time with --deadline.",
     "worker_lost": "See the worker's log.",
-    "webhooks_not_configured": "A server's own environment does not reach this command: set it in this shell too.",
-    "broker_unavailable": "Check REDRAFT_BROKER_URL and that the broker runs; `redraft doctor` looks at all parts.",
-    "database_unavailable": "Check REDRAFT_DATABASE_URL and that it runs; `redraft doctor` looks at all parts.",
+    "webhooks_not_configured": "Set the secret in this shell too: a command does not read a server's environment.",
+    "broker_unavailable": "Check REDRAFT_BROKER_URL and that the broker runs; `redraft doctor` checks all parts.",
+    "database_unavailable": "Check REDRAFT_DATABASE_URL and that it runs; `redraft doctor` checks all parts.",
 }
-# Where a field of a request comes from on the command line; of several names, the one that the command has
+# The option of each field of a request. Where several names stand, the command's own is shown
 _OPTIONS = {
     "/defaults/instruct": "--map",
     "/instruct": "INSTRUCT",
-    "/resp_format": "--format",
-    "/eval_crit": "--crit",
-    "/iter_max": "--iter-max",
-    "/score_threshold": "--threshold",
+    **{f"/{each.field.replace('.', '/')}": each.flag for each in JOB_OPTIONS},
     "/model": "--model MODEL",
-    "/evaluator_model": "--evaluator-model",
-    "/rubric": "--rubric",
-    "/profile": "--profile",
-    "/evaluation/panel": "--panel",
-    "/evaluation/samples": "--samples",
-    "/evaluation/audit": "--audit",
-    "/evaluation/skip": "--skip",
     "/sources": "--source",
     "/grounding/mode": "--mode",
     "/grounding/output_format": "--output-format",
@@ -95,38 +81,25 @@ _OPTIONS = {
     "/answer_schema": "--schema",
     "/question": "QUESTION",
     "/iterations": "--iteration",
-    "/candidates": "--candidates",
-    "/revision/strategy": "--strategy",
-    "/limits/deadline_s": "--deadline",
-    "/limits/max_tokens": "--max-tokens",
     "/limits/max_cost_usd": "--max-cost",
-    "/sampling/temperature": "--temperature",
-    "/sampling/max_output_tokens": "--max-output-tokens",
-    "/system_instructions": "--system",
-    "/reference": "--reference",
-    "/metadata": "--meta",
-    "/guidance": "--guidance",
-    "/after": "--after",
-    "/criterion": "--criterion",
-    "/candidate": "--candidate",
-    "/score": "--score",
-    "/evaluation_id": "--evaluation",
-    "/note": "--note",
-    "/name": "--name",
-    "/repeat": "--repeat",
-    "/max_in_flight": "--max-in-flight",
     "/max_cost_usd": "--max-cost",
     "/mapping": "--map",
-    "/defaults": "--defaults",
     "/overrides": "--set",
     "/baseline": "--baseline BASE",
-    "/webhook": "--webhook",
+    "/evaluation_id": "--evaluation",
+    **{
+        f"/{name}": f"--{name.replace('_', '-')}"
+        for name in (
+            *("reference", "guidance", "after", "criterion", "candidate", "score", "note", "name", "repeat"),
+            *("max_in_flight", "defaults", "webhook"),
+        )
+    },
 }
 
 
 def exit_of(error: RedraftError) -> Exit:
     """The exit code of an error: by its code, else by its class."""
-    return _BY_CODE.get(error.code) or next(code for kind, code in _BY_KIND if isinstance(error, kind))
+    return _BY_CODE.get(error.code) or next((code for kind, code in _BY_KIND if isinstance(error, kind)), Exit.ERROR)
 
 
 def exit_of_code(code: str) -> Exit:
@@ -134,29 +107,15 @@ def exit_of_code(code: str) -> Exit:
     return _BY_CODE.get(code, Exit.ERROR)
 
 
-def in_options(text: str) -> str:
-    """The text with the options of this program in place of a request's nested fields."""
-    for pointer, option in _OPTIONS.items():
-        field = pointer[1:].replace("/", ".")
-        if "." in field:
-            text = re.sub(rf"(?<![\w.]){re.escape(field)}(?!\w|\.\w)", option, text)
-    return text
-
-
 def advice(code: str) -> str | None:
-    """Advice for an error code; empty where the user can do nothing."""
+    """Advice for an error code; None where the user can do nothing."""
     return _ADVICE.get(code)
 
 
-def complain(error: RedraftError, names: Collection[str] | None = None) -> None:
-    """Print on stderr what is wrong, where, and what to do.
-
-    Args:
-        error: the error.
-        names: the options and arguments of the command; None: any.
-    """
+def _print_error(error: RedraftError, names: Collection[str]) -> None:
+    """Print on stderr what is wrong, where, and what to do; `names`: the options and arguments of the command."""
     errors = error.errors if isinstance(error, Invalid) else ()
-    places = [_place(field_error, names) if _is_given(error, field_error) else "" for field_error in errors]
+    places = [_place(error, field_error, names) for field_error in errors]
     if len(errors) == 1 and errors[0].detail == error.message:
         output.say(f"Error: {places[0]}{error.message}", "red")
     else:
@@ -168,31 +127,31 @@ def complain(error: RedraftError, names: Collection[str] | None = None) -> None:
         output.say(words)
 
 
+_LISTS = {
+    "job": "`redraft jobs list` lists the jobs; `redraft ask` makes one.",
+    "run": "`redraft runs list` lists the runs; `redraft eval` starts one.",
+    "dataset": "`redraft datasets list` lists the datasets; `redraft datasets import FILE` adds one.",
+}
+
+
 def _words_after(error: RedraftError) -> str | None:
-    if isinstance(error, NotFound) and error.noun == "job":
-        return "`redraft jobs list` shows the jobs there are; `redraft ask` makes one."
-    if isinstance(error, NotFound) and error.noun == "run":
-        return "`redraft runs list` shows the runs there are; `redraft eval` starts one."
-    if isinstance(error, NotFound) and error.noun == "dataset":
-        return "`redraft datasets list` shows the datasets there are; `redraft datasets import FILE` adds one."
+    if isinstance(error, NotFound):
+        return _LISTS.get(error.noun)
     if isinstance(error, ProviderError) and error.retryable:
         return "Try again in a moment, or choose another model."
     return advice(error.code)
 
 
-def _is_given(error: RedraftError, field_error: FieldError) -> bool:
-    """Whether a validation error belongs to an option; an error in a row has no place on the command line."""
-    return error.code != "no_good_rows" or field_error.pointer.startswith("/defaults/")
-
-
-def _place(error: FieldError, names: Collection[str] | None) -> str:
-    if not error.pointer:
+def _place(error: RedraftError, field_error: FieldError, names: Collection[str]) -> str:
+    # An error in a row has no place on the command line
+    if not field_error.pointer or (error.code == "no_good_rows" and not field_error.pointer.startswith("/defaults/")):
         return ""
-    field = error.pointer.removeprefix("/defaults") or error.pointer
-    found = (name for start, name in _OPTIONS.items() if _is_within(field, start) or _is_within(error.pointer, start))
-    choices = next(found, "").split()
-    option = next((each for each in choices if names is None or each in names), None)
-    return f"{option} ({error.pointer}): " if option else f"{error.pointer}: "
+    field = field_error.pointer.removeprefix("/defaults") or field_error.pointer
+    found = (
+        name for start, name in _OPTIONS.items() if _is_within(field, start) or _is_within(field_error.pointer, start)
+    )
+    option = next((each for each in next(found, "").split() if each in names), None)
+    return f"{option} ({field_error.pointer}): " if option else f"{field_error.pointer}: "
 
 
 def _is_within(pointer: str, start: str) -> bool:
@@ -210,26 +169,10 @@ class GuardedGroup(TyperGroup):
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
-        except RedraftError as error:
-            _trace()
-            complain(error, names)
-            raise typer.Exit(exit_of(error)) from error
-        except KeyboardInterrupt as error:
-            output.say("Interrupted.", "yellow")
-            raise typer.Exit(Exit.INTERRUPTED) from error
-        except BrokenPipeError as error:
-            _drop_output()
-            raise typer.Exit(Exit.OK) from error
-        except Exception as error:
-            if isinstance(error, _TYPERS_OWN):
-                raise
-            if isinstance(error, OSError) and error.errno in _FULL:
-                _drop_output()
-                output.say(f"Error: it cannot be written: {error.strerror}. Make room, then try again.", "red")
-                raise typer.Exit(Exit.ERROR) from error
-            _trace()
-            _confess(error)
-            raise typer.Exit(Exit.ERROR) from error
+        except (typer.Abort, typer.Exit, TyperException):
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            raise typer.Exit(_report(error, names)) from error
         return result
 
 
@@ -237,27 +180,42 @@ def _names_of(command: Any, arguments: Sequence[str]) -> frozenset[str]:
     """The options and arguments of the command that a command line names."""
     while isinstance(command, TyperGroup):
         commands = command.commands
-        command = next((commands[each] for each in arguments if each in commands), None)
-    parameters = command.params if command else ()
-    return frozenset(name for each in parameters for name in (*each.opts, (each.metavar or "").strip("[]")))
+        command = next((commands[each] for each in arguments if each in commands), next(iter(commands.values())))
+    return frozenset(name for each in command.params for name in (*each.opts, (each.metavar or "").strip("[]")))
 
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_TYPERS_OWN = (typer.Abort, typer.Exit, TyperException)
+def _report(error: BaseException, names: Collection[str]) -> Exit:
+    """Print an error that ends a command; returns the exit code."""
+    match error:
+        case RedraftError():
+            _print_trace()
+            _print_error(error, names)
+            return exit_of(error)
+        case KeyboardInterrupt():
+            output.say("Interrupted.", "yellow")
+            return Exit.INTERRUPTED
+        case BrokenPipeError():
+            _drop_output()
+            return Exit.OK
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG):
+            _drop_output()
+            output.say(
+                f"Error: the output cannot be written: {error.strerror}. Free some space, then try again.", "red"
+            )
+        case _:
+            _print_trace()
+            output.say(f"Something went wrong that should not: {type(error).__name__}: {redact(str(error))}", "red")
+            if not output.is_debug.get():
+                output.say("This is a bug in Redraft. `redraft --debug …` shows where it is.")
+    return Exit.ERROR
 
 
-def _trace() -> None:
+def _print_trace() -> None:
     if output.is_debug.get():
         sys.stderr.write(redact(traceback.format_exc()))
 
 
-def _confess(error: Exception) -> None:
-    output.say(f"Something went wrong that should not: {type(error).__name__}: {redact(str(error))}", "red")
-    if not output.is_debug.get():
-        output.say("This is a bug in Redraft. `redraft --debug …` shows where it is.")
-
-
 def _drop_output() -> None:
-    """Redirect stdout to nowhere, since its reader has left: the interpreter would fail again when it flushes."""
-    with contextlib.suppress(ValueError):  # a stream without a file has nobody to lose
+    """Redirect stdout to the null device, since its reader has left: the interpreter's last flush would fail again."""
+    with contextlib.suppress(ValueError):  # A stream without a file cannot be redirected and need not be
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

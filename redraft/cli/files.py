@@ -1,24 +1,22 @@
-"""Reads the files that options name, `-` = stdin: each failure names the option and the file."""
+"""Reads and writes the files that options name; `-` = stdin. Each error names the option and the file."""
 
 import json
 import sys
+import tempfile
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 import typer
 
-from redraft.errors import NotFound
+from redraft.errors import Invalid, NotFound
 
 STDIN = "-"
 
 
 def open_file(path: str, option: str) -> BinaryIO:
-    """Open a file for reading its bytes.
-
-    Raises:
-        NotFound: there is no such file.
-        typer.BadParameter: it cannot be opened.
-    """
+    """Open a file. Raises NotFound if there is none, and typer.BadParameter if it cannot be opened."""
     try:
         return Path(path).open("rb")
     except FileNotFoundError as error:
@@ -28,12 +26,7 @@ def open_file(path: str, option: str) -> BinaryIO:
 
 
 def read_text(path: str, option: str) -> str:
-    """Read a file's text, without its byte order mark.
-
-    Raises:
-        NotFound: there is no such file.
-        typer.BadParameter: it cannot be read, or is not UTF-8.
-    """
+    """Read a file's text without its byte order mark. Raises like `open_file`, also if it is not UTF-8."""
     if path == STDIN:
         return _decode(sys.stdin.buffer.read(), path, option)
     with open_file(path, option) as stream:
@@ -53,21 +46,11 @@ def _decode(content: bytes, path: str, option: str) -> str:
 
 
 def read_json(path: str, option: str) -> Any:
-    """Read a file's JSON value.
-
-    Raises:
-        NotFound: there is no such file.
-        typer.BadParameter: it cannot be read, or is not JSON.
-    """
-    return parse_json(read_text(path, option), name_of(path), option)
+    """Read a file's JSON value. Raises like `open_file`, also if it is not JSON."""
+    return _parse(read_text(path, option), name_of(path), option)
 
 
-def parse_json(text: str, name: str, option: str) -> Any:
-    """Read a JSON value; `name` says where it stands.
-
-    Raises:
-        typer.BadParameter: it is not JSON.
-    """
+def _parse(text: str, name: str, option: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -75,19 +58,36 @@ def parse_json(text: str, name: str, option: str) -> Any:
 
 
 def read_object(value: str, option: str) -> dict[str, Any]:
-    """Read a JSON object: from a file, from stdin, or from the value itself where it begins with `{`.
-
-    Raises:
-        NotFound: there is no such file.
-        typer.BadParameter: it is not a JSON object.
-    """
+    """Read a JSON object: a file, stdin, or the value itself if it begins with `{`. Raises like `read_json`."""
     is_text = value.lstrip().startswith("{")
-    body = parse_json(value, "the value", option) if is_text else read_json(value, option)
+    body = _parse(value, "the value", option) if is_text else read_json(value, option)
     if not isinstance(body, dict):
-        raise typer.BadParameter(f"{name_of(value)} holds no JSON object.", param_hint=option)
+        raise typer.BadParameter(f"{name_of(value)} is not a JSON object.", param_hint=option)
     return cast("dict[str, Any]", body)
 
 
 def name_of(path: str) -> str:
-    """The name of a file for messages."""
     return "stdin" if path == STDIN else path
+
+
+def write_file(file: Path, lines: Iterable[str], option: str) -> None:
+    """Replace a file with these lines. Raises Invalid if it cannot be written."""
+    try:
+        with _replacing(file) as stream:
+            stream.writelines(lines)
+    except OSError as error:
+        raise Invalid.at(option, f"{file} cannot be written: {error.strerror}.", "output") from error
+
+
+@contextmanager
+def _replacing(file: Path) -> Generator[IO[str]]:
+    """A stream whose content replaces the file at the end of the block.
+
+    The file is never seen half written, even after an interruption.
+    """
+    folder = file.absolute().parent
+    with tempfile.TemporaryDirectory(prefix=f".{file.name}-", dir=folder) as beside:
+        part = Path(beside) / file.name
+        with part.open("w", encoding="utf-8", newline="") as stream:
+            yield stream
+        part.replace(file)

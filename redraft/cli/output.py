@@ -1,15 +1,17 @@
 """Writes to the terminal: data on stdout, messages on stderr.
 
-Model texts may hold escape sequences, markup and bidi overrides: every text for a terminal goes through
+Texts of models may hold escape sequences, markup and bidi overrides. Every text for a terminal goes through
 `reveal`, and none is read as rich markup.
 """
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
+from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from rich import box
 from rich.console import Console
@@ -21,11 +23,14 @@ from redraft.domain.text.screens import reveal, reveal_in_json
 
 is_debug: ContextVar[bool] = ContextVar("is_debug", default=False)
 
+# Wide enough that rich cuts no cell that a program reads
 _PIPED_WIDTH = 400
-# Padding of a table column; minimum width of the last column.
+# What `box.SIMPLE_HEAD` puts between two columns
 _PADDING = 3
 _LAST_COLUMN_WIDTH = 24
 
+NONE = "-"
+"""The cell of a table that has no value."""
 
 SIGNS = {
     "queued": ("○", "dim"),
@@ -38,30 +43,28 @@ SIGNS = {
 }
 
 
-class QuietConsole(Console):
-    """A console for a reader that may close the pipe: rich would exit with 1, the entry point exits quietly."""
+class _Console(Console):
+    """A console whose reader may close the pipe: rich would exit with 1, the entry point exits with 0."""
+
+    def __init__(self, *, stderr: bool) -> None:
+        super().__init__(stderr=stderr, markup=False, highlight=False, emoji=False)
+        if not self.is_terminal:
+            self.width = _PIPED_WIDTH
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 def stdout() -> Console:
-    return _console(stderr=False)
+    return _Console(stderr=False)
 
 
 def stderr() -> Console:
-    return _console(stderr=True)
-
-
-def _console(*, stderr: bool) -> Console:
-    console = QuietConsole(stderr=stderr, markup=False, highlight=False, emoji=False)
-    if not console.is_terminal:
-        console.width = _PIPED_WIDTH
-    return console
+    return _Console(stderr=True)
 
 
 def one_line(text: str, limit: int = 600) -> str:
-    """White space folded, cut with an ellipsis, unable to act on the terminal."""
+    """Fold white space, cut with an ellipsis, and escape what could act on the terminal."""
     return screens.one_line(text, limit)
 
 
@@ -70,35 +73,49 @@ def styled(text: str, style: str = "") -> Text:
 
 
 def say(text: str, style: str = "") -> None:
-    """A line for the person at the terminal, on stderr."""
+    """Print a message on stderr."""
     console = stderr()
     console.print(styled(text, style), soft_wrap=not console.is_terminal)
 
 
+def status(text: str) -> AbstractContextManager[object]:
+    """Show a spinner beside a text on a terminal; elsewhere print the text."""
+    console = stderr()
+    if console.is_interactive:
+        return console.status(styled(text, "dim"))
+    say(text)
+    return nullcontext()
+
+
 def show(text: Text | str, style: str = "") -> None:
-    """A line of a report, on stdout."""
+    """Print a line of a report on stdout."""
     console = stdout()
-    line = text if isinstance(text, Text) else styled(text, style)
-    console.print(line, soft_wrap=not console.is_terminal)
+    console.print(text if isinstance(text, Text) else styled(text, style), soft_wrap=not console.is_terminal)
+
+
+def show_section(title: str, lines: Iterable[tuple[str, str]], style: str = "bold") -> None:
+    """Print a title and lines with their styles below an empty line."""
+    show("")
+    show(title, style)
+    for text, line_style in lines:
+        show(text, line_style)
 
 
 def write_data(text: str) -> None:
-    """A text as data: exact where a program reads it, printable where a person does."""
-    shown = reveal(text) if sys.stdout.isatty() else text
-    sys.stdout.write(shown if shown.endswith("\n") else shown + "\n")
-    sys.stdout.flush()
+    """Write a text as data: unchanged where a program reads it, escaped on a terminal."""
+    write_lines([text if text.endswith("\n") else text + "\n"])
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Lines of data as they come, each with its end: exact where a program reads them, printable for a person."""
-    is_read = sys.stdout.isatty()
+    """Write lines of data as they come: unchanged where a program reads them, escaped on a terminal."""
+    is_terminal = sys.stdout.isatty()
     for line in lines:
-        sys.stdout.write(reveal(line) if is_read else line)
+        sys.stdout.write(reveal(line) if is_terminal else line)
     sys.stdout.flush()
 
 
 def write_json(value: Any) -> None:
-    """JSON that is safe on a terminal: what could act there is escaped as JSON allows."""
+    """Write plain values, resources and dataclasses as JSON. Characters that could act on a terminal are escaped."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=_as_json)
     sys.stdout.write(reveal_in_json(text) + "\n")
     sys.stdout.flush()
@@ -107,35 +124,64 @@ def write_json(value: Any) -> None:
 def _as_json(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return str(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    # A pydantic model; the import of pydantic would slow down `--help`
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json") if dump else str(value)
+
+
+def say_more(command: str) -> None:
+    say(f"There are more: {command}", "dim")
 
 
 def say_deleted(deleted_id: str, *, as_json: bool) -> None:
-    """Report a deletion: as JSON on stdout if asked for, and in words on stderr."""
+    """Report a deletion on stderr, with `as_json` also on stdout."""
     if as_json:
         write_json({"id": deleted_id, "deleted": True})
     say(f"Deleted {deleted_id}.")
 
 
 def show_facts(facts: Iterable[tuple[str, Text | str]], width: int) -> None:
-    """Print names and values, one pair on a line."""
+    """Print names and values, one pair on a line. Pairs without a value are left out."""
     for name, value in facts:
-        show(Text.assemble((f"{name:<{width}}", "dim"), value if isinstance(value, Text) else styled(value)))
+        if value:
+            show(Text.assemble((f"{name:<{width}}", "dim"), _cell(value)))
 
 
 def sign_of(status: str, words: str) -> Text:
-    """The words of a status behind the sign that stands for it."""
     sign, style = SIGNS[status]
     return Text(f"{sign} {words}", style=style)
 
 
-def show_table(headers: Sequence[str], rows: Iterable[Sequence[Text | str]], droppable: Sequence[str] = ()) -> None:
-    """A table as wide as the terminal; whole lines elsewhere.
+class _Identified(Protocol):
+    @property
+    def id(self) -> str: ...
 
-    Where it does not fit, the `droppable` columns go, the first named first; then the last column is cut.
+
+Item = TypeVar("Item")
+Named = TypeVar("Named", bound=_Identified)
+Columns = Mapping[str, Callable[[Item], Text | str]]
+"""The cell of an item in each column, by the column's title."""
+
+
+def show_list(items: Sequence[Named], columns: Columns[Named], droppable: Sequence[str] = ()) -> None:
+    """Print a table of items, whose first column is the shortened id."""
+    ids = short_ids(each.id for each in items)
+    show_table(items, {"id": lambda each: ids[each.id], **columns}, droppable)
+
+
+def _cell(value: Text | str) -> Text:
+    return value if isinstance(value, Text) else styled(value)
+
+
+def show_table(items: Iterable[Item], columns: Columns[Item], droppable: Sequence[str] = ()) -> None:
+    """Print a table of items: as wide as the terminal, or with whole lines where stdout is none.
+
+    A table that is too wide loses `droppable` columns, the first named first; then its last column is cut.
     """
-    console = stdout()
-    cells = [[cell if isinstance(cell, Text) else styled(cell) for cell in row] for row in rows]
+    console, headers = stdout(), list(columns)
+    cells = [[_cell(read(each)) for read in columns.values()] for each in items]
     titles = [Text(header) for header in headers]
     widths = [max(cell.cell_len for cell in column) for column in zip(titles, *cells, strict=True)]
     widths[-1] = min(widths[-1], _LAST_COLUMN_WIDTH)
@@ -153,19 +199,28 @@ def show_table(headers: Sequence[str], rows: Iterable[Sequence[Text | str]], dro
     console.print(table)
 
 
-def short_ids(ids: Sequence[str], least: int = 12) -> list[str]:
-    """Ids without their prefix, as short as tells them apart; whole ones where a program may read them."""
+def short_ids(ids: Iterable[str], least: int = 12) -> dict[str, str]:
+    """By id, the id without its prefix, cut to the shortest unique length; the whole id where stdout is no terminal."""
+    bare = {each: each.partition("_")[2] for each in ids}
     if not stdout().is_terminal:
-        return list(ids)
-    bare = [each.partition("_")[2] for each in ids]
-    longest = max(map(len, bare), default=0)
+        return {each: each for each in bare}
+    longest = max(map(len, bare.values()), default=0)
     lengths = range(least, longest + 1)
-    length = next((n for n in lengths if len({each[:n] for each in bare}) == len(bare)), longest)
-    return [each[:length] for each in bare]
+    length = next((n for n in lengths if len({each[:n] for each in bare.values()}) == len(bare)), longest)
+    return {each: short[:length] for each, short in bare.items()}
+
+
+def cost_text(cost_usd: str | None) -> str:
+    return "unknown cost" if cost_usd is None else f"${cost_usd}"
+
+
+def usage_text(usage: Any) -> str:
+    tokens = f"{usage.input_tokens + usage.output_tokens:,} tokens"
+    return f"{usage.calls} {'call' if usage.calls == 1 else 'calls'} · {tokens} · {cost_text(usage.cost_usd)}"
 
 
 def span(seconds: float) -> str:
-    """A length of time in the unit that fits."""
+    """A duration in a fitting unit."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     if seconds < 3600:
@@ -175,7 +230,7 @@ def span(seconds: float) -> str:
 
 
 def age(moment: datetime) -> str:
-    """How long ago, in one unit."""
+    """The time since a moment, in one unit."""
     seconds = max(0.0, (datetime.now(UTC) - moment).total_seconds())
     sizes = ((2 * 86400, 86400, "d"), (2 * 3600, 3600, "h"), (120, 60, "min"), (0, 1, "s"))
     return next(f"{seconds // size:.0f} {unit}" for least, size, unit in sizes if seconds >= least)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from redraft.cli import output
 from redraft.errors import Conflict, FieldError, Invalid, NotFound, Unavailable
@@ -12,18 +12,15 @@ if TYPE_CHECKING:
     from redraft.operations.services import Services
     from redraft.settings import Settings
 
+# After the answer or Ctrl-C nobody needs the calls in flight
 _GRACE_S = 1.0
-_JOINED = "A running `redraft serve`, or another command on this data folder, has a worker: it does the work."
+_JOINED = "The worker of a running `redraft serve`, or of another command on this data folder, does the work."
 # The option that fixes an error, where it is not the field that the error names.
-_MENDED_AT = {"too_many_judge_calls": "/evaluation/samples"}
+_FIXED_AT = {"too_many_judge_calls": "/evaluation/samples"}
 
 
 def load_settings() -> "Settings":
-    """Read the settings.
-
-    Raises:
-        Invalid: a value is wrong; each validation error names its setting.
-    """
+    """Read the settings. Raises Invalid if a value is wrong; each validation error names its setting."""
     from pydantic import ValidationError
 
     from redraft.settings import Settings
@@ -44,32 +41,44 @@ def _setting_name(location: tuple[int | str, ...]) -> str:
         return "settings"
     first = str(location[0])
     name = first if first.isupper() else f"REDRAFT_{first.upper()}"
-    # The settings of the vendors' SDKs have names without the prefix, too
+    # The vendors' SDKs read the same settings without the prefix
     if name not in os.environ and name.removeprefix("REDRAFT_") in os.environ:
         name = name.removeprefix("REDRAFT_")
     return ".".join([name, *map(str, location[1:])])
 
 
 @contextmanager
-def opened(*, needs_schema: bool = True) -> Generator["Services"]:
+def opened() -> Generator["Services"]:
     """The services of the settings, with the schema in place."""
     with connected(load_settings()) as services:
-        if needs_schema:
-            ensure_schema(services)
+        ensure_schema(services)
         yield services
 
 
 @contextmanager
-def connected(settings: "Settings") -> Generator["Services"]:
-    """The services of these settings, whatever state the database is in."""
+def opened_for(noun: Literal["job", "run", "dataset"], text: str) -> Generator[tuple["Services", str]]:
+    """The services, and the id that a text names. Raises NotFound if it names none, and Conflict if several."""
+    from redraft.operations.jobs import references
+
+    find = {"job": references.find_job_id, "run": references.find_run_id, "dataset": references.find_dataset_id}
+    with opened() as services:
+        yield services, find[noun](services, text)
+
+
+@contextmanager
+def connected(settings: "Settings | None" = None) -> Generator["Services"]:
+    """The services, whatever the schema is. Raises Unavailable or Invalid if settings or data folder are wrong."""
     from redraft.logs import configure_logs
     from redraft.runtime import build_runtime
 
+    settings = settings or load_settings()
     configure_logs(settings.log_level if output.is_debug.get() else "CRITICAL", settings.log_format)
     try:
         services = build_runtime(settings)
     except OSError as error:
-        words = f"The data folder {settings.data_dir} cannot be used: {error.strerror}. REDRAFT_DATA_DIR names another."
+        words = (
+            f"The data folder {settings.data_dir} cannot be used: {error.strerror}. Set REDRAFT_DATA_DIR to another."
+        )
         raise Unavailable(words, code="data_dir") from error
     except ValueError as error:
         raise Invalid(f"The settings do not fit: {error}") from error
@@ -80,10 +89,9 @@ def connected(settings: "Settings") -> Generator["Services"]:
 
 
 def ensure_schema(services: "Services") -> None:
-    """Make or upgrade the database in the data folder; one outside is its owner's to upgrade.
+    """Create or upgrade the schema of the SQLite database in the data folder.
 
-    Raises:
-        Unavailable: the schema of a database outside is not this version's.
+    Raises Unavailable if REDRAFT_DATABASE_URL is set and the schema does not fit: its owner decides when to upgrade.
     """
     from redraft.storage.engine import schema
 
@@ -98,20 +106,16 @@ def ensure_schema(services: "Services") -> None:
 
 @contextmanager
 def worker_beside(services: "Services") -> Generator[Callable[[], None]]:
-    """Run a broker and a worker until the end of the block, in embedded mode; else rely on external workers.
+    """In embedded mode, run a broker and a worker until the end of the block; else rely on external workers.
 
-    Yields:
-        A function to call regularly while waiting: it takes over when the process that owns the worker ends.
-
-    Raises:
-        Unavailable: the broker outside does not answer.
+    Yields a function to call regularly while waiting. It starts a worker when the process that owned one has ended.
+    Raises Unavailable if an external broker does not answer.
     """
     if services.settings.is_embedded_broker:
         from redraft import embedded
 
         settings = services.settings
         log = None if output.is_debug.get() else settings.data_dir.absolute() / "worker.log"
-        # After the answer or Ctrl-C nobody needs the calls in flight: do not wait for them
         brief = settings.model_copy(update={"shutdown_grace_s": min(_GRACE_S, settings.shutdown_grace_s)})
         with embedded.stack(brief, worker_log=log) as stack:
             if not stack.is_owner:
@@ -120,7 +124,7 @@ def worker_beside(services: "Services") -> Generator[Callable[[], None]]:
         return
     services.queue.ping()
     if not is_worker_alive(services):
-        output.say("No worker is alive, so nothing happens yet: start one with `redraft worker`.", "yellow")
+        output.say("No worker is alive, so no work starts. Start one with `redraft worker`.", "yellow")
     yield lambda: None
 
 
@@ -130,49 +134,36 @@ def is_worker_alive(services: "Services") -> bool:
     return health.alive_workers(services) > 0
 
 
-def print_left(services: "Services", what: str, new_id: str, data: Any, *, as_json: bool) -> None:
-    """Print the id of work that is left to workers, or its data; say on stderr how to watch it.
+def print_detached(services: "Services", noun: Literal["job", "run"], new_id: str, *, as_json: bool) -> None:
+    """Print the id of a job or run that is left to workers, or its data; say on stderr how to watch it."""
+    from redraft.operations.bulk import runs
+    from redraft.operations.jobs import queries
 
-    Args:
-        services: the services.
-        what: the command that watches it: `jobs` or `runs`.
-        new_id: the id.
-        data: the resource as JSON values.
-        as_json: print the data and not the id alone.
-    """
     if as_json:
-        output.write_json(data)
+        resource = queries.get_job(services, new_id) if noun == "job" else runs.get_run(services, new_id)
+        output.write_json(resource.model_dump(mode="json", exclude={"iterations"}))
     else:
         output.write_data(new_id)
-    watch = f"redraft {what} watch {new_id}"
+    watch = f"redraft {noun}s watch {new_id}"
     if is_worker_alive(services):
-        output.say(f"A worker takes it up; watch it with: {watch}", "dim")
+        output.say(f"A worker does it; watch it with: {watch}", "dim")
         return
     starter = "redraft serve" if services.settings.is_embedded_broker else "redraft worker"
     output.say(f"No worker is alive. Start one with `{starter}`, or with: {watch}", "yellow")
 
 
 def pick(ids: Sequence[str], text: str, noun: str) -> str:
-    """Return the one id that starts with a text, with or without its prefix.
-
-    Raises:
-        NotFound: none does.
-        Conflict: several do.
-    """
+    """The one id that starts with a text. Raises NotFound if none does, and Conflict if several do."""
     found = [each for each in ids if text and (each.startswith(text) or each.partition("_")[2].startswith(text))]
     if not found:
         raise NotFound(noun, text)
     if len(found) > 1:
-        raise Conflict(f"{text!r} is the beginning of several {noun}s' ids; write more of it.", code="ambiguous_id")
+        raise Conflict(f"The ids of several {noun}s begin with {text!r}; write more of it.", code="ambiguous_id")
     return found[0]
 
 
 def check(kind: Any, body: Any) -> Any:
-    """Validate plain values as a request of this kind.
-
-    Raises:
-        Invalid: it is none; each validation error has its JSON pointer.
-    """
+    """Validate plain values as a request. Raises Invalid if they are none; each error has its JSON pointer."""
     from pydantic import ValidationError
 
     from redraft.domain.bodies.pointers import place_of, words_of
@@ -182,7 +173,7 @@ def check(kind: Any, body: Any) -> Any:
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         errors = tuple(
-            FieldError(_MENDED_AT.get(each["type"]) or place_of(each, body), words_of(each, body), each["type"])
+            FieldError(_FIXED_AT.get(each["type"]) or place_of(each, body), words_of(each, body), each["type"])
             for each in found
         )
         raise Invalid("The request is not valid.", errors) from error

@@ -25,7 +25,7 @@ Chunk = dict[str, Any]
 
 
 def read_sources(paths: Sequence[str] | None) -> list[Chunk] | None:
-    """The sources in all files, in order; which number each has is told on stderr."""
+    """The sources in all files, in order. Prints their numbers on stderr."""
     from redraft.domain.jobs.requests import MAX_SOURCES
 
     if not paths:
@@ -36,9 +36,12 @@ def read_sources(paths: Sequence[str] | None) -> list[Chunk] | None:
     for path in paths:
         found += _sources_in(path)
         if len(found) > MAX_SOURCES:
-            words = f"up to {path} there are {len(found):,} sources; a job takes {MAX_SOURCES} at most."
-            raise _wrong(f"{words} Leave the less relevant ones out, or put several texts into one file.")
-    _tell(found)
+            words = f"the files up to {path} hold {len(found):,} sources; a job takes at most {MAX_SOURCES}."
+            raise _wrong(f"{words} Leave out the less relevant ones, or put several texts into one file.")
+    for number, chunk in enumerate(found[:_SHOWN_MAX], 1):
+        output.say(f"Source {number}: {output.one_line(title_of(chunk), 100)}", "dim")
+    if len(found) > _SHOWN_MAX:
+        output.say(f"Sources {_SHOWN_MAX + 1} to {len(found)} follow in the order of the files.", "dim")
     return found
 
 
@@ -53,7 +56,7 @@ def _sources_in(path: str) -> list[Chunk]:
 
 
 def _chunks(path: str, text: str) -> Iterator[tuple[str, Any]]:
-    """Each chunk of a list with the place that it has: one JSON value, or one in each line."""
+    """The chunks of a file with their places: a JSON list, or JSON lines."""
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):
@@ -73,33 +76,30 @@ def _lines(path: str, text: str) -> Iterator[tuple[str, Any]]:
             if line.strip():
                 yield place, json.loads(line)
         except (ValueError, RecursionError) as error:
-            words = 'A chunk is one JSON object in a line, {"content": "…"}, or the file is a JSON list of them.'
-            raise _wrong(f"{place}, is no JSON: {error}. {words}") from error
+            words = 'Write one JSON object per line, {"content": "…"}, or a JSON list of such objects.'
+            raise _wrong(f"{place}, is not JSON: {error}. {words}") from error
 
 
 def _texts(path: str, text: str, suffix: str) -> Iterator[tuple[str, Chunk]]:
-    """A text as one source, a longer one than fits as several."""
+    """A text as one source, or as several if it is too long."""
     from redraft.domain.bodies.fields import MAX_TEXT
 
     name = "stdin" if path == STDIN else Path(path).name
-    about = {"title": (_heading(text) if suffix in _HEADED else None) or name, "document_id": name}
+    heading = _HEADING.search(_FENCED.sub("", text)) if suffix in _HEADED else None
+    title = heading[1].rstrip("# \t")[:_TITLE_CHARS] if heading else ""
+    about = {"title": title or name, "document_id": name}
     if len(text) <= MAX_TEXT:
         yield name_of(path), {"content": text, **about}
         return
     parts = list(_parts(text, MAX_TEXT))
-    words = f"{name_of(path)} has {len(text):,} characters, and a source {MAX_TEXT:,} at most"
-    output.say(f"Note: {words}: it is split at paragraphs into {len(parts)} sources.", "yellow")
+    words = f"{name_of(path)} has {len(text):,} characters; a source has at most {MAX_TEXT:,}"
+    output.say(f"Note: {words}. It is split at paragraphs into {len(parts)} sources.", "yellow")
     for number, part in enumerate(parts, 1):
         yield (name_of(path), {"content": part, **about, "chunk_id": f"{name}#{number}"})
 
 
-def _heading(text: str) -> str | None:
-    found = _HEADING.search(_FENCED.sub("", text))
-    return found[1].rstrip("# \t")[:_TITLE_CHARS] if found else None
-
-
 def _parts(text: str, most: int) -> Iterator[str]:
-    """The text in pieces: whole paragraphs, else whole lines, else whole words, else what fits."""
+    """Split a text at paragraphs, else at lines, else at words, else anywhere."""
     start = 0
     while len(text) - start > most:
         end = _cut(text, start, start + most)
@@ -111,7 +111,7 @@ def _parts(text: str, most: int) -> Iterator[str]:
 
 
 def _cut(text: str, start: int, end: int) -> int:
-    """The best place to cut, not before the middle."""
+    """The last paragraph, line or word that ends in the second half of the piece."""
     middle = (start + end) // 2
     for kind in _BREAKS:
         places = [found.end() for found in kind.finditer(text, middle, end)]
@@ -121,7 +121,7 @@ def _cut(text: str, start: int, end: int) -> int:
 
 
 def _checked(place: str, chunk: Any) -> Chunk:
-    """A chunk that a request takes as a source."""
+    """Validate a chunk as a source of a request."""
     from pydantic import ValidationError
 
     from redraft.domain.bodies.fields import MAX_TEXT
@@ -133,7 +133,7 @@ def _checked(place: str, chunk: Any) -> Chunk:
     except ValidationError as error:
         field_error = error.errors(include_url=False, include_input=False)[0]
         if field_error["type"] == "string_too_long" and field_error["loc"] == ("content",):
-            length = f"its content has {len(chunk['content']):,} characters, and a source {MAX_TEXT:,} at most"
+            length = f"its content has {len(chunk['content']):,} characters; a source has at most {MAX_TEXT:,}"
             raise _wrong(f"{place}: {length}. Split it into several chunks.") from error
         where = place_of(field_error, chunk).strip("/")
         words = (
@@ -141,19 +141,11 @@ def _checked(place: str, chunk: Any) -> Chunk:
             if where
             else f"{words_of(field_error)} and not a JSON object with `content`"
         )
-        raise _wrong(f"{place}, is no chunk: {words}.") from error
+        raise _wrong(f"{place}, is not a chunk: {words}.") from error
     return cast("Chunk", chunk)
 
 
-def _tell(found: Sequence[Chunk]) -> None:
-    for number, chunk in enumerate(found[:_SHOWN_MAX], 1):
-        output.say(f"Source {number}: {output.one_line(title_of(chunk), 100)}", "dim")
-    if len(found) > _SHOWN_MAX:
-        output.say(f"Sources {_SHOWN_MAX + 1} to {len(found)} follow in the order of the files.", "dim")
-
-
 def title_of(source: Chunk) -> str:
-    """The title of a source."""
     named = (source.get(name) for name in ("title", "document_id", "chunk_id"))
     return next((name for name in named if name and name.strip()), None) or output.one_line(source["content"], 80)
 

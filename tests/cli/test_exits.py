@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from redraft.cli import exits
+from redraft.cli import exits, options
 from redraft.cli.commands import app
 from redraft.cli.exits import Exit, GuardedGroup
 from redraft.errors import Conflict, FieldError, Forbidden, Invalid, NotFound, ProviderError, RedraftError, Unavailable
@@ -184,7 +184,7 @@ def test_a_full_disk_is_no_bug(shell: Shell, add_job: Callable[..., str]) -> Non
         process = shell.start("jobs", "list", "--json", stdout=full.fileno())
         _, err = process.communicate(timeout=patient(30))
     assert process.returncode == 1
-    assert err == "Error: it cannot be written: No space left on device. Make room, then try again.\n"
+    assert err == "Error: the output cannot be written: No space left on device. Free some space, then try again.\n"
 
 
 def test_help_and_version_need_none_of_the_heavy_parts() -> None:
@@ -224,5 +224,13 @@ def test_wrong_usage_is_2(shell: Shell, words: list[str]) -> None:
 
 
 def test_a_message_names_the_options_of_nested_fields():
-    told = exits.in_options("Raise sampling.max_output_tokens (generator), not sampling.max_output_tokens.x.")
+    told = options.in_options("Raise sampling.max_output_tokens (generator), not sampling.max_output_tokens.x.")
     assert told == "Raise --max-output-tokens (generator), not sampling.max_output_tokens.x."
+
+
+def test_the_option_of_a_field_is_the_first_spelling_that_the_command_has():
+    ask = typer.main.get_command(app).commands["ask"]  # type: ignore[attr-defined]
+    spellings = {parameter.name: parameter.opts[0] for parameter in ask.params}
+    assert {each.name: each.flag for each in options.JOB_OPTIONS} == {
+        each.name: spellings[each.name] for each in options.JOB_OPTIONS
+    }

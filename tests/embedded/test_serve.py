@@ -62,7 +62,7 @@ def test_a_second_one_on_the_same_folder_is_refused_and_told_where_the_first_is(
     rows.write_text('{"instruct": "Say hello."}\n')
     beside = command(folder, "eval", str(rows), "--crit", "A greeting.")
     assert beside.wait() == 0
-    assert "A running `redraft serve`, or another command on this data folder, has a worker" in beside.stderr
+    assert "The worker of a running `redraft serve`, or of another command" in beside.stderr
     assert first.end(signal.SIGINT) == 130
     folder.wait_empty()
 

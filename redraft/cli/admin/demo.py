@@ -1,4 +1,4 @@
-"""`demo`: two jobs through HTTP on this machine, with nothing set up before."""
+"""`redraft demo`: runs two jobs through HTTP on this machine, without any setup."""
 
 import contextlib
 import json
@@ -19,6 +19,7 @@ from redraft.cli.admin.serving import ending_on_signals
 from redraft.cli.exits import Exit
 from redraft.cli.sessions import load_settings
 from redraft.cli.views import live
+from redraft.domain.bulk.phrases import count
 from redraft.domain.jobs.states import say_stop_reason
 from redraft.errors import RedraftError, Unavailable
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     import httpx2
 
     from redraft.operations.jobs.resources import Event
-    from redraft.providers.catalog import ProviderCatalog
     from redraft.settings import Settings
 
 
@@ -34,10 +34,10 @@ def _check(name: str, text: str, kind: str, value: str | int, **rest: bool) -> d
     return {"id": name, "kind": "check", "text": text, "check": {"kind": kind, "value": value}, **rest}
 
 
-# Short, since a tiny model soon loses its way. Its verdicts are arbitrary, but it can follow what checks say: a first
-# answer has the names by luck only, a later one from the messages of the checks that failed. An answer that it is
-# shown it would repeat, hence `fresh`. What the instruction says is required, so that no answer is accepted without it.
-# How far other words, seeds and threads change this: docs/decisions/0005.
+# The tasks are short, since a tiny model soon drifts off. Its verdicts are arbitrary, but it follows the messages of
+# failed checks: a first answer has the names only by luck, a later one from those messages. It would repeat an answer
+# that it sees, hence `fresh`. All that the instruction asks for is required, so that no answer is accepted without it.
+# docs/decisions/0005 has measurements with other words, seeds and threads.
 _BY_CHECKS: dict[str, Any] = {
     "revision": {"strategy": "fresh"},
     "stop": {"plateau_patience": 0},
@@ -52,7 +52,7 @@ _POEM: dict[str, Any] = {
     "score_threshold": 0.8,
     "sampling": {"max_output_tokens": 400},
 }
-# The tiny model writes of its task rather than of the moon: what it must not say, it is not told, or it would say it.
+# The tiny model tends to write about its task. The check against that is hidden: it would repeat words of its prompt.
 _MOON: dict[str, Any] = {
     "instruct": "Why does the moon shine?",
     "rubric": [
@@ -62,7 +62,7 @@ _MOON: dict[str, Any] = {
     ],
     **_BY_CHECKS,
 }
-# "He has no more than 40 words to complete his story" met all other checks: a limit that the model is told, it repeats.
+# Without this check, "He has no more than 40 words to complete his story" was accepted.
 _OF_ITS_TASK = r"(?i)\b(words?|tasks?|stor(y|ies)|instruct\w*|names? a|gives? the)\b"
 _SAILOR: dict[str, Any] = {
     "instruct": "Tell me about a sailor and his ship.",
@@ -75,7 +75,7 @@ _SAILOR: dict[str, Any] = {
     ],
     **_BY_CHECKS,
 }
-# A tiny model may not find an end; that is no fault of the service.
+# A tiny model may write until its output limit; the demo does not count that as a failure.
 _MODELS_OWN_FAULT = "output_truncated"
 _API_READY_WITHIN_S = 30.0
 _STREAM_READ_S = 60.0
@@ -85,45 +85,31 @@ _STREAMS_PER_JOB = 3
 def demo(
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Keep the database and the logs in this folder.", show_default="a temporary folder"),
+        typer.Option(help="Folder that keeps the database and the logs.", show_default="a temporary folder"),
     ] = None,
 ) -> None:
     """Run two jobs on this machine and show them.
 
-    It runs the API, a worker, the broker and the database, and removes their data afterwards.
+    It starts the API, a worker, a broker and a database, and removes their data afterwards.
     """
     started_at = time.monotonic()
-    with ending_on_signals("\nEnding the demo (Ctrl-C again: at once).\n"), _folder(data_dir) as folder:
+    kept = contextlib.nullcontext(data_dir) if data_dir else None
+    temporary = kept or tempfile.TemporaryDirectory(prefix="redraft-demo-", ignore_cleanup_errors=True)
+    with ending_on_signals("\nEnding the demo; Ctrl-C again ends it at once.\n"), temporary as folder:
         failed = _run(_settings(folder))
     output.show(f"The demo took {output.span(time.monotonic() - started_at)}.")
     if failed:
         output.say(f"{failed} of 2 jobs failed.", "bold red")
         raise typer.Exit(Exit.ERROR)
-    program = _program()
+    # `make demo` calls the program by a path where the shell does not look for it
+    program = sys.argv[0] if Path(sys.argv[0]).name == "redraft" and not shutil.which("redraft") else "redraft"
     output.show(f"Next: `{program} ask 'Your question'`, or `{program} serve` for the API.")
 
 
-def _program() -> str:
-    """What to type for this program: `make demo` calls it by a path that the shell does not look in."""
-    called = Path(sys.argv[0])
-    return str(called) if called.name == "redraft" and not shutil.which("redraft") else "redraft"
-
-
-@contextlib.contextmanager
-def _folder(given: Path | None) -> Generator[Path]:
-    """The data folder: the given one, or one that is removed afterwards."""
-    if given is not None:
-        yield given
-        return
-    with tempfile.TemporaryDirectory(prefix="redraft-demo-", ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
-
-
-def _settings(folder: Path) -> "Settings":
-    """The user's models; everything else on this machine, whatever is set."""
-    settings = load_settings()
+def _settings(folder: str | Path) -> "Settings":
+    """The user's settings of models; all other parts run on this machine, whatever is set."""
     here: dict[str, Any] = {
-        "data_dir": folder,
+        "data_dir": Path(folder),
         "broker_url": "",
         "database_url": "",
         "host": "127.0.0.1",
@@ -131,17 +117,11 @@ def _settings(folder: Path) -> "Settings":
         # After the last job no call is in flight, and after Ctrl-C nobody waits for one
         "shutdown_grace_s": 0.5,
     }
-    return settings.model_copy(update=here)
-
-
-def _catalog(settings: "Settings") -> "ProviderCatalog":
-    from redraft.providers.catalog import ProviderCatalog
-
-    return ProviderCatalog(settings)
+    return load_settings().model_copy(update=here)
 
 
 def _run(settings: "Settings") -> int:
-    """Do the jobs one after the other; how many failed."""
+    """Run the jobs one after the other; returns the number of failed ones."""
     import httpx2
 
     from redraft import embedded
@@ -157,19 +137,21 @@ def _run(settings: "Settings") -> int:
         httpx2.Client(base_url=url, timeout=_STREAM_READ_S) as client,
     ):
         output.show(f"The API answers at {url}; a Celery worker, Valkey and SQLite run behind it.")
-        return sum(not _do_job(client, f"{number} of {len(jobs)}", body) for number, body in enumerate(jobs, 1))
+        return sum(not _run_job(client, f"{number} of {len(jobs)}", body) for number, body in enumerate(jobs, 1))
 
 
 def _introduce(settings: "Settings") -> bool:
-    """Say which model works; whether it is the bundled one."""
-    catalog = _catalog(settings)
+    """Print which model the demo uses; returns whether it is the bundled one."""
+    from redraft.providers.catalog import ProviderCatalog
+
+    catalog = ProviderCatalog(settings)
     model = catalog.default_model()
     catalog.check_configured(model, "/model")
     output.show(f"Redraft's demo, with {model}.", "bold")
     if model.provider == "local":
         output.show(
-            "This is the bundled model. It is tiny (135 million parameters): its answers are clumsy and often wrong,"
-            " and it is too small to evaluate them, so checks in code do. What you see is how the loop works.",
+            "This is the bundled model. It is tiny (135 million parameters), so its answers are clumsy and often wrong."
+            " It is too small to evaluate them, so checks in code do. The demo shows how the loop works.",
             "yellow",
         )
         output.show(
@@ -199,8 +181,8 @@ def _api(settings: "Settings") -> Generator[str]:
             thread.join()
 
 
-def _do_job(client: "httpx2.Client", number: str, body: dict[str, Any]) -> bool:
-    """Submit, follow, tell; whether there is an answer."""
+def _run_job(client: "httpx2.Client", number: str, body: dict[str, Any]) -> bool:
+    """Submit a job and show it until it ends; returns whether it succeeded."""
     started_at = time.monotonic()
     output.show(f"\nJob {number}: {body['instruct']}", "bold")
     _print_criteria(body)
@@ -208,8 +190,10 @@ def _do_job(client: "httpx2.Client", number: str, body: dict[str, Any]) -> bool:
     if not answer.is_success:
         raise RedraftError(f"POST /v1/generate-answer answered {answer.status_code}: {answer.text}")
     urls = answer.json()["urls"]
-    _follow(client, urls["events"], body["score_threshold"])
-    is_well = _tell(client.get(urls["self"]).json(), time.monotonic() - started_at)
+    with live.make_view(body["score_threshold"], console=output.stdout()) as view:
+        for event in _events(client, urls["events"]):
+            view.show(event)
+    is_well = _print_end(client.get(urls["self"]).json(), time.monotonic() - started_at)
     for line in gain_of_checks(client.get(urls["iterations"]).json()["data"]):
         output.show(line)
     return is_well
@@ -219,27 +203,15 @@ def _print_criteria(body: dict[str, Any]) -> None:
     if "rubric" not in body:
         output.show(f"Criteria: {body['eval_crit']}")
         return
-    output.show("Checks in code. What is in brackets the generator learns only from a failed check:")
+    output.show("Checks in code. Only the message of a failed check tells the generator the value in brackets:")
     for each in body["rubric"]:
         check = each["check"]
         value = "a pattern" if check["kind"].endswith("regex") else check["value"]
         output.show(f"  {each['id']}: {each['text']} ({check['kind'].replace('_', ' ')} {value})")
 
 
-def _follow(client: "httpx2.Client", url: str, threshold: float) -> None:
-    console = output.stdout()
-    view = live.TerminalView(console, threshold) if console.is_terminal else None
-    with view or contextlib.nullcontext():
-        for event in _events(client, url):
-            if view:
-                view.show(event)
-            else:
-                for text, _ in live.lines_of(event, threshold):
-                    output.show(text)
-
-
 def _events(client: "httpx2.Client", url: str) -> Iterator["Event"]:
-    """All events up to the last one. A stream that ends before it is taken up where it ended."""
+    """All events of a job. A stream that ends early is resumed after its last event."""
     from redraft.operations.jobs.resources import Event
 
     after = 0
@@ -254,8 +226,8 @@ def _events(client: "httpx2.Client", url: str) -> Iterator["Event"]:
     raise Unavailable("The job did not end in time.", code="demo_too_slow")
 
 
-def _tell(job: dict[str, Any], seconds: float) -> bool:
-    """The end of a job in words; whether it is well."""
+def _print_end(job: dict[str, Any], seconds: float) -> bool:
+    """Print the end of a job; returns whether it succeeded."""
     usage, result, error = job["usage"], job["result"], job["error"]
     if result:
         output.show("Final answer:", "bold")
@@ -263,26 +235,22 @@ def _tell(job: dict[str, Any], seconds: float) -> bool:
     calls = f"{usage['calls']} model calls, {usage['input_tokens'] + usage['output_tokens']:,} tokens"
     output.show(f"Stop reason: {say_stop_reason(job['stop_reason'])}; {calls}, {output.span(seconds)}.")
     if result and not result["success"]:
-        output.show("No answer met all that is required: this is the best one.", "yellow")
+        output.show("No answer met all required criteria: this is the best one.", "yellow")
     if error:
         output.say(f"{error['title']}: {output.one_line(error['detail'])}", "red")
     return error is None or error["code"] == _MODELS_OWN_FAULT
 
 
 def gain_of_checks(iterations: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """What the checks of a rubric were good for, in words; nothing without checks.
-
-    Args:
-        iterations: as the API tells them, in order, one candidate each.
-    """
+    """Sentences about what the checks of a rubric gained. `iterations`: those of the API, with one candidate each."""
     checked = [each for each in iterations if each["evaluation"] and each["evaluation"]["checks"]]
     if not checked:
         return
     yield f"The first answer was: {output.one_line(checked[0]['answer'])}"
     met = [sum(check["passed"] for check in each["evaluation"]["checks"]) for each in checked]
     parts = [
-        f"{count} of {len(each['evaluation']['checks'])} in iteration {each['number']}"
-        for each, count in zip(checked, met, strict=True)
+        f"{passed} of {len(each['evaluation']['checks'])} in iteration {each['number']}"
+        for each, passed in zip(checked, met, strict=True)
     ]
     yield f"Checks met: {', '.join(parts)}. {_words_of_gain(checked, max(met) - met[0])}"
     if all(each["evaluation"]["evaluator_model"] is None for each in checked):
@@ -293,6 +261,6 @@ def _words_of_gain(checked: Sequence[dict[str, Any]], gain: int) -> str:
     if len(checked) == 1:
         return "There is only one answer."
     messages = {check["message"] for each in checked for check in each["evaluation"]["checks"] if not check["passed"]}
-    told = sum(message in (each["feedback_given"] or "") for each in checked for message in messages)
-    source = f"The later prompts held {told} {'message' if told == 1 else 'messages'} of failed checks"
+    fed_back = sum(message in (each["feedback_given"] or "") for each in checked for message in messages)
+    source = f"The later prompts held {count(fed_back, 'message')} of failed checks"
     return f"{source}; the best answer meets {gain} more." if gain else f"{source}; no answer meets more."

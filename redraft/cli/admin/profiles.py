@@ -1,4 +1,4 @@
-"""`redraft profiles …`: the ways to evaluate there are, what each says to an evaluator, and whether own ones fit."""
+"""`redraft profiles …`: lists, shows and validates evaluation profiles."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -14,31 +14,18 @@ if TYPE_CHECKING:
 
     from redraft.prompts.profiles import Profile, Profiles
 
-app = typer.Typer(
-    help="See the ways to evaluate an answer, and check own ones. Without a command: list them.",
-    rich_markup_mode=None,
-    invoke_without_command=True,
-)
+app = options.Group("Show evaluation profiles, and check your own. Without a command: list them.")
 
 
-@app.callback()
-def main(ctx: typer.Context, *, as_json: options.AsJson = False) -> None:
-    """List the profiles when no command is named."""
-    if ctx.invoked_subcommand is None:
-        list_profiles(as_json=as_json)
-
-
-@app.command("list")
+@app.add("list")
 def list_profiles(*, as_json: options.AsJson = False) -> None:
     """List the built-in profiles, and those of REDRAFT_PROFILES_DIR."""
     _print_profiles(_load().all(), as_json=as_json)
 
 
-@app.command("show", epilog=options.examples("redraft profiles show evidence"))
+@app.add("show", "redraft profiles show evidence")
 def show(
-    *,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The profile's name.")],
-    as_json: options.AsJson = False,
+    *, name: Annotated[str, typer.Argument(metavar="NAME", help="The profile's name.")], as_json: options.AsJson = False
 ) -> None:
     """Print a profile: its inputs, its prompts and its parser."""
     profiles = _load().all()
@@ -59,10 +46,10 @@ def show(
         output.show(text)
 
 
-@app.command("check", epilog=options.examples("redraft profiles check ./profiles"))
+@app.add("check", "redraft profiles check ./profiles")
 def check(
     *,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of profiles, or of one.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of one profile or of several.")],
     as_json: options.AsJson = False,
 ) -> None:
     """Validate the profiles in a folder, and print all errors."""
@@ -85,8 +72,13 @@ def _print_profiles(profiles: "Sequence[Profile]", *, as_json: bool) -> None:
     if as_json:
         output.write_json({"data": [_data(profile) for profile in profiles]})
         return
-    rows = [(each.name, each.version, "built in" if each.is_built_in else "own", each.title) for each in profiles]
-    output.show_table(("profile", "version", "", "title"), rows)
+    columns: output.Columns[Profile] = {
+        "profile": lambda each: each.name,
+        "version": lambda each: each.version,
+        "origin": lambda each: "built in" if each.is_built_in else "own",
+        "title": lambda each: each.title,
+    }
+    output.show_table(profiles, columns)
 
 
 def _data(profile: "Profile") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The commands that run until they are stopped: `serve` and `worker`."""
+"""`redraft serve` and `redraft worker`: run until they are stopped."""
 
 import contextlib
 import os
@@ -21,19 +21,28 @@ if TYPE_CHECKING:
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on; REDRAFT_HOST.", show_default=False)] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on (default: REDRAFT_HOST).", show_default=False)
+    ] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="Port to listen on, 0 for any free one; REDRAFT_PORT.", show_default=False),
+        typer.Option(
+            min=0, max=65535, help="Port to listen on; 0: any free port (default: REDRAFT_PORT).", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Run the API and the pages.
 
-    Without REDRAFT_BROKER_URL it also runs the broker, the database and a worker on this machine.
+    Without REDRAFT_BROKER_URL it also runs a broker and a worker on this machine.
     """
     changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     settings = load_settings().model_copy(update=changes)
-    _refuse_open_door(settings)
+    if settings.require_auth is False and not settings.is_loopback:
+        raise Invalid(
+            f"With REDRAFT_REQUIRE_AUTH=false, everyone who can reach {settings.host} could use your model keys."
+            " Unset it and create a key with `redraft keys create NAME`, or listen on 127.0.0.1.",
+            code="open_door",
+        )
     _print_unknown_names()
     with ending_on_signals():
         _serve(settings)
@@ -50,35 +59,28 @@ def _serve(settings: "Settings") -> None:
     os.umask(0o077)
     prepare_folders(settings)
     with contextlib.ExitStack() as parts:
-        tell = parts.enter_context(only_server(settings.data_dir)) if settings.is_embedded_broker else None
+        publish_url = parts.enter_context(only_server(settings.data_dir)) if settings.is_embedded_broker else None
         listener = parts.enter_context(listen(settings.host, settings.port))
         url = url_of(listener, settings.host)
-        if tell:
-            tell(url)
+        if publish_url:
+            publish_url(url)
         parts.enter_context(embedded.stack(settings))
         hint = _hint(settings)
 
         def announce() -> None:
-            output.write_data(f"Redraft is ready at {url}{_reach(settings)} (Ctrl-C ends it).")
+            reach = "" if settings.is_loopback else " and can be reached by other machines"
+            output.write_data(f"Redraft is ready at {url}{reach} (Ctrl-C stops it).")
             if hint:
                 output.say(hint, "yellow")
 
-        # Heavy to import: the worker does the same meanwhile.
+        # Imported late: the worker process imports the same modules meanwhile
         from redraft.embedded.apis import Api
 
         try:
             Api(settings, listener, announce).serve_until_stopped()
         finally:
-            output.say(f"Ending; calls in flight have {settings.shutdown_grace_s:g} s (Ctrl-C again: none).", "dim")
-
-
-def _reach(settings: "Settings") -> str:
-    """A warning about who else can reach the server; empty on loopback."""
-    if settings.is_loopback:
-        return ""
-    if settings.host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
-        return " and, for other machines, at every address of this one"
-    return ", also for other machines"
+            grace = f"Calls in flight have {settings.shutdown_grace_s:g} s to end"
+            output.say(f"Stopping. {grace}; Ctrl-C again stops at once.", "dim")
 
 
 def _print_unknown_names() -> None:
@@ -88,26 +90,13 @@ def _print_unknown_names() -> None:
         output.say(f"Note: {name} is no setting" + (f"; did you mean {meant}?" if meant else "."), "yellow")
 
 
-def _refuse_open_door(settings: "Settings") -> None:
-    if settings.require_auth is False and not settings.is_loopback:
-        raise Invalid(
-            f"REDRAFT_REQUIRE_AUTH=false on {settings.host} would let everyone who reaches it spend your model"
-            " keys. Leave it unset and make a key with `redraft keys create NAME`, or listen on 127.0.0.1.",
-            code="open_door",
-        )
-
-
 def _hint(settings: "Settings") -> str | None:
-    """What is needed before anybody can use this server. The schema is there, or this says so.
-
-    Raises:
-        Unavailable: the database cannot be used, or its schema is not this version's.
-    """
+    """Advice if no client can use the server yet. Raises Unavailable if the database or its schema cannot be used."""
     from redraft.operations.admin.keys import list_keys
 
     with _services(settings) as services:
         if settings.is_auth_required and all(key["state"] != "valid" for key in list_keys(services)):
-            return "An API key is needed to use it, and there is none: make one with `redraft keys create NAME`."
+            return "Clients need an API key, and there is none yet. Create one with `redraft keys create NAME`."
     return None
 
 
@@ -125,11 +114,7 @@ def _services(settings: "Settings") -> Generator["Services"]:
 
 @contextlib.contextmanager
 def ending_on_signals(message: str = "") -> Generator[None]:
-    """End in order on SIGTERM as on Ctrl-C; a second signal during the end does not wait.
-
-    Args:
-        message: what to print on stderr as soon as a signal comes.
-    """
+    """Stop in order on SIGTERM and on Ctrl-C, and print the message first. A second signal stops at once."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         # Not through the console: the signal may have interrupted it
@@ -147,13 +132,12 @@ def ending_on_signals(message: str = "") -> Generator[None]:
 def worker(
     concurrency: Annotated[
         int | None,
-        typer.Option(min=1, max=5000, help="Steps in flight; REDRAFT_WORKER_CONCURRENCY.", show_default=False),
+        typer.Option(
+            min=1, max=5000, help="Steps at the same time (default: REDRAFT_WORKER_CONCURRENCY).", show_default=False
+        ),
     ] = None,
 ) -> None:
-    """Run one worker process.
-
-    It takes its messages from the broker of REDRAFT_BROKER_URL.
-    """
+    """Run one worker process, which gets its messages from the broker of REDRAFT_BROKER_URL."""
     os.umask(0o077)
     _print_unknown_names()
     settings = load_settings()
@@ -164,12 +148,12 @@ def worker(
 
 
 def _check_parts(settings: "Settings") -> None:
-    """Refuse to start with a wrong schema, which would fail every step; wait for an unreachable broker."""
+    """Raise Unavailable if no broker runs, or the schema is wrong. An external broker may become reachable later."""
     from redraft.embedded.valkeys import answers
 
     if settings.is_embedded_broker and not answers(settings.broker_socket):
         raise Unavailable(
-            f"No broker runs in {settings.data_dir}: `redraft serve` starts one with its own worker; for a worker"
+            f"No broker runs in {settings.data_dir}. `redraft serve` starts one with its own worker. To run a worker"
             " alone, set REDRAFT_BROKER_URL.",
             code="no_broker",
         )
@@ -179,4 +163,4 @@ def _check_parts(settings: "Settings") -> None:
         except Unavailable as error:
             if error.code == "broker_refuses":
                 raise
-            output.say(f"{error.message} The worker starts, and goes on trying.", "yellow")
+            output.say(f"{error.message} The worker starts and keeps trying.", "yellow")

@@ -2,35 +2,24 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from redraft.cli import output
+from redraft.cli import options, output
 from redraft.cli.files import read_object
 from redraft.cli.jobs.request_bodies import put
 
-if TYPE_CHECKING:
-    from redraft.datasets.formats import Format
-
-RunRef = Annotated[
-    str,
-    typer.Argument(
-        metavar="RUN", help="The run's id, a unique beginning of it, its name, or 'latest'.", show_default=False
-    ),
-]
-DatasetRef = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATASET", help="The dataset's id, a unique beginning of it, its name, or 'latest'.", show_default=False
-    ),
-]
+RunRef = Annotated[str, typer.Argument(metavar="RUN", help="Id, its unique beginning, name, or 'latest'.")]
+DatasetRef = Annotated[str, typer.Argument(metavar="DATASET", help="Id, its unique beginning, name, or 'latest'.")]
 Mapped = Annotated[
     list[str] | None,
-    typer.Option("--map", metavar="FIELD=COLUMN", help="The column that fills a field: instruct=question; repeatable."),
+    typer.Option(
+        "--map", metavar="FIELD=COLUMN", help="Column that fills a field, such as instruct=question; repeatable."
+    ),
 ]
 FileFormat = Annotated[
-    str | None,
+    Literal["jsonl", "json", "csv", "tsv", "parquet"] | None,
     typer.Option(metavar="jsonl|json|csv|tsv|parquet", help="Format of the file (default: by its name and content)."),
 ]
 DefaultsFile = Annotated[
@@ -38,13 +27,15 @@ DefaultsFile = Annotated[
     typer.Option(
         "--defaults",
         metavar="FILE|JSON",
-        help="Fields for rows that lack them: a JSON file, or the JSON itself. Options win over it.",
+        help="Values for fields that a row lacks: a JSON file, or the JSON itself. Options override it.",
     ),
 ]
 Overrides = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="FIELD=VALUE", help="Override what rows say: iter_max=2, limits.max_tokens=4000; repeatable."
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Override a field of all rows, such as iter_max=2 or limits.max_tokens=4000; repeatable.",
     ),
 ]
 RetryErrors = Annotated[bool, typer.Option("--retry-errors", help="Also retry failed items.")]
@@ -75,8 +66,7 @@ Baseline = Annotated[
     ),
 ]
 MinPassRate = Annotated[
-    float | None,
-    typer.Option(min=0, max=1, help="Gate: exit with 3 unless this share of all items is accepted."),
+    float | None, typer.Option(min=0, max=1, help="Gate: exit with 3 unless this share of all items is accepted.")
 ]
 FailOnRegression = Annotated[
     bool,
@@ -89,60 +79,44 @@ def show_page(
 ) -> None:
     """Print one page of a list: as JSON, or as a table with the command for the next page."""
     if as_json:
-        output.write_json({"data": [each.model_dump(mode="json") for each in page], "next_cursor": cursor})
+        output.write_json({"data": page, "next_cursor": cursor})
         return
     if page:
         show(page)
     else:
         output.say(none_yet)
     if cursor:
-        output.say(f"There are more: redraft {noun} list --after {cursor}", "dim")
+        output.say_more(f"redraft {noun} list --after {cursor}")
 
 
 def mapping_of(values: Sequence[str] | None) -> dict[str, str]:
-    """By field, the column that fills it."""
-    return dict(_pair(each, "--map", "FIELD=COLUMN") for each in values or ())
+    """The values of --map: by field, the column that fills it."""
+    return dict(options.pair(each, "--map", "FIELD=COLUMN") for each in values or ())
 
 
 def overrides_of(values: Sequence[str] | None) -> dict[str, Any]:
-    """Fields by what `--set` says, nested as in a request, each value of its field's type."""
+    """The values of --set, nested as in a request, each converted to the type of its field."""
     found: dict[str, Any] = {}
     for each in values or ():
-        field, text = _pair(each, "--set", "FIELD=VALUE")
-        put(found, _parts(field), _value(field, text))
+        field, text = options.pair(each, "--set", "FIELD=VALUE")
+        put(found, _path(field), _value(field, text))
     return found
 
 
-def defaults_of(file: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a file, over them those of the options, by dotted name; None = not given."""
+def defaults_of(file: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a file; options, by dotted field name, override them. None = not given."""
     found = read_object(file, "--defaults") if file else {}
-    for field, value in options.items():
+    for field, value in given.items():
         if value is not None:
             put(found, field.split("."), value)
     return found
 
 
-def file_format_of(text: str | None) -> "Format | None":
-    """The format that an option names."""
-    from redraft.datasets.formats import FORMATS
-
-    if text is not None and text not in FORMATS:
-        raise typer.BadParameter(f"{text!r} is none of {', '.join(FORMATS)}.", param_hint="--file-format")
-    return text
-
-
-def _pair(text: str, option: str, form: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (equals and name.strip()):
-        raise typer.BadParameter(f"{text!r} is not {form}.", param_hint=option)
-    return name.strip(), value
-
-
-def _parts(field: str) -> list[str]:
-    """Labels and variables may have points in their names."""
+def _path(field: str) -> list[str]:
     from redraft.datasets.fields import OPEN
 
     head, _, tail = field.partition(".")
+    # Keys of metadata and variables may have dots in their names
     return [head, tail] if head in OPEN and tail else field.split(".")
 
 

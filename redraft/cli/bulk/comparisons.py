@@ -1,4 +1,4 @@
-"""`redraft compare`: two runs, row by row."""
+"""`redraft compare`: compares two runs, row by row."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +13,8 @@ EPILOG = options.examples(
     "redraft compare 0199a3 latest", "redraft compare 0199a3 latest --fail-on-regression --report comparison.html"
 )
 
-Base = Annotated[
-    str, typer.Argument(metavar="BASE", help="The baseline run: its id, name, or 'latest'.", show_default=False)
-]
-New = Annotated[
-    str,
-    typer.Argument(
-        metavar="NEW", help="The run to compare with the baseline: its id, name, or 'latest'.", show_default=False
-    ),
-]
+Base = Annotated[str, typer.Argument(metavar="BASE", help="Baseline run: its id, name, or 'latest'.")]
+New = Annotated[str, typer.Argument(metavar="NEW", help="Run to compare with it: its id, name, or 'latest'.")]
 Reports = Annotated[
     list[Path] | None,
     typer.Option(
@@ -42,33 +35,27 @@ def compare(
     fail_on_regression: bulk_options.FailOnRegression = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Compare two runs, row by row, on the rows that both have.
+    """Compare two runs on the rows that both have.
 
-    Prints the differences with their intervals, and the rows that pass in one run only.
+    Prints the differences with their intervals, and the rows that pass in only one run.
 
     Exit codes: 0 the runs are compared; 1 error; 2 wrong usage; 3 a gate is not met; 5 no such run.
     """
-    from redraft.cli.bulk.report_files import render, suffixes
-    from redraft.cli.bulk.run_ends import check_file, exit_of_gates, write_file
+    from redraft.cli.bulk.run_ends import check_report_files, exit_of_gates, write_reports
     from redraft.domain.bulk.gates import check_gates
     from redraft.operations.bulk import run_results
     from redraft.operations.bulk.report_tables import comparison_tables
-    from redraft.operations.jobs import references
     from redraft.reports.figures import figures_of
     from redraft.reports.formats import COMPARISON_FORMATS
     from redraft.reports.text import print_report
 
-    for file in report or ():
-        check_file(file, suffixes(COMPARISON_FORMATS), "--report")
-    with sessions.opened() as services:
-        base_id, new_id = (references.find_run_id(services, each) for each in (base, new))
+    check_report_files(report or (), COMPARISON_FORMATS)
+    with sessions.opened_for("run", base) as (services, base_id), sessions.opened_for("run", new) as (_, new_id):
         tables = comparison_tables(services, base_id, new_id)
         items = [] if min_pass_rate is None else run_results.outcomes(services, new_id)
     gates = check_gates(items, tables.comparison, min_pass_rate=min_pass_rate, fail_on_regression=fail_on_regression)
     tables = replace(tables, gates=gates)
-    for file in report or ():
-        write_file(file, [render(COMPARISON_FORMATS, tables, file)], "--report")
-        output.say(f"Wrote the comparison to {file}.", "dim")
+    write_reports(report or (), COMPARISON_FORMATS, tables)
     if as_json:
         output.write_json(figures_of(tables))
     else:

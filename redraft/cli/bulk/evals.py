@@ -1,4 +1,4 @@
-"""`redraft eval`: a dataset's rows as jobs, watched until all are done."""
+"""`redraft eval`: runs a job for each row of a dataset, and watches the run until it ends."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -7,8 +7,7 @@ import typer
 
 from redraft.cli import options
 from redraft.cli.bulk import bulk_options
-from redraft.cli.jobs import rubrics
-from redraft.cli.jobs.job_options import with_job_options
+from redraft.cli.jobs import request_bodies
 
 EPILOG = options.examples(
     "redraft eval questions.jsonl --max-in-flight 16 --output results.csv --report report.html",
@@ -26,12 +25,11 @@ Dataset = Annotated[
     ),
 ]
 Resume = Annotated[
-    str | None,
-    typer.Option(metavar="RUN|latest", help="Complete the open items of this run instead of starting a new one."),
+    str | None, typer.Option(metavar="RUN|latest", help="Complete the open items of this run, and start no new one.")
 ]
 
 
-@with_job_options
+@options.with_job_options
 def evaluate(  # noqa: PLR0913 - one parameter per option
     *,
     given: dict[str, Any],
@@ -45,12 +43,12 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
     overrides: bulk_options.Overrides = None,
     repeat: Annotated[int | None, typer.Option(help="Number of jobs per row, 1 to 100 (default: 1).")] = None,
     max_in_flight: Annotated[
-        int | None, typer.Option(help="Maximum number of jobs at once (default: set for the installation).")
+        int | None, typer.Option(help="Maximum number of jobs at the same time (default: set for the installation).")
     ] = None,
     max_cost: Annotated[
         float | None,
         typer.Option(
-            help="Budget in USD for the whole run; needs models with known prices. With --resume: a larger budget."
+            help="Budget in USD for the whole run; needs models with known prices. With --resume, a larger budget."
         ),
     ] = None,
     webhook: Annotated[
@@ -66,22 +64,22 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
     fail_on_regression: bulk_options.FailOnRegression = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Run a job for each row of a dataset and report.
+    """Run a job for each row of a dataset, and report.
 
-    Job options are defaults for rows that lack the field; --set overrides what rows say. The report goes to stdout,
-    progress to stderr. Ctrl-C cancels the run and keeps what has ended; a second Ctrl-C exits at once.
+    Job options are defaults for rows that lack the field; --set overrides fields of all rows. The report goes to
+    stdout, the progress goes to stderr. Ctrl-C cancels the run and keeps the items that have ended. A second Ctrl-C
+    exits at once.
 
-    Exit codes: 0 all is well; 1 an error; 2 wrong usage; 3 a gate is not met; 4 a provider's key is missing; 5 no
-    such file, dataset or run; 6 items failed, are invalid or were left out; 75 something cannot be reached; 130
-    interrupted. If several apply, the first of 130, 3, 6 is returned.
+    Exit codes: 0 success; 1 error; 2 wrong usage; 3 a gate is not met; 4 the key of a provider is missing; 5 there is
+    no such file, dataset or run; 6 items failed, are invalid or were not started; 75 the broker or the database cannot
+    be reached; 130 interrupted. If several of 130, 3 and 6 apply, the first of them is returned.
     """
     from redraft.cli.bulk.run_ends import Wanted
-    from redraft.cli.bulk.run_starts import Rows, resume_run, start_run
+    from redraft.cli.bulk.run_watching import resume_run, start_run
 
-    wanted = Wanted(as_json, tuple(results or ()), tuple(report or ()), baseline, min_pass_rate, fail_on_regression)
-    wanted.check()
+    wanted = Wanted(as_json, results, report, baseline, min_pass_rate, fail_on_regression)
     fields = bulk_options.defaults_of(defaults, {**given, "answer_schema": options.schema_of(schema)})
-    rubrics.add_checks(fields, check)
+    request_bodies.add_checks(fields, check)
     of_new = {
         "DATASET": dataset,
         "--map": mapped,
@@ -105,14 +103,15 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
         "repeat": repeat,
         "max_in_flight": max_in_flight,
         "max_cost_usd": max_cost,
-        "webhook": {"url": webhook} if webhook else None,
+        "webhook": webhook and {"url": webhook},
     }
-    rows = Rows(dataset, bulk_options.file_format_of(file_format), bulk_options.mapping_of(mapped))
-    raise typer.Exit(start_run(rows, {k: v for k, v in body.items() if v is not None}, wanted, detach=detach))
+    body = {field: value for field, value in body.items() if value is not None}
+    mapping = bulk_options.mapping_of(mapped)
+    raise typer.Exit(start_run(dataset, body, wanted, detach=detach, file_format=file_format, mapping=mapping))
 
 
 def _ensure_alone(of_new: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
-    """Refuse options that a resumed run would ignore: it keeps its rows and settings."""
+    """Raise typer.BadParameter if there are options that a resumed run would ignore."""
     given = [name for name, value in of_new.items() if value is not None]
     if given or fields:
         named = ", ".join([*given, *(f"the field {field}" for field in fields)])

@@ -8,35 +8,30 @@ from rich.text import Text
 
 from redraft.cli import output
 from redraft.cli.bulk.run_progress import done, words_of
+from redraft.cli.output import NONE
 from redraft.domain.bulk.phrases import say_score
 from redraft.domain.statistics.estimates import share
 from redraft.operations.bulk.run_resources import Run
 
-NONE = "-"
-
 
 def show_runs(page: Sequence[Run]) -> None:
-    """One line per run."""
-    ids = output.short_ids([run.id for run in page])
-    rows = [
-        (
-            short,
-            status(run.status, run.stop_reason),
-            f"{done(run):,}/{run.counts.total:,}",
-            _accepted(run),
-            f"{run.counts.failed + run.counts.invalid:,}",
-            NONE if run.usage.cost_usd is None else f"${run.usage.cost_usd}",
-            output.age(run.created_at),
-            output.one_line(run.name, 200),
-        )
-        for short, run in zip(ids, page, strict=True)
-    ]
-    names = ("id", "status", "done", "accepted", "failed or invalid", "cost", "age", "name")
-    output.show_table(names, rows, ("age", "failed or invalid", "cost"))
+    output.show_list(
+        page,
+        {
+            "status": lambda run: status(run.status, run.stop_reason),
+            "done": lambda run: f"{done(run):,}/{run.counts.total:,}",
+            "accepted": _accepted,
+            "failed or invalid": lambda run: f"{run.counts.failed + run.counts.invalid:,}",
+            "cost": lambda run: NONE if run.usage.cost_usd is None else f"${run.usage.cost_usd}",
+            "age": lambda run: output.age(run.created_at),
+            "name": lambda run: output.one_line(run.name, 200),
+        },
+        ("age", "failed or invalid", "cost"),
+    )
 
 
 def status(state: str, stop_reason: str | None = None) -> Text:
-    """A status as a sign and words."""
+    """A status with its sign; for some runs, also the stop reason."""
     why = f" ({stop_reason.replace('_', ' ')})" if stop_reason in {"budget_exhausted", "error"} else ""
     return output.sign_of(state, f"{state}{why}")
 
@@ -47,7 +42,6 @@ def _accepted(run: Run) -> str:
 
 
 def show_run(run: Run) -> None:
-    """A run's facts, one on a line."""
     counts = run.counts
     facts: list[tuple[str, Text | str]] = [
         ("run", run.id),
@@ -65,35 +59,33 @@ def show_run(run: Run) -> None:
         ("overrides", _fields(run.overrides)),
         ("began", f"{output.age(run.created_at)} ago"),
     ]
-    output.show_facts(((name, value) for name, value in facts if value), 10)
+    output.show_facts(facts, 10)
 
 
 def _fields(fields: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} = {output.one_line(_as_text(value), 60)}" for name, value in fields.items())
-
-
-def _as_text(value: Any) -> str:
-    """A text as it is; any other value as JSON, as the request file has it."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in fields.items()
+    }
+    return ", ".join(f"{name} = {output.one_line(text, 60)}" for name, text in texts.items())
 
 
 def show_items(items: Sequence[Mapping[str, Any]]) -> None:
-    """One line per item; what is wrong with it, or else its answer, at the end."""
     if not items:
         return
-    rows = [
-        (
-            f"{item['number']}",
-            output.one_line(item["custom_id"], 40),
-            _item_status(item),
-            NONE if item["final_score"] is None else say_score(item["final_score"]),
-            f"{item['iterations']}",
-            _outcome(item),
-        )
-        for item in items
-    ]
     output.show("")
-    output.show_table(("item", "custom_id", "status", "score", "iterations", "outcome"), rows, ("iterations", "item"))
+    output.show_table(
+        items,
+        {
+            "item": lambda item: f"{item['number']}",
+            "custom_id": lambda item: output.one_line(item["custom_id"], 40),
+            "status": _item_status,
+            "score": lambda item: NONE if item["final_score"] is None else say_score(item["final_score"]),
+            "iterations": lambda item: f"{item['iterations']}",
+            "outcome": _outcome,
+        },
+        ("iterations", "item"),
+    )
 
 
 def _item_status(item: Mapping[str, Any]) -> Text:

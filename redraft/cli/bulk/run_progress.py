@@ -1,13 +1,13 @@
 """Shows the progress of a run: a bar on a terminal, elsewhere a line every few seconds."""
 
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.progress import BarColumn, Progress, TimeElapsedColumn
 from rich.text import Text
 
 from redraft.cli import output
@@ -19,96 +19,46 @@ if TYPE_CHECKING:
 _LINE_EVERY_S = 5.0
 
 
-class RunView(Protocol):
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-    def show(self, run: "Run") -> None:
-        """Show the current state of the run."""
-        ...
-
-
-def make_run_view() -> RunView:
-    """The view that fits what stderr is."""
+@contextmanager
+def run_view() -> "Generator[Callable[[Run], None]]":
+    """A function that shows the state of a run on stderr."""
     console = output.stderr()
-    if console.is_terminal and not console.is_dumb_terminal:
-        return TerminalRunView(console)
-    return PlainRunView()
+    if not console.is_interactive:
+        yield _line_view()
+        return
+    pace = Pace()
+    bar = Progress(BarColumn(bar_width=None), TimeElapsedColumn(), expand=True)
+    task = bar.add_task("", total=None)
+    figures = Text("starting …", style="dim")
+    with Live(Group(bar, figures), console=console, refresh_per_second=4, transient=True) as live:
+
+        def show(run: "Run") -> None:
+            bar.update(task, total=max(1, run.counts.total), completed=done(run))
+            figures.plain = words_of(run, pace.left(run, time.monotonic()))
+            live.refresh()
+
+        yield show
 
 
-class PlainRunView:
-    """A line at the beginning, every few seconds if something has changed, and at the end."""
+def _line_view() -> "Callable[[Run], None]":
+    """A function that prints a line at the beginning, every few seconds after a change, and at the end."""
+    pace = Pace()
+    said, said_at = "", float("-inf")
 
-    def __init__(self) -> None:
-        self._pace = Pace()
-        self._said = ""
-        self._said_at = float("-inf")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def show(self, run: "Run") -> None:
+    def show(run: "Run") -> None:
+        nonlocal said, said_at
         now = time.monotonic()
-        left = self._pace.left(run, now)
-        is_last = run.status != "running"
+        left = pace.left(run, now)
         words = words_of(run, None)
-        if words != self._said and (is_last or now - self._said_at >= _LINE_EVERY_S):
+        if words != said and (run.status != "running" or now - said_at >= _LINE_EVERY_S):
             output.say(words_of(run, left))
-            self._said, self._said_at = words, now
+            said, said_at = words, now
 
-
-class TerminalRunView:
-    """A bar, and beneath it the figures."""
-
-    def __init__(self, console: Console) -> None:
-        self._state = _State(Pace())
-        self._live = Live(self._state, console=console, refresh_per_second=4, transient=True)
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._live.stop()
-
-    def show(self, run: "Run") -> None:
-        self._state.change(run)
-        self._live.refresh()
-
-
-class _State:
-    """The renderable that rich draws several times a second."""
-
-    def __init__(self, pace: "Pace") -> None:
-        self._pace = pace
-        self._started_at = time.monotonic()
-        self._run: Run | None = None
-        self._left: float | None = None
-
-    def change(self, run: "Run") -> None:
-        self._run, self._left = run, self._pace.left(run, time.monotonic())
-
-    def __rich__(self) -> RenderableType:
-        if self._run is None:
-            return Text("starting …", style="dim")
-        bar = Table.grid(expand=True, padding=(0, 1))
-        bar.add_column(ratio=1)
-        bar.add_row(
-            ProgressBar(total=max(1, self._run.counts.total), completed=done(self._run)),
-            Text(output.span(time.monotonic() - self._started_at), style="dim"),
-        )
-        return Group(bar, Text(words_of(self._run, self._left), style="dim"))
+    return show
 
 
 class Pace:
-    """Estimates the time left from the rate of ended items since the first query."""
+    """Estimates the time left from the rate at which items have ended since the first query."""
 
     def __init__(self) -> None:
         self._first: tuple[float, int] | None = None
@@ -134,29 +84,19 @@ def words_of(run: "Run", left: float | None) -> str:
     parts = [f"{done(run):,} of {counts.total:,} done"]
     if counts.running:
         parts.append(f"{counts.running:,} in flight")
-    parts += [f"{number:,} {name}" for name, number in _errors(run) if number]
-    parts += [_accepted(run), _cost(run)]
+    ended = {"failed": counts.failed, "invalid": counts.invalid, "canceled": counts.canceled}
+    parts += [f"{number:,} {name}" for name, number in ended.items() if number]
+    most = f" of ${run.max_cost_usd}" if run.max_cost_usd else ""
+    parts += [_accepted(run), "cost unknown" if run.usage.cost_usd is None else f"${run.usage.cost_usd}{most}"]
     if left is not None:
         parts.append(f"{output.span(left)} left")
     return " · ".join(part for part in parts if part)
 
 
-def _errors(run: "Run") -> list[tuple[str, int]]:
-    counts = run.counts
-    return [("failed", counts.failed), ("invalid", counts.invalid), ("canceled", counts.canceled)]
-
-
 def _accepted(run: "Run") -> str:
-    """The share of accepted answers with its interval. Hard rows take longer, so it is too high in a live run."""
+    """The share of accepted answers with its interval. Hard rows end later, so the share is too high in a live run."""
     rate = share(run.counts.accepted, run.counts.succeeded)
     if rate is None:
         return ""
     words = f"accepted {rate.value * 100:.0f} % ({rate.low * 100:.0f} to {rate.high * 100:.0f} %)"
     return f"{words} so far; easy rows finish first" if run.status == "running" else words
-
-
-def _cost(run: "Run") -> str:
-    if run.usage.cost_usd is None:
-        return "cost unknown"
-    most = f" of ${run.max_cost_usd}" if run.max_cost_usd else ""
-    return f"${run.usage.cost_usd}{most}"

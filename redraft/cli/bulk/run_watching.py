@@ -1,20 +1,25 @@
-"""Watches a run until it ends or Ctrl-C comes."""
+"""Starts and resumes runs, and watches them until they end or Ctrl-C comes."""
 
 import select
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import FrameType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from redraft.cli import output, sessions
-from redraft.cli.bulk.run_ends import Wanted, exit_of_run, print_run
-from redraft.cli.bulk.run_progress import RunView, make_run_view
+from redraft.cli.bulk.dataset_files import Reading, import_named
+from redraft.cli.bulk.run_ends import Wanted, exit_of_run, print_invalid, print_run, resolved
+from redraft.cli.bulk.run_progress import run_view
 from redraft.cli.exits import Exit
-from redraft.operations.bulk import runs
+from redraft.datasets.items import Merger
+from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
+from redraft.errors import RedraftError
+from redraft.operations.bulk import removing, runs
+from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 
 _POLL_EVERY_S = 0.3
@@ -24,36 +29,33 @@ _REST = 10
 
 
 def conduct(services: Services, begin: Callable[[], str], wanted: Wanted, *, cancels: bool = True) -> Exit:
-    """Start a run, show it until it ends, and print its result.
+    """Start a run, show it until it ends, and print its report.
 
-    Args:
-        services: the services.
-        begin: starts the run; returns its id.
-        wanted: the output and the gates.
-        cancels: whether Ctrl-C cancels the run, or only stops watching.
+    `begin` starts the run and returns its id; `cancels` says whether Ctrl-C cancels the run, or only stops watching.
     """
     with _Interruption() as interruption, sessions.worker_beside(services) as keep_alive:
         interruption.listen()
         run_id = begin()
-        with make_run_view() as view:
-            _watch(services, run_id, keep_alive, view, interruption)
+        with run_view() as show:
+            _watch(services, run_id, keep_alive, show, interruption)
         if interruption.has_come and not cancels:
             output.say(f"No longer watching; the run is not canceled. Again: redraft runs watch {run_id}", "yellow")
             return Exit.INTERRUPTED
         if interruption.has_come:
-            _cancel(services, run_id)
+            output.say(f"Canceling {run_id}; ended items are kept. Ctrl-C again exits at once.", "yellow")
+            runs.cancel_run(services, run_id)
+            output.say(f"Canceled. Complete the open items with: redraft eval --resume {run_id}", "yellow")
         return end(services, run_id, wanted)
 
 
 def end(services: Services, run_id: str, wanted: Wanted) -> Exit:
-    """Print the result of a run that has ended."""
+    """Print the report of a run that has ended."""
     run = runs.get_run(services, run_id)
-    gates = print_run(services, run, wanted)
-    return exit_of_run(run, gates)
+    return exit_of_run(run, print_run(services, run, wanted))
 
 
 class _Interruption(AbstractContextManager["_Interruption"]):
-    """Turns Ctrl-C into a flag that the watching loop checks, so that it never interrupts a query.
+    """Turns Ctrl-C into a flag that the loop of `_watch` checks, so that it never interrupts a query.
 
     A second Ctrl-C ends this process by the signal itself, which a shell reports as 130. The embedded broker and
     worker end with this process (`redraft/embedded/lifelines.py`).
@@ -63,26 +65,26 @@ class _Interruption(AbstractContextManager["_Interruption"]):
         self.has_come = False
 
     def __enter__(self) -> Self:
-        self._heard, self._hearing = socket.socketpair()
+        self._received, self._sent = socket.socketpair()
         self._before = signal.getsignal(signal.SIGINT)
         return self
 
     def __exit__(self, *_: object) -> None:
         _handle(self._before)
-        self._heard.close()
-        self._hearing.close()
+        self._received.close()
+        self._sent.close()
 
     def listen(self) -> None:
-        _handle(self._notice)
+        _handle(self._on_signal)
 
-    def _notice(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.has_come = True
         _handle(signal.SIG_DFL)
-        self._hearing.send(b"!")
+        self._sent.send(b"!")
 
     def wait(self, seconds: float) -> None:
         """Wait for this time, or until Ctrl-C comes."""
-        select.select([self._heard], [], [], seconds)
+        select.select([self._received], [], [], seconds)
 
 
 def _handle(handler: Any) -> None:
@@ -91,12 +93,16 @@ def _handle(handler: Any) -> None:
 
 
 def _watch(
-    services: Services, run_id: str, keep_alive: Callable[[], None], view: RunView, interruption: _Interruption
+    services: Services,
+    run_id: str,
+    keep_alive: Callable[[], None],
+    show: Callable[[Run], None],
+    interruption: _Interruption,
 ) -> None:
     while not interruption.has_come:
         began_at = time.monotonic()
         run = runs.get_run(services, run_id)
-        view.show(run)
+        show(run)
         if run.status != "running":
             return
         keep_alive()
@@ -104,7 +110,59 @@ def _watch(
         interruption.wait(min(_POLL_SELDOM_S, max(_POLL_EVERY_S, took * _REST)))
 
 
-def _cancel(services: Services, run_id: str) -> None:
-    output.say(f"Canceling {run_id}; ended items are kept. Ctrl-C again exits at once.", "yellow")
-    runs.cancel_run(services, run_id)
-    output.say(f"Canceled. Complete the open items with: redraft eval --resume {run_id}", "yellow")
+def start_run(rows: str, body: Mapping[str, Any], wanted: Wanted, *, detach: bool, **reading: Unpack[Reading]) -> int:
+    """Start a run with the rows of a file or of a stored dataset; unless `detach` is set, watch it."""
+    ready = sessions.check(CreateRun, {**body, "dataset_id": ""})
+    Merger(ready.defaults, ready.overrides)  # Report wrong defaults before reading a long file
+    with sessions.opened() as services:
+        wanted = resolved(services, wanted)
+        dataset, is_new = import_named(services, rows, **reading)
+        request = ready.model_copy(update={"dataset_id": dataset.id})
+
+        def begin() -> str:
+            run = runs.create_run(services, request)
+            output.say(f"{run.id}: {run.counts.total:,} items of {output.one_line(run.name, 100)}", "dim")
+            print_invalid(services, run)
+            return run.id
+
+        with _removed_without_a_run(services, dataset.id) if is_new else nullcontext():
+            if detach:
+                sessions.print_detached(services, "run", begin(), as_json=wanted.as_json)
+                return 0
+            return conduct(services, begin, wanted)
+
+
+@contextmanager
+def _removed_without_a_run(services: Services, dataset_id: str) -> Generator[None]:
+    """Delete the dataset if its run is refused. A dataset that a run uses cannot be deleted."""
+    try:
+        yield
+    except BaseException:
+        with suppress(RedraftError):
+            removing.delete_dataset(services, dataset_id)
+        raise
+
+
+def resume_run(run: str, wanted: Wanted, *, retry_errors: bool, max_cost: float | None, detach: bool) -> int:
+    """Complete the open items of a run; unless `detach` is set, watch it."""
+    body = sessions.check(ResumeRun, {"retry": "errors" if retry_errors else "open", "max_cost_usd": max_cost})
+    with sessions.opened_for("run", run) as (services, run_id):
+        wanted = resolved(services, wanted)
+
+        def begin() -> str:
+            _print_resumed(runs.resume_run(services, run_id, body))
+            return run_id
+
+        if detach:
+            sessions.print_detached(services, "run", begin(), as_json=wanted.as_json)
+            return 0
+        return conduct(services, begin, wanted)
+
+
+def _print_resumed(run: Run) -> None:
+    left = run.counts.queued + run.counts.running
+    if left:
+        output.say(f"{run.id}: {left:,} of {run.counts.total:,} items are open", "dim")
+        return
+    advice = "; --retry-errors repeats failed items" if run.counts.failed else ""
+    output.say(f"{run.id}: no item is open{advice}.")

@@ -1,14 +1,11 @@
-"""`redraft ask`: one job, watched while it generates, evaluates and revises."""
+"""`redraft ask`: creates a job and watches it until it ends."""
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from redraft.cli import options, output, sessions, source_files
-from redraft.cli.jobs import refining, request_bodies, rubrics
-from redraft.cli.jobs.job_options import with_job_options
+from redraft.cli.jobs import refining, request_bodies
 
 if TYPE_CHECKING:
     from redraft.domain.jobs.requests import GenerateAnswer
@@ -19,22 +16,19 @@ EPILOG = options.examples(
     "redraft ask 'Write a haiku about rain.' --crit '5-7-5 syllables; names no season' --threshold 0.9",
     "redraft ask - --json < task.txt > job.json",
     "redraft ask --file request.json --iter-max 5 --require-accept",
-    "redraft ask 'Describe Bern.' --crit 'True.' --schema city.schema.json --max-tokens 20000",
     "redraft ask --refine 'sky blue why? for my kid'",
     "redraft ask 'Describe Bern.' --crit 'Names the river.' --check max_words=60 --check contains=Bern",
-    "redraft ask 'Describe Bern.' --rubric rubric.json --panel openai:a --panel anthropic:b --panel local:c",
     "redraft ask 'What is open?' --source minutes.md --source mails.jsonl --mode grounded --crit 'Complete.'",
     "redraft ask 'Summarise this.' --model openai:gpt-6-luna --evaluator-model anthropic:claude-haiku-5-5",
 )
 
 
-@with_job_options
+@options.with_job_options
 def ask(  # noqa: PLR0913 - one parameter per option
     *,
     given: dict[str, Any],
     instruct: Annotated[
-        str | None,
-        typer.Argument(metavar="INSTRUCT", help="The task. '-' or nothing: read it from stdin."),
+        str | None, typer.Argument(metavar="INSTRUCT", help="The task. '-' or nothing: read it from stdin.")
     ] = None,
     check: options.Checks = None,
     refine: options.Refine = False,
@@ -57,13 +51,17 @@ def ask(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Generate, evaluate and revise one answer.
 
-    The answer alone goes to stdout, the iterations go to stderr. Without a server it starts what it needs on
-    this machine and stops it again. Ctrl-C, like SIGTERM, cancels the job and prints the best answer so far.
+    The answer goes to stdout, the progress goes to stderr. If no server runs, the command starts a worker, a broker
+    and a database on this machine, and stops them at the end. Ctrl-C or SIGTERM cancels the job and prints the best
+    answer so far.
 
-    Exit codes: 0 there is an answer; 1 there is none; 2 wrong usage; 3 not accepted (with --require-accept);
-    4 the provider refused the key; 75 something cannot be reached; 124 no answer within the deadline;
-    130 interrupted.
+    Exit codes: 0 there is an answer; 1 there is no answer; 2 wrong usage; 3 the answer is not accepted (only with
+    --require-accept); 4 the provider refused the key; 75 the broker, the database or the provider cannot be reached;
+    124 no answer within the deadline; 130 interrupted.
     """
+    from redraft.domain.jobs.requests import GenerateAnswer
+    from redraft.operations.jobs import submit
+
     request_bodies.ensure_one_reads_stdin(
         {"INSTRUCT": instruct, "--file": file, "--schema": schema, "--source": source}
     )
@@ -83,33 +81,29 @@ def ask(  # noqa: PLR0913 - one parameter per option
     }
     body = request_bodies.request_body(instruct, file, given)
     body = refining.refined_body(body) if refine else body
-    rubrics.add_checks(body, check)
-    is_default = rubrics.ensure_criteria(body)
-    with _checked(body, is_default=is_default) as (services, request):
-        if detach:
-            code = _submit(services, request, as_json=as_json)
-        else:
-            code = _ask(services, request, as_json=as_json, require_accept=require_accept)
-    raise typer.Exit(code)
-
-
-@contextmanager
-def _checked(body: dict[str, Any], *, is_default: bool) -> "Generator[tuple[Services, GenerateAnswer]]":
-    """The services and the valid request, before anything is started; says if its criterion is the default one."""
-    from redraft.domain.jobs.requests import GenerateAnswer
-    from redraft.operations.jobs import submit
-
+    request_bodies.add_checks(body, check)
+    is_default = request_bodies.ensure_criteria(body)
     request = sessions.check(GenerateAnswer, body)
     with sessions.opened() as services:
-        submit.normalise(services, request)
+        submit.normalise(services, request)  # Report a wrong request before starting a broker and a worker
         if is_default:
-            rubrics.say_default_criterion()
-        yield services, request
+            output.say(f"No criteria given (--crit); evaluating by: {request_bodies.DEFAULT_CRITERION}", "dim")
+        if detach:
+            job_id = submit.submit(services, request).job.id
+            sessions.print_detached(services, "job", job_id, as_json=as_json)
+            return
+        raise typer.Exit(_ask(services, request, as_json=as_json, require_accept=require_accept))
 
 
 def _ask(services: "Services", request: "GenerateAnswer", *, as_json: bool, require_accept: bool) -> int:
     from redraft.cli.views.waiting import Wait, wait_for
     from redraft.operations.jobs import submit
+
+    def begin() -> tuple[str, int]:
+        job = submit.submit(services, request).job
+        for warning in job.warnings:
+            output.say(f"Note: {options.in_options(warning['message'])}", "dim")
+        return job.id, 0
 
     wait = Wait(
         threshold=request.score_threshold,
@@ -118,20 +112,4 @@ def _ask(services: "Services", request: "GenerateAnswer", *, as_json: bool, requ
         must_be_accepted=require_accept,
         audit=request.evaluation.audit,
     )
-
-    def begin() -> tuple[str, int]:
-        job = submit.submit(services, request).job
-        for warning in job.warnings:
-            output.say(f"Note: {warning['message']}", "dim")
-        return job.id, 0
-
     return wait_for(services, begin, wait)
-
-
-def _submit(services: "Services", request: "GenerateAnswer", *, as_json: bool) -> int:
-    from redraft.cli.views.outcomes import print_detached
-    from redraft.operations.jobs import submit
-
-    job = submit.submit(services, request).job
-    print_detached(services, job.id, as_json=as_json)
-    return 0

@@ -1,49 +1,42 @@
 """`redraft jobs …`: list, show, watch, cancel, continue and delete jobs."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from redraft.cli import options, output, sessions
-from redraft.cli.jobs import ratings, rescoring
-from redraft.cli.jobs.criteria import EPILOG as CRITERIA_EPILOG
-from redraft.cli.jobs.criteria import show_criteria
-from redraft.cli.jobs.diffs import EPILOG as DIFF_EPILOG
-from redraft.cli.jobs.diffs import show_diff
+from redraft.cli.jobs import iterations, ratings, rescoring
+from redraft.domain.jobs.states import JobKind, JobStatus, StopReason
 
 if TYPE_CHECKING:
+    from redraft.domain.jobs.requests import ContinueJob
+    from redraft.operations.jobs.resources import Job
     from redraft.operations.services import Services
     from redraft.storage.jobs.jobs import JobFilter
 
-app = typer.Typer(
-    help="Show, cancel, continue or delete jobs. Without a command: list them.",
-    rich_markup_mode=None,
-    invoke_without_command=True,
-)
+app = options.Group("Show, cancel, continue or delete jobs. Without a command: list them.")
 
 Statuses = Annotated[
-    list[str] | None,
-    typer.Option("--status", help="queued, running, succeeded, failed or canceled; repeatable."),
+    list[JobStatus] | None,
+    typer.Option("--status", metavar="|".join(JobStatus), help="Only jobs with this status; repeatable."),
 ]
-Kind = Annotated[str | None, typer.Option(help="generate, evaluate or rescore (also generate_answer …).")]
+Stopped = Annotated[
+    StopReason | None,
+    typer.Option("--stop-reason", metavar="REASON", help="accepted, iteration_limit, plateau, error, …"),
+]
+Kind = Annotated[
+    Literal["generate", "evaluate", "rescore", "generate_answer", "evaluate_answer", "rescore_answers"] | None,
+    typer.Option(metavar="generate|evaluate|rescore", help="Only jobs of this kind."),
+]
 
 
-@app.callback()
-def main(ctx: typer.Context) -> None:
-    """List the jobs when no command is named."""
-    if ctx.invoked_subcommand is None:
-        list_jobs()
-
-
-@app.command(
-    "list",
-    epilog=options.examples("redraft jobs list --status failed --limit 50", "redraft jobs list --meta team=docs"),
-)
+@app.add("list", "redraft jobs list --status failed --limit 50", "redraft jobs list --meta team=docs")
 def list_jobs(  # noqa: PLR0913 - one parameter per option
     *,
     status: Statuses = None,
-    stop_reason: options.StopReason = None,
+    stop_reason: Stopped = None,
     kind: Kind = None,
     model: options.FirstModel = None,
     meta: options.Meta = None,
@@ -53,149 +46,116 @@ def list_jobs(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """List jobs, the newest first."""
     from redraft.cli.views.job_pages import show_jobs
-    from redraft.cli.views.outcomes import job_data
+    from redraft.cli.views.waiting import job_data
     from redraft.operations.jobs import queries
+    from redraft.storage.jobs.jobs import JobFilter
 
-    criteria = replace(_filter(status, stop_reason, kind, model, meta), limit=limit)
+    wanted = replace(_filter(status, stop_reason, kind, model, meta), limit=limit)
     with sessions.opened() as services:
-        jobs, cursor = queries.list_jobs(services, criteria, after)
+        jobs, cursor = queries.list_jobs(services, wanted, after)
         if as_json:
             output.write_json({"data": [job_data(job) for job in jobs], "next_cursor": cursor})
         elif jobs:
             show_jobs(jobs)
+        elif wanted != JobFilter(limit=limit) and queries.list_jobs(services, JobFilter(limit=1))[0]:
+            output.say("No job matches these filters. To list all: redraft jobs list")
         else:
-            _print_none(criteria, services)
+            output.say("No jobs yet. Try: redraft ask 'Explain recursion to a child.'")
     if cursor and not as_json:
-        output.say(f"There are more: redraft jobs list --after {cursor}", "dim")
+        output.say_more(f"redraft jobs list --after {cursor}")
 
 
 def _filter(
-    statuses: list[str] | None, stop_reason: str | None, kind: str | None, model: str | None, meta: list[str] | None
+    statuses: Sequence[JobStatus] | None,
+    stop_reason: StopReason | None,
+    kind: str | None,
+    model: str | None,
+    meta: list[str] | None,
 ) -> "JobFilter":
-    """The filter that the options describe."""
+    from redraft.domain.calls.models import parse_model
     from redraft.storage.jobs.jobs import JobFilter
 
     return JobFilter(
-        statuses=tuple(_known("--status", each, "JobStatus") for each in statuses or ()),
-        stop_reason=stop_reason and _known("--stop-reason", stop_reason, "StopReason"),
-        kind=kind and _known("--kind", _KINDS.get(kind, kind), "JobKind"),
-        model=model and _full_name(model),
-        metadata=options.pairs(meta) or None,
+        statuses=tuple(statuses or ()),
+        stop_reason=stop_reason,
+        kind=kind and next(each for each in JobKind if each.startswith(kind)),
+        model=model and str(parse_model(model)),
+        metadata=options.metadata_of(meta),
     )
 
 
-# The list of jobs shows the short names
-_KINDS = {"generate": "generate_answer", "evaluate": "evaluate_answer", "rescore": "rescore_answers"}
-
-
-def _known(option: str, text: str, enum_name: str) -> str:
-    from redraft.domain.jobs import states
-
-    members = [member.value for member in getattr(states, enum_name)]
-    if text not in members:
-        raise typer.BadParameter(f"{text!r} is none of {', '.join(members)}.", param_hint=option)
-    return text
-
-
-def _full_name(model: str) -> str:
-    from redraft.domain.calls.models import parse_model
-
-    return str(parse_model(model))
-
-
-def _print_none(criteria: "JobFilter", services: "Services") -> None:
-    from redraft.operations.jobs import queries
-    from redraft.storage.jobs.jobs import JobFilter
-
-    has_any = criteria != JobFilter(limit=criteria.limit) and queries.list_jobs(services, JobFilter(limit=1))[0]
-    if has_any:
-        output.say("No job fits these filters. All of them: redraft jobs list")
-    else:
-        output.say("No jobs yet. Try: redraft ask 'Explain recursion to a child.'")
-
-
-@app.command(
-    "export",
-    epilog=options.examples("redraft jobs export > jobs.jsonl", "redraft jobs export --status failed --meta team=docs"),
-)
+@app.add("export", "redraft jobs export > jobs.jsonl", "redraft jobs export --status failed --meta team=docs")
 def export(
     *,
     status: Statuses = None,
-    stop_reason: options.StopReason = None,
+    stop_reason: Stopped = None,
     kind: Kind = None,
     model: options.FirstModel = None,
     meta: options.Meta = None,
 ) -> None:
-    """Print jobs as JSON lines, newest first. Iterations are left out."""
+    """Print jobs as JSON lines, newest first, without their iterations."""
     from redraft.operations.jobs import job_lists
 
-    criteria = _filter(status, stop_reason, kind, model, meta)
     with sessions.opened() as services:
-        output.write_lines(job_lists.export_matching(services, criteria))
+        output.write_lines(job_lists.export_matching(services, _filter(status, stop_reason, kind, model, meta)))
 
 
-@app.command("show", epilog=options.examples("redraft jobs show latest", "redraft jobs show 0199a3 --json"))
+@app.add("show", "redraft jobs show latest", "redraft jobs show 0199a3 --json")
 def show(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
     """Show a job with its iterations, verdicts and result."""
     from redraft.cli.views.job_pages import show_job, took
-    from redraft.cli.views.outcomes import job_data
-    from redraft.operations.jobs import queries, references, views
+    from redraft.cli.views.waiting import job_data
+    from redraft.operations.jobs import queries, views
 
-    with sessions.opened() as services:
-        job_id = references.find_job_id(services, job)
+    with sessions.opened_for("job", job) as (services, job_id):
         if as_json:
             output.write_json(job_data(queries.get_job(services, job_id, with_iterations=True)))
             return
         view = views.view_calls(services, job_id)
-        iterations = queries.list_iterations(services, job_id)
+        answers = queries.list_iterations(services, job_id)
         continued = views.view_request(services, job_id).continued
-    show_job(view.job, iterations, took(view), continued)
+    show_job(view.job, answers, took(view), continued)
 
 
-@app.command("watch", epilog=options.examples("redraft jobs watch latest", "redraft jobs watch latest > answer.txt"))
+@app.add("watch", "redraft jobs watch latest", "redraft jobs watch latest > answer.txt")
 def watch(
     *, job: options.JobRef = "latest", as_json: options.AsJson = False, require_accept: options.RequireAccept = False
 ) -> None:
-    """Watch a job until it ends; the answer goes to stdout. Ctrl-C leaves the job alone."""
+    """Watch a job until it ends. The answer goes to stdout. Ctrl-C does not cancel the job."""
     from redraft.cli.views.waiting import Wait, show_ended, wait_for
-    from redraft.operations.jobs import queries, references
+    from redraft.operations.jobs import queries
 
-    with sessions.opened() as services:
-        job_id = references.find_job_id(services, job)
+    with sessions.opened_for("job", job) as (services, job_id):
         found = queries.get_job(services, job_id)
         wait = Wait(
             threshold=found.progress.score_threshold,
             cancels=False,
             as_json=as_json,
             must_be_accepted=require_accept,
-            audit=found.request.get("evaluation", {}).get("audit"),
+            audit=_audit_of(found),
         )
         if found.finished_at is None:
             raise typer.Exit(wait_for(services, lambda: (job_id, 0), wait))
         raise typer.Exit(show_ended(services, job_id, wait))
 
 
-@app.command("cancel")
+@app.add("cancel")
 def cancel(*, job: options.JobRef, as_json: options.AsJson = False) -> None:
-    """Cancel a job now. Its answers so far are kept, and it can be continued."""
-    from redraft.cli.views.outcomes import job_data
-    from redraft.operations.jobs import lifecycle, queries, references
+    """Cancel a job. It keeps its answers and can be continued."""
+    from redraft.cli.views.waiting import job_data
+    from redraft.operations.jobs import lifecycle, queries
 
-    with sessions.opened() as services:
-        job_id = references.find_job_id(services, job)
+    with sessions.opened_for("job", job) as (services, job_id):
         record, is_new = lifecycle.cancel(services, job_id)
         if as_json:
             output.write_json(job_data(queries.get_job(services, job_id)))
-    words = f"Canceled {job_id}." if is_new else f"{job_id} had ended before: {record.status}."
-    output.say(words)
+    output.say(f"Canceled {job_id}." if is_new else f"{job_id} had ended before: {record.status}.")
 
 
-@app.command(
+@app.add(
     "continue",
-    epilog=options.examples(
-        "redraft jobs continue latest --iter-max 2 --guidance 'Name the sources.'",
-        "redraft jobs continue latest --model anthropic:claude-haiku-5-5 --threshold 0.9",
-    ),
+    "redraft jobs continue latest --iter-max 2 --guidance 'Name the sources.'",
+    "redraft jobs continue latest --model anthropic:claude-haiku-5-5 --threshold 0.9",
 )
 def continue_job(  # noqa: PLR0913 - one parameter per option
     *,
@@ -205,19 +165,20 @@ def continue_job(  # noqa: PLR0913 - one parameter per option
     model: Annotated[list[str] | None, typer.Option(metavar="MODEL", help="Generator; repeat it for a ladder.")] = None,
     evaluator_model: Annotated[str | None, typer.Option(metavar="MODEL", help="Evaluator.")] = None,
     guidance: options.Guidance = None,
-    deadline: Annotated[float | None, typer.Option(help="Time limit from now on, in seconds.")] = None,
+    deadline: Annotated[float | None, typer.Option(help="Time limit in seconds, from now on.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Budget of tokens for the whole job.")] = None,
     max_cost: Annotated[float | None, typer.Option(help="Budget in USD for the whole job.")] = None,
     as_json: options.AsJson = False,
     detach: options.Detach = False,
     require_accept: options.RequireAccept = False,
 ) -> None:
-    """Continue a job that has ended from its best answer. No call is paid twice.
+    """Continue an ended job from its best answer. No call is repeated.
 
-    Options that are not given keep their earlier values.
+    Without an option, the earlier value holds.
     """
-    from redraft.cli.jobs import continuing
-    from redraft.cli.jobs.continuing import Manner
+    from redraft.domain.jobs.requests import ContinueJob
+    from redraft.domain.jobs.states import ensure_can_continue
+    from redraft.operations.jobs import lifecycle, queries
 
     limits = {"deadline_s": deadline, "max_tokens": max_tokens, "max_cost_usd": max_cost}
     body = {
@@ -228,66 +189,94 @@ def continue_job(  # noqa: PLR0913 - one parameter per option
         "guidance": guidance,
         "limits": {name: value for name, value in limits.items() if value is not None} or None,
     }
-    manner = Manner(as_json=as_json, detach=detach, require_accept=require_accept)
-    raise typer.Exit(continuing.go_on(job, body, manner))
+    change = sessions.check(ContinueJob, {name: value for name, value in body.items() if value is not None})
+    with sessions.opened_for("job", job) as (services, job_id):
+        before = queries.get_job(services, job_id)
+        ensure_can_continue(before.kind, before.status, job_id)  # Report it before starting a broker and a worker
+        if detach:
+            lifecycle.continue_job(services, job_id, change)
+            sessions.print_detached(services, "job", job_id, as_json=as_json)
+            return
+        raise typer.Exit(_continue(services, before, change, as_json=as_json, require_accept=require_accept))
 
 
-@app.command("calls", epilog=options.examples("redraft jobs calls latest", "redraft jobs calls latest --full 0199a3"))
+def _continue(
+    services: "Services", before: "Job", change: "ContinueJob", *, as_json: bool, require_accept: bool
+) -> int:
+    from redraft.cli.views.following import last_event
+    from redraft.cli.views.waiting import Wait, wait_for
+    from redraft.operations.jobs import lifecycle
+
+    def begin() -> tuple[str, int]:
+        after = last_event(services, before.id)
+        lifecycle.continue_job(services, before.id, change)
+        return before.id, after
+
+    deadline_s = before.request["limits"]["deadline_s"]
+    if change.limits and "deadline_s" in change.limits.model_fields_set:
+        deadline_s = change.limits.deadline_s
+    threshold = before.progress.score_threshold if change.score_threshold is None else change.score_threshold
+    return wait_for(
+        services,
+        begin,
+        Wait(threshold, deadline_s, as_json=as_json, must_be_accepted=require_accept, audit=_audit_of(before)),
+    )
+
+
+def _audit_of(job: "Job") -> str | None:
+    """The job's independent evaluator. Requests of older versions have no `evaluation`."""
+    return job.request.get("evaluation", {}).get("audit")
+
+
+@app.add("calls", "redraft jobs calls latest", "redraft jobs calls latest --full 0199a3")
 def calls(
     *,
     job: options.JobRef = "latest",
     full: Annotated[
-        str | None, typer.Option(metavar="CALL_ID", help="Print this call whole, request and response, as JSON.")
+        str | None, typer.Option(metavar="CALL_ID", help="Print the whole request and response of this call as JSON.")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List a job's calls to models, with tokens, cost and latency."""
+    """List the model calls of a job, with tokens, cost and latency."""
     from redraft.cli.views.job_pages import show_calls
-    from redraft.operations.jobs import queries, references
+    from redraft.operations.jobs import queries
 
-    with sessions.opened() as services:
-        job_id = references.find_job_id(services, job)
+    with sessions.opened_for("job", job) as (services, job_id):
         ledger = queries.list_calls(services, job_id)
         if full:
             call_id = sessions.pick([call.id for call in ledger], full, "call")
-            call = queries.get_call(services, job_id, call_id, full=True)
-            output.write_json(call.model_dump(mode="json"))
+            output.write_json(queries.get_call(services, job_id, call_id, full=True))
         elif as_json:
-            output.write_json({"data": [call.model_dump(mode="json") for call in ledger]})
+            output.write_json({"data": ledger})
         elif ledger:
             show_calls(ledger)
         else:
             output.say("This job has made no calls yet.")
 
 
-@app.command("webhooks", epilog=options.examples("redraft jobs webhooks latest --redeliver 0199a3"))
+@app.add("webhooks", "redraft jobs webhooks latest --redeliver 0199a3")
 def webhooks(
-    *,
-    job: options.JobRef = "latest",
-    redeliver: options.Redeliver = None,
-    as_json: options.AsJson = False,
+    *, job: options.JobRef = "latest", redeliver: options.Redeliver = None, as_json: options.AsJson = False
 ) -> None:
     """List the webhook deliveries of a job, or send one again."""
-    from redraft.cli.views.deliveries import show_deliveries
-    from redraft.operations.jobs import references
+    from redraft.cli.views.job_pages import show_deliveries
 
-    with sessions.opened() as services:
-        show_deliveries(services, references.find_job_id(services, job), redeliver, as_json=as_json)
+    with sessions.opened_for("job", job) as (services, job_id):
+        show_deliveries(services, job_id, redeliver, as_json=as_json)
 
 
-app.command("diff", epilog=DIFF_EPILOG)(show_diff)
-app.command("criteria", epilog=CRITERIA_EPILOG)(show_criteria)
+app.command("diff", epilog=iterations.DIFF_EPILOG)(iterations.show_diff)
+app.command("criteria", epilog=iterations.CRITERIA_EPILOG)(iterations.show_criteria)
 app.command("rescore", epilog=rescoring.EPILOG)(rescoring.rescore)
 app.command("rate", epilog=ratings.RATE_EPILOG)(ratings.rate)
 app.command("ratings", epilog=ratings.RATINGS_EPILOG)(ratings.list_ratings)
 
 
-@app.command("delete")
+@app.add("delete")
 def delete(*, job: options.JobRef, as_json: options.AsJson = False) -> None:
-    """Delete a job that has ended with all its data. There is no prompt."""
-    from redraft.operations.jobs import lifecycle, references
+    """Delete an ended job with all its data. There is no prompt."""
+    from redraft.operations.jobs import lifecycle
 
-    with sessions.opened() as services:
-        job_id = references.find_job_id(services, job)
+    with sessions.opened_for("job", job) as (services, job_id):
         lifecycle.delete(services, job_id)
     output.say_deleted(job_id, as_json=as_json)

@@ -1,4 +1,4 @@
-"""`redraft jobs rate`, `redraft jobs ratings`, `redraft calibration`: a person's word on what evaluators say."""
+"""`redraft jobs rate`, `redraft jobs ratings`, `redraft calibration`: people's ratings of evaluations."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from redraft.cli import options, output, sessions
+from redraft.cli.output import NONE
 from redraft.domain.bulk.phrases import say_score
 from redraft.errors import Invalid
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from redraft.operations.services import Services
 
 RATER = "cli"
-NONE = "-"
 _KINDS = {"loop": "", "audit": "the audit of ", "rescore": "the rescoring of "}
 
 RATE_EPILOG = options.examples(
@@ -33,36 +33,46 @@ CALIBRATION_EPILOG = options.examples(
 def rate(  # noqa: PLR0913 - one parameter per option
     *,
     job: options.JobRef,
-    iteration: Annotated[int | None, typer.Option(min=1, max=1_000_000, help="Without it: the best one.")] = None,
-    candidate: Annotated[int | None, typer.Option(help="Without it: the one that scored best.")] = None,
+    iteration: Annotated[
+        int | None, typer.Option(min=1, max=1_000_000, help="Iteration (default: the best one).")
+    ] = None,
+    candidate: Annotated[int | None, typer.Option(help="Candidate (default: the one with the best score).")] = None,
     criterion: Annotated[
-        str | None, typer.Option(metavar="ID", help="Rate this criterion, not the evaluation as a whole.")
+        str | None, typer.Option(metavar="ID", help="Rate this criterion only (default: the whole evaluation).")
     ] = None,
     evaluation: Annotated[
-        str | None, typer.Option(metavar="ID", help="An audit's or a rescoring's, as `redraft jobs show` names it.")
+        str | None,
+        typer.Option(
+            metavar="ID", help="Rate this evaluation of an audit or a rescoring; `redraft jobs show` prints the ids."
+        ),
     ] = None,
-    agree: Annotated[bool, typer.Option("--agree", help="The evaluator is right: it passes, or it does not.")] = False,
+    agree: Annotated[
+        bool, typer.Option("--agree", help="The evaluator is right to pass or to fail the answer.")
+    ] = False,
     disagree: Annotated[bool, typer.Option("--disagree", help="The evaluator is wrong.")] = False,
-    unsure: Annotated[bool, typer.Option("--unsure", help="You cannot tell; it is counted, and left out.")] = False,
-    score: Annotated[float | None, typer.Option(help="What you would have given: 0 to 1.")] = None,
-    note: Annotated[str, typer.Option(help="Why, in your words.")] = "",
+    unsure: Annotated[
+        bool, typer.Option("--unsure", help="You cannot decide. The rating is counted, but no statistic uses it.")
+    ] = False,
+    score: Annotated[float | None, typer.Option(help="Your own score, 0 to 1.")] = None,
+    note: Annotated[str, typer.Option(help="Your reason.")] = "",
     as_json: options.AsJson = False,
 ) -> None:
-    """Say whether the evaluation of an answer is right. Say it again to change your mind."""
+    """Rate the evaluation of an answer. A later rating replaces the earlier one."""
     from redraft.domain.evaluation.ratings import RateEvaluation
     from redraft.operations.evaluation import ratings
-    from redraft.operations.jobs import references
 
+    given = [name for name, is_set in (("agree", agree), ("disagree", disagree), ("unsure", unsure)) if is_set]
+    if len(given) != 1:
+        raise typer.BadParameter("Give exactly one of --agree, --disagree and --unsure.", param_hint="--agree")
     body = {
-        "verdict": _one_of(agree=agree, disagree=disagree, unsure=unsure),
+        "verdict": given[0],
         "candidate": candidate,
         "criterion": criterion,
         "score": score,
         "note": note,
     }
     checked = sessions.check(RateEvaluation, body)
-    with sessions.opened() as services:
-        job_id = references.find_job_id(services, job)
+    with sessions.opened_for("job", job) as (services, job_id):
         if evaluation is None:
             number = iteration or _best_iteration(services, job_id)
         else:
@@ -71,15 +81,8 @@ def rate(  # noqa: PLR0913 - one parameter per option
             checked = checked.model_copy(update={"evaluation_id": evaluation_id})
         found = ratings.rate(services, job_id, number, checked, RATER)
     if as_json:
-        output.write_json(found.model_dump(mode="json"))
+        output.write_json(found)
     output.say(f"Rated {_place(found)} of {job_id}: {found.verdict}.")
-
-
-def _one_of(**flags: bool) -> str:
-    given = [name for name, is_set in flags.items() if is_set]
-    if len(given) != 1:
-        raise typer.BadParameter("Say one of --agree, --disagree and --unsure.", param_hint="--agree")
-    return given[0]
 
 
 def _best_iteration(services: "Services", job_id: str) -> int:
@@ -87,12 +90,12 @@ def _best_iteration(services: "Services", job_id: str) -> int:
 
     best = queries.get_job(services, job_id).progress.best_iteration
     if best is None:
-        raise Invalid(f"No answer of {job_id} has a score yet; there is no verdict to rate.", code="not_rateable")
+        raise Invalid(f"No answer of {job_id} has a score yet, so there is nothing to rate.", code="not_rateable")
     return best
 
 
 def _evaluation(services: "Services", job_id: str, text: str) -> tuple[int, str]:
-    """The evaluation whose id begins so, and its iteration's number."""
+    """The number of the iteration, and the id of its evaluation that begins with a text."""
     from redraft.operations.jobs import queries
 
     numbers = {
@@ -114,12 +117,11 @@ def _place(rating: "Rating") -> str:
 def list_ratings(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
     """List the ratings of a job's evaluations, oldest first. The last rating of each rater counts."""
     from redraft.operations.evaluation import ratings
-    from redraft.operations.jobs import references
 
-    with sessions.opened() as services:
-        found = ratings.list_ratings(services, references.find_job_id(services, job))
+    with sessions.opened_for("job", job) as (services, job_id):
+        found = ratings.list_ratings(services, job_id)
     if as_json:
-        output.write_json({"data": [each.model_dump(mode="json") for each in found]})
+        output.write_json({"data": found})
     elif found:
         _show_ratings(found)
     else:
@@ -127,40 +129,36 @@ def list_ratings(*, job: options.JobRef = "latest", as_json: options.AsJson = Fa
 
 
 def _show_ratings(found: "Sequence[Rating]") -> None:
-    ids = output.short_ids([each.id for each in found])
-    evaluation_ids = list(dict.fromkeys(each.evaluation_id for each in found))
-    evaluations = dict(zip(evaluation_ids, output.short_ids(evaluation_ids), strict=True))
-    rows = [
-        (
-            short,
-            f"{each.role} {evaluations[each.evaluation_id]}",
-            f"{each.iteration}" + (f".{each.candidate}" if each.candidate > 1 else ""),
-            output.one_line(each.criterion or NONE),
-            each.verdict,
-            NONE if each.score is None else say_score(each.score),
-            output.one_line(each.rater, 60),
-            output.age(each.created_at),
-            output.one_line(each.note, 200),
-        )
-        for short, each in zip(ids, found, strict=True)
-    ]
-    headers = ("id", "evaluation", "iteration", "criterion", "verdict", "score", "rater", "age", "note")
-    output.show_table(headers, rows, ("age", "rater", "evaluation", "iteration"))
+    evaluations = output.short_ids(each.evaluation_id for each in found)
+    output.show_list(
+        found,
+        {
+            "evaluation": lambda each: f"{each.role} {evaluations[each.evaluation_id]}",
+            "iteration": lambda each: f"{each.iteration}" + (f".{each.candidate}" if each.candidate > 1 else ""),
+            "criterion": lambda each: output.one_line(each.criterion or NONE),
+            "verdict": lambda each: each.verdict,
+            "score": lambda each: NONE if each.score is None else say_score(each.score),
+            "rater": lambda each: output.one_line(each.rater, 60),
+            "age": lambda each: output.age(each.created_at),
+            "note": lambda each: output.one_line(each.note, 200),
+        },
+        ("age", "rater", "evaluation", "iteration"),
+    )
 
 
 def calibration(
     *,
     precision: Annotated[
-        float, typer.Option(min=0, max=1, help="What a threshold shall reach: the share that people pass.")
+        float, typer.Option(min=0, max=1, help="Propose a threshold above which people pass this share of answers.")
     ] = 0.9,
     evaluator_model: options.EvaluatorModel = None,
-    profile: Annotated[str | None, typer.Option(help="The way to evaluate.")] = None,
-    criterion: Annotated[str | None, typer.Option(metavar="ID", help="Ratings of this criterion.")] = None,
+    profile: Annotated[str | None, typer.Option(help="Only ratings of this evaluation profile.")] = None,
+    criterion: Annotated[str | None, typer.Option(metavar="ID", help="Only ratings of this criterion.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Compare evaluators with people's ratings.
 
-    Prints agreement, kappa, and a threshold to choose.
+    Prints agreement, kappa, and a proposed threshold.
     """
     from redraft.domain.calls.models import parse_model
     from redraft.operations.evaluation import ratings
@@ -171,40 +169,36 @@ def calibration(
     with sessions.opened() as services:
         found, left_out = ratings.calibration(services, criteria, precision=precision)
     if as_json:
-        output.write_json({"data": [each.model_dump(mode="json") for each in found], "left_out": left_out})
+        output.write_json({"data": found, "left_out": left_out})
     elif found:
         _show_calibration(found)
     elif criteria == RatingFilter():
         output.say("Nobody has rated an evaluation yet. Start with: redraft jobs rate latest --agree")
     else:
-        output.say("No rating fits these filters. All of them: redraft calibration")
+        output.say("No rating matches these filters. To use all: redraft calibration")
     if left_out and not as_json:
-        output.say(f"{left_out} more with fewer ratings; narrow it with --profile, --criterion, --evaluator-model.")
+        output.say(
+            f"{left_out} groups with fewer ratings are not shown. Use --profile, --criterion or --evaluator-model."
+        )
 
 
 def _show_calibration(found: "Sequence[CalibrationGroup]") -> None:
-    rows = [
-        (
-            output.one_line(each.evaluator_model or NONE),
-            each.profile + (f"@{each.profile_version}" if each.profile_version else ""),
-            output.one_line(each.criterion or NONE),
-            f"{each.n}" + (f" (+{each.unsure} unsure)" if each.unsure else ""),
-            _figure(each.agreement),
-            _figure(each.kappa),
-            _figure(each.sensitivity),
-            _figure(each.specificity),
-            f"{each.bias.value:+.2f}" if each.bias else NONE,
-            f"{each.threshold.value:g}" if each.threshold else NONE,
-            _in_words(each),
-        )
-        for each in found
-    ]
-    headers = (
-        "evaluator", "profile", "criterion", "ratings", "agreement", "kappa", "sensitivity", "specificity", "bias",
-        "threshold", "in words",
-    )  # fmt: skip
     output.show_table(
-        headers, rows, ("bias", "specificity", "sensitivity", "agreement", "threshold", "profile", "kappa")
+        found,
+        {
+            "evaluator": lambda each: output.one_line(each.evaluator_model or NONE),
+            "profile": lambda each: each.profile + (f"@{each.profile_version}" if each.profile_version else ""),
+            "criterion": lambda each: output.one_line(each.criterion or NONE),
+            "ratings": lambda each: f"{each.n}" + (f" (+{each.unsure} unsure)" if each.unsure else ""),
+            "agreement": lambda each: _figure(each.agreement),
+            "kappa": lambda each: _figure(each.kappa),
+            "sensitivity": lambda each: _figure(each.sensitivity),
+            "specificity": lambda each: _figure(each.specificity),
+            "bias": lambda each: f"{each.bias.value:+.2f}" if each.bias else NONE,
+            "threshold": lambda each: f"{each.threshold.value:g}" if each.threshold else NONE,
+            "in words": _in_words,
+        },
+        ("bias", "specificity", "sensitivity", "agreement", "threshold", "profile", "kappa"),
     )
 
 

@@ -1,7 +1,7 @@
-"""`redraft refine` and `redraft ask --refine`: a rough question becomes a job before anything is written."""
+"""`redraft refine` and `redraft ask --refine`: draft a request from a rough question."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -27,23 +27,27 @@ def refine(
     question: Annotated[
         str | None, typer.Argument(metavar="QUESTION", help="A rough question. '-' or nothing: read it from stdin.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Who drafts, as provider:name.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model that drafts, as provider:name (default: REDRAFT_MODEL).")
+    ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the reasoning and the usage too, as the API does.")
+        bool, typer.Option("--json", help="Print the whole answer of the API, with reasoning and usage.")
     ] = False,
 ) -> None:
     """Draft a job from a rough question, as JSON.
 
-    No answer is generated yet; `redraft ask --file` takes the output.
+    It generates no answer. `redraft ask --file` reads its output.
     """
     from redraft.domain.jobs.drafts import RefineQuestion
 
-    asked = sessions.check(RefineQuestion, {"question": request_bodies.task_of(question), "model": model})
+    asked = sessions.check(
+        RefineQuestion, {"question": request_bodies.request_body(question, None, {})["instruct"], "model": model}
+    )
     with sessions.opened() as services:
         found = _draft(services, asked)
     output.say(found.reasoning, "dim")
-    output.say(_cost(found), "dim")
-    output.write_json(found.model_dump(mode="json") if as_json else request_of(found))
+    output.say(f"Drafted by {output.usage_text(found.usage)}", "dim")
+    output.write_json(found if as_json else request_of(found))
 
 
 def refined_body(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,7 +55,7 @@ def refined_body(body: Mapping[str, Any]) -> dict[str, Any]:
     from redraft.domain.jobs.drafts import RefineQuestion
 
     if body.get("profile", "criteria") != "criteria":
-        raise typer.BadParameter("It drafts a rubric, which goes with profile 'criteria'.", param_hint="--refine")
+        raise typer.BadParameter("It drafts a rubric, which needs the profile 'criteria'.", param_hint="--refine")
     models = cast("str | list[str] | None", body.get("model"))
     model = models[0] if isinstance(models, list) and models else models
     asked = sessions.check(RefineQuestion, {"question": body["instruct"], "model": model or None})
@@ -60,7 +64,7 @@ def refined_body(body: Mapping[str, Any]) -> dict[str, Any]:
     own = {name: value for name, value in body.items() if name != "instruct" and value is not None}
     request = {**request_of(found), **own}
     _show(request, None if "rubric" in own else found.rubric)
-    output.say(_cost(found), "dim")
+    output.say(f"Drafted by {output.usage_text(found.usage)}", "dim")
     return request
 
 
@@ -74,28 +78,12 @@ def _draft(services: "Services", asked: "RefineQuestion") -> "Refinement":
 
     # The rate limits of models are kept in the broker
     beside = sessions.worker_beside(services) if refine.must_acquire(services, asked) else nullcontext()
-    with beside, _progress("Drafting the job …"):
+    with beside, output.status("Drafting the job …"):
         return refine.refine(services, asked)
 
 
-def _progress(words: str) -> AbstractContextManager[Any]:
-    """A spinner on a terminal, a line elsewhere."""
-    console = output.stderr()
-    if console.is_terminal and not console.is_dumb_terminal:
-        return console.status(words)
-    output.say(words)
-    return nullcontext()
-
-
-def _cost(found: "Refinement") -> str:
-    usage = found.usage
-    made = "1 call" if usage.calls == 1 else f"{usage.calls} calls"
-    price = "unknown cost" if usage.cost_usd is None else f"${usage.cost_usd}"
-    return f"Drafted by {made} · {usage.input_tokens + usage.output_tokens:,} tokens · {price}"
-
-
 def _show(request: Mapping[str, Any], rubric: "Sequence[Criterion] | None") -> None:
-    """The job that is about to be run, for a person to read; a rubric of one's own is known already."""
+    """Print the request before it is run, with its rubric if the draft brought one."""
     from redraft.domain.evaluation.rubrics import statement_of
 
     for title, name in (("Task", "instruct"), ("Form", "resp_format"), ("Criteria", "eval_crit")):

@@ -1,4 +1,4 @@
-"""From what was typed, piped and read from a file to a request's plain values."""
+"""Builds a request from arguments, options, stdin and files."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -8,14 +8,13 @@ import typer
 
 from redraft.cli.files import STDIN, read_object, read_text
 
+DEFAULT_CRITERION = "Answers the task completely and correctly, in the wanted form."
+
 
 def request_body(instruct: str | None, file: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The request: the file's fields, over them what the options say, and the task.
+    """Build a request from a file; options, by dotted field name, override its fields; None = not given.
 
-    Args:
-        instruct: the argument; None = from the file or from stdin, `-` = from stdin.
-        file: a path, `-` = stdin.
-        options: by dotted field name; None = not given.
+    `instruct` is the task; with None it is in the file, else on stdin; with `-` it is on stdin.
     """
     body = read_object(file, "--file") if file else {}
     for path, value in options.items():
@@ -29,11 +28,9 @@ def request_body(instruct: str | None, file: str | None, options: Mapping[str, A
 
 
 def ensure_one_reads_stdin(given: Mapping[str, str | list[str] | None]) -> None:
-    """Refuse what would read stdin twice, by options; a task that nobody names is read from it too.
-
-    A request's file may hold the task.
-    """
+    """Raise typer.BadParameter if several arguments or options would read stdin."""
     readers = [name for name, value in given.items() if value == "-" or (isinstance(value, list) and "-" in value)]
+    # Without an argument the task is read from stdin, unless a request's file may hold it
     if readers and given["INSTRUCT"] is None and not given["--file"]:
         readers.insert(0, "INSTRUCT")
     if len(readers) > 1:
@@ -41,13 +38,8 @@ def ensure_one_reads_stdin(given: Mapping[str, str | list[str] | None]) -> None:
         raise typer.BadParameter(f"{words}. Give the task as an argument, or a file.", param_hint=readers[-1])
 
 
-def task_of(argument: str | None) -> str:
-    """The task as it was typed; None or `-`: from stdin."""
-    return _piped_task(None) if argument in {None, "-"} else argument or ""
-
-
 def put(body: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    """Set a field within a request; what its path needs is made, labels are added to those there."""
+    """Set a field by its path, with the objects on its way. Metadata is added to earlier metadata."""
     *parents, last = path
     for name in parents:
         body[name] = _as_object(body.get(name))
@@ -65,3 +57,48 @@ def _piped_task(file: str | None) -> str:
             "Say what you want: redraft ask 'Explain recursion to a child.'", param_hint="INSTRUCT"
         )
     return read_text(STDIN, "INSTRUCT").rstrip("\n")
+
+
+def add_checks(body: dict[str, Any], checks: Sequence[str] | None) -> None:
+    """Append checks, as KIND=VALUE, to the criteria. Raises typer.BadParameter if a check is not valid."""
+    if not checks:
+        return
+    rubric: Any = body.get("rubric") or []
+    if not isinstance(rubric, list):
+        return
+    lines = [*cast("list[Any]", rubric)]
+    # No model reads `eval_crit` where a rubric has checks only, so it becomes a criterion
+    if not lines and body.get("eval_crit"):
+        lines.append({"id": "criteria", "text": body.pop("eval_crit")})
+    for text in checks:
+        lines.append(_check(text, lines))
+    body["rubric"] = lines
+
+
+def _check(text: str, before: Sequence[Any]) -> dict[str, Any]:
+    from redraft.domain.checks.shorthand import read_check
+    from redraft.domain.jobs.drafts import free_id, kebab
+
+    kind, equals, value = text.partition("=")
+    kind = kind.strip().replace("-", "_")
+    try:
+        check = read_check(kind, value if equals else None)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r}: {error}", param_hint="--check") from error
+    taken = [str(cast("Mapping[str, Any]", each).get("id")) for each in before if isinstance(each, dict)]
+    return {
+        "id": free_id(kebab(kind), taken),
+        "kind": "check",
+        "required": True,
+        "check": check.model_dump(mode="json", exclude_none=True),
+    }
+
+
+def ensure_criteria(body: dict[str, Any]) -> bool:
+    """Add the default criterion to a request without criteria; returns whether it was added."""
+    has_own = body.get("eval_crit") is not None or body.get("rubric") is not None
+    # Other profiles have criteria of their own
+    if has_own or body.get("profile", "criteria") != "criteria":
+        return False
+    body["eval_crit"] = DEFAULT_CRITERION
+    return True

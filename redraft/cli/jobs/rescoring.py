@@ -1,13 +1,11 @@
-"""`redraft jobs rescore`: evaluate the answers of a job again; it generates none."""
+"""`redraft jobs rescore`: evaluates the answers of a job again."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from redraft.cli import options, output, sessions
-from redraft.cli.jobs import rubrics
 
 if TYPE_CHECKING:
     from redraft.domain.jobs.requests import RescoreAnswers, RescoreJob
@@ -24,14 +22,14 @@ def rescore(  # noqa: PLR0913 - one parameter per option
     *,
     job: options.JobRef,
     iteration: Annotated[
-        list[int] | None, typer.Option(help="Only this iteration; may be given again. Without it: all.")
+        list[int] | None, typer.Option(help="Iteration whose answers are evaluated; repeatable (default: all).")
     ] = None,
     evaluator_model: options.EvaluatorModel = None,
     profile: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="The way to evaluate. A rubric goes with `criteria` only: another profile drops the one from before.",
+            help="Evaluation profile. Only `criteria` has a rubric: another profile drops the earlier rubric.",
         ),
     ] = None,
     eval_crit: options.Criteria = None,
@@ -41,74 +39,59 @@ def rescore(  # noqa: PLR0913 - one parameter per option
     ] = False,
     panel: options.Panel = None,
     samples: options.Samples = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Show the verdicts as they come, and the new job.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the verdicts, and show the new job.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Evaluate the answers of an ended job again, in a new job. Options that are not given keep their values.
+    """Evaluate the answers of an ended job again, in a new job. Without an option, the earlier value holds.
 
-    The new job's id goes to stdout, with --wait its page.
+    Prints the id of the new job; with --wait, everything about it.
     """
-    if panel and evaluator_model:
-        raise typer.BadParameter("A panel replaces the single evaluator: give one of the two.", param_hint="--panel")
-    if rubric and no_rubric:
-        raise typer.BadParameter("Give a rubric or drop it.", param_hint="--no-rubric")
-    body = {
-        "iterations": iteration or None,
-        "evaluator_model": evaluator_model,
-        "profile": profile,
-        "eval_crit": eval_crit,
-        "rubric": rubrics.rubric_file(rubric),
-    }
-    evaluation = {"panel": panel or None, "samples": samples}
-    raise typer.Exit(_rescore(job, body, evaluation, Manner(wait=wait, as_json=as_json, drops_rubric=no_rubric)))
-
-
-@dataclass(frozen=True, slots=True)
-class Manner:
-    """Whether the command waits, what it prints, and whether the earlier rubric still applies."""
-
-    wait: bool
-    as_json: bool
-    drops_rubric: bool
-
-
-def _rescore(job: str, body: Mapping[str, Any], evaluation: Mapping[str, Any], manner: Manner) -> int:
-    from redraft.cli.views.outcomes import print_detached
     from redraft.cli.views.waiting import Wait, wait_for
     from redraft.domain.jobs.requests import RescoreJob
     from redraft.operations.evaluation import rescore
-    from redraft.operations.jobs import queries, references, submit
+    from redraft.operations.jobs import queries, submit
 
-    with sessions.opened() as services:
-        before = queries.get_job(services, references.find_job_id(services, job))
-        wanted = {
-            name: value for name, value in {**body, **_evaluation(before, evaluation)}.items() if value is not None
-        }
-        change = sessions.check(RescoreJob, wanted)
-        request = rescore.request_for(services, before.id, change, drops_rubric=manner.drops_rubric)
+    if panel and evaluator_model:
+        raise typer.BadParameter(
+            "A panel replaces the single evaluator: give only one of the two options.", param_hint="--panel"
+        )
+    if rubric and no_rubric:
+        raise typer.BadParameter("Give only one of --rubric and --no-rubric.", param_hint="--no-rubric")
+    body = {
+        "iterations": iteration,
+        "evaluator_model": evaluator_model,
+        "profile": profile,
+        "eval_crit": eval_crit,
+        "rubric": options.rubric_of(rubric),
+    }
+    with sessions.opened_for("job", job) as (services, job_id):
+        before = queries.get_job(services, job_id)
+        evaluation = _evaluation(before, {"panel": panel, "samples": samples})
+        given = {name: value for name, value in {**body, **evaluation}.items() if value is not None}
+        change = sessions.check(RescoreJob, given)
+        request = rescore.request_for(services, before.id, change, drops_rubric=no_rubric)
         submit.normalise(services, request)  # Report a wrong request before starting a broker and a worker
 
         def begin() -> tuple[str, int]:
             new = submit.submit(services, request).job
-            for words in [*_unsaid(before, change, request), *(each["message"] for each in new.warnings)]:
+            for words in [*_dropped(before, change, request), *(each["message"] for each in new.warnings)]:
                 output.say(f"Note: {words}", "dim")
             return new.id, 0
 
-        if not manner.wait:
-            print_detached(services, begin()[0], as_json=manner.as_json)
-            return 0
-        waiting = Wait(request.score_threshold, request.limits.deadline_s, as_json=manner.as_json, as_page=True)
-        return wait_for(services, begin, waiting)
+        if wait:
+            waiting = Wait(request.score_threshold, request.limits.deadline_s, as_json=as_json, as_page=True)
+            raise typer.Exit(wait_for(services, begin, waiting))
+        sessions.print_detached(services, "job", begin()[0], as_json=as_json)
 
 
-def _unsaid(before: "Job", change: "RescoreJob", request: "RescoreAnswers") -> Iterator[str]:
-    """What becomes of a rubric that one may not think of."""
+def _dropped(before: "Job", change: "RescoreJob", request: "RescoreAnswers") -> Iterator[str]:
+    """Say whether the earlier rubric still applies, where the options do not."""
     if change.rubric is not None:
         return
     if change.eval_crit and request.rubric:
-        yield "The earlier rubric stays and is evaluated line by line; --no-rubric drops it, --rubric replaces it."
+        yield "The earlier rubric still applies, criterion by criterion; --no-rubric drops it, --rubric replaces it."
     if change.profile and before.request.get("rubric") and not request.rubric:
-        yield f"The rubric from before is dropped: profile {change.profile} brings its own criteria."
+        yield f"The earlier rubric is dropped: profile {change.profile} has its own criteria."
 
 
 def _evaluation(before: "Job", given: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,17 +2,69 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Self
 
-from redraft.cli.views.wakeups import Wakeups
+import redis
+
+from redraft.cli.views.live import View
 from redraft.errors import RedraftError
 from redraft.jobs import Delta
 from redraft.operations.jobs import queries
 from redraft.operations.jobs.iterations import Iteration
 from redraft.operations.jobs.resources import Event
 from redraft.operations.services import Services
+from redraft.queue import delta_channel, job_channel
+from redraft.setting_values import redis_url
+from redraft.settings import Settings
 
+# Wake-up messages may be lost: without one, the database is read this often
 _POLL_EVERY_S = 1.5
+# A worker ends a job soon after its deadline; after this long none will
 _DEADLINE_SLACK_S = 15.0
+
+
+class Wakeups(AbstractContextManager["Wakeups"]):
+    """A subscription to the wake-up messages of one job; a message between two waits is not lost.
+
+    While it waits, it hands each piece of the answer that is being generated to `on_delta`.
+    """
+
+    def __init__(self, settings: Settings, job_id: str, on_delta: Callable[[Delta], None] | None = None) -> None:
+        self._channels = [job_channel(job_id), *([delta_channel(job_id)] if on_delta else [])]
+        self._on_delta = on_delta
+        self._client = redis.Redis.from_url(redis_url(settings.effective_broker_url), socket_connect_timeout=1)
+        self._pubsub = self._client.pubsub(ignore_subscribe_messages=True)
+        self._is_subscribed = False
+
+    def __enter__(self) -> Self:
+        self.wait(0)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pubsub.close()
+        self._client.close()
+
+    def wait(self, seconds: float) -> None:
+        """Return at the next wake-up, or after `seconds`. An unreachable broker raises nothing."""
+        give_up_at = time.monotonic() + seconds
+        try:
+            if not self._is_subscribed:
+                self._pubsub.subscribe(*self._channels)
+                self._is_subscribed = True
+            while self._is_delta(self._pubsub.get_message(timeout=max(0.0, give_up_at - time.monotonic()))):
+                if time.monotonic() >= give_up_at:
+                    return
+        except (redis.RedisError, OSError):
+            time.sleep(max(0.0, give_up_at - time.monotonic()))
+
+    def _is_delta(self, message: Any) -> bool:
+        """Whether a message is not a wake-up; a delta goes to `on_delta`."""
+        if not (message and message["data"]):
+            return False
+        if self._on_delta and (delta := Delta.decode(message["data"])):
+            self._on_delta(delta)
+        return True
 
 
 def follow(
@@ -25,10 +77,7 @@ def follow(
 ) -> Iterator[Event]:
     """Yield the events newer than `after` as they come; end with the job.
 
-    In between, `on_delta` is called with what is being written.
-
-    Raises:
-        RedraftError: nobody has ended the job though its deadline has passed (code `deadline_exceeded`).
+    Raises RedraftError if no worker has ended the job though its deadline has passed (code `deadline_exceeded`).
     """
     give_up_at = None if deadline_s is None else time.monotonic() + deadline_s + _DEADLINE_SLACK_S
     with Wakeups(services.settings, job_id, on_delta) as wakeups:
@@ -39,25 +88,23 @@ def follow(
                 return
             after = events[-1].seq if events else after
             if give_up_at is not None and time.monotonic() > give_up_at:
-                words = f"The deadline has passed, but no worker is there to end job {job_id}."
+                words = f"The deadline of job {job_id} has passed, but no worker is alive to end the job."
                 raise RedraftError(words, code="deadline_exceeded")
             keep_alive()
             wakeups.wait(_POLL_EVERY_S)
 
 
-def evaluated_in(services: Services, job_id: str, event: Event) -> Iteration | None:
-    """The evaluated answer of an event, with its citations, which the event itself does not hold."""
-    if event.type != "iteration.evaluated":
-        return None
-    found = queries.list_iterations(services, job_id, event.data["iteration"])
-    return next((each for each in found if each.candidate == event.data["candidate"]), None)
+def show_event(services: Services, job_id: str, event: Event, view: View) -> None:
+    """Show an event; after an evaluation, with the citations of the answer, which the event does not hold."""
+    evaluated: Iteration | None = None
+    if event.type == "iteration.evaluated":
+        found = queries.list_iterations(services, job_id, event.data["iteration"])
+        evaluated = next((each for each in found if each.candidate == event.data["candidate"]), None)
+    view.show(event, evaluated)
 
 
 def last_event(services: Services, job_id: str) -> int:
-    """The number of the newest event."""
     after = 0
-    while True:
-        events, _ = queries.list_events(services, job_id, after)
-        if not events:
-            return after
+    while events := queries.list_events(services, job_id, after)[0]:
         after = events[-1].seq
+    return after

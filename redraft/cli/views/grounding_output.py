@@ -1,4 +1,4 @@
-"""Citations and claims of an answer as lines: during the evaluation, on the page of a job, and below the answer."""
+"""Citations and claims of an answer as lines: while a job runs, on its page, and below the answer."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,12 +18,12 @@ _LABELS = {"supported": "supported", "contradicted": "contradicted", "not_found"
 
 
 def score_text(found: "GroundingResult | None") -> str:
-    """The grounding score behind a comma; nothing where there is none."""
+    """The grounding score after a comma; empty without one."""
     return f", grounding {found.grounding_score:.2f}" if found and found.grounding_score is not None else ""
 
 
 def is_refused(iteration: "Iteration") -> bool:
-    """Whether the answer may not be accepted for what it makes of its sources."""
+    """Whether the answer cannot be accepted because its sources do not support it."""
     verdict = iteration.evaluation
     if verdict is None or verdict.requirements_met is not False:
         return False
@@ -32,25 +32,25 @@ def is_refused(iteration: "Iteration") -> bool:
 
 
 def page_lines(iteration: "Iteration") -> Iterator[Line]:
-    """What was found of the sources in one answer: marks, what they point at, and what nothing supports."""
+    """The grounding of one answer: cited sources, wrong citation markers, unsupported sentences."""
     found = iteration.grounding
     if found is not None:
         cited = ", ".join(str(index + 1) for index in found.sources_used) or "none"
         there = "" if found.sources_provided is None else f" of {found.sources_provided}"
         yield f"→ cites sources: {cited}{there}{score_text(found)}", "dim"
-        yield from _first([(_signed(NOT_MET, f"wrong mark: {issue.message}"), "") for issue in found.issues])
+        yield from _first([(_signed(NOT_MET, f"wrong citation marker: {issue.message}"), "") for issue in found.issues])
         yield from _first([(_signed(NOT_MET, _unsupported(each)), "") for each in found.unsupported])
 
 
 def _unsupported(each: Any) -> str:
     numbers = ", ".join(each.missing_numbers)
-    whys = {"uncited": "no source is given for it", "unrelated": "the cited source says nothing of it"}
-    why = whys.get(each.reason, f"no source holds {numbers}")
+    whys = {"uncited": "it cites no source", "unrelated": "the cited source does not mention it"}
+    why = whys.get(each.reason, f"no source contains {numbers}")
     return f'not supported: "{output.one_line(each.text)}" ({why})'
 
 
 def claim_lines(checked: "ClaimCheckResult | None") -> Iterator[Line]:
-    """Each claim that an evaluator looked for in the sources, and whether its quote holds."""
+    """The claims that an evaluator checked, each with its quote or its problem."""
     for claim in checked.claims if checked else ():
         yield _signed(MET if claim.supported else NOT_MET, _claim(claim)), ""
 
@@ -88,20 +88,20 @@ def result_text(job: "Job") -> str:
 
 
 def print_sources(job: "Job") -> None:
-    """Beneath the answer, on stderr: which sources it cites, how well it rests on them, and what does not."""
-    told = result_text(job)
-    if not told or job.result is None:
+    """Print on stderr which sources the answer cites, its grounding score, and its unsupported claims."""
+    grounding = result_text(job)
+    if not grounding or job.result is None:
         return
     if used := [(index + 1, _title(job, index)) for index in job.result["sources_used"]]:
         output.say(write_endnotes(used))
-    output.say(f"Grounding: {told}", "dim")
+    output.say(f"Grounding: {grounding}", "dim")
     claims = job.result.get("unsupported_claims", ())
     for words, style in _first([(f"Not supported: {output.one_line(each)}", "yellow") for each in claims]):
         output.say(words, style)
 
 
 def cited_lines(job: "Job") -> Iterator[Line]:
-    """The sources that the final answer cites, each with the sentences that do."""
+    """The sources that the final answer cites, each with the sentences that cite it."""
     quoted = _quoted(job)
     for index in (job.result or {}).get("sources_used", ()):
         yield f"[Source {index + 1}] {_title(job, index)}", ""
@@ -112,13 +112,13 @@ def cited_lines(job: "Job") -> Iterator[Line]:
 
 
 def _title(job: "Job", index: int) -> str:
-    """What to call a source; nothing for one that a continuation has taken away."""
+    """The title of a source; empty if a continuation has removed the source."""
     sources: Sequence[dict[str, Any]] = job.request["sources"]
     return output.one_line(title_of(sources[index]), 200) if index < len(sources) else ""
 
 
 def _quoted(job: "Job") -> Mapping[int, Sequence[str]]:
-    """By a source's index, the different sentences that cite it."""
+    """By the index of a source, the different sentences that cite it."""
     found: dict[int, dict[str, None]] = {}
     for citation in (job.result or {}).get("citations", ()):
         if citation["quoted_text"]:

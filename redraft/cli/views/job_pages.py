@@ -1,55 +1,49 @@
-"""Jobs, their iterations and their calls, as tables and pages on stdout."""
+"""Jobs, their iterations, calls and webhook deliveries, as tables and pages on stdout."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.text import Text
 
-from redraft.cli import output
+from redraft.cli import output, sessions
+from redraft.cli.options import in_options
+from redraft.cli.output import NONE
 from redraft.cli.views import grounding_output
+from redraft.cli.views.live import unscored
 from redraft.cli.views.verdicts import whole_lines
-from redraft.domain.bulk.phrases import say_score
-from redraft.domain.jobs.job_errors import OUTPUT_LIMIT
+from redraft.domain.bulk.phrases import count, say_score
 from redraft.domain.jobs.states import JobKind, say_stop_reason
+from redraft.operations.jobs import webhooks
 from redraft.operations.jobs.iterations import Evaluation, Iteration
-from redraft.operations.jobs.resources import Call, Event, Job
+from redraft.operations.jobs.resources import Call, Event, Job, WebhookDelivery
 from redraft.operations.jobs.views import CallsView
-
-NONE = "-"
+from redraft.operations.services import Services
 
 
 def show_jobs(jobs: Sequence[Job]) -> None:
-    """One line per job."""
-    ids = output.short_ids([job.id for job in jobs])
-    rows = [
-        (
-            short,
-            job.kind.partition("_")[0],
-            status(job),
-            _score(job),
-            f"{job.progress.iteration}/{job.progress.iter_max}",
-            _generator(job),
-            output.age(job.created_at),
-            output.one_line(job.request["instruct"], 200),
-        )
-        for short, job in zip(ids, jobs, strict=True)
-    ]
-    output.show_table(
-        ("id", "kind", "status", "score", "iterations", "model", "age", "task"),
-        rows,
+    output.show_list(
+        jobs,
+        {
+            "kind": lambda job: job.kind.partition("_")[0],
+            "status": status,
+            "score": _score,
+            "iterations": lambda job: f"{job.progress.iteration}/{job.progress.iter_max}",
+            "model": _generator,
+            "age": lambda job: output.age(job.created_at),
+            "task": lambda job: output.one_line(job.request["instruct"], 200),
+        },
         ("model", "iterations", "age", "kind"),
     )
 
 
 def status(job: Job) -> Text:
-    """The state as a sign and words; why it stopped where that says more."""
+    """The status with its sign; for an answer that was not accepted, also the stop reason."""
     is_missed = job.status == "succeeded" and not (job.result and job.result["success"])
     why = f" ({_stopped_by(job)})" if is_missed else ""
     return output.sign_of("not accepted" if is_missed else job.status, f"{job.status}{why}")
 
 
 def _stopped_by(job: Job) -> str:
-    """Why it ended."""
     return say_stop_reason(job.stop_reason or "", only_evaluates=job.kind != JobKind.GENERATE_ANSWER)
 
 
@@ -64,46 +58,28 @@ def _generator(job: Job) -> str:
 
 
 def show_job(job: Job, iterations: Sequence[Iteration], took: str = "", continued: Sequence[Event] = ()) -> None:
-    """Everything about one job that a person reads.
-
-    Args:
-        job: the job.
-        iterations: its iterations.
-        took: how long, in words.
-        continued: the events of its continuations.
-    """
-    guidance = [("guidance", event.data["guidance"]) for event in continued if event.data.get("guidance")]
+    """Print everything about a job; `took`: its duration in words, `continued`: the events of its continuations."""
+    guidance = [("guidance", event.data.get("guidance") or "") for event in continued]
     output.show_facts([*_facts(job, took), *guidance], 11)
-    _section("Task", job.request["instruct"])
-    if job.request["resp_format"]:
-        _section("Form", job.request["resp_format"])
-    if job.request["eval_crit"]:
-        _section("Criteria", job.request["eval_crit"])
-    names = _Names(iterations)
+    for title, field in (("Task", "instruct"), ("Form", "resp_format"), ("Criteria", "eval_crit")):
+        if job.request[field]:
+            output.show_section(title, [(job.request[field], "")])
+    further = [verdict for iteration in iterations for verdict in iteration.further_evaluations]
+    short = output.short_ids(each.id for each in further) | output.short_ids(each.job_id for each in further)
     for iteration in iterations:
-        _show_iteration(iteration, names)
+        _show_iteration(iteration, short)
     if job.error:
-        _section("Error", f"{job.error['title']}: {job.error['detail']}", "red")
+        output.show_section("Error", [(in_options(f"{job.error['title']}: {job.error['detail']}"), "")], "red")
     if job.result:
-        _section("Answer", job.result["final_answer"], "green")
-        _show_cited(job)
-
-
-def _show_cited(job: Job) -> None:
-    lines = list(grounding_output.cited_lines(job))
-    if lines:
-        output.show("")
-        output.show("Sources of the answer", "bold")
-    for text, style in lines:
-        output.show(text, style)
+        output.show_section("Answer", [(job.result["final_answer"], "")], "green")
+        if cited := list(grounding_output.cited_lines(job)):
+            output.show_section("Sources of the answer", cited)
 
 
 def _facts(job: Job, took: str) -> list[tuple[str, Text | str]]:
     usage = job.usage
-    cost = "unknown cost" if usage.cost_usd is None else f"${usage.cost_usd}"
     tokens = f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens"
-    evaluation: dict[str, Any] = job.request.get("evaluation", {})
-    facts: list[tuple[str, Text | str]] = [
+    return [
         ("job", job.id),
         ("answers of", str(job.request["job_id"]) if job.kind == "rescore_answers" else ""),
         ("status", status(job)),
@@ -113,18 +89,17 @@ def _facts(job: Job, took: str) -> list[tuple[str, Text | str]]:
         ("iterations", _iterations(job)),
         ("generator", _generator(job) if job.kind == "generate_answer" else ""),
         ("evaluator", _evaluator(job)),
-        ("audit", evaluation.get("audit") or ""),
+        ("audit", job.request.get("evaluation", {}).get("audit") or ""),
         ("created", f"{job.created_at:%Y-%m-%d %H:%M:%S} UTC, {output.age(job.created_at)} ago"),
         ("took", took),
-        ("usage", f"{usage.calls} {'call' if usage.calls == 1 else 'calls'}, {tokens}, {cost}"),
+        ("usage", f"{count(usage.calls, 'call')}, {tokens}, {output.cost_text(usage.cost_usd)}"),
         ("labels", ", ".join(f"{key}={value}" for key, value in job.metadata.items())),
+        *(("note", in_options(warning.message)) for warning in job.warnings),
     ]
-    facts += [("note", warning.message) for warning in job.warnings]
-    return [(name, value) for name, value in facts if value]
 
 
 def took(view: CallsView) -> str:
-    """How long a job took that has ended: in model calls, and waiting; empty while it goes on."""
+    """The duration of an ended job: in model calls, and waiting. Empty while the job runs."""
     job = view.job
     if job.finished_at is None:
         return ""
@@ -151,47 +126,23 @@ def _evaluator(job: Job) -> str:
     return " + ".join(panel) or job.request["evaluator_model"] or ""
 
 
-def _section(title: str, text: str, style: str = "bold") -> None:
-    output.show("")
-    output.show(title, style)
-    output.show(text)
-
-
-class _Names:
-    """What ids are called on one page: as short as tells them apart."""
-
-    def __init__(self, iterations: Sequence[Iteration]) -> None:
-        found = [verdict for iteration in iterations for verdict in iteration.further_evaluations]
-        ids = [verdict.id for verdict in found]
-        job_ids = list(dict.fromkeys(verdict.job_id for verdict in found))
-        self._short = dict(zip([*ids, *job_ids], [*output.short_ids(ids), *output.short_ids(job_ids)], strict=True))
-
-    def origin(self, verdict: Evaluation) -> str:
-        """What to call a further evaluation when it is rated, and which job made it, if another one."""
-        by = f" of job {self._short[verdict.job_id]}" if verdict.role == "rescore" else ""
-        return f"evaluation {self._short[verdict.id]}{by}"
-
-
-def _show_iteration(iteration: Iteration, names: _Names) -> None:
+def _show_iteration(iteration: Iteration, short: Mapping[str, str]) -> None:
     candidate = f", candidate {iteration.candidate}" if iteration.candidate > 1 else ""
-    _section(f"Iteration {iteration.number}{candidate}", iteration.answer)
-    for text, style in grounding_output.page_lines(iteration):
-        output.show(text, style)
+    lines = [(iteration.answer, ""), *grounding_output.page_lines(iteration)]
+    output.show_section(f"Iteration {iteration.number}{candidate}", lines)
     if iteration.evaluation is not None:
         _show_verdict(iteration.evaluation)
     for verdict in iteration.further_evaluations:
         _show_verdict(verdict, f"{verdict.role} by {verdict.evaluator_model or 'checks'}: ")
-        output.show(f"  {names.origin(verdict)}", "dim")
+        # `jobs rate --evaluation` takes this id
+        by = f" of job {short[verdict.job_id]}" if verdict.role == "rescore" else ""
+        output.show(f"  evaluation {short[verdict.id]}{by}", "dim")
 
 
 def _show_verdict(verdict: Evaluation, by: str = "") -> None:
-    if verdict.status == "skipped":
-        output.show(f"→ {by}not evaluated: {output.one_line(verdict.evaluation_reasoning)}", "dim")
-        return
     if verdict.score is None:
-        error = verdict.error or {}
-        words = "not evaluated" if OUTPUT_LIMIT in error else "could not be evaluated"
-        output.show(f"→ {by}{words}: {error.get('detail', '')}", "red")
+        words, style = unscored(verdict.model_dump())
+        output.show(f"→ {by}{words}", style)
         return
     reused = " (as an equal answer before)" if verdict.reused_from else ""
     output.show(f"→ {by}score {say_score(verdict.score)}{reused}", "green" if verdict.passed else "yellow")
@@ -200,26 +151,57 @@ def _show_verdict(verdict: Evaluation, by: str = "") -> None:
 
 
 def show_calls(calls: Sequence[Call]) -> None:
-    """The ledger, one line per call."""
-    ids = output.short_ids([call.id for call in calls])
-    rows = [
-        (
-            short,
-            call.type,
-            f"{call.iteration}" + (f".{call.candidate}" if call.candidate > 1 else ""),
-            call.model,
-            str(call.attempt),
-            _call_status(call),
-            "/".join(NONE if n is None else f"{n:,}" for n in (call.input_tokens, call.output_tokens)),
-            NONE if call.cost_usd is None else f"${call.cost_usd}",
-            NONE if call.latency_ms is None else f"{call.latency_ms:,} ms",
-            output.one_line(f"{call.error['code']}: {call.error['detail']}", 200) if call.error else "",
-        )
-        for short, call in zip(ids, calls, strict=True)
-    ]
-    headers = ("id", "type", "iteration", "model", "attempt", "status", "tokens in/out", "cost", "latency", "error")
-    output.show_table(headers, rows, ("error", "attempt", "cost", "iteration", "latency", "model"))
+    output.show_list(
+        calls,
+        {
+            "type": lambda call: call.type,
+            "iteration": lambda call: f"{call.iteration}" + (f".{call.candidate}" if call.candidate > 1 else ""),
+            "model": lambda call: call.model,
+            "attempt": lambda call: str(call.attempt),
+            "status": lambda call: output.sign_of("running" if call.status == "started" else call.status, call.status),
+            "tokens in/out": lambda call: "/".join(
+                NONE if n is None else f"{n:,}" for n in (call.input_tokens, call.output_tokens)
+            ),
+            "cost": lambda call: NONE if call.cost_usd is None else f"${call.cost_usd}",
+            "latency": lambda call: NONE if call.latency_ms is None else f"{call.latency_ms:,} ms",
+            "error": _call_error,
+        },
+        ("error", "attempt", "cost", "iteration", "latency", "model"),
+    )
 
 
-def _call_status(call: Call) -> Text:
-    return output.sign_of(call.status if call.status in {"succeeded", "failed"} else "running", call.status)
+def _call_error(call: Call) -> str:
+    return output.one_line(f"{call.error['code']}: {in_options(call.error['detail'])}", 200) if call.error else ""
+
+
+_SIGN_OF = {"delivered": "succeeded", "failed": "failed", "pending": "queued"}
+
+
+def _show(deliveries: Sequence[WebhookDelivery]) -> None:
+    output.show_list(
+        deliveries,
+        {
+            "type": lambda each: each.type,
+            "status": lambda each: output.sign_of(_SIGN_OF[each.status], each.status),
+            "attempts": lambda each: str(each.attempts),
+            "next at (UTC)": lambda each: f"{each.next_at:%Y-%m-%d %H:%M:%S}" if each.next_at else NONE,
+            "HTTP": lambda each: NONE if each.http_status is None else str(each.http_status),
+            "error": lambda each: output.one_line(each.error or "", 200),
+        },
+        ("HTTP", "attempts", "next at (UTC)"),
+    )
+
+
+def show_deliveries(services: Services, owner_id: str, redeliver: str | None, *, as_json: bool) -> None:
+    """List deliveries, or send one again and show it alone. Raises NotFound if there is no such delivery."""
+    found = webhooks.list_deliveries(services, owner_id)
+    if redeliver:
+        delivery_id = sessions.pick([each.id for each in found], redeliver, "webhook delivery")
+        found = [webhooks.redeliver(services, owner_id, delivery_id)]
+        output.say("A worker sends it now." if sessions.is_worker_alive(services) else "The next worker sends it.")
+    if as_json:
+        output.write_json({"data": found})
+    elif found:
+        _show(found)
+    else:
+        output.say("No deliveries: there is no webhook, or none of its events has happened yet.")

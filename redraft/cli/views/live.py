@@ -2,18 +2,19 @@
 
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
 from redraft.cli import output
+from redraft.cli.options import in_options
 from redraft.cli.views import grounding_output
 from redraft.cli.views.verdicts import Line, brief_lines
-from redraft.cli.views.writing import Writing
 from redraft.domain.bulk.phrases import say_score
 from redraft.domain.jobs.job_errors import OUTPUT_LIMIT
 
@@ -22,9 +23,73 @@ if TYPE_CHECKING:
     from redraft.operations.jobs.iterations import Iteration
     from redraft.operations.jobs.resources import Event
 
+# Lines of the screen that do not show the text
+_OTHER_LINES = 3
+# More than fills a screen
+_TAIL_CHARS = 8000
+# Events that replace or void the text shown so far.
+_CLEARING = frozenset({"iteration.started", "iteration.generated", "done"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """One candidate's text: its attempt, its length so far, and its end."""
+
+    attempt: int
+    length: int = 0
+    tail: str = ""
+
+    def plus(self, delta: "Delta") -> "_Draft":
+        gap = "" if delta.offset == self.length else "…"
+        tail = (self.tail + gap + delta.text)[-_TAIL_CHARS:]
+        return _Draft(self.attempt, delta.offset + len(delta.text), tail)
+
+
+class Writing:
+    """The texts of the candidates of the current iteration, as far as they have been received."""
+
+    def __init__(self) -> None:
+        self._iteration = 0
+        self._drafts: dict[int, _Draft] = {}
+
+    def add(self, delta: "Delta") -> None:
+        """Append a piece of a text. A higher attempt, or a text that starts again, replaces the earlier text."""
+        if delta.iteration < self._iteration:
+            return
+        if delta.iteration > self._iteration:
+            self._iteration = delta.iteration
+            self._drafts = {}
+        draft = self._drafts.get(delta.candidate)
+        if draft and delta.attempt < draft.attempt:
+            return
+        if draft is None or delta.attempt > draft.attempt or delta.offset == 0:
+            draft = _Draft(delta.attempt)
+        self._drafts = {**self._drafts, delta.candidate: draft.plus(delta)}
+
+    def update(self, event: "Event") -> None:
+        """Remove the texts that an event replaces."""
+        if event.type in _CLEARING:
+            self._drafts = {}
+        if event.type == "step.retrying":
+            # The event may come late: keep the text of a later attempt
+            failed = event.data["attempt"]
+            self._drafts = {number: draft for number, draft in self._drafts.items() if draft.attempt > failed}
+        if event.type == "iteration.generated":
+            self._iteration = event.data["iteration"] + 1
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        # Another thread draws: `add` replaces the dictionary and never changes it.
+        drafts = sorted(self._drafts.items())
+        room = max(1, (console.height - _OTHER_LINES) // max(1, len(drafts)))
+        for candidate, draft in drafts:
+            label = f"candidate {candidate}: " if len(drafts) > 1 else ""
+            yield from output.styled(label + draft.tail, "dim").wrap(console, options.max_width)[-room:]
+
+
 # Events that are shown by their message alone: indent and style.
 _MESSAGES = {"iteration.started": ("", "bold"), "step.retrying": ("  ", "yellow"), "thinking": ("  ", "dim")}
 _UNGROUNDED = "  not accepted: it does not rest on its sources"
+# What happens between an event and the next one
 _ACTIVITIES = {
     "job.queued": "waiting for a worker",
     "job.continued": "waiting for a worker",
@@ -36,64 +101,37 @@ _ACTIVITIES = {
 }
 
 
-class View(Protocol):
-    @property
-    def on_delta(self) -> "Callable[[Delta], None] | None":
-        """Shows a piece of what is being written; None where only whole lines are shown."""
-        ...
+class View(AbstractContextManager["View"]):
+    """Prints events as lines."""
 
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-    def show(self, event: "Event", iteration: "Iteration | None" = None) -> None:
-        """Show an event; `iteration`: the evaluated answer with its citations."""
-        ...
+    on_delta: "Callable[[Delta], None] | None" = None
+    """Shows a piece of the answer that is being generated; None where only whole lines are shown."""
 
-    def close(self) -> None:
-        """Leave the terminal as it was; harmless when repeated."""
-        ...
-
-
-def make_view(threshold: float, audit: str | None = None) -> View:
-    """The view that fits what stderr is; `audit`: the independent evaluator, if the job has one."""
-    console = output.stderr()
-    if console.is_terminal and not console.is_dumb_terminal:
-        return TerminalView(console, threshold, audit)
-    return PlainView(threshold)
-
-
-class PlainView:
-    """One line after the other."""
-
-    on_delta = None
-
-    def __init__(self, threshold: float) -> None:
-        self._threshold = threshold
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def show(self, event: "Event", iteration: "Iteration | None" = None) -> None:
-        for text, _ in lines_of(event, self._threshold, iteration):
-            output.say(text)
-
-    def close(self) -> None: ...
-
-
-class TerminalView:
-    """Permanent lines, and below them a live region: the text being generated, the activity and its duration."""
-
-    def __init__(self, console: Console, threshold: float, audit: str | None = None) -> None:
+    def __init__(self, console: Console, threshold: float) -> None:
         self._console = console
         self._threshold = threshold
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def show(self, event: "Event", iteration: "Iteration | None" = None) -> None:
+        """Show an event; `iteration`: the evaluated answer with its citations."""
+        for text, style in lines_of(event, self._threshold, iteration):
+            self._console.print(output.styled(text, style), soft_wrap=not self._console.is_terminal)
+
+    def close(self) -> None:
+        """Restore the terminal; may be repeated."""
+
+
+class TerminalView(View):
+    """Adds a live region below the lines: the text being generated, the activity and its duration."""
+
+    def __init__(self, console: Console, threshold: float, audit: str | None) -> None:
+        super().__init__(console, threshold)
         self._audit = audit
         self._activity = _Activity()
         self._writing = Writing()
+        self.on_delta = self._writing.add
         region = Group(self._writing, self._activity)
         self._live = Live(region, console=console, refresh_per_second=8, transient=True)
 
@@ -101,18 +139,9 @@ class TerminalView:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def on_delta(self, delta: "Delta") -> None:
-        self._writing.add(delta)
-
     def show(self, event: "Event", iteration: "Iteration | None" = None) -> None:
-        self._writing.heed(event)
-        for text, style in lines_of(event, self._threshold, iteration):
-            self._console.print(output.styled(text, style))
+        self._writing.update(event)
+        super().show(event, iteration)
         if words := activity_after(event, self._audit):
             self._activity.change(words)
 
@@ -120,8 +149,14 @@ class TerminalView:
         self._live.stop()
 
 
+def make_view(threshold: float, audit: str | None = None, console: Console | None = None) -> View:
+    """The view that fits a console, stderr by default; `audit`: the independent evaluator, if the job has one."""
+    console = console or output.stderr()
+    return TerminalView(console, threshold, audit) if console.is_interactive else View(console, threshold)
+
+
 class _Activity:
-    """The last line: spinner, what is being done, seconds of this and of all."""
+    """The last line: a spinner, the activity, its seconds and those of all."""
 
     def __init__(self) -> None:
         self._started_at = self._since = time.monotonic()
@@ -139,7 +174,7 @@ class _Activity:
 
 
 def activity_after(event: "Event", audit: str | None = None) -> str | None:
-    """What goes on after an event, until the next one. After a verdict without a further iteration comes the audit."""
+    """The activity until the next event. After a verdict it is the audit, unless a further iteration starts."""
     words = _ACTIVITIES.get(event.type)
     if event.type == "iteration.evaluated" and not audit:
         return None
@@ -149,37 +184,34 @@ def activity_after(event: "Event", audit: str | None = None) -> str | None:
 def lines_of(event: "Event", threshold: float, iteration: "Iteration | None" = None) -> list[Line]:
     """An event in words; `iteration`: the answer that was evaluated."""
     data = event.data
+    message = in_options(output.one_line(data.get("message", event.type)))
     match event.type:
         case "iteration.generated":
-            return [(_generated(data), "")]
+            size = f"{len(data.get('answer') or ''):,} characters by {data.get('model')}"
+            return [(f"  {_candidate(data)}{size} in {output.span(data.get('seconds') or 0)}", "")]
         case "iteration.evaluated":
             return _evaluated(data, threshold, iteration)
         case "done":
-            return [(output.one_line(data["message"]), _done_style(data))]
+            result: dict[str, Any] | None = data.get("result")
+            style = "bold red" if result is None else "bold green" if result["success"] else "bold yellow"
+            return [(message, style)]
         case "job.continued" if data.get("guidance"):
-            guidance = output.one_line(data["guidance"])
-            return [(output.one_line(data["message"]), "dim"), (f"  guidance: {guidance}", "")]
+            return [(message, "dim"), (f"  guidance: {output.one_line(data['guidance'])}", "")]
         case _:
             indent, style = _MESSAGES.get(event.type, ("", "dim"))
-            return [(indent + output.one_line(data.get("message", event.type)), style)]
+            return [(indent + message, style)]
 
 
 def _candidate(data: dict[str, Any]) -> str:
     return f"candidate {data['candidate']}: " if data.get("candidate", 1) > 1 else ""
 
 
-def _generated(data: dict[str, Any]) -> str:
-    size = f"{len(data.get('answer') or ''):,} characters"
-    return f"  {_candidate(data)}{size} by {data.get('model')} in {output.span(data.get('seconds') or 0)}"
-
-
 def _evaluated(data: dict[str, Any], threshold: float, iteration: "Iteration | None") -> list[Line]:
     if data["score"] is None:
-        return [_unscored(data)]
+        words, style = unscored(data)
+        return [(f"  {_candidate(data)}{words}", style)]
     seconds = "as before" if data.get("reused") else f"in {output.span(data.get('seconds') or 0)}"
-    verdict = (
-        f"  {_candidate(data)}score {say_score(data['score'])} (accepted from {say_score(threshold)} on) {seconds}"
-    )
+    verdict = f"  {_candidate(data)}score {say_score(data['score'])} (threshold {say_score(threshold)}) {seconds}"
     style = "bold green" if data.get("passed") else "bold yellow"
     if iteration is None:
         return [(verdict, style), *brief_lines(data)]
@@ -187,18 +219,10 @@ def _evaluated(data: dict[str, Any], threshold: float, iteration: "Iteration | N
     return [(verdict + grounding_output.score_text(iteration.grounding), style), *refusal, *brief_lines(data)]
 
 
-def _unscored(data: dict[str, Any]) -> Line:
-    error: dict[str, str] | None = data.get("error")
+def unscored(verdict: dict[str, Any]) -> Line:
+    """Why an evaluation has no score: it was skipped, the answer was cut off, or the evaluator failed."""
+    error: dict[str, str] | None = verdict.get("error")
     if error is None:
-        words = output.one_line(data.get("evaluation_reasoning") or "")
-        return f"  {_candidate(data)}not evaluated: {words}", "dim"
-    words = output.one_line(error.get("detail", ""))
+        return f"not evaluated: {output.one_line(verdict.get('evaluation_reasoning') or '')}", "dim"
     what = "not evaluated" if OUTPUT_LIMIT in error else "could not be evaluated"
-    return f"  {_candidate(data)}{what}: {words}", "red"
-
-
-def _done_style(data: dict[str, Any]) -> str:
-    result: dict[str, Any] | None = data.get("result")
-    if result is None:
-        return "bold red"
-    return "bold green" if result["success"] else "bold yellow"
+    return f"{what}: {in_options(output.one_line(error.get('detail', '')))}", "red"

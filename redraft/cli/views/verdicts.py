@@ -1,4 +1,4 @@
-"""Verdicts in lines: what is met, what is not and why, who disagrees; and the signs that stand for it."""
+"""Verdicts as lines: the criteria with their evidence or gap, the suggestions, the disagreement of a panel."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,13 +16,14 @@ Facts = Mapping[str, Any]
 MET, NOT_MET, REGRESSED, NOT_EVALUATED = "met", "not met", "regressed", "not evaluated"
 SIGNS = {MET: ("✓", "green"), NOT_MET: ("✗", "red"), REGRESSED: ("↓", "bold red"), NOT_EVALUATED: ("·", "dim")}
 
+# Scores are shown with two digits: a smaller difference would read as 0.00
 _APART_MIN = 0.005
 _SCALE_TOP = 5
 _CHARS_MAX = 4000
 
 
 def has_signs(console: Console) -> bool:
-    """Whether signs and colours say enough there; elsewhere words do."""
+    """Whether a console shows signs and colours; elsewhere words stand in their place."""
     is_utf = console.encoding.lower().replace("-", "") == "utf8"
     return console.is_terminal and is_utf and console.color_system is not None and not console.no_color
 
@@ -34,12 +35,12 @@ def state_of(passed: bool | None, *, regressed: bool = False) -> str:  # noqa: F
 
 
 def level_of(kind: str | None, score: float | None) -> str:
-    """The level that a scale was given, behind a blank; nothing for other criteria."""
+    """The level of a scale, after a space; empty for other criteria."""
     return f" {score * _SCALE_TOP:.3g}/{_SCALE_TOP}" if kind == "scale" and score is not None else ""
 
 
 def brief_lines(verdict: Facts) -> Iterator[Line]:
-    """A verdict while a job runs: what is not met, and the rest by name."""
+    """A verdict while a job runs: unmet criteria with their gaps, met ones by id."""
     criteria: Sequence[Facts] = verdict.get("criteria") or ()
     for criterion in criteria:
         if not criterion["passed"]:
@@ -50,7 +51,7 @@ def brief_lines(verdict: Facts) -> Iterator[Line]:
 
 
 def whole_lines(verdict: Facts) -> Iterator[Line]:
-    """A verdict on a page: every criterion with what was found for it."""
+    """A verdict on a page: every criterion with its evidence or gap."""
     for criterion in verdict.get("criteria") or ():
         yield f"  {_criterion_line(criterion)}", ""
     yield from _words_of(verdict, _CHARS_MAX)
@@ -63,7 +64,9 @@ def _words_of(verdict: Facts, chars: int = 600) -> Iterator[Line]:
     reasoning: str = verdict.get("evaluation_reasoning") or ""
     suggestions: Sequence[str] = verdict.get("improvement_suggestions") or ()
     if any(reasoning.startswith(f"{criterion['id']}: ") for criterion in verdict.get("criteria") or ()):
-        suggestions = suggestions[_failing(verdict) :]
+        # The first suggestions repeat the gaps of criteria; those after them are about the sources
+        gaps = sum(each["passed"] is False and not each["hidden"] for each in verdict["criteria"])
+        suggestions = suggestions[gaps:]
     elif reason := output.one_line(reasoning, chars):
         yield f"  {reason}", ""
     for suggestion in suggestions:
@@ -71,11 +74,6 @@ def _words_of(verdict: Facts, chars: int = 600) -> Iterator[Line]:
     apart = verdict.get("disagreement")
     if apart is not None and apart >= _APART_MIN:
         yield f"  the evaluators' scores lie {apart:.2f} apart", "yellow"
-
-
-def _failing(verdict: Facts) -> int:
-    """How many suggestions say what the criteria say; those behind them are about the sources."""
-    return sum(each["passed"] is False and not each["hidden"] for each in verdict["criteria"])
 
 
 def _criterion_line(criterion: Facts) -> str:

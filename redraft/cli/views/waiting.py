@@ -1,20 +1,105 @@
-"""Waits for a job until it ends or Ctrl-C comes."""
+"""Waits for a job until it ends or Ctrl-C comes, prints its result, and maps it to an exit code."""
 
 import signal
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
+from typing import Any
 
-from redraft.cli import output, sessions
+from redraft.cli import exits, output, sessions
 from redraft.cli.exits import Exit
-from redraft.cli.views.following import evaluated_in, follow
+from redraft.cli.options import in_options
+from redraft.cli.views.following import follow, show_event
+from redraft.cli.views.grounding_output import print_sources
+from redraft.cli.views.job_pages import show_job
 from redraft.cli.views.live import make_view
-from redraft.cli.views.outcomes import Manner, exit_of_job, print_result
+from redraft.domain.bulk.phrases import say_score
+from redraft.domain.jobs.states import say_stop_reason
+from redraft.errors import RETRYABLE_CODES
 from redraft.operations.jobs import lifecycle, queries
+from redraft.operations.jobs.iterations import Iteration
 from redraft.operations.jobs.resources import Job
 from redraft.operations.services import Services
+
+# Warnings that arise after the submission; earlier ones were printed then.
+_LATE_WARNINGS = frozenset({"overfit_suspected", "audit_failed", "finish_reason_unknown", "schema_not_enforced"})
+_CONTINUABLE = RETRYABLE_CODES | {"budget_exhausted", "deadline_exceeded", "worker_lost"}
+
+
+def job_data(job: Job) -> dict[str, Any]:
+    """The job resource as the API shows it."""
+    data = job.model_dump(mode="json")
+    if data["iterations"] is None:
+        del data["iterations"]
+    return data
+
+
+def print_result(job: Job, iterations: Sequence[Iteration], seconds: float, *, as_json: bool, as_page: bool) -> None:
+    """Print the scores of the audit, a summary, and the answer alone, the job as JSON, or everything about it."""
+    _print_audit(iterations)
+    for warning in job.warnings:
+        if warning.code in _LATE_WARNINGS:
+            output.say(f"Note: {in_options(warning.message)}", "yellow")
+    output.say(_summary(job, seconds), "dim")
+    if job.error:
+        _print_error(job.id, job.error)
+    if as_json:
+        output.write_json(job_data(job))
+    elif as_page:
+        show_job(job, iterations)
+    elif job.result:
+        _print_answer(job.result["final_answer"])
+        print_sources(job)
+    elif job.status == "canceled":
+        output.say("There is no answer: the job was canceled before the first one was complete.", "yellow")
+
+
+def _print_audit(iterations: Sequence[Iteration]) -> None:
+    audits = [
+        (each.number, found) for each in iterations for found in each.further_evaluations if found.role == "audit"
+    ]
+    for model in dict.fromkeys(found.evaluator_model for _, found in audits):
+        scores = ", ".join(
+            f"iteration {number} {'unscored' if found.score is None else say_score(found.score)}"
+            for number, found in audits
+            if found.evaluator_model == model
+        )
+        output.say(f"Audit by {model or 'checks'}: {scores}")
+
+
+def _summary(job: Job, seconds: float) -> str:
+    parts = [job.id]
+    if job.result and job.result["final_score"] is not None:
+        parts.append(f"score {say_score(job.result['final_score'])} of iteration {job.result['best_iteration']}")
+    return " · ".join([*parts, output.usage_text(job.usage), output.span(seconds)])
+
+
+def _print_error(job_id: str, error: dict[str, Any]) -> None:
+    output.say(in_options(f"{error['title']}: {output.one_line(error['detail'], 2000)}"), "red")
+    if words := exits.advice(error["code"]):
+        output.say(words)
+    if error["code"] in _CONTINUABLE:
+        output.say(f"Continue the job with: redraft jobs continue {job_id}")
+
+
+def _print_answer(answer: str) -> None:
+    if output.stdout().is_terminal and (console := output.stderr()).is_terminal:
+        console.rule(style="dim")
+    output.write_data(answer)
+
+
+def exit_of_job(job: Job, *, must_be_accepted: bool) -> Exit:
+    """The exit code of a job: any answer is a success unless `must_be_accepted`."""
+    if job.status == "failed":
+        return exits.exit_of_code((job.error or {}).get("code", "error"))
+    if job.status == "canceled":
+        return Exit.INTERRUPTED
+    if must_be_accepted and not (job.result and job.result["success"]):
+        output.say(f"The answer was not accepted ({say_stop_reason(job.stop_reason or '')}).", "yellow")
+        return Exit.NOT_ACCEPTED
+    return Exit.OK
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +108,11 @@ class Wait:
 
     Attributes:
         threshold: the score threshold, for messages.
-        deadline_s: when to stop waiting for a worker that never comes; None = never.
+        deadline_s: the job's deadline, after which no worker can be expected to end it; None = wait without limit.
         cancels: whether Ctrl-C or SIGTERM cancels the job, or only stops watching.
-        as_json: print the job instead of its answer.
+        as_json: print the job as JSON instead of its answer.
         must_be_accepted: whether a missed threshold has its own exit code.
-        as_page: print the whole job instead of its answer.
+        as_page: print everything about the job instead of its answer.
         audit: the independent evaluator, which is called last.
     """
 
@@ -43,10 +128,7 @@ class Wait:
 def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wait) -> Exit:
     """Start a job, show it until it ends, and print its result.
 
-    Args:
-        services: the services.
-        begin: starts the job; returns its id and the event after which to show.
-        wait: how to wait.
+    `begin` starts the job; it returns the job's id and the number of the last event that is not to be shown.
     """
     started_at = time.monotonic()
     with make_view(wait.threshold, wait.audit) as view, sessions.worker_beside(services) as keep_alive:
@@ -55,7 +137,7 @@ def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wai
         try:
             with _interrupted_by_sigterm():
                 for event in follow(services, job_id, after, keep_alive, wait.deadline_s, view.on_delta):
-                    view.show(event, evaluated_in(services, job_id, event))
+                    show_event(services, job_id, event, view)
         except KeyboardInterrupt:
             is_interrupted = True
         view.close()
@@ -63,8 +145,10 @@ def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wai
             job = _print_result(services, job_id, wait, time.monotonic() - started_at)
             return exit_of_job(job, must_be_accepted=wait.must_be_accepted)
         if not wait.cancels:
-            return _leave(job_id)
-        _cancel(services, job_id)
+            output.say(f"No longer watching; the job is not canceled. Again: redraft jobs watch {job_id}", "yellow")
+            return Exit.INTERRUPTED
+        lifecycle.cancel(services, job_id)
+        output.say(f"Canceled. Continue it with: redraft jobs continue {job_id}", "yellow")
     # The embedded worker has ended by now, so the usage includes its last calls
     _print_result(services, job_id, wait, time.monotonic() - started_at)
     return Exit.INTERRUPTED
@@ -86,26 +170,16 @@ def _interrupted_by_sigterm() -> Generator[None]:
 
 def _print_result(services: Services, job_id: str, wait: Wait, seconds: float) -> Job:
     job = queries.get_job(services, job_id, with_iterations=True)
-    print_result(job, queries.list_iterations(services, job_id), Manner(wait.as_json, wait.as_page), seconds)
+    iterations = queries.list_iterations(services, job_id)
+    print_result(job, iterations, seconds, as_json=wait.as_json, as_page=wait.as_page)
     return job
-
-
-def _cancel(services: Services, job_id: str) -> None:
-    lifecycle.cancel(services, job_id)
-    output.say(f"Canceled. Continue it with: redraft jobs continue {job_id}", "yellow")
-
-
-def _leave(job_id: str) -> Exit:
-    output.say(f"No longer watching; the job is not canceled. Again: redraft jobs watch {job_id}", "yellow")
-    return Exit.INTERRUPTED
 
 
 def show_ended(services: Services, job_id: str, wait: Wait) -> Exit:
     """Show a job that has ended as if it had just happened."""
-    job = queries.get_job(services, job_id)
     with make_view(wait.threshold) as view:
         for event in follow(services, job_id, 0, lambda: None):
-            view.show(event, evaluated_in(services, job_id, event))
+            show_event(services, job_id, event, view)
+    job = queries.get_job(services, job_id)
     seconds = ((job.finished_at or job.created_at) - job.created_at).total_seconds()
-    _print_result(services, job_id, wait, seconds)
-    return exit_of_job(job, must_be_accepted=wait.must_be_accepted)
+    return exit_of_job(_print_result(services, job_id, wait, seconds), must_be_accepted=wait.must_be_accepted)

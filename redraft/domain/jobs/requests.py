@@ -83,7 +83,13 @@ class Limits(StrictModel):
 class Sampling(StrictModel):
     """None = not sent to the provider."""
 
-    temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
+    temperature: float | None = Field(
+        default=None,
+        ge=0,
+        le=2,
+        allow_inf_nan=False,
+        description="Of the generator; null: not sent. If the model refuses it, the call is repeated without it.",
+    )
     max_output_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
 
 
@@ -149,12 +155,13 @@ class EvaluationOptions(StrictModel):
     )
     audit: ModelName | None = Field(
         default=None,
-        description="Independent evaluator: scores the first and the returned answer after the loop; decides nothing.",
+        description="Independent evaluator: scores the first and the returned answer after the loop; reported only.",
     )
     skip: Literal["never", "when_checks_fail", "auto"] = Field(
         default="never",
-        description="When to skip the evaluator: never; when_checks_fail: if a required check fails; "
-        "auto: if the instruction is only small talk or a sum.",
+        description="Which answers are not evaluated by a model. never: none; when_checks_fail: those that fail a "
+        "required check; auto: those to small talk or a sum, without resp_format, rubric, answer_schema, sources and "
+        "reference.",
     )
 
 

@@ -17,7 +17,7 @@ from tests.support.shells import Shell
 def test_a_new_key_is_printed_once_and_opens_the_api(shell: Shell, home: Services) -> None:
     made = shell.run("keys", "create", "laptop")
     assert made.code == 0
-    assert "not shown again" in made.err
+    assert "cannot be shown again" in made.err
     assert "read, write" in made.err
     unused = shell.run("keys", "list")
     assert "never" in unused.out

@@ -84,7 +84,7 @@ def test_one_verdict_is_asked_for(shell: Shell, job_id: str):
     for flags in ([], ["--agree", "--unsure"]):
         done = shell.run("jobs", "rate", job_id, *flags)
         assert (done.code, done.out) == (2, "")
-        assert "Say one of --agree" in done.err
+        assert "Give exactly one of --agree" in done.err
     assert shell.run("jobs", "ratings", job_id, "--json").data == {"data": []}
 
 
@@ -110,7 +110,7 @@ def test_a_job_without_a_score_has_nothing_to_rate(shell: Shell, add_job: Callab
     add_job()
     done = shell.run("jobs", "rate", "latest", "--agree")
     assert done.code == 2
-    assert "there is no verdict to rate" in done.err
+    assert "so there is nothing to rate" in done.err
     done = shell.run("jobs", "ratings")
     assert (done.code, done.out) == (0, "")
     assert "Nobody has rated this job yet" in done.err
@@ -126,7 +126,7 @@ def test_calibration_says_what_is_missing(home: Services, shell: Shell, job_id: 
     [header, line] = shell.run("calibration").out.splitlines()
     assert header.split()[:4] == ["evaluator", "profile", "criterion", "ratings"]
     assert "not calibrated yet: 12 of 30 ratings" in line
-    assert "No rating fits these filters" in shell.run("calibration", "--profile", "quality").err
+    assert "No rating matches these filters" in shell.run("calibration", "--profile", "quality").err
 
 
 def test_calibration_shows_the_figures_and_a_threshold(home: Services, shell: Shell, job_id: str):
@@ -159,4 +159,4 @@ def test_what_no_score_reaches_is_said_in_words(home: Services, shell: Shell, jo
 def test_groups_that_are_left_out_are_counted(home: Services, shell: Shell, job_id: str):
     names = [f"c{n}" for n in range(ratings.GROUPS_MAX + 1)]
     add_ratings(home, job_id, add_judged(home, job_id, 3, criteria=[criterion(name) for name in names]), names)
-    assert "1 more with fewer ratings" in shell.run("calibration").err
+    assert "1 groups with fewer ratings" in shell.run("calibration").err

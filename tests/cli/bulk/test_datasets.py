@@ -13,15 +13,15 @@ def test_a_messy_file_is_told_line_by_line(shell: Shell, model_server: ModelServ
     done = shell.run("datasets", "check", write("rows.csv", MESSY), "--crit", "Right.")
     assert done.code == 6
     for part in (
-        "cells apart by ';'",
+        "cells separated by ';'",
         "5: 3 good, 2 bad",
         "3 generate_answer",
         "instruct = 'question'",
         "if it is instruct: --map instruct=instrct",
-        "1 row with an id that was there before",
+        "1 row with the id of an earlier row",
         "reference in 2 rows",
-        "at most 27, retries after failures aside",
-        "unknown: no price is known of openai:judge, openai:writer; REDRAFT_PRICES sets it",
+        "at most 27, without retries after failures",
+        "unknown: the price of openai:judge, openai:writer is unknown; set it in REDRAFT_PRICES",
         "Line 8 as a request",
         "instruct: two lines",
         "line 6: custom_id 'a' is on line 2 already.",
@@ -82,7 +82,7 @@ def test_the_same_rows_are_stored_once(shell: Shell) -> None:
     assert first.code == again.code == 0
     assert first.out == again.out
     assert f"redraft eval {first.out.strip()}" in first.err
-    assert "there already" in again.err
+    assert "Already stored" in again.err
     assert shell.run("datasets", "import", "rows.jsonl", "--json").data["rows"] == 2
 
 

@@ -114,7 +114,7 @@ def test_a_failed_item_ends_with_6_and_is_done_again_when_asked_for(office: Shel
     provider.script(generate=[Reply(status=401), "a"], case="r0")
     first = office.run("eval", rows_file(2), *CRIT, "--max-in-flight", "1", "--json")
     assert (first.code, first.data["run"]["counts"]["failed"]) == (6, 1)
-    assert "--retry-errors does failed ones again" in office.run("eval", "--resume", "latest").err
+    assert "--retry-errors repeats failed items" in office.run("eval", "--resume", "latest").err
     asked = len(provider.requests())
     again = office.run("eval", "--resume", first.data["run"]["id"], "--retry-errors", "--json", "--output", "o.jsonl")
     assert (again.code, again.data["run"]["counts"]["succeeded"]) == (0, 2)
@@ -215,7 +215,7 @@ def test_a_detached_run_is_left_to_the_workers(office: Shell, provider: ModelSer
         (("rows.jsonl", "--set", "custom_id=x"), "belongs to a row"),
         (("rows.jsonl", "--map", "nothing=x"), "nothing"),
         (("rows.jsonl", "--map", "instruct"), "is not FIELD=COLUMN"),
-        (("rows.jsonl", "--file-format", "xls"), "is none of jsonl"),
+        (("rows.jsonl", "--file-format", "xls"), "is not one of"),
         (("rows.jsonl", "--output", "out.xls"), "ends with none of .jsonl, .csv"),
         (("rows.jsonl", "--report", "out"), "ends with none of"),
         (("rows.jsonl", "--report", "nowhere/out.md"), "No file can be written"),
@@ -348,5 +348,5 @@ def test_a_refused_run_leaves_no_dataset_behind(office: Shell) -> None:
     refused = office.run("eval", rows_file(1, reference="new"), *CRIT, *hook)
     assert refused.code == 2
     assert "--webhook (/webhook): " in refused.err
-    assert "set it in this shell too" in refused.err
+    assert "Set the secret in this shell too" in refused.err
     assert office.run("datasets", "list", "--json").data["data"] == before

@@ -113,7 +113,7 @@ def test_a_run_is_canceled_and_resumed(office: Shell, provider: ModelServer) -> 
     assert left["status"] == "running"
     again = office.run("runs", "resume", run_id, "--json")
     assert (again.code, again.data["run"]["counts"]["succeeded"]) == (0, 3)
-    assert "nothing is open." in office.run("runs", "resume", run_id).err
+    assert "no item is open." in office.run("runs", "resume", run_id).err
 
 
 def test_results_are_exported_line_by_line(office: Shell, provider: ModelServer) -> None:

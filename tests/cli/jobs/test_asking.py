@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from redraft.cli.views.following import follow
-from redraft.cli.views.wakeups import Wakeups
+from redraft.cli.views.following import Wakeups, follow
 from redraft.errors import RedraftError
 from redraft.operations.jobs import queries
 from redraft.operations.services import Services

@@ -164,12 +164,12 @@ def test_what_becomes_of_the_rubric_from_before_is_said(
     home: Services, shell: Shell, judged: str, model_server: ModelServer
 ) -> None:
     stays = shell.run("jobs", "rescore", judged, "--crit", "better")
-    assert "Note: The earlier rubric stays" in stays.err
+    assert "Note: The earlier rubric still applies" in stays.err
     other = shell.run("jobs", "rescore", judged, "--profile", "quality")
-    assert "Note: The rubric from before is dropped: profile quality" in other.err
+    assert "Note: The earlier rubric is dropped: profile quality" in other.err
     dropped = shell.run("jobs", "rescore", judged, "--crit", "better", "--no-rubric", "--json")
     assert (dropped.data["request"]["rubric"], dropped.data["request"]["eval_crit"]) == (None, "better")
-    assert "rubric from before" not in dropped.err
+    assert "earlier rubric" not in dropped.err
     model_server.script(evaluate=[0.4])
     drain(home)
     watched = shell.run("jobs", "watch", dropped.data["id"])

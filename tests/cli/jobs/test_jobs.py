@@ -65,7 +65,7 @@ def test_the_list_is_narrowed_by_each_filter(shell: Shell, add_job: AddJob) -> N
     }
     for options, ids in narrowed.items():
         assert [job["id"] for job in shell.run("jobs", "list", *options, "--json").data["data"]] == ids, options
-    assert "No job fits" in shell.run("jobs", "list", "--kind", "evaluate_answer").err
+    assert "No job matches" in shell.run("jobs", "list", "--kind", "evaluate_answer").err
 
 
 def test_pages_follow_each_other(shell: Shell, add_job: AddJob) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from redraft.cli.jobs.rubrics import DEFAULT_CRITERION
+from redraft.cli.jobs.request_bodies import DEFAULT_CRITERION
 from tests.model_server.server import ModelServer
 from tests.support.shells import Shell
 

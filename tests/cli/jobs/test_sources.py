@@ -125,9 +125,9 @@ def test_a_page_shows_citations_claims_and_what_nothing_supports(
     for words in (
         "grounding  0.50, 1 of 1 source cited, confidence 0.75",
         "→ cites sources: 1 of 1, grounding 0.50",
-        "  wrong mark: [Source 9] cites source 9",
+        "  wrong citation marker: [Source 9] cites source 9",
         '  not supported: "It has 97 bridges',
-        "(no source holds 97)",
+        "(no source contains 97)",
         '  supported: The Aare flows through Bern. - source 1: "The Aare flows"',
         "  not supported: It has 97 \\u202e bridges. - Source 1 does not hold the quote",
         'Sources of the answer\n[Source 1] a.txt\n  "The Aare flows through Bern."',
@@ -151,14 +151,14 @@ def test_on_a_terminal_claims_have_signs(shell: Shell, add_job: Callable[..., st
         (["."], "cannot be read: Is a directory."),
         (["latin.txt"], "latin.txt is not UTF-8 text (byte 3). Convert it to text first."),
         (["empty.txt"], "empty.txt is empty."),
-        (["nul.txt"], "nul.txt, is no chunk: content: holds a NUL character"),
-        (["broken.jsonl"], "broken.jsonl, line 2, is no JSON"),
-        (["odd.jsonl"], "odd.jsonl, line 3, is no chunk: content: This is required."),
-        (["typo.json"], "typo.json, entry 2, is no chunk: titel: Unknown field."),
-        (["words.json"], "words.json, entry 1, is no chunk"),
+        (["nul.txt"], "nul.txt, is not a chunk: content: holds a NUL character"),
+        (["broken.jsonl"], "broken.jsonl, line 2, is not JSON"),
+        (["odd.jsonl"], "odd.jsonl, line 3, is not a chunk: content: This is required."),
+        (["typo.json"], "typo.json, entry 2, is not a chunk: titel: Unknown field."),
+        (["words.json"], "words.json, entry 1, is not a chunk"),
         (["none.json"], "none.json holds an empty list."),
-        (["long.json"], "long.json, entry 1: its content has 200,001 characters, and a source 200,000 at most."),
-        (["many.jsonl"], "up to many.jsonl there are 201 sources; a job takes 200 at most."),
+        (["long.json"], "long.json, entry 1: its content has 200,001 characters; a source has at most 200,000."),
+        (["many.jsonl"], "the files up to many.jsonl hold 201 sources; a job takes at most 200."),
         (["-", "-"], "stdin can be read once"),
     ],
 )
@@ -215,7 +215,7 @@ def test_a_text_above_the_limit_is_split_at_paragraphs(tmp_path: Path, capsys: p
     assert "".join("".join(each["content"].split()) for each in found) == "".join(text.split())
     assert [each["content"].endswith("end.") for each in found[:3]] == [True, True, False]
     said = capsys.readouterr().err
-    assert "and a source 200,000 at most: it is split at paragraphs into" in " ".join(said.split())
+    assert "a source has at most 200,000. It is split at paragraphs into" in " ".join(said.split())
 
 
 def test_many_sources_are_told_in_few_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

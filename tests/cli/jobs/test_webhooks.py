@@ -59,7 +59,7 @@ def test_the_end_of_a_run_is_listed_and_sent_again(shell: Shell) -> None:
     Path("rows.jsonl").write_text('{"instruct": "Q"}\n')
     start = ("eval", "rows.jsonl", "--crit", "Right.", "--webhook", "https://hooks.example/runs", "--detach")
     run_id = shell.run(*start).out.strip()
-    assert "Nothing was sent" in shell.run("runs", "webhooks").err
+    assert "No deliveries" in shell.run("runs", "webhooks").err
     shell.run("runs", "cancel", run_id)
     [line] = [line for line in shell.run("runs", "webhooks").out.splitlines() if "whd_" in line]
     assert all(part in line for part in ("run.finished", "○ pending"))

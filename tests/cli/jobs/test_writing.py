@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from redraft.cli.views.live import PlainView
-from redraft.cli.views.writing import Writing
+from redraft.cli import output
+from redraft.cli.views.live import View, Writing
 from redraft.jobs import Delta
 from redraft.operations.jobs import lifecycle, queries
 from redraft.operations.jobs.resources import Event
@@ -50,21 +50,21 @@ def test_a_new_attempt_or_iteration_withdraws_the_text_and_the_old_one_is_not_he
 @pytest.mark.parametrize("kind", ["step.retrying", "iteration.generated", "iteration.started", "done"])
 def test_what_an_event_replaces_is_withdrawn(kind: str) -> None:
     writing = written(Delta(1, 1, 1, 0, "text"))
-    writing.heed(Event(seq=1, type="thinking", data={}))
+    writing.update(Event(seq=1, type="thinking", data={}))
     assert shown(writing) == "text\n"
-    writing.heed(Event(seq=2, type=kind, data={"iteration": 1, "attempt": 1}))
+    writing.update(Event(seq=2, type=kind, data={"iteration": 1, "attempt": 1}))
     assert shown(writing).strip() == ""
 
 
 def test_a_retry_that_is_told_late_withdraws_nothing_of_a_later_attempt() -> None:
     writing = written(Delta(1, 1, 1, 0, "cut"), Delta(1, 1, 2, 0, "whole"))
-    writing.heed(Event(seq=1, type="step.retrying", data={"iteration": 1, "attempt": 1}))
+    writing.update(Event(seq=1, type="step.retrying", data={"iteration": 1, "attempt": 1}))
     assert shown(writing) == "whole\n"
 
 
 def test_after_the_answer_no_piece_of_it_is_shown() -> None:
     writing = Writing()
-    writing.heed(Event(seq=1, type="iteration.generated", data={"iteration": 1}))
+    writing.update(Event(seq=1, type="iteration.generated", data={"iteration": 1}))
     writing.add(Delta(1, 1, 1, 0, "late"))
     assert shown(writing).strip() == ""
 
@@ -88,7 +88,7 @@ def test_hostile_text_stays_text() -> None:
 
 
 def test_plain_lines_hear_no_text() -> None:
-    assert PlainView(0.8).on_delta is None
+    assert View(output.stdout(), 0.8).on_delta is None
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
