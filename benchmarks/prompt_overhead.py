@@ -17,6 +17,7 @@ from redraft.domain.structured.named_schemas import structure_schema
 from redraft.prompts.render import generation_prompt
 from redraft.providers.local.provider import LocalProvider
 from redraft.providers.shared.protocol import Chat, UnusableReply
+from redraft.providers.shared.transport import CALLS_LOOP
 from redraft.settings import Settings
 
 _MODEL = ModelRef("local", "smollm2-135m")
@@ -44,7 +45,7 @@ def main() -> None:
         try:
             show(provider)
         finally:
-            provider.close()
+            CALLS_LOOP.run(provider.close())
 
 
 def show(provider: LocalProvider) -> None:
@@ -78,7 +79,7 @@ def _contents(count: int) -> Iterable[str]:
 def _tokens(provider: LocalProvider, prompt: Prompt) -> int:
     body = provider.wire_body(Chat(_MODEL, prompt.system, prompt.messages, max_output_tokens=1, temperature=0))
     try:
-        usage = provider.send(body, timeout_s=_TIMEOUT_S).usage
+        usage = CALLS_LOOP.run(provider.send(body, timeout_s=_TIMEOUT_S)).usage
     except UnusableReply as cut:
         usage = cut.usage
     return usage.input_tokens or 0
