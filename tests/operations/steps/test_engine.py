@@ -11,6 +11,7 @@ from redraft.errors import ProviderError
 from redraft.operations.calls.step_work import ModelCall, Pace, Together, Work, together, wait_for
 from redraft.operations.steps.engine import QUICK_THREADS, Engine
 from redraft.providers.shared.protocol import ChatReply, Usage
+from redraft.providers.shared.transport import CALLS_LOOP
 from tests.support.waiting import patient, wait_until
 
 
@@ -22,20 +23,22 @@ class Model:
     def __init__(self) -> None:
         self.sent: list[str] = []
         self.at_once = self.at_once_max = 0
-        self.is_let_go = False
+        self._may_answer = asyncio.Event()
 
     async def send(self, body: Mapping[str, Any], **_: Any) -> ChatReply:
         self.sent.append(body["text"])
         self.at_once += 1
         self.at_once_max = max(self.at_once, self.at_once_max)
         try:
-            while not self.is_let_go:  # noqa: ASYNC110 - the test lets it go in its own thread
-                await asyncio.sleep(0.001)
+            await self._may_answer.wait()
         finally:
             self.at_once -= 1
         if body["text"] == "fails":
             raise ProviderError("provider_unavailable", "It is away.")
         return ChatReply(body["text"], "stop", Usage(), 200, {})
+
+    def let_go(self) -> None:
+        CALLS_LOOP.call_soon(self._may_answer.set)
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(f"The engine needs no {name}.")
@@ -64,7 +67,7 @@ def test_parts_of_a_step_make_their_calls_together_as_far_as_they_may(
 ):
     step = engine.start("job", together([ask(model, str(number)) for number in range(5)], width))
     wait_until(lambda: model.at_once == at_once, what="the calls")
-    model.is_let_go = True
+    model.let_go()
     assert step.result(patient(30)) == ["0", "1", "2", "3", "4"]
     assert model.at_once_max == at_once
 
@@ -72,12 +75,12 @@ def test_parts_of_a_step_make_their_calls_together_as_far_as_they_may(
 def test_a_call_holds_no_thread(engine: Engine, model: Model):
     steps = [engine.start(f"job{number}", ask(model, "x")) for number in range(40 * QUICK_THREADS)]
     wait_until(lambda: model.at_once == len(steps), what="all calls in flight")
-    model.is_let_go = True
+    model.let_go()
     assert {step.result(patient(30)) for step in steps} == {"x"}
 
 
 def test_the_failure_of_one_part_is_raised_after_all_have_ended(engine: Engine, model: Model):
-    model.is_let_go = True
+    model.let_go()
     ended: list[str] = []
 
     def part(text: str) -> Work[None]:
@@ -102,13 +105,13 @@ def test_an_aborted_job_is_resumed_with_an_error_and_sends_no_further_call(engin
     wait_until(lambda: model.at_once == 2, what="both calls")
     engine.abort("one")
     assert aborted.result(patient(30)) == ["canceled", "canceled"]
-    model.is_let_go = True
+    model.let_go()
     assert other.result(patient(30)) == "other"
     assert sorted(model.sent) == ["in flight", "other"]
 
 
 def test_a_job_that_waits_in_its_code_does_not_hold_up_others(engine: Engine, model: Model):
-    model.is_let_go = True
+    model.let_go()
     may_go_on = threading.Event()
 
     def slow() -> Work[bool]:
@@ -132,7 +135,7 @@ def test_an_exception_of_the_step_is_that_of_the_run(engine: Engine):
 
 
 def test_a_thread_can_wait_for_one_call_after_the_other_and_for_nothing_else(model: Model):
-    model.is_let_go = True
+    model.let_go()
     assert wait_for(ask(model, "x")) == "x"
     with pytest.raises(ProviderError):
         wait_for(ask(model, "fails"))
